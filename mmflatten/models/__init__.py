@@ -1,0 +1,2 @@
+"""Models of mmflatten; importing them registers them."""
+from mmflatten.models import attention, backbones  # noqa: F401

@@ -1,0 +1,68 @@
+"""Any mixer inside windows."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+
+from mmflatten.ops import padded_window_mask, shifted_window_mask, window_partition, window_reverse
+
+
+class Windowed(BaseModule):
+    """A mixer that runs its inner mixer in every window of the map; the inner one sees its window as the map.
+
+    A map that is no multiple of the window is zero-padded at the right and the bottom. Along an axis that one window
+    covers, nothing is shifted.
+
+    Args:
+        mixer: the inner mixer, called as `mixer(x, window_size, mask)`.
+        window_size: `(h, w)`; None makes the whole map one window, whatever its size.
+        shift: roll the map by half a window first (Swin's every second block).
+        mask_shift: forbid attention between tokens that the roll made neighbours. FLatten's linear windows mix them.
+        mask_padding: forbid attention to padding. Nothing is masked where nothing was padded.
+    """
+
+    def __init__(self, mixer: nn.Module, window_size: tuple[int, int] | None, *, shift: bool = False,
+                 mask_shift: bool = True, mask_padding: bool = False) -> None:
+        super().__init__()
+        self.mixer = mixer
+        self.window_size = None if window_size is None else tuple(window_size)
+        self.shift = shift
+        self.mask_shift = mask_shift
+        self.mask_padding = mask_padding
+
+    def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
+        if mask is not None:
+            raise ValueError('Windowed takes no mask: it makes the masks of its windows itself')
+        if self.window_size is None:
+            return self.mixer(x, hw_shape)
+        H, W = hw_shape
+        h, w = self.window_size
+        padded = (H + -H % h, W + -W % w)
+        shift = (h // 2 if self.shift and padded[0] > h else 0, w // 2 if self.shift and padded[1] > w else 0)
+
+        x = x.unflatten(1, hw_shape)
+        if padded != (H, W):
+            x = F.pad(x, (0, 0) * (x.dim() - 3) + (0, padded[1] - W, 0, padded[0] - H))
+        if any(shift):
+            x = x.roll((-shift[0], -shift[1]), dims=(1, 2))
+        windows = window_partition(x, self.window_size)
+        windows = self.mixer(windows, self.window_size, self._mask((H, W), padded, shift, x.device))
+        x = window_reverse(windows, self.window_size, padded)
+        if any(shift):
+            x = x.roll(shift, dims=(1, 2))
+        return x[:, :H, :W].flatten(1, 2)
+
+    def _mask(self, hw_shape: tuple[int, int], padded: tuple[int, int], shift: tuple[int, int],
+              device: torch.device) -> Tensor | None:
+        """Boolean `(nW, N or 1, N)`, or None where every query may attend every key of its window."""
+        real = neighbours = None
+        if self.mask_padding and padded != hw_shape:
+            real = padded_window_mask(hw_shape, padded, self.window_size, shift, device)
+        if self.mask_shift and any(shift):
+            neighbours = shifted_window_mask(padded, self.window_size, shift, device)
+        if real is None or neighbours is None:
+            return real if neighbours is None else neighbours
+        # A row that excludes every key has no softmax; the queries of padding are cropped, so they may see all.
+        return real & (neighbours | ~real.transpose(1, 2))

@@ -1,0 +1,91 @@
+"""What every backbone does besides its forward pass: freezing, checkpointing, loading of pre-trained weights."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mmengine.logging import print_log
+from mmengine.model import BaseModule
+from mmengine.runner import CheckpointLoader
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+DEFAULT_INIT = [dict(type='TruncNormal', layer='Linear', std=.02, bias=0.),
+                dict(type='Constant', layer='LayerNorm', val=1., bias=0.)]
+
+
+def run_blocks(blocks: Iterable[nn.Module], x_BNC: Tensor, hw_shape: tuple[int, int], with_cp: bool) -> Tensor:
+    """Run blocks in order; `with_cp` recomputes their activations in the backward pass to save memory."""
+    for block in blocks:
+        if with_cp and x_BNC.requires_grad:
+            x_BNC = checkpoint(block, x_BNC, hw_shape, use_reentrant=False)
+        else:
+            x_BNC = block(x_BNC, hw_shape)
+    return x_BNC
+
+
+def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[int, ...]:
+    """`out_indices` as a sorted tuple.
+
+    Raises:
+        ValueError: empty, repeated or out of range.
+    """
+    indices = tuple(sorted(out_indices))
+    if not indices or len(set(indices)) != len(indices) or indices[0] < 0 or indices[-1] >= number:
+        raise ValueError(f'out_indices ({tuple(out_indices)}) must be different numbers from 0 to {number - 1}, '
+                         f'one for each {what} whose output is wanted')
+    return indices
+
+
+class Backbone(BaseModule):
+    """Base of all backbones.
+
+    Args:
+        frozen_stages: -1 trains everything; 0 freezes the patch embedding, `i` also the first `i` stages.
+        init_cfg: as in MMEngine. With `dict(type='Pretrained', checkpoint=..., prefix='backbone.')` every weight must
+            fit, but for the output norms, which a classifier has for its last stage alone.
+    """
+
+    output_norms = 'norms.'
+
+    def __init__(self, frozen_stages: int = -1, init_cfg: dict | list | None = None) -> None:
+        super().__init__(DEFAULT_INIT if init_cfg is None else init_cfg)
+        self.frozen_stages = frozen_stages
+
+    def modules_to_freeze(self) -> list[nn.Module | nn.Parameter]:
+        """What `frozen_stages` freezes."""
+        return []
+
+    def freeze(self) -> None:
+        """Put the frozen modules in evaluation mode and stop their gradients."""
+        for frozen in self.modules_to_freeze():
+            frozen.requires_grad_(False)
+            if isinstance(frozen, nn.Module):
+                frozen.eval()
+
+    def train(self, mode: bool = True) -> Backbone:
+        super().train(mode)
+        self.freeze()
+        return self
+
+    def init_weights(self) -> None:
+        cfg = self.init_cfg
+        if isinstance(cfg, dict) and cfg.get('type') == 'Pretrained':
+            self._load_pretrained(**{key: value for key, value in cfg.items() if key != 'type'})
+            self._is_init = True
+        else:
+            super().init_weights()
+
+    def _load_pretrained(self, checkpoint: str, prefix: str = '', map_location: str = 'cpu') -> None:
+        state = CheckpointLoader.load_checkpoint(checkpoint, map_location=map_location, logger='current')
+        state = state.get('state_dict', state)
+        prefix = prefix if not prefix or prefix.endswith('.') else prefix + '.'
+        weights = {key[len(prefix):]: value for key, value in state.items() if key.startswith(prefix)}
+        missing, unexpected = self.load_state_dict(weights, strict=False)
+        misfits = [f'missing {key}' for key in missing if not key.startswith(self.output_norms)]
+        misfits += [f'unexpected {key}' for key in unexpected if not key.startswith(self.output_norms)]
+        if misfits:
+            raise ValueError(f'checkpoint {checkpoint} (prefix {prefix!r}) does not fit {type(self).__name__}: '
+                             f'{len(misfits)} keys, the first: {", ".join(misfits[:5])}. Was it converted with '
+                             'tools/convert_checkpoint.py, and is it of the same architecture?')
+        if missing:
+            print_log(f'{type(self).__name__}: output norms start anew: {", ".join(missing)}', logger='current')

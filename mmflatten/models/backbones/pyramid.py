@@ -1,0 +1,77 @@
+"""The loop over the stages of a hierarchical backbone."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+
+from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
+from mmflatten.models.layers import tokens_to_map
+
+
+class Stage(BaseModule):
+    """A stage: its downsampling, its blocks and, in some families, a norm at its end.
+
+    Args:
+        embed: `(B, C', H', W') -> (B, N, C), (H, W)`.
+        blocks: called as `block(x_BNC, hw_shape)`.
+        norm: norm of the stage's result, on the way to the next stage too (PVTv2).
+        position: added to the tokens before the blocks, called as `position(x_BNC, hw_shape)` (PVT).
+        with_cp: recompute the blocks' activations in the backward pass.
+    """
+
+    def __init__(self, embed: nn.Module, blocks: Sequence[nn.Module], norm: nn.Module | None = None,
+                 position: nn.Module | None = None, with_cp: bool = False) -> None:
+        super().__init__()
+        self.embed = embed
+        self.position = position
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.Identity() if norm is None else norm
+        self.with_cp = with_cp
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        x_BNC, hw_shape = self.embed(x_BCHW)
+        if self.position is not None:
+            x_BNC = self.position(x_BNC, hw_shape)
+        return self.norm(run_blocks(self.blocks, x_BNC, hw_shape, self.with_cp)), hw_shape
+
+
+class PyramidBackbone(Backbone):
+    """Stages one after the other: image `(B, 3, H, W)` -> maps `(B, C_i, H_i, W_i)` for `i` in `out_indices`.
+
+    Stages behind the last output do not exist.
+
+    Args:
+        stages: as many as `max(out_indices) + 1` are used.
+        output_norms: for each stage the norm of its output, which the next stage does not see; None for none.
+        out_indices: stages whose maps are returned.
+        frozen_stages: -1 trains everything; 0 freezes the first embedding, `i` also the first `i` stages.
+    """
+
+    def __init__(self, stages: Sequence[Stage], output_norms: Sequence[nn.Module] | None,
+                 out_indices: Sequence[int], frozen_stages: int = -1, init_cfg: dict | list | None = None) -> None:
+        super().__init__(frozen_stages, init_cfg)
+        self.out_indices = check_indices(out_indices, len(stages), 'stage')
+        self.stages = nn.ModuleList(stages[:self.out_indices[-1] + 1])
+        norms = {} if output_norms is None else {str(i): output_norms[i] for i in self.out_indices}
+        self.norms = nn.ModuleDict(norms)
+        if not -1 <= frozen_stages <= len(self.stages):
+            raise ValueError(f'frozen_stages ({frozen_stages}) must lie between -1 and {len(self.stages)}')
+        self.freeze()
+
+    def modules_to_freeze(self) -> list[nn.Module]:
+        if self.frozen_stages < 0:
+            return []
+        frozen = [self.stages[0].embed, *self.stages[:self.frozen_stages]]
+        return frozen + [self.norms[str(i)] for i in range(self.frozen_stages) if str(i) in self.norms]
+
+    def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
+        x, outputs = image_B3HW, []
+        for index, stage in enumerate(self.stages):
+            tokens, hw_shape = stage(x)
+            x = tokens_to_map(tokens, hw_shape)
+            if index in self.out_indices:
+                normed = self.norms[str(index)](tokens) if str(index) in self.norms else tokens
+                outputs.append(tokens_to_map(normed, hw_shape))
+        return tuple(outputs)

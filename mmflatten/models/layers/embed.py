@@ -1,0 +1,62 @@
+"""Embedding and downsampling: a map goes in, tokens and their new shape come out."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from mmcv.cnn import build_norm_layer
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+
+from mmflatten.models.layers.tokens import map_to_tokens
+
+
+def pad_to_multiple(x_BCHW: Tensor, multiple: tuple[int, int]) -> Tensor:
+    """Zero-pad a map at the right and the bottom to a multiple of `(h, w)`; the map itself where it fits."""
+    H, W = x_BCHW.shape[-2:]
+    pad_h, pad_w = -H % multiple[0], -W % multiple[1]
+    return F.pad(x_BCHW, (0, pad_w, 0, pad_h)) if pad_h or pad_w else x_BCHW
+
+
+class ConvEmbed(BaseModule):
+    """Strided convolution, then a norm: `(B, C_in, H, W) -> (B, H' W', C), (H', W')` with `H' = ceil(H / stride)`.
+
+    Args:
+        in_channels: channels of the incoming map.
+        embed_dims: channels of the tokens.
+        kernel_size: of the convolution.
+        stride: of the convolution. A map that is no multiple of it is zero-padded at the right and the bottom.
+        padding: of the convolution, on all sides.
+        norm_cfg: norm of the tokens; None for none.
+        bias: whether the convolution has a bias.
+    """
+
+    def __init__(self, in_channels: int, embed_dims: int, kernel_size: int, stride: int, padding: int = 0,
+                 norm_cfg: dict | None = dict(type='LN'), bias: bool = True, init_cfg: dict | None = None) -> None:
+        super().__init__(init_cfg)
+        self.stride = stride
+        self.projection = nn.Conv2d(in_channels, embed_dims, kernel_size, stride, padding, bias=bias)
+        self.norm = build_norm_layer(norm_cfg, embed_dims)[1] if norm_cfg else nn.Identity()
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        x_BCHW = self.projection(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
+        return self.norm(map_to_tokens(x_BCHW)), tuple(x_BCHW.shape[-2:])
+
+
+class PatchMerging(BaseModule):
+    """Swin's downsampling by 2: neighbours concatenated, normalised and projected.
+
+    mmcv's `PatchMerging` orders the channels by `nn.Unfold`; this one orders them as Swin's weights do.
+    """
+
+    def __init__(self, in_channels: int, embed_dims: int, norm_cfg: dict = dict(type='LN'),
+                 init_cfg: dict | None = None) -> None:
+        super().__init__(init_cfg)
+        self.norm = build_norm_layer(norm_cfg, 4 * in_channels)[1]
+        self.reduction = nn.Linear(4 * in_channels, embed_dims, bias=False)
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        x_BHWC = pad_to_multiple(x_BCHW, (2, 2)).permute(0, 2, 3, 1)
+        corners = [x_BHWC[:, row::2, col::2] for col in (0, 1) for row in (0, 1)]
+        x_BHWC = torch.cat(corners, dim=-1)
+        hw_shape = (x_BHWC.shape[1], x_BHWC.shape[2])
+        return self.reduction(self.norm(x_BHWC.flatten(1, 2))), hw_shape

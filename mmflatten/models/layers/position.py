@@ -1,0 +1,136 @@
+"""Positional terms: depthwise convolutions on tokens, and tables that follow the size of the map."""
+from __future__ import annotations
+
+import torch
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+
+from mmflatten.models.layers.tokens import map_to_tokens, split_prefix, tokens_to_map
+from mmflatten.ops import resize_grid, resize_relative_position_bias
+
+
+class TokenConv(BaseModule):
+    """Depthwise convolution on the map of the tokens; tokens before the map (a class token) come out as zeros.
+
+    Args:
+        embed_dims: channels `C`.
+        kernel_size: odd.
+        num_groups: how many runs of `C / num_groups` neighbouring channels share the weights. FLatten's heads share
+            theirs: `num_groups=num_heads`.
+    """
+
+    def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, init_cfg: dict | None = None) -> None:
+        super().__init__(init_cfg)
+        if kernel_size % 2 == 0:
+            raise ValueError(f'kernel_size ({kernel_size}) must be odd, so that the map keeps its size')
+        if embed_dims % num_groups:
+            raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_groups ({num_groups})')
+        self.num_groups = num_groups
+        channels = embed_dims // num_groups
+        self.conv = nn.Conv2d(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
+
+    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        prefix, tokens = split_prefix(x_BNC, hw_shape)
+        weight, bias = self.conv.weight, self.conv.bias
+        if self.num_groups > 1:
+            weight, bias = weight.repeat(self.num_groups, 1, 1, 1), bias.repeat(self.num_groups)
+        x_BCHW = tokens_to_map(tokens, hw_shape)
+        y = nn.functional.conv2d(x_BCHW, weight, bias, padding=self.conv.padding, groups=x_BCHW.shape[1])
+        y_BNC = map_to_tokens(y)
+        if prefix.shape[1] == 0:
+            return y_BNC
+        return torch.cat((torch.zeros_like(prefix), y_BNC), dim=1)
+
+
+class GridTable(BaseModule):
+    """A learned row for every token of a map, added to the tokens of a map of any size.
+
+    The parameter keeps the size it was trained at; `forward` resizes it bilinearly. A checkpoint of another size is
+    resized bicubically when it is loaded. Tokens before the map have rows of their own.
+
+    Args:
+        embed_dims: channels.
+        grid_size: `(H, W)` of the map in pre-training.
+        num_prefix: tokens before the map that have a row, the first rows of the table.
+    """
+
+    def __init__(self, embed_dims: int, grid_size: tuple[int, int], num_prefix: int = 0, std: float = 0.,
+                 init_cfg: dict | None = None) -> None:
+        super().__init__(init_cfg)
+        self.grid_size = tuple(grid_size)
+        self.num_prefix = num_prefix
+        self.std = std
+        self.table = nn.Parameter(torch.zeros(1, num_prefix + grid_size[0] * grid_size[1], embed_dims))
+
+    def init_weights(self) -> None:
+        super().init_weights()
+        if self.std:
+            nn.init.trunc_normal_(self.table, std=self.std)
+
+    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        table = self._resized(self.table, self.grid_size, hw_shape, 'bilinear')
+        missing = x_BNC.shape[1] - table.shape[1]
+        if missing:
+            table = torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1)
+        return x_BNC + table.to(x_BNC.dtype)
+
+    def _resized(self, table: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str) -> Tensor:
+        if tuple(size) == tuple(new_size):
+            return table
+        grid = resize_grid(table[:, self.num_prefix:], size, new_size, mode)
+        return torch.cat((table[:, :self.num_prefix], grid), dim=1) if self.num_prefix else grid
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
+        table = state_dict.get(prefix + 'table')
+        if table is not None and table.shape[1] != self.table.shape[1]:
+            size = square_size(table.shape[1] - self.num_prefix, prefix + 'table')
+            state_dict[prefix + 'table'] = self._resized(table, size, self.grid_size, 'bicubic')
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class RelativePositionBias(BaseModule):
+    """A learned bias for every head and every offset between two tokens of a window (Swin Transformer, sec. 3.2).
+
+    A table of another window is resized bicubically when it is loaded.
+
+    Args:
+        window_size: `(h, w)`.
+        num_heads: heads.
+    """
+
+    def __init__(self, window_size: tuple[int, int], num_heads: int, init_cfg: dict | None = None) -> None:
+        super().__init__(init_cfg)
+        h, w = self.window_size = tuple(window_size)
+        self.table = nn.Parameter(torch.zeros((2 * h - 1) * (2 * w - 1), num_heads))
+        rows, cols = torch.arange(h * w) // w, torch.arange(h * w) % w
+        offsets = (rows[:, None] - rows + h - 1) * (2 * w - 1) + cols[:, None] - cols + w - 1
+        self.register_buffer('index', offsets.flatten(), persistent=False)
+
+    def init_weights(self) -> None:
+        super().init_weights()
+        nn.init.trunc_normal_(self.table, std=.02)
+
+    def forward(self) -> Tensor:
+        """The bias of the logits, `(1, heads, h * w, h * w)`."""
+        tokens = self.window_size[0] * self.window_size[1]
+        return self.table[self.index].view(1, tokens, tokens, -1).permute(0, 3, 1, 2)
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
+        table = state_dict.get(prefix + 'table')
+        if table is not None and table.shape[0] != self.table.shape[0]:
+            window = [(side + 1) // 2 for side in square_size(table.shape[0], prefix + 'table')]
+            state_dict[prefix + 'table'] = resize_relative_position_bias(table, window, self.window_size)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def square_size(length: int, name: str) -> tuple[int, int]:
+    """`(side, side)` of a table of a square map; checkpoints do not store the shape.
+
+    Raises:
+        ValueError: the table is not square, so that its shape cannot be told.
+    """
+    side = round(length ** .5)
+    if side * side != length:
+        raise ValueError(f'{name} of the checkpoint has {length} rows, which is no square: it cannot be resized. '
+                         'Build the model with the img_size that the checkpoint was trained at.')
+    return side, side

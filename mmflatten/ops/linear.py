@@ -1,0 +1,49 @@
+"""Linear attention: the kernel trick on positive feature maps."""
+from __future__ import annotations
+
+from torch import Tensor
+
+from mmflatten.ops.precision import no_autocast, upcast
+
+
+def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
+    """`q k^T v` by the cheaper association, `q (k^T v)` or `(q k^T) v`.
+
+    Cost: `B h min((N + M) d e, N M (d + e))` multiply-accumulates. Shapes as in `linear_attention`.
+    """
+    N, d = q_BhNd.shape[-2:]
+    M, e = v_BhMe.shape[-2:]
+    if (N + M) * d * e <= N * M * (d + e):
+        return q_BhNd @ (k_BhMd.transpose(-2, -1) @ v_BhMe)
+    return (q_BhNd @ k_BhMd.transpose(-2, -1)) @ v_BhMe
+
+
+def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: float | Tensor = 1e-6,
+                     min_denominator: float | None = None) -> Tensor:
+    """Normalised linear attention, `q (k^T v) / (q . mean(k) + eps)` with `k^T v` averaged over the M keys.
+
+    `q` and `k` are feature-mapped already and should not be negative. The sums run in float32 under autocast; taking
+    means in place of sums keeps them in the range of the inputs and makes the result independent of the resolution.
+    Cost: linear in `N` and `M`, see `kernel_product`. Source: Katharopoulos et al., 2020, eq. 5.
+
+    Args:
+        q_BhNd: mapped queries `(B, h, N, d)`.
+        k_BhMd: mapped keys `(B, h, M, d)`.
+        v_BhMe: values `(B, h, M, e)`.
+        eps: added to the denominator; a number, or a tensor broadcastable to `(B, h, N, 1)`.
+        min_denominator: lower bound of the *summed* denominator `q . sum(k)` in place of `eps` (L2ViT, sec. 3.2).
+
+    Returns:
+        `(B, h, N, e)` in the type of `v`.
+    """
+    dtype = v_BhMe.dtype
+    M = k_BhMd.shape[-2]
+    with no_autocast(v_BhMe):
+        q_BhNd, k_BhMd, v_BhMe = upcast(q_BhNd, k_BhMd, v_BhMe)
+        k_BhMd = k_BhMd / M
+        denominator = q_BhNd @ k_BhMd.sum(dim=-2).unsqueeze(-1)
+        if min_denominator is None:
+            denominator = denominator + eps
+        else:
+            denominator = denominator.clamp(min=min_denominator / M)
+        return (kernel_product(q_BhNd, k_BhMd, v_BhMe) / denominator).to(dtype)

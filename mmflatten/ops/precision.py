@@ -1,0 +1,25 @@
+"""Full precision inside autocast regions."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+_HALF_TYPES = (torch.float16, torch.bfloat16)
+
+
+def upcast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Half-precision tensors as float32; float32 and float64 ones as they are, without a copy."""
+    return tuple(x.float() if x.dtype in _HALF_TYPES else x for x in tensors)
+
+
+@contextlib.contextmanager
+def no_autocast(x: Tensor) -> Iterator[None]:
+    """Switch autocast off on the device of `x`: sums over thousands of tokens overflow float16."""
+    if torch.amp.is_autocast_available(x.device.type):
+        with torch.autocast(x.device.type, enabled=False):
+            yield
+    else:
+        yield

@@ -1,0 +1,29 @@
+"""Resizing of positional tables to another map or window."""
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str = 'bilinear') -> Tensor:
+    """Resize a table with one row per token of a map, `(1, H * W, C) -> (1, H' * W', C)`.
+
+    Args:
+        table_1NC: rows in row-major order of the map.
+        size: `(H, W)` of the table.
+        new_size: `(H', W')`.
+        mode: 'bilinear' (any size inside `forward`) or 'bicubic' (checkpoints of another image size).
+    """
+    if tuple(size) == tuple(new_size):
+        return table_1NC
+    grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)
+    grid = F.interpolate(grid, size=new_size, mode=mode, align_corners=False)
+    return grid.flatten(2).transpose(1, 2)
+
+
+def resize_relative_position_bias(table_Lh: Tensor, window: tuple[int, int], new_window: tuple[int, int],
+                                  mode: str = 'bicubic') -> Tensor:
+    """Resize a table of relative offsets, `((2h-1)(2w-1), heads)`, from one window `(h, w)` to another."""
+    size = (2 * window[0] - 1, 2 * window[1] - 1)
+    new_size = (2 * new_window[0] - 1, 2 * new_window[1] - 1)
+    return resize_grid(table_Lh[None], size, new_size, mode)[0]

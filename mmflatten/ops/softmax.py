@@ -1,0 +1,26 @@
+"""Softmax attention."""
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: Tensor | None = None,
+                      scale: float | None = None) -> Tensor:
+    """Scaled dot-product attention, `softmax(q k^T * scale + bias) v`.
+
+    Cost: `B h N M (d + e)` multiply-accumulates. Source: Vaswani et al., 2017, eq. 1.
+
+    Args:
+        q_BhNd: queries `(B, h, N, d)`.
+        k_BhMd: keys `(B, h, M, d)`.
+        v_BhMe: values `(B, h, M, e)`.
+        bias: added to the logits before the softmax, broadcastable to `(B, h, N, M)`; `-inf` excludes a key.
+        scale: factor of the logits, `d ** -0.5` by default.
+
+    Returns:
+        `(B, h, N, e)`.
+    """
+    if bias is not None:
+        bias = bias.to(q_BhNd.dtype)
+    return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)

@@ -1,0 +1,29 @@
+"""Registries of mmflatten: children of MMEngine's, under the scope `mmflatten`.
+
+`type='mmflatten.FLattenSwin'` resolves from any library's default scope: MMEngine imports this module for the scope
+and then the `locations`, so a config needs no `custom_imports`.
+"""
+from mmflatten.requirements import require
+
+require('torch', 'einops', 'mmengine', 'mmcv')
+
+from mmengine import registry as _mmengine  # noqa: E402
+from mmengine.registry import Registry  # noqa: E402
+
+SCOPE = 'mmflatten'
+
+
+def _child(parent: Registry, *locations: str) -> Registry:
+    return Registry(parent.name, parent=parent, scope=SCOPE, locations=list(locations))
+
+
+MODELS = _child(_mmengine.MODELS, 'mmflatten.models')
+DATASETS = _child(_mmengine.DATASETS, 'mmflatten.datasets')
+TRANSFORMS = _child(_mmengine.TRANSFORMS, 'mmflatten.datasets')
+METRICS = _child(_mmengine.METRICS, 'mmflatten.evaluation')
+VISUALIZERS = _child(_mmengine.VISUALIZERS, 'mmflatten.visualization')
+HOOKS = _child(_mmengine.HOOKS, 'mmflatten.engine')
+OPTIM_WRAPPERS = _child(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine')
+OPTIM_WRAPPER_CONSTRUCTORS = _child(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS, 'mmflatten.engine')
+LOOPS = _child(_mmengine.LOOPS, 'mmflatten.engine')
+RUNNERS = _child(_mmengine.RUNNERS, 'mmflatten.engine')
