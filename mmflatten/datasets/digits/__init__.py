@@ -1,0 +1,1 @@
+"""Digit scenes: real handwriting on photographs, written as COCO, ADE20K and ImageNet are."""

@@ -1,0 +1,113 @@
+"""The same scenes in three layouts: COCO, ADE20K and ImageNet.
+
+::
+
+    images/{training,validation}/000000.png           pictures, shared by COCO and ADE20K
+    annotations/instances_{train,val}.json            COCO: boxes and RLE masks
+    annotations/{training,validation}/000000.png      ADE20K: index maps
+    crops/{train,val}/{0..9}/000000_00.png            ImageNet: one folder per class, one digit per picture
+"""
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+from PIL import Image
+from pycocotools import mask as coco_mask
+
+from .canvas import Sprite
+from .scene import Scene
+
+CLASSES = tuple(str(digit) for digit in range(10))
+SEGMENTATION_CLASSES = ('background', ) + CLASSES  # of the values 1, 2, ... 11; 0 is not labelled
+FOLDERS = {'train': 'training', 'val': 'validation'}  # ADE20K's names of the splits
+CROP_MARGIN = 0.15  # of the longer side of the box, on every side
+
+LICENSES = (
+    dict(id=1, name='Creative Commons Attribution 2.0', url='https://creativecommons.org/licenses/by/2.0/'), )
+INFO = dict(
+    description='Digit scenes: handwritten digits (E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, '
+    'UCI, 1998) on photographs (danielbuechele: china.jpg, vultilion: flower.jpg; both CC BY 2.0), as scikit-learn '
+    'ships them',
+    url='',
+    version='1.0',
+    contributor='')
+
+
+def write_png(path: Path, pixels: np.ndarray) -> None:
+    """Write (H, W) or (H, W, 3) uint8 RGB without loss; the same pixels give the same bytes."""
+    Image.fromarray(pixels).save(path, format='PNG', compress_level=6)
+
+
+def mask_box(mask: np.ndarray) -> Tuple[int, int, int, int]:
+    """Tight box (x, y, width, height) of a mask (H, W) that is not empty."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return (int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1))
+
+
+def crop_window(box: Tuple[int, int, int, int], size: int) -> Tuple[slice, slice]:
+    """Square window (rows, columns) around a box with a margin, moved inside a picture of ``size`` pixels."""
+    x, y, width, height = box
+    side = min(size, int(round(max(width, height) * (1 + 2 * CROP_MARGIN))))
+    top, left = (min(max(0, start + length // 2 - side // 2), size - side)
+                 for start, length in ((y, height), (x, width)))
+    return slice(top, top + side), slice(left, left + side)
+
+
+class SplitWriter:
+    """Writes the scenes of one split below ``root``, in all layouts; ``close`` writes the COCO file."""
+
+    def __init__(self, root: Path, split: str) -> None:
+        self.root, self.split = root, split
+        self.image_dir = root / 'images' / FOLDERS[split]
+        self.index_dir = root / 'annotations' / FOLDERS[split]
+        self.crop_dir = root / 'crops' / split
+        for folder in (self.image_dir, self.index_dir, *(self.crop_dir / name for name in CLASSES)):
+            folder.mkdir(parents=True)
+        self.images: List[Dict[str, Any]] = []
+        self.annotations: List[Dict[str, Any]] = []
+
+    def add(self, scene: Scene) -> None:
+        """Write one scene's picture, index map and crops, and keep its boxes and masks for the COCO file."""
+        number = len(self.images)
+        name = f'{number:06d}.png'
+        height, width = scene.index_map.shape
+        write_png(self.image_dir / name, scene.picture)
+        write_png(self.index_dir / name, scene.index_map)
+        self.images.append(
+            dict(
+                id=number + 1,
+                file_name=name,
+                height=height,
+                width=width,
+                license=1,
+                background=dict(photograph=scene.background.photograph, box=list(scene.background.box))))
+        for order, (sprite, mask) in enumerate(zip(scene.sprites, scene.masks)):
+            annotation = self._annotation(sprite, mask)
+            self.annotations.append(annotation)
+            crop = scene.picture[crop_window(annotation['bbox'], width)]
+            write_png(self.crop_dir / CLASSES[sprite.label] / f'{number:06d}_{order:02d}.png', crop)
+
+    def _annotation(self, sprite: Sprite, mask: np.ndarray) -> Dict[str, Any]:
+        encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
+        return dict(
+            id=len(self.annotations) + 1,
+            image_id=len(self.images),
+            category_id=sprite.label + 1,
+            bbox=list(mask_box(mask)),
+            area=int(mask.sum()),
+            iscrowd=0,
+            segmentation=dict(size=encoded['size'], counts=encoded['counts'].decode('ascii')),
+            glyph=sprite.glyph)
+
+    def close(self) -> None:
+        """Write ``annotations/instances_{split}.json``; category ids are 1 to 10, as COCO counts from 1."""
+        categories = [dict(id=index + 1, name=name, supercategory='digit') for index, name in enumerate(CLASSES)]
+        content = dict(
+            info=INFO,
+            licenses=LICENSES,
+            categories=categories,
+            images=self.images,
+            annotations=self.annotations)
+        path = self.root / 'annotations' / f'instances_{self.split}.json'
+        path.write_text(json.dumps(content, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii')

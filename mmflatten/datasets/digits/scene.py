@@ -1,0 +1,105 @@
+"""A random scene: one to eight digits of random scale, turn and colour that may partly hide one another."""
+import colorsys
+import dataclasses
+from dataclasses import dataclass
+from typing import Optional, Tuple
+
+import numpy as np
+
+from .canvas import Canvas, Sprite
+from .glyph import render_glyph
+from .sources import BackgroundSource, Glyphs, Photographs
+
+MAX_DIGITS = 8
+MIN_VISIBLE = 0.8  # of a digit's pixels; a placement that hides more of any digit is drawn again
+HEIGHT_RANGE = (0.18, 0.46)  # of the scene's side
+MIN_HEIGHT = 12  # pixels: the 8 x 8 originals are no longer readable below
+MAX_TURN = 25  # degrees: a 6 stays a 6
+MIN_CONTRAST = 110  # distance in RGB between a digit and the mean of what lies under it
+PLACEMENTS_PER_SPRITE = 25
+
+# Index PNG, as in ADE20K: 0 is not labelled and is ignored; the classes start from 1.
+UNLABELLED, BACKGROUND, FIRST_DIGIT = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A picture (H, W, 3) uint8 RGB with its sprites back to front, their visible masks (n, H, W) and an index map.
+
+    ``index_map`` (H, W) uint8: 0 the soft rim of a digit, 1 background, 2 to 11 the digits 0 to 9.
+    """
+
+    picture: np.ndarray
+    sprites: Tuple[Sprite, ...]
+    masks: np.ndarray
+    index_map: np.ndarray
+    background: BackgroundSource
+
+
+def sample_scene(rng: np.random.Generator, glyphs: Glyphs, photographs: Photographs, size: int) -> Scene:
+    """A square scene of ``size`` pixels. Every digit lies inside and at least 80 % of it is visible.
+
+    Digits that find no place are left out, so small scenes hold fewer; the first one always finds one.
+    """
+    background, source = photographs.crop(rng, size, size)
+    canvas, sprites = Canvas(background), []
+    for _ in range(rng.integers(1, MAX_DIGITS + 1)):
+        sprite = place_sprite(rng, canvas, sample_sprite(rng, glyphs, size))
+        if sprite is not None:
+            sprite = dataclasses.replace(sprite, colour=sample_colour(rng, canvas, sprite))
+            canvas.paste(sprite)
+            sprites.append(sprite)
+    return Scene(canvas.picture(), tuple(sprites), canvas.masks(), index_map(canvas, sprites), source)
+
+
+def sample_sprite(rng: np.random.Generator, glyphs: Glyphs, size: int) -> Sprite:
+    """A random digit of random scale, turn, slant and pen; without colour (black) and place as yet."""
+    position = glyphs.draw(rng)
+    low, high = np.log(np.maximum(np.multiply(HEIGHT_RANGE, size), MIN_HEIGHT))
+    opacity = render_glyph(
+        glyphs.images[position],
+        height=float(np.exp(rng.uniform(low, high))),
+        angle=rng.uniform(-MAX_TURN, MAX_TURN),
+        slant=rng.uniform(-0.15, 0.25),
+        threshold=rng.uniform(0.4, 0.52))
+    colour = np.zeros((*opacity.shape, 3), dtype=np.float32)
+    return Sprite(opacity, colour, int(glyphs.labels[position]), int(glyphs.indices[position]))
+
+
+def place_sprite(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Optional[Sprite]:
+    """The sprite at a random place inside the canvas that leaves every digit visible enough, or None."""
+    room = np.subtract(canvas.owner.shape, sprite.opacity.shape)
+    if room.min() < 0:
+        return None
+    for _ in range(PLACEMENTS_PER_SPRITE):
+        top, left = rng.integers(0, room + 1)
+        placed = dataclasses.replace(sprite, top=int(top), left=int(left))
+        if canvas.visible_fractions(placed).min() >= MIN_VISIBLE:
+            return placed
+    return None
+
+
+def sample_colour(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> np.ndarray:
+    """A colour (h, w, 3) with a faint gradient, far enough from what the sprite will cover to be seen."""
+    target, part = canvas.overlap(sprite)
+    under = np.average(canvas.image[target], axis=(0, 1), weights=np.repeat(sprite.opacity[part][..., None], 3, 2))
+    best, best_contrast = None, -1.
+    for _ in range(12):
+        colour = 255 * np.array(colorsys.hsv_to_rgb(rng.random(), rng.uniform(0.15, 1), rng.uniform(0.1, 1)))
+        contrast = np.linalg.norm(colour - under)
+        if contrast > best_contrast:
+            best, best_contrast = colour, contrast
+        if contrast >= MIN_CONTRAST:
+            break
+    rows, columns = (np.linspace(-1, 1, length) for length in sprite.opacity.shape)
+    slope = rng.uniform(-18, 18, size=2)
+    ramp = slope[0] * rows[:, None] + slope[1] * columns[None]
+    return np.clip(best + ramp[..., None], 0, 255).astype(np.float32)
+
+
+def index_map(canvas: Canvas, sprites) -> np.ndarray:
+    """Class of every pixel as ADE20K numbers them, (H, W) uint8; see :class:`Scene`."""
+    values = np.array([sprite.label + FIRST_DIGIT for sprite in sprites] + [BACKGROUND], dtype=np.uint8)
+    indices = values[canvas.owner]  # the background's owner is -1, the last entry
+    indices[canvas.rim] = UNLABELLED
+    return indices

@@ -1,0 +1,85 @@
+"""Says how to get a data folder that is missing."""
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional, Tuple, Union
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """A data set the configs know: its name, the folder the configs expect, what lies in it, and how to get it.
+
+    ``aliases`` are names by which the folder is recognised anywhere in a path; ``{root}`` in ``how`` is the folder.
+    """
+
+    name: str
+    default_root: str
+    contents: Tuple[str, ...]
+    aliases: Tuple[str, ...]
+    how: str
+
+
+DATA_FOLDERS = (
+    DataFolder(
+        name='digit scenes',
+        default_root='data/digits',
+        contents=('images/{training,validation}', 'annotations/{training,validation}',
+                  'annotations/instances_{train,val}.json', 'crops/{train,val}/{0..9}'),
+        aliases=('digits', ),
+        how='python tools/dataset/prepare_digits.py --out {root}'),
+    DataFolder(
+        name='ImageNet-1k',
+        default_root='data/imagenet',
+        contents=('train/<class>/*.JPEG', 'val/<class>/*.JPEG'),
+        aliases=('imagenet', 'imagenet1k', 'in1k'),
+        how='download ILSVRC2012 from https://image-net.org (registration needed), sort the validation images into '
+        'class folders, and put or link it at {root}'),
+    DataFolder(
+        name='COCO 2017',
+        default_root='data/coco',
+        contents=('train2017', 'val2017', 'annotations/instances_{train,val}2017.json'),
+        aliases=('coco', 'coco2017'),
+        how='download train2017, val2017 and annotations_trainval2017 from https://cocodataset.org and unpack them '
+        'at {root}'),
+    DataFolder(
+        name='ADE20K (SceneParse150)',
+        default_root='data/ade/ADEChallengeData2016',
+        contents=('images/{training,validation}', 'annotations/{training,validation}'),
+        aliases=('adechallengedata2016', 'ade', 'ade20k'),
+        how='download ADEChallengeData2016.zip from http://sceneparsing.csail.mit.edu and unpack it at {root}'),
+)
+
+
+def missing_data_hint(path: Union[str, os.PathLike]) -> Optional[str]:
+    """One sentence that names the missing folder and the command or place that provides it.
+
+    ``path`` is a file or folder that was not found. None where it exists, or lies in no folder that the configs know.
+    """
+    path = Path(path)
+    match = _recognise(path)
+    if match is None or path.exists():
+        return None
+    folder, root = match
+    how = folder.how.format(root=root)
+    layout = f'expected there: {", ".join(folder.contents)}'
+    if not root.exists():
+        return f'{folder.name}: the folder {root} does not exist. To get it: {how} ({layout})'
+    again = ' --force' if how.startswith('python ') else ''
+    return (f'{folder.name}: {root} exists but {os.path.relpath(path, root)} is missing from it. '
+            f'To get it: {how}{again} ({layout})')
+
+
+def _recognise(path: Path) -> Optional[Tuple[DataFolder, Path]]:
+    """The data set a path belongs to, and its root: the last folder on the path that has a known name."""
+    known = {alias: folder for folder in DATA_FOLDERS for alias in folder.aliases}
+    for ancestor in (path, *path.parents):
+        folder = known.get(ancestor.name.lower())
+        if folder is not None:
+            # `data/ade` is known only as the parent of the folder that the configs name.
+            return folder, _whole_root(folder, ancestor)
+    return None
+
+
+def _whole_root(folder: DataFolder, ancestor: Path) -> Path:
+    default = Path(folder.default_root)
+    return ancestor / default.name if ancestor.name == default.parent.name else ancestor
