@@ -1,0 +1,1 @@
+"""What MMEngine lacks around training and testing: readable failures, safe checkpoints, guards."""
