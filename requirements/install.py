@@ -1,0 +1,250 @@
+"""Make the virtual environment and install everything pinned, in the order that works; what is done is skipped.
+
+`make setup` calls it as `python requirements/install.py [VENV]`. Once a step is through, it leaves a fingerprint of the
+files it read in `VENV/installed.json`: a second call skips it, and a changed requirement or a moved tree repeats it.
+"""
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REQUIREMENTS = ROOT / 'requirements'
+CONSTRAINTS = REQUIREMENTS / 'constraints.txt'
+EVERYTHING = ('runtime', 'cls', 'det', 'seg', 'demo', 'tests')
+DISK_GB = 10  # the environment takes 6, the downloads and the compile the rest
+# Settings of the caller that would send packages elsewhere, or count foreign ones as installed.
+FOREIGN_SETTINGS = ('PIP_USER', 'PIP_TARGET', 'PIP_PREFIX', 'PIP_ROOT', 'PIP_NO_DEPS', 'PYTHONPATH', 'PYTHONHOME')
+OPS_PROBE = ('import torch; from mmcv.ops import nms, get_compiling_cuda_version; '
+             'nms(torch.tensor([[0., 0, 9, 9]]), torch.ones(1), 0.5); print(get_compiling_cuda_version())')
+GPU_PROBE = ('import torch; from torch.utils.cpp_extension import CUDA_HOME; '
+             'print("nogpu" if not torch.cuda.is_available() else "gpu" if CUDA_HOME else "gpu-without-nvcc")')
+
+
+class InstallError(Exception):
+    """A step that did not go through, with what to do about it."""
+
+
+class Environment:
+    """A virtual environment and what has been installed into it so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.python = folder / 'bin' / 'python'
+        self.record = folder / 'installed.json'
+        self.settings = {key: value for key, value in os.environ.items() if key not in FOREIGN_SETTINGS}
+
+    def make(self) -> None:
+        """Make the environment; one whose Python or pip does not run is made anew."""
+        if self.probe('import pip, sys; assert sys.version_info >= (3, 10)') is not None:
+            return
+        if self.folder.exists():
+            say(f'{self.folder.name} does not work (half made, or its Python is gone or too old): making it anew')
+        base = getattr(sys, '_base_executable', None) or sys.executable
+        if subprocess.run([base, '-m', 'venv', '--clear', str(self.folder)]).returncode:
+            raise InstallError(f'{base} cannot make a virtual environment; on Debian and Ubuntu: '
+                               'apt-get install python3-venv python3-dev')
+
+    def probe(self, code: str) -> str | None:
+        """What `code` prints in the environment, without white space around it; None where it fails."""
+        try:
+            done = subprocess.run([str(self.python), '-c', code], env=self.settings, cwd=self.folder, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        except OSError:
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def pip_install(self, *arguments: str) -> None:
+        command = self.pip_command(*arguments)
+        if subprocess.run(command, env=self.settings, cwd=ROOT).returncode:
+            raise InstallError('pip did not get through (see above); the next call goes on from this step')
+
+    def pip_command(self, *arguments: str) -> list[str]:
+        return [str(self.python), '-m', 'pip', 'install', '--disable-pip-version-check',
+                '-c', str(CONSTRAINTS), *arguments]
+
+    def done(self) -> dict[str, str]:
+        """Fingerprints of the finished steps; an unreadable record means none."""
+        try:
+            return dict(json.loads(self.record.read_text()))
+        except (OSError, ValueError):
+            return {}
+
+    def finish(self, step: str, fingerprint: str) -> None:
+        aside = self.record.with_suffix('.new')
+        aside.write_text(json.dumps({**self.done(), step: fingerprint}, indent=1))
+        aside.replace(self.record)
+
+
+def say(text: str) -> None:
+    print(f'>> {text}', flush=True)
+
+
+def pinned(*names: str) -> list[str]:
+    """`name==version` lines of the constraints file."""
+    lines = CONSTRAINTS.read_text().splitlines()
+    return [line for name in names for line in lines if line.startswith(f'{name}==')]
+
+
+def install_build_tools(env: Environment) -> None:
+    env.pip_install('--upgrade', '-r', str(REQUIREMENTS / 'build.txt'))
+
+
+def install_torch(env: Environment) -> None:
+    env.pip_install(*pinned('torch', 'torchvision', 'numpy'))
+    if env.probe('import torch, torchvision.ops') is None:
+        raise InstallError('torch and torchvision are installed but do not import together; see: '
+                           f'{env.python} -c "import torch, torchvision.ops"')
+
+
+def install_mmcv(env: Environment) -> None:
+    """Compile onedl-mmcv against the torch just installed; a wheel from pip's cache is checked, not trusted."""
+    gpu = env.probe(GPU_PROBE)
+    for problem in compiler_problems(env):
+        say(f'Warning: {problem}')
+    if gpu == 'gpu-without-nvcc':
+        say('Warning: there is a GPU but no nvcc (CUDA toolkit): the ops of mmcv are compiled for the CPU only, '
+            'which is not enough to train detectors on the GPU')
+        env.settings['CUDA_VISIBLE_DEVICES'] = ''
+    packages = pinned('onedl-mmcv', 'onedl-mmengine')
+    compile_with_progress(env, env.pip_command('-v', '--no-build-isolation', *packages))
+    cuda = env.probe(OPS_PROBE)
+    if cuda is None or (gpu == 'gpu' and cuda == 'not available'):
+        say('The compiled ops of mmcv do not import with this torch: compiling anew' if cuda is None else
+            'The ops of mmcv were compiled without a GPU: compiling anew')
+        compile_with_progress(env, env.pip_command('-v', '--no-build-isolation', '--no-cache-dir', '--force-reinstall',
+                                                   '--no-deps', *pinned('onedl-mmcv')))
+        if env.probe(OPS_PROBE) is None:
+            raise InstallError('onedl-mmcv was compiled, but its ops do not import; see: '
+                               f'{env.python} -c "import mmcv.ops"')
+
+
+def compiler_problems(env: Environment) -> list[str]:
+    """What the compile will miss here, with the package that has it; empty when all is there."""
+    problems = []
+    if not any(shutil.which(name) for name in (os.environ.get('CXX', 'c++'), 'g++', 'clang++')):
+        problems.append('no C++ compiler; on Debian and Ubuntu: apt-get install g++')
+    if not (Path(env.probe('import sysconfig; print(sysconfig.get_path("include"))') or '') / 'Python.h').exists():
+        problems.append('no Python.h; on Debian and Ubuntu: apt-get install python3-dev')
+    return problems
+
+
+def compile_with_progress(env: Environment, command: list[str]) -> None:
+    """Run pip, keep its output in a file, and show how many files are compiled and how long the rest may take."""
+    log = env.folder / 'mmcv_build.log'
+    start = shown = None
+    settings = {'MAX_JOBS': str(compile_jobs()), **env.settings, 'PYTHONUNBUFFERED': '1'}
+    with log.open('w') as file, subprocess.Popen(command, env=settings, cwd=ROOT, text=True, errors='replace',
+                                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        for line in process.stdout:
+            file.write(line)
+            step = re.match(r'\s*\[(\d+)/(\d+)\]', line)
+            if step and start is None:  # the clock starts with the compile, not with the download before it
+                start = shown = time.monotonic()
+            now = time.monotonic()
+            if step and (now - shown >= 5 or step.group(1) == step.group(2)):
+                done, total = map(int, step.groups())
+                print(f'   {done:3d} of {total} files compiled, {clock(now - start)} so far, '
+                      f'about {clock((now - start) / done * (total - done))} left', flush=True)
+                shown = now
+            elif re.match(r'\s*(Collecting|Downloading|Using cached|Building wheel|Successfully|ERROR)', line):
+                print('   ' + line.strip()[:116], flush=True)
+    if process.returncode:
+        tail = ''.join(log.read_text(errors='replace').splitlines(keepends=True)[-25:])
+        raise InstallError('\n'.join([f'{tail}\nonedl-mmcv did not compile; the whole output: {log}',
+                                      *compiler_problems(env)]))
+
+
+def compile_jobs() -> int:
+    """One compiler for each core, but at most one for each 2 GB of memory, which is what a file can take."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
+    memory_gb = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2 ** 30
+    return max(1, min(cores, int(memory_gb // 2)))
+
+
+def clock(seconds: float) -> str:
+    return f'{int(seconds) // 60}:{int(seconds) % 60:02d}'
+
+
+def install_rest(env: Environment) -> None:
+    files = [argument for name in EVERYTHING for argument in ('-r', str(REQUIREMENTS / f'{name}.txt'))]
+    env.pip_install(*files)
+    if env.probe('import cv2') is None:
+        say('opencv-python does not import (it needs the libGL of a desktop): putting its headless build in its place')
+        env.pip_install('--force-reinstall', '--no-deps', *pinned('opencv-python-headless'))
+        if env.probe('import cv2') is None:
+            raise InstallError(f'opencv does not import; see: {env.python} -c "import cv2"')
+
+
+def install_project(env: Environment) -> None:
+    env.pip_install('--no-deps', '--no-build-isolation', '-e', '.')
+
+
+STEPS: tuple[tuple[str, Callable[[Environment], None], str, tuple[str, ...]], ...] = (
+    ('build tools', install_build_tools, 'pip, setuptools, ninja', ('requirements/build.txt',)),
+    ('torch', install_torch, 'torch and torchvision: the large download', ('requirements/runtime.txt',)),
+    ('mmcv', install_mmcv, 'mmengine and mmcv. mmcv comes as source: compiling it takes 6 to 8 minutes on 2 cores, '
+     'longer with a GPU; seconds where pip has it in its cache', ('requirements/runtime.txt',)),
+    ('rest', install_rest, 'mmpretrain, mmdet, mmseg and the test tools',
+     tuple(f'requirements/{name}.txt' for name in EVERYTHING)),
+    ('project', install_project, 'mmflatten itself, editable', ('setup.py', 'pyproject.toml', 'mmflatten/version.py')),
+)
+
+
+def fingerprint(files: tuple[str, ...], python: str) -> str:
+    """Hash of what a step depends on: its files, the pins, the Python release and the place of the tree."""
+    digest = hashlib.sha256(f'{ROOT} {python} '.encode())
+    for name in (*files, 'requirements/constraints.txt'):
+        digest.update((ROOT / name).read_bytes())
+    return digest.hexdigest()
+
+
+def install(env: Environment) -> None:
+    """Run every step that is not done yet."""
+    if not env.done():
+        free_gb = shutil.disk_usage(env.folder.parent).free / 2 ** 30
+        if free_gb < DISK_GB:
+            say(f'Warning: {free_gb:.1f} GB of disk are free, about {DISK_GB} are needed')
+    env.make()
+    python = env.probe('import sys; print(sys.version)') or ''
+    marks = {name: fingerprint(files, python) for name, _, _, files in STEPS}
+    open_steps = [name for name in marks if env.done().get(name) != marks[name]]
+    start = time.monotonic()
+    for number, (name, action, announcement, _) in enumerate(STEPS, 1):
+        if name in open_steps:
+            say(f'[{number}/{len(STEPS)}] {clock(time.monotonic() - start)}  {announcement}')
+            action(env)
+            env.finish(name, marks[name])
+    if open_steps:
+        say(f'Installed into {env.folder.name} in {clock(time.monotonic() - start)}')
+
+
+def main() -> int:
+    folder = ROOT / (sys.argv[1] if len(sys.argv) > 1 else '.venv')
+    lock = folder.with_name(f'{folder.name}.lock')
+    try:
+        with lock.open('w') as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say('Another set-up is running here: waiting for it')
+                fcntl.flock(file, fcntl.LOCK_EX)
+            install(Environment(folder))
+    except InstallError as error:
+        say(f'Set-up failed: {error}')
+        return 1
+    except KeyboardInterrupt:
+        say('Set-up interrupted; the next call goes on from this step')
+        return 130
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
