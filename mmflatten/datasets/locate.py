@@ -49,6 +49,9 @@ DATA_FOLDERS = (
         how='download ADEChallengeData2016.zip from http://sceneparsing.csail.mit.edu and unpack it at {root}'),
 )
 
+DATA_SUFFIXES = ('', '.json', '.txt', '.png', '.jpg', '.jpeg')
+NO_DATA_FOLDERS = {'configs', 'work_dirs'}  # `configs/digits` is no data folder
+
 
 def missing_data_hint(path: Union[str, os.PathLike]) -> Optional[str]:
     """One sentence that names the missing folder and the command or place that provides it.
@@ -71,6 +74,8 @@ def missing_data_hint(path: Union[str, os.PathLike]) -> Optional[str]:
 
 def _recognise(path: Path) -> Optional[Tuple[DataFolder, Path]]:
     """The data set a path belongs to, and its root: the last folder on the path that has a known name."""
+    if path.suffix.lower() not in DATA_SUFFIXES or NO_DATA_FOLDERS.intersection(path.parts):
+        return None
     known = {alias: folder for folder in DATA_FOLDERS for alias in folder.aliases}
     for ancestor in (path, *path.parents):
         folder = known.get(ancestor.name.lower())

@@ -62,10 +62,11 @@ def is_finished(folder: Path, options: DigitSceneOptions, force: bool = False) -
 
     Raises FileExistsError where it holds anything else; ``force`` allows to replace digit scenes, nothing more.
     """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    for path in (folder, *folder.parents):
+        if path.is_file():
+            raise FileExistsError(f'out ({folder}): {path} is a file; name a folder')
+    if not folder.exists() or not any(folder.iterdir()):
         return False
-    if not folder.is_dir():
-        raise FileExistsError(f'out ({folder}) is a file; name a folder')
     manifest = read_manifest(folder)
     if manifest is None:
         raise FileExistsError(f'out ({folder}) holds something that is not digit scenes; name another folder')

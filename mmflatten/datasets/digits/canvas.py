@@ -1,6 +1,6 @@
 """Layered composition: sprites pasted back to front on a background, with exact visibility."""
 from dataclasses import dataclass
-from typing import Tuple
+from typing import List, Optional, Tuple
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Canvas:
         self.image = background.astype(np.float32)
         self.owner = np.full(background.shape[:2], -1, dtype=np.int16)
         self._tinted = np.zeros(background.shape[:2], dtype=bool)
-        self._solid_area = []
+        self._solid_area: List[int] = []
 
     def paste(self, sprite: Sprite) -> None:
         """Put a sprite on top of everything pasted so far; what lies outside the canvas is cut off."""
@@ -60,8 +60,8 @@ class Canvas:
             part.append(slice(first - start, max(first, last) - start))
         return tuple(target), tuple(part)
 
-    def visible_fractions(self, extra: Sprite = None) -> np.ndarray:
-        """Visible share of every sprite's solid pixels, (n,); ``extra`` asks as if it were pasted too, without pasting."""
+    def visible_fractions(self, extra: Optional[Sprite] = None) -> np.ndarray:
+        """Visible share of every sprite's solid pixels, (n,); with ``extra``, as if that were pasted on top."""
         owner, areas = self.owner, list(self._solid_area)
         if extra is not None:
             target, part = self.overlap(extra)

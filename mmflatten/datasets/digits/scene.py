@@ -2,7 +2,7 @@
 import colorsys
 import dataclasses
 from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def sample_colour(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> n
     return np.clip(best + ramp[..., None], 0, 255).astype(np.float32)
 
 
-def index_map(canvas: Canvas, sprites) -> np.ndarray:
+def index_map(canvas: Canvas, sprites: Sequence[Sprite]) -> np.ndarray:
     """Class of every pixel as ADE20K numbers them, (H, W) uint8; see :class:`Scene`."""
     values = np.array([sprite.label + FIRST_DIGIT for sprite in sprites] + [BACKGROUND], dtype=np.uint8)
     indices = values[canvas.owner]  # the background's owner is -1, the last entry

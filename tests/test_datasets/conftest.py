@@ -1,0 +1,19 @@
+"""A small set of digit scenes, made once for all tests of this folder."""
+from pathlib import Path
+
+import pytest
+
+from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+
+
+@pytest.fixture(scope='session')
+def digit_options() -> DigitSceneOptions:
+    return DigitSceneOptions(train=12, val=6, size=96, seed=0)
+
+
+@pytest.fixture(scope='session')
+def digit_root(tmp_path_factory, digit_options) -> Path:
+    """Read only: a finished data set."""
+    root = tmp_path_factory.mktemp('data') / 'digits'
+    build_digit_scenes(root, digit_options)
+    return root

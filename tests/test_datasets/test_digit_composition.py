@@ -1,0 +1,146 @@
+"""Glyphs, canvas and random scenes: occlusion, visibility and the split of the sources."""
+import dataclasses
+
+import numpy as np
+import pytest
+
+from mmflatten.datasets.digits.canvas import Canvas, Sprite
+from mmflatten.datasets.digits.glyph import render_glyph
+from mmflatten.datasets.digits.scene import MIN_CONTRAST, MIN_VISIBLE, sample_scene
+from mmflatten.datasets.digits.sources import load_glyphs, load_photographs
+
+
+def square(value: float, side: int = 4, **place) -> Sprite:
+    opacity = np.ones((side, side), dtype=np.float32)
+    return Sprite(opacity, np.full((side, side, 3), value, dtype=np.float32), label=1, glyph=0, **place)
+
+
+def black(height: int = 8, width: int = 10) -> np.ndarray:
+    return np.zeros((height, width, 3), dtype=np.uint8)
+
+
+def test_a_later_sprite_hides_an_earlier_one():
+    canvas = Canvas(black())
+    canvas.paste(square(100, top=0, left=0))
+    canvas.paste(square(200, top=2, left=2))
+    first, second = canvas.masks()
+    assert (first.sum(), second.sum()) == (12, 16)
+    assert not (first & second).any()
+    assert canvas.picture()[2, 2, 0] == 200 and canvas.picture()[1, 1, 0] == 100
+    np.testing.assert_allclose(canvas.visible_fractions(), [0.75, 1.0])
+
+
+def test_asking_for_visibility_pastes_nothing():
+    canvas = Canvas(black())
+    canvas.paste(square(100, top=0, left=0))
+    np.testing.assert_allclose(canvas.visible_fractions(square(200, top=0, left=2)), [0.5, 1.0])
+    assert canvas.masks().shape[0] == 1 and canvas.picture().max() == 100
+
+
+@pytest.mark.parametrize('top, left, area', [(-2, -1, 6), (6, 8, 4), (-4, 0, 0), (20, 30, 0), (-20, 3, 0)])
+def test_a_sprite_across_the_border_is_cut_off(top, left, area):
+    canvas = Canvas(black())
+    canvas.paste(square(100, top=top, left=left))
+    assert canvas.masks()[0].sum() == area
+    assert (canvas.picture()[..., 0] == 100).sum() == area
+
+
+def test_moving_a_sprite_keeps_its_pixels():
+    sprite = square(100, top=1, left=1)
+    moved, canvas = dataclasses.replace(sprite, left=4), Canvas(black())
+    canvas.paste(moved)
+    assert canvas.masks()[0][1:5, 4:8].all() and canvas.masks()[0].sum() == 16
+
+
+def test_soft_edges_belong_to_nobody_on_the_background_and_to_the_owner_elsewhere():
+    soft = dataclasses.replace(square(100), opacity=np.array([[0.3, 1.0, 0.1]], dtype=np.float32),
+                               colour=np.full((1, 3, 3), 100, dtype=np.float32))
+    canvas = Canvas(black())
+    canvas.paste(soft)
+    assert canvas.rim[0, :3].tolist() == [True, False, False]
+    canvas = Canvas(black())
+    canvas.paste(square(50))
+    canvas.paste(soft)
+    assert canvas.owner[0, :3].tolist() == [0, 1, 0] and not canvas.rim.any()
+
+
+@pytest.mark.parametrize('angle', [0., 25., -25.])
+@pytest.mark.parametrize('height', [12, 30, 80])
+def test_glyphs_keep_their_height_and_turn(height, angle):
+    glyphs = load_glyphs('train')
+    for position in range(5):
+        opacity = render_glyph(glyphs.images[position], height, angle)
+        assert 0.7 * height < opacity.shape[0] < 1.35 * height
+        assert opacity.max() == 1 and opacity.min() == 0
+        assert opacity[0].any() and opacity[-1].any() and opacity[:, 0].any() and opacity[:, -1].any()
+
+
+def test_glyphs_turn_counter_clockwise():
+    bar = np.zeros((8, 8), dtype=np.float32)
+    bar[1:7, 3:5] = 1
+    rows, columns = np.nonzero(render_glyph(bar, 64, angle=20.) > 0.5)
+    assert np.corrcoef(rows, columns)[0, 1] > 0.5  # its top leans to the left
+
+
+def test_glyphs_have_smooth_outlines():
+    opacity = render_glyph(load_glyphs('train').images[0], 64)
+    soft = ((opacity > 0) & (opacity < 1)).mean()
+    outline = (np.abs(np.diff((opacity > 0.5).astype(int), axis=0)).sum()
+               + np.abs(np.diff((opacity > 0.5).astype(int), axis=1)).sum()) / opacity.size
+    assert 0.5 * outline < soft < 2 * outline  # an edge is about one pixel wide
+
+
+def test_training_and_validation_share_no_digit_and_no_background():
+    train, val = load_glyphs('train'), load_glyphs('val')
+    assert not set(train.indices) & set(val.indices)
+    images = [{image.tobytes() for image in part.images} for part in (train, val)]
+    assert not images[0] & images[1] and len(images[0] | images[1]) == 1797
+    assert (np.bincount(val.labels) >= 30).all()
+    train, val = load_photographs('train'), load_photographs('val')
+    for name, left, right in zip(train.names, train.regions, val.regions):
+        assert train.first_column + left.shape[1] < val.first_column, name
+
+
+@pytest.mark.parametrize('height, width', [(160, 160), (32, 32), (512, 512), (96, 300)])
+def test_backgrounds_have_the_wanted_size_and_come_from_their_region(height, width):
+    photographs, rng = load_photographs('val'), np.random.default_rng(0)
+    for _ in range(20):
+        pixels, source = photographs.crop(rng, height, width)
+        x, y, cut_width, cut_height = source.box
+        assert pixels.shape == (height, width, 3) and pixels.dtype == np.uint8
+        assert 448 <= x and x + cut_width <= 640 and 0 <= y and y + cut_height <= 427
+
+
+@pytest.mark.parametrize('size', [32, 160])
+def test_scenes_hold_visible_whole_digits(size):
+    glyphs, photographs = load_glyphs('train'), load_photographs('train')
+    counts = []
+    for number in range(40):
+        scene = sample_scene(np.random.default_rng(number), glyphs, photographs, size)
+        counts.append(len(scene.sprites))
+        assert scene.picture.shape == (size, size, 3) and scene.masks.shape == (len(scene.sprites), size, size)
+        for sprite, mask in zip(scene.sprites, scene.masks):
+            assert mask.sum() >= MIN_VISIBLE * sprite.solid.sum()
+            assert sprite.top >= 0 and sprite.top + sprite.opacity.shape[0] <= size
+            assert sprite.left >= 0 and sprite.left + sprite.opacity.shape[1] <= size
+    assert min(counts) >= 1 and max(counts) <= 8 and len(set(counts)) > 3
+
+
+def test_digits_overlap_sometimes_and_stand_out():
+    glyphs, photographs = load_glyphs('train'), load_photographs('train')
+    hidden, weak = 0, 0
+    for number in range(40):
+        scene = sample_scene(np.random.default_rng(number), glyphs, photographs, 160)
+        for sprite, mask in zip(scene.sprites, scene.masks):
+            hidden += mask.sum() < sprite.solid.sum()
+            around = scene.picture[scene.index_map == 1].mean(axis=0)
+            weak += np.linalg.norm(scene.picture[mask].mean(axis=0) - around) < MIN_CONTRAST / 4
+    assert hidden > 20 and weak < 20
+
+
+def test_the_same_seed_gives_the_same_scene_and_another_one_does_not():
+    glyphs, photographs = load_glyphs('val'), load_photographs('val')
+    first, again, other = (
+        sample_scene(np.random.default_rng(seed), glyphs, photographs, 96).picture for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()

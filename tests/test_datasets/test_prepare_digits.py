@@ -1,0 +1,224 @@
+"""The command that makes the digit scenes: what it writes, what it refuses, and what an interruption leaves."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pycocotools.coco import COCO
+from sklearn.datasets import load_digits
+
+from mmflatten.datasets.digits.build import (DigitSceneOptions, build_digit_scenes, content_hash, is_finished,
+                                             read_manifest)
+
+REPOSITORY = Path(__file__).parents[2]
+SCRIPT = REPOSITORY / 'tools' / 'dataset' / 'prepare_digits.py'
+FOLDERS = {'train': 'training', 'val': 'validation'}
+TINY = DigitSceneOptions(train=3, val=2, size=64)
+
+
+def start(*arguments) -> subprocess.Popen:
+    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get('PYTHONPATH')]))
+    return subprocess.Popen([sys.executable, str(SCRIPT), *map(str, arguments)], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=path))
+
+
+def run(*arguments):
+    process = start(*arguments)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def files(root: Path) -> dict:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob('*') if path.is_file()}
+
+
+def wait_for(condition, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_the_command_and_the_library_write_the_same_bytes(tmp_path):
+    status, out, err = run('--out', tmp_path / 'a', '--train', 3, '--val', 2, '--size', 64)
+    assert status == 0, err
+    assert '5/5' in out and 'ETA' in out and 'contact_sheet.png' in out
+    build_digit_scenes(tmp_path / 'b', TINY)
+    assert files(tmp_path / 'a') == files(tmp_path / 'b')
+    assert len(files(tmp_path / 'a')) > 15
+
+
+def test_another_seed_gives_other_scenes(tmp_path):
+    build_digit_scenes(tmp_path / 'a', TINY)
+    build_digit_scenes(tmp_path / 'b', DigitSceneOptions(train=3, val=2, size=64, seed=1))
+    name = 'images/training/000000.png'
+    assert files(tmp_path / 'a')[name] != files(tmp_path / 'b')[name]
+
+
+def test_a_scene_does_not_depend_on_how_many_there_are(tmp_path):
+    build_digit_scenes(tmp_path / 'a', TINY)
+    build_digit_scenes(tmp_path / 'b', DigitSceneOptions(train=5, val=1, size=64))
+    few, many = files(tmp_path / 'a'), files(tmp_path / 'b')
+    for name in ('images/training/000002.png', 'images/validation/000000.png', 'annotations/training/000002.png'):
+        assert few[name] == many[name]
+
+
+@pytest.mark.parametrize('split', ['train', 'val'])
+def test_boxes_masks_and_index_maps_agree(digit_root, split):
+    coco = COCO(digit_root / 'annotations' / f'instances_{split}.json')
+    assert [category['name'] for category in coco.loadCats(coco.getCatIds())] == list('0123456789')
+    for image in coco.loadImgs(coco.getImgIds()):
+        index_map = np.asarray(Image.open(digit_root / 'annotations' / FOLDERS[split] / image['file_name']))
+        picture = np.asarray(Image.open(digit_root / 'images' / FOLDERS[split] / image['file_name']))
+        assert index_map.shape == picture.shape[:2] == (image['height'], image['width'])
+        expected = np.zeros_like(index_map)
+        for item in coco.loadAnns(coco.getAnnIds(imgIds=image['id'])):
+            mask = coco.annToMask(item).astype(bool)
+            x, y, width, height = item['bbox']
+            inside = mask[y:y + height, x:x + width]
+            assert inside.sum() == mask.sum() == item['area'] > 0 and item['iscrowd'] == 0
+            assert inside[0].any() and inside[-1].any() and inside[:, 0].any() and inside[:, -1].any()
+            assert (expected[mask] == 0).all(), 'visible masks are disjoint'
+            expected[mask] = item['category_id'] + 1
+        np.testing.assert_array_equal(np.where(index_map >= 2, index_map, 0), expected)
+        assert (index_map == 1).any() and 0 < (index_map == 0).mean() < 0.2
+
+
+def test_no_digit_and_no_background_occurs_in_both_splits(digit_root):
+    glyphs, columns, target = {}, {}, load_digits().target
+    for split in FOLDERS:
+        content = json.loads((digit_root / 'annotations' / f'instances_{split}.json').read_text())
+        glyphs[split] = {item['glyph'] for item in content['annotations']}
+        columns[split] = [image['background']['box'] for image in content['images']]
+        assert all(target[item['glyph']] == item['category_id'] - 1 for item in content['annotations'])
+    assert not glyphs['train'] & glyphs['val']
+    assert max(x + width for x, _, width, _ in columns['train']) <= min(x for x, _, _, _ in columns['val'])
+
+
+@pytest.mark.parametrize('split', ['train', 'val'])
+def test_there_is_one_crop_for_each_digit_in_its_class_folder(digit_root, split):
+    coco = json.loads((digit_root / 'annotations' / f'instances_{split}.json').read_text())
+    wanted = Counter(str(item['category_id'] - 1) for item in coco['annotations'])
+    folder = digit_root / 'crops' / split
+    assert sorted(path.name for path in folder.iterdir()) == list('0123456789')
+    assert {path.name: len(list(path.iterdir())) for path in folder.iterdir()} == {
+        digit: wanted[digit] for digit in '0123456789'
+    }
+    for path in folder.rglob('*.png'):
+        with Image.open(path) as crop:
+            assert crop.mode == 'RGB' and crop.width == crop.height >= 12
+
+
+def test_the_contact_sheet_is_there(digit_root):
+    with Image.open(digit_root / 'contact_sheet.png') as sheet:
+        assert sheet.width > 900 and sheet.height > 1900
+        assert np.asarray(sheet).std() > 40
+
+
+def test_the_manifest_names_parameters_counts_and_content(digit_root, digit_options):
+    manifest = read_manifest(digit_root)
+    assert manifest['options'] == dict(train=12, val=6, size=96, seed=0)
+    assert manifest['scenes'] == dict(train=12, val=6)
+    assert manifest['instances']['train'] == len(list((digit_root / 'crops' / 'train').rglob('*.png')))
+    assert manifest['sha256'] == content_hash(digit_root)
+    assert is_finished(digit_root, digit_options)
+
+
+def test_a_finished_data_set_is_recognised_and_left_alone(tmp_path):
+    build_digit_scenes(tmp_path / 'digits', TINY)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob('*')}
+    status, out, _ = run('--out', tmp_path / 'digits', '--train', 3, '--val', 2, '--size', 64)
+    assert status == 0 and 'nothing to do' in out
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob('*')}
+
+
+def test_other_parameters_and_damage_are_refused_until_forced(tmp_path):
+    root = tmp_path / 'digits'
+    build_digit_scenes(root, TINY)
+    with pytest.raises(FileExistsError, match='train=3 .*--force'):
+        build_digit_scenes(root, DigitSceneOptions(train=4, val=2, size=64))
+    (root / 'images' / 'training' / '000001.png').unlink()
+    with pytest.raises(FileExistsError, match='changed or damaged.*--force'):
+        build_digit_scenes(root, TINY)
+    build_digit_scenes(root, TINY, force=True)
+    assert is_finished(root, TINY) and [path.name for path in tmp_path.iterdir()] == ['digits']
+
+
+def test_other_peoples_folders_are_never_replaced(tmp_path):
+    (tmp_path / 'thesis.txt').write_text('years of work')
+    with pytest.raises(FileExistsError, match='not digit scenes'):
+        build_digit_scenes(tmp_path, TINY, force=True)
+    assert (tmp_path / 'thesis.txt').read_text() == 'years of work'
+
+
+def test_an_error_half_way_leaves_nothing(tmp_path):
+    calls = []
+
+    def fail_on_the_second_scene():
+        calls.append(None)
+        if len(calls) == 2:
+            raise OSError('No space left on device')
+
+    with pytest.raises(OSError, match='No space left'):
+        build_digit_scenes(tmp_path / 'digits', TINY, on_scene=fail_on_the_second_scene)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_while_replacing_leaves_the_old_data_set(tmp_path):
+    build_digit_scenes(tmp_path / 'digits', TINY)
+
+    def fail():
+        raise OSError('No space left on device')
+
+    with pytest.raises(OSError, match='No space left'):
+        build_digit_scenes(tmp_path / 'digits', DigitSceneOptions(4, 1, 64), force=True, on_scene=fail)
+    assert is_finished(tmp_path / 'digits', TINY) and [path.name for path in tmp_path.iterdir()] == ['digits']
+
+
+@pytest.mark.parametrize('stop', [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_leaves_nothing(tmp_path, stop):
+    process = start('--out', tmp_path / 'digits', '--train', 100000)
+    wait_for(lambda: list(tmp_path.glob('.digits.partial-*/images/training/*.png')))
+    process.send_signal(stop)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and 'interrupted' in err and 'Traceback' not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_command_leaves_no_half_data_set_and_the_next_one_cleans_up(tmp_path):
+    process = start('--out', tmp_path / 'digits', '--train', 100000)
+    wait_for(lambda: list(tmp_path.glob('.digits.partial-*/images/training/*.png')))
+    process.kill()
+    process.communicate(timeout=60)
+    assert not (tmp_path / 'digits').exists()
+    build_digit_scenes(tmp_path / 'digits', TINY)
+    assert [path.name for path in tmp_path.iterdir()] == ['digits']
+
+
+@pytest.mark.parametrize('name, value', [('train', 0), ('val', -1), ('size', 31), ('size', 1025), ('seed', -1)])
+def test_options_out_of_range_name_the_option_and_the_value(name, value):
+    with pytest.raises(ValueError, match=f'{name} must be between .* got {value}'):
+        DigitSceneOptions(**{name: value})
+
+
+@pytest.mark.parametrize('arguments, message', [
+    (('--size', '16'), 'size must be between 32 and 1024, got 16'),
+    (('--train', '0'), 'train must be between 1 and'),
+    (('--val', 'many'), "invalid int value: 'many'"),
+    (('--out', 'FILE'), 'is a file; name a folder'),
+    (('--out', 'FILE/below'), 'is a file; name a folder'),
+])
+def test_bad_arguments_end_with_one_message_and_a_status(tmp_path, arguments, message):
+    (tmp_path / 'FILE').write_text('')
+    arguments = [str(tmp_path / part) if part.startswith('FILE') else part for part in arguments]
+    status, _, err = run('--out', tmp_path / 'digits', *arguments)
+    assert status == 2
+    assert message in err.strip().splitlines()[-1] and 'Traceback' not in err
+    assert [path.name for path in tmp_path.iterdir()] == ['FILE']
