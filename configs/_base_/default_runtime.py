@@ -1,0 +1,27 @@
+"""Runtime of every config, whatever its task.
+
+`default_scope` (mmpretrain, mmdet, mmseg) and the visualizer differ by task and belong to the data set files. The
+checkpoint and log hooks count what the schedule's loop counts, epochs or iterations.
+"""
+default_hooks = dict(
+    runtime_info=dict(type='RuntimeInfoHook'),
+    timer=dict(type='IterTimerHook'),
+    sampler_seed=dict(type='DistSamplerSeedHook'),
+    logger=dict(type='mmflatten.LoggerHook', interval=50),
+    param_scheduler=dict(type='ParamSchedulerHook'),
+    # Saves whenever the schedule validates, keeps the three newest, and never replaces a whole file by part of one.
+    checkpoint=dict(type='mmflatten.CheckpointHook', max_keep_ckpts=3),
+    # Stops at the first NaN or infinite loss, before the optimizer's step.
+    finite_loss=dict(type='mmflatten.FiniteLossHook', interval=1),
+    # Names the file when an image cannot be decoded.
+    sample_errors=dict(type='mmflatten.NameFailingSamplesHook'))
+
+env_cfg = dict(
+    cudnn_benchmark=False,
+    mp_cfg=dict(mp_start_method='fork', opencv_num_threads=0),
+    dist_cfg=dict(backend='nccl'))  # tools/dist_train.sh takes gloo where there is no GPU
+
+randomness = dict(seed=None, deterministic=False)
+log_level = 'INFO'
+load_from = None
+resume = False

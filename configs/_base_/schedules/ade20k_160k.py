@@ -1,0 +1,24 @@
+"""ADE20K, 160 000 iterations of AdamW for a total batch of 16 (8 GPUs x 2 images): UperNet with Swin and its like."""
+paramwise_cfg = dict(
+    custom_keys={
+        'absolute_pos_embed': dict(decay_mult=0.0),
+        'relative_position_bias_table': dict(decay_mult=0.0),
+        'norm': dict(decay_mult=0.0),
+    })
+
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=6e-5, weight_decay=0.01, betas=(0.9, 0.999)),
+    paramwise_cfg=paramwise_cfg)
+
+param_scheduler = [
+    dict(type='LinearLR', start_factor=1e-6, by_epoch=False, begin=0, end=1500),
+    dict(type='PolyLR', power=1.0, eta_min=0.0, by_epoch=False, begin=1500, end=160000),
+]
+
+train_cfg = dict(type='IterBasedTrainLoop', max_iters=160000, val_interval=16000)
+val_cfg = dict(type='ValLoop')
+test_cfg = dict(type='TestLoop')
+log_processor = dict(by_epoch=False)
+
+auto_scale_lr = dict(base_batch_size=16)

@@ -1,0 +1,27 @@
+"""COCO, 12 epochs of AdamW for a total batch of 16 (8 GPUs x 2 images).
+
+The recipe of the same lab's Swin detectors (Agent-Attention `downstream/detection`); FLatten's own is not published.
+"""
+# Everything whose name holds `norm` and Swin's position tables get no weight decay.
+paramwise_cfg = dict(
+    custom_keys={
+        'absolute_pos_embed': dict(decay_mult=0.0),
+        'relative_position_bias_table': dict(decay_mult=0.0),
+        'norm': dict(decay_mult=0.0),
+    })
+
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=1e-4, weight_decay=0.05, betas=(0.9, 0.999)),
+    paramwise_cfg=paramwise_cfg)
+
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.001, by_epoch=False, begin=0, end=500),
+    dict(type='MultiStepLR', by_epoch=True, begin=0, end=12, milestones=[8, 11], gamma=0.1),
+]
+
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=12, val_interval=1)
+val_cfg = dict(type='ValLoop')
+test_cfg = dict(type='TestLoop')
+
+auto_scale_lr = dict(base_batch_size=16)
