@@ -1,0 +1,121 @@
+"""State dicts of the official code to the names of this project, and back; strict both ways."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from mmflatten.checkpoints.families import FAMILIES
+from mmflatten.checkpoints.matching import OURS, OFFICIAL, Match, match_keys
+from mmflatten.checkpoints.rules import Family, Key
+
+
+def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
+    """Rename the weights of an official classifier for mmpretrain's `ImageClassifier` with a backbone of this project.
+
+    Tables of another image size keep their size: the modules resize them when they load them.
+
+    Args:
+        state_dict: official names to tensors, the weights alone.
+        family: a key of `FAMILIES`, such as 'flatten_swin'.
+
+    Returns:
+        `backbone.*` and `head.fc.*`, to be loaded with `strict=True`; tensors are shared with `state_dict` where they
+        are not joined.
+
+    Raises:
+        ValueError: an unknown family; a key that the family does not have, a key that is missing, tensors whose shapes
+            cannot belong together. The message names the keys.
+    """
+    return _translate(state_dict, _family(family), OFFICIAL, OURS)
+
+
+def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
+    """The inverse of `convert_state_dict`: weights trained here, under the names of the official code.
+
+    What `convert_state_dict` drops (index buffers, which the official code makes itself, and PVT's unused norm) does
+    not come back.
+
+    Args:
+        state_dict: weights of an `ImageClassifier` whose backbone returns its last stage (`out_indices=(3,)`).
+        family: as for `convert_state_dict`.
+
+    Raises:
+        ValueError: as `convert_state_dict`; also a model that the official code does not know, such as one with another
+            attention.
+    """
+    return _translate(state_dict, _family(family), OURS, OFFICIAL)
+
+
+def _family(name: str) -> Family:
+    if name not in FAMILIES:
+        raise ValueError(f'family ({name!r}) must be one of {sorted(FAMILIES)}')
+    return FAMILIES[name]
+
+
+def _translate(state: Mapping[str, Tensor], family: Family, source: str, target: str) -> dict[str, Tensor]:
+    _check_values(state)
+    match = match_keys(state, family, source)
+    if match.problems:
+        raise ValueError(_report(state, match, family, source))
+    result = {}
+    for instance, kind in match.kinds.items():
+        part, indices = family.parts[instance[0]], instance[1]
+        old, new = part.beginning(source, match.last), part.beginning(target, match.last)
+        for key in part.kinds[kind]:
+            names = [old.name(indices, end) for end in key.names(source)]
+            if names[0] in state:  # an optional key is absent from all alike, or match_keys had complained
+                tensors = _regroup([state[name] for name in names], names, key, target)
+                result.update(zip((new.name(indices, end) for end in key.names(target)), tensors))
+    _check_widths(result if target == OURS else state, family, match.last)
+    return result
+
+
+def _regroup(tensors: list[Tensor], names: list[str], key: Key, target: str) -> list[Tensor]:
+    """Join or split tensors for keys that are several tensors in the official code and one here."""
+    if len(key.ratio) == 1:
+        return tensors
+    unit, rest = divmod(sum(tensor.shape[0] for tensor in tensors), sum(key.ratio))
+    lengths = [unit * share for share in key.ratio]
+    if rest or (target == OURS and [tensor.shape[0] for tensor in tensors] != lengths):
+        sizes = ', '.join(f'{name} {tuple(tensor.shape)}' for name, tensor in zip(names, tensors))
+        raise ValueError(f'{sizes}: the first axes must hold {" : ".join(map(str, key.ratio))} parts of one size')
+    if target == OURS:
+        return [torch.cat(tensors)]
+    return [piece.clone() for piece in tensors[0].split(lengths)]
+
+
+def _check_values(state: Mapping[str, Tensor]) -> None:
+    if not isinstance(state, Mapping) or not state:
+        raise ValueError(f'state_dict ({type(state).__name__}) must be a dict of at least one tensor')
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise ValueError(f'state_dict[{name!r}] is of type {type(value).__name__}, not a tensor; pass the weights '
+                             "alone, such as checkpoint['model']")
+
+
+def _check_widths(ours: Mapping[str, Tensor], family: Family, last: int) -> None:
+    names = [name.replace('{last}', str(last)) for name in family.widths]
+    widths = {name: ours[name].shape[-1] for name in names}
+    if len(set(widths.values())) > 1:
+        sizes = ', '.join(f'{name} has {width}' for name, width in widths.items())
+        raise ValueError(f'widths differ around the last stage: {sizes}; are stages or blocks missing?')
+
+
+def _report(state: Iterable[str], match: Match, family: Family, source: str) -> str:
+    names = list(dict.fromkeys(name for part in family.parts if (name := getattr(part, source))))
+    text = (f'the state dict does not fit family {family.name!r} '
+            f'{"of the official code" if source == OFFICIAL else "of this project"}: '
+            f'{"; ".join(match.problems[:5])}{"; ..." if len(match.problems) > 5 else ""}. '
+            f'Its names begin with {", ".join(names)}.')
+    return text + _suggestion(state, family, source)
+
+
+def _suggestion(state: Iterable[str], family: Family, source: str) -> str:
+    """What the state dict is instead, if it fits anything else."""
+    other = OURS if source == OFFICIAL else OFFICIAL
+    if not match_keys(state, family, other).problems:
+        return ' It has the names of this project already.' if source == OFFICIAL else ' It has official names already.'
+    fits = [name for name, candidate in FAMILIES.items() if not match_keys(state, candidate, source).problems]
+    return f' It fits family {" or ".join(map(repr, fits))}.' if fits else ''

@@ -1,0 +1,7 @@
+"""Key tables, one file per family of backbones."""
+from mmflatten.checkpoints.families.flatten_swin import FLATTEN_SWIN
+from mmflatten.checkpoints.rules import Family
+
+FAMILIES: dict[str, Family] = {family.name: family for family in (FLATTEN_SWIN,)}
+
+__all__ = ['FAMILIES']

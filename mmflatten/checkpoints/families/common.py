@@ -1,0 +1,23 @@
+"""Parts and groups of keys that several families share."""
+from __future__ import annotations
+
+from mmflatten.checkpoints.rules import Key, Part, affine, single
+
+HEAD = Part('head', 'head.fc', {'linear layer': affine({'': ''})})
+# The official classifiers normalise the last stage alone.
+LAST_NORM = Part('norm', 'backbone.norms.{last}', {'norm': affine({'': ''})})
+
+FFN = affine({'norm2': 'ffn.norm', 'mlp.fc1': 'ffn.fn.fc1', 'mlp.fc2': 'ffn.fn.fc2'})
+
+
+def attention(mixer: str) -> tuple[Key, ...]:
+    """Norm and projections of a block's attention; `mixer` is where the mixer lies in a block here."""
+    return (*affine({'norm1': 'attn.norm', 'attn.proj': f'{mixer}.proj'}),
+            *affine({'attn.qkv': f'{mixer}.qkv'}, optional_bias=True))
+
+
+def focused(official: str, mixer: str) -> tuple[Key, ...]:
+    """What focused linear attention has besides its projections."""
+    return (*single(f'{official}.scale', f'{mixer}.scale'),
+            *single(f'{official}.positional_encoding', f'{mixer}.positional_encoding.table'),
+            *affine({f'{official}.dwc': f'{mixer}.dwc.conv'}))

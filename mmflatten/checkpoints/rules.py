@@ -1,0 +1,130 @@
+"""Vocabulary of the key tables: what a family's official names are, and what the same weights are called here."""
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Key:
+    """One tensor inside a part, by the end of its name.
+
+    Args:
+        official: ends of the official names. Several tensors are one here, concatenated on their first axis.
+        ours: end of the name here.
+        ratio: lengths of the concatenated tensors relative to each other.
+        optional: the family has it or lacks it, in all parts of a kind alike (such as a bias that can be switched off).
+    """
+
+    official: tuple[str, ...]
+    ours: str
+    ratio: tuple[int, ...] = (1,)
+    optional: bool = False
+
+    def names(self, side: str) -> tuple[str, ...]:
+        """The ends of its names on a side, 'official' or 'ours'."""
+        return self.official if side == 'official' else (self.ours,)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of the model whose names share a beginning: the patch embedding, one block, the head.
+
+    Args:
+        official: beginning of the official names, with `{i}` for the stage and `{j}` for the block, counted from 0;
+            `{i+1}` and `{i-1}` where the official count differs. None where only our names exist.
+        ours: beginning of the names here. `{last}` is the index of the last stage. None for a part that is dropped.
+        kinds: the keys that such a part can have, by the name of the kind. A part must have exactly the keys of one.
+        first_stage: the first stage that has it (1 for what stands between two stages).
+        dropped: ends of official names that are not converted, with the reason.
+    """
+
+    official: str
+    ours: str | None
+    kinds: Mapping[str, tuple[Key, ...]]
+    first_stage: int = 0
+    dropped: Mapping[str, str] = field(default_factory=dict)
+
+    def beginning(self, side: str, last: int) -> Template | None:
+        """The shared beginning on a side of a model whose last stage is `last`."""
+        text = self.official if side == 'official' else self.ours
+        return None if text is None else Template(text.replace('{last}', str(last)))
+
+    @cached_property
+    def indices(self) -> tuple[str, ...]:
+        """Which of stage `i` and block `j` tell its instances apart."""
+        return tuple(re.findall(r'\{([ij])', self.official))
+
+
+@dataclass(frozen=True)
+class Family:
+    """All parts of a family.
+
+    Args:
+        name: as in `convert_state_dict(..., family=name)`.
+        parts: tried in this order.
+        widths: names here, with `{last}`, of tensors whose last axes have one length. They tell that the last stages
+            of a checkpoint are gone, since a model of fewer stages has the same names.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    widths: tuple[str, ...] = ()
+
+
+class Template:
+    """A beginning of names with indices in it, such as `layers.{i-1}.downsample`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        pattern, self.offsets = '', {}
+        for literal, index, offset in re.findall(r'([^{]+)|\{([ij])([+-]\d+)?\}', text):
+            pattern += rf'(?P<{index}>0|[1-9]\d*)' if index else re.escape(literal)
+            if index:
+                self.offsets[index] = int(offset or 0)
+        self._pattern = re.compile(rf'{pattern}(?:\.(?P<end>.+))?')
+
+    def match(self, name: str) -> tuple[tuple[int, ...], str] | None:
+        """Indices counted from 0, and the end of the name ('' if there is none); None if it does not fit."""
+        match = self._pattern.fullmatch(name)
+        if match is None:
+            return None
+        indices = tuple(int(match[index]) - offset for index, offset in self.offsets.items())
+        return None if min(indices, default=0) < 0 else (indices, match['end'] or '')
+
+    def name(self, indices: tuple[int, ...], end: str) -> str:
+        """The whole name of a tensor."""
+        text = self.text
+        for (index, offset), number in zip(self.offsets.items(), indices):
+            text = re.sub(rf'\{{{index}[^}}]*\}}', str(number + offset), text)
+        return f'{text}.{end}' if end else text
+
+
+def single(official: str, ours: str, optional: bool = False) -> tuple[Key, ...]:
+    """One tensor."""
+    return (Key((official,), ours, optional=optional),)
+
+
+def affine(names: Mapping[str, str], optional_bias: bool = False) -> tuple[Key, ...]:
+    """`weight` and `bias` of modules, official name to our name; '' is the part itself."""
+    return tuple(Key((_join(official, leaf),), _join(ours, leaf), optional=optional_bias and leaf == 'bias')
+                 for official, ours in names.items() for leaf in ('weight', 'bias'))
+
+
+def batch_norm(official: str, ours: str) -> tuple[Key, ...]:
+    """A batch norm with its statistics; the counter of its batches is absent from some checkpoints."""
+    return (*affine({official: ours}), *single(f'{official}.running_mean', f'{ours}.running_mean'),
+            *single(f'{official}.running_var', f'{ours}.running_var'),
+            *single(f'{official}.num_batches_tracked', f'{ours}.num_batches_tracked', optional=True))
+
+
+def stacked(official: tuple[str, ...], ours: str, ratio: tuple[int, ...]) -> tuple[Key, ...]:
+    """Several official linear layers of the same input that are one here; the bias may be absent from all."""
+    return tuple(Key(tuple(_join(name, leaf) for name in official), _join(ours, leaf), ratio, leaf == 'bias')
+                 for leaf in ('weight', 'bias'))
+
+
+def _join(beginning: str, end: str) -> str:
+    return f'{beginning}.{end}' if beginning else end
