@@ -1,25 +1,27 @@
 """Linear attention: the kernel trick on positive feature maps."""
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from mmflatten.ops.precision import no_autocast, upcast
 
 
-def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """`q k^T v` by the cheaper association, `q (k^T v)` or `(q k^T) v`.
+def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float | Tensor = 1.) -> Tensor:
+    """`scale q k^T v` by the cheaper association, `q (k^T v)` or `(q k^T) v`.
 
-    Cost: `B h min((N + M) d e, N M (d + e))` multiply-accumulates. Shapes as in `linear_attention`.
+    Cost: `B h min((N + M) d e, N M (d + e))` multiply-accumulates. Shapes as in `linear_attention`; `scale` is a number
+    or a tensor broadcastable to `(B, h, 1, 1)`.
     """
     N, d = q_BhNd.shape[-2:]
     M, e = v_BhMe.shape[-2:]
     if (N + M) * d * e <= N * M * (d + e):
-        return q_BhNd @ (k_BhMd.transpose(-2, -1) @ v_BhMe)
-    return (q_BhNd @ k_BhMd.transpose(-2, -1)) @ v_BhMe
+        return q_BhNd @ (k_BhMd.transpose(-2, -1) @ v_BhMe * scale)
+    return (q_BhNd @ k_BhMd.transpose(-2, -1) * scale) @ v_BhMe
 
 
 def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: float | Tensor = 1e-6,
-                     min_denominator: float | None = None) -> Tensor:
+                     min_denominator: float | None = None, local_BhNe: Tensor | None = None) -> Tensor:
     """Normalised linear attention, `q (k^T v) / (q . mean(k) + eps)` with `k^T v` averaged over the M keys.
 
     `q` and `k` are feature-mapped already and should not be negative. The sums run in float32 under autocast; taking
@@ -32,6 +34,8 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
         v_BhMe: values `(B, h, M, e)`.
         eps: added to the denominator; a number, or a tensor broadcastable to `(B, h, N, 1)`.
         min_denominator: lower bound of the *summed* denominator `q . sum(k)` in place of `eps` (L2ViT, sec. 3.2).
+        local_BhNe: a local term `(B, h, N, e)`, added in the pass over memory that divides; the result takes its
+            memory layout.
 
     Returns:
         `(B, h, N, e)` in the type of `v`.
@@ -40,10 +44,12 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
     M = k_BhMd.shape[-2]
     with no_autocast(v_BhMe):
         q_BhNd, k_BhMd, v_BhMe = upcast(q_BhNd, k_BhMd, v_BhMe)
-        k_BhMd = k_BhMd / M
-        denominator = q_BhNd @ k_BhMd.sum(dim=-2).unsqueeze(-1)
+        denominator = q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1)
         if min_denominator is None:
             denominator = denominator + eps
         else:
             denominator = denominator.clamp(min=min_denominator / M)
-        return (kernel_product(q_BhNd, k_BhMd, v_BhMe) / denominator).to(dtype)
+        numerator = kernel_product(q_BhNd, k_BhMd, v_BhMe, 1 / M)
+        if local_BhNe is None:
+            return (numerator / denominator).to(dtype)
+        return torch.addcdiv(*upcast(local_BhNe), numerator, denominator).to(dtype)

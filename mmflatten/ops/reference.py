@@ -18,9 +18,9 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
     return logits.softmax(dim=-1) @ v_BhMe
 
 
-def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
+def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float | Tensor = 1.) -> Tensor:
     """Twin of `mmflatten.ops.kernel_product`."""
-    return torch.einsum('bhnd,bhmd,bhme->bhne', q_BhNd, k_BhMd, v_BhMe)
+    return scale * torch.einsum('bhnd,bhmd,bhme->bhne', q_BhNd, k_BhMd, v_BhMe)
 
 
 def linear_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor, *, eps: float | Tensor = 1e-6,
@@ -34,9 +34,10 @@ def linear_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor, *, eps: float | Tens
 
 
 def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: float | Tensor = 1e-6,
-                     min_denominator: float | None = None) -> Tensor:
+                     min_denominator: float | None = None, local_BhNe: Tensor | None = None) -> Tensor:
     """Twin of `mmflatten.ops.linear_attention`."""
-    return linear_attention_matrix(q_BhNd, k_BhMd, eps=eps, min_denominator=min_denominator) @ v_BhMe
+    out_BhNe = linear_attention_matrix(q_BhNd, k_BhMd, eps=eps, min_denominator=min_denominator) @ v_BhMe
+    return out_BhNe if local_BhNe is None else out_BhNe + local_BhNe
 
 
 def focused_map(x: Tensor, focusing_factor: float) -> Tensor:

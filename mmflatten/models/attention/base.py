@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers import TokenConv, map_to_tokens, tokens_to_map
+from mmflatten.models.layers import Linear, TokenConv, linear, map_to_tokens, tokens_to_map
 from mmflatten.registry import MODELS
 
 
@@ -51,10 +51,10 @@ class TokenMixer(BaseModule):
         if embed_dims % num_heads:
             raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_heads ({num_heads})')
         self.num_heads = num_heads
-        self.qkv = nn.Linear(embed_dims, 3 * embed_dims, bias=qkv_bias) if project else None
+        self.qkv = Linear(embed_dims, 3 * embed_dims, bias=qkv_bias) if project else None
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
         self.lepe = TokenConv(embed_dims, lepe_kernel) if lepe_kernel else None
-        self.proj = nn.Linear(embed_dims, embed_dims) if project else nn.Identity()
+        self.proj = Linear(embed_dims, embed_dims) if project else nn.Identity()
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         """Mix the tokens of a map.
@@ -88,8 +88,8 @@ class TokenMixer(BaseModule):
         C = x.shape[-1]
         weight, bias = self.qkv.weight, self.qkv.bias
         reduced, kv_shape = self.reduction(x, hw_shape)
-        q_BNC = F.linear(x, weight[:C], None if bias is None else bias[:C])
-        kv = F.linear(reduced, weight[C:], None if bias is None else bias[C:])
+        q_BNC = linear(x, weight[:C], None if bias is None else bias[:C])
+        kv = linear(reduced, weight[C:], None if bias is None else bias[C:])
         return q_BNC, *kv.chunk(2, dim=-1), kv_shape
 
     @staticmethod

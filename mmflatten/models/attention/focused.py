@@ -45,19 +45,20 @@ class FocusedLinearAttention(TokenMixer):
         q_BNC, k_BMC, eps = self._feature_map(q_BNC, k_BMC)
         k_BMC = fill_masked(k_BMC, mask, 0.)
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
-        y_BNC = merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, eps=eps))
-        if self.dwc is None:
-            return y_BNC
-        return y_BNC + self.dwc(self.values_at_queries(v_BMC, hw_shape, kv_shape, mask), hw_shape)
+        local_BhNd = None
+        if self.dwc is not None:
+            local_BNC = self.dwc(self.values_at_queries(v_BMC, hw_shape, kv_shape, mask), hw_shape)
+            local_BhNd = split_heads(local_BNC, self.num_heads)
+        return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, eps=eps, local_BhNe=local_BhNd))
 
     def _feature_map(self, q_BNC: Tensor, k_BMC: Tensor) -> tuple[Tensor, Tensor, float | Tensor]:
         """Positive queries and keys in full precision, and the `eps` that goes with the queries' scale."""
         with no_autocast(q_BNC):
-            q_BNC, k_BMC = upcast(q_BNC, k_BMC)
-            q_BNC, k_BMC = F.relu(q_BNC) + _EPS, F.relu(k_BMC) + _EPS
+            q_BNC, k_BMC = (F.relu(x) for x in upcast(q_BNC, k_BMC))
             if self.focusing_factor is None:
-                return q_BNC, k_BMC, _EPS
+                return q_BNC + _EPS, k_BMC + _EPS, _EPS
             rescale = F.softplus(self.scale).reciprocal()
-            q_BNC, inverse_factor = focused_query_map(q_BNC * rescale, self.focusing_factor)
-            k_BMC = focused_map(k_BMC * rescale, self.focusing_factor)
+            floor = _EPS * rescale
+            q_BNC, inverse_factor = focused_query_map(torch.addcmul(floor, q_BNC, rescale), self.focusing_factor)
+            k_BMC = focused_map(torch.addcmul(floor, k_BMC, rescale), self.focusing_factor)
             return q_BNC, k_BMC, _EPS * inverse_factor[:, None]

@@ -1,11 +1,12 @@
 """Layers that all families share."""
 from mmflatten.models.layers.embed import ConvEmbed, PatchMerging, pad_to_multiple
 from mmflatten.models.layers.feed_forward import FeedForward
+from mmflatten.models.layers.linear import Linear, linear
 from mmflatten.models.layers.position import GridTable, RelativePositionBias, TokenConv
 from mmflatten.models.layers.residual import Block, Residual
 from mmflatten.models.layers.tokens import map_to_tokens, split_prefix, tokens_to_map
 
 __all__ = [
-    'Block', 'ConvEmbed', 'FeedForward', 'GridTable', 'PatchMerging', 'RelativePositionBias', 'Residual', 'TokenConv',
-    'map_to_tokens', 'pad_to_multiple', 'split_prefix', 'tokens_to_map',
+    'Block', 'ConvEmbed', 'FeedForward', 'GridTable', 'Linear', 'PatchMerging', 'RelativePositionBias', 'Residual',
+    'TokenConv', 'linear', 'map_to_tokens', 'pad_to_multiple', 'split_prefix', 'tokens_to_map',
 ]

@@ -7,6 +7,7 @@ from mmcv.cnn import build_norm_layer
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
+from mmflatten.models.layers.linear import Linear
 from mmflatten.models.layers.tokens import map_to_tokens
 
 
@@ -52,7 +53,7 @@ class PatchMerging(BaseModule):
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.norm = build_norm_layer(norm_cfg, 4 * in_channels)[1]
-        self.reduction = nn.Linear(4 * in_channels, embed_dims, bias=False)
+        self.reduction = Linear(4 * in_channels, embed_dims, bias=False)
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BHWC = pad_to_multiple(x_BCHW, (2, 2)).permute(0, 2, 3, 1)

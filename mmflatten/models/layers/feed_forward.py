@@ -5,6 +5,8 @@ from mmcv.cnn import build_activation_layer
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
+from mmflatten.models.layers.linear import Linear
+
 
 class FeedForward(BaseModule):
     """`fc2(act(fc1(x)))`, with an optional module between `fc1` and the activation.
@@ -20,10 +22,10 @@ class FeedForward(BaseModule):
     def __init__(self, embed_dims: int, hidden_dims: int, inner: nn.Module | None = None,
                  act_cfg: dict = dict(type='GELU'), init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
-        self.fc1 = nn.Linear(embed_dims, hidden_dims)
+        self.fc1 = Linear(embed_dims, hidden_dims)
         self.inner = inner
         self.act = build_activation_layer(act_cfg)
-        self.fc2 = nn.Linear(hidden_dims, embed_dims)
+        self.fc2 = Linear(hidden_dims, embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         x_BNC = self.fc1(x_BNC)
