@@ -1,1 +1,10 @@
-"""What MMEngine lacks around training and testing: readable failures, safe checkpoints, guards."""
+"""What MMEngine lacks around training and testing: readable failures, safe checkpoints, guards.
+
+Importing this package registers the hooks.
+"""
+from mmflatten.engine.checkpoint_hook import CheckpointHook
+from mmflatten.engine.finite_loss_hook import FiniteLossHook
+from mmflatten.engine.logger_hook import LoggerHook
+from mmflatten.engine.sample_errors import NameFailingSamplesHook
+
+__all__ = ['CheckpointHook', 'FiniteLossHook', 'LoggerHook', 'NameFailingSamplesHook']

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Callable, Iterator, Optional
 
+from mmflatten.datasets.locate import missing_data_hint
 from mmflatten.engine.build_failures import describe_key_error, describe_type_error
 
 Describe = Callable[[BaseException], Optional[str]]
@@ -89,8 +90,8 @@ def _describe_missing_file(error: BaseException) -> Optional[str]:
         path = quoted[1]
     in_worker = worker_message(error) is not None
     if in_worker or any(frame.f_code.co_name in _DATA_FUNCTIONS for frame in _frames(error)):
-        from mmflatten.datasets.locate import missing_data_hint
-        return f'data not found: {path} does not exist; {missing_data_hint(str(path))}'
+        hint = missing_data_hint(path) or 'check data_root and data_prefix in the config'
+        return f'data not found: {path} does not exist; {hint}'
     return f'{path} does not exist; check the path'
 
 

@@ -1,0 +1,51 @@
+"""A test of a checkpoint: metrics, and on request predictions and drawings."""
+from pathlib import Path
+from typing import Optional
+
+from mmengine.config import Config, ConfigDict
+from mmengine.dist import is_main_process
+from mmengine.fileio import dump
+
+from mmflatten.engine.loading import guard_loading, require_local_whole
+from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
+from mmflatten.engine.setup import build_runner
+
+VISUALIZERS = dict(
+    mmpretrain='UniversalVisualizer', mmdet='DetLocalVisualizer', mmseg='SegLocalVisualizer')
+
+
+def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Optional[str] = None) -> dict:
+    """Test `checkpoint`, which must fit the model key by key, and return the metrics.
+
+    Args:
+        out: `NAME.pkl` gets the predictions (see `DumpPredictions`) and `NAME.json` beside it the metrics;
+            `NAME.json` gets the metrics alone.
+        show_dir: Folder for a drawing of every image.
+    """
+    require_local_whole(checkpoint)
+    _require_out_name(out)
+    cfg.load_from, cfg.resume = checkpoint, False
+    if show_dir is not None:
+        _require_visualizer(cfg)
+    runner = build_runner(cfg)
+    guard_loading(runner, strict=True)
+    if show_dir is not None:
+        runner.register_hook(DrawPredictions(show_dir))
+    if out is not None and Path(out).suffix == '.pkl':
+        runner.test_evaluator.metrics.append(DumpPredictions(out_file_path=out))
+    metrics = runner.test()
+    if out is not None and is_main_process():
+        dump(dict(checkpoint=checkpoint, metrics=metrics), str(Path(out).with_suffix('.json')), indent=2)
+    return metrics
+
+
+def _require_out_name(out: Optional[str]) -> None:
+    if out is not None and Path(out).suffix not in ('.pkl', '.json'):
+        raise ValueError(f'--out ({out}) must end with .pkl (predictions and metrics) or .json (metrics)')
+
+
+def _require_visualizer(cfg: Config) -> None:
+    """Give a config without a visualizer its task's own."""
+    scope = cfg.get('default_scope')
+    if cfg.get('visualizer') is None and scope in VISUALIZERS:
+        cfg.visualizer = ConfigDict(type=VISUALIZERS[scope], vis_backends=[dict(type='LocalVisBackend')])

@@ -1,0 +1,73 @@
+"""A training from a config: resumed where asked, interrupted with a word on how to go on."""
+import logging
+import shlex
+from typing import Optional, Sequence
+
+from mmengine.config import Config
+from mmengine.logging import print_log
+
+from mmflatten.engine.checkpoint_files import newest_checkpoint
+from mmflatten.engine.loading import guard_loading, require_local_whole
+from mmflatten.engine.setup import build_runner
+
+NEWEST = 'newest'
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Ctrl-C during training; the message says how to go on."""
+
+
+def set_resume(cfg: Config, resume: Optional[str]) -> None:
+    """Let a config continue from a checkpoint.
+
+    Args:
+        resume: A path, or `newest` for the newest whole checkpoint in the work directory. Where there is none yet,
+            training starts from the beginning and says so, so that a job which is restarted by its cluster can
+            always be given `--resume`. None leaves the config as it is; its own `resume=True` means `newest`.
+    """
+    if resume is None and cfg.get('resume') and not cfg.get('load_from'):
+        resume = NEWEST
+    if resume is None:
+        return
+    if resume == NEWEST:
+        path = newest_checkpoint(cfg.work_dir)
+        if path is None:
+            cfg.resume = False
+            print_log(f'--resume: {cfg.work_dir} holds no checkpoint yet, so training starts from the beginning',
+                      logger='current', level=logging.WARNING)
+            return
+        resume = str(path)
+    else:
+        require_local_whole(resume)
+    print_log(f'Resuming from {resume}', logger='current')
+    cfg.load_from, cfg.resume = resume, True
+
+
+def train(cfg: Config, command: Sequence[str] = ()) -> None:
+    """Run the training that a config describes.
+
+    Args:
+        command: The command line, repeated with `--resume` in the message after Ctrl-C.
+
+    Raises:
+        TrainingInterrupted: after Ctrl-C.
+    """
+    runner = build_runner(cfg)
+    guard_loading(runner, strict=bool(cfg.get('resume')))
+    try:
+        runner.train()
+    except KeyboardInterrupt as error:
+        last = runner.message_hub.runtime_info.get('last_ckpt')
+        where = f'the last whole checkpoint is {last}' if last else 'no checkpoint had been saved'
+        raise TrainingInterrupted(f'interrupted; {where}; go on with: {_resuming(command)}') from error
+
+
+def _resuming(command: Sequence[str]) -> str:
+    """The same command line with a bare `--resume`."""
+    kept, skipped = [], False
+    for word in command:
+        value_of_resume = skipped and not word.startswith('-')
+        skipped = word == '--resume'
+        if not (skipped or value_of_resume or word.startswith('--resume=')):
+            kept.append(word)
+    return shlex.join([*kept, '--resume'])

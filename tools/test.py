@@ -1,0 +1,37 @@
+"""Test a checkpoint: top-1/5, box and mask mAP, or mIoU, as the config's evaluator says."""
+import sys
+from typing import Sequence
+
+from mmengine.config import DictAction
+
+from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.setup import load_config
+from mmflatten.engine.test import test
+from mmflatten.engine.tta import add_tta
+
+
+@command_line
+def main(argv: Sequence[str]) -> None:
+    parser = tool_parser(__doc__)
+    parser.add_argument('config', help='config file')
+    parser.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
+    parser.add_argument('--work-dir', help='where the log goes; default work_dirs/<config name>')
+    parser.add_argument('--out', metavar='FILE',
+                        help='NAME.pkl: predictions, and the metrics in NAME.json; NAME.json: the metrics alone')
+    parser.add_argument('--show-dir', help='folder for a drawing of every image')
+    parser.add_argument('--tta', action='store_true',
+                        help="test-time augmentation: the config's own, else flips (and scales for det and seg)")
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE',
+                        help='replace fields of the config, for example test_dataloader.batch_size=4')
+    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
+                        help='set by dist_test.sh')
+    args = parser.parse_args(argv)
+
+    cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
+    if args.tta:
+        add_tta(cfg)
+    test(cfg, args.checkpoint, out=args.out, show_dir=args.show_dir)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

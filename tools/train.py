@@ -1,0 +1,47 @@
+"""Train a classifier, detector or segmentor from a config."""
+import sys
+from typing import Sequence
+
+from mmengine.config import DictAction
+
+from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.setup import drop_validation, load_config, set_amp, set_auto_scale_lr, set_seed
+from mmflatten.engine.train import NEWEST, set_resume, train
+
+CONFIG_DTYPE = 'config'
+
+
+@command_line
+def main(argv: Sequence[str]) -> None:
+    parser = tool_parser(__doc__)
+    parser.add_argument('config', help='config file')
+    parser.add_argument('--work-dir', help='where logs and checkpoints go; default work_dirs/<config name>')
+    parser.add_argument('--resume', nargs='?', const=NEWEST, metavar='CKPT',
+                        help='go on from this checkpoint, or from the newest whole one in the work dir')
+    parser.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
+                        help="mixed precision; the default type is the config's, else float16")
+    parser.add_argument('--auto-scale-lr', action='store_true',
+                        help='scale the learning rate with the total batch size')
+    parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
+    parser.add_argument('--seed', type=int, help='seed of all random numbers')
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE',
+                        help='replace fields of the config, for example train_dataloader.batch_size=4')
+    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
+                        help='set by dist_train.sh and slurm_train.sh')
+    args = parser.parse_args(argv)
+
+    cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
+    if args.amp is not None:
+        set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
+    if args.auto_scale_lr:
+        set_auto_scale_lr(cfg)
+    if args.no_validate:
+        drop_validation(cfg)
+    if args.seed is not None:
+        set_seed(cfg, args.seed)
+    set_resume(cfg, args.resume)
+    train(cfg, command=['python', 'tools/train.py', *argv])
+
+
+if __name__ == '__main__':
+    sys.exit(main())
