@@ -43,7 +43,11 @@ class FocusedLinearAttention(TokenMixer):
         if self.positional_encoding is not None:
             k_BMC = self.positional_encoding(k_BMC, kv_shape)
         q_BNC, k_BMC, eps = self._feature_map(q_BNC, k_BMC)
-        k_BMC = fill_masked(k_BMC, mask, 0.)
+        if mask is not None:
+            k_BMC = fill_masked(k_BMC, mask, 0.)
+            # The operator takes means over all keys, padding included; `eps` must shrink with them.
+            real_share = mask.to(k_BMC.dtype).mean(dim=-1)[:, :, None, None]
+            eps = eps * real_share.repeat(k_BMC.shape[0] // mask.shape[0], 1, 1, 1)
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
         local_BhNd = None
         if self.dwc is not None:

@@ -55,6 +55,9 @@ class FLattenSwin(PyramidBackbone):
         depths = settings['depths']
         dims = [settings['embed_dims'] * 2 ** i for i in range(len(depths))]
         grids = stage_grids(img_size, [4 * 2 ** i for i in range(len(depths))])
+        for name, window in (('linear_window', linear_window), ('softmax_window', softmax_window)):
+            if window is not None and window < 1:
+                raise ValueError(f'{name} ({window}) must be at least 1')
         letters = parse_attn_types(attn_types, depths)
         rates = drop_path_schedule(drop_path_rate, depths)
 

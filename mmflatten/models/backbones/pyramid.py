@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import mul
 
 from mmengine.model import BaseModule
 from torch import Tensor, nn
@@ -14,7 +16,7 @@ class Stage(BaseModule):
     """A stage: its downsampling, its blocks and, in some families, a norm at its end.
 
     Args:
-        embed: `(B, C', H', W') -> (B, N, C), (H, W)`.
+        embed: `(B, C', H', W') -> (B, N, C), (H, W)`; says its `out_channels` and `stride`.
         blocks: called as `block(x_BNC, hw_shape)`.
         norm: norm of the stage's result, on the way to the next stage too (PVTv2).
         position: added to the tokens before the blocks, called as `position(x_BNC, hw_shape)` (PVT).
@@ -59,6 +61,17 @@ class PyramidBackbone(Backbone):
         if not -1 <= frozen_stages <= len(self.stages):
             raise ValueError(f'frozen_stages ({frozen_stages}) must lie between -1 and {len(self.stages)}')
         self.freeze()
+
+    @property
+    def out_channels(self) -> tuple[int, ...]:
+        """Channels of the returned maps."""
+        return tuple(self.stages[i].embed.out_channels for i in self.out_indices)
+
+    @property
+    def out_strides(self) -> tuple[int, ...]:
+        """Strides of the returned maps: their sides are those of the image divided by these, rounded up."""
+        strides = list(accumulate((stage.embed.stride for stage in self.stages), mul))
+        return tuple(strides[i] for i in self.out_indices)
 
     def modules_to_freeze(self) -> list[nn.Module]:
         if self.frozen_stages < 0:

@@ -35,6 +35,7 @@ class ConvEmbed(BaseModule):
                  norm_cfg: dict | None = dict(type='LN'), bias: bool = True, init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.stride = stride
+        self.out_channels = embed_dims
         self.projection = nn.Conv2d(in_channels, embed_dims, kernel_size, stride, padding, bias=bias)
         self.norm = build_norm_layer(norm_cfg, embed_dims)[1] if norm_cfg else nn.Identity()
 
@@ -52,6 +53,8 @@ class PatchMerging(BaseModule):
     def __init__(self, in_channels: int, embed_dims: int, norm_cfg: dict = dict(type='LN'),
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
+        self.stride = 2
+        self.out_channels = embed_dims
         self.norm = build_norm_layer(norm_cfg, 4 * in_channels)[1]
         self.reduction = Linear(4 * in_channels, embed_dims, bias=False)
 

@@ -1,0 +1,138 @@
+"""What every registered backbone does, at any input size."""
+import pytest
+import torch
+
+from mmflatten.models.backbones.base import Backbone
+from mmflatten.registry import MODELS
+
+SMALL = {
+    'FLattenSwin': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64),
+}
+CASES = [
+    pytest.param('FLattenSwin', {}, id='flatten-swin'),
+    pytest.param('FLattenSwin', dict(attn_types='SSSS'), id='swin'),
+    pytest.param('FLattenSwin', dict(attn_types='LLMS1', linear_window=3, mask_padding=True), id='flatten-swin-windows'),
+]
+SIZES = [(64, 64), (65, 97), (33, 160), (224, 224), (32, 32)]
+
+
+def build(name, **kwargs):
+    torch.manual_seed(0)
+    model = MODELS.build(dict(type=name, **{**SMALL[name], **kwargs}))
+    # Initial zeros would hide positional tables and scales.
+    for parameter in model.parameters():
+        if not parameter.any():
+            torch.nn.init.normal_(parameter, std=.02)
+    return model
+
+
+def test_every_registered_backbone_is_in_these_tests():
+    MODELS.import_from_location()
+    registered = {name for name, cls in MODELS.module_dict.items()
+                  if issubclass(cls, Backbone) and not name.startswith('Test')}
+    assert registered == set(SMALL)
+
+
+@pytest.mark.parametrize(('name', 'kwargs'), CASES)
+@pytest.mark.parametrize('train', [True, False])
+def test_maps_have_the_right_channels_and_strides_at_any_size(name, kwargs, train):
+    model = build(name, **kwargs).train(train)
+    with torch.no_grad():
+        for H, W in SIZES:
+            maps = model(torch.randn(2, 3, H, W))
+            assert len(maps) == len(model.out_indices)
+            for out, channels, stride in zip(maps, model.out_channels, model.out_strides):
+                assert out.shape == (2, channels, -(-H // stride), -(-W // stride)), (H, W)
+                assert out.isfinite().all()
+
+
+@pytest.mark.parametrize(('name', 'kwargs'), CASES)
+def test_items_of_a_batch_do_not_influence_each_other(name, kwargs):
+    model = build(name, **kwargs).eval()
+    images = torch.randn(2, 3, 65, 97)
+    with torch.no_grad():
+        together = model(images)
+        alone = model(images[:1])
+    for a, b in zip(together, alone):
+        torch.testing.assert_close(a[:1], b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(('name', 'kwargs'), CASES)
+def test_a_gradient_reaches_every_parameter(name, kwargs):
+    model = build(name, **kwargs, drop_path_rate=0.)
+    sum(out.square().sum() for out in model(torch.randn(2, 3, 65, 97))).backward()
+    without = [key for key, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    assert not without
+
+
+@pytest.mark.parametrize(('name', 'kwargs'), CASES)
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+def test_autocast_is_finite_for_large_activations(name, kwargs, dtype):
+    model = build(name, **kwargs)
+    with torch.autocast('cpu', dtype=dtype):
+        maps = model(1e3 * torch.randn(1, 3, 65, 97))
+    sum(out.float().sum() for out in maps).backward()
+    assert all(out.isfinite().all() for out in maps)
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize(('name', 'kwargs'), CASES)
+def test_gradient_checkpointing_equals_the_plain_run(name, kwargs):
+    results = []
+    for with_cp in (False, True):
+        model = build(name, **kwargs, with_cp=with_cp, drop_path_rate=.5)
+        torch.manual_seed(1)
+        maps = model(torch.randn(2, 3, 64, 64))
+        sum(out.square().sum() for out in maps).backward()
+        results.append([*maps, *(p.grad for p in model.parameters())])
+    for plain, checkpointed in zip(*results):
+        torch.testing.assert_close(plain, checkpointed)
+
+
+@pytest.mark.parametrize(('name', 'kwargs'), CASES)
+def test_frozen_stages_stay_frozen_after_train(name, kwargs):
+    model = build(name, **kwargs, frozen_stages=1).train()
+    frozen = {p for module in model.modules_to_freeze() for p in module.parameters()}
+    assert frozen and not any(p.requires_grad for p in frozen)
+    assert not any(child.training for module in model.modules_to_freeze() for child in module.modules())
+    free = [p for p in model.parameters() if p.requires_grad]
+    assert len(frozen) + len(free) == len(list(model.parameters())) and free
+    sum(out.square().sum() for out in model(torch.randn(1, 3, 64, 64))).backward()
+    assert all(p.grad is None for p in frozen)
+
+
+@pytest.mark.parametrize(('name', 'kwargs'), CASES)
+def test_checkpoint_of_another_image_size_loads_strictly(name, kwargs, tmp_path):
+    small, large = build(name, **kwargs), build(name, **kwargs, **({'img_size': 96} if 'img_size' in SMALL[name] else {}))
+    large.load_state_dict(small.state_dict())
+    path = str(tmp_path / 'weights.pth')
+    torch.save({'state_dict': {f'backbone.{k}': v for k, v in small.state_dict().items()}}, path)
+    model = build(name, **kwargs, init_cfg=dict(type='Pretrained', checkpoint=path, prefix='backbone.'))
+    model.init_weights()
+    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), small.state_dict().values()))
+
+
+@pytest.mark.parametrize('name', SMALL)
+@pytest.mark.parametrize(('kwargs', 'message'), [
+    (dict(arch='giant'), r"arch \('giant'\) must be one of"),
+    (dict(arch=dict(depths=(1, 1))), 'lacks'),
+    (dict(drop_path_rate=1.), r'drop_path_rate \(1.0\) must lie in'),
+    (dict(out_indices=(7,)), r'out_indices \(\(7,\)\) must be different numbers'),
+    (dict(out_indices=()), 'out_indices'),
+    (dict(frozen_stages=9), r'frozen_stages \(9\) must lie between'),
+])
+def test_bad_arguments_are_refused_with_their_values(name, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        build(name, **kwargs)
+
+
+@pytest.mark.parametrize('name', SMALL)
+def test_foreign_weights_are_refused_with_the_first_keys(name, tmp_path):
+    state = {f'backbone.{k}': v for k, v in build(name).state_dict().items()}
+    missing = next(iter(state))
+    state['backbone.foreign.weight'] = state.pop(missing)
+    path = str(tmp_path / 'foreign.pth')
+    torch.save({'state_dict': state}, path)
+    model = build(name, init_cfg=dict(type='Pretrained', checkpoint=path, prefix='backbone'))
+    with pytest.raises(ValueError, match=f'missing {missing[9:]}, unexpected foreign.weight'):
+        model.init_weights()

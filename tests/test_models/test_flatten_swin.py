@@ -1,0 +1,93 @@
+"""FLatten-Swin: sizes, letters, windows."""
+import pytest
+import torch
+
+from mmflatten.models.attention import FocusedLinearAttention, SoftmaxAttention
+from mmflatten.models.backbones import FLattenSwin
+
+
+def classifier_parameters(**kwargs):
+    with torch.device('meta'):
+        model = FLattenSwin(out_indices=(3,), **kwargs)
+    features = model.out_channels[-1]
+    return sum(p.numel() for p in model.parameters()) + 1000 * (features + 1)
+
+
+@pytest.mark.parametrize(('kwargs', 'expected'), [
+    (dict(arch='tiny'), 29_192_384),
+    (dict(arch='small'), 50_510_288),
+    (dict(arch='base'), 88_972_488),
+    (dict(arch='base', img_size=384, softmax_window=12), 91_433_928),
+    (dict(arch='tiny', attn_types='SSSS'), 28_288_354),
+])
+def test_parameters_are_those_of_the_official_classes(kwargs, expected):
+    assert classifier_parameters(**kwargs) == expected
+
+
+@pytest.mark.parametrize(('kwargs', 'millions'), [
+    (dict(attn_types='LSSS'), 28.89), (dict(attn_types='LLLS'), 29.64), (dict(attn_types='LLLL'), 29.71),
+    (dict(linear_window=7), 28.32), (dict(linear_window=14), 28.40), (dict(linear_window=28), 28.74),
+    (dict(linear_window=56), 29.19),
+])
+def test_parameters_of_the_ablations(kwargs, millions):
+    assert round(classifier_parameters(**kwargs) / 1e6, 2) == millions
+
+
+def test_mixed_stage_starts_with_linear_blocks():
+    model = FLattenSwin(attn_types='LLMS4')
+    kinds = [type(block.attn.fn.mixer) for block in model.stages[2].blocks]
+    assert kinds == [FocusedLinearAttention] * 4 + [SoftmaxAttention] * 2
+    assert [block.attn.fn.shift for block in model.stages[3].blocks] == [False, True]
+
+
+def test_a_linear_window_as_large_as_the_map_changes_nothing():
+    torch.manual_seed(0)
+    arch = dict(embed_dims=24, depths=(2, 1), num_heads=(1, 2))
+    whole = FLattenSwin(arch, img_size=64, attn_types='LL', out_indices=(0, 1)).eval()
+    windowed = FLattenSwin(arch, img_size=64, attn_types='LL', linear_window=16, out_indices=(0, 1)).eval()
+    windowed.load_state_dict(whole.state_dict())
+    image = torch.randn(1, 3, 64, 64)
+    for a, b in zip(whole(image), windowed(image)):
+        torch.testing.assert_close(a, b)
+
+
+def test_one_pixel_beside_the_pretraining_size_changes_little():
+    torch.manual_seed(0)
+    model = FLattenSwin(dict(embed_dims=24, depths=(2, 2, 2, 2), num_heads=(1, 2, 3, 6)), img_size=64).eval()
+    image = torch.nn.functional.interpolate(torch.randn(1, 3, 8, 8), size=(65, 65), mode='bilinear')
+    pooled = [model(image[..., :size, :size])[-1].mean((2, 3)) for size in (64, 65)]
+    assert torch.nn.functional.cosine_similarity(*pooled) > .9
+
+
+def test_forward_depends_on_no_earlier_call():
+    torch.manual_seed(0)
+    model = FLattenSwin(dict(embed_dims=24, depths=(1, 1, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64).eval()
+    image = torch.randn(1, 3, 65, 97)
+    first = model(image)
+    model(torch.randn(1, 3, 32, 160))
+    assert all(torch.equal(a, b) for a, b in zip(first, model(image)))
+
+
+@pytest.mark.parametrize(('attn_types', 'message'), [
+    ('LLS', r"attn_types \('LLS'\) must have one letter of L/S for each of the 4 stages"),
+    ('LLSX', r"attn_types \('LLSX'\) must have one letter"),
+    ('LLMS', r"attn_types \('LLMS'\) must have a count"),
+    ('LLSS4', r"attn_types \('LLSS4'\) must have a count"),
+])
+def test_bad_attention_letters_are_refused(attn_types, message):
+    with pytest.raises(ValueError, match=message):
+        FLattenSwin(attn_types=attn_types)
+
+
+@pytest.mark.parametrize(('kwargs', 'message'), [
+    (dict(arch=dict(embed_dims=100, depths=(2, 2), num_heads=(3, 6)), attn_types='LS', out_indices=(1,)),
+     r'embed_dims \(100\) must be divisible by num_heads \(3\)'),
+    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3,))), 'different numbers of stages'),
+    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3, 6), heads=3)), r"unknown keys \['heads'\]"),
+    (dict(img_size=(224,)), r'img_size \(\(224,\)\) must be'),
+    (dict(softmax_window=0), r'softmax_window \(0\) must be'),
+    (dict(linear_window=-7), r'linear_window \(-7\) must be'),
+])
+def test_bad_settings_are_refused_with_their_values(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        FLattenSwin(**kwargs)

@@ -1,0 +1,198 @@
+"""Token mixers: values, gradients, masks, odd sizes."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mmflatten.models.attention import FocusedLinearAttention, SoftmaxAttention, TokenMixer, Windowed, build_mixer
+from mmflatten.models.layers import GridTable, RelativePositionBias, TokenConv
+
+
+def randomise(module, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in module.parameters():
+        parameter.data = 0.3 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+    return module.eval()
+
+
+def explicit_focused_attention(mixer, x, H, W):
+    """FLatten's module step by step from the specification, with the N x N matrix."""
+    B, N, C = x.shape
+    h, d = mixer.num_heads, C // mixer.num_heads
+    q, k, v = F.linear(x, mixer.qkv.weight, mixer.qkv.bias).split(C, dim=-1)
+    k = k + mixer.positional_encoding.table
+    q, k = [(F.relu(t) + 1e-6) / F.softplus(mixer.scale) for t in (q, k)]
+    q, k = [t ** 3 / (t ** 3).norm(dim=-1, keepdim=True) * t.norm(dim=-1, keepdim=True) for t in (q, k)]
+    q, k, v = [t.view(B, N, h, d).transpose(1, 2) for t in (q, k, v)]
+    scores = q @ k.transpose(-2, -1)
+    out = (scores / N) @ v / (scores.mean(-1, keepdim=True) + 1e-6)
+    local = F.conv2d(v.transpose(-2, -1).reshape(B * h, d, H, W), mixer.dwc.conv.weight, mixer.dwc.conv.bias,
+                     padding=2, groups=d)
+    out = out + local.flatten(2).transpose(1, 2).view(B, h, N, d)
+    return F.linear(out.transpose(1, 2).reshape(B, N, C), mixer.proj.weight, mixer.proj.bias)
+
+
+@pytest.mark.parametrize(('H', 'W'), [(4, 4), (3, 7), (1, 1)])
+def test_focused_linear_attention_equals_the_written_out_formula(H, W):
+    mixer = randomise(FocusedLinearAttention(12, 3, (H, W)).double())
+    x = torch.randn(2, H * W, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    expected = explicit_focused_attention(mixer, x, H, W)
+    torch.testing.assert_close(mixer(x, (H, W)), expected, rtol=1e-9, atol=1e-9)
+    parameters = list(mixer.parameters())
+    ours = torch.autograd.grad(mixer(x, (H, W)).square().sum(), parameters)
+    twins = torch.autograd.grad(expected.square().sum(), parameters)
+    for gradient, twin in zip(ours, twins):
+        torch.testing.assert_close(gradient, twin, rtol=1e-8, atol=1e-8)
+
+
+def test_dead_queries_are_damped_as_in_the_official_formula():
+    """A head whose query is negative in every channel, beside a live one, comes out near zero."""
+    mixer = randomise(FocusedLinearAttention(12, 3, (4, 4)).double())
+    mixer.qkv.bias.data[:4] = -100.
+    x = torch.randn(1, 16, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(mixer(x, (4, 4)), explicit_focused_attention(mixer, x, 4, 4), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize('options', [{}, dict(focusing_factor=None), dict(kernel_size=None), dict(focusing_factor=32),
+                                     dict(focusing_factor=None, kernel_size=None), dict(lepe_kernel=3),
+                                     dict(sr_ratio=2), dict(qkv_bias=False), dict(sr_ratio=4, lepe_kernel=3)])
+def test_every_form_runs_at_another_size_with_a_gradient_for_every_parameter(options):
+    mixer = randomise(FocusedLinearAttention(12, 3, (4, 4), **options))
+    x = torch.randn(2, 35, 12)
+    out = mixer(x, (5, 7))
+    assert out.shape == x.shape
+    out.square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in mixer.parameters())
+
+
+def test_tokens_before_the_map_take_part_in_attention_alone():
+    mixer = randomise(FocusedLinearAttention(12, 3, (4, 4)))
+    x = torch.randn(2, 17, 12)
+    out = mixer(x, (4, 4))
+    assert out.shape == x.shape
+    x[:, 0] += 1.
+    assert not torch.allclose(mixer(x, (4, 4))[:, 1:], out[:, 1:])
+
+
+@pytest.mark.parametrize('mixer', [FocusedLinearAttention(12, 3, (3, 3)),
+                                   SoftmaxAttention(12, 3, (3, 3), relative_position_bias=True)])
+def test_masked_padding_gives_what_the_real_tokens_give_alone(mixer):
+    """One window over a map of its own size, against the same map padded by the window above it."""
+    randomise(mixer)
+    windowed = Windowed(mixer, (3, 3), mask_padding=True)
+    x = torch.randn(2, 6, 12)
+    out = windowed(x, (2, 3))
+    if isinstance(mixer, FocusedLinearAttention):
+        # Only the rows of the positional encoding that the real tokens have.
+        alone = randomise(FocusedLinearAttention(12, 3, (2, 3)))
+        alone.load_state_dict({**mixer.state_dict(), 'positional_encoding.table':
+                               mixer.positional_encoding.table[:, :6].detach()})
+        torch.testing.assert_close(out, alone(x, (2, 3)), rtol=1e-5, atol=1e-5)
+    else:
+        unmasked = Windowed(mixer, (3, 3))(x, (2, 3))
+        assert not torch.allclose(out, unmasked)
+    perturbed = torch.cat((x, x), dim=1)[:, :6]
+    torch.testing.assert_close(windowed(perturbed, (2, 3)), out)
+
+
+def test_padding_is_attended_by_default_as_in_swin():
+    mixer = randomise(SoftmaxAttention(8, 2, (2, 2)))
+    x = torch.randn(1, 3, 8)
+    padded = torch.cat((x, torch.zeros(1, 1, 8)), dim=1)
+    expected = mixer(padded[:, [0, 1, 2, 3]], (2, 2))
+    out = Windowed(mixer, (2, 2))(x[:, [0, 1, 2]], (1, 3))
+    # (1, 3) is padded to (2, 4): the first window holds two real tokens and two of padding.
+    first = mixer(torch.cat((x[:, :2], torch.zeros(1, 2, 8)), dim=1), (2, 2))
+    torch.testing.assert_close(out[:, :2], first[:, :2])
+    assert not torch.allclose(out[:, :2], expected[:, :2])
+
+
+@pytest.mark.parametrize('mask_padding', [False, True])
+@pytest.mark.parametrize('hw_shape', [(7, 7), (5, 9), (8, 3), (1, 1)])
+def test_shifted_windows_equal_masked_attention_over_the_whole_map(hw_shape, mask_padding):
+    mixer = randomise(SoftmaxAttention(8, 2, (4, 4)))
+    H, W = hw_shape
+    x = torch.randn(2, H * W, 8)
+    out = Windowed(mixer, (4, 4), shift=True, mask_padding=mask_padding)(x, hw_shape)
+    Hp, Wp = -(-H // 4) * 4, -(-W // 4) * 4
+    rows, cols = torch.meshgrid(torch.arange(Hp), torch.arange(Wp), indexing='ij')
+    sh, sw = 2 * (Hp > 4), 2 * (Wp > 4)
+    # Shifting the map up by s cuts windows at s, s + 4, ...; the rest at the edges forms windows of its own.
+    window = ((rows - sh) // 4) * 100 + (cols - sw) // 4
+    allowed = window.flatten()[:, None] == window.flatten()
+    real = ((rows < H) & (cols < W)).flatten()
+    if mask_padding:
+        allowed = allowed & real
+    padded = F.pad(x.view(2, H, W, 8), (0, 0, 0, Wp - W, 0, Hp - H)).flatten(1, 2)
+    q, k, v = mixer.qkv(padded).view(2, Hp * Wp, 3, 2, 4).permute(2, 0, 3, 1, 4)
+    weights = (q @ k.transpose(-2, -1) / 2).masked_fill(~allowed, -torch.inf).softmax(-1)
+    expected = mixer.proj((weights @ v).transpose(1, 2).flatten(2))[:, real]
+    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_window_of_the_whole_map_is_the_mixer_itself():
+    mixer = randomise(FocusedLinearAttention(12, 3, (4, 4)))
+    x = torch.randn(2, 15, 12)
+    assert torch.equal(Windowed(mixer, None)(x, (3, 5)), mixer(x, (3, 5)))
+
+
+def test_spatial_reduction_pads_maps_that_do_not_fit():
+    mixer = randomise(SoftmaxAttention(8, 2, (1, 2), sr_ratio=4))
+    assert mixer(torch.randn(1, 35, 8), (5, 7)).shape == (1, 35, 8)
+
+
+def test_projection_free_mixer_equals_the_projecting_one():
+    mixer = randomise(FocusedLinearAttention(12, 3, (3, 5), lepe_kernel=3))
+    inner = FocusedLinearAttention(12, 3, (3, 5), lepe_kernel=3, project=False).eval()
+    inner.load_state_dict({k: v for k, v in mixer.state_dict().items() if not k.startswith(('qkv', 'proj.'))})
+    x = torch.randn(2, 15, 12)
+    stacked = mixer.qkv(x).unflatten(-1, (3, 12))
+    torch.testing.assert_close(mixer.proj(inner(stacked, (3, 5))), mixer(x, (3, 5)))
+    windowed = Windowed(inner, (2, 2), mask_padding=True)
+    assert windowed(stacked, (3, 5)).shape == (2, 15, 12)
+
+
+@pytest.mark.parametrize(('make', 'message'), [
+    (lambda: SoftmaxAttention(100, 3, (4, 4)), r'embed_dims \(100\) must be divisible by num_heads \(3\)'),
+    (lambda: FocusedLinearAttention(12, 3, (4, 4), kernel_size=4), r'kernel_size \(4\) must be odd'),
+    (lambda: FocusedLinearAttention(12, 3, (4, 4), focusing_factor=0), r'focusing_factor \(0\) must be positive'),
+    (lambda: TokenConv(10, 3, num_groups=3), r'embed_dims \(10\) must be divisible by num_groups \(3\)'),
+    (lambda: Windowed(SoftmaxAttention(8, 2, (2, 2)), (2, 2))(torch.randn(1, 4, 8), (2, 2), torch.ones(1)),
+     'Windowed takes no mask'),
+    (lambda: FocusedLinearAttention(8, 2, (2, 2))(torch.randn(1, 4, 8), (2, 2), torch.ones(1, 4, 4).bool()),
+     'differs between queries'),
+])
+def test_bad_arguments_are_refused_with_their_values(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_mixers_are_built_in_the_scope_of_mmflatten_from_any_default_scope():
+    from mmengine.registry import DefaultScope
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        mixer = build_mixer(dict(type='FocusedLinearAttention', focusing_factor=4), embed_dims=12, num_heads=3,
+                            grid_size=(2, 2))
+    assert isinstance(mixer, TokenMixer) and mixer.focusing_factor == 4
+
+
+@pytest.mark.parametrize('num_prefix', [0, 1])
+def test_grid_table_of_another_size_is_resized_when_loaded(num_prefix):
+    small, large = (GridTable(6, size, num_prefix) for size in ((4, 4), (6, 6)))
+    randomise(small)
+    large.load_state_dict(small.state_dict())
+    grid = small.table[:, num_prefix:].view(1, 4, 4, 6).permute(0, 3, 1, 2)
+    expected = F.interpolate(grid, size=(6, 6), mode='bicubic').flatten(2).transpose(1, 2)
+    torch.testing.assert_close(large.table[:, num_prefix:], expected)
+    assert torch.equal(large.table[:, :num_prefix], small.table[:, :num_prefix])
+
+
+def test_relative_position_bias_of_another_window_is_resized_when_loaded():
+    small, large = RelativePositionBias((3, 3), 2), RelativePositionBias((5, 5), 2)
+    randomise(small)
+    large.load_state_dict(small.state_dict())
+    expected = F.interpolate(small.table.view(1, 5, 5, 2).permute(0, 3, 1, 2), size=(9, 9), mode='bicubic')
+    torch.testing.assert_close(large.table, expected[0].flatten(1).t())
+
+
+def test_a_table_that_is_no_square_is_refused():
+    with pytest.raises(ValueError, match='table of the checkpoint has 12 rows, which is no square'):
+        GridTable(6, (4, 4)).load_state_dict({'table': torch.zeros(1, 12, 6)})

@@ -1,0 +1,71 @@
+"""Softmax attention, windows and resizing."""
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmflatten import ops
+from mmflatten.ops import reference
+
+TOLERANCE = dict(rtol=1e-10, atol=1e-10)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.sampled_from([1, 7, 63]), st.sampled_from([1, 7, 63]), st.sampled_from([1, 8]), st.booleans(),
+       st.sampled_from([None, 0.3]))
+def test_softmax_attention_equals_its_explicit_twin(N, M, d, with_bias, scale):
+    torch.manual_seed(0)
+    inputs = [torch.randn(2, 3, n, d, dtype=torch.float64, requires_grad=True) for n in (N, M, M)]
+    bias = torch.randn(1, 3, N, M, dtype=torch.float64) if with_bias else None
+    results = []
+    for function in (ops.softmax_attention, reference.softmax_attention):
+        out = function(*inputs, bias=bias, scale=scale)
+        results.append((out, *torch.autograd.grad(out.square().sum(), inputs)))
+    for ours, expected in zip(*results):
+        torch.testing.assert_close(ours, expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize('rest', [(5,), (3, 4), ()])
+@pytest.mark.parametrize('window', [(2, 3), (1, 6), (4, 1), (4, 6)])
+def test_window_reverse_undoes_partition(rest, window):
+    x = torch.arange(2 * 4 * 6 * torch.Size(rest).numel()).view(2, 4, 6, *rest)
+    windows = ops.window_partition(x, window)
+    assert windows.shape == (2 * 24 // (window[0] * window[1]), window[0] * window[1], *rest)
+    assert torch.equal(ops.window_reverse(windows, window, (4, 6)), x)
+    assert torch.equal(windows[0], x[0, :window[0], :window[1]].flatten(0, 1))
+
+
+def test_shifted_window_mask_allows_only_neighbours_from_before_the_roll():
+    H, W, window, shift = 6, 9, (3, 3), (1, 1)
+    rows = torch.arange(H)[:, None].expand(H, W)
+    cols = torch.arange(W).expand(H, W)
+    position = torch.stack((rows, cols), -1).roll((-1, -1), dims=(0, 1))
+    windows = ops.window_partition(position[None], window)
+    # Tokens that were in one window-sized neighbourhood before the roll are at most window - 1 apart.
+    distance = (windows[:, :, None] - windows[:, None]).abs().amax(-1)
+    expected = distance < 3
+    assert torch.equal(ops.shifted_window_mask((H, W), window, shift, torch.device('cpu')), expected)
+
+
+def test_padded_window_mask_marks_the_padding_of_a_rolled_map():
+    real = torch.zeros(6, 6, dtype=torch.bool)
+    real[:5, :4] = True
+    expected = ops.window_partition(real.roll((-1, -1), dims=(0, 1))[None], (3, 3))[:, None]
+    mask = ops.padded_window_mask((5, 4), (6, 6), (3, 3), (1, 1), torch.device('cpu'))
+    assert torch.equal(mask, expected)
+
+
+def test_resize_grid_follows_the_map_and_keeps_the_same_size_untouched():
+    ramp = torch.arange(4.).repeat(3, 1).reshape(1, 12, 1)
+    assert ops.resize_grid(ramp, (3, 4), (3, 4)) is ramp
+    wide = ops.resize_grid(ramp, (3, 4), (3, 8)).view(3, 8)
+    assert (wide.diff(dim=1) >= 0).all() and torch.equal(wide[0], wide[2])
+    tall = ops.resize_grid(ramp, (3, 4), (6, 4)).view(6, 4)
+    torch.testing.assert_close(tall, torch.arange(4.).repeat(6, 1))
+
+
+def test_resized_relative_position_bias_keeps_its_centre():
+    table = torch.randn(13 * 13, 3, generator=torch.Generator().manual_seed(0))
+    resized = ops.resize_relative_position_bias(table, (7, 7), (12, 12))
+    assert resized.shape == (23 * 23, 3)
+    torch.testing.assert_close(resized[23 * 23 // 2], table[13 * 13 // 2], rtol=0.2, atol=0.2)
