@@ -1,0 +1,118 @@
+"""Checkpoint files: which entry of one holds the weights, and what a converted one holds."""
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mmflatten.checkpoints.engine import convert_state_dict, revert_state_dict
+from mmflatten.checkpoints.safe_pickle import load_without_code
+from mmflatten.version import __version__
+
+# In the order of preference. The numbers that the papers' authors publish with their files are those of 'model', also
+# where an average of the weights lies next to it (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
+ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
+_PARALLEL = 'module.'
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of a checkpoint file, and how they were come by.
+
+    Args:
+        state_dict: names to tensors.
+        entry: the entry of the file that was taken; None where the file is nothing but the weights.
+        notes: sentences for the user on what was chosen or left out.
+    """
+
+    state_dict: dict[str, Tensor]
+    entry: str | None
+    notes: tuple[str, ...]
+
+
+def read_weights(path: str | Path, key: str | None = None, run_pickled_code: bool = False) -> Weights:
+    """Read the weights of a checkpoint: a bare state dict, or one entry of a nested file.
+
+    Names that all begin with `module.`, as `DataParallel` makes them, lose that beginning.
+
+    Args:
+        path: a file of `torch.save`.
+        key: the entry to take; None takes the first of `ENTRIES` that is there.
+        run_pickled_code: unpickle foreign classes for real, which runs code that the file chooses.
+
+    Raises:
+        ValueError: an unreadable file, a file without weights, an entry that is not there.
+    """
+    path = Path(path)
+    notes = []
+    if run_pickled_code:
+        content = torch.load(path, map_location='cpu', weights_only=False)
+    else:
+        content, replaced = load_without_code(path)
+        if replaced:
+            notes.append(f'left out objects of foreign classes, without running their code: {", ".join(replaced)}')
+    weights, entry = _select(content, key, path)
+    if entry is not None:
+        others = [name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry]
+        notes.append(f'took the entry {entry!r}' + (f'; --key takes another: {", ".join(others)}' if others else ''))
+    if all(name.startswith(_PARALLEL) for name in weights):
+        weights = {name[len(_PARALLEL):]: value for name, value in weights.items()}
+        notes.append(f'took the beginning {_PARALLEL!r} from all names')
+    return Weights(dict(weights), entry, tuple(notes))
+
+
+def convert_file(source: str | Path, family: str, *, key: str | None = None, revert: bool = False,
+                 run_pickled_code: bool = False) -> tuple[dict, Weights]:
+    """Convert the weights of a file.
+
+    Returns:
+        What to save: `dict(state_dict=..., meta=...)`, or with `revert` `dict(model=..., meta=...)` as the official
+        code expects it; and the weights that were read.
+
+    Raises:
+        ValueError: as `read_weights`, `convert_state_dict` and `revert_state_dict`.
+    """
+    weights = read_weights(source, key, run_pickled_code)
+    translate = revert_state_dict if revert else convert_state_dict
+    meta = dict(family=family, source=Path(source).name, source_sha256=_sha256(source), source_entry=weights.entry,
+                mmflatten_version=__version__)
+    return {'model' if revert else 'state_dict': translate(weights.state_dict, family), 'meta': meta}, weights
+
+
+def _select(content: Any, key: str | None, path: Path) -> tuple[Mapping[str, Tensor], str | None]:
+    if isinstance(content, nn.Module):
+        return content.state_dict(), None
+    if not isinstance(content, Mapping):
+        raise ValueError(f'{path} holds an object of type {type(content).__name__}, not a dict of weights; save the '
+                         'state_dict() of a model in the code that knows its class')
+    entry = key if key is not None else next((name for name in ENTRIES if name in content), None)
+    if entry is None:
+        weights = content
+    elif entry in content:
+        weights = content[entry]
+    else:
+        raise ValueError(f'{path} has no entry {entry!r}; it has {_shorten(content)}')
+    weights = weights.state_dict() if isinstance(weights, nn.Module) else weights
+    if not isinstance(weights, Mapping) or not weights or not all(isinstance(v, Tensor) for v in weights.values()):
+        what = f'its entry {entry!r}' if entry is not None else f'it (with {_shorten(content)})'
+        raise ValueError(f'{path} holds no weights where they were looked for: {what} is not a dict of tensors. '
+                         f'--key names another entry; looked for were {", ".join(ENTRIES)}')
+    return weights, entry
+
+
+def _shorten(content: Mapping) -> str:
+    names = [repr(name) for name in list(content)[:8]]
+    return ', '.join(names) + (f' and {len(content) - 8} more' if len(content) > 8 else '') if names else 'nothing'
+
+
+def _sha256(path: str | Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, 'rb') as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

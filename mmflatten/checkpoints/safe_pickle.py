@@ -1,0 +1,115 @@
+"""Reading of checkpoint files without running code from them.
+
+A checkpoint may hold, next to its weights, objects of foreign classes: a yacs or argparse configuration, a scaler.
+`torch.load(weights_only=True)` then refuses the whole file. Here such objects come out as inert stand-ins, so that the
+weights can be taken. Nothing that the file names is ever imported or called, but for what rebuilds tensors.
+"""
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+
+class Inert:
+    """Stand-in for an object of a foreign class: takes whatever the file does to it, and does nothing."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Inert:
+        return object.__new__(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Inert:
+        return Inert()
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def append(self, item: Any) -> None:
+        """Take an item of a pickled list."""
+
+    def extend(self, items: Any) -> None:
+        """Take items of a pickled list."""
+
+    def add(self, item: Any) -> None:
+        """Take an item of a pickled set."""
+
+
+class _Rebuild:
+    """A function of PyTorch that a file may call. Behind this object a file cannot set the function's attributes."""
+
+    __slots__ = ('_function',)
+
+    def __init__(self, function: Callable) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        return self._function(*args)
+
+    def __setstate__(self, state: Any) -> None:
+        raise pickle.UnpicklingError('the file tries to change a function of PyTorch')
+
+
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ('collections', 'OrderedDict'): OrderedDict,
+    ('torch', 'Size'): torch.Size,
+    **{('torch._utils', name): _Rebuild(getattr(torch._utils, name))
+       for name in ('_rebuild_tensor', '_rebuild_tensor_v2', '_rebuild_parameter')},
+}
+
+
+def load_without_code(path: str | Path) -> tuple[Any, list[str]]:
+    """Load a checkpoint of either format of PyTorch onto the CPU; no code from the file runs.
+
+    Returns:
+        What it holds, and the names of the foreign classes whose objects were replaced by `Inert` ones.
+
+    Raises:
+        ValueError: no checkpoint, a damaged one, or a TorchScript archive.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning)  # on formats; what matters of it becomes an error here
+        try:
+            return torch.load(path, map_location='cpu', weights_only=True), []
+        except FileNotFoundError:
+            raise
+        except pickle.UnpicklingError:
+            reader, replaced = _reader_with_stand_ins()
+        except Exception as error:  # a damaged file can fail anywhere in the reader
+            raise _unreadable(path, error) from error
+        try:
+            return torch.load(path, map_location='cpu', weights_only=False, pickle_module=reader), sorted(replaced)
+        except Exception as error:
+            raise _unreadable(path, error) from error
+
+
+def _reader_with_stand_ins() -> tuple[SimpleNamespace, dict[str, type[Inert]]]:
+    """What `torch.load` uses of the module `pickle`, and the classes replaced so far, which fills while it reads."""
+    replaced: dict[str, type[Inert]] = {}
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            if (module, name) in _ALLOWED:
+                return _ALLOWED[module, name]
+            return replaced.setdefault(f'{module}.{name}', type(f'{module}.{name}', (Inert,), {}))
+
+    def load(file: Any, **kwargs: Any) -> Any:
+        return Unpickler(file, **kwargs).load()
+
+    return SimpleNamespace(__name__=__name__, Unpickler=Unpickler, load=load), replaced
+
+
+def _unreadable(path: str | Path, error: Exception) -> ValueError:
+    reason = ' '.join(str(error).split()).split('. ')[0][:200]
+    return ValueError(f'{path} cannot be read as a PyTorch checkpoint ({type(error).__name__}: {reason}). Is it whole, '
+                      'and is it a file of weights?')

@@ -1,0 +1,178 @@
+"""tools/convert_checkpoint.py: layouts it reads, what it writes, what it refuses."""
+import hashlib
+import importlib.util
+import os
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.runner import load_checkpoint
+
+from mmflatten.checkpoints import convert_state_dict
+from mmflatten.registry import MODELS
+
+TOOL = Path(__file__).parents[2] / 'tools' / 'convert_checkpoint.py'
+
+
+@pytest.fixture(scope='module')
+def tool():
+    spec = importlib.util.spec_from_file_location('convert_checkpoint', TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+@pytest.fixture(scope='module')
+def official():
+    """The names of a very small FLatten-Swin, whose weights fit the model below."""
+    torch.manual_seed(0)
+    state = OrderedDict()
+    for i, letter in enumerate('LS'):
+        C = 8 * 2 ** i
+        names = {f'layers.{i}.blocks.0.{name}': shape for name, shape in {
+            'norm1.weight': (C,), 'norm1.bias': (C,), 'attn.qkv.weight': (3 * C, C), 'attn.qkv.bias': (3 * C,),
+            'attn.proj.weight': (C, C), 'attn.proj.bias': (C,), 'norm2.weight': (C,), 'norm2.bias': (C,),
+            'mlp.fc1.weight': (4 * C, C), 'mlp.fc1.bias': (4 * C,), 'mlp.fc2.weight': (C, 4 * C),
+            'mlp.fc2.bias': (C,), **({'attn.scale': (1, 1, C), 'attn.positional_encoding': (1, 64, C),
+                                      'attn.dwc.weight': (4, 1, 5, 5), 'attn.dwc.bias': (4,)} if letter == 'L' else
+                                     {'attn.relative_position_bias_table': (49, 4)})}.items()}
+        state.update({name: torch.randn(shape) for name, shape in names.items()})
+    for name, shape in {'patch_embed.proj.weight': (8, 3, 4, 4), 'patch_embed.proj.bias': (8,),
+                        'patch_embed.norm.weight': (8,), 'patch_embed.norm.bias': (8,),
+                        'layers.0.downsample.norm.weight': (32,), 'layers.0.downsample.norm.bias': (32,),
+                        'layers.0.downsample.reduction.weight': (16, 32), 'norm.weight': (16,), 'norm.bias': (16,),
+                        'head.weight': (5, 16), 'head.bias': (5,)}.items():
+        state[name] = torch.randn(shape)
+    return state
+
+
+def model():
+    return MODELS.build(dict(
+        type='mmpretrain.ImageClassifier', _scope_='mmpretrain',
+        backbone=dict(type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1), num_heads=(2, 4)),
+                      img_size=32, attn_types='LS', out_indices=(1,)),
+        neck=dict(type='GlobalAveragePooling'), head=dict(type='LinearClsHead', num_classes=5, in_channels=16)))
+
+
+@pytest.fixture
+def run(tool, tmp_path, monkeypatch, capsys):
+    """Save `content` and convert it; returns the exit status, the screen, and the two paths."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(content, *options, destination='converted.pth'):
+        if content is not None:
+            torch.save(content, 'official.pth')
+        status = tool(['official.pth', destination, '--family', 'flatten_swin', *options])
+        screen = capsys.readouterr()
+        return status, screen.out, screen.err.strip().splitlines()[-1:], tmp_path / destination
+
+    return call
+
+
+def test_a_converted_file_loads_strictly_and_says_where_it_comes_from(run, official):
+    status, out, _, path = run({'model': official, 'epoch': 3})
+    assert status == 0 and "'model'" in out
+    content = torch.load(path, weights_only=True)
+    source = path.with_name('official.pth')
+    assert content['meta'] == dict(
+        family='flatten_swin', source='official.pth', source_entry='model', mmflatten_version=content['meta'][
+            'mmflatten_version'], source_sha256=hashlib.sha256(source.read_bytes()).hexdigest())
+    classifier = model()
+    load_checkpoint(classifier, str(path), strict=True)
+    assert torch.equal(classifier.head.fc.weight, official['head.weight'])
+    assert sorted(os.listdir(path.parent)) == ['converted.pth', 'official.pth']
+
+
+@pytest.mark.parametrize('layout', ['bare', 'model', 'state_dict', 'model_ema', 'state_dict_ema', 'module.'])
+def test_layouts(run, official, layout):
+    content = {'bare': official, 'module.': {f'module.{key}': value for key, value in official.items()}}
+    status, out, _, path = run(content.get(layout, {layout: official, 'optimizer': {}}))
+    assert status == 0
+    assert 'bare' == layout or repr(layout) in out
+    expected = convert_state_dict(official, 'flatten_swin')
+    converted = torch.load(path)['state_dict']
+    assert converted.keys() == expected.keys()
+    assert all(torch.equal(converted[key], value) for key, value in expected.items())
+
+
+def test_the_raw_weights_are_preferred_to_their_average_and_a_key_chooses(run, official):
+    average = {key: value + 1 for key, value in official.items()}
+    both = {'model_ema': average, 'model': official}
+    status, out, _, path = run(both)
+    assert status == 0 and "'model'; --key takes another: model_ema" in out
+    assert torch.equal(torch.load(path)['state_dict']['head.fc.bias'], official['head.bias'])
+    status, out, _, path = run(both, '--key', 'model_ema', destination='average.pth')
+    assert status == 0
+    assert torch.equal(torch.load(path)['state_dict']['head.fc.bias'], average['head.bias'])
+
+
+def test_a_trained_model_goes_back_into_the_official_code(run):
+    torch.manual_seed(1)
+    classifier = model()
+    classifier.init_weights()
+    status, _, _, path = run({'state_dict': classifier.state_dict(), 'meta': {}}, '--revert')
+    assert status == 0
+    content = torch.load(path)
+    assert torch.equal(content['model']['layers.1.blocks.0.attn.qkv.weight'],
+                       classifier.backbone.stages[1].blocks[0].attn.fn.mixer.qkv.weight)
+    again = convert_state_dict(content['model'], 'flatten_swin')
+    assert all(torch.equal(again[key], value) for key, value in classifier.state_dict().items())
+
+
+class Marking:
+    """Leaves a folder where it is unpickled for real."""
+
+    def __reduce__(self):
+        return os.mkdir, ('marker',)
+
+
+def test_code_of_a_file_runs_only_when_asked_for(run, official):
+    status, out, _, path = run({'model': official, 'config': Marking()})
+    assert status == 0 and 'mkdir' in out and 'without running' in out
+    assert not path.with_name('marker').exists()
+    status, *_ = run(None, '--run-pickled-code', '--force')
+    assert status == 0 and path.with_name('marker').exists()
+
+
+def test_an_existing_file_is_replaced_only_by_force(run, official):
+    assert run(official)[0] == 0
+    Path('converted.pth').write_bytes(b'mine')
+    status, _, last, path = run(official)
+    assert status == 1 and '--force' in last[0] and path.read_bytes() == b'mine'
+    assert run(official, '--force')[0] == 0 and path.read_bytes() != b'mine'
+
+
+@pytest.mark.parametrize('content, word', [
+    ({'epoch': 1}, 'epoch'), ({'model': 3}, 'model'), ([1, 2], 'list'), ({}, 'nothing'), (torch.ones(1), 'Tensor'),
+    ({'model': {'foreign.weight': torch.ones(1)}}, 'foreign.weight')])
+def test_what_holds_no_fitting_weights_is_refused_in_one_line_and_nothing_is_written(run, content, word):
+    status, out, last, path = run(content)
+    assert status == 1 and word in last[0] and out == ''
+    assert os.listdir(path.parent) == ['official.pth']
+
+
+def test_a_missing_key_is_named_on_the_last_line(run, official):
+    cut = {key: value for key, value in official.items() if key != 'layers.1.blocks.0.norm2.bias'}
+    status, _, last, _ = run(cut)
+    assert status == 1 and 'layers.1.blocks.0.norm2.bias' in last[0]
+
+
+def test_wrong_paths_and_entries_are_named(run, official, tmp_path):
+    status, _, last, _ = run(None)
+    assert status == 1 and 'official.pth does not exist' in last[0]
+    status, _, last, _ = run(official, destination='official.pth')
+    assert status == 1 and 'source itself' in last[0]
+    status, _, last, _ = run(official, '--force', destination='official.pth')
+    assert status == 1 and 'source itself' in last[0]
+    status, _, last, _ = run({'model': official}, '--key', 'ema')
+    assert status == 1 and "'ema'" in last[0] and "'model'" in last[0]
+    (tmp_path / 'folder').mkdir()
+    status, _, last, _ = run(official, destination='folder')
+    assert status == 1 and 'is a folder' in last[0]
+
+
+def test_an_unknown_family_ends_with_the_known_ones(tool, capsys):
+    with pytest.raises(SystemExit) as end:
+        tool(['a', 'b', '--family', 'resnet'])
+    assert end.value.code == 2 and 'flatten_swin' in capsys.readouterr().err

@@ -1,0 +1,166 @@
+"""Renaming of state dicts: every key has its place, both ways, and whatever is wrong is named."""
+import itertools
+
+import pytest
+import torch
+
+from mmflatten.checkpoints import FAMILIES, convert_state_dict, revert_state_dict
+
+CASES = ['flatten_swin_t_224']
+
+
+def message(function, state: dict, family: str) -> str:
+    with pytest.raises(ValueError) as error:
+        function(state, family)
+    return str(error.value)
+
+
+def without(state: dict, *names: str) -> dict:
+    return {key: value for key, value in state.items() if key not in names}
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_reverting_a_converted_state_dict_gives_it_back_bit_for_bit(golden, name):
+    case = golden(name)
+    converted = convert_state_dict(case.state, case.family)
+    assert all(key.startswith(('backbone.', 'head.fc.')) for key in converted)
+    reverted = revert_state_dict(converted, case.family)
+    assert reverted.keys() == case.state.keys()
+    assert all(torch.equal(reverted[key], value) for key, value in case.state.items())
+    again = convert_state_dict(reverted, case.family)
+    assert again.keys() == converted.keys()
+    assert all(torch.equal(again[key], value) for key, value in converted.items())
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_converting_leaves_the_given_state_dict_alone(golden, name):
+    case = golden(name)
+    names = case.names
+    before = dict(names)
+    convert_state_dict(names, case.family)
+    assert list(names) == list(before) and all(names[key] is before[key] for key in names)
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_index_buffers_are_dropped(golden, name):
+    case = golden(name)
+    buffers = {key: value for key, value in case.buffers.items() if not key.endswith('num_batches_tracked')}
+    assert convert_state_dict({**case.names, **buffers}, case.family).keys() == convert_state_dict(
+        case.names, case.family).keys()
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_every_missing_official_key_is_named(golden, name):
+    case = golden(name)
+    names = case.names
+    for key in _sample(names):
+        assert key in message(convert_state_dict, without(names, key), case.family)
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_every_missing_key_of_ours_is_named(golden, name):
+    case = golden(name)
+    names = convert_state_dict(case.names, case.family)
+    for key in _sample(names):
+        assert key in message(revert_state_dict, without(names, key), case.family)
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_unknown_keys_are_named(golden, name):
+    case = golden(name)
+    names = case.names
+    block = next(key.rsplit('norm1', 1)[0] for key in names if 'norm1' in key)
+    last = list(names)[-3]
+    for key in ('surplus.weight', 'head', 'head.scale', 'head_dist.weight', f'{block}norm9.weight', f'{block}norm1',
+                f'{last}.weight', f'module.{last}', last.replace('.', '.0', 1), 'norm0.weight', 'norms.weight'):
+        assert key in message(convert_state_dict, {**names, key: torch.zeros(1)}, case.family), key
+    ours = convert_state_dict(names, case.family)
+    for key in ('backbone.norms.7.weight', 'backbone.surplus', 'neck.weight', 'head.fc', 'head.weight'):
+        assert key in message(revert_state_dict, {**ours, key: torch.zeros(1)}, case.family), key
+
+
+def _sample(names: dict) -> list[str]:
+    """All names up to 200, otherwise evenly chosen ones, the first and the last among them."""
+    step = max(1, len(names) // 200)
+    return [*itertools.islice(names, 0, None, step), list(names)[-1]]
+
+
+def test_a_foreign_state_dict_says_what_it_is_instead(golden):
+    names = golden('flatten_swin_t_224').names
+    converted = convert_state_dict(names, 'flatten_swin')
+    assert 'names of this project already' in message(convert_state_dict, converted, 'flatten_swin')
+    assert 'official names already' in message(revert_state_dict, names, 'flatten_swin')
+    assert 'surplus' in message(convert_state_dict, {'surplus': torch.zeros(1)}, 'flatten_swin')
+
+
+def test_a_truncated_state_dict_is_refused_wherever_it_was_cut(golden):
+    names = golden('flatten_swin_t_224').names
+    for length in range(1, len(names)):
+        message(convert_state_dict, dict(itertools.islice(names.items(), length)), 'flatten_swin')
+
+
+def test_missing_blocks_and_stages_are_noticed(golden):
+    names = golden('flatten_swin_t_224').names
+
+    def cut(*beginnings: str) -> dict:
+        return {key: value for key, value in names.items() if not key.startswith(beginnings)}
+
+    assert 'layers.2.blocks.3.norm1.weight' in message(convert_state_dict, cut('layers.2.blocks.3.'), 'flatten_swin')
+    assert 'layers.1.blocks.0.norm1.weight' in message(convert_state_dict, cut('layers.1.blocks.'), 'flatten_swin')
+    assert 'layers.2.blocks.0.norm1.weight' in message(convert_state_dict, cut('layers.2.'), 'flatten_swin')
+    assert 'layers.3.blocks.0.norm1.weight' in message(convert_state_dict, cut('layers.3.'), 'flatten_swin')
+    # Without its last stage and the way there, a checkpoint has the names of a model of three stages.
+    assert 'head.fc.weight has 768' in message(convert_state_dict, cut('layers.3.', 'layers.2.downsample'),
+                                               'flatten_swin')
+
+
+def test_a_surplus_index_is_named_and_costs_nothing(golden):
+    names = golden('flatten_swin_t_224').names
+    for key in ('layers.999999999999.blocks.0.norm1.weight', 'layers.0.blocks.999999999999.attn_mask',
+                'layers.3.downsample.norm.weight', 'layers.2.blocks.6.norm1.weight'):
+        assert key in message(convert_state_dict, {**names, key: torch.zeros(1)}, 'flatten_swin')
+
+
+def test_a_block_with_keys_of_two_kinds_of_attention_is_refused(golden):
+    names = golden('flatten_swin_t_224').names
+    for key in ('layers.0.blocks.0.attn.relative_position_bias_table', 'layers.3.blocks.0.attn.scale'):
+        assert key in message(convert_state_dict, {**names, key: torch.zeros(1)}, 'flatten_swin')
+
+
+def test_the_bias_of_query_key_and_value_is_there_in_all_blocks_or_in_none(golden):
+    names = golden('flatten_swin_t_224').names
+    biases = [key for key in names if key.endswith('qkv.bias')]
+    assert len(convert_state_dict(without(names, *biases), 'flatten_swin')) == len(names) - len(biases)
+    assert biases[5] in message(convert_state_dict, without(names, biases[5]), 'flatten_swin')
+
+
+def test_swin_itself_is_a_flatten_swin_of_softmax_blocks(golden):
+    names = golden('flatten_swin_t_224').names
+    linear = ('attn.scale', 'attn.positional_encoding', 'attn.dwc.weight', 'attn.dwc.bias')
+    swin = {key: value for key, value in names.items() if not key.endswith(linear)}
+    for stage, block in itertools.product(range(2), range(2)):
+        swin[f'layers.{stage}.blocks.{block}.attn.relative_position_bias_table'] = torch.zeros(169, 3)
+    assert 'backbone.stages.0.blocks.1.attn.fn.mixer.relative_position_bias.table' in convert_state_dict(
+        swin, 'flatten_swin')
+
+
+@pytest.mark.parametrize('state', [{}, None, [], {'model': {}}, {'norm.weight': 3.}, {1: torch.zeros(1)}])
+def test_what_is_no_state_dict_is_refused(state):
+    assert 'state_dict' in message(convert_state_dict, state, 'flatten_swin')
+
+
+def test_an_unknown_family_is_refused_with_the_known_ones():
+    text = message(convert_state_dict, {'norm.weight': torch.zeros(1)}, 'swin')
+    assert "'swin'" in text and 'flatten_swin' in text
+
+
+@pytest.mark.parametrize('family', FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize('side', ['official', 'ours'])
+def test_kinds_of_a_part_are_told_apart_by_their_names(family, side):
+    for part in family.parts:
+        kinds = [frozenset(name for key in keys if not key.optional for name in key.names(side))
+                 for keys in part.kinds.values()]
+        assert len(set(kinds)) == len(kinds)
+        for keys in part.kinds.values():
+            names = [name for key in keys for name in key.names(side)]
+            assert len(set(names)) == len(names)

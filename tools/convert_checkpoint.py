@@ -1,0 +1,60 @@
+"""Convert an official checkpoint to the names of this project, or back. Strict: every key must have its place."""
+import argparse
+import io
+import sys
+from pathlib import Path
+from typing import Sequence
+
+import torch
+
+from mmflatten.checkpoints import FAMILIES
+from mmflatten.checkpoints.files import ENTRIES, convert_file
+from mmflatten.engine.checkpoint_files import write_atomically
+from mmflatten.engine.cli import command_line, tool_parser
+
+
+def parse_args(argv: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = tool_parser(__doc__)
+    parser.add_argument('source', metavar='SRC', type=Path, help='checkpoint of the official code')
+    parser.add_argument('destination', metavar='DST', type=Path, help='file to write')
+    parser.add_argument('--family', required=True, choices=sorted(FAMILIES), help='which key table')
+    parser.add_argument('--key', help='entry of SRC that holds the weights (default: the first that is there of '
+                                      f'{", ".join(ENTRIES)}, or SRC itself)')
+    parser.add_argument('--revert', action='store_true', help='SRC is of this project, DST for the official code')
+    parser.add_argument('--force', action='store_true', help='replace DST')
+    parser.add_argument('--run-pickled-code', action='store_true',
+                        help='DANGEROUS: run code that SRC chooses, in order to unpickle it; for files of your own')
+    return parser.parse_args(argv)
+
+
+def check_paths(source: Path, destination: Path, force: bool) -> None:
+    """Refuse what would fail or destroy something later."""
+    if not source.is_file():
+        raise FileNotFoundError(f'{source} does not exist or is no file; check the path')
+    if destination.is_dir():
+        raise ValueError(f'{destination} is a folder; name a file in it')
+    if destination.exists() and destination.samefile(source):
+        raise ValueError(f'{destination} is the source itself; name another file')
+    if destination.exists() and not force:
+        raise ValueError(f'{destination} exists; --force replaces it')
+
+
+@command_line
+def main(argv: Sequence[str]) -> None:
+    """Command line."""
+    args = parse_args(argv)
+    check_paths(args.source, args.destination, args.force)
+    result, weights = convert_file(args.source, args.family, key=args.key, revert=args.revert,
+                                   run_pickled_code=args.run_pickled_code)
+    data = io.BytesIO()
+    torch.save(result, data)
+    write_atomically(data.getvalue(), args.destination)
+    for note in weights.notes:
+        print(f'{args.source}: {note}')
+    written = result['model' if args.revert else 'state_dict']
+    print(f'{args.destination}: {len(written)} tensors from {len(weights.state_dict)}, family {args.family}')
+
+
+if __name__ == '__main__':
+    sys.exit(main())
