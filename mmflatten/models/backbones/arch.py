@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-
-import torch
+from itertools import islice
 
 
 def resolve_arch(arch: str | dict, table: Mapping[str, dict], required: Sequence[str]) -> dict:
@@ -65,8 +64,9 @@ def drop_path_schedule(drop_path_rate: float, depths: Sequence[int]) -> list[lis
     """Drop path probabilities that grow linearly from 0 to `drop_path_rate` over all blocks, per stage."""
     if not 0 <= drop_path_rate < 1:
         raise ValueError(f'drop_path_rate ({drop_path_rate}) must lie in [0, 1)')
-    rates = torch.linspace(0, drop_path_rate, sum(depths)).split(list(depths))
-    return [stage.tolist() for stage in rates]
+    last = max(sum(depths) - 1, 1)
+    rates = iter(drop_path_rate * block / last for block in range(sum(depths)))
+    return [list(islice(rates, depth)) for depth in depths]
 
 
 def stage_grids(img_size: int | Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
