@@ -62,6 +62,8 @@ def _translate(state: Mapping[str, Tensor], family: Family, source: str, target:
     result = {}
     for instance, kind in match.kinds.items():
         part, indices = family.parts[instance[0]], instance[1]
+        if part.ours is None:
+            continue
         old, new = part.beginning(source, match.last), part.beginning(target, match.last)
         for key in part.kinds[kind]:
             names = [old.name(indices, end) for end in key.names(source)]

@@ -39,9 +39,9 @@ def match_keys(names: Iterable[str], family: Family, side: str) -> Match:
     found, unknown = _sort(names, beginnings, family)
     match.problems = [f'unknown {_shorten(unknown)}'] if unknown else []
     for number, part in enumerate(family.parts):
-        if part.ours is None:  # nothing of it is converted: it may be absent
-            continue
         here = {indices: ends for (position, indices), ends in found.items() if position == number}
+        if part.ours is None and not here:
+            continue
         expected = _expected(part, stages, here)
         for indices in sorted(here.keys() - set(expected)):
             names = [beginnings[number].name(indices, end) for end in sorted(here[indices])]

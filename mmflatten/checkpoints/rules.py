@@ -34,8 +34,9 @@ class Part:
 
     Args:
         official: beginning of the official names, with `{i}` for the stage and `{j}` for the block, counted from 0;
-            `{i+1}` and `{i-1}` where the official count differs. None where only our names exist.
-        ours: beginning of the names here. `{last}` is the index of the last stage. None for a part that is dropped.
+            `{i+1}` and `{i-1}` where the official count differs.
+        ours: beginning of the names here. `{last}` is the index of the last stage. None for a part that is not
+            converted: it may be absent, and does not come back.
         kinds: the keys that such a part can have, by the name of the kind. A part must have exactly the keys of one.
         first_stage: the first stage that has it (1 for what stands between two stages).
         dropped: ends of official names that are not converted, with the reason.

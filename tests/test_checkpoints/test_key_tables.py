@@ -6,7 +6,9 @@ import torch
 
 from mmflatten.checkpoints import FAMILIES, convert_state_dict, revert_state_dict
 
-CASES = ['flatten_swin_t_224']
+CASES = ['flatten_swin_t_224', 'flatten_pvt_t_224', 'flatten_pvt_v2_b0_224']
+
+UNUSED = {'flatten_pvt': {'norm.weight', 'norm.bias'}}  # by the official forward pass
 
 
 def message(function, state: dict, family: str) -> str:
@@ -25,8 +27,8 @@ def test_reverting_a_converted_state_dict_gives_it_back_bit_for_bit(golden, name
     converted = convert_state_dict(case.state, case.family)
     assert all(key.startswith(('backbone.', 'head.fc.')) for key in converted)
     reverted = revert_state_dict(converted, case.family)
-    assert reverted.keys() == case.state.keys()
-    assert all(torch.equal(reverted[key], value) for key, value in case.state.items())
+    assert reverted.keys() == case.state.keys() - UNUSED.get(case.family, set())
+    assert all(torch.equal(case.state[key], value) for key, value in reverted.items())
     again = convert_state_dict(reverted, case.family)
     assert again.keys() == converted.keys()
     assert all(torch.equal(again[key], value) for key, value in converted.items())
@@ -142,6 +144,23 @@ def test_swin_itself_is_a_flatten_swin_of_softmax_blocks(golden):
         swin[f'layers.{stage}.blocks.{block}.attn.relative_position_bias_table'] = torch.zeros(169, 3)
     assert 'backbone.stages.0.blocks.1.attn.fn.mixer.relative_position_bias.table' in convert_state_dict(
         swin, 'flatten_swin')
+
+
+def test_several_official_projections_become_one_with_the_query_first(golden):
+    case = golden('flatten_pvt_t_224')
+    query, key_value = (case.state[f'block3.1.attn.{name}.weight'] for name in ('q', 'kv'))
+    joined = convert_state_dict(case.state, 'flatten_pvt')['backbone.stages.2.blocks.1.attn.fn.qkv.weight']
+    assert torch.equal(joined, torch.cat((query, key_value)))
+    wrong = {**case.state, 'block3.1.attn.kv.weight': key_value[:-1]}
+    assert 'block3.1.attn.kv.weight' in message(convert_state_dict, wrong, 'flatten_pvt')
+    ours = convert_state_dict(case.state, 'flatten_pvt')
+    name = 'backbone.stages.2.blocks.1.attn.fn.qkv.weight'
+    assert name in message(revert_state_dict, {**ours, name: ours[name][:-1]}, 'flatten_pvt')
+
+
+def test_a_state_dict_of_another_family_is_told_by_its_names(golden):
+    names = golden('flatten_pvt_v2_b0_224').names
+    assert "It fits family 'flatten_pvt_v2'" in message(convert_state_dict, names, 'flatten_swin')
 
 
 @pytest.mark.parametrize('state', [{}, None, [], {'model': {}}, {'norm.weight': 3.}, {1: torch.zeros(1)}])

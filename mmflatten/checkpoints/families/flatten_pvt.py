@@ -1,0 +1,43 @@
+"""FLatten-PVT and FLatten-PVTv2, which hold PVT itself with global pooling, and PVTv2.
+
+Official code: LeapLabTHU/FLatten-Transformer `models/flatten_pvt.py` and `models/flatten_pvt_v2.py`.
+"""
+from __future__ import annotations
+
+from mmflatten.checkpoints.families.common import FFN, HEAD, focused
+from mmflatten.checkpoints.rules import Family, Key, Part, affine, single, stacked
+
+_MIXER = 'attn.fn'
+_BLOCK = (*affine({'norm1': 'attn.norm', 'attn.proj': f'{_MIXER}.proj'}),
+          *stacked(('attn.q', 'attn.kv'), f'{_MIXER}.qkv', ratio=(1, 2)), *FFN)
+_REDUCTION = affine({'attn.sr': f'{_MIXER}.reduction.conv', 'attn.norm': f'{_MIXER}.reduction.norm'})
+_LINEAR = focused('attn', _MIXER)
+
+_EMBED = Part('patch_embed{i+1}', 'backbone.stages.{i}.embed',
+              {'patch embedding': affine({'proj': 'projection', 'norm': 'norm'})})
+
+
+def _blocks(common: tuple[Key, ...]) -> Part:
+    return Part('block{i+1}.{j}', 'backbone.stages.{i}.blocks.{j}', {
+        'softmax block': common,
+        'softmax block with spatial reduction': (*common, *_REDUCTION),
+        'linear block': (*common, *_LINEAR),
+        'linear block with spatial reduction': (*common, *_REDUCTION, *_LINEAR)})
+
+
+_WIDTHS = ('backbone.stages.{last}.blocks.0.attn.norm.weight', 'head.fc.weight')
+
+FLATTEN_PVT = Family('flatten_pvt', (
+    Part('pos_embed{i+1}', 'backbone.stages.{i}.position', {'positional table': single('', 'table')}),
+    _EMBED,
+    _blocks(_BLOCK),
+    Part('norm', None, {'norm': affine({'': ''})}),  # the official forward pass never uses it
+    HEAD,
+), widths=_WIDTHS)
+
+FLATTEN_PVT_V2 = Family('flatten_pvt_v2', (
+    _EMBED,
+    _blocks((*_BLOCK, *affine({'mlp.dwconv.dwconv': 'ffn.fn.inner.conv'}))),
+    Part('norm{i+1}', 'backbone.stages.{i}.norm', {'norm': affine({'': ''})}),
+    HEAD,
+), widths=_WIDTHS)
