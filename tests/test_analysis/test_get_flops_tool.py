@@ -1,0 +1,132 @@
+"""`tools/analysis/get_flops.py` as its users meet it."""
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOL = ROOT / 'tools' / 'analysis' / 'get_flops.py'
+TINY = '''
+default_scope = 'mmpretrain'
+model = dict(
+    type='ImageClassifier',
+    backbone=dict(type='mmflatten.FLattenSwin', out_indices=(3,),
+                  arch=dict(embed_dims=16, depths=[1, 1, 2, 1], num_heads=[1, 2, 4, 8])),
+    neck=dict(type='GlobalAveragePooling'),
+    head=dict(type='LinearClsHead', num_classes=10, in_channels=128))
+'''
+
+
+@pytest.fixture(scope='module')
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location('get_flops', TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> str:
+    (tmp_path / 'tiny.py').write_text(TINY)
+    return str(tmp_path / 'tiny.py')
+
+
+def table_of(output: str) -> list[list[str]]:
+    """Cells of a Markdown table."""
+    lines = [line for line in output.splitlines() if line.startswith('|')]
+    return [[cell.strip() for cell in line.strip('|').split('|')] for line in lines if '---' not in line]
+
+
+def test_command_line_counts_a_config_and_writes_json(tiny: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(TOOL), tiny, '--json', str(tmp_path / 'out.json')], cwd=ROOT,
+                          capture_output=True, text=True, env={'PYTHONPATH': str(ROOT), 'PATH': ''}, check=True)
+    assert done.stdout.startswith('config')
+    assert done.stdout.splitlines()[2].split()[:2] == ['tiny', '224x224']
+    (result,) = json.loads((tmp_path / 'out.json').read_text())
+    assert result['config'] == tiny and result['shape'] == [224, 224]
+    assert result['macs'] == sum(result['by_operator'].values()) > 0
+    assert result['papers_convention'] > result['macs'] > result['papers_convention_without_products']
+    assert result['uncounted'] == {} and result['elementwise_not_counted']['aten::gelu'] > 0
+
+
+def test_shape_changes_the_count(tool: ModuleType, tiny: str, capsys: pytest.CaptureFixture) -> None:
+    assert tool.main([tiny, '--shape', '65', '97', '--markdown']) == 0
+    header, row = table_of(capsys.readouterr().out)
+    assert row[header.index('image')] == '65x97'
+
+
+def test_tree_of_modules_sums_up(tool: ModuleType, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    out = tmp_path / 'out.json'
+    assert tool.main([tiny, '--by-module', '--depth', '1', '--json', str(out)]) == 0
+    tree = capsys.readouterr().out.split('\nmodule ')[1].splitlines()[2:]
+    assert [line.split()[0] for line in tree] == ['tiny', 'backbone', 'head']
+    (result,) = json.loads(out.read_text())
+    modules = result['modules']
+    assert modules['']['macs'] == modules['backbone']['macs'] + modules['head']['macs'] == result['macs']
+    assert modules['']['params'] == modules['backbone']['params'] + modules['head']['params'] == result['params']
+
+
+def test_paper_numbers_stand_beside_ours(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    config = tmp_path / 'configs' / 'flatten_swin' / 'flatten-swin-t_8xb128_in1k.py'
+    config.parent.mkdir(parents=True)
+    config.write_text(TINY.replace('embed_dims=16, depths=[1, 1, 2, 1], num_heads=[1, 2, 4, 8]',
+                                   'embed_dims=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24]')
+                      .replace('num_classes=10, in_channels=128', 'num_classes=1000, in_channels=768'))
+    assert tool.main([str(config), '--markdown']) == 0
+    header, row = table_of(capsys.readouterr().out)
+    assert header == ['config', 'image', 'params (M)', 'paper', 'diff', 'MACs (G)', "papers' way (G)", 'paper', 'diff',
+                      'table', 'not counted']
+    assert row == ['flatten-swin-t_8xb128_in1k', '224x224', '29.192', '29', '+0.7%~', '4.483', '4.502', '4.5',
+                   '0.0%~', 'flatten 8, 5, 6, 7', 'none']
+    assert tool.main([str(config), '--markdown', '--shape', '64', '64']) == 0
+    row = table_of(capsys.readouterr().out)[1]
+    assert row[3:5] == ['29', '+0.7%~'] and row[7:9] == ['-', '-']  # FLOPs of another size are not compared
+
+
+def test_operator_without_a_formula_is_printed(tool: ModuleType, tiny: str, capsys: pytest.CaptureFixture,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    from mmflatten.analysis import complexity
+    rules = {name: rule for name, rule in complexity.MAC_RULES.items() if name != 'aten::bmm'}
+    monkeypatch.setattr(complexity, 'MAC_RULES', rules)
+    assert tool.main([tiny]) == 0
+    assert 'aten::bmm (' in capsys.readouterr().out
+
+
+def test_several_configs_show_progress_and_one_failure_does_not_hide_the_others(
+        tool: ModuleType, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / 'wrong.py').write_text(TINY.replace('in_channels=128', 'in_channels=100'))
+    assert tool.main([str(tmp_path / 'wrong.py'), tiny]) == 1
+    captured = capsys.readouterr()
+    assert '[1/2]' in captured.err and 's left' in captured.err
+    assert captured.out.splitlines()[2].startswith('tiny')
+    last = captured.err.splitlines()[-1]
+    assert last.startswith('1 of 2 configs could not be counted') and 'in head.fc, Linear(' in last
+
+
+@pytest.mark.parametrize('write, arguments, message', [
+    (None, [], 'does not exist; check the path'),
+    ('a = 1', [], 'has no model'),
+    ("model = dict(type='ImageClassifier')", [], 'has no usual image size, give one: --shape H W'),
+    (TINY.replace('in_channels=128', 'in_channels=100'), [], 'cannot run at 224x224'),
+    (TINY, ['--json', 'no/such/folder/out.json'], 'the folder no/such/folder does not exist; make it first'),
+])
+def test_bad_input_ends_with_one_message(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture, write: str,
+                                         arguments: list[str], message: str) -> None:
+    config = tmp_path / 'config.py'
+    if write:
+        config.write_text(write)
+    assert tool.main([str(config), *arguments]) == 1
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize('shape', [['0', '224'], ['224', '-1'], ['224', 'wide'], ['224']])
+def test_shape_must_be_two_positive_integers(tool: ModuleType, tiny: str, shape: list[str],
+                                             capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        tool.main([tiny, '--shape', *shape])
+    assert stopped.value.code == 2
+    assert 'argument --shape' in capsys.readouterr().err.splitlines()[-1]

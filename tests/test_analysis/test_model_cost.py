@@ -1,0 +1,163 @@
+"""Parameters and FLOPs of whole models, against published numbers and OpenMMLab's own counter."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable
+
+import pytest
+import torch
+from mmengine.analysis import get_model_complexity_info
+from mmengine.model import revert_sync_batchnorm
+from mmengine.registry import MODELS, DefaultScope
+from torch import nn
+
+from mmflatten.analysis.flop_rules import PRODUCT
+from mmflatten.analysis.meta import build_on_meta
+from mmflatten.analysis.model_cost import ModelCost, count_model
+
+KnownModel = Callable[[str, str], dict]
+SHAPES = {'mmdet': (800, 1280), 'mmseg': (512, 2048)}
+
+
+def cost_of(model: dict, scope: str = 'mmdet') -> ModelCost:
+    return count_model(build_on_meta(model, scope), SHAPES[scope])
+
+
+# Published: parameters in millions and FLOPs in 1e9. R50: mmdet's baselines; Swin: Liu et al., tables 2 and 3, and
+# their repositories; PVT-T: FLatten, table 2a. Focal, tables 4 and 5, counts Swin-T without products.
+@pytest.mark.parametrize('kind, backbone, scope, params, flops, flops_without_products', [
+    ('mask-rcnn', 'r50', 'mmdet', 44.396, 260, None),
+    ('mask-rcnn', 'swin-t', 'mmdet', 47.8, 267, 264),
+    ('mask-rcnn', 'pvt-t', 'mmdet', 32.9, 240, None),
+    ('cascade-mask-rcnn', 'swin-t', 'mmdet', 85.6, 745, 742),
+    ('cascade-mask-rcnn', 'swin-s', 'mmdet', 106.9, 838, None),
+    ('atss', 'swin-t', 'mmdet', 35.7, 215, 212),
+    ('upernet', 'swin-t', 'mmseg', 59.942, 945, None),
+    ('upernet', 'swin-s', 'mmseg', 81.26, 1038, None),
+])
+def test_published_numbers(known_model: KnownModel, kind: str, backbone: str, scope: str, params: float, flops: float,
+                           flops_without_products: float | None) -> None:
+    cost = cost_of(known_model(kind, backbone), scope)
+    assert cost.params / 1e6 == pytest.approx(params, abs=0.05)
+    assert cost.counts.papers_convention() / 1e9 == pytest.approx(flops, rel=1e-3)
+    if flops_without_products:
+        without = cost.counts.papers_convention(with_products=False)
+        assert without / 1e9 == pytest.approx(flops_without_products, rel=1e-3)
+    assert not cost.counts.uncounted
+
+
+def test_mask_rcnn_r50_has_44_396_million_parameters_and_260_g(known_model: KnownModel) -> None:
+    cost = cost_of(known_model('mask-rcnn', 'r50'))
+    assert f'{cost.params / 1e6:.3f}' == '44.396'
+    assert f'{cost.counts.papers_convention() / 1e9:.0f}' == '260'
+
+
+def test_upernet_swin_t_has_59_94_million_parameters_and_0_946_t(known_model: KnownModel) -> None:
+    cost = cost_of(known_model('upernet', 'swin-t'), 'mmseg')
+    assert f'{cost.params / 1e6:.2f}' == '59.94'
+    assert f'{cost.counts.papers_convention() / 1e12:.3f}' == '0.946'
+
+
+def test_papers_convention_equals_the_counter_of_mmengine(known_model: KnownModel) -> None:
+    config = known_model('upernet', 'swin-t')
+    config['backbone'].update(depths=[1, 1, 2, 1])
+    ours = count_model(build_on_meta(config, 'mmseg'), (64, 96))
+    with DefaultScope.overwrite_default_scope('mmseg'):
+        model = revert_sync_batchnorm(MODELS.build(config)).eval()
+    model.forward = model._forward
+    theirs = get_model_complexity_info(model, input_shape=(3, 64, 96), show_table=False, show_arch=False)
+    assert ours.counts.papers_convention() == theirs['flops']
+    assert ours.params == theirs['params']
+
+
+def test_counting_on_meta_equals_counting_a_real_run() -> None:
+    config = dict(type='ImageClassifier', head=dict(type='LinearClsHead', num_classes=10, in_channels=128),
+                  neck=dict(type='GlobalAveragePooling'),
+                  backbone=dict(type='mmflatten.FLattenSwin', out_indices=(3,),
+                                arch=dict(embed_dims=16, depths=[1, 1, 2, 1], num_heads=[1, 2, 4, 8])))
+    from mmflatten.analysis import count_operations
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        model = MODELS.build(config).eval()
+    real = count_operations(model, torch.zeros(1, 3, 65, 97), mode='tensor')
+    meta = count_model(build_on_meta(config, 'mmpretrain'), (65, 97))
+    assert meta.counts.macs == real.macs
+    assert meta.counts.by_kind[PRODUCT] == real.by_kind[PRODUCT] > 0
+    assert not meta.counts.uncounted and not real.uncounted
+
+
+def test_two_stage_detector_counts_1000_boxes_and_100_masks(known_model: KnownModel) -> None:
+    counts = cost_of(known_model('mask-rcnn', 'r50')).counts
+    box_head = 1000 * (256 * 49 * 1024 + 1024 * 1024 + 1024 * (81 + 80 * 4))
+    mask_head = 100 * (4 * 196 * 256 * 256 * 9 + 196 * 256 * 256 * 4 + 784 * 256 * 80)
+    assert sum(counts.within('roi_head.bbox_head').values()) == box_head
+    assert sum(counts.within('roi_head.mask_head').values()) == mask_head
+
+
+@pytest.mark.parametrize('bbox_head', [
+    dict(type='RetinaHead', num_classes=80, in_channels=256),
+    dict(type='RepPointsHead', num_classes=80, in_channels=256),
+    dict(type='FCOSHead', num_classes=80, in_channels=256),
+])
+def test_other_one_stage_heads_count_and_leave_nothing_out(known_model: KnownModel, bbox_head: dict) -> None:
+    config = known_model('atss', 'r50')
+    config.update(type='SingleStageDetector', bbox_head=bbox_head)
+    counts = count_model(build_on_meta(config, 'mmdet'), (256, 320)).counts
+    assert counts.within('bbox_head').total() > 1e9
+    assert not counts.uncounted
+
+
+def test_deformable_convolution_counts_like_a_convolution(known_model: KnownModel) -> None:
+    config = known_model('mask-rcnn', 'r50')
+    plain = count_model(build_on_meta(config, 'mmdet'), (256, 320)).counts
+    config['backbone'].update(dcn=dict(type='DCNv2', deform_groups=1), stage_with_dcn=(False, True, True, True))
+    deformable = count_model(build_on_meta(config, 'mmdet'), (256, 320)).counts
+    offsets = sum(kinds.total() for name, kinds in deformable.by_module.items() if name.endswith('conv_offset'))
+    assert offsets > 0
+    assert deformable.macs == plain.macs + offsets
+
+
+def test_model_with_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"parameters with memory \(weight\); count model.to\('meta'\)"):
+        count_model(nn.Conv2d(3, 4, 1), (8, 8))
+
+
+def test_channels_that_disagree_are_reported_with_the_module(known_model: KnownModel) -> None:
+    config = known_model('mask-rcnn', 'r50')
+    config['neck']['in_channels'] = [256, 512, 1024, 1000]
+    with pytest.raises(ValueError, match=r'MaskRCNN\) cannot run at 64x96: .*neck.lateral_convs.3.conv, '
+                                         r'Conv2d\(1000, 256.*given \(1, 2048, 2, 3\)'):
+        count_model(build_on_meta(config, 'mmdet'), (64, 96))
+
+
+def test_patched_kernels_are_put_back(known_model: KnownModel) -> None:
+    import mmcv._ext
+    from mmdet.models import SingleRoIExtractor
+    before = mmcv._ext.roi_align_forward, SingleRoIExtractor.forward
+    cost_of(known_model('mask-rcnn', 'r50'))
+    assert (mmcv._ext.roi_align_forward, SingleRoIExtractor.forward) == before
+
+
+MEASURE = """
+import json, pathlib, sys, time
+import mmdet.models
+from mmflatten.analysis.meta import build_on_meta
+from mmflatten.analysis.model_cost import count_model
+def peak():
+    line = next(l for l in open('/proc/self/status') if l.startswith('VmHWM'))
+    return int(line.split()[1]) / 1024
+config = json.loads(pathlib.Path(sys.argv[1]).read_text())
+before, start = peak(), time.monotonic()
+cost = count_model(build_on_meta(config, 'mmdet'), (800, 1280))
+print(json.dumps(dict(seconds=time.monotonic() - start, mib=peak() - before, params=cost.params)))
+"""
+
+
+def test_cascade_mask_rcnn_at_800x1280_takes_seconds_and_little_memory(known_model: KnownModel, tmp_path: Path) -> None:
+    (tmp_path / 'model.json').write_text(json.dumps(known_model('cascade-mask-rcnn', 'swin-s')))
+    out = subprocess.run([sys.executable, '-c', MEASURE, str(tmp_path / 'model.json')], capture_output=True, text=True,
+                         check=True, cwd=Path(__file__).parents[2])
+    measured = json.loads(out.stdout.splitlines()[-1])
+    assert measured['params'] > 106e6  # 408 MiB of weights, were they made
+    assert measured['seconds'] < 30
+    assert measured['mib'] < 200

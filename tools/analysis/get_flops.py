@@ -1,0 +1,98 @@
+"""Parameters and FLOPs of configs, counted without data, weights or a GPU, beside what the papers print.
+
+    python tools/analysis/get_flops.py configs/flatten_swin/*.py
+    python tools/analysis/get_flops.py CONFIG --by-module --depth 2
+    python tools/analysis/get_flops.py CONFIG --shape 640 640 --json flops.json
+"""
+import argparse
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Optional, Sequence
+
+from mmflatten.analysis.model_cost import ConfigCost, count_config
+from mmflatten.analysis.report import as_json, render, render_modules
+from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.failures import explain
+
+
+def positive(text: str) -> int:
+    """An integer above zero, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'must be a positive integer, received {text}')
+    return int(text)
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('configs', nargs='+', metavar='CONFIG', help='config files')
+    parser.add_argument('--shape', nargs=2, type=positive, metavar=('H', 'W'),
+                        help='image size; by default the size the paper quotes its FLOPs at, else 224 224 for '
+                        'classifiers, 800 1280 for detectors, 512 2048 for segmentors')
+    parser.add_argument('--by-module', action='store_true', help='also print where in each model the operations are')
+    parser.add_argument('--depth', type=positive, default=3, metavar='N', help='levels of that tree (default: 3)')
+    parser.add_argument('--json', type=Path, metavar='FILE', help='write everything that was counted to FILE')
+    parser.add_argument('--markdown', action='store_true', help='print Markdown tables')
+    return parser.parse_args(argv)
+
+
+def check_paths(arguments: argparse.Namespace) -> None:
+    """Fail before the first model is built."""
+    missing = [config for config in arguments.configs if not Path(config).is_file()]
+    if missing:
+        raise FileNotFoundError(f'config {", ".join(missing)} does not exist; check the path')
+    if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
+        raise ValueError(f'--json {arguments.json}: the folder {arguments.json.parent} does not exist; make it first')
+
+
+def count_all(configs: Sequence[str], shape: Optional[tuple[int, int]]) -> tuple[list[ConfigCost], list[str]]:
+    """Count the configs one by one, with progress on the standard error; returns costs and messages of failures."""
+    costs, failures = [], []
+    start = time.monotonic()
+    for index, config in enumerate(configs, 1):
+        try:
+            costs.append(count_config(config, shape))
+            state = 'counted'
+        except Exception as error:
+            if len(configs) == 1:
+                raise
+            reason = explain(error)
+            failures.append(reason if config in reason else f'{config}: {reason}')
+            state = 'failed'
+        seconds = time.monotonic() - start
+        left = seconds / index * (len(configs) - index)
+        if len(configs) > 1:
+            print(f'[{index}/{len(configs)}] {config} {state}; {seconds:.0f} s so far, about {left:.0f} s left',
+                  file=sys.stderr, flush=True)
+    return costs, failures
+
+
+def show(costs: list[ConfigCost], arguments: argparse.Namespace) -> None:
+    if costs:
+        print(render(costs, arguments.markdown))
+    if arguments.by_module:
+        for cost in costs:
+            print(f'\n{render_modules(cost, arguments.depth, arguments.markdown)}')
+    if arguments.json is not None:
+        results = [as_json(cost, arguments.by_module) for cost in costs]
+        arguments.json.write_text(json.dumps(results, indent=2) + '\n', encoding='utf-8')
+
+
+@command_line
+def main(argv: Sequence[str]) -> int:
+    arguments = parse_arguments(argv)
+    check_paths(arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # the libraries' own, about how their constructors were called
+        costs, failures = count_all(arguments.configs, arguments.shape and tuple(arguments.shape))
+    show(costs, arguments)
+    if failures:
+        reasons = '; '.join(failures)
+        raise ValueError(f'{len(failures)} of {len(arguments.configs)} configs could not be counted: {reasons}')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
