@@ -27,6 +27,9 @@ class CheckpointError(RuntimeError):
 class CheckpointWriteError(OSError):
     """A checkpoint could not be written; what was there before is untouched."""
 
+    def __str__(self) -> str:
+        return self.strerror
+
 
 def write_atomically(data: bytes, path: Union[str, Path]) -> None:
     """Write a file so that its name shows either the old content or the whole new one, also after a power cut.

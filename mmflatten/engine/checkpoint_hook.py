@@ -109,7 +109,7 @@ class CheckpointHook(_CheckpointHook):
         random_states.restore(ranks[get_rank()])
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
-        _require_finite_weights(runner, self.last_ckpt)
+        _require_finite_weights(runner, meta['iter'], self.last_ckpt)
         # Every process takes part here; the saving below is the main process' alone.
         self._saved_states = dict(
             random=random_states.capture_all_ranks(), sampler_seed=getattr(_train_sampler(runner), 'seed', None))
@@ -186,14 +186,14 @@ def _explain_full_disk(previous: Optional[str]) -> Iterator[None]:
         raise CheckpointWriteError(error.errno, f'{error.strerror}; {kept}; go on with --resume') from error
 
 
-def _require_finite_weights(runner: Runner, last_good: Optional[str]) -> None:
+def _require_finite_weights(runner: Runner, iteration: int, last_good: Optional[str]) -> None:
     # One comparison on the device for the whole model, and one wait for it: milliseconds per checkpoint.
     finite = [parameter.detach().isfinite().all() for parameter in runner.model.parameters()]
     if not finite or bool(torch.stack([flag.to(finite[0].device) for flag in finite]).all()):
         return
     broken = [name for (name, _), flag in zip(runner.model.named_parameters(), finite) if not flag]
     raise NonFiniteWeightsError(
-        f'the weights are NaN or infinite at iteration {runner.iter + 1} ({len(broken)} tensors, {broken[0]} first), so '
+        f'the weights are NaN or infinite at iteration {iteration} ({len(broken)} tensors, {broken[0]} first), so '
         f'they are not saved; last good checkpoint: {last_good or "none yet"}; lower the learning rate or clip '
         'gradients, then go on with --resume')
 

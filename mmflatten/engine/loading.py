@@ -8,7 +8,8 @@ from mmengine.runner import Runner
 from mmflatten.engine.checkpoint_files import CheckpointError, require_whole
 
 _NAMED_KEYS = 3
-_MISMATCH = 'The model and loaded state dict do not match exactly'
+# MMEngine's words, and PyTorch's where a hook (the moving average) loads before the model does.
+_MISMATCHES = ('The model and loaded state dict do not match exactly', 'Error(s) in loading state_dict')
 
 
 def guard_loading(runner: Runner, strict: bool) -> None:
@@ -28,7 +29,7 @@ def guard_loading(runner: Runner, strict: bool) -> None:
         try:
             checkpoint = load(filename, *args, **kwargs)
         except RuntimeError as error:
-            if _MISMATCH not in str(error):
+            if not any(words in str(error) for words in _MISMATCHES):
                 raise
             raise CheckpointError(mismatch_message(filename, str(error))) from error
         if not strict:
@@ -52,7 +53,7 @@ def mismatch_message(filename: str, report: str) -> str:
         found = re.search(pattern, report, flags=re.MULTILINE)
         if found:
             parts.append(f'{label}: {_first(found[1].split(", "))}')
-    shapes = re.findall(r'size mismatch for (\S+): copying a param with shape (.+?) from checkpoint, the shape in '
+    shapes = re.findall(r'size mismatch for (?:module\.)?(\S+): copying a param with shape (.+?) from checkpoint, the shape in '
                         r'current model is (.+?)\.?$', report, flags=re.MULTILINE)
     if shapes:
         parts.append('of another shape: ' + _first([f'{key} {old} instead of {new}' for key, old, new in shapes]))

@@ -22,8 +22,8 @@ def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Opti
             `NAME.json` gets the metrics alone.
         show_dir: Folder for a drawing of every image.
     """
-    require_local_whole(checkpoint)
     _require_out_name(out)
+    require_local_whole(checkpoint)
     cfg.load_from, cfg.resume = checkpoint, False
     if show_dir is not None:
         _require_visualizer(cfg)

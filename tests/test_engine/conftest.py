@@ -1,13 +1,19 @@
 """A classification run small enough to train in seconds: its images, its config, and ways to start the tools."""
+import importlib.util
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
 import pytest
+from mmengine.logging import MessageHub, MMLogger
+from mmengine.registry import DefaultScope
+from mmengine.visualization import Visualizer
 
 REPOSITORY = Path(__file__).parents[2]
 CLASSES = ('dark', 'light')
@@ -97,8 +103,8 @@ def tiny(tmp_path: Path) -> TinyRun:
 def start_tool():
     """Start a tool as a user does; returns the running process, its output in pipes."""
 
-    def start(tool: str, *arguments: object, **environment: str) -> subprocess.Popen:
-        env = {**os.environ, 'PYTHONPATH': str(REPOSITORY), 'OMP_NUM_THREADS': '1', **environment}
+    def start(tool: str, *arguments: object, extra_path: object = '', **environment: str) -> subprocess.Popen:
+        env = {**os.environ, 'PYTHONPATH': f'{REPOSITORY}:{extra_path}', 'OMP_NUM_THREADS': '1', **environment}
         command = [sys.executable, str(REPOSITORY / 'tools' / tool), *map(str, arguments)]
         return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -108,13 +114,17 @@ def start_tool():
 @pytest.fixture(scope='session')
 def tools():
     """The tools' main functions, to be called in this process: `tools.train([...])` returns the exit status."""
-    import importlib.util
-    from types import SimpleNamespace
-
     loaded = SimpleNamespace()
     for name in ('train', 'test'):
         spec = importlib.util.spec_from_file_location(f'{name}_tool', REPOSITORY / 'tools' / f'{name}.py')
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        setattr(loaded, name, lambda argv, main=module.main: main([str(word) for word in argv]))
+        setattr(loaded, name, partial(_call, module.main))
     return loaded
+
+
+def _call(main, argv: list) -> int:
+    # Runs are named by the second; what an earlier run of the same second left behind must not be found.
+    for kind in (MMLogger, MessageHub, Visualizer, DefaultScope):
+        kind._instance_dict.clear()
+    return main([str(word) for word in argv])

@@ -1,0 +1,84 @@
+"""Killed and resumed training ends with the weights of an uninterrupted one, bit for bit (CPU, no loader processes)."""
+import signal
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import torch
+
+# A hook module the config imports: it kills its own process when and how the environment says.
+KILLER = '''
+    import os
+    import signal
+    from mmengine.hooks import Hook
+    from mmengine.registry import HOOKS
+
+    @HOOKS.register_module()
+    class Killer(Hook):
+        def before_train_iter(self, runner, batch_idx, data_batch=None):
+            if runner.iter == int(os.environ.get('KILL_AT', -1)):
+                os.kill(os.getpid(), getattr(signal, os.environ['KILL_SIGNAL']))
+
+        def before_save_checkpoint(self, runner, checkpoint):
+            if runner.iter == int(os.environ.get('KILL_SAVING_AT', -1)):
+                # Between writing aside and renaming.
+                os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+'''
+USE_KILLER = '''
+    custom_imports = dict(imports=['killer'])
+    custom_hooks = [dict(type='EMAHook', momentum=0.1), dict(type='Killer')]
+'''
+
+
+def add_killer(tiny, by_epoch):
+    (tiny.folder / 'killer.py').write_text(dedent(KILLER))
+    tiny.write_config(by_epoch, USE_KILLER)
+
+
+def whole_state(path: Path) -> dict:
+    checkpoint = torch.load(path, weights_only=False)
+    return {key: checkpoint[key] for key in ('state_dict', 'ema_state_dict', 'optimizer', 'param_schedulers')}
+
+
+def assert_equal_states(one, other, path=''):
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other), path
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys(), path
+        for key in one:
+            assert_equal_states(one[key], other[key], f'{path}.{key}')
+    elif isinstance(one, (list, tuple)):
+        assert len(one) == len(other), path
+        for i, (a, b) in enumerate(zip(one, other)):
+            assert_equal_states(a, b, f'{path}.{i}')
+    else:
+        assert one == other, path
+
+
+@pytest.mark.parametrize('by_epoch, last, environment', [
+    (True, 'epoch_4.pth', dict(KILL_AT='10', KILL_SIGNAL='SIGKILL')),
+    (False, 'iter_16.pth', dict(KILL_SAVING_AT='11')),
+    (True, 'epoch_4.pth', dict(KILL_AT='10', KILL_SIGNAL='SIGINT')),
+])
+def test_resumed_training_equals_uninterrupted(tiny, tools, start_tool, monkeypatch, by_epoch, last, environment):
+    add_killer(tiny, by_epoch)
+    monkeypatch.syspath_prepend(str(tiny.folder))
+    straight = tiny.folder / 'straight'
+    assert tools.train([tiny.config, '--work-dir', straight, '--seed', 3]) == 0
+
+    killed = start_tool('train.py', tiny.config, '--seed', 3, extra_path=tiny.folder, **environment)
+    output, _ = killed.communicate(timeout=120)
+    if environment.get('KILL_SIGNAL') == 'SIGINT':
+        assert killed.returncode == 130
+        assert '--resume' in output.splitlines()[-1] and 'epoch_2.pth' in output.splitlines()[-1]
+    else:
+        assert killed.returncode == -signal.SIGKILL
+    half_written = [path.name for path in tiny.work_dir.glob('.*.part')]
+    assert half_written == (['.iter_12.pth.part'] if 'KILL_SAVING_AT' in environment else [])
+    assert not (tiny.work_dir / last).exists()
+
+    # No seed this time: it comes from the checkpoint.
+    assert tools.train([tiny.config, '--resume']) == 0
+
+    assert not list(tiny.work_dir.glob('.*.part'))
+    assert_equal_states(whole_state(straight / last), whole_state(tiny.work_dir / last))
