@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
+from mmflatten.models.layers import split_prefix
 from mmflatten.ops import padded_window_mask, shifted_window_mask, window_partition, window_reverse
 
 
@@ -13,18 +14,19 @@ class Windowed(BaseModule):
     """A mixer that runs its inner mixer in every window of the map; the inner one sees its window as the map.
 
     A map that is no multiple of the window is zero-padded at the right and the bottom. Along an axis that one window
-    covers, nothing is shifted.
+    covers, nothing is shifted. Tokens before the map, such as a class token, take part in every window; what the
+    windows make of them is averaged.
 
     Args:
         mixer: the inner mixer, called as `mixer(x, window_size, mask)`.
-        window_size: `(h, w)`; None makes the whole map one window, whatever its size.
+        window_size: `(h, w)`, where None is the whole side of the map; None alone makes the whole map one window.
         shift: roll the map by half a window first (Swin's every second block).
         mask_shift: forbid attention between tokens that the roll made neighbours. FLatten's linear windows mix them.
         mask_padding: forbid attention to padding. Nothing is masked where nothing was padded.
     """
 
-    def __init__(self, mixer: nn.Module, window_size: tuple[int, int] | None, *, shift: bool = False,
-                 mask_shift: bool = True, mask_padding: bool = False) -> None:
+    def __init__(self, mixer: nn.Module, window_size: tuple[int | None, int | None] | None, *,
+                 shift: bool = False, mask_shift: bool = True, mask_padding: bool = False) -> None:
         super().__init__()
         self.mixer = mixer
         self.window_size = None if window_size is None else tuple(window_size)
@@ -38,30 +40,45 @@ class Windowed(BaseModule):
         if self.window_size is None:
             return self.mixer(x, hw_shape)
         H, W = hw_shape
-        h, w = self.window_size
+        window = h, w = tuple(own or whole for own, whole in zip(self.window_size, hw_shape))
         padded = (H + -H % h, W + -W % w)
         shift = (h // 2 if self.shift and padded[0] > h else 0, w // 2 if self.shift and padded[1] > w else 0)
 
+        prefix, x = split_prefix(x, hw_shape)
         x = x.unflatten(1, hw_shape)
         if padded != (H, W):
             x = F.pad(x, (0, 0) * (x.dim() - 3) + (0, padded[1] - W, 0, padded[0] - H))
         if any(shift):
             x = x.roll((-shift[0], -shift[1]), dims=(1, 2))
-        windows = window_partition(x, self.window_size)
-        windows = self.mixer(windows, self.window_size, self._mask((H, W), padded, shift, x.device))
-        x = window_reverse(windows, self.window_size, padded)
+        windows = window_partition(x, window)
+        prefix, windows = self._mix(prefix, windows, window, self._mask((H, W), padded, window, shift, x.device))
+        x = window_reverse(windows, window, padded)
         if any(shift):
             x = x.roll(shift, dims=(1, 2))
-        return x[:, :H, :W].flatten(1, 2)
+        x = x[:, :H, :W].flatten(1, 2)
+        return torch.cat((prefix, x), dim=1) if prefix.shape[1] else x
 
-    def _mask(self, hw_shape: tuple[int, int], padded: tuple[int, int], shift: tuple[int, int],
-              device: torch.device) -> Tensor | None:
+    def _mix(self, prefix: Tensor, windows: Tensor, window: tuple[int, int],
+             mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The mixer's results for the tokens before the map and for the windows."""
+        number = prefix.shape[1]
+        if number == 0:
+            return prefix, self.mixer(windows, window, mask)
+        copies = windows.shape[0] // prefix.shape[0]
+        windows = torch.cat((prefix.repeat_interleave(copies, dim=0), windows), dim=1)
+        if mask is not None:
+            mask = F.pad(mask, (number, 0, number if mask.shape[1] > 1 else 0, 0), value=True)
+        windows = self.mixer(windows, window, mask)
+        return windows[:, :number].unflatten(0, (-1, copies)).mean(dim=1), windows[:, number:]
+
+    def _mask(self, hw_shape: tuple[int, int], padded: tuple[int, int], window: tuple[int, int],
+              shift: tuple[int, int], device: torch.device) -> Tensor | None:
         """Boolean `(nW, N or 1, N)`, or None where every query may attend every key of its window."""
         real = neighbours = None
         if self.mask_padding and padded != hw_shape:
-            real = padded_window_mask(hw_shape, padded, self.window_size, shift, device)
+            real = padded_window_mask(hw_shape, padded, window, shift, device)
         if self.mask_shift and any(shift):
-            neighbours = shifted_window_mask(padded, self.window_size, shift, device)
+            neighbours = shifted_window_mask(padded, window, shift, device)
         if real is None or neighbours is None:
             return real if neighbours is None else neighbours
         # A row that excludes every key has no softmax; the queries of padding are cropped, so they may see all.

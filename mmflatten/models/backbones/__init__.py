@@ -1,4 +1,7 @@
 """Backbones: a file per family."""
+from mmflatten.models.backbones.flatten_cswin import FLattenCSwin
+from mmflatten.models.backbones.flatten_deit import FLattenDeiT
+from mmflatten.models.backbones.flatten_pvt import FLattenPVT, FLattenPVTv2
 from mmflatten.models.backbones.flatten_swin import FLattenSwin
 
-__all__ = ['FLattenSwin']
+__all__ = ['FLattenCSwin', 'FLattenDeiT', 'FLattenPVT', 'FLattenPVTv2', 'FLattenSwin']

@@ -37,3 +37,18 @@ class Block(BaseModule):
         for branch in self.children():
             x_BNC = branch(x_BNC, hw_shape)
         return x_BNC
+
+
+def pre_norm_block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, drop_path: float = 0.,
+                   eps: float = 1e-5) -> Block:
+    """The usual block of a transformer: attention `attn`, then a feed-forward network `ffn`, each behind a `LayerNorm`.
+
+    Args:
+        mixer: token mixer.
+        ffn: feed-forward network.
+        embed_dims: channels of the tokens.
+        drop_path: probability of dropping each of the two branches.
+        eps: of the norms.
+    """
+    return Block(attn=Residual(mixer, nn.LayerNorm(embed_dims, eps), drop_path),
+                 ffn=Residual(ffn, nn.LayerNorm(embed_dims, eps), drop_path))

@@ -1,0 +1,74 @@
+"""Cross-shaped windows of CSwin Transformer, around any mixer."""
+from __future__ import annotations
+
+import torch
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+
+from mmflatten.models.attention.base import build_mixer
+from mmflatten.models.attention.windowed import Windowed
+from mmflatten.models.layers import Linear
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class CrossShapedAttention(BaseModule):
+    """Half of the heads attend in vertical stripes of the map, half in horizontal ones.
+
+    A stripe is as long as the map, whatever its size, and `split` wide; a map that no number of stripes fits is
+    zero-padded after the projection, so that padding has the key and the value 0. Where one stripe covers the map in
+    pre-training, all heads attend the whole map, at any size. Of an odd number of heads the vertical stripes have one
+    more. Source: CSwin Transformer (CVPR 2022), sec. 3.2.
+
+    Args:
+        embed_dims: channels `C`.
+        num_heads: heads; must divide `C`.
+        grid_size: `(H, W)` of the map in pre-training.
+        split: width of the stripes; None for the whole map.
+        mixer: what works inside the stripes, as a `TokenMixer` without projections.
+        lepe_kernel: size of CSwin's depthwise convolution of the values inside the stripes; 0 for none.
+        mask_padding: keep the stripes from attending zero padding.
+        qkv_bias: whether the projections of query, key and value have a bias.
+        sr_ratio: must be 1; stripes of reduced maps are not defined.
+        project: False leaves out the projections, as in `TokenMixer`.
+
+    Raises:
+        ValueError: a setting out of its range.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, split: int | None = 7,
+                 mixer: dict = dict(type='SoftmaxAttention'), lepe_kernel: int = 3, mask_padding: bool = False,
+                 qkv_bias: bool = True, sr_ratio: int = 1, project: bool = True,
+                 init_cfg: dict | None = None) -> None:
+        super().__init__(init_cfg)
+        if embed_dims % num_heads:
+            raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_heads ({num_heads})')
+        if split is not None and split < 1:
+            raise ValueError(f'split ({split}) must be at least 1, or None for the whole map')
+        if sr_ratio != 1:
+            raise ValueError(f'sr_ratio ({sr_ratio}) must be 1: cross-shaped windows do not reduce keys and values')
+        H, W = grid_size
+        if split is None or split >= max(H, W):
+            stripes, heads = [(None, (H, W))], [num_heads]
+        else:
+            rows, cols = min(split, H), min(split, W)
+            stripes = [((None, cols), (H, cols)), ((rows, None), (rows, W))]
+            heads = [num_heads - num_heads // 2, num_heads // 2]
+        self.channels = [embed_dims // num_heads * number for number in heads if number]
+        self.qkv = Linear(embed_dims, 3 * embed_dims, bias=qkv_bias) if project else None
+        self.branches = nn.ModuleList(
+            Windowed(build_mixer(mixer, embed_dims=channels, num_heads=number, grid_size=size,
+                                 lepe_kernel=lepe_kernel, project=False), window, mask_padding=mask_padding)
+            for (window, size), number, channels in zip(stripes, heads, self.channels))
+        self.proj = Linear(embed_dims, embed_dims) if project else nn.Identity()
+
+    def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
+        """Mix the tokens of a map: `(B, N, C)`, or `(B, N, 3, C)` without projections, to `(B, N, C)`.
+
+        Raises:
+            ValueError: a mask is given; the stripes make theirs themselves.
+        """
+        qkv = x if self.qkv is None else self.qkv(x).unflatten(-1, (3, -1))
+        outputs = [branch(part, hw_shape, mask)
+                   for branch, part in zip(self.branches, qkv.split(self.channels, dim=-1))]
+        return self.proj(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1))

@@ -1,0 +1,102 @@
+"""The skeleton of a plain backbone: one resolution from the embedding to the last block."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
+from mmflatten.models.layers import ConvEmbed, GridTable, split_prefix, tokens_to_map
+
+OUT_TYPES = ('cls_token', 'featmap')
+
+
+class ClassTokenEmbed(ConvEmbed):
+    """Patch embedding with a class token before the map and a learned position of every token.
+
+    `(B, 3, H, W) -> (B, 1 + H' W', C), (H', W')`; the class token is not counted in the shape of the map.
+
+    Args:
+        embed_dims: channels of the tokens.
+        patch_size: side of a patch; an image that is no multiple of it is zero-padded at the right and the bottom.
+        grid_size: `(H', W')` in pre-training, which the positions have.
+    """
+
+    def __init__(self, embed_dims: int, patch_size: int, grid_size: tuple[int, int]) -> None:
+        super().__init__(3, embed_dims, patch_size, patch_size, norm_cfg=None)
+        self.cls_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, embed_dims), std=.02))
+        self.position = GridTable(embed_dims, grid_size, num_prefix=1, std=.02)
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        tokens, hw_shape = super().forward(x_BCHW)
+        prefix = self.cls_token.to(tokens.dtype).expand(tokens.shape[0], -1, -1)
+        return self.position(torch.cat((prefix, tokens), dim=1), hw_shape), hw_shape
+
+
+class PlainBackbone(Backbone):
+    """Blocks of one resolution behind an embedding.
+
+    The result of every block in `out_indices` passes a `LayerNorm` of its own, which the next block does not see: the
+    class token and the map of the last block are those of the classifier, and the norms of earlier maps, which no
+    classifier has, start anew. Blocks behind the last output do not exist.
+
+    Args:
+        embed: `(B, 3, H, W) -> (B, 1 + N, C), (H', W')`.
+        blocks: called as `block(x_BNC, hw_shape)`; as many as `max(out_indices) + 1` are used.
+        out_type: 'cls_token' returns `(B, C)` for each of `out_indices`, 'featmap' the tokens of the map, without the
+            class token, as `(B, C, H', W')`.
+        out_indices: blocks whose results are returned; None for the last one.
+        frozen_stages: -1 trains everything; 0 freezes the embedding with class token and positions, `i` also the
+            first `i` blocks and the norms of their outputs.
+        norm_eps: of the output norms.
+        with_cp: recompute the blocks' activations in the backward pass.
+    """
+
+    def __init__(self, embed: nn.Module, blocks: Sequence[nn.Module], out_type: str = 'cls_token',
+                 out_indices: Sequence[int] | None = None, frozen_stages: int = -1, norm_eps: float = 1e-6,
+                 with_cp: bool = False, init_cfg: dict | list | None = None) -> None:
+        super().__init__(frozen_stages, init_cfg)
+        if out_type not in OUT_TYPES:
+            raise ValueError(f'out_type ({out_type!r}) must be one of {OUT_TYPES}')
+        self.out_type = out_type
+        self.out_indices = check_indices((len(blocks) - 1,) if out_indices is None else out_indices, len(blocks),
+                                         'block')
+        self.embed = embed
+        self.blocks = nn.ModuleList(blocks[:self.out_indices[-1] + 1])
+        self.norms = nn.ModuleDict({str(i): nn.LayerNorm(embed.out_channels, norm_eps) for i in self.out_indices})
+        self.with_cp = with_cp
+        if not -1 <= frozen_stages <= len(self.blocks):
+            raise ValueError(f'frozen_stages ({frozen_stages}) must lie between -1 and {len(self.blocks)}')
+        self.freeze()
+
+    @property
+    def out_channels(self) -> tuple[int, ...]:
+        """Channels of the returned class tokens or maps."""
+        return (self.embed.out_channels,) * len(self.out_indices)
+
+    @property
+    def out_strides(self) -> tuple[int, ...]:
+        """Strides of the returned maps: their sides are those of the image divided by these, rounded up."""
+        return (self.embed.stride,) * len(self.out_indices)
+
+    def modules_to_freeze(self) -> list[nn.Module]:
+        if self.frozen_stages < 0:
+            return []
+        norms = [norm for index, norm in self.norms.items() if int(index) < self.frozen_stages]
+        return [self.embed, *self.blocks[:self.frozen_stages], *norms]
+
+    def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
+        x_BNC, hw_shape = self.embed(image_B3HW)
+        outputs, start = [], 0
+        for index in self.out_indices:
+            x_BNC = run_blocks(self.blocks[start:index + 1], x_BNC, hw_shape, self.with_cp)
+            outputs.append(self._output(x_BNC, hw_shape, self.norms[str(index)]))
+            start = index + 1
+        return tuple(outputs)
+
+    def _output(self, x_BNC: Tensor, hw_shape: tuple[int, int], norm: nn.Module) -> Tensor:
+        prefix, tokens = split_prefix(x_BNC, hw_shape)
+        if self.out_type == 'cls_token':
+            return norm(prefix[:, 0])
+        return tokens_to_map(norm(tokens), hw_shape)
