@@ -49,6 +49,35 @@ def cascade_mask_rcnn(backbone: str) -> dict:
                       bbox_head=[copy.deepcopy(head) for _ in range(3)])
 
 
+def htc(backbone: str) -> dict:
+    """Hybrid Task Cascade with its semantic branch."""
+    head = dict(type='Shared2FCBBoxHead', in_channels=256, fc_out_channels=1024, roi_feat_size=7, num_classes=80)
+    mask_head = dict(type='HTCMaskHead', with_conv_res=True, num_convs=4, in_channels=256, conv_out_channels=256,
+                     num_classes=80)
+    semantic_head = dict(type='FusedSemanticHead', num_ins=5, fusion_level=1, seg_scale_factor=1 / 8, num_convs=4,
+                         in_channels=256, conv_out_channels=256, num_classes=183)
+    model = _two_stage(backbone, 'HybridTaskCascade', type='HybridTaskCascadeRoIHead', interleaved=True,
+                       mask_info_flow=True, num_stages=3, stage_loss_weights=[1, 0.5, 0.25],
+                       bbox_head=[copy.deepcopy(head) for _ in range(3)], semantic_head=semantic_head,
+                       semantic_roi_extractor=dict(_rois(14), featmap_strides=[8]))
+    model['roi_head']['mask_head'] = [copy.deepcopy(mask_head) for _ in range(3)]
+    return model
+
+
+def sparse_rcnn(backbone: str) -> dict:
+    """Sparse R-CNN with 300 proposals and six stages."""
+    dynamic_conv = dict(type='DynamicConv', in_channels=256, feat_channels=64, out_channels=256, input_feat_shape=7,
+                        act_cfg=dict(type='ReLU'), norm_cfg=dict(type='LN'))
+    head = dict(type='DIIHead', num_classes=80, in_channels=256, dynamic_conv_cfg=dict(dynamic_conv),
+                loss_cls=dict(type='FocalLoss', use_sigmoid=True))
+    model = _two_stage(backbone, 'SparseRCNN', type='SparseRoIHead', num_stages=6, stage_loss_weights=[1] * 6,
+                       bbox_head=[copy.deepcopy(head) for _ in range(6)])
+    del model['roi_head']['mask_roi_extractor'], model['roi_head']['mask_head']
+    model['rpn_head'] = dict(type='EmbeddingRPNHead', num_proposals=300, proposal_feature_channel=256)
+    model['neck'].update(start_level=0, num_outs=4)
+    return model
+
+
 def atss(backbone: str) -> dict:
     """ATSS with FPN on the last three stages."""
     config, channels = BACKBONES[backbone]
@@ -72,7 +101,8 @@ def upernet(backbone: str) -> dict:
                                     concat_input=False, num_classes=150, norm_cfg=norm, align_corners=False))
 
 
-KINDS = {'mask-rcnn': mask_rcnn, 'cascade-mask-rcnn': cascade_mask_rcnn, 'atss': atss, 'upernet': upernet}
+KINDS = {'mask-rcnn': mask_rcnn, 'cascade-mask-rcnn': cascade_mask_rcnn, 'htc': htc, 'sparse-rcnn': sparse_rcnn,
+         'atss': atss, 'upernet': upernet}
 
 
 @pytest.fixture(scope='session')
