@@ -4,7 +4,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmflatten.ops.precision import no_autocast, upcast
+from mmflatten.ops.precision import full_precision
 
 
 def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float | Tensor = 1.) -> Tensor:
@@ -20,9 +20,11 @@ def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float 
     return (q_BhNd @ k_BhMd.transpose(-2, -1) * scale) @ v_BhMe
 
 
+@full_precision
 def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: float | Tensor = 1e-6,
-                     min_denominator: float | None = None, local_BhNe: Tensor | None = None) -> Tensor:
-    """Normalised linear attention, `q (k^T v) / (q . mean(k) + eps)` with `k^T v` averaged over the M keys.
+                     min_denominator: float | None = None, scale: float | Tensor = 1.,
+                     local_BhNe: Tensor | None = None) -> Tensor:
+    """Normalised linear attention, `scale q (k^T v) / (q . mean(k) + eps)` with `k^T v` averaged over the M keys.
 
     `q` and `k` are feature-mapped already and should not be negative. The sums run in float32 under autocast; taking
     means in place of sums keeps them in the range of the inputs and makes the result independent of the resolution.
@@ -33,23 +35,21 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
         k_BhMd: mapped keys `(B, h, M, d)`.
         v_BhMe: values `(B, h, M, e)`.
         eps: added to the denominator; a number, or a tensor broadcastable to `(B, h, N, 1)`.
-        min_denominator: lower bound of the *summed* denominator `q . sum(k)` in place of `eps` (L2ViT, sec. 3.2).
+        min_denominator: lower bound of the *summed* denominator `q . sum(k)` in place of `eps` (L2ViT, sec. 8).
+        scale: factor of `k^T v`; a number, or a tensor broadcastable to `(B, h, 1, 1)` (L2ViT's temperature).
         local_BhNe: a local term `(B, h, N, e)`, added in the pass over memory that divides; the result takes its
             memory layout.
 
     Returns:
         `(B, h, N, e)` in the type of `v`.
     """
-    dtype = v_BhMe.dtype
     M = k_BhMd.shape[-2]
-    with no_autocast(v_BhMe):
-        q_BhNd, k_BhMd, v_BhMe = upcast(q_BhNd, k_BhMd, v_BhMe)
-        denominator = q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1)
-        if min_denominator is None:
-            denominator = denominator + eps
-        else:
-            denominator = denominator.clamp(min=min_denominator / M)
-        numerator = kernel_product(q_BhNd, k_BhMd, v_BhMe, 1 / M)
-        if local_BhNe is None:
-            return (numerator / denominator).to(dtype)
-        return torch.addcdiv(*upcast(local_BhNe), numerator, denominator).to(dtype)
+    denominator = q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1)
+    if min_denominator is None:
+        denominator = denominator + eps
+    else:
+        denominator = denominator.clamp(min=min_denominator / M)
+    numerator = kernel_product(q_BhNd, k_BhMd, v_BhMe, scale / M)
+    if local_BhNe is None:
+        return numerator / denominator
+    return torch.addcdiv(local_BhNe, numerator, denominator)

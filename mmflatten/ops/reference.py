@@ -34,9 +34,10 @@ def linear_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor, *, eps: float | Tens
 
 
 def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: float | Tensor = 1e-6,
-                     min_denominator: float | None = None, local_BhNe: Tensor | None = None) -> Tensor:
+                     min_denominator: float | None = None, scale: float | Tensor = 1.,
+                     local_BhNe: Tensor | None = None) -> Tensor:
     """Twin of `mmflatten.ops.linear_attention`."""
-    out_BhNe = linear_attention_matrix(q_BhNd, k_BhMd, eps=eps, min_denominator=min_denominator) @ v_BhMe
+    out_BhNe = scale * linear_attention_matrix(q_BhNd, k_BhMd, eps=eps, min_denominator=min_denominator) @ v_BhMe
     return out_BhNe if local_BhNe is None else out_BhNe + local_BhNe
 
 

@@ -1,12 +1,16 @@
 """What every backbone does besides its forward pass: freezing, checkpointing, loading of pre-trained weights."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 from mmengine.logging import print_log
 from mmengine.model import BaseModule
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 DEFAULT_INIT = [dict(type='TruncNormal', layer='Linear', std=.02, bias=0.),
@@ -17,10 +21,29 @@ def run_blocks(blocks: Iterable[nn.Module], x_BNC: Tensor, hw_shape: tuple[int, 
     """Run blocks in order; `with_cp` recomputes their activations in the backward pass to save memory."""
     for block in blocks:
         if with_cp and x_BNC.requires_grad:
-            x_BNC = checkpoint(block, x_BNC, hw_shape, use_reentrant=False)
+            x_BNC = checkpoint(block, x_BNC, hw_shape, use_reentrant=False,
+                               context_fn=partial(_recompute_contexts, block))
         else:
             x_BNC = block(x_BNC, hw_shape)
     return x_BNC
+
+
+def _recompute_contexts(block: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
+    return nullcontext(), _keep_running_statistics(block)
+
+
+@contextmanager
+def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
+    """Recomputing a block must not count its batch a second time in the statistics of batch norms."""
+    norms = [module for module in block.modules() if isinstance(module, _BatchNorm)]
+    saved = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
+    for norm in norms:
+        norm.momentum, norm.num_batches_tracked = 0., None
+    try:
+        yield
+    finally:
+        for norm, momentum, number in saved:
+            norm.momentum, norm.num_batches_tracked = momentum, number
 
 
 def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[int, ...]:
@@ -42,10 +65,13 @@ class Backbone(BaseModule):
     Args:
         frozen_stages: -1 trains everything; 0 freezes the patch embedding, `i` also the first `i` stages.
         init_cfg: as in MMEngine. With `dict(type='Pretrained', checkpoint=..., prefix='backbone.')` every weight must
-            fit, but for the output norms, which a classifier has for its last stage alone.
+            fit, but for those that the class names in `new_weights` and `droppable_weights`, such as output norms.
     """
 
-    output_norms = 'norms.'
+    # Names, as regular expressions, of weights that a checkpoint may lack and so start anew, and of weights of a
+    # checkpoint that may be left behind. A classifier has the output norm of its last stage alone.
+    new_weights: tuple[str, ...] = (r'norms\..*',)
+    droppable_weights: tuple[str, ...] = (r'norms\..*',)
 
     def __init__(self, frozen_stages: int = -1, init_cfg: dict | list | None = None) -> None:
         super().__init__(DEFAULT_INIT if init_cfg is None else init_cfg)
@@ -81,11 +107,19 @@ class Backbone(BaseModule):
         prefix = prefix if not prefix or prefix.endswith('.') else prefix + '.'
         weights = {key[len(prefix):]: value for key, value in state.items() if key.startswith(prefix)}
         missing, unexpected = self.load_state_dict(weights, strict=False)
-        misfits = [f'missing {key}' for key in missing if not key.startswith(self.output_norms)]
-        misfits += [f'unexpected {key}' for key in unexpected if not key.startswith(self.output_norms)]
+        misfits = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
+        misfits += [f'unexpected {key}' for key in unexpected if not _matches(key, self.droppable_weights)]
         if misfits:
             raise ValueError(f'checkpoint {checkpoint} (prefix {prefix!r}) does not fit {type(self).__name__}: '
                              f'{len(misfits)} keys, the first: {", ".join(misfits[:5])}. Was it converted with '
                              'tools/convert_checkpoint.py, and is it of the same architecture?')
         if missing:
-            print_log(f'{type(self).__name__}: output norms start anew: {", ".join(missing)}', logger='current')
+            print_log(f'{type(self).__name__}: not in {checkpoint}, so these start anew: {", ".join(missing)}',
+                      logger='current')
+        if unexpected:
+            print_log(f'{type(self).__name__}: in {checkpoint} but not needed: {", ".join(unexpected)}',
+                      logger='current')
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in patterns)

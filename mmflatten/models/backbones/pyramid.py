@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
 
-from mmengine.model import BaseModule
+from mmengine.model import BaseModule, ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
@@ -28,7 +28,7 @@ class Stage(BaseModule):
         super().__init__()
         self.embed = embed
         self.position = position
-        self.blocks = nn.ModuleList(blocks)
+        self.blocks = ModuleList(blocks)
         self.norm = nn.Identity() if norm is None else norm
         self.with_cp = with_cp
 
@@ -55,9 +55,9 @@ class PyramidBackbone(Backbone):
                  out_indices: Sequence[int], frozen_stages: int = -1, init_cfg: dict | list | None = None) -> None:
         super().__init__(frozen_stages, init_cfg)
         self.out_indices = check_indices(out_indices, len(stages), 'stage')
-        self.stages = nn.ModuleList(stages[:self.out_indices[-1] + 1])
+        self.stages = ModuleList(stages[:self.out_indices[-1] + 1])
         norms = {} if output_norms is None else {str(i): output_norms[i] for i in self.out_indices}
-        self.norms = nn.ModuleDict(norms)
+        self.norms = ModuleDict(norms)
         if not -1 <= frozen_stages <= len(self.stages):
             raise ValueError(f'frozen_stages ({frozen_stages}) must lie between -1 and {len(self.stages)}')
         self.freeze()

@@ -1,0 +1,50 @@
+"""Enhanced linear attention of L2ViT."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmflatten.models.attention.base import TokenMixer, fill_masked
+from mmflatten.models.layers import LocalConcentration
+from mmflatten.ops import linear_attention, merge_heads, split_heads
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class ClampedLinearAttention(TokenMixer):
+    """ReLU linear attention with a lower bound of the denominator and a learned factor of `k^T v`.
+
+    Source: L2ViT, sec. 4.1, 4.2 and 8. The denominator is a sum over all tokens, so the bound bites more on smaller
+    maps; the official code keeps it at 100 at every resolution. Followed by a local concentration module it is the
+    paper's enhanced linear attention.
+
+    Args:
+        clamp_min: lower bound of the denominator (Table 10).
+        temperature: learn a factor per head (Table 6), which starts at `d ** -0.5` as in the official code; the paper
+            says `sqrt(C)`.
+        lcm_kernel: of a local concentration module behind the projection, with a norm and a residual connection of
+            its own (eq. 8); None or 0 for none. L2ViT makes it a branch of the block instead.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, clamp_min: float = 100.,
+                 temperature: bool = True, lcm_kernel: int | None = None, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        if clamp_min <= 0:
+            raise ValueError(f'clamp_min ({clamp_min}) must be positive')
+        self.clamp_min = clamp_min
+        head_dims = embed_dims // num_heads
+        self.temperature = nn.Parameter(torch.full((num_heads, 1, 1), head_dims ** -0.5)) if temperature else None
+        self.lcm_norm = nn.LayerNorm(embed_dims) if lcm_kernel else None
+        self.lcm = LocalConcentration(embed_dims, lcm_kernel) if lcm_kernel else None
+
+    def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
+        y_BNC = super().forward(x, hw_shape, mask)
+        return y_BNC if self.lcm is None else y_BNC + self.lcm(self.lcm_norm(y_BNC), hw_shape)
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
+               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
+        k_BMC = fill_masked(F.relu(k_BMC), mask, 0.)
+        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (F.relu(q_BNC), k_BMC, v_BMC))
+        scale = 1. if self.temperature is None else self.temperature
+        return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, min_denominator=self.clamp_min, scale=scale))
