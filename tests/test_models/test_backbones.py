@@ -7,11 +7,17 @@ from mmflatten.registry import MODELS
 
 SMALL = {
     'FLattenSwin': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64),
+    'L2ViT': dict(arch=dict(embed_dims=24, depths=(2, 2, 4, 2), num_heads=(1, 2, 3, 6)), img_size=64),
 }
 CASES = [
     pytest.param('FLattenSwin', {}, id='flatten-swin'),
     pytest.param('FLattenSwin', dict(attn_types='SSSS'), id='swin'),
     pytest.param('FLattenSwin', dict(attn_types='LLMS1', linear_window=3, mask_padding=True), id='flatten-swin-windows'),
+    pytest.param('L2ViT', {}, id='l2vit'),
+    pytest.param('L2ViT', dict(block_order='SLCW', conv_stem='4L', mlp='local', overlapped_downsample=True,
+                               last_projection=40, lcm_kernel=3, temperature=False, mask_padding=True),
+                 id='l2vit-switches'),
+    pytest.param('L2ViT', dict(conv_stem=False, mlp='pvt_v2', lcm_kernel=0), id='l2vit-patches'),
 ]
 SIZES = [(64, 64), (65, 97), (33, 160), (224, 224), (32, 32)]
 
