@@ -2,6 +2,7 @@
 import re
 from typing import Any
 
+from mmengine.hooks import Hook
 from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 
@@ -10,6 +11,23 @@ from mmflatten.engine.checkpoint_files import CheckpointError, require_whole
 _NAMED_KEYS = 3
 # MMEngine's words, and PyTorch's where a hook (the moving average) loads before the model does.
 _MISMATCHES = ('The model and loaded state dict do not match exactly', 'Error(s) in loading state_dict')
+
+
+class _LoadingGuard(Hook):
+    """Looks at a checkpoint between reading it and loading it into the model."""
+
+    priority = 'HIGHEST'
+
+    def __init__(self) -> None:
+        self.filename = ''
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        if 'state_dict' not in checkpoint:
+            # A bare state dict, which MMEngine accepts but its moving average does not.
+            weights = dict(checkpoint)
+            checkpoint.clear()
+            checkpoint['state_dict'] = weights
+        _require_overlap(self.filename, checkpoint['state_dict'], runner)
 
 
 def guard_loading(runner: Runner, strict: bool) -> None:
@@ -22,19 +40,19 @@ def guard_loading(runner: Runner, strict: bool) -> None:
             False for fine-tuning from `load_from`: the head may differ, but a file of which nothing fits is refused.
     """
     load = runner.load_checkpoint
+    guard = _LoadingGuard()
+    runner.register_hook(guard)
 
     def guarded(filename: str, *args: Any, **kwargs: Any) -> dict:
         require_local_whole(filename)
+        guard.filename = filename
         kwargs['strict'] = kwargs.get('strict', False) or strict
         try:
-            checkpoint = load(filename, *args, **kwargs)
+            return load(filename, *args, **kwargs)
         except RuntimeError as error:
             if not any(words in str(error) for words in _MISMATCHES):
                 raise
             raise CheckpointError(mismatch_message(filename, str(error))) from error
-        if not strict:
-            _require_overlap(filename, checkpoint, runner)
-        return checkpoint
 
     runner.load_checkpoint = guarded
 
@@ -65,11 +83,11 @@ def _first(names: list[str]) -> str:
     return ', '.join(names[:_NAMED_KEYS]) + (f' and {rest} more' if rest > 0 else '')
 
 
-def _require_overlap(filename: str, checkpoint: dict, runner: Runner) -> None:
+def _require_overlap(filename: str, weights: dict, runner: Runner) -> None:
     model = runner.model
-    if is_model_wrapper(model) or isinstance(model, BaseTTAModel):
+    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
         model = model.module
-    loaded = [re.sub(r'^module\.', '', key) for key in checkpoint.get('state_dict', checkpoint)]
+    loaded = [re.sub(r'^module\.', '', key) for key in weights]
     wanted = model.state_dict()
     if not any(key in wanted for key in loaded):
         raise CheckpointError(

@@ -1,0 +1,86 @@
+"""Which checkpoints a run keeps, and when it lets go of the old ones."""
+import errno
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+
+def checkpoints(tiny) -> list[str]:
+    return sorted(path.name for path in tiny.work_dir.glob('*.pth'))
+
+
+@pytest.mark.parametrize('by_epoch, kept', [
+    (True, ['epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']),
+    (False, ['iter_12.pth', 'iter_15.pth', 'iter_16.pth'])])
+def test_three_newest_are_kept_and_the_interval_follows_validation(tiny, tools, by_epoch, kept):
+    tiny.write_config(by_epoch)
+    assert tools.train([tiny.config]) == 0
+    assert checkpoints(tiny) == kept
+    assert (tiny.work_dir / 'last_checkpoint').read_text() == str(tiny.work_dir / kept[-1])
+
+
+def test_resumed_run_goes_on_deleting_old_checkpoints(tiny, tools):
+    assert tools.train([tiny.config, '--cfg-options', 'train_cfg.max_epochs=2']) == 0
+    assert checkpoints(tiny) == ['epoch_1.pth', 'epoch_2.pth']
+    assert tools.train([tiny.config, '--resume']) == 0
+    assert checkpoints(tiny) == ['epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
+
+
+def test_kill_between_saving_and_deleting_leaves_the_deletion_to_the_resumed_run(tiny, tools, monkeypatch):
+    remove = os.remove
+
+    def die(path):
+        monkeypatch.setattr(os, 'remove', remove)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, 'remove', die)
+    assert tools.train([tiny.config]) == 130
+    assert checkpoints(tiny) == ['epoch_1.pth', 'epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
+    assert tools.train([tiny.config, '--resume']) == 0
+    assert checkpoints(tiny) == ['epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
+
+
+def test_old_best_goes_only_after_the_new_best_is_whole(tiny, tools, monkeypatch, capsys):
+    # Accuracy is replaced by a number that gets better (smaller) every epoch.
+    tiny.write_config(extra='''
+        custom_imports = dict(imports=['falling'])
+        val_evaluator = dict(type='Falling')
+    ''')
+    (tiny.folder / 'falling.py').write_text(
+        'from mmengine.evaluator import BaseMetric\n'
+        'from mmengine.registry import METRICS\n'
+        '@METRICS.register_module()\n'
+        'class Falling(BaseMetric):\n'
+        '    def process(self, data_batch, data_samples):\n'
+        '        self.results.append(0)\n'
+        '    def compute_metrics(self, results):\n'
+        '        Falling.value = getattr(Falling, "value", 9.0) - 1\n'
+        '        return {"error": Falling.value}\n')
+    monkeypatch.syspath_prepend(str(tiny.folder))
+    replace = os.replace
+
+    def full(source, target):
+        if Path(target).name == 'best_error_epoch_2.pth':
+            raise OSError(errno.ENOSPC, 'No space left on device')
+        replace(source, target)
+
+    monkeypatch.setattr(os, 'replace', full)
+    best = ['--cfg-options', 'default_hooks.checkpoint.save_best=error', 'default_hooks.checkpoint.rule=less']
+    assert tools.train([tiny.config, *best]) == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert 'best_error_epoch_2.pth' in line and f'last good checkpoint is {tiny.work_dir}/epoch_2.pth' in line
+    assert checkpoints(tiny) == ['best_error_epoch_1.pth', 'epoch_1.pth', 'epoch_2.pth']
+
+    monkeypatch.setattr(os, 'replace', replace)
+    assert tools.train([tiny.config, '--resume', *best]) == 0
+    assert checkpoints(tiny) == ['best_error_epoch_4.pth', 'epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
+
+
+def test_checkpoint_loads_without_pickle(tiny, tools):
+    assert tools.train([tiny.config, '--cfg-options', 'train_cfg.max_epochs=1']) == 0
+    from mmengine.runner.checkpoint import get_torch_safe_globals
+    with torch.serialization.safe_globals(get_torch_safe_globals()):
+        checkpoint = torch.load(tiny.work_dir / 'epoch_1.pth', weights_only=True)
+    assert {'state_dict', 'ema_state_dict', 'optimizer', 'param_schedulers', 'mmflatten'} <= checkpoint.keys()
