@@ -67,7 +67,7 @@ def _translate(state: Mapping[str, Tensor], family: Family, source: str, target:
         old, new = part.beginning(source, match.last), part.beginning(target, match.last)
         for key in part.kinds[kind]:
             names = [old.name(indices, end) for end in key.names(source)]
-            if names[0] in state:  # an optional key is absent from all alike, or match_keys had complained
+            if names[0] in state:  # keys of an option may all be absent
                 tensors = _regroup([state[name] for name in names], names, key, target)
                 result.update(zip((new.name(indices, end) for end in key.names(target)), tensors))
     _check_widths(result if target == OURS else state, family, match.last)
@@ -111,7 +111,8 @@ def _report(state: Iterable[str], match: Match, family: Family, source: str) -> 
             f'{"of the official code" if source == OFFICIAL else "of this project"}: '
             f'{"; ".join(match.problems[:5])}{"; ..." if len(match.problems) > 5 else ""}. '
             f'Its names begin with {", ".join(names)}.')
-    return text + _suggestion(state, family, source)
+    # Who lacks a key or two knows what he has; a foreign state dict has trouble all over.
+    return text + (_suggestion(state, family, source) if len(match.problems) > 2 else '')
 
 
 def _suggestion(state: Iterable[str], family: Family, source: str) -> str:

@@ -16,7 +16,7 @@ class Match:
     """Result of `match_keys`.
 
     Args:
-        last: index of the last stage; -1 where nothing has one.
+        last: the largest stage (or block of a plain backbone).
         kinds: the kind of every part that is there. Meaningful without problems alone.
         problems: what is unknown or missing, each with the whole names of the keys.
     """
@@ -30,7 +30,7 @@ def match_keys(names: Iterable[str], family: Family, side: str) -> Match:
     """Find out what a state dict holds, from its names alone, without building the model.
 
     Indices must run from 0 without a gap, every part must be there with exactly the keys of one of its kinds, and an
-    optional key must be in all parts that can have it or in none.
+    option's keys must all be there or none of them.
     """
     names = list(names)
     stages = _stages(names, family, side)
@@ -55,7 +55,7 @@ def match_keys(names: Iterable[str], family: Family, side: str) -> Match:
 def _stages(names: list[str], family: Family, side: str) -> range:
     staged = [part.beginning(side, -1) for part in family.parts if 'i' in part.indices]
     matches = [template.match(name) for name in names for template in staged]
-    return _run(match[0][0] for match in matches if match)
+    return _run(match[0][0] for match in matches if match) or range(1)
 
 
 def _run(indices: Iterable[int]) -> range:
@@ -85,9 +85,7 @@ def _expected(part: Part, stages: range, here: Iterable[tuple[int, ...]]) -> lis
         return [()]
     if part.indices == ('i',):
         return [(i,) for i in stages[part.first_stage:]]
-    blocks = {before: _run(where[-1] for where in here if where[:-1] == before) or range(1)
-              for before in ([(i,) for i in stages] if part.indices == ('i', 'j') else [()])}
-    return [(*before, j) for before, run in blocks.items() for j in run]
+    return [(i, j) for i in stages for j in _run(j for stage, j in here if stage == i) or range(1)]
 
 
 def _match_part(match: Match, part: Part, beginning: Template, instance: Instance, ends: set[str], side: str) -> None:
@@ -107,7 +105,7 @@ def _compare(part: Part, kind: str, ends: set[str], side: str) -> tuple[list[str
     needed = {}
     for key in part.kinds[kind]:
         names = key.names(side)
-        required = not key.optional or any(name in ends for name in names)
+        required = key.option is None or any(name in ends for name in names)
         needed.update(dict.fromkeys(names, required))
     missing = [end for end, required in needed.items() if required and end not in ends]
     return missing, sorted(ends - set(needed))
@@ -125,13 +123,13 @@ def _shorten(names: list[str]) -> str:
 
 def _uneven_options(match: Match, family: Family, found: dict[Instance, set[str]], beginnings: list[Template | None],
                     side: str) -> list[str]:
-    """Optional keys that some parts have and others lack."""
+    """Keys that are missing although others of the same option are there."""
     having, lacking = set(), defaultdict(list)
     for (number, indices), kind in match.kinds.items():
         for key in family.parts[number].kinds[kind]:
-            if key.optional and set(key.names(side)) <= found[number, indices]:
-                having.add((number, key.ours))
-            elif key.optional:
-                lacking[number, key.ours] += [beginnings[number].name(indices, end) for end in key.names(side)]
-    return [f'missing {_shorten(names)}, which other blocks have'
+            if key.option and set(key.names(side)) <= found[number, indices]:
+                having.add(key.option)
+            elif key.option:
+                lacking[key.option] += [beginnings[number].name(indices, end) for end in key.names(side)]
+    return [f'missing {_shorten(names)}, although others of this option ({option}) are there'
             for option, names in lacking.items() if option in having]

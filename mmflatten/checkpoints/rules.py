@@ -15,13 +15,14 @@ class Key:
         official: ends of the official names. Several tensors are one here, concatenated on their first axis.
         ours: end of the name here.
         ratio: lengths of the concatenated tensors relative to each other.
-        optional: the family has it or lacks it, in all parts of a kind alike (such as a bias that can be switched off).
+        option: name of an option of the model, such as a bias that can be switched off. All keys of an option are
+            there, or none. None for a key that is always there.
     """
 
     official: tuple[str, ...]
     ours: str
     ratio: tuple[int, ...] = (1,)
-    optional: bool = False
+    option: str | None = None
 
     def names(self, side: str) -> tuple[str, ...]:
         """The ends of its names on a side, 'official' or 'ours'."""
@@ -34,10 +35,11 @@ class Part:
 
     Args:
         official: beginning of the official names, with `{i}` for the stage and `{j}` for the block, counted from 0;
-            `{i+1}` and `{i-1}` where the official count differs.
-        ours: beginning of the names here. `{last}` is the index of the last stage. None for a part that is not
-            converted: it may be absent, and does not come back.
-        kinds: the keys that such a part can have, by the name of the kind. A part must have exactly the keys of one.
+            `{i+1}` and `{i-1}` where the official count differs. A plain backbone has blocks `{i}` and no stages.
+        ours: beginning of the names here. `{last}` is the largest `i`. None for a part that is not converted: it may
+            be absent, and does not come back.
+        kinds: the keys that such a part can have, by the name of the kind. A part must have exactly the keys of one; a
+            kind without keys is a part that is not there.
         first_stage: the first stage that has it (1 for what stands between two stages).
         dropped: ends of official names that are not converted, with the reason.
     """
@@ -103,28 +105,28 @@ class Template:
         return f'{text}.{end}' if end else text
 
 
-def single(official: str, ours: str, optional: bool = False) -> tuple[Key, ...]:
+def single(official: str, ours: str, option: str | None = None) -> tuple[Key, ...]:
     """One tensor."""
-    return (Key((official,), ours, optional=optional),)
+    return (Key((official,), ours, option=option),)
 
 
-def affine(names: Mapping[str, str], optional_bias: bool = False) -> tuple[Key, ...]:
+def affine(names: Mapping[str, str], bias_option: str | None = None) -> tuple[Key, ...]:
     """`weight` and `bias` of modules, official name to our name; '' is the part itself."""
-    return tuple(Key((_join(official, leaf),), _join(ours, leaf), optional=optional_bias and leaf == 'bias')
+    return tuple(Key((_join(official, leaf),), _join(ours, leaf), option=bias_option if leaf == 'bias' else None)
                  for official, ours in names.items() for leaf in ('weight', 'bias'))
 
 
 def batch_norm(official: str, ours: str) -> tuple[Key, ...]:
-    """A batch norm with its statistics; the counter of its batches is absent from some checkpoints."""
+    """A batch norm with its statistics; old checkpoints lack the number of batches that it has seen."""
     return (*affine({official: ours}), *single(f'{official}.running_mean', f'{ours}.running_mean'),
             *single(f'{official}.running_var', f'{ours}.running_var'),
-            *single(f'{official}.num_batches_tracked', f'{ours}.num_batches_tracked', optional=True))
+            *single(f'{official}.num_batches_tracked', f'{ours}.num_batches_tracked', option='number of batches'))
 
 
-def stacked(official: tuple[str, ...], ours: str, ratio: tuple[int, ...]) -> tuple[Key, ...]:
-    """Several official linear layers of the same input that are one here; the bias may be absent from all."""
-    return tuple(Key(tuple(_join(name, leaf) for name in official), _join(ours, leaf), ratio, leaf == 'bias')
-                 for leaf in ('weight', 'bias'))
+def stacked(official: tuple[str, ...], ours: str, ratio: tuple[int, ...], bias_option: str) -> tuple[Key, ...]:
+    """Several official linear layers of the same input that are one here."""
+    return tuple(Key(tuple(_join(name, leaf) for name in official), _join(ours, leaf), ratio,
+                     bias_option if leaf == 'bias' else None) for leaf in ('weight', 'bias'))
 
 
 def _join(beginning: str, end: str) -> str:

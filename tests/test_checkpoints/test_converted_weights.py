@@ -4,12 +4,18 @@ import torch
 import torch.nn.functional as F
 from mmengine.registry import DefaultScope
 
-from mmflatten.checkpoints import convert_state_dict
+from mmflatten.checkpoints import convert_state_dict, revert_state_dict
 from mmflatten.registry import MODELS
 
 TOLERANCE = 1e-4  # of the largest expected value
 BACKBONES = {
     'flatten_swin_t_224': dict(type='FLattenSwin', arch='tiny'),
+    'flatten_pvt_t_224': dict(type='FLattenPVT', arch='tiny'),
+    'flatten_pvt_v2_b0_224': dict(type='FLattenPVTv2', arch='b0'),
+    'flatten_cswin_t_224': dict(type='FLattenCSwin', arch='tiny'),
+    'l2vit_t_224': dict(type='L2ViT', arch='tiny'),
+    'l2vit_t_192x280': dict(type='L2ViT', arch='tiny'),
+    'deit_t_224': dict(type='FLattenDeiT', arch='tiny', attn_types='S', out_indices=(11,)),
 }
 
 
@@ -17,8 +23,9 @@ def build(name: str, in_channels: int, **backbone):
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         return MODELS.build(dict(
             type='mmpretrain.ImageClassifier',
-            backbone={**BACKBONES[name], 'type': f'mmflatten.{BACKBONES[name]["type"]}', **backbone},
-            neck=dict(type='GlobalAveragePooling'),
+            backbone={'out_indices': (3,), **BACKBONES[name], 'type': f'mmflatten.{BACKBONES[name]["type"]}',
+                      **backbone},
+            neck=None if name.startswith('deit') else dict(type='GlobalAveragePooling'),
             head=dict(type='LinearClsHead', num_classes=1000, in_channels=in_channels))).eval()
 
 
@@ -28,7 +35,7 @@ def classifier(golden):
 
     def make(name: str, **backbone):
         case = golden(name)
-        model = build(name, case.state['head.weight'].shape[1], out_indices=(3,), **backbone)
+        model = build(name, case.state['head.weight'].shape[1], **backbone)
         model.load_state_dict(convert_state_dict(case.state, case.family), strict=True)
         return model, case
 
@@ -39,7 +46,7 @@ def classifier(golden):
 def test_converted_weights_give_the_official_outputs(classifier, name):
     model, case = classifier(name)
     with torch.no_grad():
-        pooled = model.neck(model.backbone(case.image))
+        pooled = model.extract_feat(case.image)
         outputs = dict(pooled=pooled[-1], output=model.head(pooled))
     for key, expected in case.expected.items():
         expected = torch.from_numpy(expected)
@@ -57,6 +64,57 @@ def test_weights_of_224_load_strictly_into_a_model_of_384_with_tables_resized_bi
     table = case.state['layers.2.blocks.1.attn.relative_position_bias_table']
     expected = F.interpolate(table.view(1, 13, 13, -1).permute(0, 3, 1, 2), (23, 23), mode='bicubic')
     torch.testing.assert_close(mixer.relative_position_bias.table.detach(), expected[0].flatten(1).T)
+
+
+TINY = dict(embed_dims=8, depths=(2, 2), num_heads=(2, 4))
+TINY_PVT = dict(embed_dims=(8, 16), depths=(2, 2), num_heads=(2, 4), mlp_ratios=(2., 2.))
+TINY_DEIT = dict(embed_dims=16, depth=3, num_heads=2)
+# Every variant whose names differ, of as few channels as possible.
+VARIANTS = [
+    ('flatten_swin', dict(type='FLattenSwin', arch=TINY, attn_types='SS')),
+    ('flatten_swin', dict(type='FLattenSwin', arch=TINY, attn_types='LM1', linear_window=7)),
+    ('flatten_swin', dict(type='FLattenSwin', arch=TINY, attn_types='LS', qkv_bias=False)),
+    ('flatten_pvt', dict(type='FLattenPVT', arch=TINY_PVT, attn_types='SS', linear_sr_ratios=(1, 1),
+                         sr_ratios=(4, 1))),
+    ('flatten_pvt', dict(type='FLattenPVT', arch=TINY_PVT, attn_types='LL', linear_sr_ratios=(2, 1),
+                         sr_ratios=(1, 1))),
+    ('flatten_pvt', dict(type='FLattenPVT', arch=TINY_PVT, attn_types='LS', linear_sr_ratios=(1, 1),
+                         sr_ratios=(2, 2), qkv_bias=False)),
+    ('flatten_pvt_v2', dict(type='FLattenPVTv2', arch=TINY_PVT, attn_types='LS', linear_sr_ratios=(1, 1),
+                            sr_ratios=(2, 2))),
+    ('flatten_cswin', dict(type='FLattenCSwin', arch=TINY, attn_types='SS', softmax_split=(2, 7))),
+    ('flatten_cswin', dict(type='FLattenCSwin', arch=TINY, attn_types='LL', softmax_split=(2, 7),
+                           linear_split=(7, 7), qkv_bias=False)),
+    ('deit', dict(type='FLattenDeiT', arch=TINY_DEIT, attn_types='LSL')),
+    ('deit', dict(type='FLattenDeiT', arch=TINY_DEIT, attn_types='S', qkv_bias=False)),
+    ('l2vit', dict(type='L2ViT', arch=TINY)),
+    ('l2vit', dict(type='L2ViT', arch=TINY, conv_stem=False, overlapped_downsample=True, qkv_bias=False)),
+    ('l2vit', dict(type='L2ViT', arch=TINY, conv_stem='4L', last_projection=True)),
+]
+
+
+@pytest.mark.parametrize('family, backbone', VARIANTS)
+def test_every_variant_goes_into_the_official_names_and_back_strictly(family, backbone):
+    outputs = dict(out_indices=(2,) if family == 'deit' else (1,))
+    model = MODELS.build(dict(type='mmpretrain.ImageClassifier', _scope_='mmpretrain',
+                              backbone={**backbone, **outputs, 'type': f'mmflatten.{backbone["type"]}'},
+                              head=dict(type='LinearClsHead', num_classes=5, in_channels=16)))
+    state = model.state_dict()
+    official = revert_state_dict(state, family)
+    assert not any(key.startswith('backbone') for key in official)
+    converted = convert_state_dict(official, family)
+    model.load_state_dict(converted, strict=True)
+    assert all(torch.equal(converted[key], value) for key, value in state.items())
+
+
+def test_the_counters_of_batch_norm_are_kept_where_they_are_there(golden):
+    case = golden('l2vit_t_224')
+    counters = {key: torch.tensor(7) for key in case.case['buffers']}
+    converted = convert_state_dict({**case.state, **counters}, 'l2vit')
+    assert len(converted) == len(case.state) + len(counters) == len(build('l2vit_t_224', 768).state_dict())
+    del counters['stages.2.3.local_mp.bn.num_batches_tracked']
+    with pytest.raises(ValueError, match=r'stages\.2\.3\.local_mp\.bn\.num_batches_tracked'):
+        convert_state_dict({**case.state, **counters}, 'l2vit')
 
 
 @pytest.fixture

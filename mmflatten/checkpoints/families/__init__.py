@@ -1,10 +1,12 @@
 """Key tables, one file per family of backbones."""
+from mmflatten.checkpoints.families.deit import DEIT
 from mmflatten.checkpoints.families.flatten_cswin import FLATTEN_CSWIN
 from mmflatten.checkpoints.families.flatten_pvt import FLATTEN_PVT, FLATTEN_PVT_V2
 from mmflatten.checkpoints.families.flatten_swin import FLATTEN_SWIN
+from mmflatten.checkpoints.families.l2vit import L2VIT
 from mmflatten.checkpoints.rules import Family
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (
-    FLATTEN_CSWIN, FLATTEN_PVT, FLATTEN_PVT_V2, FLATTEN_SWIN)}
+    DEIT, FLATTEN_CSWIN, FLATTEN_PVT, FLATTEN_PVT_V2, FLATTEN_SWIN, L2VIT)}
 
 __all__ = ['FAMILIES']

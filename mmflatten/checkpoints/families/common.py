@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from mmflatten.checkpoints.rules import Key, Part, affine, single
 
+QKV_BIAS = 'qkv_bias'
+
 HEAD = Part('head', 'head.fc', {'linear layer': affine({'': ''})})
 # The official classifiers normalise the last stage alone.
 LAST_NORM = Part('norm', 'backbone.norms.{last}', {'norm': affine({'': ''})})
@@ -13,7 +15,7 @@ FFN = affine({'norm2': 'ffn.norm', 'mlp.fc1': 'ffn.fn.fc1', 'mlp.fc2': 'ffn.fn.f
 def attention(mixer: str) -> tuple[Key, ...]:
     """Norm and projections of a block's attention; `mixer` is where the mixer lies in a block here."""
     return (*affine({'norm1': 'attn.norm', 'attn.proj': f'{mixer}.proj'}),
-            *affine({'attn.qkv': f'{mixer}.qkv'}, optional_bias=True))
+            *affine({'attn.qkv': f'{mixer}.qkv'}, bias_option=QKV_BIAS))
 
 
 def focused(official: str, mixer: str) -> tuple[Key, ...]:

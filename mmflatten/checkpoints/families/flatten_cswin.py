@@ -1,11 +1,11 @@
 """FLatten-CSwin, which holds CSwin itself: LeapLabTHU/FLatten-Transformer `models/flatten_cswin.py`."""
 from __future__ import annotations
 
-from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, focused
+from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, QKV_BIAS, focused
 from mmflatten.checkpoints.rules import Family, Key, Part, affine
 
 _BLOCK = (*affine({'norm1': 'attn.norm', 'proj': 'attn.fn.proj'}),
-          *affine({'qkv': 'attn.fn.qkv'}, optional_bias=True), *FFN)
+          *affine({'qkv': 'attn.fn.qkv'}, bias_option=QKV_BIAS), *FFN)
 
 
 def _branches(number: int, linear: bool) -> tuple[Key, ...]:

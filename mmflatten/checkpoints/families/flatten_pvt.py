@@ -4,12 +4,12 @@ Official code: LeapLabTHU/FLatten-Transformer `models/flatten_pvt.py` and `model
 """
 from __future__ import annotations
 
-from mmflatten.checkpoints.families.common import FFN, HEAD, focused
+from mmflatten.checkpoints.families.common import FFN, HEAD, QKV_BIAS, focused
 from mmflatten.checkpoints.rules import Family, Key, Part, affine, single, stacked
 
 _MIXER = 'attn.fn'
 _BLOCK = (*affine({'norm1': 'attn.norm', 'attn.proj': f'{_MIXER}.proj'}),
-          *stacked(('attn.q', 'attn.kv'), f'{_MIXER}.qkv', ratio=(1, 2)), *FFN)
+          *stacked(('attn.q', 'attn.kv'), f'{_MIXER}.qkv', ratio=(1, 2), bias_option=QKV_BIAS), *FFN)
 _REDUCTION = affine({'attn.sr': f'{_MIXER}.reduction.conv', 'attn.norm': f'{_MIXER}.reduction.norm'})
 _LINEAR = focused('attn', _MIXER)
 
