@@ -1,14 +1,21 @@
 """Attention operators: pure functions on tensors that need torch alone."""
+from mmflatten.ops.angular import angular_attention
+from mmflatten.ops.cosformer import cosformer_map
+from mmflatten.ops.cross_covariance import cross_covariance_attention
+from mmflatten.ops.efficient import efficient_attention
 from mmflatten.ops.feature_maps import focused_map, focused_query_map
 from mmflatten.ops.heads import merge_heads, split_heads
+from mmflatten.ops.hydra import hydra_attention
 from mmflatten.ops.linear import kernel_product, linear_attention
-from mmflatten.ops.precision import no_autocast, upcast
+from mmflatten.ops.precision import full_precision, no_autocast, upcast
 from mmflatten.ops.resize import resize_grid, resize_relative_position_bias
+from mmflatten.ops.sima import sima_attention
 from mmflatten.ops.softmax import softmax_attention
 from mmflatten.ops.windows import padded_window_mask, shifted_window_mask, window_partition, window_reverse
 
 __all__ = [
-    'focused_map', 'focused_query_map', 'kernel_product', 'linear_attention', 'merge_heads', 'no_autocast',
-    'padded_window_mask', 'resize_grid', 'resize_relative_position_bias', 'shifted_window_mask', 'softmax_attention',
-    'split_heads', 'upcast', 'window_partition', 'window_reverse',
+    'angular_attention', 'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'focused_map',
+    'focused_query_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention', 'merge_heads',
+    'no_autocast', 'padded_window_mask', 'resize_grid', 'resize_relative_position_bias', 'shifted_window_mask',
+    'sima_attention', 'softmax_attention', 'split_heads', 'upcast', 'window_partition', 'window_reverse',
 ]

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -23,3 +24,16 @@ def no_autocast(x: Tensor) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def full_precision(operator: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Decorate an operator `f(q, k, v, **options)`: half-precision inputs are computed in float32, inside autocast
+    too, and the result has the type of `v`."""
+
+    @functools.wraps(operator)
+    def run(q: Tensor, k: Tensor, v: Tensor, **options) -> Tensor:
+        options = {name: upcast(x)[0] if isinstance(x, Tensor) else x for name, x in options.items()}
+        with no_autocast(v):
+            return operator(*upcast(q, k, v), **options).to(v.dtype)
+
+    return run

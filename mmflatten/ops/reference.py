@@ -45,3 +45,56 @@ def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
     """Twin of `mmflatten.ops.focused_map`."""
     powered = x ** focusing_factor
     return powered / powered.square().sum(-1, keepdim=True).sqrt() * x.square().sum(-1, keepdim=True).sqrt()
+
+
+def efficient_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
+    """The implicit attention matrix of `mmflatten.ops.efficient_attention`, `(B, h, N, M)`."""
+    return q_BhNd.softmax(-1) @ k_BhMd.softmax(-2).transpose(-2, -1)
+
+
+def efficient_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
+    """Twin of `mmflatten.ops.efficient_attention`."""
+    return efficient_attention_matrix(q_BhNd, k_BhMd) @ v_BhMe
+
+
+def _unit(x: Tensor, dim: int = -1) -> Tensor:
+    return x / x.square().sum(dim, keepdim=True).sqrt()
+
+
+def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
+    """Twin of `mmflatten.ops.hydra_attention`: a head for every channel, each with its `(N, M)` matrix."""
+    matrix_BCNM = _unit(q_BNC).transpose(1, 2)[..., None] * _unit(k_BMC).transpose(1, 2)[:, :, None]
+    return (matrix_BCNM @ v_BMC.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
+
+
+def angular_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, own_BhNe: Tensor | None = None) -> Tensor:
+    """Twin of `mmflatten.ops.angular_attention`."""
+    scores = _unit(q_BhNd) @ _unit(k_BhMd).transpose(-2, -1) / torch.pi
+    return _unit((v_BhMe if own_BhNe is None else own_BhNe) / 2 + scores @ v_BhMe)
+
+
+def cross_covariance_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, *,
+                               temperature: float | Tensor = 1.) -> Tensor:
+    """Twin of `mmflatten.ops.cross_covariance_attention`: the channels' matrix, entry by entry."""
+    logits = torch.einsum('bhni,bhnj->bhij', _unit(q_BhNd, -2), _unit(k_BhNd, -2)) * temperature
+    weights = logits.exp() / logits.exp().sum(-1, keepdim=True)
+    return torch.einsum('bhij,bhnj->bhni', weights, v_BhNd)
+
+
+def cosformer_scores(q_BhNd: Tensor, k_BhMd: Tensor, q_shape: tuple[int, int], k_shape: tuple[int, int]) -> Tensor:
+    """The products of tokens under `mmflatten.ops.cosformer_map`, by the cosines of their distances, `(B, h, N, M)`.
+
+    For maps without tokens before them.
+    """
+    (H, W), (h, w) = q_shape, k_shape
+    q_index, k_index = (torch.arange(n, dtype=q_BhNd.dtype) for n in (H * W, h * w))
+    rows = (q_index // W / H)[:, None] - k_index // w / h
+    cols = (q_index % W / W)[:, None] - k_index % w / w
+    weights = (rows * torch.pi / 2).cos() * (cols * torch.pi / 2).cos()
+    return q_BhNd @ k_BhMd.transpose(-2, -1) * weights
+
+
+def sima_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
+    """Twin of `mmflatten.ops.sima_attention`."""
+    q_BhNd, k_BhMd = (x / x.abs().sum(-2, keepdim=True) for x in (q_BhNd, k_BhMd))
+    return (q_BhNd @ k_BhMd.transpose(-2, -1)) @ v_BhMe

@@ -1,0 +1,68 @@
+"""Linear attention with simple feature maps, and EfficientViT's."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmflatten.models.attention.base import TokenMixer, fill_masked
+from mmflatten.models.layers import TokenConv
+from mmflatten.ops import linear_attention, merge_heads, split_heads, upcast
+from mmflatten.registry import MODELS
+
+_EPS = 1e-6
+
+FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
+    'relu': lambda x: F.relu(x) + _EPS,
+    'elu': lambda x: F.elu(x) + 1,
+    'leaky_relu': F.leaky_relu,
+}
+
+
+@MODELS.register_module()
+class LinearAttention(TokenMixer):
+    """Normalised linear attention (Katharopoulos et al., 2020) with a feature map for every channel.
+
+    Source: FLatten Transformer, Table 4, first row; L2ViT, Table 1.
+
+    Args:
+        feature_map: 'relu', 'elu' (ELU + 1) or 'leaky_relu'. L2ViT's fourth map, the L1 norm, takes no denominator:
+            it is `SimA`.
+        min_denominator: lower bound of the summed denominator, none by default. 'leaky_relu' lets scores be negative,
+            so that its denominator may come near zero.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, feature_map: str = 'relu',
+                 min_denominator: float | None = None, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        if feature_map not in FEATURE_MAPS:
+            raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(FEATURE_MAPS)}')
+        self.feature_map = FEATURE_MAPS[feature_map]
+        self.min_denominator = min_denominator
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
+               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
+        q_BNC, k_BMC = (self.feature_map(x) for x in upcast(q_BNC, k_BMC))
+        k_BMC = fill_masked(k_BMC, mask, 0.)
+        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
+        return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, min_denominator=self.min_denominator))
+
+
+@MODELS.register_module()
+class EnhancedLinearAttention(LinearAttention):
+    """ReLU linear attention plus a depthwise convolution of the values.
+
+    Source: EfficientViT (Cai et al., ICCV 2023), the "enhanced linear attention" of FLatten's Table 3, whose 5.8 M
+    parameters on DeiT-T fit a 5 x 5 kernel.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 5,
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.dwc = TokenConv(embed_dims, kernel_size)
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
+               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
+        local_BNC = self.dwc(self.values_at_queries(v_BMC, hw_shape, kv_shape, mask), hw_shape)
+        return super().attend(q_BNC, k_BMC, v_BMC, hw_shape, kv_shape, mask) + local_BNC

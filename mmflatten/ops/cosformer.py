@@ -1,0 +1,33 @@
+"""Features of cosFormer on a map."""
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def cosformer_map(x_BhNd: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+    """Re-weight positive tokens so that their scores fade with the distance on the map, along both axes.
+
+    The product of two mapped tokens at `(y, x)` and `(y', x')` is their own product times
+    `cos(pi/2 (y - y') / H) cos(pi/2 (x - x') / W)`. cosFormer (Qin et al., 2022, eq. 10) has one axis; on two, the
+    product of both cosines stays positive and splits into four features, where the paper's splits into two.
+    Positions are fractions of the map, so that maps of different sizes can be compared. Tokens before the map (a class
+    token) sit at its centre.
+
+    Args:
+        x_BhNd: positive tokens `(B, h, N, d)`, `N` at least `H * W`.
+        hw_shape: `(H, W)` of their map.
+
+    Returns:
+        `(B, h, N, 4 d)`.
+    """
+    H, W = hw_shape
+    options = dict(device=x_BhNd.device, dtype=x_BhNd.dtype)
+    y = (torch.arange(H, **options) / H)[:, None].expand(H, W).flatten()
+    x = (torch.arange(W, **options) / W).expand(H, W).flatten()
+    prefix = torch.full((x_BhNd.shape[-2] - H * W,), 0.5, **options)
+    y, x = (torch.cat((prefix, position))[:, None] * (math.pi / 2) for position in (y, x))
+    weights = (y.cos() * x.cos(), y.cos() * x.sin(), y.sin() * x.cos(), y.sin() * x.sin())
+    return torch.cat([x_BhNd * weight for weight in weights], dim=-1)

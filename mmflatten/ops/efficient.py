@@ -1,0 +1,26 @@
+"""Efficient attention."""
+from __future__ import annotations
+
+from torch import Tensor
+
+from mmflatten.ops.linear import kernel_product
+from mmflatten.ops.precision import full_precision
+
+
+@full_precision
+def efficient_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
+    """`softmax(q) softmax(k)^T v`: queries normalised over their channels, keys over the tokens.
+
+    Each row of the implicit attention matrix sums to 1. Cost: linear in `N` and `M`, see `kernel_product`. Source:
+    Shen et al., Factorized (Efficient) Attention, eq. 4 with the location softmax on the keys alone, as its text and
+    the official code have it. A key of `-inf` is left out.
+
+    Args:
+        q_BhNd: queries `(B, h, N, d)`.
+        k_BhMd: keys `(B, h, M, d)`.
+        v_BhMe: values `(B, h, M, e)`.
+
+    Returns:
+        `(B, h, N, e)`.
+    """
+    return kernel_product(q_BhNd.softmax(dim=-1), k_BhMd.softmax(dim=-2), v_BhMe)

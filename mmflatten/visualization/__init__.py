@@ -1,0 +1,1 @@
+"""Drawings that the OpenMMLab libraries lack."""

@@ -1,0 +1,49 @@
+"""Curves of a training from its log."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def read_scalars(work_dir: str | Path) -> list[dict]:
+    """The records of the newest run in a work dir, as MMEngine's `LocalVisBackend` logged them.
+
+    Raises:
+        FileNotFoundError: the work dir holds no log.
+    """
+    logs = sorted(Path(work_dir).glob('*/vis_data/scalars.json'))
+    if not logs:
+        raise FileNotFoundError(f'{work_dir} has no */vis_data/scalars.json: no training has logged there')
+    return [json.loads(line) for line in logs[-1].read_text().splitlines()]
+
+
+def draw_curves(scalars: list[dict], metrics: dict[str, str], path: str | Path) -> None:
+    """Draw the losses on the left and metrics of the validations on the right, over the training's steps.
+
+    Args:
+        scalars: records of `read_scalars`.
+        metrics: key of a metric in the records -> its name in the picture.
+        path: PNG to write.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4), layout='constrained')
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    training = [record for record in scalars if 'loss' in record]
+    losses = sorted({key for record in training for key in record if key.startswith('loss')})
+    for key in losses:
+        points = [(record['step'], record[key]) for record in training if key in record]
+        left.plot(*zip(*points), label='total loss' if key == 'loss' else key, linewidth=2 if key == 'loss' else 1)
+    left.set(title='losses', xlabel='step', ylim=(0, None))
+    left.legend(fontsize='small')
+    for key, name in metrics.items():
+        points = [(record['step'], record[key]) for record in scalars if key in record]
+        if points:
+            right.plot(*zip(*points), marker='o', label=name)
+    right.set(title='validation', xlabel='step', ylim=(0, 1))
+    right.grid(alpha=.3)
+    if right.lines:
+        right.legend(fontsize='small', loc='upper left')
+    figure.savefig(path, dpi=100)

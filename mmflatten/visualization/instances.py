@@ -1,0 +1,83 @@
+"""Predicted instances next to the truth."""
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+from mmflatten.requirements import require
+
+require('mmdet')
+
+from mmdet.structures import DetDataSample  # noqa: E402
+from mmdet.visualization import DetLocalVisualizer  # noqa: E402
+from mmengine.structures import InstanceData  # noqa: E402
+from pycocotools import mask as coco_mask  # noqa: E402
+from pycocotools.coco import COCO  # noqa: E402
+
+
+def draw_predictions(predictions: Sequence[dict], ann_file: str, classes: Sequence[str], palette: Sequence[tuple],
+                     out_dir: str | Path, *, score_thr: float = .3, side: int = 480) -> list[Path]:
+    """Write one PNG for each prediction: the truth on the left, boxes, masks, labels and scores on the right.
+
+    Args:
+        predictions: entries of the file that `tools/test.py --out NAME.pkl` writes.
+        ann_file: COCO annotations of the tested images.
+        classes: names in the order of the labels.
+        palette: their colours, RGB.
+        out_dir: folder of the drawings, `<image>.png`.
+        score_thr: instances below this score are left out.
+        side: small images are enlarged to this many pixels on their longer side, so that labels can be read.
+
+    Returns:
+        The files written.
+    """
+    coco = read_annotations(ann_file)
+    labels = {category: label for label, category in enumerate(coco.getCatIds(list(classes)))}
+    visualizer = DetLocalVisualizer()
+    visualizer.dataset_meta = dict(classes=tuple(classes), palette=list(palette))
+    out_dir = Path(out_dir)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    files = []
+    for prediction in predictions:
+        image = cv2.imread(prediction['img_path'])[..., ::-1]
+        factor = max(1, side // max(image.shape[:2]))
+        annotations = coco.imgToAnns[prediction['img_id']]
+        sample = DetDataSample(gt_instances=_truth(annotations, labels, coco, factor),
+                               pred_instances=_predicted(prediction['pred_instances'], factor))
+        enlarged = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC)
+        files.append(out_dir / f'{Path(prediction["img_path"]).stem}.png')
+        visualizer.add_datasample('prediction', enlarged, sample, pred_score_thr=score_thr, out_file=str(files[-1]))
+    return files
+
+
+def read_annotations(ann_file: str) -> COCO:
+    """COCO annotations, without the prints of `pycocotools`."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return COCO(ann_file)
+
+
+def _enlarge(masks: Sequence[np.ndarray], factor: int) -> torch.Tensor:
+    return torch.from_numpy(np.stack(masks).repeat(factor, 1).repeat(factor, 2).astype(bool))
+
+
+def _truth(annotations: Sequence[dict], labels: dict[int, int], coco: COCO, factor: int) -> InstanceData:
+    boxes = np.array([annotation['bbox'] for annotation in annotations], dtype=np.float32).reshape(-1, 4)
+    boxes[:, 2:] += boxes[:, :2]
+    return InstanceData(
+        bboxes=torch.from_numpy(boxes * factor),
+        labels=torch.tensor([labels[annotation['category_id']] for annotation in annotations]),
+        masks=_enlarge([coco.annToMask(annotation) for annotation in annotations], factor))
+
+
+def _predicted(instances: dict, factor: int) -> InstanceData:
+    return InstanceData(
+        bboxes=torch.from_numpy(instances['bboxes'] * factor),
+        scores=torch.from_numpy(instances['scores']),
+        labels=torch.from_numpy(instances['labels']),
+        masks=_enlarge([coco_mask.decode(mask) for mask in instances['masks']], factor))

@@ -1,0 +1,121 @@
+"""Every attention in every FLatten family, at an odd size."""
+import pytest
+import torch
+
+from mmflatten.models.attention import TokenMixer, Windowed, build_mixer
+from mmflatten.models.attention.linear import FEATURE_MAPS
+from mmflatten.registry import MODELS
+
+ATTENTIONS = {
+    'softmax': dict(type='SoftmaxAttention'),
+    **{f'focused-{p}': dict(type='FocusedLinearAttention', focusing_factor=p) for p in (2, 3, 4, 8, 32)},
+    'focused-without-dwc': dict(type='FocusedLinearAttention', kernel_size=None),
+    'focused-without-focusing': dict(type='FocusedLinearAttention', focusing_factor=None),
+    **{f'linear-{name}': dict(type='LinearAttention', feature_map=name) for name in FEATURE_MAPS},
+    'efficient': dict(type='EfficientAttention'),
+    'hydra': dict(type='HydraAttention'),
+    'angular': dict(type='LinearAngularAttention'),
+    'enhanced': dict(type='EnhancedLinearAttention'),
+    'clamped': dict(type='ClampedLinearAttention'),
+    'clamped-lcm': dict(type='ClampedLinearAttention', lcm_kernel=3),
+    'xca': dict(type='CrossCovarianceAttention'),
+    'cosformer': dict(type='CosFormerAttention'),
+    'sima': dict(type='SimAAttention'),
+}
+PYRAMID = dict(attn_types='LL', out_indices=(0, 1))
+STAGES = dict(depths=(1, 1), num_heads=(2, 4))
+RATIOS = dict(linear_sr_ratios=(1, 1), sr_ratios=(2, 1))
+FAMILIES = {
+    'FLattenSwin': dict(PYRAMID, arch=dict(STAGES, embed_dims=16)),
+    'FLattenPVT': dict(PYRAMID, **RATIOS, arch=dict(STAGES, embed_dims=(16, 32), mlp_ratios=(2, 2))),
+    'FLattenPVTv2': dict(PYRAMID, **RATIOS, arch=dict(STAGES, embed_dims=(16, 32), mlp_ratios=(2, 2))),
+    'FLattenCSwin': dict(PYRAMID, softmax_split=(1, 1), arch=dict(STAGES, embed_dims=16)),
+    'FLattenDeiT': dict(attn_types='L', out_type='featmap', out_indices=(1,), patch_size=8,
+                        arch=dict(embed_dims=16, depth=2, num_heads=2)),
+}
+
+
+def build_backbone(family, attention):
+    torch.manual_seed(0)
+    return MODELS.build(dict(type=family, img_size=32, drop_path_rate=0., linear_attention=attention,
+                             **FAMILIES[family]))
+
+
+@pytest.mark.parametrize('attention', ATTENTIONS.values(), ids=ATTENTIONS)
+@pytest.mark.parametrize('family', FAMILIES)
+def test_every_attention_runs_in_every_family(family, attention):
+    model = build_backbone(family, attention)
+    maps = model(torch.randn(2, 3, 41, 50))
+    sum(out.square().sum() for out in maps).backward()
+    assert all(out.isfinite().all() for out in maps)
+    without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
+    assert not without
+
+
+@pytest.mark.parametrize('attention', ATTENTIONS.values(), ids=ATTENTIONS)
+def test_class_tokens_and_autocast(attention):
+    torch.manual_seed(0)
+    mixer = build_mixer(attention, embed_dims=12, num_heads=3, grid_size=(4, 4))
+    x = torch.randn(2, 16, 12) * 1e3
+    for dtype in (torch.float16, torch.bfloat16):
+        with torch.autocast('cpu', dtype=dtype):
+            out = mixer(x, (4, 4))
+        assert out.isfinite().all()
+        mixer.zero_grad()
+        # Values of 1e3 against inputs of 1e3: an unscaled loss would overflow float16 in the weights' gradients.
+        out.float().sum().mul(1e-3).backward()
+        assert all(p.grad.isfinite().all() for p in mixer.parameters())
+    assert mixer(torch.randn(2, 17, 12), (4, 4)).shape == (2, 17, 12)
+
+
+@pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('softmax', 'clamped-lcm')])
+def test_linear_windows_never_count_padding(name):
+    """What stands in the padding does not change the real tokens: the projection's bias alone fills it."""
+    torch.manual_seed(0)
+    mixer = build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(3, 3)).eval().double()
+    x = torch.randn(2, 6, 12, dtype=torch.float64)
+    mask = torch.tensor([True, True, False] * 3).view(1, 1, 9)
+    padded = torch.zeros(2, 9, 12, dtype=torch.float64)
+    padded[:, mask[0, 0]] = x
+    other = padded.clone()
+    other[:, ~mask[0, 0]] = 5.
+    real = mask[0, 0]
+    torch.testing.assert_close(mixer(padded, (3, 3), mask)[:, real], mixer(other, (3, 3), mask)[:, real])
+
+
+@pytest.mark.parametrize('name', [name for name in ATTENTIONS if name != 'xca'])
+def test_reduced_keys_run_in_every_attention(name):
+    mixer = build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(2, 2), sr_ratio=2, lepe_kernel=3)
+    assert mixer(torch.randn(2, 35, 12), (5, 7)).shape == (2, 35, 12)
+
+
+def test_every_registered_attention_is_in_these_tests():
+    registered = {name for name, cls in MODELS.module_dict.items()
+                  if isinstance(cls, type) and issubclass(cls, TokenMixer) and not name.startswith('Test')}
+    own_skeleton = {'CrossShapedAttention', 'SquaredReLUAttention'}
+    assert registered - own_skeleton == {cfg['type'] for cfg in ATTENTIONS.values()}
+
+
+@pytest.mark.parametrize(('attention', 'backbone', 'millions'), [
+    # FLatten, Table 3a and 4: DeiT-T.
+    ('hydra', 'deit', 5.7), ('efficient', 'deit', 5.7), ('angular', 'deit', 5.7), ('enhanced', 'deit', 5.8),
+    ('linear-relu', 'deit', 5.7), ('focused-without-dwc', 'deit', 5.7),
+    # L2ViT, Tables 1 and 8: DeiT-T.
+    ('xca', 'deit', 5.7), ('cosformer', 'deit', 5.7), ('sima', 'deit', 5.7), ('clamped-lcm', 'deit', 5.8),
+    # FLatten, Table 3b: Swin-T.
+    ('hydra', 'swin', 28), ('efficient', 'swin', 28), ('angular', 'swin', 28), ('enhanced', 'swin', 28),
+    ('focused-3', 'swin', 29),
+])
+def test_parameters_agree_with_the_papers_tables(attention, backbone, millions):
+    cfg = {'deit': dict(type='FLattenDeiT', arch='tiny', attn_types='L'),
+           'swin': dict(type='FLattenSwin', arch='tiny', out_indices=(3,))}[backbone]
+    with torch.device('meta'):
+        model = MODELS.build(dict(cfg, linear_attention=ATTENTIONS[attention]))
+    head = 1000 * ({'deit': 192, 'swin': 768}[backbone] + 1)
+    total = (sum(p.numel() for p in model.parameters()) + head) / 1e6
+    assert round(total, 1 if backbone == 'deit' else 0) == millions
+
+
+def test_windows_pass_their_mask_to_every_linear_attention():
+    mixer = build_mixer(ATTENTIONS['efficient'], embed_dims=12, num_heads=3, grid_size=(3, 3))
+    assert Windowed(mixer, (3, 3), mask_padding=True)(torch.randn(2, 20, 12), (4, 5)).shape == (2, 20, 12)

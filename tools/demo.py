@@ -1,0 +1,87 @@
+"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw what it finds: minutes on a CPU."""
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmengine.config import Config
+from mmengine.fileio import load
+
+from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.requirements import LIBRARIES, inspect
+from mmflatten.version import __version__
+from mmflatten.visualization.curves import draw_curves, read_scalars
+from mmflatten.visualization.instances import draw_predictions
+
+ROOT = Path(__file__).resolve().parents[1]
+CONFIG = 'configs/digits/mask-rcnn_flatten-swin-nano_fpn_digits.py'
+METRICS = {'coco/bbox_mAP': 'bbox mAP', 'coco/bbox_mAP_50': 'bbox AP50', 'coco/segm_mAP': 'segm mAP',
+           'coco/segm_mAP_50': 'segm AP50'}
+
+
+@command_line
+def main(argv: Sequence[str]) -> None:
+    args = parse_args(argv)
+    work_dir = Path(args.work_dir)
+    shutil.rmtree(work_dir, ignore_errors=True)
+    cfg = Config.fromfile(args.config)
+    options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
+
+    seconds = {'train': run_tool('train.py', args.config, '--work-dir', str(work_dir), *options)}
+    checkpoint = (work_dir / 'last_checkpoint').read_text().strip()
+    results = work_dir / 'results.pkl'
+    seconds['test'] = run_tool('test.py', args.config, checkpoint, '--work-dir', str(work_dir / 'test'),
+                               '--out', str(results), *options)
+
+    metrics = load(results.with_suffix('.json'))['metrics']
+    evaluator, metainfo = cfg.test_evaluator, cfg.test_dataloader.dataset.metainfo
+    predictions = load(results)
+    drawings = draw_predictions(predictions[:12], evaluator.ann_file, metainfo.classes, metainfo.palette,
+                                work_dir / 'predictions')
+    draw_curves(read_scalars(work_dir), METRICS, work_dir / 'curves.png')
+    summary = {
+        'config': args.config,
+        'checkpoint': checkpoint,
+        **{name.replace(' ', '_'): round(metrics[key], 4) for key, name in METRICS.items()},
+        'seconds': {name: round(value, 1) for name, value in seconds.items()},
+        'images': {'train': count_images(cfg.train_dataloader.dataset), 'test': len(predictions)},
+        'versions': {'mmflatten': __version__,
+                     **{name: inspect(library).version for name, library in LIBRARIES.items()}},
+    }
+    (work_dir / 'summary.json').write_text(json.dumps(summary, indent=2) + '\n')
+    print(f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on {len(predictions)} held-out '
+          f'scenes, {sum(seconds.values()) / 60:.1f} minutes\n'
+          f'  {work_dir}/summary.json     the figures\n'
+          f'  {work_dir}/predictions/     {len(drawings)} scenes, truth on the left, prediction on the right\n'
+          f'  {work_dir}/curves.png       losses and mAP over the training')
+
+
+def parse_args(argv: Sequence[str]) -> argparse.Namespace:
+    parser = tool_parser(__doc__)
+    parser.add_argument('--config', default=CONFIG)
+    parser.add_argument('--work-dir', default='work_dirs/demo', help='emptied first; default %(default)s')
+    parser.add_argument('--cfg-options', nargs='+', metavar='KEY=VALUE', help='as in tools/train.py')
+    return parser.parse_args(argv)
+
+
+def run_tool(name: str, *arguments: str) -> float:
+    """Run a tool of this folder as a user would, and return its seconds."""
+    print(f'\n$ python tools/{name} {" ".join(arguments)}', flush=True)
+    start = time.perf_counter()
+    status = subprocess.run([sys.executable, str(ROOT / 'tools' / name), *arguments]).returncode
+    if status:
+        raise RuntimeError(f'tools/{name} ended with status {status}; its message stands above')
+    return time.perf_counter() - start
+
+
+def count_images(dataset: dict) -> int:
+    """Images that an annotation file lists."""
+    return len(json.loads((Path(dataset.data_root) / dataset.ann_file).read_text())['images'])
+
+
+if __name__ == '__main__':
+    sys.exit(main())
