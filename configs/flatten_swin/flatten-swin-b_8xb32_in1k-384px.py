@@ -1,0 +1,37 @@
+"""FLatten-Swin-B on ImageNet-1k at 384 x 384, fine-tuned from 224 x 224 for 30 epochs.
+
+FLatten Transformer, Table 8: 85.0 % top-1, 91 M parameters, 46.5 G FLOPs. Not run by this project.
+Recipe: the official `cfgs/flatten_swin_b_384.yaml`, 32 images on each of 8 GPUs. The weights to start from are yours to
+give, `load_from` below or `--cfg-options load_from=PATH`: a checkpoint of flatten-swin-b_8xb64_in1k.py, or the official
+one after tools/convert_checkpoint.py. Positional tables are resized when they are loaded.
+"""
+_base_ = [
+    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_384.py',
+    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+]
+load_from = 'checkpoints/flatten-swin-b_in1k.pth'
+
+# Linear attention over the whole maps of 96 x 96 and 48 x 48, softmax windows of 12 x 12.
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenSwin',
+        arch='base',
+        attn_types='LLSS',
+        img_size=384,
+        softmax_window=12,
+        drop_path_rate=0.5),
+    head=dict(in_channels=1024))
+
+optim_wrapper = dict(optimizer=dict(lr=2e-5 * 256 / 512, weight_decay=1e-8))
+param_scheduler = [
+    dict(type='LinearLR', start_factor=2e-8 / 2e-5, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
+    dict(
+        type='CosineAnnealingLR',
+        eta_min=2e-7 * 256 / 512,
+        by_epoch=True,
+        begin=5,
+        end=30,
+        convert_to_iter_based=True),
+]
+train_cfg = dict(max_epochs=30)
+auto_scale_lr = dict(base_batch_size=256)

@@ -1,0 +1,13 @@
+"""Swin-T on ImageNet-1k, the baseline of FLatten-Swin-T.
+
+FLatten Transformer, Table 8 (from Swin's paper): 81.3 % top-1, 29 M parameters, 4.5 G FLOPs. Not run by this project.
+Trained as FLatten-Swin-T. Evaluated as Swin's own code does, which keeps the aspect ratio where FLatten's squeezes.
+"""
+_base_ = [
+    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+]
+
+model = dict(
+    backbone=dict(type='mmflatten.FLattenSwin', arch='tiny', attn_types='SSSS', img_size=224, drop_path_rate=0.2),
+    head=dict(in_channels=768))

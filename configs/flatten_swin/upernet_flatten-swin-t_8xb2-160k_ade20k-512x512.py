@@ -1,0 +1,21 @@
+"""UperNet with FLatten-Swin-T on ADE20K, 160 000 iterations.
+
+FLatten Transformer, Table 1: 44.82 mIoU, 57.01 mAcc, 60 M parameters, 946 G FLOPs at 2048 x 512. Not run by this
+project. The authors' segmentation code is not published. Recipe: the same lab's Agent-Attention, which follows Swin's.
+"""
+_base_ = [
+    '../_base_/models/upernet.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_160k.py',
+    '../_base_/default_runtime.py'
+]
+# Yours to give: a checkpoint of flatten-swin-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
+# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+pretrained = 'checkpoints/flatten-swin-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenSwin',
+        arch='tiny',
+        attn_types='LLSS',
+        drop_path_rate=0.3,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    decode_head=dict(in_channels=[96, 192, 384, 768]),
+    auxiliary_head=dict(in_channels=384))
