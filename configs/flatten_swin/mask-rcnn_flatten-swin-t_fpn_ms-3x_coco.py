@@ -1,6 +1,20 @@
 """Mask R-CNN with FLatten-Swin-T on COCO, 36 epochs.
 
 FLatten Transformer, Table 2a: 46.5 box AP, 42.1 mask AP, 49 M parameters, 268 G FLOPs. Not run by this project.
-Recipe and weights to start from as in mask-rcnn_flatten-swin-t_fpn_1x_coco.py.
+The authors' detection code is not published. Recipe: the same lab's Agent-Attention, after Swin's own code.
 """
-_base_ = ['./mask-rcnn_flatten-swin-t_fpn_1x_coco.py', '../_base_/schedules/coco_3x.py']
+_base_ = [
+    '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance_ms.py', '../_base_/schedules/coco_3x.py',
+    '../_base_/default_runtime.py'
+]
+# Yours to give: a checkpoint of flatten-swin-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
+# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+pretrained = 'checkpoints/flatten-swin-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenSwin',
+        arch='tiny',
+        attn_types='LLSS',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[96, 192, 384, 768]))
