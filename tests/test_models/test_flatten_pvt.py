@@ -1,0 +1,165 @@
+"""FLatten-PVT and FLatten-PVTv2: sizes, spatial reduction, positional tables, norms."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mmflatten.models.attention import FocusedLinearAttention, SoftmaxAttention
+from mmflatten.models.backbones import FLattenPVT, FLattenPVTv2
+
+SMALL = dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8))
+
+
+def classifier_parameters(cls, **kwargs):
+    with torch.device('meta'):
+        model = cls(out_indices=(3,), **kwargs)
+    return sum(p.numel() for p in model.parameters()) + 1000 * (model.out_channels[-1] + 1)
+
+
+def randomised(module):
+    generator = torch.Generator().manual_seed(0)
+    for parameter in module.parameters():
+        parameter.data = 0.3 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+    return module.eval()
+
+
+@pytest.mark.parametrize(('kwargs', 'counted'), [
+    (dict(arch='tiny'), 12_150_504), (dict(arch='small'), 21_670_248), (dict(arch='medium'), 37_242_216),
+    (dict(arch='large'), 50_649_192), (dict(arch='tiny', attn_types='SSSS'), 13_228_264),
+    (dict(arch='small', attn_types='SSSS'), 24_484_840), (dict(arch='medium', attn_types='SSSS'), 44_207_080),
+    (dict(arch='large', attn_types='SSSS'), 61_368_296),
+])
+def test_pvt_has_the_official_parameters_without_the_norm_that_is_never_called(kwargs, counted):
+    assert classifier_parameters(FLattenPVT, **kwargs) == counted - 2 * 512
+
+
+@pytest.mark.parametrize(('kwargs', 'counted'), [
+    (dict(arch='b0'), 3_594_824), (dict(arch='b1'), 12_931_240), (dict(arch='b2'), 22_548_264),
+    (dict(arch='b3'), 38_273_832), (dict(arch='b4'), 51_836_968), (dict(arch='b5'), 67_061_544),
+    (dict(arch='b0', attn_types='SSSS'), 3_666_760), (dict(arch='b2', attn_types='SSSS'), 25_362_856),
+])
+def test_pvt_v2_has_the_official_parameters(kwargs, counted):
+    assert classifier_parameters(FLattenPVTv2, **kwargs) == counted
+
+
+@pytest.mark.parametrize('cls', [FLattenPVT, FLattenPVTv2])
+def test_each_kind_of_block_has_its_own_spatial_reduction(cls):
+    model = cls(SMALL, img_size=64, attn_types='SLMS1', linear_sr_ratios=(8, 2, 1, 1))
+    mixers = [block.attn.fn for stage in model.stages for block in stage.blocks]
+    assert [type(mixer) for mixer in mixers] == [SoftmaxAttention, FocusedLinearAttention, FocusedLinearAttention,
+                                                 SoftmaxAttention, SoftmaxAttention]
+    assert [mixer.reduction and mixer.reduction.sr_ratio for mixer in mixers] == [8, 2, None, 2, None]
+    assert [mixers[i].positional_encoding.grid_size for i in (1, 2)] == [(4, 4), (4, 4)]
+
+
+def reduced_projections(mixer, x, H, W, sr):
+    """Query, key and value of PVT's spatial reduction, from the specification."""
+    B, N, C = x.shape
+    reduced = F.conv2d(x.transpose(1, 2).reshape(B, C, H, W), mixer.reduction.conv.weight,
+                       mixer.reduction.conv.bias, stride=sr).flatten(2).transpose(1, 2)
+    reduced = F.layer_norm(reduced, (C,), mixer.reduction.norm.weight, mixer.reduction.norm.bias, 1e-5)
+    q = F.linear(x, mixer.qkv.weight[:C], mixer.qkv.bias[:C])
+    return q, *F.linear(reduced, mixer.qkv.weight[C:], mixer.qkv.bias[C:]).split(C, dim=-1)
+
+
+@pytest.mark.parametrize('sr', [8, 4, 2])
+def test_reduced_focused_attention_equals_the_written_out_formula(sr):
+    """Keys from the reduced map; its values enlarged along the flattened map for the depthwise convolution."""
+    model = FLattenPVT(dict(embed_dims=(8,), depths=(1,), num_heads=(2,), mlp_ratios=(4.,)), img_size=(32, 64),
+                       attn_types='L', linear_sr_ratios=(sr,), sr_ratios=(1,), out_indices=(0,))
+    mixer = randomised(model.stages[0].blocks[0].attn.fn.double())
+    H, W, C, h, d = 8, 16, 8, 2, 4
+    x = torch.randn(2, H * W, C, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    q, k, v = reduced_projections(mixer, x, H, W, sr)
+    k = k + mixer.positional_encoding.table
+    q, k = [(F.relu(t) + 1e-6) / F.softplus(mixer.scale) for t in (q, k)]
+    q, k = [t ** 3 / (t ** 3).norm(dim=-1, keepdim=True) * t.norm(dim=-1, keepdim=True) for t in (q, k)]
+    local = F.interpolate(v.transpose(1, 2), size=H * W, mode='linear').view(2 * h, d, H, W)
+    local = F.conv2d(local, mixer.dwc.conv.weight, mixer.dwc.conv.bias, padding=2, groups=d).view(2, C, H * W)
+    q, k, v = [t.unflatten(-1, (h, d)).transpose(1, 2) for t in (q, k, v)]
+    scores = q @ k.transpose(-2, -1)
+    out = (scores / k.shape[2]) @ v / (scores.mean(-1, keepdim=True) + 1e-6)
+    expected = mixer.proj(out.transpose(1, 2).flatten(2) + local.transpose(1, 2))
+    torch.testing.assert_close(mixer(x, (H, W)), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_softmax_blocks_are_those_of_pvt():
+    model = FLattenPVTv2(SMALL, img_size=64, attn_types='SSSS')
+    mixer = randomised(model.stages[1].blocks[0].attn.fn.double())
+    x = torch.randn(2, 32, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    q, k, v = (t.unflatten(-1, (2, 6)).transpose(1, 2) for t in reduced_projections(mixer, x, 4, 8, 4))
+    expected = ((q @ k.transpose(-2, -1) * 6 ** -.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(mixer(x, (4, 8)), mixer.proj(expected))
+
+
+def test_positions_of_pvt_are_resized_bilinearly_at_other_sizes():
+    stage = randomised(FLattenPVT(SMALL, img_size=64)).stages[0]
+    zeros = torch.zeros(1, 16 * 16, 8)
+    assert torch.equal(stage.position(zeros, (16, 16)), stage.position.table)
+    grid = stage.position.table.view(1, 16, 16, 8).permute(0, 3, 1, 2)
+    expected = F.interpolate(grid, size=(8, 20), mode='bilinear', align_corners=False).flatten(2).transpose(1, 2)
+    torch.testing.assert_close(stage.position(zeros[:, :160], (8, 20)), expected)
+
+
+def test_maps_of_pvt_are_those_of_the_blocks():
+    model = randomised(FLattenPVT(SMALL, img_size=64))
+    assert not any(key.startswith('norms') for key in model.state_dict())
+    tokens, hw_shape = model.stages[0].embed(torch.randn(1, 3, 64, 64))
+    first = model.stages[0].blocks[0](model.stages[0].position(tokens, hw_shape), hw_shape)
+    assert model.stages[0].norm(first) is first
+
+
+def test_every_stage_of_pvt_v2_ends_with_a_norm_that_the_next_stage_sees():
+    torch.manual_seed(0)
+    model = FLattenPVTv2(SMALL, img_size=64).eval()
+    model.init_weights()
+    maps = model(torch.randn(1, 3, 64, 96))
+    for out in maps:
+        torch.testing.assert_close(out.mean(1), torch.zeros_like(out[:, 0]), rtol=0, atol=1e-5)
+    tokens, hw_shape = model.stages[1](maps[0])
+    torch.testing.assert_close(tokens, maps[1].flatten(2).transpose(1, 2))
+
+
+def test_norms_have_the_official_eps():
+    for model in (FLattenPVT(SMALL, attn_types='SSSS'), FLattenPVTv2(SMALL, attn_types='SSSS')):
+        for name, module in model.named_modules():
+            if isinstance(module, torch.nn.LayerNorm):
+                assert module.eps == (1e-5 if 'embed' in name or 'reduction' in name else 1e-6), name
+
+
+def test_convolutions_of_pvt_v2_start_from_their_fan_out():
+    torch.manual_seed(0)
+    model = FLattenPVTv2('b0', linear_sr_ratios=(8, 4, 2, 1))
+    model.init_weights()
+    mixer = model.stages[2].blocks[0].attn.fn
+    for conv, fan_out in ((model.stages[0].embed.projection, 49 * 32), (mixer.dwc.conv, 25),
+                          (mixer.reduction.conv, 4 * 160), (model.stages[2].blocks[0].ffn.fn.inner.conv, 9)):
+        assert conv.weight.std().item() == pytest.approx((2 / fan_out) ** .5, rel=.1)
+        assert not conv.bias.any()
+
+
+def test_own_init_cfg_of_pvt_v2_is_left_alone():
+    model = FLattenPVTv2(SMALL, init_cfg=dict(type='Constant', layer='Conv2d', val=3.))
+    model.init_weights()
+    assert (model.stages[0].embed.projection.weight == 3.).all()
+
+
+def test_positions_of_pvt_start_at_a_standard_deviation_of_two_hundredths():
+    torch.manual_seed(0)
+    model = FLattenPVT('tiny')
+    model.init_weights()
+    for stage in model.stages:
+        assert stage.position.table.std().item() == pytest.approx(.02, rel=.05)
+
+
+@pytest.mark.parametrize('cls', [FLattenPVT, FLattenPVTv2])
+@pytest.mark.parametrize(('kwargs', 'message'), [
+    (dict(sr_ratios=(8, 4, 2)), r'sr_ratios \(\(8, 4, 2\)\) must give a number of at least 1 for each of the 4'),
+    (dict(linear_sr_ratios=(1, 0, 1, 1)), r'linear_sr_ratios \(\(1, 0, 1, 1\)\) must give'),
+    (dict(attn_types='LLL'), r"attn_types \('LLL'\) must have one letter"),
+    (dict(arch=dict(SMALL, num_heads=(3, 2, 5, 8))), r'embed_dims \(8\) must be divisible by num_heads \(3\)'),
+    (dict(arch=dict(SMALL, mlp_ratios=(4., 4.))), 'different numbers of stages'),
+    (dict(img_size=0), r'img_size \(0\) must be'),
+])
+def test_bad_settings_are_refused_with_their_values(cls, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        cls(**kwargs)
