@@ -14,7 +14,9 @@ from torch import nn
 
 from mmflatten.analysis.flop_rules import PRODUCT
 from mmflatten.analysis.meta import build_on_meta
-from mmflatten.analysis.model_cost import ModelCost, count_model
+from mmflatten.analysis.model_cost import ConfigCost, ModelCost, count_model
+from mmflatten.analysis.report import render, table_rows
+from mmflatten.analysis.tables import paper_rows
 
 KnownModel = Callable[[str, str], dict]
 SHAPES = {'mmdet': (800, 1280), 'mmseg': (512, 2048)}
@@ -133,6 +135,16 @@ def test_deformable_convolution_counts_like_a_convolution(known_model: KnownMode
     offsets = sum(kinds.total() for name, kinds in deformable.by_module.items() if name.endswith('conv_offset'))
     assert offsets > 0
     assert deformable.macs == plain.macs + offsets
+
+
+def test_report_shows_each_paper_by_its_own_way_of_counting(known_model: KnownModel) -> None:
+    rows = tuple(row for row in paper_rows() if row.label in ('flatten 2b', 'focal 5')
+                 and (row.cells['method'], row.cells['backbone']) == ('cascade-mask-rcnn', 'swin-t'))
+    cost = ConfigCost('cascade.py', cost_of(known_model('cascade-mask-rcnn', 'swin-t')), rows)
+    flatten, focal = table_rows([cost])
+    assert flatten[6:10] == ('745.6', '745', '+0.1%~', 'flatten 2b')
+    assert focal[6:10] == ('742.5*', '742', '+0.1%~', 'focal 5')
+    assert '* without products' in render([cost])
 
 
 def test_model_with_memory_is_refused() -> None:

@@ -5,12 +5,14 @@
     python tools/analysis/get_flops.py CONFIG --shape 640 640 --json flops.json
 """
 import argparse
+import contextlib
 import json
+import logging
 import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from mmflatten.analysis.model_cost import ConfigCost, count_config
 from mmflatten.analysis.report import as_json, render, render_modules
@@ -45,6 +47,18 @@ def check_paths(arguments: argparse.Namespace) -> None:
         raise FileNotFoundError(f'config {", ".join(missing)} does not exist; check the path')
     if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
         raise ValueError(f'--json {arguments.json}: the folder {arguments.json.parent} does not exist; make it first')
+
+
+@contextlib.contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Hold back what OpenMMLab's constructors say of themselves; it would stand in the middle of the table."""
+    logging.disable(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def count_all(configs: Sequence[str], shape: Optional[tuple[int, int]]) -> tuple[list[ConfigCost], list[str]]:
@@ -84,8 +98,7 @@ def show(costs: list[ConfigCost], arguments: argparse.Namespace) -> None:
 def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
     check_paths(arguments)
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # the libraries' own, about how their constructors were called
+    with quiet_libraries():
         costs, failures = count_all(arguments.configs, arguments.shape and tuple(arguments.shape))
     show(costs, arguments)
     if failures:
