@@ -15,7 +15,7 @@ def main(argv: Sequence[str]) -> None:
     parser = tool_parser(__doc__)
     parser.add_argument('config', help='config file')
     parser.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
-    parser.add_argument('--work-dir', help='where the log goes; default work_dirs/<config name>')
+    parser.add_argument('--work-dir', help='where the log goes; default work_dirs/<config name>/test')
     parser.add_argument('--out', metavar='FILE',
                         help='NAME.pkl: predictions, and the metrics in NAME.json; NAME.json: the metrics alone')
     parser.add_argument('--show-dir', help='folder for a drawing of every image')
@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> None:
                         help='set by dist_test.sh')
     args = parser.parse_args(argv)
 
-    cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
+    cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher, subfolder='test')
     if args.tta:
         add_tta(cfg)
     test(cfg, args.checkpoint, out=args.out, show_dir=args.show_dir)

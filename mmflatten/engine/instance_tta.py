@@ -51,7 +51,7 @@ def _unflip(view: DetDataSample) -> InstanceData:
     found = view.pred_instances
     merged = InstanceData(bboxes=found.bboxes, scores=found.scores, labels=found.labels)
     masks = found.get('masks')
-    if view.flip:
+    if view.metainfo.get('flip', False):
         merged.bboxes = bbox_flip(found.bboxes, view.ori_shape, view.flip_direction)
         masks = None if masks is None else torch.flip(masks, _MASK_AXES[view.flip_direction])
     if masks is not None:

@@ -14,6 +14,7 @@ from mmengine.structures import BaseDataElement
 
 _DROPPED = ('gt_', 'ignored_instances', 'seg_logits', 'proposals')
 DRAWING_SCORE = 0.3
+READABLE_SIDE = 224
 
 
 class DumpPredictions(DumpResults):
@@ -76,7 +77,8 @@ class DrawPredictions(Hook):
 
 def _draw(visualizer: Any, image: np.ndarray, sample: Any, out_file: str) -> None:
     if hasattr(visualizer, 'visualize_cls'):
-        visualizer.visualize_cls(image, sample, out_file=out_file)
+        # Text is drawn into the image, which must be large enough to read it.
+        visualizer.visualize_cls(image, sample, resize=max(READABLE_SIDE, min(image.shape[:2])), out_file=out_file)
         return
     options = dict(pred_score_thr=DRAWING_SCORE) if 'pred_instances' in sample else {}
     visualizer.add_datasample(Path(out_file).stem, image, sample, out_file=out_file, **options)

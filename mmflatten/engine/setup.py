@@ -20,20 +20,21 @@ _REPLACED_HOOKS = dict(checkpoint='CheckpointHook', logger='LoggerHook')
 
 
 def load_config(path: str, options: Optional[Mapping[str, Any]] = None, work_dir: Optional[str] = None,
-                launcher: str = 'none') -> Config:
+                launcher: str = 'none', subfolder: str = '') -> Config:
     """Read a config and put the options that every tool shares into it.
 
     Args:
         options: `--cfg-options`, dotted keys and values that replace the file's.
         work_dir: The default is the config's own, then `work_dirs/<name of the config>`.
         launcher: none, pytorch, slurm or mpi.
+        subfolder: Put behind the default work directory, for a run whose config must not replace the training's there.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f'config {path} does not exist; {_nearby(Path(path))}')
     cfg = Config.fromfile(path)
     if options:
         cfg.merge_from_dict(dict(options))
-    cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
+    cfg.work_dir = work_dir or str(Path(cfg.get('work_dir') or Path('work_dirs', Path(path).stem), subfolder))
     _require_scope(cfg.get('default_scope', 'mmengine'))
     _use_launcher(cfg, launcher)
     _use_safe_hooks(cfg)

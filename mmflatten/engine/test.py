@@ -17,6 +17,8 @@ VISUALIZERS = dict(
 def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Optional[str] = None) -> dict:
     """Test `checkpoint`, which must fit the model key by key, and return the metrics.
 
+    The weights are those under `state_dict`, which are the averaged ones if training kept a moving average.
+
     Args:
         out: `NAME.pkl` gets the predictions (see `DumpPredictions`) and `NAME.json` beside it the metrics;
             `NAME.json` gets the metrics alone.
@@ -25,6 +27,7 @@ def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Opti
     _require_out_name(out)
     require_local_whole(checkpoint)
     cfg.load_from, cfg.resume = checkpoint, False
+    _drop_training(cfg)
     if show_dir is not None:
         _require_visualizer(cfg)
     runner = build_runner(cfg)
@@ -42,6 +45,17 @@ def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Opti
 def _require_out_name(out: Optional[str]) -> None:
     if out is not None and Path(out).suffix not in ('.pkl', '.json'):
         raise ValueError(f'--out ({out}) must end with .pkl (predictions and metrics) or .json (metrics)')
+
+
+def _drop_training(cfg: Config) -> None:
+    """Leave out what a test does not use, so that a config without it can be tested too."""
+    for name in ('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler', 'val_dataloader', 'val_cfg',
+                 'val_evaluator'):
+        cfg[name] = None
+    # A checkpoint holds the moving average as its weights. mmpretrain's hook would fetch it from the file again, and
+    # behind the wrapper of test-time augmentation finds no key and tests random weights instead.
+    hooks = cfg.get('custom_hooks') or []
+    cfg.custom_hooks = [hook for hook in hooks if not str(hook.get('type')).endswith('EMAHook')]
 
 
 def _require_visualizer(cfg: Config) -> None:

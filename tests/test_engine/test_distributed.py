@@ -69,13 +69,13 @@ def test_two_processes_equal_one_with_the_same_total_batch(recorded, tools):
     first, second = (torch.load(recorded.work_dir / f'rank_{rank}.pt') for rank in (0, 1))
 
     assert all(torch.equal(first['weights'][name], second['weights'][name]) for name in first['weights'])
-    # Sums over four images are taken in another order: single precision rounds at 6e-8 per operation, and 16 steps
-    # with momentum carry it on. A wrong share of the data changes the first loss by 1e-2 or more.
+    # Sums over four images are taken in another order, in single precision: measured 3e-8 on losses and 1.2e-7 on
+    # weights. The losses of either process alone differ from the mean by 5e-3 in the first step.
     mean_losses = [(a + b) / 2 for a, b in zip(first['losses'], second['losses'])]
     assert len(mean_losses) == 16
-    assert mean_losses == pytest.approx(one['losses'], rel=1e-4, abs=1e-6)
+    assert mean_losses == pytest.approx(one['losses'], rel=1e-5, abs=1e-6)
     for name, weight in one['weights'].items():
-        torch.testing.assert_close(first['weights'][name], weight, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(first['weights'][name], weight, rtol=1e-5, atol=2e-6)
 
     checkpoint = recorded.work_dir / 'epoch_4.pth'
     random_states = torch.load(checkpoint, weights_only=False)['mmflatten']['random']

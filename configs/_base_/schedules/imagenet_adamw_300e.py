@@ -23,15 +23,16 @@ optim_wrapper = dict(
     paramwise_cfg=paramwise_cfg,
     clip_grad=dict(max_norm=5.0))
 
-# Both step per iteration. The official cosine runs from step 0 and is cut in where the warm-up ends; MMEngine's starts
-# where it begins, so its learning rate lies above the official one, by 1.1 % at epoch 20 and by less and less after.
+# Both step per iteration. The official cosine runs from epoch 0 under the warm-up, so it is not put behind it: that
+# would raise the learning rate by up to 6 % of its peak. Run together the two differ from the official schedule by
+# 0.6 % of the peak during the warm-up and by 0.01 % after it.
 param_scheduler = [
     dict(type='LinearLR', start_factor=5e-7 / 5e-4, by_epoch=True, begin=0, end=20, convert_to_iter_based=True),
     dict(
         type='CosineAnnealingLR',
         eta_min=5e-6 * batch_size_scale,
         by_epoch=True,
-        begin=20,
+        begin=0,
         end=300,
         convert_to_iter_based=True),
 ]

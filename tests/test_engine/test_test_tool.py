@@ -1,0 +1,182 @@
+"""tools/test.py on the three tasks: metrics, predictions, drawings, test-time augmentation."""
+import json
+import pickle
+from pathlib import Path
+from textwrap import dedent
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+
+from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+from mmflatten.engine.tta import add_tta, tta_pipeline
+
+BASES = Path(__file__).parents[2] / 'configs' / '_base_'
+SIZE = 96
+BACKBONE = '''
+    backbone = dict(_delete_=True, type='mmflatten.FLattenSwin', img_size=96, attn_types='LLSS',
+                    arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)))
+'''
+DETECTION = '''
+    _base_ = ['{bases}/models/mask-rcnn_fpn.py', '{bases}/datasets/digits_coco.py', '{bases}/default_runtime.py']
+    default_scope = 'mmdet'
+    {backbone}
+    model = dict(
+        backbone=backbone,
+        neck=dict(in_channels=[8, 16, 32, 64], out_channels=16),
+        rpn_head=dict(in_channels=16, feat_channels=16),
+        roi_head=dict(
+            bbox_roi_extractor=dict(out_channels=16), mask_roi_extractor=dict(out_channels=16),
+            bbox_head=dict(in_channels=16, fc_out_channels=16, num_classes=10),
+            mask_head=dict(in_channels=16, conv_out_channels=16, num_classes=10)),
+        test_cfg=dict(rpn=dict(max_per_img=40), rcnn=dict(score_thr=0.09, max_per_img=20)))
+    test_dataloader = dict(batch_size=2, num_workers=0, persistent_workers=False, dataset=dict(data_root='{data}/'))
+    test_evaluator = dict(ann_file='{data}/annotations/instances_val.json')
+    tta_pipeline = None  # the data set's own would be taken; the default is what is tested here
+    test_cfg = dict(type='TestLoop')
+    work_dir = '{folder}/run'
+'''
+SEGMENTATION = '''
+    _base_ = ['{bases}/models/semantic-fpn.py', '{bases}/datasets/digits_seg.py', '{bases}/default_runtime.py']
+    default_scope = 'mmseg'
+    {backbone}
+    model = dict(
+        data_preprocessor=dict(size=(96, 96)),
+        backbone=backbone,
+        neck=dict(in_channels=[8, 16, 32, 64], out_channels=16),
+        decode_head=dict(in_channels=[16] * 4, channels=16, num_classes=11))
+    test_dataloader = dict(num_workers=0, persistent_workers=False, dataset=dict(data_root='{data}'))
+    tta_pipeline = None
+    test_cfg = dict(type='TestLoop')
+    work_dir = '{folder}/run'
+'''
+
+
+@pytest.fixture(scope='module')
+def digits(tmp_path_factory):
+    root = tmp_path_factory.mktemp('scenes') / 'digits'
+    build_digit_scenes(root, DigitSceneOptions(train=2, val=3, size=SIZE, seed=0))
+    return root
+
+
+def untrained(folder: Path, text: str, data: Path) -> tuple[Path, Path]:
+    """A config and a checkpoint of its model as initialised."""
+    from mmdet.utils import register_all_modules
+    from mmengine.registry import MODELS, init_default_scope
+    register_all_modules(init_default_scope=False)
+    config = folder / 'config.py'
+    config.write_text(dedent(text).format(bases=BASES, data=data, folder=folder, backbone=dedent(BACKBONE).strip()))
+    cfg = Config.fromfile(config)
+    init_default_scope(cfg.default_scope)
+    torch.manual_seed(0)
+    checkpoint = folder / 'model.pth'
+    torch.save(dict(state_dict=MODELS.build(cfg.model).state_dict()), checkpoint)
+    return config, checkpoint
+
+
+def metrics_and_predictions(out: Path) -> tuple[dict, list]:
+    return json.loads(out.with_suffix('.json').read_text())['metrics'], pickle.loads(out.read_bytes())
+
+
+def assert_drawn(folder: Path, names: list[str]):
+    drawings = sorted(folder.iterdir())
+    assert [path.name for path in drawings] == names
+    assert all(cv2.imread(str(path)).std() > 0 for path in drawings)
+
+
+def test_classifier(tiny, tools):
+    assert tools.train([tiny.config, '--cfg-options', 'train_cfg.max_epochs=2']) == 0
+    out, drawings = tiny.folder / 'out.pkl', tiny.folder / 'drawings'
+    checkpoint = tiny.work_dir / 'epoch_2.pth'
+    assert tools.test([tiny.config, checkpoint, '--out', out, '--show-dir', drawings]) == 0
+    metrics, predictions = metrics_and_predictions(out)
+    assert metrics == {'accuracy/top1': 100.0}
+    assert [Path(entry['img_path']) for entry in predictions] == tiny.images
+    assert [entry['pred_label'].item() for entry in predictions] == [0] * 8 + [1] * 8
+    assert_drawn(drawings, [f'{i:06d}_{path.stem}.png' for i, path in enumerate(tiny.images)])
+
+    # Mirror images get the same scores in the other order, so their mean is that of the two plain tests.
+    assert tools.test([tiny.config, checkpoint, '--out', out, '--tta']) == 0
+    averaged = metrics_and_predictions(out)[1]
+    for path in tiny.images:
+        cv2.imwrite(str(path), cv2.flip(cv2.imread(str(path)), 1))
+    assert tools.test([tiny.config, checkpoint, '--out', out]) == 0
+    mirrored = metrics_and_predictions(out)[1]
+    for mean, plain, mirror in zip(averaged, predictions, mirrored):
+        np.testing.assert_allclose(mean['pred_score'], (plain['pred_score'] + mirror['pred_score']) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize('options', [[], ['--tta']])
+def test_detector(tmp_path, tools, digits, options):
+    config, checkpoint = untrained(tmp_path, DETECTION, digits)
+    out, drawings = tmp_path / 'out.pkl', tmp_path / 'drawings'
+    assert tools.test([config, checkpoint, '--out', out, '--show-dir', drawings, *options]) == 0
+    metrics, predictions = metrics_and_predictions(out)
+    assert {'coco/bbox_mAP', 'coco/segm_mAP'} <= metrics.keys()
+    for entry in predictions:
+        found = entry['pred_instances']
+        assert 0 < len(found['scores']) <= 100
+        assert found['bboxes'].shape == (len(found['scores']), 4)
+        assert [mask['size'] for mask in found['masks']] == [[SIZE, SIZE]] * len(found['scores'])
+        assert 'gt_instances' not in entry
+    assert_drawn(drawings, [f'{i:06d}_{Path(entry["img_path"]).stem}.png' for i, entry in enumerate(predictions)])
+
+
+@pytest.mark.parametrize('options', [[], ['--tta']])
+def test_segmentor(tmp_path, tools, digits, options):
+    config, checkpoint = untrained(tmp_path, SEGMENTATION, digits)
+    out, drawings = tmp_path / 'out.pkl', tmp_path / 'drawings'
+    assert tools.test([config, checkpoint, '--out', out, '--show-dir', drawings, *options]) == 0
+    metrics, predictions = metrics_and_predictions(out)
+    assert {'mIoU', 'mAcc', 'aAcc'} <= metrics.keys()
+    for entry in predictions:
+        assert entry['pred_sem_seg'].shape == (SIZE, SIZE) and entry['pred_sem_seg'].dtype == np.uint8
+    assert out.stat().st_size < 3 * SIZE * SIZE + 10_000
+    assert_drawn(drawings, [f'{i:06d}_{Path(entry["img_path"]).stem}.png' for i, entry in enumerate(predictions)])
+
+
+def test_default_augmentation_flips_before_the_labels_are_read():
+    pipeline = [dict(type='LoadImageFromFile'), dict(type='Resize', scale=(200, 100), keep_ratio=True),
+                dict(type='LoadAnnotations'), dict(type='PackSegInputs', meta_keys=('img_path', ))]
+    first, augmented = tta_pipeline(pipeline, multi_scale=True)
+    scales, flips, labels, pack = augmented['transforms']
+    assert first['type'] == 'LoadImageFromFile'
+    assert [resize['scale'] for resize in scales] == [(150, 75), (200, 100), (250, 125)]
+    assert [flip['prob'] for flip in flips] == [0.0, 1.0]
+    assert labels[0]['type'] == 'LoadAnnotations'
+    assert pack[0]['meta_keys'] == ('img_path', 'flip', 'flip_direction')
+    assert pipeline[1]['scale'] == (200, 100) and len(pipeline) == 4
+
+
+def test_augmentation_that_has_no_default_says_what_to_give(tiny):
+    cfg = Config.fromfile(tiny.config)
+    cfg.default_scope = 'mmflatten'
+    with pytest.raises(ValueError, match=r'--tta has no default for default_scope \(mmflatten\); give tta_model'):
+        add_tta(cfg)
+
+
+def test_merged_views_give_one_detection_with_the_box_and_mask_of_the_best():
+    from mmdet.structures import DetDataSample
+    from mmengine.structures import InstanceData
+
+    from mmflatten.engine.instance_tta import InstanceTTAModel
+
+    def view(x1, x2, score, flip):
+        mask = torch.zeros(1, 8, 20, dtype=torch.bool)
+        mask[:, 2:6, x1:x2] = True
+        sample = DetDataSample(metainfo=dict(ori_shape=(8, 20), flip=flip, flip_direction='horizontal'))
+        sample.pred_instances = InstanceData(
+            bboxes=torch.tensor([[x1, 2., x2, 6.]]), scores=torch.tensor([score]), labels=torch.tensor([3]), masks=mask)
+        return sample
+
+    module = torch.nn.Module()
+    module.test_step = lambda data: None
+    model = InstanceTTAModel(module=module, iou_threshold=0.5, max_per_img=10)
+    # The mirror image of columns 3 to 9 of 20 is 11 to 17; it was found there with the higher score.
+    merged, = model.merge_preds([[view(3, 8, 0.6, flip=False), view(11, 17, 0.9, flip=True)]])
+    found = merged.pred_instances
+    assert found.bboxes.tolist() == [[3, 2, 9, 6]]
+    assert found.scores.tolist() == pytest.approx([0.9]) and found.labels.tolist() == [3]
+    assert found.masks.sum() == 4 * 6 and found.masks[0, 2:6, 3:9].all()
