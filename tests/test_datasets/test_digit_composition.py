@@ -1,5 +1,6 @@
 """Glyphs, canvas and random scenes: occlusion, visibility and the split of the sources."""
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -88,6 +89,12 @@ def test_glyphs_have_smooth_outlines():
     outline = (np.abs(np.diff((opacity > 0.5).astype(int), axis=0)).sum()
                + np.abs(np.diff((opacity > 0.5).astype(int), axis=1)).sum()) / opacity.size
     assert 0.5 * outline < soft < 2 * outline  # an edge is about one pixel wide
+
+
+def test_without_scikit_learn_the_message_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'sklearn.datasets', None)
+    with pytest.raises(ImportError, match='pip install scikit-learn'):
+        load_glyphs('train')
 
 
 def test_training_and_validation_share_no_digit_and_no_background():

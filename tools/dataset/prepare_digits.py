@@ -52,7 +52,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     args = parse_args(argv)
     try:
         print(prepare(args))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f'prepare_digits: {error}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:

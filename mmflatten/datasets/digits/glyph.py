@@ -4,7 +4,7 @@ import numpy as np
 
 FIELD_SIZE = 160  # the 8 x 8 image, framed to 10 x 10, is enlarged to this many pixels
 FRAME = 1
-SHARPENING = 1.2
+SHARPENING = 2.0
 
 
 def ink_field(image: np.ndarray) -> np.ndarray:

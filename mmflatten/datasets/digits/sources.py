@@ -1,5 +1,7 @@
 """Handwriting and photographs that scikit-learn ships, split so that validation shares nothing with training."""
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import Tuple
 
 import cv2
@@ -67,8 +69,7 @@ class Photographs:
 
 def load_glyphs(split: str) -> Glyphs:
     """The 1437 training or 360 validation images of ``sklearn.datasets.load_digits`` (8 x 8, values 0 to 16)."""
-    from sklearn.datasets import load_digits
-    digits = load_digits()
+    digits = _sklearn_datasets().load_digits()
     border = len(digits.target) - NUM_VAL_GLYPHS
     part = slice(None, border) if split == 'train' else slice(border, None)
     indices = np.arange(len(digits.target))[part]
@@ -77,7 +78,16 @@ def load_glyphs(split: str) -> Glyphs:
 
 def load_photographs(split: str) -> Photographs:
     """The left part (training) or the right part (validation) of both photographs, 427 pixels high."""
-    from sklearn.datasets import load_sample_image
+    load_sample_image = _sklearn_datasets().load_sample_image
     names = ('china.jpg', 'flower.jpg')
     first, last = PHOTOGRAPH_COLUMNS[split]
     return Photographs(names, tuple(load_sample_image(name)[:, first:last] for name in names), first)
+
+
+def _sklearn_datasets() -> ModuleType:
+    """``sklearn.datasets``, imported late: only making the scenes needs scikit-learn, using them does not."""
+    try:
+        return import_module('sklearn.datasets')
+    except ImportError as error:
+        raise ImportError('the handwriting and the photographs come with scikit-learn, which is not installed; '
+                          'install it with `pip install scikit-learn`') from error
