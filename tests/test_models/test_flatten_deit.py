@@ -178,6 +178,12 @@ def test_initial_class_token_and_positions_have_a_small_spread():
         assert parameter.std().item() == pytest.approx(.02, rel=.2)
 
 
+def test_initialisation_reaches_the_mixers():
+    model = FLattenDeiT(SMALL, linear_attention=dict(type='SoftmaxAttention', relative_position_bias=True))
+    model.init_weights()
+    assert all(block.attn.fn.relative_position_bias.table.any() for block in model.blocks)
+
+
 @pytest.mark.parametrize(('kwargs', 'message'), [
     (dict(attn_types='LS'), r"attn_types \('LS'\) must be one letter, L or S, or one for each of the 12 blocks"),
     (dict(attn_types='M'), r"attn_types \('M'\)"),

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import torch
-from mmengine.model import BaseModule
+from mmengine.model import BaseModule, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import build_mixer
@@ -56,7 +56,7 @@ class CrossShapedAttention(BaseModule):
             heads = [num_heads - num_heads // 2, num_heads // 2]
         self.channels = [embed_dims // num_heads * number for number in heads if number]
         self.qkv = Linear(embed_dims, 3 * embed_dims, bias=qkv_bias) if project else None
-        self.branches = nn.ModuleList(
+        self.branches = ModuleList(
             Windowed(build_mixer(mixer, embed_dims=channels, num_heads=number, grid_size=size,
                                  lepe_kernel=lepe_kernel, project=False), window, mask_padding=mask_padding)
             for (window, size), number, channels in zip(stripes, heads, self.channels))

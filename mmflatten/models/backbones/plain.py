@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from mmengine.model import ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
@@ -63,8 +64,8 @@ class PlainBackbone(Backbone):
         self.out_indices = check_indices((len(blocks) - 1,) if out_indices is None else out_indices, len(blocks),
                                          'block')
         self.embed = embed
-        self.blocks = nn.ModuleList(blocks[:self.out_indices[-1] + 1])
-        self.norms = nn.ModuleDict({str(i): nn.LayerNorm(embed.out_channels, norm_eps) for i in self.out_indices})
+        self.blocks = ModuleList(blocks[:self.out_indices[-1] + 1])
+        self.norms = ModuleDict({str(i): nn.LayerNorm(embed.out_channels, norm_eps) for i in self.out_indices})
         self.with_cp = with_cp
         if not -1 <= frozen_stages <= len(self.blocks):
             raise ValueError(f'frozen_stages ({frozen_stages}) must lie between -1 and {len(self.blocks)}')
