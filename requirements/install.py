@@ -184,7 +184,7 @@ def install_rest(env: Environment) -> None:
 
 
 def install_project(env: Environment) -> None:
-    env.pip_install('--no-deps', '--no-build-isolation', '-e', '.')
+    env.pip_install('--quiet', '--no-deps', '--no-build-isolation', '-e', '.')
 
 
 STEPS: tuple[tuple[str, Callable[[Environment], None], str, tuple[str, ...]], ...] = (
