@@ -29,7 +29,7 @@ param_scheduler = [
         type='CosineAnnealingLR',
         eta_min=2e-7 * 256 / 512,
         by_epoch=True,
-        begin=5,
+        begin=0,
         end=30,
         convert_to_iter_based=True),
 ]

@@ -16,7 +16,7 @@ param_scheduler = [
         type='CosineAnnealingLR',
         eta_min=5e-6 * 512 / 512,
         by_epoch=True,
-        begin=20,
+        begin=0,
         end=300,
         convert_to_iter_based=True),
 ]
