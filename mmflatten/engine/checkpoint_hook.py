@@ -156,7 +156,8 @@ class CheckpointHook(_CheckpointHook):
             return
         unknown = [key for key in self.key_indicators if key != 'auto' and key not in metrics]
         if unknown:
-            raise ValueError(f'save_best ({", ".join(unknown)}) is no metric of this run; there are: {", ".join(metrics)}')
+            raise ValueError(
+                f'save_best ({", ".join(unknown)}) is no metric of this run; there are: {", ".join(metrics)}')
         backend, self.file_backend = self.file_backend, _LateRemoval(self.file_backend)
         try:
             with _explain_full_disk(self.last_ckpt):

@@ -71,8 +71,8 @@ def mismatch_message(filename: str, report: str) -> str:
         found = re.search(pattern, report, flags=re.MULTILINE)
         if found:
             parts.append(f'{label}: {_first(found[1].split(", "))}')
-    shapes = re.findall(r'size mismatch for (?:module\.)?(\S+): copying a param with shape (.+?) from checkpoint, the shape in '
-                        r'current model is (.+?)\.?$', report, flags=re.MULTILINE)
+    shapes = re.findall(r'size mismatch for (?:module\.)?(\S+): copying a param with shape (.+?) from checkpoint, '
+                        r'the shape in current model is (.+?)\.?$', report, flags=re.MULTILINE)
     if shapes:
         parts.append('of another shape: ' + _first([f'{key} {old} instead of {new}' for key, old, new in shapes]))
     return f'checkpoint {filename} does not fit the model of the config: ' + '; '.join(parts)

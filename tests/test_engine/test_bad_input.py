@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from mmengine.config import Config
 
 from mmflatten.engine.checkpoint_files import what_is_wrong
 

@@ -82,3 +82,40 @@ def test_resumed_training_equals_uninterrupted(tiny, tools, start_tool, monkeypa
 
     assert not list(tiny.work_dir.glob('.*.part'))
     assert_equal_states(whole_state(straight / last), whole_state(tiny.work_dir / last))
+
+
+RECORDER = '''
+    from mmengine.hooks import Hook
+    from mmengine.registry import HOOKS
+
+    @HOOKS.register_module(force=True)
+    class OrderRecorder(Hook):
+        def before_train_iter(self, runner, batch_idx, data_batch=None):
+            with open(runner.work_dir + '/order.txt', 'a') as order:
+                print(*[sample.img_path for sample in data_batch['data_samples']], file=order)
+
+        def after_train(self, runner):
+            # Ends the loader processes here; left to the garbage collector each would be waited for, 5 seconds long.
+            if hasattr(runner.train_loop, 'dataloader_iterator'):
+                runner.train_loop.dataloader_iterator._iterator = None
+'''
+
+
+@pytest.mark.parametrize('by_epoch, half', [(True, 'train_cfg.max_epochs=2'), (False, 'train_cfg.max_iters=8')])
+def test_order_of_samples_goes_on_with_loader_processes_and_no_seed_given(tiny, tools, monkeypatch, by_epoch, half):
+    (tiny.folder / 'order_recorder.py').write_text(dedent(RECORDER))
+    monkeypatch.syspath_prepend(str(tiny.folder))
+    tiny.write_config(by_epoch, '''
+        custom_imports = dict(imports=['order_recorder'])
+        custom_hooks = [dict(type='OrderRecorder')]
+        train_dataloader['num_workers'] = 2
+    ''')
+    assert tools.train([tiny.config, '--no-validate', '--cfg-options', half]) == 0
+    assert tools.train([tiny.config, '--no-validate', '--resume']) == 0
+    last = tiny.work_dir / ('epoch_4.pth' if by_epoch else 'iter_16.pth')
+    seed = torch.load(last, weights_only=False)['meta']['seed']
+
+    again = tiny.folder / 'again'
+    assert tools.train([tiny.config, '--no-validate', '--work-dir', again, '--seed', seed]) == 0
+    order = (tiny.work_dir / 'order.txt').read_text().splitlines()
+    assert len(order) == 16 and order == (again / 'order.txt').read_text().splitlines()
