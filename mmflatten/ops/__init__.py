@@ -3,6 +3,8 @@ from mmflatten.ops.angular import angular_attention
 from mmflatten.ops.cosformer import cosformer_map
 from mmflatten.ops.cross_covariance import cross_covariance_attention
 from mmflatten.ops.efficient import efficient_attention
+from mmflatten.ops.factorized import (
+    conventional_dot_attention, conventional_gaussian_attention, factorized_dot_attention)
 from mmflatten.ops.feature_maps import focused_map, focused_query_map
 from mmflatten.ops.heads import merge_heads, split_heads
 from mmflatten.ops.hydra import hydra_attention
@@ -14,7 +16,8 @@ from mmflatten.ops.softmax import softmax_attention
 from mmflatten.ops.windows import padded_window_mask, shifted_window_mask, window_partition, window_reverse
 
 __all__ = [
-    'angular_attention', 'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'focused_map',
+    'angular_attention', 'conventional_dot_attention', 'conventional_gaussian_attention', 'cosformer_map',
+    'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention', 'focused_map',
     'focused_query_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention', 'merge_heads',
     'no_autocast', 'padded_window_mask', 'resize_grid', 'resize_relative_position_bias', 'shifted_window_mask',
     'sima_attention', 'softmax_attention', 'split_heads', 'upcast', 'window_partition', 'window_reverse',

@@ -1,5 +1,6 @@
 """Key tables, one file per family of backbones."""
 from mmflatten.checkpoints.families.deit import DEIT
+from mmflatten.checkpoints.families.efficient_attention import EFFICIENT_ATTENTION
 from mmflatten.checkpoints.families.flatten_cswin import FLATTEN_CSWIN
 from mmflatten.checkpoints.families.flatten_pvt import FLATTEN_PVT, FLATTEN_PVT_V2
 from mmflatten.checkpoints.families.flatten_swin import FLATTEN_SWIN
@@ -7,6 +8,6 @@ from mmflatten.checkpoints.families.l2vit import L2VIT
 from mmflatten.checkpoints.rules import Family
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (
-    DEIT, FLATTEN_CSWIN, FLATTEN_PVT, FLATTEN_PVT_V2, FLATTEN_SWIN, L2VIT)}
+    DEIT, EFFICIENT_ATTENTION, FLATTEN_CSWIN, FLATTEN_PVT, FLATTEN_PVT_V2, FLATTEN_SWIN, L2VIT)}
 
 __all__ = ['FAMILIES']

@@ -1,0 +1,10 @@
+"""The attention module alone: cmsflash/efficient-attention, which calls coefficients queries, and the basis keys."""
+from __future__ import annotations
+
+from mmflatten.checkpoints.rules import Family, Part, affine
+
+_PROJECTION = {'projection': affine({'': ''})}
+
+EFFICIENT_ATTENTION = Family('efficient_attention', tuple(
+    Part(official, ours, _PROJECTION) for official, ours in (
+        ('queries', 'coefficients'), ('keys', 'basis'), ('values', 'values'), ('reprojection', 'reprojection'))))
