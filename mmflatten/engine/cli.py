@@ -65,9 +65,11 @@ def _report(error: BaseException, show_traceback: bool, old_logs: set[str]) -> N
     sys.stdout.flush()
     if show_traceback:
         sys.stderr.write(text)
+    elif isinstance(error, KeyboardInterrupt):
+        pass  # the user knows why
     elif kept_in:
         sys.stderr.write(f'The full traceback is in {kept_in[-1]}\n')
-    elif not isinstance(error, KeyboardInterrupt):
+    else:
         sys.stderr.write(f'{TRACEBACK_VARIABLE}=1 shows the full traceback\n')
     line = f'{_rank_label()}{message}'
     sys.stderr.write(line + '\n')

@@ -18,6 +18,7 @@ from mmflatten.engine.build_failures import describe_key_error, describe_type_er
 Describe = Callable[[BaseException], Optional[str]]
 
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_TOOLS = Path(__file__).resolve().parents[2] / 'tools'
 _DATA_FUNCTIONS = {'build_dataloader', 'full_init', 'load_data_list', 'load_annotations'}
 _FILE_LOCALS = ('annotation_file', 'ann_file', 'local_path', 'file', 'filename')
 
@@ -57,7 +58,7 @@ def is_for_reader(error: BaseException) -> bool:
     if not frames or not str(error):
         return False
     ours = (frames[-1].f_globals.get('__name__', '').split('.')[0] == 'mmflatten'
-            or 'tools' in Path(frames[-1].f_code.co_filename).parts)
+            or _TOOLS in Path(frames[-1].f_code.co_filename).parents)
     # A `raise` of ours carries words for the reader; an operator that failed on a line of ours does not.
     return ours and traceback.extract_tb(error.__traceback__)[-1].line.startswith('raise ')
 
@@ -112,13 +113,22 @@ def free_space(path: Optional[str]) -> str:
     return f'{free:.1f} MiB are free there; make room or give another --work-dir'
 
 
-def _describe_json(error: BaseException) -> Optional[str]:
+def _describe_json(error: BaseException) -> str:
+    return f'annotation file {_file_being_read(error)} is not JSON: {error}; make or download it again'
+
+
+def _describe_encoding(error: BaseException) -> str:
+    return f'file {_file_being_read(error)} is not text in UTF-8: {error}; make or download it again'
+
+
+def _file_being_read(error: BaseException) -> str:
+    """Path held by the function nearest to the failure: parsers are given the text and do not know where it is from."""
     for frame in reversed(list(_frames(error))):
         for name in _FILE_LOCALS:
             path = frame.f_locals.get(name)
             if isinstance(path, (str, Path)):
-                return f'annotation file {path} is not JSON: {error}; make or download it again'
-    return f'an annotation file is not JSON: {error}; make or download it again'
+                return str(path)
+    return '(of unknown name)'
 
 
 def _describe_runtime_error(error: BaseException) -> Optional[str]:
@@ -158,7 +168,7 @@ def _describe_anything(error: BaseException) -> str:
 TABLE: list[tuple[type, Describe]] = [
     (KeyboardInterrupt, _describe_interrupt),
     (json.JSONDecodeError, _describe_json),
-    (UnicodeDecodeError, _describe_json),
+    (UnicodeDecodeError, _describe_encoding),
     (FileNotFoundError, _describe_missing_file),
     (NotADirectoryError, _describe_missing_file),
     (OSError, _describe_os_error),
