@@ -6,6 +6,7 @@ from mmflatten.models.attention.cross_covariance import CrossCovarianceAttention
 from mmflatten.models.attention.cross_shaped import CrossShapedAttention
 from mmflatten.models.attention.efficient import EfficientAttention
 from mmflatten.models.attention.enhanced_linear import ClampedLinearAttention
+from mmflatten.models.attention.focal import FocalAttention
 from mmflatten.models.attention.focused import FocusedLinearAttention
 from mmflatten.models.attention.hydra import HydraAttention
 from mmflatten.models.attention.linear import EnhancedLinearAttention, LinearAttention
@@ -15,7 +16,7 @@ from mmflatten.models.attention.windowed import Windowed
 
 __all__ = [
     'ClampedLinearAttention', 'CosFormerAttention', 'CrossCovarianceAttention', 'CrossShapedAttention',
-    'EfficientAttention', 'EnhancedLinearAttention', 'FocusedLinearAttention', 'HydraAttention',
+    'EfficientAttention', 'EnhancedLinearAttention', 'FocalAttention', 'FocusedLinearAttention', 'HydraAttention',
     'LinearAngularAttention', 'LinearAttention', 'SimAAttention', 'SoftmaxAttention', 'TokenMixer', 'Windowed',
     'build_mixer', 'fill_masked',
 ]

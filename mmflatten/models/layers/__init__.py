@@ -1,6 +1,7 @@
 """Layers that all families share."""
 from mmflatten.models.layers.embed import ConvEmbed, PatchMerging, pad_to_multiple
 from mmflatten.models.layers.feed_forward import FeedForward
+from mmflatten.models.layers.focal_position import NeighborBias, PooledBias
 from mmflatten.models.layers.linear import Linear, linear
 from mmflatten.models.layers.local_concentration import LocalConcentration, NormalizedConv
 from mmflatten.models.layers.position import GridTable, RelativePositionBias, TokenConv
@@ -8,7 +9,7 @@ from mmflatten.models.layers.residual import Block, Residual, pre_norm_block
 from mmflatten.models.layers.tokens import map_to_tokens, split_prefix, tokens_to_map
 
 __all__ = [
-    'Block', 'ConvEmbed', 'FeedForward', 'GridTable', 'Linear', 'LocalConcentration', 'NormalizedConv', 'PatchMerging',
-    'RelativePositionBias', 'Residual', 'TokenConv', 'linear', 'map_to_tokens', 'pad_to_multiple', 'pre_norm_block',
-    'split_prefix', 'tokens_to_map',
+    'Block', 'ConvEmbed', 'FeedForward', 'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias',
+    'NormalizedConv', 'PatchMerging', 'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv', 'linear',
+    'map_to_tokens', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
 ]

@@ -96,10 +96,13 @@ class RelativePositionBias(BaseModule):
     Args:
         window_size: `(h, w)`.
         num_heads: heads.
+        std: of the initial values; 0 starts with zeros.
     """
 
-    def __init__(self, window_size: tuple[int, int], num_heads: int, init_cfg: dict | None = None) -> None:
+    def __init__(self, window_size: tuple[int, int], num_heads: int, std: float = .02,
+                 init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
+        self.std = std
         h, w = self.window_size = tuple(window_size)
         self.table = nn.Parameter(torch.zeros((2 * h - 1) * (2 * w - 1), num_heads))
         rows, cols = torch.arange(h * w) // w, torch.arange(h * w) % w
@@ -108,7 +111,8 @@ class RelativePositionBias(BaseModule):
 
     def init_weights(self) -> None:
         super().init_weights()
-        nn.init.trunc_normal_(self.table, std=.02)
+        if self.std:
+            nn.init.trunc_normal_(self.table, std=self.std)
 
     def forward(self) -> Tensor:
         """The bias of the logits, `(1, heads, h * w, h * w)`."""

@@ -1,0 +1,224 @@
+"""Focal attention: fine keys near a window, pooled keys far from it."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from mmengine.model import ModuleList
+from torch import Tensor
+
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.layers import Linear, NeighborBias, PooledBias, RelativePositionBias, split_prefix
+from mmflatten.ops import (focal_attention, merge_heads, pooled_keys, softmax_attention, split_heads, visible_keys,
+                           window_order, window_partition, window_positions, window_reverse)
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class FocalAttention(TokenMixer):
+    """Attention of a window to itself, to its fine neighbours and to pooled windows around it, in one softmax.
+
+    Source: Focal Transformer, sec. 3.2, and the official code (version 1), whose quirks the defaults keep: neighbours
+    wrap around the border, zero padding is attended, neighbours have a free bias for every query and key, 12 of them
+    count twice, and pooled tokens have a bias per offset rather than one for all queries. Pooled tokens off the map
+    are excluded here; the official code gives them -100.
+
+    A map that is no multiple of the window is zero-padded at the right and the bottom. Tokens before the map are keys
+    of every window, and attend each other and the map.
+
+    Args:
+        grid_size: map in pre-training. One that is no larger than the window in an axis shrinks the window to it and,
+            as in the official code, takes neighbours and shift away: its whole axis is in the window.
+        window_size: side of a window.
+        focal_window: side of the region of pooled tokens, in windows; odd.
+        focal_levels: 1 for fine tokens alone, 2 for whole windows pooled too, 3 for half windows as well.
+        expand_size: how far neighbours reach beyond the window.
+        expand_always: have neighbours whatever `grid_size` says.
+        local: whether neighbours are attended (Figure 5).
+        global_: whether pooled tokens are attended (Figure 5).
+        shift: roll the map by half a window.
+        neighbor_boundary: 'wrap' lets windows at the border see neighbours from the opposite side; 'mask' excludes
+            these, and neighbours and pooled tokens that are padding alone.
+        mask_padding: exclude padding from all keys.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, window_size: int = 7,
+                 focal_window: int = 7, focal_levels: int = 2, expand_size: int = 3, expand_always: bool = False,
+                 local: bool = True, global_: bool = True, shift: bool = False, neighbor_boundary: str = 'wrap',
+                 mask_padding: bool = False, sr_ratio: int = 1, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, sr_ratio=sr_ratio, **kwargs)
+        window = min(window_size, *grid_size)
+        whole = min(grid_size) <= window_size
+        _check(window, focal_window, focal_levels, expand_size, neighbor_boundary, sr_ratio)
+        self.window_size = window
+        self.focal_window = focal_window
+        self.shift = window // 2 if shift and not whole else 0
+        self.wrap = neighbor_boundary == 'wrap'
+        self.mask_padding = mask_padding
+        self.relative_position_bias = RelativePositionBias((window, window), num_heads, std=0.)
+        expand = expand_size if local and (expand_always or not whole) else 0
+        self.neighbor_bias = NeighborBias(num_heads, window, expand) if expand else None
+        levels = range(focal_levels - 1) if global_ else ()
+        self.pools = ModuleList(Linear((window // 2 ** k) ** 2, 1) for k in levels)
+        self.pooled_bias = ModuleList(PooledBias(num_heads, window, focal_window + 2 ** k - 1) for k in levels)
+        own = [(y, x) for y in range(window) for x in range(window)]
+        self.register_buffer('own_offsets', torch.tensor(own), persistent=False)
+
+    def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
+        if mask is not None:
+            raise ValueError('FocalAttention takes no mask: it makes the masks of its windows itself')
+        prefix, tokens = split_prefix(x.flatten(2), hw_shape)
+        window, grid = self.window_size, tuple(-(-side // self.window_size) for side in hw_shape)
+        x_BHWC = self._pad_and_roll(tokens.unflatten(1, hw_shape))
+        windows = window_partition(x_BHWC, (window, window)).unflatten(0, (-1, grid[0] * grid[1])).flatten(1, 2)
+        source = torch.cat((windows, *self._pool(x_BHWC, windows, grid), prefix), dim=1)
+        qkv = source if self.qkv is None else self.qkv(source)
+        q, k, v = qkv.chunk(3, dim=-1)
+
+        N, first = windows.shape[1], source.shape[1] - prefix.shape[1]
+        y_BNC = self.attend(q[:, :N], k, v, hw_shape, hw_shape, None)
+        values = self._to_map(v[:, :N], hw_shape) if self.lepe is not None else None
+        if prefix.shape[1]:
+            y_BNC = torch.cat((self._attend_from_prefix(q[:, first:], k, v, N, hw_shape), y_BNC), dim=1)
+            values = None if values is None else torch.cat((v[:, first:], values), dim=1)
+        if values is not None:
+            y_BNC = y_BNC + self.lepe(values, hw_shape)
+        return self.proj(y_BNC)
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
+               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
+        """The attention itself: `(B, H * W, C)` from queries window after window.
+
+        Keys and values are listed in this order: tokens window after window, pooled tokens level after level, tokens
+        before the map.
+        """
+        grid = tuple(-(-side // self.window_size) for side in hw_shape)
+        listed = q_BNC.shape[1] + sum(grid[0] * grid[1] * 4 ** level for level in range(len(self.pools)))
+        num_prefix = k_BMC.shape[1] - listed
+        keys, visible = self._keys(grid, hw_shape, num_prefix)
+        q, k, v = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
+        y_BhNd = focal_attention(q, k, v, keys, bias_hnM=self._bias(num_prefix), mask=visible)
+        return self._to_map(merge_heads(y_BhNd), hw_shape)
+
+    def _pad_and_roll(self, x_BHWC: Tensor) -> Tensor:
+        bottom, right = (-side % self.window_size for side in x_BHWC.shape[1:3])
+        if bottom or right:
+            x_BHWC = F.pad(x_BHWC, (0, 0, 0, right, 0, bottom))
+        return x_BHWC.roll((-self.shift, -self.shift), dims=(1, 2)) if self.shift else x_BHWC
+
+    def _to_map(self, windows_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        """Window after window to row after row, without padding."""
+        window = (self.window_size, self.window_size)
+        map_size = tuple(side + -side % self.window_size for side in hw_shape)
+        x_BHWC = window_reverse(windows_BNC, window, map_size)
+        if self.shift:
+            x_BHWC = x_BHWC.roll((self.shift, self.shift), dims=(1, 2))
+        return x_BHWC[:, :hw_shape[0], :hw_shape[1]].flatten(1, 2)
+
+    def _pool(self, x_BHWC: Tensor, windows_BNC: Tensor, grid: tuple[int, int]) -> list[Tensor]:
+        """The pooled tokens of every level, `(B, grid * 4 ** level, C)`."""
+        pooled = []
+        for level, pool in enumerate(self.pools):
+            parts = windows_BNC if level == 0 else _sub_windows(x_BHWC, grid, level, self.window_size // 2 ** level)
+            parts = parts.unflatten(1, (-1, pool.in_features))
+            pooled.append((pool.weight.to(parts.dtype) @ parts).squeeze(2) + pool.bias.to(parts.dtype))
+        return pooled
+
+    def _bias(self, num_prefix: int) -> Tensor:
+        """The bias of all keys in the order of `_keys`, `(heads, n, M)`."""
+        parts = [self.relative_position_bias()[0]]
+        if self.neighbor_bias is not None:
+            parts.append(self.neighbor_bias())
+        parts += [bias() for bias in self.pooled_bias]
+        if num_prefix:
+            parts.append(parts[0].new_zeros(*parts[0].shape[:2], num_prefix))
+        return torch.cat(parts, dim=-1)
+
+    def _keys(self, grid: tuple[int, int], hw_shape: tuple[int, int],
+              num_prefix: int) -> tuple[Tensor, Tensor | None]:
+        """Indices of every window's keys in the list of all tokens, `(W, M)`, and which a query may attend.
+
+        The latter is None where all are.
+        """
+        W, device = grid[0] * grid[1], self.own_offsets.device
+        parts = self._fine_keys(grid, hw_shape)
+        first = W * self.window_size ** 2
+        for level in range(len(self.pools)):
+            index, inside = pooled_keys(grid, level, self.focal_window, device)
+            hide_padding = self._pads(hw_shape) and (self.mask_padding or not self.wrap)
+            if hide_padding:
+                inside = inside & self._real_pooled(hw_shape, grid, level)[index]
+            all_inside = self.focal_window == 1 and not hide_padding
+            parts.append((index + first, None if all_inside else inside[:, None]))
+            first += W * 4 ** level
+        if num_prefix:
+            parts.append(((first + torch.arange(num_prefix, device=device)).expand(W, -1), None))
+        keys = torch.cat([index for index, _ in parts], dim=1)
+        if all(visible is None for _, visible in parts):
+            return keys, None
+        masks = [torch.ones_like(index, dtype=torch.bool)[:, None] if visible is None else visible
+                 for index, visible in parts]
+        rows = max(mask.shape[1] for mask in masks)
+        return keys, torch.cat([mask.expand(-1, rows, -1) for mask in masks], dim=-1)
+
+    def _fine_keys(self, grid: tuple[int, int], hw_shape: tuple[int, int]) -> list[tuple[Tensor, Tensor | None]]:
+        """The same for the window itself and for its neighbours."""
+        window = self.window_size
+        map_size = (grid[0] * window, grid[1] * window)
+        queries = window_positions(grid, window, self.own_offsets)
+        padding = not (self.mask_padding and self._pads(hw_shape))
+        kinds = [(queries, not self.shift, padding)]
+        if self.neighbor_bias is not None:
+            neighbors = window_positions(grid, window, self.neighbor_bias.offsets)
+            kinds.append((neighbors, self.wrap, self.wrap and padding))
+        return [(window_order(keys, grid, window), None if wrap and padding else
+                 visible_keys(keys, queries, hw_shape, map_size, self.shift, wrap=wrap, padding=padding))
+                for keys, wrap, padding in kinds]
+
+    def _pads(self, hw_shape: tuple[int, int]) -> bool:
+        return any(side % self.window_size for side in hw_shape)
+
+    def _real_map(self, hw_shape: tuple[int, int]) -> Tensor:
+        """Which tokens of the padded and rolled map are real, `(1, H, W, 1)`."""
+        return self._pad_and_roll(torch.ones(1, *hw_shape, 1, dtype=torch.bool, device=self.own_offsets.device))
+
+    def _real_pooled(self, hw_shape: tuple[int, int], grid: tuple[int, int], level: int) -> Tensor:
+        """Which pooled tokens hold at least one real token, `(grid * 4 ** level,)`."""
+        side = self.window_size // 2 ** level
+        return _sub_windows(self._real_map(hw_shape), grid, level, side).view(-1, side ** 2).any(-1)
+
+    def _attend_from_prefix(self, q: Tensor, k: Tensor, v: Tensor, N: int, hw_shape: tuple[int, int]) -> Tensor:
+        """What the last tokens of the list, those before the map, make of the map and themselves."""
+        P = q.shape[1]
+        k, v = (torch.cat((part[:, :N], part[:, part.shape[1] - P:]), dim=1) for part in (k, v))
+        bias = None
+        if self._pads(hw_shape):
+            padding = ~window_partition(self._real_map(hw_shape), (self.window_size, self.window_size)).flatten()
+            bias = torch.zeros(N + P, device=k.device, dtype=k.dtype)
+            bias[:N].masked_fill_(padding, -torch.inf)
+            bias = bias.expand(1, 1, P, -1)
+        q, k, v = (split_heads(x, self.num_heads) for x in (q, k, v))
+        return merge_heads(softmax_attention(q, k, v, bias=bias))
+
+
+def _sub_windows(x_BHWC: Tensor, grid: tuple[int, int], level: int, side: int) -> Tensor:
+    """Sub-windows of `side`, `2 ** level` per window; what they do not cover is trimmed evenly from the border."""
+    size = [windows * 2 ** level * side for windows in grid]
+    top, left = ((have - need) // 2 for have, need in zip(x_BHWC.shape[1:3], size))
+    x_BHWC = x_BHWC[:, top:top + size[0], left:left + size[1]]
+    parts = window_partition(x_BHWC, (side, side))
+    return parts.unflatten(0, (x_BHWC.shape[0], -1)).flatten(1, 2)
+
+
+def _check(window: int, focal_window: int, focal_levels: int, expand_size: int, neighbor_boundary: str,
+           sr_ratio: int) -> None:
+    if focal_window < 1 or focal_window % 2 == 0:
+        raise ValueError(f'focal_window ({focal_window}) must be odd and at least 1: it surrounds a window')
+    if focal_levels < 1 or 2 ** max(focal_levels - 2, 0) > window:
+        raise ValueError(f'focal_levels ({focal_levels}) must be at least 1, and a window of {window} must hold '
+                         f'2 ** (focal_levels - 2) sub-windows on a side')
+    if expand_size < 0:
+        raise ValueError(f'expand_size ({expand_size}) must not be negative')
+    if neighbor_boundary not in ('wrap', 'mask'):
+        raise ValueError(f"neighbor_boundary ({neighbor_boundary!r}) must be 'wrap' or 'mask'")
+    if sr_ratio > 1:
+        raise ValueError(f'sr_ratio ({sr_ratio}) must be 1: focal attention takes its keys from the whole map')

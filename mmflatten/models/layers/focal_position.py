@@ -1,0 +1,72 @@
+"""Biases of focal attention for keys outside of the window."""
+from __future__ import annotations
+
+import torch
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+
+from mmflatten.models.layers.position import square_size
+from mmflatten.ops import neighbor_offsets, resize_grid
+
+
+class NeighborBias(BaseModule):
+    """A free bias for every query of a window and every neighbour: neighbours that are listed twice are one key.
+
+    Two equal keys with biases `a` and `b` have together the weight of one with `log(exp(a) + exp(b))`.
+    """
+
+    def __init__(self, num_heads: int, window: int, expand: int) -> None:
+        super().__init__()
+        listed = neighbor_offsets(window, expand)
+        self.table = nn.Parameter(torch.zeros(1, num_heads, window ** 2, len(listed)))
+        nn.init.trunc_normal_(self.table, std=.02)
+        slots = {offset: [i for i, other in enumerate(listed) if other == offset] for offset in listed}
+        twice = {offset: where for offset, where in slots.items() if len(where) == 2}
+        once = {offset: where for offset, where in slots.items() if len(where) == 1}
+        for name, values in (('offsets', [*twice, *once]), ('first', [where[0] for where in twice.values()]),
+                             ('second', [where[1] for where in twice.values()]),
+                             ('single', [where[0] for where in once.values()])):
+            self.register_buffer(name, torch.tensor(values, dtype=torch.long), persistent=False)
+
+    def forward(self) -> Tensor:
+        """`(heads, n, K)` for the keys at `offsets`."""
+        table = self.table[0]
+        twice = torch.logaddexp(table[..., self.first], table[..., self.second])
+        return torch.cat((twice, table[..., self.single]), dim=-1)
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
+        table = state_dict.get(prefix + 'table')
+        if table is not None and table.shape[-2:] != self.table.shape[-2:]:
+            raise ValueError(f'{prefix}table of the checkpoint is for {table.shape[-2]} queries and {table.shape[-1]} '
+                             f'neighbours, the model has {self.table.shape[-2]} and {self.table.shape[-1]}: a free '
+                             'table cannot be resized. Build the model with the window_size and expand_size of the '
+                             'checkpoint.')
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class PooledBias(BaseModule):
+    """A bias for every offset between a query in its window and a pooled token in its region.
+
+    Quirk of the official code: the two are counted in their own units and subtracted without scaling. A table of
+    another region is resized bilinearly when it is loaded.
+    """
+
+    def __init__(self, num_heads: int, window: int, region: int) -> None:
+        super().__init__()
+        self.side = window + region - 1
+        self.table = nn.Parameter(torch.zeros(num_heads, self.side ** 2))
+        nn.init.trunc_normal_(self.table, std=.02)
+        offsets = torch.arange(window)[:, None] - torch.arange(region) + region - 1
+        index = offsets[:, None, :, None] * self.side + offsets[None, :, None, :]
+        self.register_buffer('index', index.flatten(2).flatten(0, 1), persistent=False)
+
+    def forward(self) -> Tensor:
+        """`(heads, n, K)`."""
+        return self.table[:, self.index]
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
+        table = state_dict.get(prefix + 'table')
+        if table is not None and table.shape[1] != self.table.shape[1]:
+            size = square_size(table.shape[1], prefix + 'table')
+            state_dict[prefix + 'table'] = resize_grid(table.t()[None], size, (self.side, self.side))[0].t()
+        super()._load_from_state_dict(state_dict, prefix, *args)

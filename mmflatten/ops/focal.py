@@ -1,0 +1,140 @@
+"""Focal attention: which keys a window sees, and attention over keys gathered for each window."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmflatten.ops.softmax import softmax_attention
+
+
+def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Tensor, *, bias_hnM: Tensor | None = None,
+                    mask: Tensor | None = None, scale: float | None = None) -> Tensor:
+    """Softmax attention in which the `n` queries of a window share a list of keys from anywhere.
+
+    `softmax(q_w k[keys_w]^T * scale + bias) v[keys_w]` for each window `w`. A key that is listed twice counts twice.
+    Cost: `B h N M (d + e)` multiply-accumulates. Source: Focal Transformer, sec. 3.2, eq. 3.
+
+    Args:
+        q_BhNd: queries `(B, h, W n, d)`, window after window.
+        k_BhSd: keys `(B, h, S, d)`.
+        v_BhSe: values `(B, h, S, e)`.
+        keys_WM: indices into the `S` keys, `(W, M)`.
+        bias_hnM: added to the logits, the same in every window.
+        mask: boolean `(W, n or 1, M)`, true where attention is allowed.
+        scale: factor of the logits, `d ** -0.5` by default.
+
+    Returns:
+        `(B, h, W n, e)`, whose heads merge without a copy.
+    """
+    B, h, _, d = q_BhNd.shape
+    S, (W, M) = k_BhSd.shape[2], keys_WM.shape
+    rows = (keys_WM + S * torch.arange(B, device=keys_WM.device)[:, None, None]).flatten()
+    q = q_BhNd.transpose(1, 2).reshape(B * W, -1, h, d).transpose(1, 2)
+    # An embedding gathers whole rows, and its backward is fast on every device.
+    k, v = (F.embedding(rows, x.transpose(1, 2).reshape(B * S, -1)).view(B * W, M, h, -1).transpose(1, 2)
+            for x in (k_BhSd, v_BhSe))
+    bias = None if bias_hnM is None else bias_hnM[None]
+    if mask is not None:
+        hidden = torch.zeros(mask.shape, dtype=q.dtype, device=q.device).masked_fill_(~mask, -torch.inf)[:, None]
+        bias = (hidden if bias is None else bias.to(q.dtype) + hidden).repeat(B, 1, 1, 1)
+    out = softmax_attention(q, k, v, bias=bias, scale=scale)
+    return out.transpose(1, 2).reshape(B, q_BhNd.shape[2], h, -1).transpose(1, 2)
+
+
+def neighbor_offsets(window: int, expand: int) -> list[tuple[int, int]]:
+    """Neighbours of a window as Focal Transformer lists them, `(row, column)` from the window's first token.
+
+    The window is moved by `expand` along both diagonals, and what it then covers beside itself are neighbours. With
+    7 and 3 these are 132; the 12 straight above, below, left and right of the middle are listed twice.
+    """
+    return [(y + dy, x + dx) for dy in (expand, -expand) for dx in (expand, -expand)
+            for y in range(window) for x in range(window)
+            if not (0 <= y + dy < window and 0 <= x + dx < window)]
+
+
+def window_positions(grid: tuple[int, int], window: int, offsets_K2: Tensor) -> Tensor:
+    """Map positions of tokens given by their offsets from the first token of every window.
+
+    Args:
+        grid: windows `(rows, columns)`.
+        window: side of a window.
+        offsets_K2: `(row, column)`, also outside of the window.
+
+    Returns:
+        `(W, K, 2)`, windows in row-major order; beyond the border where the offsets lead there.
+    """
+    rows, cols = (torch.arange(side, device=offsets_K2.device) * window for side in grid)
+    origins = torch.stack((rows[:, None].expand(grid), cols.expand(grid)), dim=-1)
+    return origins.flatten(0, 1)[:, None] + offsets_K2
+
+
+def window_order(positions_WK2: Tensor, grid: tuple[int, int], window: int) -> Tensor:
+    """Index of each position in a list of tokens window after window; positions beyond the border wrap around."""
+    y = positions_WK2[..., 0] % (grid[0] * window)
+    x = positions_WK2[..., 1] % (grid[1] * window)
+    return (y // window * grid[1] + x // window) * window ** 2 + y % window * window + x % window
+
+
+def visible_keys(keys_WK2: Tensor, queries_Wn2: Tensor, hw_shape: tuple[int, int], map_size: tuple[int, int],
+                 shift: int, *, wrap: bool, padding: bool) -> Tensor:
+    """Which keys, given by positions on a padded and rolled map, a query may attend.
+
+    Args:
+        keys_WK2: positions of the keys, beyond the border where they wrap around.
+        queries_Wn2: positions of the queries.
+        hw_shape: `(H, W)` before padding.
+        map_size: `(H, W)` after padding.
+        shift: how far the map was rolled up and left.
+        wrap: whether keys from the opposite side of the map are seen.
+        padding: whether padding is seen.
+
+    Returns:
+        Boolean `(W, n, K)`, or `(W, 1, K)` where all queries of a window see the same.
+    """
+    def real(positions: Tensor) -> Tensor:
+        y, x = ((positions[..., axis] + shift) % map_size[axis] < hw_shape[axis] for axis in (0, 1))
+        return y & x
+
+    def turns(positions: Tensor) -> Tensor:
+        """How often the way from the map to each position crosses the border, `(W, K, 2)`."""
+        return torch.stack([torch.div(positions[..., axis] + shift, map_size[axis], rounding_mode='floor')
+                            for axis in (0, 1)], dim=-1)
+
+    visible = torch.ones_like(keys_WK2[:, None, :, 0], dtype=torch.bool)
+    if not wrap:
+        # Without a shift no query has crossed the border.
+        queries = turns(queries_Wn2 if shift else queries_Wn2[:, :1])
+        visible = (turns(keys_WK2)[:, None] == queries[:, :, None]).all(-1)
+        if shift:
+            # The queries of padding are cropped; they see all, so that no row is left without a key.
+            visible = visible | ~real(queries_Wn2)[..., None]
+    return visible if padding else visible & real(keys_WK2)[:, None]
+
+
+def pooled_keys(grid: tuple[int, int], level: int, focal_window: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The pooled tokens around every window.
+
+    Args:
+        grid: windows `(rows, columns)`; the pooled map has `2 ** level` tokens for each window along an axis.
+        level: 0 pools whole windows.
+        focal_window: side of the region, in windows at level 0; odd.
+        device: where the result is needed.
+
+    Returns:
+        Indices into the pooled map in row-major order, and whether they lie on it; both `(W, K)` with
+        `K = (focal_window + 2 ** level - 1) ** 2`.
+    """
+    step = 2 ** level
+    around = torch.arange(focal_window + step - 1, device=device) - focal_window // 2
+    (rows, row_inside), (cols, col_inside) = (_along(side, step, around) for side in grid)
+    index = rows[:, None, :, None] * (grid[1] * step) + cols[None, :, None, :]
+    inside = row_inside[:, None, :, None] & col_inside[None, :, None, :]
+    return index.flatten(2).flatten(0, 1), inside.flatten(2).flatten(0, 1)
+
+
+def _along(windows: int, step: int, around: Tensor) -> tuple[Tensor, Tensor]:
+    """Positions on one axis of a pooled map and whether they lie on it, `(windows, len(around))`."""
+    positions = torch.arange(windows, device=around.device)[:, None] * step + around
+    last = windows * step - 1
+    return positions.clamp(0, last), (positions >= 0) & (positions <= last)
