@@ -10,7 +10,8 @@ from mmengine.model import BaseModule, constant_init
 from torch import Tensor, nn
 
 from mmflatten.ops import (
-    conventional_dot_attention, conventional_gaussian_attention, efficient_attention, factorized_dot_attention)
+    conventional_dot_attention, conventional_gaussian_attention, efficient_attention, factorized_dot_attention,
+    no_autocast)
 from mmflatten.registry import MODELS
 
 _CONVOLUTIONS = {2: nn.Conv2d, 3: nn.Conv3d}
@@ -76,8 +77,16 @@ class MapAttention(BaseModule):
     def forward(self, x: Tensor) -> Tensor:
         """Attend: `(B, C, H, W)` to the same shape, or `(B, C, T, H, W)` where `ndim` is 3."""
         self._check_input(x)
-        c_BhNd, b_BhNd, v_BhNe = (self._heads(project(x)) for project in (self.coefficients, self.basis, self.values))
-        y_BhNe = self.operators[self.normalization](c_BhNd, b_BhNd, v_BhNe)
+        projections = [project(x) for project in (self.coefficients, self.basis, self.values)]
+        if self.normalization == 'gaussian':
+            return self._attend(x, *projections)
+        # Means keep the range of the values, sums over a large map leave that of float16: no autocast from here on.
+        with no_autocast(x):
+            return self._attend(x, *(projection.to(self.values.weight.dtype) for projection in projections))
+
+    def _attend(self, x: Tensor, coefficients: Tensor, basis: Tensor, values: Tensor) -> Tensor:
+        heads = (self._heads(projection) for projection in (coefficients, basis, values))
+        y_BhNe = self.operators[self.normalization](*heads)
         y = y_BhNe.transpose(-2, -1).reshape(x.shape[0], -1, *x.shape[2:])
         if self.reprojection is not None:
             y = self.reprojection(y)

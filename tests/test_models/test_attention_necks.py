@@ -1,0 +1,218 @@
+"""Attention in mmdet's ResNet, ResNeXt and FPN: where it sits, and that nothing else of them changes."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from mmdet.models import FPN, ResNet, ResNeXt
+from mmengine.registry import DefaultScope
+from torch import nn
+
+from mmflatten.models.factorized import ConventionalAttention, FactorizedAttention
+from mmflatten.models.necks import AttentionFPN, AttentionResNet, AttentionResNeXt
+from mmflatten.registry import MODELS
+
+ROOT = Path(__file__).parents[2]
+ATTENTION = dict(type='FactorizedAttention', basis_channels=8)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def resnet(cls=AttentionResNet, **kwargs):
+    return cls(depth=18, base_channels=8, **kwargs)
+
+
+def randomise(model):
+    """Weights as of a trained network: no zeros that would hide a branch."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            nn.init.uniform_(module.weight, .5, 1.5)
+            nn.init.uniform_(module.running_var, .5, 1.5)
+    return model
+
+
+def attentions_of(model):
+    return {name: module for name, module in model.named_modules() if isinstance(module, FactorizedAttention)}
+
+
+def image(height=64, width=96):
+    return torch.randn(2, 3, height, width, generator=torch.Generator().manual_seed(1))
+
+
+def levels():
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(2, channels, size, size + 2, generator=generator)
+            for channels, size in ((4, 16), (8, 8), (16, 4))]
+
+
+def fpn(cls=AttentionFPN, **kwargs):
+    return cls(in_channels=[4, 8, 16], out_channels=8, num_outs=4, **kwargs)
+
+
+def test_attention_follows_the_last_block_of_the_chosen_clusters():
+    model = resnet(attention_after=(4, 3), attention=ATTENTION)
+    assert {name: module.in_channels for name, module in attentions_of(model).items()} == {
+        'layer3.attention': 32, 'layer4.attention': 64}
+    assert list(model.layer3._modules) == ['0', '1', 'attention']
+    seen = {}
+    model.layer3[1].register_forward_hook(lambda module, args, out: seen.update(block=out))
+    model.layer4[0].register_forward_pre_hook(lambda module, args: seen.update(next=args[0]))
+    outputs = model.eval()(image())
+    attended = model.layer3.attention(seen['block'])
+    assert torch.equal(outputs[2], attended) and torch.equal(seen['next'], attended)
+    assert not torch.equal(attended, seen['block'])
+
+
+def test_channels_are_those_of_bottlenecks_and_of_resnext():
+    # The paper's res3 and res4: 1024 channels at stride 16, 2048 at stride 32.
+    with torch.device('meta'):
+        models = [AttentionResNet(50, attention_after=(3, 4)),
+                  AttentionResNeXt(depth=101, groups=64, base_width=4, attention_after=(3, 4))]
+    for model in models:
+        assert [module.in_channels for module in attentions_of(model).values()] == [1024, 2048]
+        shapes = [tuple(out.shape) for out in model(torch.empty(1, 3, 64, 64, device='meta'))]
+        assert shapes[2:] == [(1, 1024, 4, 4), (1, 2048, 2, 2)]
+
+
+def test_without_positions_the_networks_are_the_plain_ones():
+    for ours, plain, make in ((AttentionResNet, ResNet, resnet), (AttentionFPN, FPN, fpn)):
+        assert make(ours).state_dict().keys() == make(plain).state_dict().keys()
+
+
+@pytest.mark.parametrize('cls', [FactorizedAttention, ConventionalAttention])
+def test_zero_init_leaves_backbone_and_neck_unchanged(cls):
+    attention = dict(ATTENTION, type=cls.__name__, zero_init=True)
+    for plain_cls, ours_cls, make, positions, x in ((ResNet, AttentionResNet, resnet, (1, 2, 3, 4), image()),
+                                                    (FPN, AttentionFPN, fpn, (1, 2, 3, 4), levels())):
+        plain, ours = randomise(make(plain_cls)), make(ours_cls, attention_after=positions, attention=attention)
+        ours.init_weights()
+        missing, unexpected = ours.load_state_dict(plain.state_dict(), strict=False)
+        assert missing and all('attention' in key for key in missing) and not unexpected
+        plain.eval(), ours.eval()
+        for out, expected in zip(ours(x), plain(x), strict=True):
+            assert torch.equal(out, expected)
+
+
+def detector(**positions):
+    anchors = dict(type='AnchorGenerator', scales=[8], ratios=[1.], strides=[4, 8, 16, 32])
+    attention = dict(ATTENTION, zero_init=True)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        return MODELS.build(dict(
+            type='mmdet.RetinaNet', data_preprocessor=dict(type='DetDataPreprocessor'),
+            backbone=dict(type='mmflatten.AttentionResNet', depth=18, base_channels=8, attention=attention,
+                          attention_after=positions.get('stages', ())),
+            neck=dict(type='mmflatten.AttentionFPN', in_channels=[8, 16, 32, 64], out_channels=16, num_outs=4,
+                      attention=attention, attention_after=positions.get('levels', ())),
+            bbox_head=dict(type='RetinaHead', num_classes=3, in_channels=16, feat_channels=16, stacked_convs=1,
+                           anchor_generator=anchors)))
+
+
+def test_zero_init_leaves_a_trained_detector_unchanged_until_it_trains():
+    plain, ours = randomise(detector()), detector(stages=(3, 4), levels=(1, 2, 3, 4))
+    missing, unexpected = ours.load_state_dict(plain.state_dict(), strict=False)
+    assert len(missing) == 6 * 8 and not unexpected
+    plain.eval(), ours.eval()
+    for outs, expected in zip(ours._forward(image()), plain._forward(image()), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(outs, expected, strict=True))
+    optimizer = torch.optim.SGD(ours.parameters(), lr=.1)
+    for _ in range(2):  # the first step moves the reprojection, the second what lies before it
+        optimizer.zero_grad()
+        sum(out.square().mean() for outs in ours._forward(image()) for out in outs).backward()
+        optimizer.step()
+    for name, attention in attentions_of(ours).items():
+        assert attention.values.weight.grad.any() and attention.reprojection.weight.any(), name
+
+
+def test_torchvision_weights_load_and_attention_starts_anew(tmp_path):
+    reference = randomise(torchvision.models.resnet18(weights=None)).eval()
+    torch.save(reference.state_dict(), tmp_path / 'resnet18.pth')
+    model = MODELS.build(dict(
+        type='mmflatten.AttentionResNet', depth=18, attention_after=(3,), attention=dict(ATTENTION, zero_init=True),
+        init_cfg=dict(type='Pretrained', checkpoint=str(tmp_path / 'resnet18.pth'))))
+    model.init_weights()
+    x = reference.maxpool(reference.relu(reference.bn1(reference.conv1(image()))))
+    for stage, out in enumerate(model.eval()(image()), 1):
+        x = getattr(reference, f'layer{stage}')(x)
+        assert torch.equal(out, x)
+    assert model.layer3.attention.basis.weight.any() and not model.layer3.attention.reprojection.weight.any()
+
+
+def test_modes_return_the_network_and_keep_frozen_stages_and_norms():
+    model = resnet(attention_after=(1, 3), attention=ATTENTION, frozen_stages=1, norm_eval=True)
+    assert model.train() is model and model.eval() is model
+    model.train()
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    assert norms and not any(norm.training for norm in norms)
+    frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+    assert frozen == {name for name, _ in model.named_parameters()
+                      if name.startswith(('conv1', 'bn1', 'layer1')) and 'attention' not in name}
+    # New weights in a frozen stage would stay random for ever.
+    assert model.layer1.attention.training and not model.layer1[0].training
+    model(image())[-1].sum().backward()
+    assert model.layer1.attention.values.weight.grad.any() and model.conv1.weight.grad is None
+
+
+def test_norms_train_where_norm_eval_is_off():
+    model = resnet(attention_after=(3,), attention=ATTENTION, frozen_stages=1, norm_eval=False).train()
+    assert model.layer2[0].bn1.training and not model.layer1[0].bn1.training
+
+
+def test_each_level_passes_its_own_attention_and_derived_levels_pass_none_of_another():
+    plain, ours = fpn(FPN), fpn(attention_after=(1, 3), attention=ATTENTION)
+    ours.load_state_dict(plain.state_dict(), strict=False)
+    outs, expected = ours(levels()), plain(levels())
+    for level, (out, source) in enumerate(zip(outs, expected, strict=True), 1):
+        attention = ours.attentions[str(level)] if level in (1, 3) else nn.Identity()
+        torch.testing.assert_close(out, attention(source), rtol=0, atol=0)
+        assert out.is_contiguous()  # RoIAlign of mmcv misreads any other layout
+    assert not torch.equal(outs[2], expected[2])
+
+
+def test_init_weights_reaches_the_attention_of_a_neck():
+    neck = fpn(attention_after=(2,), attention=dict(ATTENTION, zero_init=True))
+    nn.init.ones_(neck.attentions['2'].reprojection.weight)
+    neck.init_weights()
+    assert not neck.attentions['2'].reprojection.weight.any()
+
+
+@pytest.mark.parametrize('positions', [(0,), (5,), (1, 1), 3, '3', (1.,)])
+@pytest.mark.parametrize('make, what', [(resnet, 'cluster'), (fpn, 'level')])
+def test_bad_positions_are_refused_with_their_value(make, what, positions):
+    with pytest.raises(ValueError, match=rf'attention_after .*must be different numbers from 1 to 4.*{what}'):
+        make(attention_after=positions, attention=ATTENTION)
+
+
+def run(code):
+    environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
+    return subprocess.run([sys.executable, '-c', code], env=environment, text=True, capture_output=True)
+
+
+def test_models_import_without_mmdet_and_the_networks_name_what_is_missing():
+    done = run("""
+import sys
+from importlib import metadata
+version = metadata.version
+def hidden(name):
+    if name.endswith(('mmdetection', 'mmdet')):
+        raise metadata.PackageNotFoundError(name)
+    return version(name)
+metadata.version = hidden
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == 'mmdet' else find(name, *rest)
+from mmflatten.registry import MODELS
+MODELS.build(dict(type='FactorizedAttention', in_channels=8, basis_channels=8))
+assert 'mmdet' not in sys.modules, 'a classifier pays for the import of mmdet'
+try:
+    MODELS.build(dict(type='AttentionFPN', in_channels=[8], out_channels=8, num_outs=1))
+except ImportError as error:
+    print('refused:', error)
+""")
+    assert done.returncode == 0, done.stderr
+    assert 'refused: ' in done.stdout and 'mmdet is not installed' in done.stdout
