@@ -127,9 +127,10 @@ def _uneven_options(match: Match, family: Family, found: dict[Instance, set[str]
     having, lacking = set(), defaultdict(list)
     for (number, indices), kind in match.kinds.items():
         for key in family.parts[number].kinds[kind]:
+            option = key.option, indices[0] if key.option and '{i}' in key.option else 0
             if key.option and set(key.names(side)) <= found[number, indices]:
-                having.add(key.option)
+                having.add(option)
             elif key.option:
-                lacking[key.option] += [beginnings[number].name(indices, end) for end in key.names(side)]
-    return [f'missing {_shorten(names)}, although others of this option ({option}) are there'
-            for option, names in lacking.items() if option in having]
+                lacking[option] += [beginnings[number].name(indices, end) for end in key.names(side)]
+    return [f'missing {_shorten(names)}, although others of the option {option} are there'
+            for (option, i), names in lacking.items() if any(other == option and j >= i for other, j in having)]

@@ -16,7 +16,8 @@ class Key:
         ours: end of the name here.
         ratio: lengths of the concatenated tensors relative to each other.
         option: name of an option of the model, such as a bias that can be switched off. All keys of an option are
-            there, or none. None for a key that is always there.
+            there, or none. With `{i}` in its name it is an option of each stage, which a stage must have if a later
+            one does. None for a key that is always there.
     """
 
     official: tuple[str, ...]

@@ -15,6 +15,7 @@ BACKBONES = {
     'flatten_cswin_t_224': dict(type='FLattenCSwin', arch='tiny'),
     'l2vit_t_224': dict(type='L2ViT', arch='tiny'),
     'l2vit_t_192x280': dict(type='L2ViT', arch='tiny'),
+    'focal_t_224': dict(type='FocalTransformer', arch='tiny'),
     'deit_t_224': dict(type='FLattenDeiT', arch='tiny', attn_types='S', out_indices=(11,)),
 }
 
@@ -90,6 +91,10 @@ VARIANTS = [
     ('l2vit', dict(type='L2ViT', arch=TINY)),
     ('l2vit', dict(type='L2ViT', arch=TINY, conv_stem=False, overlapped_downsample=True, qkv_bias=False)),
     ('l2vit', dict(type='L2ViT', arch=TINY, conv_stem='4L', last_projection=True)),
+    ('focal', dict(type='FocalTransformer', arch=TINY, focal_windows=(5, 3), conv_embed=True, use_shift=True)),
+    ('focal', dict(type='FocalTransformer', arch=TINY, focal_windows=(5, 3), focal_levels=3, qkv_bias=False)),
+    ('focal', dict(type='FocalTransformer', arch=TINY, focal_windows=(5, 3), img_size=32)),
+    ('focal', dict(type='FocalTransformer', arch=TINY, focal_windows=(5, 3), local=False, global_=False)),
 ]
 
 
@@ -126,7 +131,7 @@ def converted_file(golden, tmp_path):
 
 
 def pretrained(path, **backbone):
-    model = MODELS.build(dict(type='mmflatten.FLattenSwin', **backbone,
+    model = MODELS.build(dict({'type': 'mmflatten.FLattenSwin', **backbone},
                               init_cfg=dict(type='Pretrained', checkpoint=str(path), prefix='backbone.')))
     model.init_weights()
     return model
@@ -150,3 +155,13 @@ def test_an_unconverted_file_is_refused_as_a_pretrained_backbone(golden, tmp_pat
     torch.save({'state_dict': golden('flatten_swin_t_224').state}, path)
     with pytest.raises(ValueError, match='convert_checkpoint'):
         pretrained(path)
+
+
+def test_a_focal_classifier_initialises_a_detector_with_larger_regions(golden, tmp_path):
+    state = golden('focal_t_224').state
+    torch.save({'state_dict': convert_state_dict(state, 'focal')}, tmp_path / 'focal.pth')
+    model = pretrained(tmp_path / 'focal.pth', type='mmflatten.FocalTransformer', focal_windows=(15, 13, 9, 7),
+                       expand_everywhere=True)
+    table = state['layers.2.blocks.3.attn.relative_position_bias_table_to_windows.0']
+    expected = F.interpolate(table.view(1, -1, 9, 9), (15, 15), mode='bilinear').flatten(2)[0]
+    torch.testing.assert_close(model.stages[2].blocks[3].attn.fn.pooled_bias[0].table.detach(), expected)

@@ -7,7 +7,7 @@ import torch
 from mmflatten.checkpoints import FAMILIES, convert_state_dict, revert_state_dict
 
 CASES = ['flatten_swin_t_224', 'flatten_pvt_t_224', 'flatten_pvt_v2_b0_224', 'flatten_cswin_t_224',
-         'l2vit_t_224', 'deit_t_224']
+         'l2vit_t_224', 'deit_t_224', 'focal_t_224']
 
 UNUSED = {'flatten_pvt': {'norm.weight', 'norm.bias'}}  # by the official forward pass
 
@@ -135,6 +135,17 @@ def test_the_bias_of_query_key_and_value_is_there_in_all_blocks_or_in_none(golde
     biases = [key for key in names if key.endswith('qkv.bias')]
     assert len(convert_state_dict(without(names, *biases), 'flatten_swin')) == len(names) - len(biases)
     assert biases[5] in message(convert_state_dict, without(names, biases[5]), 'flatten_swin')
+
+
+def test_neighbours_of_focal_attention_are_there_in_all_blocks_of_a_stage_or_in_none(golden):
+    names = golden('focal_t_224').names
+    tables = [key for key in names if key.endswith('_to_neighbors')]
+    assert {key.split('.')[1] for key in tables} == {'0', '1', '2'}  # one window covers the last stage
+    last = [key for key in tables if key.startswith('layers.2.')]
+    assert len(convert_state_dict(without(names, *last), 'focal')) == len(names) - len(last)
+    assert last[3] in message(convert_state_dict, without(names, last[3]), 'focal')
+    first = [key for key in tables if key.startswith('layers.0.')]
+    assert first[0] in message(convert_state_dict, without(names, *first), 'focal')
 
 
 def test_swin_itself_is_a_flatten_swin_of_softmax_blocks(golden):

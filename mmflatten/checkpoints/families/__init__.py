@@ -4,10 +4,11 @@ from mmflatten.checkpoints.families.efficient_attention import EFFICIENT_ATTENTI
 from mmflatten.checkpoints.families.flatten_cswin import FLATTEN_CSWIN
 from mmflatten.checkpoints.families.flatten_pvt import FLATTEN_PVT, FLATTEN_PVT_V2
 from mmflatten.checkpoints.families.flatten_swin import FLATTEN_SWIN
+from mmflatten.checkpoints.families.focal import FOCAL
 from mmflatten.checkpoints.families.l2vit import L2VIT
 from mmflatten.checkpoints.rules import Family
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (
-    DEIT, EFFICIENT_ATTENTION, FLATTEN_CSWIN, FLATTEN_PVT, FLATTEN_PVT_V2, FLATTEN_SWIN, L2VIT)}
+    DEIT, EFFICIENT_ATTENTION, FLATTEN_CSWIN, FLATTEN_PVT, FLATTEN_PVT_V2, FLATTEN_SWIN, FOCAL, L2VIT)}
 
 __all__ = ['FAMILIES']

@@ -1,0 +1,37 @@
+"""Focal Transformer, version 1: microsoft/Focal-Transformer `classification/focal_transformer.py`."""
+from __future__ import annotations
+
+from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, attention
+from mmflatten.checkpoints.rules import Family, Key, Part, affine, single
+
+_MIXER = 'attn.fn'
+_BLOCK = (*attention(_MIXER), *FFN,
+          *single('attn.relative_position_bias_table', f'{_MIXER}.relative_position_bias.table'),
+          # A stage whose map one window covers has no neighbours.
+          *single('attn.relative_position_bias_table_to_neighbors', f'{_MIXER}.neighbor_bias.table',
+                  option='neighbours in stage {i}'))
+_MAX_LEVELS = 3
+_EMBED = affine({'proj': 'projection', 'norm': 'norm'})
+
+
+def _pooled(levels: int) -> tuple[Key, ...]:
+    """Pooling and bias of each level of pooled tokens."""
+    return tuple(key for k in range(levels) for key in (
+        *affine({f'pool_layers.{k}': f'{_MIXER}.pools.{k}'}),
+        *single(f'attn.relative_position_bias_table_to_windows.{k}', f'{_MIXER}.pooled_bias.{k}.table')))
+
+
+_INDEX = 'an index that follows from the window'
+_BUFFERS = ('attn.relative_position_index', 'attn.valid_ind_rolled',
+            *(f'attn.relative_position_index_{k}' for k in range(_MAX_LEVELS)),
+            *(f'attn.valid_ind_unfold_{k}' for k in range(_MAX_LEVELS)))
+
+FOCAL = Family('focal', (
+    Part('patch_embed', 'backbone.stages.0.embed', {'patch embedding': _EMBED}),
+    Part('layers.{i-1}.downsample', 'backbone.stages.{i}.embed', {'downsampling': _EMBED}, first_stage=1),
+    Part('layers.{i}.blocks.{j}', 'backbone.stages.{i}.blocks.{j}',
+         {f'block with {levels} pooled levels': (*_BLOCK, *_pooled(levels)) for levels in range(_MAX_LEVELS + 1)},
+         dropped={**dict.fromkeys(_BUFFERS, _INDEX), 'attn_mask': 'a mask that follows from the size of the map'}),
+    LAST_NORM,
+    HEAD,
+), widths=('backbone.stages.{last}.blocks.0.attn.norm.weight', 'backbone.norms.{last}.weight', 'head.fc.weight'))
