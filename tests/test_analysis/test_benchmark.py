@@ -1,0 +1,144 @@
+"""`tools/analysis/benchmark.py` as its users meet it."""
+import csv
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from matplotlib.image import imread
+
+from mmflatten.analysis import benchmark_models
+
+ROOT = Path(__file__).parents[2]
+TOOL = ROOT / 'tools' / 'analysis' / 'benchmark.py'
+CONFIG = '''
+default_scope = 'mmpretrain'
+model = dict(
+    type='ImageClassifier',
+    backbone=dict(type='mmflatten.FLattenSwin', out_indices=(3,),
+                  arch=dict(embed_dims=8, depths=[1, 1, 1, 1], num_heads=[1, 1, 2, 2])),
+    neck=dict(type='GlobalAveragePooling'),
+    head=dict(type='LinearClsHead', num_classes=10, in_channels=64))
+'''
+SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2))'
+QUICK = ['--rounds', '2', '--threads', '1', '--batch', '2', '--size', '32']
+
+
+@pytest.fixture(scope='module')
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location('benchmark_tool', TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def same_threads():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    (tmp_path / 'tiny.py').write_text(CONFIG)
+    return str(tmp_path / 'tiny.py')
+
+
+def rows_of(path: Path) -> list[dict]:
+    with open(path, newline='') as file:
+        return list(csv.DictReader(file))
+
+
+def test_command_line_times_configs_backbones_and_timm_and_sets_the_allocator(config: str, tmp_path: Path) -> None:
+    files = ['--csv', str(tmp_path / 'out.csv'), '--json', str(tmp_path / 'out.json')]
+    done = subprocess.run([sys.executable, str(TOOL), config, SWIN, '--vs', 'timm:test_vit', '--plain-linear', *QUICK,
+                           *files], cwd=ROOT, capture_output=True, text=True,
+                          env={'PYTHONPATH': str(ROOT), 'PATH': ''})
+    assert done.returncode == 0, done.stderr
+    assert 'MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000' in done.stdout
+    assert f'torch {torch.__version__}' in done.stdout and 'inference, batch 2, fp32, cpu, 1 threads' in done.stdout
+    rows = rows_of(tmp_path / 'out.csv')
+    assert [row['name'] for row in rows] == ['timm:test_vit', 'tiny', 'tiny (plain)', SWIN, f'{SWIN} (plain)']
+    assert {'median_s', 'q1_s', 'q3_s', 'best_s', 'per_s', 'ratio', 'ratio_q1', 'ratio_q3', 'ratio_best', 'peak_mib',
+            'params', 'height', 'width', 'batch', 'dtype', 'device', 'mode', 'rounds', 'reference'} <= set(rows[0])
+    for row in rows:
+        assert row['reference'] == 'timm:test_vit' and (row['height'], row['width'], row['rounds']) == ('32', '32', '2')
+        assert 0 < float(row['best_s']) <= float(row['q1_s']) <= float(row['median_s']) <= float(row['q3_s'])
+        assert float(row['per_s']) == pytest.approx(2 / float(row['median_s']))
+        assert float(row['peak_mib']) > 0 and int(row['params']) > 0
+    assert float(rows[0]['ratio']) == 1
+    everything = json.loads((tmp_path / 'out.json').read_text())
+    assert everything['machine']['threads'] == 1 and everything['machine']['load']['before'] is not None
+    assert [len(result['seconds']) for result in everything['results']] == [2] * 5
+
+
+def test_operators_give_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture
+                                                   ) -> None:
+    names = ['softmax', 'hydra', 'window', 'LinearAttention:feature_map=elu']
+    assert tool.main(['--operators', *names, '--tokens', '64', '16', '--embed-dims', '8', '--heads', '2', '--rounds',
+                      '2', '--threads', '1', '--csv', str(tmp_path / 'out.csv'), '--plot', str(tmp_path / 'out.png')
+                      ]) == 0
+    captured = capsys.readouterr()
+    rows = rows_of(tmp_path / 'out.csv')
+    assert [(row['tokens'], row['name']) for row in rows] == [(n, name) for n in ('16', '64') for name in names]
+    assert all(row['reference'] == 'softmax' for row in rows) and rows[4]['height'] == '8'
+    lines = captured.out.splitlines()
+    table = lines[next(i for i, line in enumerate(lines) if 'faster than softmax from tokens' in line):]
+    assert [line.split()[0] for line in table[2:]] == names[1:]
+    assert imread(tmp_path / 'out.png').shape[:2] == (500, 1400)
+    assert '[2/2] round 2 done' in captured.err and 's left' in captured.err
+
+
+@pytest.mark.parametrize('arguments, message', [
+    ([], 'give models, --zoo or --operators, one of the three'),
+    (['--zoo', '--operators', 'softmax'], 'give models, --zoo or --operators, one of the three'),
+    (['no/config.py'], 'config no/config.py does not exist; check the path'),
+    (['NoSwin'], 'NoSwin is no config file (.py), no timm:NAME and no backbone'),
+    (['FLattenSwin:tiny'], 'cannot read the arguments (tiny)'),
+    (['FLattenSwin:depth=3'], 'FLattenSwin does not take these arguments'),
+    (['FLattenSwin:arch=huge'], "arch ('huge') must be one of"),
+    (['timm:no_such_model'], 'timm has no model no_such_model'),
+    ([SWIN, '--size', '1', '2', '3'], '--size 1 2 3: give H, or H W'),
+    ([SWIN, '--device', 'tpu'], '--device tpu: must be cpu, cuda or cuda:N'),
+    ([SWIN, '--csv', 'no/folder/out.csv'], 'the folder no/folder does not exist; make it first'),
+    ([SWIN, '--tokens', '16'], '--tokens does not go without --operators'),
+    ([SWIN, '--plain-linear', '--dtype', 'bf16'], '--plain-linear changes nothing but float32 on the CPU'),
+    ([SWIN, '--plain-linear', '--compile'], '--plain-linear does not go with --compile'),
+    (['--operators', 'softmax', '--vs', 'linear'], '--vs does not go with --operators'),
+    (['--operators', 'softmin'], 'operator softmin is unknown'),
+    (['--operators', 'LinearAttention:feature=elu'], 'does not take these arguments'),
+    (['--operators', 'softmax', '--heads', '5'], '--embed-dims 96 must be divisible by --heads 5'),
+])
+def test_bad_input_ends_with_one_message(tool: ModuleType, capsys: pytest.CaptureFixture, arguments: list[str],
+                                         message: str) -> None:
+    assert tool.main(arguments) == 1
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_missing_gpu_is_named(tool: ModuleType, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
+    assert tool.main([SWIN, '--device', 'cuda']) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == '--device cuda: PyTorch sees no GPU here'
+
+
+def test_missing_timm_is_named_with_the_command_that_mends_it(tool: ModuleType, capsys: pytest.CaptureFixture,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = replace(benchmark_models.TIMM, name='timm_is_absent', distribution='timm-is-absent')
+    monkeypatch.setattr(benchmark_models, 'TIMM', absent)
+    assert tool.main([SWIN, '--vs', 'timm:test_vit']) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert 'timm_is_absent is not installed' in last and 'pip install timm-is-absent==' in last
+
+
+@pytest.mark.parametrize('option', [['--rounds', '0'], ['--seconds', '-1'], ['--seconds', 'inf'], ['--size', 'wide']])
+def test_numbers_must_be_positive(tool: ModuleType, option: list[str], capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        tool.main([SWIN, *option])
+    assert stopped.value.code == 2
+    assert f'argument {option[0]}' in capsys.readouterr().err.splitlines()[-1]
