@@ -7,7 +7,7 @@ from mmflatten.ops.factorized import (
     conventional_dot_attention, conventional_gaussian_attention, factorized_dot_attention)
 from mmflatten.ops.feature_maps import focused_map, focused_query_map
 from mmflatten.ops.focal import (
-    focal_attention, neighbor_offsets, pooled_keys, visible_keys, window_order, window_positions)
+    focal_attention, neighbor_offsets, pooled_keys, resize_neighbor_bias, visible_keys, window_order, window_positions)
 from mmflatten.ops.heads import merge_heads, split_heads
 from mmflatten.ops.hydra import hydra_attention
 from mmflatten.ops.linear import kernel_product, linear_attention
@@ -21,7 +21,7 @@ __all__ = [
     'angular_attention', 'conventional_dot_attention', 'conventional_gaussian_attention', 'cosformer_map',
     'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention', 'focal_attention', 'focused_map',
     'focused_query_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention', 'merge_heads',
-    'neighbor_offsets', 'no_autocast', 'padded_window_mask', 'pooled_keys', 'resize_grid',
+    'neighbor_offsets', 'no_autocast', 'padded_window_mask', 'pooled_keys', 'resize_grid', 'resize_neighbor_bias',
     'resize_relative_position_bias', 'shifted_window_mask', 'sima_attention', 'softmax_attention', 'split_heads',
     'upcast', 'visible_keys', 'window_order', 'window_partition', 'window_positions', 'window_reverse',
 ]

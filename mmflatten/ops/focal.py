@@ -53,6 +53,55 @@ def neighbor_offsets(window: int, expand: int) -> list[tuple[int, int]]:
             if not (0 <= y + dy < window and 0 <= x + dx < window)]
 
 
+def resize_neighbor_bias(table_1hnK: Tensor, window: int, expand: int, new_window: int, new_expand: int) -> Tensor:
+    """Resize a free table of queries and neighbours from one window and reach to another, bilinearly.
+
+    Each of the four moved windows is cut where it leaves the window itself; the pieces are resized one by one, so that
+    a neighbour beside the window stays beside it. A window moved by its whole side has none straight beside it; where
+    the new one has, those start with 0.
+
+    Args:
+        table_1hnK: `(1, heads, window ** 2, K)`, neighbours in the order of `neighbor_offsets`.
+
+    Returns:
+        `(1, heads, new_window ** 2, K')`.
+    """
+    inside, new_inside = max(window - expand, 0), max(new_window - new_expand, 0)
+    table = table_1hnK.transpose(-2, -1).flatten(1, 2).unflatten(-1, (window, window))
+    table = F.interpolate(table, size=(new_window, new_window), mode='bilinear').flatten(2)
+    table = table.unflatten(1, (-1, 4, table_1hnK.shape[-1] // 4)).permute(2, 0, 1, 4, 3)
+    copies = []
+    for copy, (down, right) in zip(table, ((1, 1), (1, 0), (0, 1), (0, 0))):
+        grid = copy.new_zeros(*copy.shape[:3], window, window)
+        seen = _outside(window, inside, down, right)
+        grid[..., seen] = copy
+        rows, cols = (_halves(inside, window, new_inside, new_window, side) for side in (down, right))
+        bands = [torch.cat([_resize(grid[..., y, x], (height, width)) for x, width in cols], dim=-1)
+                 for y, height in rows]
+        copies.append(torch.cat(bands, dim=-2)[..., _outside(new_window, new_inside, down, right)])
+    return torch.cat(copies, dim=-1)
+
+
+def _outside(window: int, inside: int, down: int, right: int) -> Tensor:
+    """Which tokens of a window that was moved down or up, right or left, it did not cover before."""
+    far = torch.arange(window) >= inside
+    rows, cols = (far if forward else far.flip(0) for forward in (down, right))
+    return rows[:, None] | cols
+
+
+def _halves(inside: int, window: int, new_inside: int, new_window: int, forward: int) -> list[tuple[slice, int]]:
+    """The part of an axis that stays inside and the part that leaves it: where it lies, and its new length."""
+    kept, left = (inside, new_inside), (window - inside, new_window - new_inside)
+    first, second = (kept, left) if forward else (left, kept)
+    return [(slice(0, first[0]), first[1]), (slice(first[0], window), second[1])]
+
+
+def _resize(x: Tensor, size: tuple[int, int]) -> Tensor:
+    if 0 in size or 0 in x.shape:
+        return x.new_zeros(*x.shape[:-2], *size)
+    return F.interpolate(x.flatten(0, -3)[:, None], size=size, mode='bilinear').view(*x.shape[:-2], *size)
+
+
 def window_positions(grid: tuple[int, int], window: int, offsets_K2: Tensor) -> Tensor:
     """Map positions of tokens given by their offsets from the first token of every window.
 

@@ -7,12 +7,18 @@ from mmflatten.registry import MODELS
 
 SMALL = {
     'FLattenSwin': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64),
+    'FocalTransformer': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64,
+                             window_size=2, expand_size=1, focal_windows=(5, 3, 3, 1), expand_everywhere=True),
     'L2ViT': dict(arch=dict(embed_dims=24, depths=(2, 2, 4, 2), num_heads=(1, 2, 3, 6)), img_size=64),
 }
 CASES = [
     pytest.param('FLattenSwin', {}, id='flatten-swin'),
     pytest.param('FLattenSwin', dict(attn_types='SSSS'), id='swin'),
     pytest.param('FLattenSwin', dict(attn_types='LLMS1', linear_window=3, mask_padding=True), id='flatten-swin-windows'),
+    pytest.param('FocalTransformer', {}, id='focal'),
+    pytest.param('FocalTransformer', dict(neighbor_boundary='mask', mask_padding=True, use_shift=True,
+                                          window_size=4, expand_size=2, focal_levels=3, conv_embed=True),
+                 id='focal-switches'),
     pytest.param('L2ViT', {}, id='l2vit'),
     pytest.param('L2ViT', dict(block_order='SLCW', conv_stem='4L', mlp='local', overlapped_downsample=True,
                                last_projection=40, lcm_kernel=3, temperature=False, mask_padding=True),

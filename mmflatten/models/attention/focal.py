@@ -8,8 +8,9 @@ from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.layers import Linear, NeighborBias, PooledBias, RelativePositionBias, split_prefix
-from mmflatten.ops import (focal_attention, merge_heads, pooled_keys, softmax_attention, split_heads, visible_keys,
-                           window_order, window_partition, window_positions, window_reverse)
+from mmflatten.models.layers.position import square_size
+from mmflatten.ops import (focal_attention, merge_heads, pooled_keys, resize_grid, softmax_attention, split_heads,
+                           visible_keys, window_order, window_partition, window_positions, window_reverse)
 from mmflatten.registry import MODELS
 
 
@@ -58,7 +59,7 @@ class FocalAttention(TokenMixer):
         expand = expand_size if local and (expand_always or not whole) else 0
         self.neighbor_bias = NeighborBias(num_heads, window, expand) if expand else None
         levels = range(focal_levels - 1) if global_ else ()
-        self.pools = ModuleList(Linear((window // 2 ** k) ** 2, 1) for k in levels)
+        self.pools = ModuleList(WindowPool(window // 2 ** k) for k in levels)
         self.pooled_bias = ModuleList(PooledBias(num_heads, window, focal_window + 2 ** k - 1) for k in levels)
         own = [(y, x) for y in range(window) for x in range(window)]
         self.register_buffer('own_offsets', torch.tensor(own), persistent=False)
@@ -119,8 +120,7 @@ class FocalAttention(TokenMixer):
         pooled = []
         for level, pool in enumerate(self.pools):
             parts = windows_BNC if level == 0 else _sub_windows(x_BHWC, grid, level, self.window_size // 2 ** level)
-            parts = parts.unflatten(1, (-1, pool.in_features))
-            pooled.append((pool.weight.to(parts.dtype) @ parts).squeeze(2) + pool.bias.to(parts.dtype))
+            pooled.append(pool(parts.unflatten(1, (-1, pool.in_features))))
         return pooled
 
     def _bias(self, num_prefix: int) -> Tensor:
@@ -198,6 +198,27 @@ class FocalAttention(TokenMixer):
             bias = bias.expand(1, 1, P, -1)
         q, k, v = (split_heads(x, self.num_heads) for x in (q, k, v))
         return merge_heads(softmax_attention(q, k, v, bias=bias))
+
+
+class WindowPool(Linear):
+    """A learned weighted sum of the tokens of a window, the same for all channels: `(B, W, n, C) -> (B, W, C)`.
+
+    Weights of another window are resized bilinearly when they are loaded, and nearly keep their sum.
+    """
+
+    def __init__(self, side: int) -> None:
+        super().__init__(side ** 2, 1)
+
+    def forward(self, x_BWnC: Tensor) -> Tensor:
+        return (self.weight @ x_BWnC).squeeze(2) + self.bias
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
+        weight = state_dict.get(prefix + 'weight')
+        if weight is not None and weight.shape[1] != self.in_features:
+            old, new = (square_size(n, prefix + 'weight') for n in (weight.shape[1], self.in_features))
+            resized = resize_grid(weight[..., None], old, new)[..., 0]
+            state_dict[prefix + 'weight'] = resized * (weight.numel() / resized.numel())
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 def _sub_windows(x_BHWC: Tensor, grid: tuple[int, int], level: int, side: int) -> Tensor:

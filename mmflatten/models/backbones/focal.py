@@ -29,7 +29,7 @@ class FocalTransformer(PyramidBackbone):
 
     Detectors enlarge the pooled regions and see larger maps (sec. 4.2): `focal_windows=(15, 13, 9, 7),
     expand_everywhere=True`. A classifier's tables of the pooled regions are then resized when they are loaded, and
-    the neighbour tables of its last stage, which it does not have, start anew.
+    the neighbour tables of the last stage, which it lacks, start anew.
 
     Args:
         arch: 'tiny', 'small', 'base', 'large', or a dict of `embed_dims` (of the first stage, doubled in each next
@@ -80,11 +80,9 @@ class FocalTransformer(PyramidBackbone):
                 ffn = FeedForward(dims[i], int(dims[i] * settings['mlp_ratio']))
                 blocks.append(pre_norm_block(mixer, ffn, dims[i], rate))
             stages.append(Stage(_embed(i, dims, conv_embed), blocks, with_cp=with_cp))
-        if expand_everywhere:
-            added = [str(i) for i, grid in enumerate(grids) if min(grid) <= window_size]
-            self.new_weights = (*self.new_weights,
-                                rf'stages\.({"|".join(added)})\.blocks\.\d+\.attn\.fn\.neighbor_bias\.table')
         super().__init__(stages, [nn.LayerNorm(d) for d in dims], out_indices, frozen_stages, init_cfg)
+        if expand_everywhere:
+            self.new_weights = (*self.new_weights, r'stages\..*\.neighbor_bias\.table')
 
 
 def _embed(stage: int, dims: Sequence[int], overlapping: bool) -> ConvEmbed:

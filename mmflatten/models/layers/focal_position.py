@@ -6,17 +6,19 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.layers.position import square_size
-from mmflatten.ops import neighbor_offsets, resize_grid
+from mmflatten.ops import neighbor_offsets, resize_grid, resize_neighbor_bias
 
 
 class NeighborBias(BaseModule):
     """A free bias for every query of a window and every neighbour: neighbours that are listed twice are one key.
 
-    Two equal keys with biases `a` and `b` have together the weight of one with `log(exp(a) + exp(b))`.
+    Two equal keys with biases `a` and `b` have together the weight of one with `log(exp(a) + exp(b))`. A table of
+    another window is resized bilinearly when it is loaded.
     """
 
     def __init__(self, num_heads: int, window: int, expand: int) -> None:
         super().__init__()
+        self.window, self.expand = window, expand
         listed = neighbor_offsets(window, expand)
         self.table = nn.Parameter(torch.zeros(1, num_heads, window ** 2, len(listed)))
         nn.init.trunc_normal_(self.table, std=.02)
@@ -37,10 +39,12 @@ class NeighborBias(BaseModule):
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[-2:] != self.table.shape[-2:]:
-            raise ValueError(f'{prefix}table of the checkpoint is for {table.shape[-2]} queries and {table.shape[-1]} '
-                             f'neighbours, the model has {self.table.shape[-2]} and {self.table.shape[-1]}: a free '
-                             'table cannot be resized. Build the model with the window_size and expand_size of the '
-                             'checkpoint.')
+            window = square_size(table.shape[-2], prefix + 'table')[0]
+            reach = [e for e in range(1, window + 1) if len(neighbor_offsets(window, e)) == table.shape[-1]]
+            if not reach:
+                raise ValueError(f'{prefix}table of the checkpoint has {table.shape[-1]} neighbours, which a window of '
+                                 f'{window} has for no expand_size')
+            state_dict[prefix + 'table'] = resize_neighbor_bias(table, window, reach[0], self.window, self.expand)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
