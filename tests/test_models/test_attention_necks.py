@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torchvision
-from mmdet.models import FPN, ResNet, ResNeXt
+from mmdet.models import FPN, ResNet
 from mmengine.registry import DefaultScope
 from torch import nn
 
