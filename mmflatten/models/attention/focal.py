@@ -232,6 +232,8 @@ def _sub_windows(x_BHWC: Tensor, grid: tuple[int, int], level: int, side: int) -
 
 def _check(window: int, focal_window: int, focal_levels: int, expand_size: int, neighbor_boundary: str,
            sr_ratio: int) -> None:
+    if window < 1:
+        raise ValueError(f'window_size ({window}) must be at least 1')
     if focal_window < 1 or focal_window % 2 == 0:
         raise ValueError(f'focal_window ({focal_window}) must be odd and at least 1: it surrounds a window')
     if focal_levels < 1 or 2 ** max(focal_levels - 2, 0) > window:
