@@ -1,0 +1,193 @@
+"""The resource figures of Factorized Attention: its formulas, its contradictions, and the modules themselves."""
+import importlib.util
+import json
+import math
+import warnings
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from mmflatten.analysis.attention_cases import BERTS, MAPS, Case, Statement, memory_ratio, statements, work_ratio
+from mmflatten.analysis.attention_complexity import (
+    CONSISTENT, FORMS, TABLE_9, TABLE_10, TABLE_11, TABLE_12, Sizes, build_module, count_module, formula_cost)
+from mmflatten.analysis.live_memory import peak_bytes
+
+TOOL = Path(__file__).parents[2] / 'tools' / 'analysis' / 'attention_complexity.py'
+MODULES = [f'{kind}-{form}' for form in FORMS for kind in ('FA', 'CA')]
+
+
+@pytest.fixture(scope='module')
+def said() -> dict[str, Statement]:
+    return {statement.text: statement for statement in statements()}
+
+
+def test_the_papers_ratios_at_64x64_follow_from_its_formulas() -> None:
+    memory, work = memory_ratio(MAPS[0]), work_ratio(MAPS[0])
+    assert round(memory[0]) == 17 and round(work[0]) == 32
+    assert work[2] == pytest.approx(work[1], rel=1e-12) and int(work[2]) == 32
+    assert 13 < memory[2] < 17  # the real modules also hold the sum with the residual connection
+
+
+def test_of_the_papers_ratios_for_64x64x32_one_follows_with_64_channels_and_the_other_with_1024() -> None:
+    narrow, wide = Case((32, 64, 64), 64), Case((32, 64, 64), 1024)
+    assert round(work_ratio(narrow)[1]) == 1025 and round(work_ratio(narrow)[2]) == 1025
+    assert round(work_ratio(narrow)[0]) == 1024  # as printed, with CA-dot's projections counted once
+    assert round(memory_ratio(narrow)[0]) == 513
+    assert int(memory_ratio(wide)[0]) == 32 and round(work_ratio(wide)[0]) == 64
+
+
+def test_the_papers_absolute_figures(said: dict[str, Statement]) -> None:
+    for text, factor in (('128x128 map, memory of CA, GB', 1.), ('128x128 map, computation of CA, 1e9', 1.),
+                         ('256x256 map, memory of CA, GB', 1.), ('64x64x32 volume, memory of CA, GB', 1.),
+                         ('64x64x32 volume, computation of CA, 1e9', 1.),
+                         ('256x256 map, computation of CA, 1e9', 2.)):  # 412 alone is in multiply-accumulates
+        paper = float(said[text].paper)
+        assert factor * paper <= said[text].printed < 1.1 * factor * paper, text
+    assert said['256x256 map, computation of CA, 1e9'].counted / 2 == pytest.approx(412.9, abs=.05)
+
+
+def test_a_factorized_module_at_256x256_needs_less_than_a_conventional_one_at_64x64() -> None:
+    small, large = MAPS[0], MAPS[-1]
+    for table in (TABLE_9, CONSISTENT):
+        conventional, factorized = small.formula('CA', table), large.formula('FA', table)
+        assert factorized.nbytes < conventional.nbytes and factorized.operations < conventional.operations
+    assert large.counted('FA').macs < small.counted('CA').macs
+
+
+def test_28x28x4_saves_a_factor_of_2_with_1024_channels_not_with_512() -> None:
+    ratios = {c: (memory_ratio(Case((4, 28, 28), c))[0], work_ratio(Case((4, 28, 28), c))[0]) for c in (512, 1024)}
+    assert [round(ratio, 1) for ratio in ratios[512]] == [2.5, 3.4]
+    assert [round(ratio) for ratio in ratios[1024]] == [2, 2]
+
+
+def test_bert_saves_the_papers_20_percent_at_128_tokens_with_narrow_keys_alone() -> None:
+    case = BERTS['BERT-base'][0]
+
+    def saved(width: int, length: int) -> float:
+        sizes = Sizes(length, case.c, width, width, case.h)
+        return 1 - formula_cost('FA-Tfm', sizes).nbytes / formula_cost('CA-Tfm', sizes).nbytes
+
+    assert [round(100 * saved(case.c, length), 1) for length in (128, 512)] == [12.5, 43.8]
+    assert round(100 * saved(case.c // 4, 128)) == 22
+    gaps = [memory_ratio(longer)[0] for longer in BERTS['BERT-large']]
+    assert gaps == sorted(gaps) and gaps[-1] > 10
+
+
+@pytest.mark.parametrize('name', TABLE_10)
+def test_table_10_is_table_9_with_half_the_channels_but_for_one_misprint(name: str) -> None:
+    sizes = Sizes.usual(37, 64, h=4)
+    general, special = (formula_cost(name, sizes, table) for table in (TABLE_9, TABLE_10))
+    assert special.nbytes == general.nbytes
+    # 4 c s in place of 4 c^2 s.
+    missing = (4 * 64 ** 2 - 4 * 64) * 37 if name == 'CA-multi' else 0
+    assert special.operations + missing == general.operations
+
+
+@pytest.mark.parametrize('name', TABLE_11)
+def test_table_11_is_table_9_with_a_quarter_of_the_channels_but_for_one_misprint(name: str) -> None:
+    sizes = Sizes(37, 64, 16, 16, h=4)
+    general, special = (formula_cost(name, sizes, table) for table in (TABLE_9, TABLE_11))
+    assert special.nbytes == general.nbytes
+    # m / 2 in place of c / 2.
+    missing = (64 - 16) / 2 * 37 ** 2 if name == 'CA-multi' else 0
+    assert special.operations + missing == general.operations
+
+
+@pytest.mark.parametrize('name', TABLE_12)
+def test_orders_in_table_12_are_those_of_table_9(name: str) -> None:
+    costs = [formula_cost(name, Sizes.usual(s, 64, h=4), TABLE_9) for s in (10 ** 7, 10 ** 8)]
+    for field in ('nbytes', 'operations'):
+        growth = math.log10(getattr(costs[1], field) / getattr(costs[0], field))
+        assert growth == pytest.approx(TABLE_12[name], abs=.02)
+
+
+@pytest.mark.parametrize('grid', [(12, 20), (3, 8, 10)])
+@pytest.mark.parametrize('name', MODULES)
+def test_modules_multiply_and_add_exactly_what_the_consistent_formulas_say(name: str, grid: tuple[int, ...]) -> None:
+    c, s, ratio = 32, math.prod(grid), 4
+    sizes = Sizes.usual(s, c, h=4 if name.endswith(('multi', 'Tfm')) else 1)
+    # A network of two layers with 4 c hidden channels costs 16 c^2, not the 5 c^2 of the formula.
+    more = (4 * ratio - 5) * c ** 2 * s if name.endswith('Tfm') else 0
+    assert 2 * count_module(name, sizes, grid).macs == formula_cost(name, sizes).operations + more
+
+
+def test_printed_formulas_of_ca_dot_and_ca_multi_disagree_with_the_modules() -> None:
+    sizes = Sizes.usual(256, 32, h=4)
+    for name in ('CA-dot', 'CA-multi'):
+        assert 2 * count_module(name, sizes, (16, 16)).macs != formula_cost(name, sizes, TABLE_9).operations
+    # FA-Tfm is printed with 4 (b m / h) h, FA-multi and Table 11 with 4 b m / h, which heads of b / h channels need.
+    assert formula_cost('FA-Tfm', sizes, TABLE_9).operations - formula_cost('FA-Tfm', sizes).operations == (
+        4 * sizes.b * sizes.m * (1 - 1 / 4) * sizes.s)
+
+
+@pytest.mark.parametrize('name', MODULES)
+def test_peaks_grow_as_the_formulas_do(name: str) -> None:
+    counted, formula = [], []
+    for side in (32, 64):
+        sizes = Sizes.usual(side * side, 32, h=4 if name.endswith(('multi', 'Tfm')) else 1)
+        counted.append(count_module(name, sizes, (side, side)))
+        formula.append(formula_cost(name, sizes).nbytes)
+    for one, expected in zip(counted, formula):
+        assert expected * .9 < one.training_bytes < expected * 1.5
+        assert one.inference_bytes <= one.training_bytes
+    assert counted[1].training_bytes / counted[0].training_bytes == pytest.approx(formula[1] / formula[0], rel=.1)
+
+
+def allocated_peak(function, folder: Path) -> int:
+    """Peak of PyTorch's CPU allocator during a call, from the trace of its allocations."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # the profiler's remark on its cycles
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            function()
+    profiler.export_chrome_trace(str(folder / 'trace.json'))
+    events = json.loads((folder / 'trace.json').read_text(encoding='utf-8'))['traceEvents']
+    changes = sorted((event['ts'], event['args']['Ev Idx'], event['args']['Bytes'])
+                     for event in events if event.get('name') == '[memory]')
+    return max(accumulate(size for _, _, size in changes))
+
+
+@pytest.mark.parametrize('training', [False, True])
+@pytest.mark.parametrize('name', ['FA-dot', 'CA-dot', 'CA-multi'])
+def test_peaks_known_without_allocating_are_those_of_the_allocator(name: str, training: bool, tmp_path: Path) -> None:
+    sizes = Sizes.usual(40 * 40, 64, h=2)
+    module, x = build_module(name, sizes), torch.randn(1, 64, 40, 40)
+
+    def run() -> None:
+        with torch.set_grad_enabled(training):
+            module(x)
+
+    run()
+    measured = allocated_peak(run, tmp_path) + x.nbytes
+    counted = count_module(name, sizes, (40, 40))
+    assert (counted.training_bytes if training else counted.inference_bytes) == pytest.approx(measured, rel=1e-3)
+
+
+def test_views_cost_nothing_and_freed_tensors_are_taken_off() -> None:
+    x = torch.empty(1000, device='meta')
+    assert peak_bytes(lambda x: x.view(10, 100).t().flatten(0, 0)[3:], x) == 4000
+    assert peak_bytes(lambda x: (x + 1).add_(1).view(10, 100), x) == 2 * 4000
+    assert peak_bytes(lambda x: ((x + 1) + 1) + 1, x) == 3 * 4000
+    assert peak_bytes(lambda x: ((x.requires_grad_() * 2).exp() * 2).exp(), x, training=True) == 4 * 4000
+
+
+def test_unknown_modules_and_grids_are_refused_with_their_value() -> None:
+    sizes = Sizes.usual(16, 8)
+    for call in (lambda: build_module('FA-none', sizes), lambda: formula_cost('FA-none', sizes)):
+        with pytest.raises(ValueError, match="'FA-none'"):
+            call()
+    with pytest.raises(ValueError, match=r'grid \(\(4, 5\)\) has 20 locations, sizes.s \(16\)'):
+        count_module('FA-dot', sizes, (4, 5))
+
+
+def test_the_tool_prints_the_tables_and_draws_the_figures(tmp_path: Path, capsys) -> None:
+    spec = importlib.util.spec_from_file_location('attention_complexity', TOOL)
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.main(['--plot', str(tmp_path / 'new' / 'figures.png')]) == 0
+    out = capsys.readouterr().out
+    for words in ('256x256', '64x64x32', '28x28x4', 'BERT-large', 'CA-multi', '1024.7x', 'not with 64 channels'):
+        assert words in out
+    assert (tmp_path / 'new' / 'figures.png').read_bytes()[:8] == b'\x89PNG\r\n\x1a\n'
