@@ -21,6 +21,7 @@ ATTENTIONS = {
     'xca': dict(type='CrossCovarianceAttention'),
     'cosformer': dict(type='CosFormerAttention'),
     'sima': dict(type='SimAAttention'),
+    'focal': dict(type='FocalAttention', window_size=3, focal_window=3, expand_size=1),
 }
 PYRAMID = dict(attn_types='LL', out_indices=(0, 1))
 STAGES = dict(depths=(1, 1), num_heads=(2, 4))
@@ -68,7 +69,7 @@ def test_class_tokens_and_autocast(attention):
     assert mixer(torch.randn(2, 17, 12), (4, 4)).shape == (2, 17, 12)
 
 
-@pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('softmax', 'clamped-lcm')])
+@pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('softmax', 'clamped-lcm', 'focal')])
 def test_linear_windows_never_count_padding(name):
     """What stands in the padding does not change the real tokens: the projection's bias alone fills it."""
     torch.manual_seed(0)
@@ -83,7 +84,7 @@ def test_linear_windows_never_count_padding(name):
     torch.testing.assert_close(mixer(padded, (3, 3), mask)[:, real], mixer(other, (3, 3), mask)[:, real])
 
 
-@pytest.mark.parametrize('name', [name for name in ATTENTIONS if name != 'xca'])
+@pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('xca', 'focal')])
 def test_reduced_keys_run_in_every_attention(name):
     mixer = build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(2, 2), sr_ratio=2, lepe_kernel=3)
     assert mixer(torch.randn(2, 35, 12), (5, 7)).shape == (2, 35, 12)
