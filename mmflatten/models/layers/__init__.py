@@ -1,4 +1,5 @@
 """Layers that all families share."""
+from mmflatten.models.layers.conv_stem import ConvStem, NormedDownsample
 from mmflatten.models.layers.embed import ConvEmbed, PatchMerging, pad_to_multiple
 from mmflatten.models.layers.feed_forward import FeedForward
 from mmflatten.models.layers.focal_position import NeighborBias, PooledBias
@@ -9,7 +10,7 @@ from mmflatten.models.layers.residual import Block, Residual, pre_norm_block
 from mmflatten.models.layers.tokens import map_to_tokens, split_prefix, tokens_to_map
 
 __all__ = [
-    'Block', 'ConvEmbed', 'FeedForward', 'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias',
-    'NormalizedConv', 'PatchMerging', 'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv', 'linear',
-    'map_to_tokens', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
+    'Block', 'ConvEmbed', 'ConvStem', 'FeedForward', 'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias',
+    'NormalizedConv', 'NormedDownsample', 'PatchMerging', 'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv',
+    'linear', 'map_to_tokens', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
 ]

@@ -1,0 +1,54 @@
+"""Embedding and downsampling of L2ViT: several convolutions in the stem, norms before convolutions behind it."""
+from __future__ import annotations
+
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+
+from mmflatten.models.layers.embed import ConvEmbed, pad_to_multiple
+from mmflatten.models.layers.tokens import map_to_tokens, tokens_to_map
+
+
+class ConvStem(BaseModule):
+    """Convolutions that take an image to normalised tokens at a quarter of its size, `(B, 3, H, W) -> (B, N, C)`.
+
+    Args:
+        embed_dims: channels of the tokens.
+        deep: four layers (Table 7) instead of two.
+    """
+
+    stride = 4
+
+    def __init__(self, embed_dims: int, deep: bool) -> None:
+        super().__init__()
+        self.out_channels = embed_dims
+        half = embed_dims // 2
+        if deep:
+            layers = [*_conv_bn_relu(3, half, 7, 2), *_conv_bn_relu(half, half, 3, 1),
+                      *_conv_bn_relu(half, half, 3, 1), nn.Conv2d(half, embed_dims, 2, 2)]
+        else:
+            layers = [*_conv_bn_relu(3, half, 3, 2, bias=True), *_conv_bn_relu(half, embed_dims, 3, 2, bias=True)[:2]]
+        self.convs = nn.Sequential(*layers)
+        self.norm = nn.LayerNorm(embed_dims)
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        x_BCHW = self.convs(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
+        return self.norm(map_to_tokens(x_BCHW)), tuple(x_BCHW.shape[-2:])
+
+
+def _conv_bn_relu(in_channels: int, channels: int, kernel_size: int, stride: int,
+                  bias: bool = False) -> list[nn.Module]:
+    conv = nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=bias)
+    return [conv, nn.BatchNorm2d(channels), nn.ReLU()]
+
+
+class NormedDownsample(ConvEmbed):
+    """Downsampling by 2 with the norm before the convolution."""
+
+    def __init__(self, in_channels: int, embed_dims: int, overlapped: bool) -> None:
+        kernel_size, padding = (3, 1) if overlapped else (2, 0)
+        super().__init__(in_channels, embed_dims, kernel_size, 2, padding, norm_cfg=None)
+        self.input_norm = nn.LayerNorm(in_channels)
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        tokens = self.input_norm(map_to_tokens(x_BCHW))
+        return super().forward(tokens_to_map(tokens, tuple(x_BCHW.shape[-2:])))
