@@ -11,6 +11,8 @@ from typing import TextIO
 
 import torch
 
+from mmflatten.analysis.benchmark_machine import BUSY_CPUS, LoadWatch
+
 # A sample repeats a short call until it takes about this long, so that the clock and its overhead do not matter.
 SAMPLE_SECONDS = 0.02
 SAY_EVERY = 5.  # seconds between two lines of progress
@@ -77,6 +79,27 @@ class Ratio:
     best: float
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """What `measure` found.
+
+    Attributes:
+        timings: in the order of the subjects.
+        others: for each round the CPUs that other processes used meanwhile, None where the system does not tell.
+    """
+
+    timings: list[Timing]
+    others: list[float | None]
+
+    def undisturbed(self) -> Measurement:
+        """Without the rounds in which others used over `BUSY_CPUS`, if at least `MIN_ROUNDS` are left, else all."""
+        kept = [index for index, used in enumerate(self.others) if (used or 0.) <= BUSY_CPUS]
+        if len(kept) < MIN_ROUNDS:
+            return self
+        return Measurement([Timing(tuple(timing.seconds[index] for index in kept)) for timing in self.timings],
+                           [self.others[index] for index in kept])
+
+
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
     """Lower and upper quartile; of a single value that value twice."""
     if len(values) < 2:
@@ -86,7 +109,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: float | None = None,
-            device: str = 'cpu', progress: Callable[[int, float, float], None] | None = None) -> list[Timing]:
+            device: str = 'cpu', progress: Callable[[int, float, float], None] | None = None) -> Measurement:
     """Take the time of every subject once per round, in the order given, until the rounds or the time are over.
 
     Each subject is called at least twice before the first round, so memory pools are filled and code is compiled.
@@ -98,9 +121,6 @@ def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: 
             `MIN_ROUNDS` rounds take place, if `rounds` admits them.
         device: 'cpu', or 'cuda' for the clock of the GPU.
         progress: told after each round how many are done, the seconds they took and about how many are left.
-
-    Returns:
-        Timings in the order of `subjects`.
 
     Raises:
         ValueError: no subject, or neither rounds nor seconds bound the run.
@@ -114,15 +134,18 @@ def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: 
     budget = math.inf if seconds is None else seconds * len(subjects)
     limit = math.inf if rounds is None else rounds
     samples: list[list[float]] = [[] for _ in subjects]
+    others = []
     done, elapsed, start = 0, 0., time.monotonic()
     while done < limit and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
+        watch = LoadWatch()
         for subject, number, taken in zip(subjects, repeats, samples):
             with subject.around():
                 taken.append(clock(subject.call, number))
+        others.append(watch.stop().others)
         done, elapsed = done + 1, time.monotonic() - start
         if progress is not None:
             progress(done, elapsed, max(0., min(budget - elapsed, elapsed / done * (limit - done))))
-    return [Timing(tuple(taken)) for taken in samples]
+    return Measurement([Timing(tuple(taken)) for taken in samples], others)
 
 
 def _warm_up(subject: Subject, clock: Clock) -> int:

@@ -17,8 +17,9 @@ from mmflatten.version import __version__
 ALLOCATOR = {'MALLOC_MMAP_MAX_': '0', 'MALLOC_TRIM_THRESHOLD_': '100000000000'}
 QUIET_PROFILER = {'KINETO_LOG_LEVEL': '99'}  # else it writes to the standard error at every start and stop
 
-BUSY_CPUS = 0.1  # used by others, from which on a measurement is called disturbed
-BUSY_LOAD = 0.5  # load average from which on a machine is not called idle
+BUSY_CPUS = 0.1  # used by others, above which a measurement is called disturbed
+BUSY_LOAD = 0.5  # load average above which a machine is not called idle
+_TICKS_OFF = 3  # the system counts CPU time in ticks of some 10 ms; so many may be wrong in one interval
 
 
 def restart_environment(environment: Mapping[str, str]) -> dict[str, str] | None:
@@ -111,7 +112,8 @@ class Load:
             found.append(f'the machine was not idle when the measurement began (load average {self.before:.2f})')
         if self.others is not None and self.others > BUSY_CPUS:
             found.append(f'other processes used {self.others:.2f} CPUs during the measurement')
-        advice = 'trust the ratios, which come from the same rounds, before the times; or repeat on an idle machine'
+        advice = ('rounds that they disturbed were left out if enough others remained; trust the ratios before the '
+                  'times, or repeat on an idle machine')
         return [f'{"; ".join(found)}: {advice}'] if found else []
 
 
@@ -127,7 +129,8 @@ class LoadWatch:
         busy_now, elapsed = _busy_seconds(), time.monotonic() - wall
         others = None
         if busy is not None and busy_now is not None and elapsed > 0:
-            others = max(0., (busy_now - busy - (_own_seconds() - own)) / elapsed)
+            uncertain = _TICKS_OFF / os.sysconf('SC_CLK_TCK')
+            others = max(0., busy_now - busy - (_own_seconds() - own) - uncertain) / elapsed
         return Load(self._before, _load_average(), others)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.analysis.benchmark import Ratio, Subject, Timing
+from mmflatten.analysis.benchmark_machine import BUSY_CPUS
 from mmflatten.analysis.benchmark_models import RunSettings
 from mmflatten.analysis.benchmark_operators import SOFTMAX, crossover, map_of, say_crossover
 from mmflatten.analysis.report import align
@@ -18,9 +19,14 @@ OPERATOR_HEADER = ('tokens', 'attention', 'median (ms)', 'quartiles (ms)', 'best
                    'ratio quartiles')
 
 NOTES = """\
-median, quartiles, best: of the time of one call over {rounds} rounds, in each of which every model ran in turn.
-images/s: by the median. ratio: throughput relative to {reference}, within a round; median and quartiles over
-the rounds; best: by the two shortest times. peak: tensors made by one call, weights and images not counted."""
+median, quartiles, best: of the time of one call over {rounds} rounds, in each of which every model ran in turn
+({left_out} more rounds were left out, because other processes used over {busy:g} CPUs meanwhile).
+images/s: by the median. ratio: throughput relative to the reference, {reference},
+within a round; median and quartiles over the rounds; best: by the two shortest times.
+peak: tensors made by one call at the moment when they are most, weights and images not counted."""
+OPERATOR_NOTES = """\
+ratio: throughput relative to {reference}, within a round; median and quartiles over the rounds.
+{left_out} rounds were left out, because other processes used over {busy:g} CPUs meanwhile."""
 PLAIN_NOTE = """
 (plain): token projections by F.linear, which on the CPU is MKL, as in the code of others, and not by oneDNN."""
 
@@ -34,6 +40,7 @@ class Result:
         timing: its times.
         peak: bytes, see `peak_memory`.
         tokens: of an attention; 0 for a model.
+        left_out: rounds that are not in `timing`, because other processes were busy meanwhile.
         goal: the ratio it should reach, if there is one.
     """
 
@@ -41,6 +48,7 @@ class Result:
     timing: Timing
     peak: int
     tokens: int = 0
+    left_out: int = 0
     goal: float | None = None
 
     @property
@@ -48,12 +56,12 @@ class Result:
         return self.peak / 2 ** 20
 
 
-def settings_line(settings: RunSettings, threads: int) -> str:
-    """How the models ran, in one line."""
+def settings_line(settings: RunSettings, threads: int, what: str) -> str:
+    """How the models ran, in one line; `what` says what they were fed."""
     extras = ['torch.compile'] * settings.compile + ['channels-last'] * settings.channels_last
     threads_too = [f'{threads} threads'] if settings.device == 'cpu' else []
     return ', '.join(['training (forward and backward)' if settings.train else 'inference', f'batch {settings.batch}',
-                      settings.dtype, settings.device, *threads_too, *extras])
+                      what, settings.dtype, settings.device, *threads_too, *extras])
 
 
 def model_table(results: Sequence[Result], reference: Result, markdown: bool = False) -> str:
@@ -67,14 +75,15 @@ def model_table(results: Sequence[Result], reference: Result, markdown: bool = F
                  f'{ratio.best:.3f}', f'{result.mebibytes:.1f}')
         rows.append((*cells, _goal(result, ratio)) if with_goals else cells)
     header = (*MODEL_HEADER, 'goal') if with_goals else MODEL_HEADER
-    notes = NOTES.format(rounds=len(reference.timing.seconds), reference=reference.subject.name)
+    notes = NOTES.format(rounds=len(reference.timing.seconds), left_out=reference.left_out, busy=BUSY_CPUS,
+                         reference=reference.subject.name)
     if any(result.subject.name.endswith('(plain)') for result in results):
         notes += PLAIN_NOTE
     return f'{align(rows, header, {0}, markdown)}\n\n{notes}'
 
 
 def _times(timing: Timing) -> tuple[str, str, str]:
-    digits = 1 if timing.median > 0.1 else 3
+    digits = 1 if timing.median > 0.01 else 3
     return (f'{1e3 * timing.median:.{digits}f}', _span([1e3 * value for value in timing.quartiles], digits),
             f'{1e3 * timing.best:.{digits}f}')
 
@@ -100,7 +109,9 @@ def operator_table(results: Sequence[Result], markdown: bool = False) -> str:
         rows.append((str(result.tokens), result.subject.name, *_times(result.timing), f'{result.mebibytes:.3g}',
                      *cells))
     table = align(rows, OPERATOR_HEADER, {1}, markdown)
-    return f'{table}\n\nratio: throughput relative to {SOFTMAX}, within a round; median and quartiles over the rounds.'
+    left_out = sum({result.tokens: result.left_out for result in results}.values())
+    notes = OPERATOR_NOTES.format(reference=SOFTMAX, left_out=left_out, busy=BUSY_CPUS)
+    return f'{table}\n\n{notes}'
 
 
 def softmax_beside(results: Sequence[Result], result: Result) -> Result | None:
@@ -167,7 +178,8 @@ def as_row(result: Result, reference: Result | None, settings: RunSettings) -> d
     row = {'name': result.subject.name, 'tokens': result.tokens or '', 'height': size[0], 'width': size[1],
            'batch': settings.batch, 'dtype': settings.dtype, 'device': settings.device,
            'mode': 'training' if settings.train else 'inference', 'compiled': int(settings.compile),
-           'params': result.subject.params, 'rounds': len(timing.seconds), 'median_s': timing.median,
+           'params': result.subject.params, 'rounds': len(timing.seconds), 'rounds_left_out': result.left_out,
+           'median_s': timing.median,
            'q1_s': timing.quartiles[0], 'q3_s': timing.quartiles[1], 'best_s': timing.best,
            'per_s': result.subject.images / timing.median, 'peak_mib': result.mebibytes}
     ratio = timing.against(reference.timing) if reference else None

@@ -55,27 +55,33 @@ def rows_of(path: Path) -> list[dict]:
         return list(csv.DictReader(file))
 
 
-def test_command_line_times_configs_backbones_and_timm_and_sets_the_allocator(config: str, tmp_path: Path) -> None:
-    files = ['--csv', str(tmp_path / 'out.csv'), '--json', str(tmp_path / 'out.json')]
-    done = subprocess.run([sys.executable, str(TOOL), config, SWIN, '--vs', 'timm:test_vit', '--plain-linear', *QUICK,
-                           *files], cwd=ROOT, capture_output=True, text=True,
-                          env={'PYTHONPATH': str(ROOT), 'PATH': ''})
+def test_command_line_starts_again_with_the_allocator_settings(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(TOOL), SWIN, *QUICK, '--json', str(tmp_path / 'out.json')], cwd=ROOT,
+                          capture_output=True, text=True, env={'PYTHONPATH': str(ROOT), 'PATH': ''})
     assert done.returncode == 0, done.stderr
-    assert 'MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000' in done.stdout
-    assert f'torch {torch.__version__}' in done.stdout and 'inference, batch 2, fp32, cpu, 1 threads' in done.stdout
-    rows = rows_of(tmp_path / 'out.csv')
-    assert [row['name'] for row in rows] == ['timm:test_vit', 'tiny', 'tiny (plain)', SWIN, f'{SWIN} (plain)']
-    assert {'median_s', 'q1_s', 'q3_s', 'best_s', 'per_s', 'ratio', 'ratio_q1', 'ratio_q3', 'ratio_best', 'peak_mib',
-            'params', 'height', 'width', 'batch', 'dtype', 'device', 'mode', 'rounds', 'reference'} <= set(rows[0])
+    assert 'allocator: MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000' in done.stdout
+    assert f'torch {torch.__version__}' in done.stdout and 'inference, batch 2, 32x32, fp32, cpu, 1 threads' in done.stdout
+    everything = json.loads((tmp_path / 'out.json').read_text())
+    assert everything['machine']['threads'] == 1 and everything['machine']['load']['before'] is not None
+    assert everything['command'][0] == SWIN and len(everything['results'][0]['seconds']) == 2
+
+
+def test_configs_backbones_and_timm_stand_side_by_side(tool: ModuleType, config: str, tmp_path: Path,
+                                                       capsys: pytest.CaptureFixture) -> None:
+    out = tmp_path / 'out.csv'
+    assert tool.main([config, SWIN, '--vs', 'timm:test_vit', '--plain-linear', *QUICK, '--csv', str(out)]) == 0
+    names = ['timm:test_vit', 'tiny', 'tiny (plain)', SWIN, f'{SWIN} (plain)']
+    lines = capsys.readouterr().out.splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith('model ')) + 2
+    assert all(line.startswith(name) for line, name in zip(lines[first:], names))
+    rows = rows_of(out)
+    assert [row['name'] for row in rows] == names and float(rows[0]['ratio']) == 1
+    assert {'ratio', 'ratio_q1', 'ratio_q3', 'ratio_best', 'rounds_left_out', 'dtype', 'device', 'mode'} <= set(rows[0])
     for row in rows:
         assert row['reference'] == 'timm:test_vit' and (row['height'], row['width'], row['rounds']) == ('32', '32', '2')
         assert 0 < float(row['best_s']) <= float(row['q1_s']) <= float(row['median_s']) <= float(row['q3_s'])
         assert float(row['per_s']) == pytest.approx(2 / float(row['median_s']))
         assert float(row['peak_mib']) > 0 and int(row['params']) > 0
-    assert float(rows[0]['ratio']) == 1
-    everything = json.loads((tmp_path / 'out.json').read_text())
-    assert everything['machine']['threads'] == 1 and everything['machine']['load']['before'] is not None
-    assert [len(result['seconds']) for result in everything['results']] == [2] * 5
 
 
 def test_operators_give_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture
@@ -96,8 +102,8 @@ def test_operators_give_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: P
 
 
 @pytest.mark.parametrize('arguments, message', [
-    ([], 'give models, --zoo or --operators, one of the three'),
-    (['--zoo', '--operators', 'softmax'], 'give models, --zoo or --operators, one of the three'),
+    ([], 'give models, --zoo or both, or else --operators'),
+    (['--zoo', '--operators', 'softmax'], 'give models, --zoo or both, or else --operators'),
     (['no/config.py'], 'config no/config.py does not exist; check the path'),
     (['NoSwin'], 'NoSwin is no config file (.py), no timm:NAME and no backbone'),
     (['FLattenSwin:tiny'], 'cannot read the arguments (tiny)'),

@@ -9,7 +9,7 @@ from itertools import groupby
 import pytest
 import torch
 
-from mmflatten.analysis.benchmark import MIN_ROUNDS, Subject, Timing, measure
+from mmflatten.analysis.benchmark import MIN_ROUNDS, Measurement, Subject, Timing, measure
 from mmflatten.analysis.benchmark_machine import ALLOCATOR, Load, LoadWatch, restart_environment
 from mmflatten.analysis.benchmark_memory import peak_memory
 from mmflatten.analysis.benchmark_models import (
@@ -36,7 +36,7 @@ def test_subjects_take_turns_in_every_round() -> None:
     calls = []
     subjects = [Subject(name, lambda name=name: (calls.append(name), time.sleep(0.03))) for name in 'abc']
     told = []
-    timings = measure(subjects, rounds=4, progress=lambda *report: told.append(report))
+    timings = measure(subjects, rounds=4, progress=lambda *report: told.append(report)).timings
     assert calls == ['a', 'a', 'b', 'b', 'c', 'c'] + list('abc') * 4  # two calls each to warm up
     assert [len(timing.seconds) for timing in timings] == [4, 4, 4]
     assert [rounds for rounds, _, _ in told] == [1, 2, 3, 4] and told[-1][2] == 0
@@ -46,7 +46,7 @@ def test_subjects_take_turns_in_every_round() -> None:
 def test_short_calls_are_repeated_within_a_sample() -> None:
     calls = []
     subjects = [Subject(name, lambda name=name: (calls.append(name), time.sleep(0.002))) for name in 'ab']
-    timing, _ = measure(subjects, rounds=2)
+    timing, _ = measure(subjects, rounds=2).timings
     runs = [(name, len(list(run))) for name, run in groupby(calls)]
     assert [name for name, _ in runs] == list('ab' * 3) and all(number > 2 for _, number in runs[2:])
     assert all(0.002 <= seconds < 0.02 for seconds in timing.seconds)  # per call, not per sample
@@ -54,9 +54,9 @@ def test_short_calls_are_repeated_within_a_sample() -> None:
 
 def test_time_bounds_a_run_but_leaves_rounds_for_a_spread() -> None:
     slow = Subject('slow', lambda: time.sleep(0.05))
-    assert len(measure([slow], seconds=0.01)[0].seconds) == MIN_ROUNDS
+    assert len(measure([slow], seconds=0.01).timings[0].seconds) == MIN_ROUNDS
     start = time.monotonic()
-    number = len(measure([slow, slow], seconds=0.25)[0].seconds)
+    number = len(measure([slow, slow], seconds=0.25).timings[0].seconds)
     assert MIN_ROUNDS <= number <= 5 and time.monotonic() - start < 2
     with pytest.raises(ValueError, match='the measurement never ends'):
         measure([slow])
@@ -70,6 +70,14 @@ def test_ratio_is_taken_within_rounds_and_withstands_a_change_of_load() -> None:
     timing = Timing((4., 1., 3., 2., 5.))
     assert (timing.median, timing.quartiles, timing.best) == (3, (2, 4), 1)
     assert Timing((7.,)).quartiles == (7, 7)
+
+
+def test_disturbed_rounds_are_left_out_where_enough_remain() -> None:
+    timings = [Timing((1., 8., 1., 1., 9.)), Timing((2., 9., 2., 2., 9.))]
+    kept = Measurement(timings, [0., 1.5, 0.02, 0.1, 0.7]).undisturbed()
+    assert kept.timings == [Timing((1., 1., 1.)), Timing((2., 2., 2.))] and kept.others == [0., 0.02, 0.1]
+    for others in ([0., 1., 0., 1., 1.], [None] * 5):  # too few, or nothing known
+        assert Measurement(timings, others).undisturbed().timings == timings
 
 
 def test_crossover_is_where_straight_lines_in_logarithmic_axes_meet() -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Optional, Sequence
 
@@ -87,8 +88,8 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def check(arguments: argparse.Namespace) -> None:
     """Fail before the first model is built."""
-    if sum(map(bool, (arguments.models, arguments.zoo, arguments.operators))) != 1:
-        raise ValueError('give models, --zoo or --operators, one of the three')
+    if bool(arguments.models or arguments.zoo) == bool(arguments.operators):
+        raise ValueError('give models, --zoo or both, or else --operators')
     if len(arguments.size) > 2:
         raise ValueError(f'--size {" ".join(map(str, arguments.size))}: give H, or H W')
     if arguments.operators:
@@ -127,8 +128,8 @@ def check_device(name: str) -> None:
 def measure_models(arguments: argparse.Namespace, settings: RunSettings) -> tuple[list[Result], Result]:
     """Results, and the one that the ratios refer to."""
     progress = Progress(1, sys.stderr)
-    wanted = [(name, spec, goal) for name, (spec, goal) in ZOO.items()] if arguments.zoo else \
-        [(None, spec, None) for spec in arguments.models]
+    wanted = [(name, spec, goal) for name, (spec, goal) in ZOO.items() if arguments.zoo]
+    wanted += [(None, spec, None) for spec in arguments.models]
     reference = arguments.vs or (REFERENCE if arguments.zoo else None)
     if reference:
         wanted.insert(0, (None, reference, None))
@@ -143,7 +144,7 @@ def measure_models(arguments: argparse.Namespace, settings: RunSettings) -> tupl
             subjects.append(with_plain_linear(subjects[-1]))
             goals.append(None)
     results = run_group(subjects, arguments, progress, SECONDS_PER_MODEL)
-    results = [Result(result.subject, result.timing, result.peak, goal=goal) for result, goal in zip(results, goals)]
+    results = [replace(result, goal=goal) for result, goal in zip(results, goals)]
     return results, results[0]
 
 
@@ -157,7 +158,7 @@ def measure_operators(arguments: argparse.Namespace, settings: RunSettings) -> l
         progress.say(f'building {len(names)} attentions of {tokens} tokens')
         subjects = [operator_subject(name, tokens, arguments.embed_dims, arguments.heads, settings) for name in names]
         group = run_group(subjects, arguments, progress, SECONDS_PER_OPERATOR)
-        results.extend(Result(result.subject, result.timing, result.peak, tokens) for result in group)
+        results.extend(replace(result, tokens=tokens) for result in group)
     return results
 
 
@@ -168,10 +169,12 @@ def run_group(subjects: list[Subject], arguments: argparse.Namespace, progress: 
     peaks = [peak_memory(subject, arguments.device) for subject in subjects]
     seconds = default_seconds if arguments.rounds is None and arguments.seconds is None else arguments.seconds
     start = time.monotonic()
-    timings = measure(subjects, rounds=arguments.rounds, seconds=seconds, device=arguments.device,
-                      progress=progress.tell)
+    measured = measure(subjects, rounds=arguments.rounds, seconds=seconds, device=arguments.device,
+                       progress=progress.tell)
     progress.close_group(time.monotonic() - start)
-    return [Result(*measured) for measured in zip(subjects, timings, peaks)]
+    kept = measured.undisturbed()
+    left_out = len(measured.others) - len(kept.others)
+    return [Result(*parts, left_out=left_out) for parts in zip(subjects, kept.timings, peaks)]
 
 
 @command_line
@@ -189,7 +192,9 @@ def main(argv: Sequence[str]) -> int:
         results, reference = measure_models(arguments, settings)
     load, machine = watch.stop(), describe_machine(arguments.device)
 
-    print('\n'.join([*machine.lines(), f'run: {settings_line(settings, arguments.threads)}', load.line()]), end='\n\n')
+    what = (f'{arguments.embed_dims} channels, {arguments.heads} heads' if arguments.operators else
+            'x'.join(map(str, settings.size)))
+    print('\n'.join([*machine.lines(), f'run: {settings_line(settings, arguments.threads, what)}', load.line(), '']))
     if reference:
         print(model_table(results, reference, arguments.markdown))
     else:
