@@ -180,3 +180,13 @@ def test_fine_tuning_at_384_takes_all_weights_of_224(name, load_config):
     config = load_config(f'flatten_swin/{name.replace("8xb64_in1k", "8xb32_in1k-384px")}.py')
     assert config.load_from.startswith('checkpoints/')
     MODELS.build(config.model).load_state_dict(small.state_dict(), strict=True)
+
+
+@pytest.mark.parametrize('name', ['digits/mask-rcnn_flatten-swin-nano_fpn_digits.py',
+                                  'flatten_swin/cascade-mask-rcnn_swin-t_fpn_ms-3x_coco.py'])
+def test_roi_align_gets_the_memory_layout_it_reads(name, load_model):
+    """mmcv's RoIAlign takes any tensor for a contiguous (B, C, H, W) one and reads garbage from channels-last maps."""
+    _, model = load_model(name)
+    with torch.no_grad():
+        maps = model.eval().extract_feat(torch.zeros(2, 3, 64, 96))
+    assert all(feature_map.is_contiguous() for feature_map in maps)
