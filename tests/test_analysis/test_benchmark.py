@@ -60,7 +60,8 @@ def test_command_line_starts_again_with_the_allocator_settings(tmp_path: Path) -
                           capture_output=True, text=True, env={'PYTHONPATH': str(ROOT), 'PATH': ''})
     assert done.returncode == 0, done.stderr
     assert 'allocator: MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000' in done.stdout
-    assert f'torch {torch.__version__}' in done.stdout and 'inference, batch 2, 32x32, fp32, cpu, 1 threads' in done.stdout
+    assert f'torch {torch.__version__}' in done.stdout
+    assert 'run: inference, batch 2, 32x32, fp32, cpu, 1 threads' in done.stdout
     everything = json.loads((tmp_path / 'out.json').read_text())
     assert everything['machine']['threads'] == 1 and everything['machine']['load']['before'] is not None
     assert everything['command'][0] == SWIN and len(everything['results'][0]['seconds']) == 2
@@ -131,6 +132,10 @@ def test_missing_gpu_is_named(tool: ModuleType, capsys: pytest.CaptureFixture, m
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
     assert tool.main([SWIN, '--device', 'cuda']) == 1
     assert capsys.readouterr().err.splitlines()[-1] == '--device cuda: PyTorch sees no GPU here'
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 2)
+    assert tool.main([SWIN, '--device', 'cuda:2']) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == '--device cuda:2: there are 2 GPUs, numbered from 0'
 
 
 def test_missing_timm_is_named_with_the_command_that_mends_it(tool: ModuleType, capsys: pytest.CaptureFixture,

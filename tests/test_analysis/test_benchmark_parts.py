@@ -9,7 +9,7 @@ from itertools import groupby
 import pytest
 import torch
 
-from mmflatten.analysis.benchmark import MIN_ROUNDS, Measurement, Subject, Timing, measure
+from mmflatten.analysis.benchmark import MIN_ROUNDS, Measurement, Subject, Timing, clock_of, measure
 from mmflatten.analysis.benchmark_machine import ALLOCATOR, Load, LoadWatch, restart_environment
 from mmflatten.analysis.benchmark_memory import peak_memory
 from mmflatten.analysis.benchmark_models import (
@@ -60,6 +60,31 @@ def test_time_bounds_a_run_but_leaves_rounds_for_a_spread() -> None:
     assert MIN_ROUNDS <= number <= 5 and time.monotonic() - start < 2
     with pytest.raises(ValueError, match='the measurement never ends'):
         measure([slow])
+
+
+def test_gpu_is_timed_by_its_own_events_and_asked_for_its_own_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            log.append('record')
+
+        def elapsed_time(self, end: 'Event') -> float:
+            return 6.  # milliseconds
+
+    monkeypatch.setattr(torch.cuda, 'Event', Event)
+    monkeypatch.setattr(torch.cuda, 'synchronize', lambda: log.append('wait'))
+    assert clock_of('cuda:0')(lambda: log.append('call'), 3) == pytest.approx(0.002)
+    assert log == ['wait', 'record', 'call', 'call', 'call', 'record', 'wait']
+    monkeypatch.setattr(torch.cuda, 'reset_peak_memory_stats', lambda: log.append('reset'))
+    monkeypatch.setattr(torch.cuda, 'memory_allocated', lambda: 100)
+    monkeypatch.setattr(torch.cuda, 'max_memory_allocated', lambda: 350)
+    log.clear()
+    assert peak_memory(Subject('call', lambda: log.append('call')), 'cuda') == 250
+    assert log == ['call', 'wait', 'reset', 'call', 'wait']
 
 
 def test_ratio_is_taken_within_rounds_and_withstands_a_change_of_load() -> None:

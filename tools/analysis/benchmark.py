@@ -115,14 +115,13 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def check_device(name: str) -> None:
-    try:
-        kind = torch.device(name).type
-    except RuntimeError:
-        kind = ''
-    if kind not in ('cpu', 'cuda'):
+    kind, _, index = name.partition(':')
+    if kind not in ('cpu', 'cuda') or ':' in name and not (kind == 'cuda' and index.isdecimal()):
         raise ValueError(f'--device {name}: must be cpu, cuda or cuda:N')
     if kind == 'cuda' and not torch.cuda.is_available():
         raise ValueError(f'--device {name}: PyTorch sees no GPU here')
+    if index and int(index) >= torch.cuda.device_count():
+        raise ValueError(f'--device {name}: there are {torch.cuda.device_count()} GPUs, numbered from 0')
 
 
 def measure_models(arguments: argparse.Namespace, settings: RunSettings) -> tuple[list[Result], Result]:
@@ -182,6 +181,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
     check(arguments)
     torch.set_num_threads(arguments.threads)
+    if ':' in arguments.device:
+        torch.cuda.set_device(arguments.device)  # its clock and its memory are asked of the current GPU
     settings = RunSettings(arguments.batch or (1 if arguments.operators else 8),
                            (arguments.size[0], arguments.size[-1]), arguments.dtype, arguments.device,
                            arguments.train, arguments.compile, arguments.channels_last)
