@@ -6,6 +6,7 @@ import pytest
 import torch
 from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
+from mmengine.registry import MODELS
 
 from mmflatten.analysis.meta import build_on_meta
 
@@ -153,18 +154,17 @@ def test_dense_tasks_keep_norms_and_position_bias_tables_of_the_backbone_from_de
 def test_a_detector_without_its_pretrained_weights_says_where_it_looked(load_config):
     config = load_config('flatten_swin/mask-rcnn_flatten-swin-t_fpn_1x_coco.py')
     config.model.backbone.init_cfg.checkpoint = 'nowhere/weights.pth'
-    from mmengine.registry import MODELS
     backbone = MODELS.build(config.model.backbone)
-    with pytest.raises(Exception, match='nowhere/weights.pth'):
+    with pytest.raises(FileNotFoundError, match='nowhere/weights.pth'):
         backbone.init_weights()
 
 
-def test_a_detector_starts_from_a_classifier_of_this_folder(load_config, tmp_path):
-    from mmengine.registry import MODELS
+@pytest.mark.parametrize('name', ['mask-rcnn_flatten-swin-t_fpn_1x_coco', 'retinanet_flatten-swin-t_fpn_1x_coco'])
+def test_a_detector_starts_from_a_classifier_of_this_folder(name, load_config, tmp_path):
     classifier = MODELS.build(load_config('flatten_swin/flatten-swin-t_8xb128_in1k.py').model)
     classifier.init_weights()
     torch.save(dict(state_dict=classifier.state_dict()), tmp_path / 'classifier.pth')
-    config = load_config('flatten_swin/mask-rcnn_flatten-swin-t_fpn_1x_coco.py')
+    config = load_config(f'flatten_swin/{name}.py')
     config.model.backbone.init_cfg.checkpoint = str(tmp_path / 'classifier.pth')
     backbone = MODELS.build(config.model.backbone)
     backbone.init_weights()
@@ -175,7 +175,6 @@ def test_a_detector_starts_from_a_classifier_of_this_folder(load_config, tmp_pat
 
 @pytest.mark.parametrize('name', ['flatten-swin-b_8xb64_in1k', 'swin-b_8xb64_in1k'])
 def test_fine_tuning_at_384_takes_all_weights_of_224(name, load_config):
-    from mmengine.registry import MODELS
     small = MODELS.build(load_config(f'flatten_swin/{name}.py').model)
     config = load_config(f'flatten_swin/{name.replace("8xb64_in1k", "8xb32_in1k-384px")}.py')
     assert config.load_from.startswith('checkpoints/')
