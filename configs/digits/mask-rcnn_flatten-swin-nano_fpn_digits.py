@@ -1,6 +1,8 @@
 """Mask R-CNN with a tiny FLatten-Swin on the digit scenes, from random weights on two CPU cores.
 
-`make demo` trains it.
+`make demo` trains it. Run by this project: 0.655 box mAP and 0.647 mask mAP on the 200 held-out scenes (0.449, 0.598
+and 0.655 box mAP after 2, 4 and 6 epochs) after 258 s on one thread of a shared 2-core machine. OMP_NUM_THREADS=1 is
+the way to run it: two threads gain little on maps this small, and wait for one another where anything else runs.
 """
 _base_ = [
     '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/digits_coco.py', '../_base_/default_runtime.py'
