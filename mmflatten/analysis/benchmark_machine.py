@@ -107,14 +107,13 @@ class Load:
 
     def warnings(self) -> list[str]:
         """What a reader of the figures must know."""
-        found = []
-        if self.before is not None and self.before > BUSY_LOAD:
-            found.append(f'the machine was not idle when the measurement began (load average {self.before:.2f})')
-        if self.others is not None and self.others > BUSY_CPUS:
-            found.append(f'other processes used {self.others:.2f} CPUs during the measurement')
-        advice = ('rounds that they disturbed were left out if enough others remained; trust the ratios before the '
-                  'times, or repeat on an idle machine')
-        return [f'{"; ".join(found)}: {advice}'] if found else []
+        if self.others is not None:  # says more than the load average, which lags behind by a minute
+            found = f'other processes used {self.others:.2f} CPUs' if self.others > BUSY_CPUS else ''
+        else:
+            busy = self.before is not None and self.before > BUSY_LOAD
+            found = f'the machine was not idle at the start (load average {self.before:.2f})' if busy else ''
+        return [f'{found}; rounds that this disturbed were left out if enough others remained. Trust the ratios before '
+                'the times, or repeat on an idle machine'] if found else []
 
 
 class LoadWatch:

@@ -88,6 +88,10 @@ def _times(timing: Timing) -> tuple[str, str, str]:
             f'{1e3 * timing.best:.{digits}f}')
 
 
+def _mebibytes(result: Result) -> str:
+    return f'{result.mebibytes:.0f}' if result.mebibytes >= 100 else f'{result.mebibytes:.3g}'
+
+
 def _span(values: Sequence[float], digits: int) -> str:
     return '-'.join(f'{value:.{digits}f}' for value in values)
 
@@ -106,7 +110,7 @@ def operator_table(results: Sequence[Result], markdown: bool = False) -> str:
         if softmax:
             ratio = result.timing.against(softmax.timing)
             cells = f'{ratio.median:.3f}', _span(ratio.quartiles, 3)
-        rows.append((str(result.tokens), result.subject.name, *_times(result.timing), f'{result.mebibytes:.3g}',
+        rows.append((str(result.tokens), result.subject.name, *_times(result.timing), _mebibytes(result),
                      *cells))
     table = align(rows, OPERATOR_HEADER, {1}, markdown)
     left_out = sum({result.tokens: result.left_out for result in results}.values())
