@@ -90,7 +90,8 @@ def test_every_model_builds_at_full_size_with_the_known_number_of_parameters(nam
 def test_one_training_step_and_one_prediction(name, load_model, make_batch):
     config, model = load_model(name)
     optimizer = build_optim_wrapper(model, config.optim_wrapper)
-    watched = [model.backbone.stages[0].embed.projection.weight, list(model.parameters())[-1]]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    watched = [trained[0], trained[-1]]
     before = [parameter.detach().clone() for parameter in watched]
 
     losses = model.train().train_step(make_batch(config.default_scope, 64, 64), optimizer)

@@ -6,15 +6,27 @@ from mmflatten.models.backbones.base import Backbone
 from mmflatten.registry import MODELS
 
 SMALL = {
+    'FLattenPVT': dict(arch=dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8)),
+                       img_size=64),
+    'FLattenPVTv2': dict(arch=dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8)),
+                         img_size=64),
+    'FLattenCSwin': dict(arch=dict(embed_dims=8, depths=(1, 1, 2, 1), num_heads=(1, 2, 4, 8)), img_size=64),
+    'FLattenDeiT': dict(arch=dict(embed_dims=12, depth=4, num_heads=3), img_size=64, out_type='featmap',
+                        out_indices=(0, 3)),
     'FLattenSwin': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64),
     'FocalTransformer': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64,
                              window_size=2, expand_size=1, focal_windows=(5, 3, 3, 1), expand_everywhere=True),
     'L2ViT': dict(arch=dict(embed_dims=24, depths=(2, 2, 4, 2), num_heads=(1, 2, 3, 6)), img_size=64),
 }
 CASES = [
+    pytest.param('FLattenPVT', {}, id='flatten-pvt'),
+    pytest.param('FLattenPVTv2', {}, id='flatten-pvt-v2'),
+    pytest.param('FLattenCSwin', {}, id='flatten-cswin'),
+    pytest.param('FLattenDeiT', {}, id='flatten-deit'),
     pytest.param('FLattenSwin', {}, id='flatten-swin'),
     pytest.param('FLattenSwin', dict(attn_types='SSSS'), id='swin'),
-    pytest.param('FLattenSwin', dict(attn_types='LLMS1', linear_window=3, mask_padding=True), id='flatten-swin-windows'),
+    pytest.param('FLattenSwin', dict(attn_types='LLMS1', linear_window=3, mask_padding=True),
+                 id='flatten-swin-windows'),
     pytest.param('FocalTransformer', {}, id='focal'),
     pytest.param('FocalTransformer', dict(neighbor_boundary='mask', mask_padding=True, use_shift=True,
                                           window_size=4, expand_size=2, focal_levels=3, conv_embed=True),
@@ -115,7 +127,8 @@ def test_frozen_stages_stay_frozen_after_train(name, kwargs):
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
 def test_checkpoint_of_another_image_size_loads_strictly(name, kwargs, tmp_path):
-    small, large = build(name, **kwargs), build(name, **kwargs, **({'img_size': 96} if 'img_size' in SMALL[name] else {}))
+    larger = {'img_size': 96} if 'img_size' in SMALL[name] else {}
+    small, large = build(name, **kwargs), build(name, **kwargs, **larger)
     large.load_state_dict(small.state_dict())
     path = str(tmp_path / 'weights.pth')
     torch.save({'state_dict': {f'backbone.{k}': v for k, v in small.state_dict().items()}}, path)
