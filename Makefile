@@ -24,6 +24,7 @@ setup:
 	  echo 'Python 3.10 to 3.13 is needed. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11'; exit 1; }
 	@$(PYTHON) requirements/install.py $(VENV)
 
+demo: export OMP_NUM_THREADS ?= 1
 demo: setup
 	@echo '>> Digit scenes'
 	@$(RUN) tools/dataset/prepare_digits.py

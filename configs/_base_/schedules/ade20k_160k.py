@@ -2,7 +2,7 @@
 paramwise_cfg = dict(
     custom_keys={
         'absolute_pos_embed': dict(decay_mult=0.0),
-        'relative_position_bias_table': dict(decay_mult=0.0),
+        'relative_position_bias': dict(decay_mult=0.0),
         'norm': dict(decay_mult=0.0),
     })
 

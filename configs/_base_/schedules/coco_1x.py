@@ -6,7 +6,7 @@ The recipe of the same lab's Swin detectors (Agent-Attention `downstream/detecti
 paramwise_cfg = dict(
     custom_keys={
         'absolute_pos_embed': dict(decay_mult=0.0),
-        'relative_position_bias_table': dict(decay_mult=0.0),
+        'relative_position_bias': dict(decay_mult=0.0),
         'norm': dict(decay_mult=0.0),
     })
 

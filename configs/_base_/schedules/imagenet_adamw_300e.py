@@ -13,7 +13,7 @@ paramwise_cfg = dict(
     flat_decay_mult=0.0,
     custom_keys={
         'absolute_pos_embed': dict(decay_mult=0.0),
-        'relative_position_bias_table': dict(decay_mult=0.0),
+        'relative_position_bias': dict(decay_mult=0.0),
     })
 
 optim_wrapper = dict(
