@@ -2,6 +2,7 @@
 
 A row names the config of this project that reproduces it in its column `config`, a path from the root of the
 repository; it is empty where there is none yet. Several rows may name one config. Every number is the paper's own.
+Where the model is right and yet costs something else than the row prints, the column `cause` says why.
 """
 from __future__ import annotations
 
@@ -32,6 +33,11 @@ class PaperRow:
     @property
     def config(self) -> str:
         return self.cells['config']
+
+    @property
+    def cause(self) -> str:
+        """Why our figures differ from the row's; '' where they agree."""
+        return self.cells['cause']
 
     @property
     def params_m(self) -> float | None:
