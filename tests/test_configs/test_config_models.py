@@ -183,7 +183,8 @@ def test_fine_tuning_at_384_takes_all_weights_of_224(name, load_config):
 
 
 @pytest.mark.parametrize('name', ['digits/mask-rcnn_flatten-swin-nano_fpn_digits.py',
-                                  'flatten_swin/cascade-mask-rcnn_swin-t_fpn_ms-3x_coco.py'])
+                                  'flatten_swin/cascade-mask-rcnn_swin-t_fpn_ms-3x_coco.py',
+                                  'factorized/mask-rcnn_r50_fa-fpn-all-res3-res4_fpn_32xb2-24e_coco.py'])
 def test_roi_align_gets_the_memory_layout_it_reads(name, load_model):
     """mmcv's RoIAlign takes any tensor for a contiguous (B, C, H, W) one and reads garbage from channels-last maps."""
     _, model = load_model(name)

@@ -68,6 +68,7 @@ def test_maps_have_the_right_channels_and_strides_at_any_size(name, kwargs, trai
             for out, channels, stride in zip(maps, model.out_channels, model.out_strides):
                 assert out.shape == (2, channels, -(-H // stride), -(-W // stride)), (H, W)
                 assert out.isfinite().all()
+                assert out.is_contiguous()  # mmcv's RoIAlign reads nothing else
 
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)

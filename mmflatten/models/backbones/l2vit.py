@@ -12,7 +12,7 @@ from mmflatten.models.backbones.base import DEFAULT_INIT
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import (Block, ConvEmbed, ConvStem, FeedForward, Linear, LocalConcentration,
                                      NormalizedConv, NormedDownsample, Residual, TokenConv, map_to_tokens,
-                                     tokens_to_map)
+                                     output_map)
 from mmflatten.registry import MODELS
 
 ARCHS = {
@@ -106,7 +106,7 @@ class L2ViT(PyramidBackbone):
         *maps, last = super().forward(image_B3HW)
         if self.projects_last:
             tokens = self.last_projection(map_to_tokens(last)).relu()
-            last = tokens_to_map(tokens, tuple(last.shape[-2:]))
+            last = output_map(tokens, tuple(last.shape[-2:]))
         return (*maps, last)
 
 

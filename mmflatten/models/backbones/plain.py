@@ -8,7 +8,7 @@ from mmengine.model import ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
-from mmflatten.models.layers import ConvEmbed, GridTable, split_prefix, tokens_to_map
+from mmflatten.models.layers import ConvEmbed, GridTable, output_map, split_prefix
 
 OUT_TYPES = ('cls_token', 'featmap')
 
@@ -100,4 +100,4 @@ class PlainBackbone(Backbone):
         prefix, tokens = split_prefix(x_BNC, hw_shape)
         if self.out_type == 'cls_token':
             return norm(prefix[:, 0])
-        return tokens_to_map(norm(tokens), hw_shape)
+        return output_map(norm(tokens), hw_shape)

@@ -9,7 +9,7 @@ from mmengine.model import BaseModule, ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
-from mmflatten.models.layers import tokens_to_map
+from mmflatten.models.layers import output_map, tokens_to_map
 
 
 class Stage(BaseModule):
@@ -86,5 +86,5 @@ class PyramidBackbone(Backbone):
             x = tokens_to_map(tokens, hw_shape)
             if index in self.out_indices:
                 normed = self.norms[str(index)](tokens) if str(index) in self.norms else tokens
-                outputs.append(tokens_to_map(normed, hw_shape))
+                outputs.append(output_map(normed, hw_shape))
         return tuple(outputs)

@@ -7,10 +7,10 @@ from mmflatten.models.layers.linear import Linear, linear
 from mmflatten.models.layers.local_concentration import LocalConcentration, NormalizedConv
 from mmflatten.models.layers.position import GridTable, RelativePositionBias, TokenConv
 from mmflatten.models.layers.residual import Block, Residual, pre_norm_block
-from mmflatten.models.layers.tokens import map_to_tokens, split_prefix, tokens_to_map
+from mmflatten.models.layers.tokens import map_to_tokens, output_map, split_prefix, tokens_to_map
 
 __all__ = [
     'Block', 'ConvEmbed', 'ConvStem', 'FeedForward', 'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias',
     'NormalizedConv', 'NormedDownsample', 'PatchMerging', 'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv',
-    'linear', 'map_to_tokens', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
+    'linear', 'map_to_tokens', 'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
 ]
