@@ -1,2 +1,2 @@
 """Models of mmflatten; importing them registers them."""
-from mmflatten.models import attention, backbones, factorized, necks  # noqa: F401
+from mmflatten.models import attention, backbones, factorized, necks, stereo  # noqa: F401

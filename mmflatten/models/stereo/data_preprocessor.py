@@ -1,0 +1,102 @@
+"""Stereo pairs as batches: normalised, and padded above and to the right."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from mmengine.model import BaseDataPreprocessor
+from torch import Tensor
+
+from mmflatten.models.stereo.padding import pad_top_right
+from mmflatten.registry import MODELS
+from mmflatten.structures import StereoDataSample
+
+IMAGENET_MEAN = (123.675, 116.28, 103.53)
+IMAGENET_STD = (58.395, 57.12, 57.375)
+SIDES = ('left', 'right')
+
+
+@MODELS.register_module()
+class StereoDataPreProcessor(BaseDataPreprocessor):
+    """Normalise the images of stereo pairs and stack them, padded to one size.
+
+    Zeros are added above and to the right, after normalising, until height and width of the batch are multiples of
+    `pad_divisor`. Truth is not padded: the model crops its predictions or pads the truth by `img_shape`.
+
+    Args:
+        mean: of the channels R, G, B, in units of 0 to 255.
+        std: likewise.
+        pad_divisor: 16 is what PSMNet's hourglasses halve evenly.
+        bgr_to_rgb: turn the channels round first; mmcv reads images as BGR.
+        non_blocking: as in MMEngine.
+    """
+
+    def __init__(self, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD,
+                 pad_divisor: int = 16, bgr_to_rgb: bool = True, non_blocking: bool = False) -> None:
+        super().__init__(non_blocking)
+        if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
+            raise ValueError(f'mean ({mean}) and std ({std}) must be three numbers each, those of std above zero')
+        if pad_divisor < 1:
+            raise ValueError(f'pad_divisor ({pad_divisor}) must be a positive integer; 1 pads to the largest image')
+        self.pad_divisor, self.bgr_to_rgb = pad_divisor, bgr_to_rgb
+        self.register_buffer('mean', torch.tensor(mean).view(3, 1, 1), persistent=False)
+        self.register_buffer('std', torch.tensor(std).view(3, 1, 1), persistent=False)
+
+    def forward(self, data: dict, training: bool = False) -> dict:
+        """Prepare a batch.
+
+        Args:
+            data: `inputs` = dict(left=..., right=...) of images (3, H, W), a list or a stacked tensor each, of values
+                0 to 255; `data_samples` = list of `StereoDataSample`, or none.
+
+        Returns:
+            `inputs` = dict(left=(B, 3, H, W), right=(B, 3, H, W)) and `data_samples`, whose `img_shape` and
+            `batch_input_shape` are set.
+
+        Raises:
+            ValueError: a side is missing, or the images of a pair differ in size.
+        """
+        data = self.cast_data(data)
+        samples = data.get('data_samples')
+        images = _sides(data['inputs'])
+        sizes = _sizes(images, samples)
+        shape = tuple(-(-max(lengths) // self.pad_divisor) * self.pad_divisor for lengths in zip(*sizes))
+        for sample, size in zip(samples or (), sizes):
+            sample.set_metainfo(dict(img_shape=size, batch_input_shape=shape))
+        batch = {side: torch.stack([pad_top_right(self._normalise(image), shape) for image in images[side]])
+                 for side in SIDES}
+        return dict(inputs=batch, data_samples=samples)
+
+    def _normalise(self, image: Tensor) -> Tensor:
+        image = image.flip(0) if self.bgr_to_rgb else image
+        return (image.float() - self.mean) / self.std
+
+
+def _sides(inputs: Any) -> dict[str, Sequence[Tensor]]:
+    missing = [side for side in SIDES if not isinstance(inputs, Mapping) or inputs.get(side) is None]
+    if missing:
+        given = list(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
+        raise ValueError(f'inputs ({given}) has no image {" and ".join(map(repr, missing))}; a stereo model needs '
+                         'dict(left=[...], right=[...])')
+    if len(inputs['left']) != len(inputs['right']) or not len(inputs['left']):
+        raise ValueError(f'inputs has {len(inputs["left"])} left images and {len(inputs["right"])} right ones; each '
+                         'needs its partner')
+    return {side: inputs[side] for side in SIDES}
+
+
+def _sizes(images: dict[str, Sequence[Tensor]], samples: list[StereoDataSample] | None) -> list[tuple[int, int]]:
+    """(H, W) of every pair."""
+    sizes = []
+    for index, pair in enumerate(zip(images['left'], images['right'])):
+        shapes = [tuple(image.shape) for image in pair]
+        if shapes[0] != shapes[1] or len(shapes[0]) != 3 or shapes[0][0] != 3:
+            raise ValueError(f'images {_names(index, samples)} are {shapes[0]} and {shapes[1]}; the two of a pair must '
+                             'have one shape (3, H, W)')
+        sizes.append(shapes[0][1:])
+    return sizes
+
+
+def _names(index: int, samples: list[StereoDataSample] | None) -> str:
+    paths = [samples[index].get(f'{side}_path') for side in SIDES] if samples else []
+    return ' and '.join(map(str, paths)) if all(paths) and paths else f'left and right of pair {index} in the batch'
