@@ -1,7 +1,7 @@
-"""Detectors' parts with attention in them: `AttentionResNet`, `AttentionResNeXt`, `AttentionFPN`.
+"""Detectors' parts: `AttentionResNet`, `AttentionResNeXt`, `AttentionFPN`, and `SimpleFeaturePyramid`.
 
-They extend classes of mmdet, whose import takes seconds that a classifier need not spend and which need not be there.
-So the registry holds a function for each, which imports the class when a config builds it.
+The first three extend classes of mmdet, whose import takes seconds that a classifier need not spend and which need not be
+there. So the registry holds a function for each, which imports the class when a config builds it.
 """
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from mmflatten.models.necks.simple_feature_pyramid import SimpleFeaturePyramid
 from mmflatten.registry import MODELS
 from mmflatten.requirements import require
 
@@ -18,7 +19,7 @@ _MODULES = {
     'AttentionResNet': 'mmflatten.models.necks.attention_resnet',
     'AttentionResNeXt': 'mmflatten.models.necks.attention_resnet',
 }
-__all__ = ['AttentionFPN', 'AttentionResNeXt', 'AttentionResNet']
+__all__ = ['AttentionFPN', 'AttentionResNeXt', 'AttentionResNet', 'SimpleFeaturePyramid']
 
 
 def __getattr__(name: str) -> type[nn.Module]:

@@ -1,0 +1,98 @@
+"""The simple feature pyramid: levels, sizes, gradients, and how it sits behind FLatten-DeiT in both task libraries."""
+import pytest
+import torch
+from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.registry import DefaultScope
+from torch import nn
+
+from mmflatten.models.backbones import FLattenDeiT
+from mmflatten.models.necks import SimpleFeaturePyramid
+from mmflatten.models.necks.simple_feature_pyramid import ChannelNorm
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def pyramid(**kwargs):
+    return SimpleFeaturePyramid(in_channels=8, out_channels=6, **kwargs)
+
+
+@pytest.mark.parametrize('height, width', [(1, 1), (4, 6), (7, 5)])
+def test_levels_have_strides_4_to_64_of_a_map_of_stride_16(height, width):
+    outputs = pyramid(num_outs=5)([torch.randn(2, 8, height, width)])
+    half = (-(-height // 2), -(-width // 2))
+    sizes = [(4 * height, 4 * width), (2 * height, 2 * width), (height, width), half, tuple(-(-s // 2) for s in half)]
+    assert [tuple(output.shape) for output in outputs] == [(2, 6, *size) for size in sizes]
+
+
+def test_the_last_map_of_the_backbone_counts_and_every_weight_is_trained():
+    neck = pyramid()
+    earlier, last = torch.randn(1, 8, 4, 4, requires_grad=True), torch.randn(1, 8, 4, 4, requires_grad=True)
+    sum(output.square().mean() for output in neck((earlier, last))).backward()
+    assert earlier.grad is None and last.grad.abs().sum() > 0
+    assert all(parameter.grad is not None for parameter in neck.parameters())
+
+
+def test_levels_do_not_see_each_other():
+    neck, x = pyramid().eval(), torch.randn(1, 8, 4, 4)
+    with torch.no_grad():
+        before = neck([x])
+        nn.init.zeros_(neck.levels[0].enlarge.weight)
+        after = neck([x])
+    assert not torch.equal(before[0], after[0])
+    for one, other in zip(before[1:], after[1:]):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_a_level_beyond_the_scales_is_every_second_place_of_the_one_before():
+    outputs = pyramid(scales=(1., .5), num_outs=3)([torch.randn(1, 8, 8, 6)])
+    torch.testing.assert_close(outputs[2], outputs[1][..., ::2, ::2], rtol=0, atol=0)
+
+
+def test_channel_norm_normalises_each_place_over_its_channels():
+    norm, x = ChannelNorm(8), torch.randn(2, 8, 3, 5)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    mean, variance = x.mean(1, keepdim=True), x.var(1, keepdim=True, unbiased=False)
+    expected = (x - mean) / (variance + norm.eps).sqrt() * norm.weight[:, None, None] + norm.bias[:, None, None]
+    torch.testing.assert_close(norm(x), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_maps_are_contiguous_even_behind_a_channels_last_one():
+    x = torch.randn(2, 8, 4, 6).contiguous(memory_format=torch.channels_last)
+    assert all(output.is_contiguous() for output in pyramid(num_outs=5)([x]))
+
+
+def test_norms_are_named_so_that_the_dense_recipes_spare_them_from_decay():
+    neck = pyramid()
+    norms = {id(p) for module in neck.modules() if isinstance(module, ChannelNorm) for p in module.parameters()}
+    assert norms == {id(p) for name, p in neck.named_parameters() if 'norm' in name}
+
+
+@pytest.mark.parametrize('scope', ['mmdet', 'mmseg'])
+def test_a_config_of_either_library_names_it_by_its_scope(scope):
+    with DefaultScope.overwrite_default_scope(scope):
+        backbone = ROOT_MODELS.build(dict(type='mmflatten.FLattenDeiT', arch=dict(embed_dims=8, depth=2, num_heads=2),
+                                          img_size=64, out_type='featmap'))
+        neck = ROOT_MODELS.build(dict(type='mmflatten.SimpleFeaturePyramid', in_channels=8, out_channels=6))
+    assert isinstance(backbone, FLattenDeiT) and isinstance(neck, SimpleFeaturePyramid)
+    outputs = neck(backbone(torch.randn(1, 3, 64, 96)))
+    assert [tuple(output.shape[-2:]) for output in outputs] == [(16, 24), (8, 12), (4, 6), (2, 3)]
+
+
+@pytest.mark.parametrize('settings, message', [
+    (dict(scales=(4., 3.)), r'scales \(\(4.0, 3.0\)\)'),
+    (dict(scales=(1., 2.)), 'from the largest'),
+    (dict(scales=()), 'scales'),
+    (dict(num_outs=3), r'num_outs \(3\) must be at least 4'),
+])
+def test_impossible_settings_are_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        pyramid(**settings)
+
+
+def test_a_map_of_other_channels_is_named():
+    with pytest.raises(ValueError, match=r'in_channels \(8\).*which has 12'):
+        pyramid()([torch.randn(1, 12, 4, 4)])
