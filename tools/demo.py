@@ -28,10 +28,10 @@ def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
     work_dir = Path(args.work_dir)
     shutil.rmtree(work_dir, ignore_errors=True)
-    cfg = Config.fromfile(args.config)
     options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
 
     seconds = {'train': run_tool('train.py', args.config, '--work-dir', str(work_dir), *options)}
+    cfg = Config.fromfile(work_dir / Path(args.config).name)  # as the training wrote it, options included
     checkpoint = (work_dir / 'last_checkpoint').read_text().strip()
     results = work_dir / 'results.pkl'
     seconds['test'] = run_tool('test.py', args.config, checkpoint, '--work-dir', str(work_dir / 'test'),

@@ -110,7 +110,7 @@ def free_space(path: Optional[str]) -> str:
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free / 2**20
-    return f'{free:.1f} MiB are free there; make room or give another --work-dir'
+    return f'{free:.1f} MiB are free there; make room or write to another disk'
 
 
 def _describe_json(error: BaseException) -> str:
@@ -121,12 +121,17 @@ def _describe_encoding(error: BaseException) -> str:
     return f'file {_file_being_read(error)} is not text in UTF-8: {error}; make or download it again'
 
 
+def _describe_syntax(error: BaseException) -> str:
+    return (f'config {_file_being_read(error)}, line {error.lineno}: {error.msg}, at: '
+            f'{(error.text or "").strip()}; mend that line')
+
+
 def _file_being_read(error: BaseException) -> str:
     """Path held by the function nearest to the failure: parsers are given the text and do not know where it is from."""
     for frame in reversed(list(_frames(error))):
         for name in _FILE_LOCALS:
             path = frame.f_locals.get(name)
-            if isinstance(path, (str, Path)):
+            if isinstance(path, (str, Path)) and not str(path).startswith('<'):
                 return str(path)
     return '(of unknown name)'
 
@@ -169,6 +174,7 @@ TABLE: list[tuple[type, Describe]] = [
     (KeyboardInterrupt, _describe_interrupt),
     (json.JSONDecodeError, _describe_json),
     (UnicodeDecodeError, _describe_encoding),
+    (SyntaxError, _describe_syntax),
     (FileNotFoundError, _describe_missing_file),
     (NotADirectoryError, _describe_missing_file),
     (OSError, _describe_os_error),

@@ -48,8 +48,8 @@ def draw_predictions(predictions: Sequence[dict], ann_file: str, classes: Sequen
         image = cv2.imread(prediction['img_path'])[..., ::-1]
         factor = max(1, side // max(image.shape[:2]))
         annotations = coco.imgToAnns[prediction['img_id']]
-        sample = DetDataSample(gt_instances=_truth(annotations, labels, coco, factor),
-                               pred_instances=_predicted(prediction['pred_instances'], factor))
+        sample = DetDataSample(gt_instances=_truth(annotations, labels, coco, image.shape[:2], factor),
+                               pred_instances=_predicted(prediction['pred_instances'], image.shape[:2], factor))
         enlarged = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC)
         files.append(out_dir / f'{Path(prediction["img_path"]).stem}.png')
         visualizer.add_datasample('prediction', enlarged, sample, pred_score_thr=score_thr, out_file=str(files[-1]))
@@ -62,22 +62,25 @@ def read_annotations(ann_file: str) -> COCO:
         return COCO(ann_file)
 
 
-def _enlarge(masks: Sequence[np.ndarray], factor: int) -> torch.Tensor:
-    return torch.from_numpy(np.stack(masks).repeat(factor, 1).repeat(factor, 2).astype(bool))
+def _enlarge(masks: Sequence[np.ndarray], hw_shape: tuple[int, int], factor: int) -> torch.Tensor:
+    """Masks of an image, none too, as `(N, factor * H, factor * W)`."""
+    stacked = np.array(masks, dtype=bool).reshape(-1, *hw_shape)
+    return torch.from_numpy(stacked.repeat(factor, 1).repeat(factor, 2))
 
 
-def _truth(annotations: Sequence[dict], labels: dict[int, int], coco: COCO, factor: int) -> InstanceData:
+def _truth(annotations: Sequence[dict], labels: dict[int, int], coco: COCO, hw_shape: tuple[int, int],
+           factor: int) -> InstanceData:
     boxes = np.array([annotation['bbox'] for annotation in annotations], dtype=np.float32).reshape(-1, 4)
     boxes[:, 2:] += boxes[:, :2]
     return InstanceData(
         bboxes=torch.from_numpy(boxes * factor),
         labels=torch.tensor([labels[annotation['category_id']] for annotation in annotations]),
-        masks=_enlarge([coco.annToMask(annotation) for annotation in annotations], factor))
+        masks=_enlarge([coco.annToMask(annotation) for annotation in annotations], hw_shape, factor))
 
 
-def _predicted(instances: dict, factor: int) -> InstanceData:
+def _predicted(instances: dict, hw_shape: tuple[int, int], factor: int) -> InstanceData:
     return InstanceData(
         bboxes=torch.from_numpy(instances['bboxes'] * factor),
         scores=torch.from_numpy(instances['scores']),
         labels=torch.from_numpy(instances['labels']),
-        masks=_enlarge([coco_mask.decode(mask) for mask in instances['masks']], factor))
+        masks=_enlarge([coco_mask.decode(mask) for mask in instances['masks']], hw_shape, factor))

@@ -19,6 +19,16 @@ def test_missing_config_names_it_and_what_is_there(tiny, start_tool):
     assert 'Traceback' not in output
 
 
+def test_syntax_error_in_a_base_config_names_the_base_and_the_line(tmp_path, tools, capsys):
+    base = tmp_path / 'base.py'
+    base.write_text("a = 1\nmodel = dict(type='x'\nb = 2\n")
+    child = tmp_path / 'child.py'
+    child.write_text("_base_ = ['base.py']\n")
+    assert tools.train([child]) == 1
+    line = last_line(capsys)
+    assert str(base) in line and 'line 2' in line and "model = dict(type='x'" in line, line
+
+
 def test_unknown_command_line_option_ends_with_status_2(tiny, tools, capsys):
     with pytest.raises(SystemExit) as stop:
         tools.train([tiny.config, '--epochs', 3])

@@ -1,0 +1,75 @@
+"""The demo from end to end on a few small scenes: training, test, figures and drawings."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+from mmflatten.visualization.curves import read_scalars
+from mmflatten.visualization.instances import draw_predictions
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope='module')
+def digits(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp('data') / 'digits'
+    build_digit_scenes(root, DigitSceneOptions(train=8, val=3, size=64, seed=0))
+    return root
+
+
+def run_demo(digits: Path, work_dir: Path, *options: str) -> subprocess.CompletedProcess:
+    annotations = digits / 'annotations' / 'instances_val.json'
+    settings = [f'{split}_dataloader.dataset.data_root={digits}' for split in ('train', 'val', 'test')] + [
+        f'{split}_evaluator.ann_file={annotations}' for split in ('val', 'test')] + [
+        'train_cfg.max_epochs=2', 'train_cfg.val_interval=1', 'default_hooks.logger.interval=1', *options]
+    command = [sys.executable, ROOT / 'tools' / 'demo.py', '--work-dir', work_dir, '--cfg-options', *settings]
+    return subprocess.run(command, text=True, capture_output=True, cwd=ROOT, env={**os.environ, 'OMP_NUM_THREADS': '1'})
+
+
+def test_demo_leaves_figures_drawings_and_curves(digits, tmp_path):
+    work_dir = tmp_path / 'demo'
+    process = run_demo(digits, work_dir)
+    assert process.returncode == 0, process.stderr[-2000:]
+
+    summary = json.loads((work_dir / 'summary.json').read_text())
+    assert summary['images'] == dict(train=8, test=3)
+    assert all(0 <= summary[name] <= 1 for name in ('bbox_mAP', 'bbox_AP50', 'segm_mAP', 'segm_AP50'))
+    assert summary['seconds']['train'] > 0 and summary['seconds']['test'] > 0
+    assert {'mmflatten', 'torch', 'mmdet'} <= set(summary['versions'])
+    assert Path(summary['checkpoint']).is_file()
+
+    drawings = sorted((work_dir / 'predictions').glob('*.png'))
+    assert [path.name for path in drawings] == ['000000.png', '000001.png', '000002.png']
+    for path in drawings:
+        drawing = cv2.imread(str(path))
+        assert drawing.shape == (7 * 64, 2 * 7 * 64, 3)  # two panels, enlarged to at most 480 pixels
+        left, right = drawing[:, :7 * 64], drawing[:, 7 * 64:]
+        assert (left != right).any()  # the truth has boxes that an untrained model does not find
+    assert cv2.imread(str(work_dir / 'curves.png')).std() > 1
+    assert len([record for record in read_scalars(work_dir) if 'coco/bbox_mAP' in record]) == 2
+
+
+def test_demo_stops_where_a_tool_stops(digits, tmp_path):
+    process = run_demo(digits, tmp_path / 'demo', 'model.backbone.attn_types=LX')
+    assert process.returncode == 1
+    assert 'attn_types' in process.stderr
+    assert process.stderr.rstrip().splitlines()[-1] == 'tools/train.py ended with status 1; its message stands above'
+
+
+def test_a_scene_without_predictions_shows_the_truth_alone(digits, tmp_path):
+    empty = dict(bboxes=np.zeros((0, 4), np.float32), scores=np.zeros(0), labels=np.zeros(0, np.int64), masks=[])
+    scene = json.loads((digits / 'annotations' / 'instances_val.json').read_text())['images'][0]
+    image = next((digits / 'images' / 'validation').glob('*0.png'))
+    prediction = dict(img_id=scene['id'], img_path=str(image), pred_instances=empty)
+    palette = [(10 * i, 200 - 10 * i, 100) for i in range(10)]
+    file, = draw_predictions([prediction], str(digits / 'annotations' / 'instances_val.json'), tuple('0123456789'),
+                             palette, tmp_path, side=64)
+    drawing, scene = cv2.imread(str(file)), cv2.imread(str(image))
+    assert (drawing[:, 64:] == scene).all()
+    assert (drawing[:, :64] != scene).any()
