@@ -1,7 +1,7 @@
 """Detectors' parts: `AttentionResNet`, `AttentionResNeXt`, `AttentionFPN`, and `SimpleFeaturePyramid`.
 
-The first three extend classes of mmdet, whose import takes seconds that a classifier need not spend and which need not be
-there. So the registry holds a function for each, which imports the class when a config builds it.
+The first three extend classes of mmdet, whose import takes seconds that a classifier need not spend and which need not
+be there. So the registry holds a function for each, which imports the class when a config builds it.
 """
 from __future__ import annotations
 
