@@ -1,11 +1,26 @@
 """The explicit O(N^2) twin of every operator, for tests and analysis.
 
-Each function forms the whole attention matrix, `(B, h, N, M)`, by the textbook formula.
+Each function forms the whole attention matrix, `(B, h, N, M)`, by the textbook formula, under the name of its operator;
+`cosformer_scores` is the twin of the products of `cosformer_map`. Those of focal and factorized attention lie in files
+of their own, and are found here.
 """
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from mmflatten.ops.reference_factorized import (
+    conventional_dot_attention, conventional_gaussian_attention, conventional_gaussian_matrix, dot_attention_matrix,
+    factorized_dot_attention)
+from mmflatten.ops.reference_focal import focal_attention
+
+__all__ = [
+    'angular_attention', 'conventional_dot_attention', 'conventional_gaussian_attention',
+    'conventional_gaussian_matrix', 'cosformer_scores', 'cross_covariance_attention', 'dot_attention_matrix',
+    'efficient_attention', 'efficient_attention_matrix', 'factorized_dot_attention', 'focal_attention', 'focused_map',
+    'hydra_attention', 'kernel_product', 'linear_attention', 'linear_attention_matrix', 'sima_attention',
+    'softmax_attention',
+]
 
 
 def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: Tensor | None = None,

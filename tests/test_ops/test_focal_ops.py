@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmflatten import ops
-from mmflatten.ops import reference_focal
+from mmflatten.ops import reference
 
 CPU = torch.device('cpu')
 
@@ -33,7 +33,7 @@ def test_focal_attention_equals_its_explicit_twin(B, h, W, n, S, M, d, e, with_b
         options['mask'][..., 0] = True
     leaves = [*inputs, *(x for x in options.values() if x.requires_grad)]
     results = []
-    for function in (ops.focal_attention, reference_focal.focal_attention):
+    for function in (ops.focal_attention, reference.focal_attention):
         out = function(*inputs, keys, **options)
         results.append((out, *torch.autograd.grad(out.square().sum(), leaves)))
     for ours, expected in zip(*results):

@@ -1,0 +1,137 @@
+"""Every operator against its explicit twin: values and gradients in float64, of any shape and memory layout."""
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmflatten import ops
+from mmflatten.ops import reference
+
+TOKENS = st.sampled_from([1, 2, 7, 63])
+WIDTHS = st.sampled_from([1, 4, 9])
+LAYOUTS = ['contiguous', 'slice of qkv', 'channels first', 'every second token', 'one batch expanded']
+SHAPES = st.fixed_dictionaries(dict(
+    B=st.integers(1, 3), h=st.integers(1, 3), N=TOKENS, M=TOKENS, d=WIDTHS, e=WIDTHS, layout=st.sampled_from(LAYOUTS)))
+
+
+def leaf(layout, *shape, positive=False):
+    """A float64 leaf `(..., tokens, channels)` in a memory layout that attention may meet."""
+    *batch, N, d = shape
+    if layout == 'slice of qkv':
+        x = torch.randn(batch[0], N, 3, *batch[1:], d, dtype=torch.float64)[:, :, 1]
+        x = x.transpose(1, 2) if batch[1:] else x
+    elif layout == 'channels first':
+        x = torch.randn(*batch, d, N, dtype=torch.float64).transpose(-2, -1)
+    elif layout == 'every second token':
+        x = torch.randn(*batch, 2 * N, d, dtype=torch.float64)[..., ::2, :]
+    elif layout == 'one batch expanded':
+        x = torch.randn(1, *batch[1:], N, d, dtype=torch.float64).expand(shape)
+    else:
+        x = torch.randn(shape, dtype=torch.float64)
+    assert x.shape == shape
+    x = x.abs() + 1e-3 if positive else x
+    return x.detach().requires_grad_()
+
+
+def qkv(s, positive=False):
+    B, h, layout = s['B'], s['h'], s['layout']
+    q, k = (leaf(layout, B, h, n, s['d'], positive=positive) for n in (s['N'], s['M']))
+    return [q, k, leaf(layout, B, h, s['M'], s['e'])]
+
+
+def numbers(*shape):
+    return torch.rand(shape, dtype=torch.float64).add(.5).requires_grad_()
+
+
+# What each operator is called with: its tensors, other tensors by name, and what is no tensor; all vary.
+def softmax_attention(s, draw):
+    bias = draw(st.sampled_from([None, (s['N'], s['M']), (1, s['h'], s['N'], s['M']), (s['B'], 1, 1, s['M'])]))
+    return qkv(s), {} if bias is None else dict(bias=numbers(*bias)), dict(scale=draw(st.sampled_from([None, .3])))
+
+
+def linear_attention(s, draw):
+    named = draw(st.sampled_from([(), ('eps',), ('scale',), ('local_BhNe',), ('scale', 'local_BhNe')]))
+    tensors = dict(eps=(s['B'], s['h'], s['N'], 1), scale=(s['h'], 1, 1), local_BhNe=(s['B'], s['h'], s['N'], s['e']))
+    bound = None if 'eps' in named else draw(st.sampled_from([None, 2.5]))  # a bound takes the place of eps
+    return qkv(s, positive=True), {name: numbers(*tensors[name]) for name in named}, dict(min_denominator=bound)
+
+
+def kernel_product(s, draw):
+    return qkv(s), dict(scale=numbers(s['h'], 1, 1)) if draw(st.booleans()) else {}, {}
+
+
+def plain(s, draw):
+    return qkv(s), {}, {}
+
+
+def angular_attention(s, draw):
+    inputs = qkv(s)
+    if draw(st.booleans()):
+        return inputs, dict(own_BhNe=leaf(s['layout'], s['B'], s['h'], s['N'], s['e'])), {}
+    return [leaf(s['layout'], s['B'], s['h'], s['M'], s['d']), *inputs[1:]], {}, {}
+
+
+def cross_covariance_attention(s, draw):
+    tensors = [leaf(s['layout'], s['B'], s['h'], s['N'], s['d']) for _ in range(3)]
+    return tensors, dict(temperature=numbers(s['h'], 1, 1)) if draw(st.booleans()) else {}, {}
+
+
+def hydra_attention(s, draw):
+    return [leaf(s['layout'], s['B'], n, s['h'] * s['d']) for n in (s['N'], s['M'], s['M'])], {}, {}
+
+
+def focused_map(s, draw):
+    x = leaf(s['layout'], s['B'], s['h'], s['N'], s['d'], positive=True)
+    return [x], {}, dict(focusing_factor=draw(st.sampled_from([1, 2, 2.5, 3, 4, 8, 32])))
+
+
+CASES = dict(
+    softmax_attention=softmax_attention, linear_attention=linear_attention, kernel_product=kernel_product,
+    efficient_attention=plain, sima_attention=plain, angular_attention=angular_attention,
+    cross_covariance_attention=cross_covariance_attention, hydra_attention=hydra_attention, focused_map=focused_map,
+    factorized_dot_attention=plain, conventional_dot_attention=plain, conventional_gaussian_attention=plain)
+
+
+def assert_same(function, twin, inputs):
+    """Equal values and gradients, to 1e-10 of the largest where that is more than 1."""
+    results = []
+    for f in (function, twin):
+        out = f(*inputs)
+        weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+        results.append((out, *torch.autograd.grad((out * weights).sum(), inputs)))
+    for ours, expected in zip(*results):
+        assert ours.shape == expected.shape
+        scale = expected.abs().max().clamp(min=1)
+        torch.testing.assert_close(ours / scale, expected / scale, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize('name', CASES)
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(shape=SHAPES, data=st.data())
+def test_operator_equals_its_explicit_twin(name, shape, data):
+    torch.manual_seed(0)
+    inputs, named, options = CASES[name](shape, data.draw)
+
+    def call(function):
+        return lambda *x: function(*x[:len(inputs)], **dict(zip(named, x[len(inputs):])), **options)
+
+    assert_same(call(getattr(ops, name)), call(getattr(reference, name)), [*inputs, *named.values()])
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(shape=SHAPES, sides=st.lists(st.integers(1, 7), min_size=4, max_size=4))
+def test_products_of_cosformer_features_are_scores_that_fade_with_the_distance(shape, sides):
+    torch.manual_seed(0)
+    q_shape, k_shape = tuple(sides[:2]), tuple(sides[2:])
+    inputs = [leaf(shape['layout'], shape['B'], shape['h'], H * W, shape['d'], positive=True)
+              for H, W in (q_shape, k_shape)]
+    assert_same(lambda q, k: ops.cosformer_map(q, q_shape) @ ops.cosformer_map(k, k_shape).transpose(-2, -1),
+                lambda q, k: reference.cosformer_scores(q, k, q_shape, k_shape), inputs)
+
+
+def test_every_operator_has_a_twin_and_a_test_here():
+    operators = {name for name in ops.__all__ if name.endswith(('_attention', '_product'))}
+    assert operators <= set(reference.__all__)
+    # Focal attention takes lists of keys; tests/test_ops/test_focal_ops.py has its shapes.
+    assert operators == {name for name in CASES if not name.endswith('_map')} | {'focal_attention'}
+    assert all(callable(getattr(reference, name)) for name in reference.__all__)
