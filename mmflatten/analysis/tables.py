@@ -2,7 +2,8 @@
 
 A row names the config of this project that reproduces it in its column `config`, a path from the root of the
 repository; it is empty where there is none yet. Several rows may name one config. Every number is the paper's own.
-Where the model is right and yet costs something else than the row prints, the column `cause` says why.
+Where the model is right and yet costs something else than the row prints, the column `cause` says why; so it does where
+a row has no config.
 """
 from __future__ import annotations
 
@@ -17,6 +18,9 @@ TABLES = Path(__file__).parent / 'data' / 'tables.csv'
 # a baseline in their own tables that is known: Focal, and L2ViT for detection, give Swin-T 264 G in Mask R-CNN and
 # 245 G in RetinaNet, which is without products; with them it has 267 and 248 G.
 WITHOUT_PRODUCTS = {('focal', 'detection'), ('l2vit', 'detection')}
+
+# Papers count FLOPs in ways that differ by this share; parameters are counted by everybody alike.
+FLOPS_TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class PaperRow:
 
     @property
     def cause(self) -> str:
-        """Why our figures differ from the row's; '' where they agree."""
+        """Why our figures differ from the row's, or why it has no config; '' where they agree."""
         return self.cells['cause']
 
     @property
@@ -59,6 +63,15 @@ class PaperRow:
     def with_products(self) -> bool:
         """Whether the paper's FLOPs hold the products of activations."""
         return (self.cells['paper'], self.cells['task']) not in WITHOUT_PRODUCTS
+
+
+    def params_agree(self, params: int) -> bool | None:
+        """Whether a number of parameters rounds to what the row prints; None where it prints none."""
+        return None if self.params_m is None else within_printed_precision(params / 1e6, self.cells['params_m'])
+
+    def flops_agree(self, flops: int) -> bool | None:
+        """Whether FLOPs, in the paper's convention and at the row's image size, are within 2 % of the row's."""
+        return None if self.flops_g is None else abs(flops / 1e9 / self.flops_g - 1) <= FLOPS_TOLERANCE
 
 
 def _number(cell: str) -> float | None:

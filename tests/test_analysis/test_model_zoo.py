@@ -1,0 +1,168 @@
+"""The model zoo: records, page, metafiles and the tool that writes them."""
+import csv
+import importlib.util
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+from mmflatten.analysis.metafiles import render_metafiles
+from mmflatten.analysis.model_zoo import COLUMNS, ZooEntry, count_rows, from_csv, to_csv, zoo_rows
+from mmflatten.analysis.model_zoo_page import render_page
+from mmflatten.analysis.tables import PaperRow, paper_rows
+
+ROOT = Path(__file__).parents[2]
+SWIN_T = 'configs/flatten_swin/swin-t_8xb128_in1k.py'
+
+
+def row_of(**cells: str) -> PaperRow:
+    return PaperRow({**dict.fromkeys(paper_rows()[0].cells, ''), **cells})
+
+
+def swin_t(**cells: str) -> PaperRow:
+    known = dict(paper='flatten', table='8', task='classification', dataset='imagenet1k', method='-', backbone='swin-t',
+                 schedule='300e', flops_input_hw='224x224', params_m='29', flops_g='4.5', top1='81.3', config=SWIN_T)
+    return row_of(**{**known, **cells})
+
+
+def counted(row: PaperRow, params: int = 28_288_354, flops: int = 4_512_000_000) -> ZooEntry:
+    return ZooEntry(row, '224x224', params, flops - 20_000_000, flops)
+
+
+@pytest.fixture(scope='module')
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location('reproduce_tables', ROOT / 'tools/analysis/reproduce_tables.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize('cells, agrees', [
+    ({}, True),
+    (dict(params_m='28', flops_g='4.43'), True),  # rounded down; 1.9 %
+    (dict(params_m='30'), False),
+    (dict(flops_g='4.4'), False),  # 2.5 %
+    (dict(params_m=''), True),
+    (dict(params_m='', flops_g=''), None),
+])
+def test_an_entry_agrees_if_its_parameters_round_to_the_papers_and_its_flops_are_within_2_percent(cells, agrees):
+    assert counted(swin_t(**cells)).agrees is agrees
+    assert ZooEntry(swin_t(**cells)).agrees is None, 'nothing was counted'
+
+
+def test_csv_keeps_everything_and_calls_the_papers_numbers_the_papers(tmp_path):
+    entries = [counted(swin_t(cause='one, with a comma')), ZooEntry(row_of(paper='focal', table='11', cause='no head'))]
+    (tmp_path / 'zoo.csv').write_text(to_csv(entries))
+    assert list(from_csv(tmp_path / 'zoo.csv')) == entries
+    first = next(csv.DictReader(StringIO(to_csv(entries))))
+    assert tuple(first) == COLUMNS
+    assert (first['params'], first['paper_params_m'], first['params_diff_percent']) == ('28288354', '29', '-2.45')
+    assert first['paper_top1'] == '81.3' and 'top1' not in first and first['agrees'] == 'yes'
+
+
+def test_a_config_is_counted_once_for_each_size_and_a_broken_one_does_not_stop_the_others(tmp_path):
+    broken = tmp_path / 'configs' / 'mine' / 'broken.py'
+    broken.parent.mkdir(parents=True)
+    broken.write_text('model = dict(')
+    (tmp_path / 'configs' / 'flatten_swin').symlink_to(ROOT / 'configs' / 'flatten_swin')
+    (tmp_path / 'configs' / '_base_').symlink_to(ROOT / 'configs' / '_base_')
+    rows = [swin_t(), row_of(config='configs/mine/broken.py'), swin_t(table='9'), row_of(paper='focal')]
+    said = []
+    (first, failed, second, without), failures = count_rows(rows, tmp_path, said.append)
+    assert said == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
+    assert first.params == second.params == 28_288_354 and first.image == '224x224' and first.agrees
+    assert not failed.counted and not without.counted
+    assert len(failures) == 1 and 'configs/mine/broken.py' in failures[0]
+
+
+def test_every_config_of_the_repository_is_in_the_zoo():
+    rows = zoo_rows(ROOT)
+    assert rows[:len(paper_rows())] == paper_rows()
+    others = rows[len(paper_rows()):]
+    named = {row.config for row in rows} - {''}
+    assert named == {path.relative_to(ROOT).as_posix() for path in ROOT.glob('configs/*/*.py')
+                     if path.parent.name != '_base_'}
+    assert all(row.cells['task'] and not row.cells['paper'] for row in others)
+
+
+def test_page_opens_with_what_does_not_agree_and_why():
+    entries = [counted(swin_t()), counted(swin_t(params_m='31', table='2', cause='the paper counts a head twice')),
+               ZooEntry(row_of(paper='focal', table='5', backbone='focal-t', method='atss', cause='no such head')),
+               counted(row_of(task='classification', config='configs/digits/mine.py'))]
+    page = render_page(entries)
+    wrong, missing, first_table = (page.index(title) for title in (
+        '## Rows that do not agree', '## Rows without a model', '## FLatten Transformer'))
+    assert wrong < missing < first_table
+    assert 'Table 2' in page[wrong:missing] and 'the paper counts a head twice' in page[wrong:missing]
+    assert 'swin-t' in page[wrong:missing] and 'Table 8' not in page[wrong:missing]
+    assert 'focal-t, atss' in page[missing:first_table] and 'no such head' in page[missing:first_table]
+    assert f'](../{SWIN_T})' in page[first_table:]
+    assert "| paper's top-1 (%) |" in page[first_table:]
+    assert "3 rows of the papers' tables; 2 have a config: 1 agree in parameters and FLOPs, 1 do not" in page
+    assert '## Configs that no paper has' in page and '| mine ' in page
+
+
+def test_metafiles_name_the_paper_for_every_figure_and_hold_counted_sizes():
+    detector = row_of(paper='flatten', table='2a', task='detection', dataset='coco', backbone='swin-t', ap_box='43.7',
+                      ap_mask='39.8', config='configs/flatten_swin/mask.py')
+    words = swin_t(top1='fail', ap_box='44', config='configs/l2vit/x.py')
+    files = render_metafiles([counted(swin_t()), counted(detector), counted(swin_t(table='5', top1='81.2')),
+                              counted(words), ZooEntry(row_of(paper='focal'))])
+    assert list(files) == ['configs/flatten_swin/metafile.yml', 'configs/l2vit/metafile.yml', 'model-index.yml']
+    content = yaml.safe_load(files['configs/flatten_swin/metafile.yml'])
+    assert content['Collections'][0]['Name'] == 'FLatten-Swin'
+    mask, swin = content['Models']
+    assert swin['Metadata'] == {'Parameters': 28_288_354, 'FLOPs': 4_492_000_000, 'Image Size': '224x224'}
+    assert [result['Metrics'] for result in swin['Results']] == [{'Top 1 Accuracy': 81.3}, {'Top 1 Accuracy': 81.2}]
+    assert [result['Task'] for result in mask['Results']] == ['Object Detection', 'Instance Segmentation']
+    assert mask['Results'][0]['Reported By'] == 'the paper (FLatten Transformer, Table 2a)'
+    assert 'Results' not in yaml.safe_load(files['configs/l2vit/metafile.yml'])['Models'][0], 'no figure of this model'
+    assert yaml.safe_load(files['model-index.yml']) == {'Import': list(files)[:2]}
+
+
+def test_tool_prints_one_table_and_writes_nothing(tool, capsys, monkeypatch):
+    monkeypatch.setattr(tool, 'write_or_compare', None)
+    assert tool.main(['--paper', 'flatten', '--table', '5']) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith('### Table 5: classification on imagenet1k')
+    assert 'focusing factor 32' in captured.out and '82.11' in captured.out
+    assert '[5/5] configs/flatten_swin/' in captured.err and 's left' in captured.err
+
+
+@pytest.mark.parametrize('arguments, status, words', [
+    (['--paper', 'flatten', '--table', '99'], 1, '--table (99) is not a table of flatten'),
+    (['--table', '8'], 2, '--table needs --paper'),
+    (['--check', '--paper', 'focal'], 2, '--check compares whole files'),
+])
+def test_tool_refuses_what_makes_no_sense(tool, capsys, arguments, status, words):
+    if status == 2:
+        with pytest.raises(SystemExit):
+            tool.main(arguments)
+    else:
+        assert tool.main(arguments) == status
+    assert words in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_check_names_the_files_that_are_not_up_to_date_and_changes_none(tool, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tool, 'ROOT', tmp_path)
+    tool.write_or_compare({'a.md': 'one', 'b.md': 'two'}, check=False)
+    tool.write_or_compare({'a.md': 'one', 'b.md': 'two'}, check=True)
+    assert '2 files are up to date' in capsys.readouterr().out
+    with pytest.raises(ValueError, match='not up to date: b.md, c.md; run tools/analysis/reproduce_tables.py'):
+        tool.write_or_compare({'a.md': 'one', 'b.md': 'three', 'c.md': ''}, check=True)
+    assert (tmp_path / 'b.md').read_text() == 'two' and not (tmp_path / 'c.md').exists()
+
+
+def test_tool_says_which_config_failed_and_writes_the_rest(tool, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tool, 'ROOT', tmp_path)
+    monkeypatch.setattr(tool, 'zoo_rows', lambda root: (swin_t(), row_of(config='configs/x/gone.py')))
+    (tmp_path / 'docs').mkdir()
+    entry = counted(swin_t())
+    monkeypatch.setattr(tool, 'count_rows', lambda *_: ([entry], ['config configs/x/gone.py does not exist']))
+    (tmp_path / 'configs' / 'flatten_swin').mkdir(parents=True)
+    assert tool.main([]) == 1
+    assert '1 configs could not be counted: config configs/x/gone.py' in capsys.readouterr().err.splitlines()[-1]
+    assert from_csv(tmp_path / 'docs' / 'model_zoo.csv') == (replace(entry), )

@@ -1,0 +1,109 @@
+"""Write the model zoo: every row of the papers' tables beside what its config costs, counted without data or a GPU.
+
+    python tools/analysis/reproduce_tables.py                             # docs/model_zoo.{md,csv} and the metafiles
+    python tools/analysis/reproduce_tables.py --check                     # fail if these files are not up to date
+    python tools/analysis/reproduce_tables.py --paper flatten --table 8   # print some of the rows, write nothing
+"""
+import argparse
+import contextlib
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from mmflatten.analysis.metafiles import render_metafiles
+from mmflatten.analysis.model_zoo import ZooEntry, count_rows, to_csv, zoo_rows
+from mmflatten.analysis.model_zoo_page import render_page, render_tables
+from mmflatten.analysis.tables import paper_rows
+from mmflatten.engine.cli import command_line, tool_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--check', action='store_true', help='count again and compare with the files; write nothing')
+    parser.add_argument('--paper', choices=sorted({row.cells['paper'] for row in paper_rows()}),
+                        help='print the tables of this paper; write nothing')
+    parser.add_argument('--table', help='with --paper: this table alone, such as 8, 2a or fig5')
+    arguments = parser.parse_args(argv)
+    if arguments.table and not arguments.paper:
+        parser.error('--table needs --paper: every paper has its own tables')
+    if arguments.check and arguments.paper:
+        parser.error('--check compares whole files; leave --paper out')
+    return arguments
+
+
+@contextlib.contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Hold back what OpenMMLab's constructors say of themselves."""
+    logging.disable(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def say_with_time() -> Callable[[str], None]:
+    """Progress '[3/120] ...' on the standard error, with the time it took and will take."""
+    start = time.monotonic()
+
+    def say(line: str) -> None:
+        done, total = (int(number) for number in line[1:line.index(']')].split('/'))
+        seconds = time.monotonic() - start
+        left = seconds / done * (total - done)
+        print(f'{line}; {seconds:.0f} s so far, about {left:.0f} s left', file=sys.stderr, flush=True)
+
+    return say
+
+
+def files_of(entries: list[ZooEntry]) -> dict[str, str]:
+    """Path from the root of the repository and text of everything that is generated."""
+    pages = {'docs/model_zoo.csv': to_csv(entries), 'docs/model_zoo.md': render_page(entries)}
+    return {**pages, **render_metafiles(entries)}
+
+
+def write_or_compare(files: dict[str, str], check: bool) -> None:
+    """Write the files, or raise where one on the disk says something else.
+
+    Raises:
+        ValueError: `check` and a file is not up to date.
+    """
+    stale = [name for name, text in files.items()
+             if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding='utf-8') != text]
+    if check:
+        if stale:
+            raise ValueError(f'not up to date: {", ".join(stale)}; run tools/analysis/reproduce_tables.py')
+        print(f'{len(files)} files are up to date')
+        return
+    for name in stale:
+        (ROOT / name).write_text(files[name], encoding='utf-8')
+    print(f'{len(stale)} of {len(files)} files written anew: {", ".join(stale) or "nothing had changed"}')
+
+
+@command_line
+def main(argv: Sequence[str]) -> int:
+    arguments = parse_arguments(argv)
+    rows = zoo_rows(ROOT)
+    if arguments.paper:
+        rows = tuple(row for row in rows if row.cells['paper'] == arguments.paper
+                     and arguments.table in (None, row.cells['table']))
+        if not rows:
+            raise ValueError(f'--table ({arguments.table}) is not a table of {arguments.paper} with results')
+    with quiet_libraries():
+        entries, failures = count_rows(rows, ROOT, say_with_time())
+    if arguments.paper:
+        print(render_tables(entries))
+    else:
+        write_or_compare(files_of(entries), arguments.check)
+    if failures:
+        raise ValueError(f'{len(failures)} configs could not be counted: {"; ".join(failures)}')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
