@@ -1,0 +1,16 @@
+"""ImageNet-1k, 30 epochs of AdamW for a total batch of 1024: L2ViT fine-tuned from ImageNet-22k.
+
+16 GPUs x 64 images, or 8 as in the authors' README, with
+`--cfg-options optim_wrapper.accumulative_counts=2 custom_hooks.0.interval=2`. The paper (sec. 7) gives epochs, warm-up,
+batch and a learning rate of 1e-4. The rest, which it calls Swin's strategy, is from the README: the weight decay, the
+moving average, and the ends of the learning rate, whose peak is 4e-5 there (Swin's 2e-5 for a batch of 512).
+"""
+_base_ = ['./l2vit_in1k_300e.py']
+
+optim_wrapper = dict(optimizer=dict(lr=1e-4, weight_decay=1e-8))
+param_scheduler = [
+    dict(type='LinearLR', start_factor=4e-8 / 1e-4, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
+    dict(type='CosineAnnealingLR', eta_min=4e-7, by_epoch=True, begin=5, end=30, convert_to_iter_based=True),
+]
+train_cfg = dict(max_epochs=30)
+auto_scale_lr = dict(base_batch_size=1024)

@@ -1,0 +1,11 @@
+"""DeiT-T with linear attention, LeakyReLU as its feature map.
+
+L2ViT, Table 1: 67.6 % top-1, 5.7 M parameters, 1.3 G FLOPs. Not run by this project.
+"""
+_base_ = ['./l2vit-deit-t-softmax_8xb128_in1k.py']
+
+# The denominator has the lower bound of 100 that the paper gives "in all models" (sec. 7).
+model = dict(
+    backbone=dict(
+        attn_types='L',
+        linear_attention=dict(type='LinearAttention', feature_map='leaky_relu', min_denominator=100.)))

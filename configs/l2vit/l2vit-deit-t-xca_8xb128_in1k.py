@@ -1,0 +1,7 @@
+"""DeiT-T with the cross-covariance attention of XCiT.
+
+L2ViT, Table 8: 68.1 % top-1, 5.7 M parameters, 1.1 G FLOPs. Not run by this project.
+"""
+_base_ = ['./l2vit-deit-t-softmax_8xb128_in1k.py']
+
+model = dict(backbone=dict(attn_types='L', linear_attention=dict(type='CrossCovarianceAttention')))

@@ -1,0 +1,8 @@
+"""Mask R-CNN with L2ViT-S on COCO, 36 epochs.
+
+No paper reports it; the authors' code has its config. Not run by this project. Recipe as with L2ViT-T.
+"""
+_base_ = ['./mask-rcnn_l2vit-t_fpn_ms-3x_coco.py']
+
+pretrained = 'checkpoints/l2vit-s_in1k.pth'  # yours to give, as there
+model = dict(backbone=dict(arch='small', init_cfg=dict(checkpoint=pretrained)))

@@ -1,0 +1,10 @@
+"""RetinaNet with L2ViT-B on COCO, 36 epochs.
+
+No paper reports it; the authors' code has its config. Not run by this project. Recipe as with L2ViT-T.
+"""
+_base_ = ['./retinanet_l2vit-t_fpn_ms-3x_coco.py']
+
+pretrained = 'checkpoints/l2vit-b_in1k.pth'  # yours to give, as there
+model = dict(
+    backbone=dict(arch='base', drop_path_rate=0.3, init_cfg=dict(checkpoint=pretrained)),
+    neck=dict(in_channels=[256, 512, 1024]))

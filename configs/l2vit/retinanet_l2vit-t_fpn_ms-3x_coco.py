@@ -1,0 +1,21 @@
+"""RetinaNet with L2ViT-T on COCO, 36 epochs.
+
+No paper reports it; the authors' code has its config. Not run by this project. Recipe: the authors' code.
+"""
+_base_ = [
+    '../_base_/models/retinanet_fpn.py', '../_base_/datasets/coco_detection_ms.py', '../_base_/schedules/coco_3x.py',
+    '../_base_/default_runtime.py'
+]
+# Yours to give: a checkpoint of l2vit-t_32xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
+# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+pretrained = 'checkpoints/l2vit-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.L2ViT',
+        arch='tiny',
+        drop_path_rate=0.2,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[192, 384, 768]))
+
+# Everything decays: norms, biases and the temperature too.
+optim_wrapper = dict(paramwise_cfg=None)
