@@ -38,12 +38,15 @@ def draw_curves(scalars: list[dict], metrics: dict[str, str], path: str | Path) 
         left.plot(*zip(*points), label='total loss' if key == 'loss' else key, linewidth=2 if key == 'loss' else 1)
     left.set(title='losses', xlabel='step', ylim=(0, None))
     left.legend(fontsize='small')
+    validations = [record['step'] for record in scalars if metrics.keys() & record.keys()]
+    # MMEngine counts the steps of a validation in epochs where the training goes by epochs.
+    by_epoch = max(validations, default=0) <= max((record.get('epoch', 0) for record in training), default=0)
     for key, name in metrics.items():
         points = [(record['step'], record[key]) for record in scalars if key in record]
         if points:
             right.plot(*zip(*points), marker='o', label=name)
-    right.set(title='validation', xlabel='step', ylim=(0, 1))
+    right.set(title='validation', xlabel='epoch' if by_epoch else 'step', ylim=(0, 1))
     right.grid(alpha=.3)
     if right.lines:
-        right.legend(fontsize='small', loc='upper left')
+        right.legend(fontsize='small', loc='lower right')
     figure.savefig(path, dpi=100)
