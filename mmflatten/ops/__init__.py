@@ -1,6 +1,7 @@
 """Attention operators: pure functions on tensors that need torch alone."""
 from mmflatten.ops.angular import angular_attention
 from mmflatten.ops.cosformer import cosformer_map
+from mmflatten.ops.cost_volume import concat_cost_volume, soft_argmax_disparity
 from mmflatten.ops.cross_covariance import cross_covariance_attention
 from mmflatten.ops.efficient import efficient_attention
 from mmflatten.ops.factorized import (
@@ -18,10 +19,11 @@ from mmflatten.ops.softmax import softmax_attention
 from mmflatten.ops.windows import padded_window_mask, shifted_window_mask, window_partition, window_reverse
 
 __all__ = [
-    'angular_attention', 'conventional_dot_attention', 'conventional_gaussian_attention', 'cosformer_map',
-    'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention', 'focal_attention', 'focused_map',
-    'focused_query_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention', 'merge_heads',
-    'neighbor_offsets', 'no_autocast', 'padded_window_mask', 'pooled_keys', 'resize_grid', 'resize_neighbor_bias',
-    'resize_relative_position_bias', 'shifted_window_mask', 'sima_attention', 'softmax_attention', 'split_heads',
-    'upcast', 'visible_keys', 'window_order', 'window_partition', 'window_positions', 'window_reverse',
+    'angular_attention', 'concat_cost_volume', 'conventional_dot_attention', 'conventional_gaussian_attention',
+    'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention', 'focal_attention',
+    'focused_map', 'focused_query_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention',
+    'merge_heads', 'neighbor_offsets', 'no_autocast', 'padded_window_mask', 'pooled_keys', 'resize_grid',
+    'resize_neighbor_bias', 'resize_relative_position_bias', 'shifted_window_mask', 'sima_attention',
+    'soft_argmax_disparity', 'softmax_attention', 'split_heads', 'upcast', 'visible_keys', 'window_order',
+    'window_partition', 'window_positions', 'window_reverse',
 ]

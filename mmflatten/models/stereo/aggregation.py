@@ -1,0 +1,124 @@
+"""3-D networks that turn a matching volume into scores of disparities: PSMNet's two."""
+from __future__ import annotations
+
+import torch.nn.functional as F
+from mmcv.cnn import ConvModule
+from torch import Tensor, nn
+
+NUM_BLOCKS = 4  # residual blocks of `BasicAggregation`
+NUM_HOURGLASSES = 3
+
+
+def conv3d(in_channels: int, out_channels: int, stride: int = 1, relu: bool = True) -> ConvModule:
+    """3 x 3 x 3 convolution without bias, batch norm and, as a rule, ReLU."""
+    return ConvModule(in_channels, out_channels, 3, stride, padding=1, conv_cfg=dict(type='Conv3d'),
+                      norm_cfg=dict(type='BN3d'), act_cfg=dict(type='ReLU') if relu else None)
+
+
+class UpConv3d(nn.Module):
+    """Transposed convolution of stride 2, and batch norm.
+
+    The size of the result is given, so that volumes of odd sides come back from the stride as they were.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.conv = nn.ConvTranspose3d(in_channels, out_channels, 3, stride=2, padding=1, bias=False)
+        self.bn = nn.BatchNorm3d(out_channels)
+
+    def forward(self, x: Tensor, like: Tensor) -> Tensor:
+        """`x` at twice its sides, with those of `like`."""
+        return self.bn(self.conv(x, output_size=like.shape[2:]))
+
+
+class Hourglass(nn.Module):
+    """Down to a quarter of the sides and back, with shortcuts within and between hourglasses."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        wide = 2 * channels
+        self.down1 = conv3d(channels, wide, stride=2)
+        self.conv1 = conv3d(wide, wide, relu=False)
+        self.down2 = conv3d(wide, wide, stride=2)
+        self.conv2 = conv3d(wide, wide)
+        self.up1 = UpConv3d(wide, wide)
+        self.up2 = UpConv3d(wide, channels)
+
+    def forward(self, x: Tensor, before: Tensor | None = None,
+                after: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Run on a volume `(B, C, D, H, W)`.
+
+        Args:
+            before: what an earlier hourglass had at half the sides on its way down.
+            after: what an earlier one had there on its way up.
+
+        Returns:
+            The volume, without a shortcut around the hourglass; and its own two at half the sides, `(B, 2 C, ...)`.
+        """
+        down = self.conv1(self.down1(x))
+        down = F.relu(down if after is None else down + after)
+        up = self.up1(self.conv2(self.down2(down)), like=down)
+        up = F.relu(up + (down if before is None else before))
+        return self.up2(up, like=x), down, up
+
+
+class ScoreHead(nn.Sequential):
+    """`(B, C, D, H, W) -> (B, 1, D, H, W)`."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(conv3d(channels, channels),
+                         ConvModule(channels, 1, 3, padding=1, bias=False, conv_cfg=dict(type='Conv3d'), act_cfg=None))
+
+
+class ResidualConvs(nn.Sequential):
+    """Two convolutions around a shortcut."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(conv3d(channels, channels), conv3d(channels, channels, relu=False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + super().forward(x)
+
+
+class BasicAggregation(nn.Module):
+    """Residual blocks at one resolution, and one estimate of the scores; `basic` in the official code."""
+
+    loss_weights = (1.,)
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(conv3d(2 * channels, channels), conv3d(channels, channels))
+        self.blocks = nn.Sequential(*(ResidualConvs(channels) for _ in range(NUM_BLOCKS)))
+        self.head = ScoreHead(channels)
+
+    def forward(self, volume: Tensor) -> list[Tensor]:
+        """`(B, 2 C, D, H, W) -> [(B, 1, D, H, W)]`."""
+        return [self.head(self.blocks(self.stem(volume)))]
+
+
+class StackedHourglass(nn.Module):
+    """Three hourglasses in a row, each with scores added to those before; `stackhourglass` in the official code."""
+
+    loss_weights = (.5, .7, 1.)
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(conv3d(2 * channels, channels), conv3d(channels, channels))
+        self.refine = ResidualConvs(channels)
+        self.hourglasses = nn.ModuleList(Hourglass(channels) for _ in range(NUM_HOURGLASSES))
+        self.heads = nn.ModuleList(ScoreHead(channels) for _ in range(NUM_HOURGLASSES))
+
+    def forward(self, volume: Tensor) -> list[Tensor]:
+        """`(B, 2 C, D, H, W) ->` three estimates `(B, 1, D, H, W)`, the last the best."""
+        start = out = self.refine(self.stem(volume))
+        before, after, scores = None, None, []
+        for hourglass, head in zip(self.hourglasses, self.heads):
+            out, down, after = hourglass(out, before, after)
+            out = out + start
+            before = down if before is None else before  # the first hourglass's for both others, as officially
+            scores.append(head(out) if not scores else head(out) + scores[-1])
+        return scores
+
+
+AGGREGATIONS: dict[str, type[BasicAggregation] | type[StackedHourglass]] = {
+    'basic': BasicAggregation, 'stackhourglass': StackedHourglass}
