@@ -18,8 +18,8 @@ def _child(parent: Registry, *locations: str) -> Registry:
 
 
 MODELS = _child(_mmengine.MODELS, 'mmflatten.models')
-DATASETS = _child(_mmengine.DATASETS, 'mmflatten.datasets')
-TRANSFORMS = _child(_mmengine.TRANSFORMS, 'mmflatten.datasets')
+DATASETS = _child(_mmengine.DATASETS, 'mmflatten.datasets.stereo')
+TRANSFORMS = _child(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = _child(_mmengine.METRICS, 'mmflatten.evaluation')
 VISUALIZERS = _child(_mmengine.VISUALIZERS, 'mmflatten.visualization')
 HOOKS = _child(_mmengine.HOOKS, 'mmflatten.engine')

@@ -1,0 +1,13 @@
+"""Stereo pairs with disparity: SceneFlow and KITTI, and the steps that load and augment them."""
+from mmflatten.datasets.stereo.errors import StereoDataError
+from mmflatten.datasets.stereo.files import read_disparity, read_kitti_disparity, read_pfm, write_pfm
+from mmflatten.datasets.stereo.kitti import KITTIStereoDataset
+from mmflatten.datasets.stereo.loading import LoadDisparity, LoadStereoPair, PackStereoInputs
+from mmflatten.datasets.stereo.sceneflow import SceneFlowDataset
+from mmflatten.datasets.stereo.transforms import StereoPad, StereoPhotometricJitter, StereoRandomCrop
+
+__all__ = [
+    'KITTIStereoDataset', 'LoadDisparity', 'LoadStereoPair', 'PackStereoInputs', 'SceneFlowDataset', 'StereoDataError',
+    'StereoPad', 'StereoPhotometricJitter', 'StereoRandomCrop', 'read_disparity', 'read_kitti_disparity', 'read_pfm',
+    'write_pfm'
+]

@@ -1,0 +1,96 @@
+"""Steps that read the two images of a pair and its disparity, and the one that packs them for a model."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from mmcv.transforms import BaseTransform
+from mmengine.structures import PixelData
+
+from mmflatten.registry import TRANSFORMS
+from mmflatten.structures import StereoDataSample
+
+from mmflatten.datasets.stereo.errors import StereoDataError
+from mmflatten.datasets.stereo.files import read_disparity, read_image, read_mask
+
+IMAGES = ('left', 'right')
+MAPS = ('disparity', 'valid', 'occlusion')  # what is known of the left image's pixels, (H, W) each
+META_KEYS = ('sample_id', 'img_path', 'left_path', 'right_path', 'disparity_path', 'ori_shape', 'img_shape')
+
+
+@TRANSFORMS.register_module()
+class LoadStereoPair(BaseTransform):
+    """Read `left` and `right`, (H, W, 3) uint8 BGR, from `img_path` and `right_path`.
+
+    Raises:
+        StereoDataError: a file cannot be decoded, or the two are not of one size.
+    """
+
+    def transform(self, results: dict) -> dict:
+        results['left_path'] = results['img_path']
+        results['left'], results['right'] = read_image(results['img_path']), read_image(results['right_path'])
+        left, right = results['left'].shape[:2], results['right'].shape[:2]
+        if left != right:
+            raise StereoDataError(f'left image {results["img_path"]} has {_spell(left)} pixels and right image '
+                                  f'{results["right_path"]} has {_spell(right)}; the two of a pair must have one size')
+        results['img_shape'] = results['ori_shape'] = left
+        return results
+
+
+@TRANSFORMS.register_module()
+class LoadDisparity(BaseTransform):
+    """Read the truth for the left image: `disparity` (H, W) float32 in pixels and `valid` (H, W) bool.
+
+    `disparity` is 0 where it is not known. `occlusion` (H, W) bool is added where the data set has it: true for pixels
+    that the right camera does not see.
+
+    Raises:
+        StereoDataError: a file is damaged, or of another size than the left image.
+    """
+
+    def transform(self, results: dict) -> dict:
+        disparity = self._read(read_disparity, 'disparity_path', results)
+        results['valid'] = np.isfinite(disparity)
+        results['disparity'] = np.where(results['valid'], disparity, np.float32(0))
+        if 'occlusion_path' in results:
+            results['occlusion'] = self._read(read_mask, 'occlusion_path', results)
+        elif 'noc_disparity_path' in results:
+            seen_by_both = np.isfinite(self._read(read_disparity, 'noc_disparity_path', results))
+            results['occlusion'] = results['valid'] & ~seen_by_both
+        return results
+
+    @staticmethod
+    def _read(reader, key: str, results: dict) -> np.ndarray:
+        values, size = reader(results[key]), results['left'].shape[:2]
+        if values.shape != size:
+            raise StereoDataError(f'{key} {results[key]} has {_spell(values.shape)} pixels and its left image '
+                                  f'{results["img_path"]} has {_spell(size)}; they must have one size')
+        return values
+
+
+@TRANSFORMS.register_module()
+class PackStereoInputs(BaseTransform):
+    """Make what a stereo model takes: `inputs` = dict(left=, right=) of (3, H, W) tensors, and a `StereoDataSample`.
+
+    Args:
+        meta_keys: of the results, kept in the sample where they are there.
+    """
+
+    def __init__(self, meta_keys: Sequence[str] = META_KEYS) -> None:
+        self.meta_keys = tuple(meta_keys)
+
+    def transform(self, results: dict) -> dict:
+        inputs = {side: torch.from_numpy(np.ascontiguousarray(results[side].transpose(2, 0, 1))) for side in IMAGES}
+        sample = StereoDataSample(metainfo={key: results[key] for key in self.meta_keys if key in results})
+        if 'disparity' in results:
+            truth = {key: torch.from_numpy(np.ascontiguousarray(results[key]))[None] for key in MAPS if key in results}
+            sample.gt_disparity = PixelData(data=truth.pop('disparity'), **truth)
+        return dict(inputs=inputs, data_samples=sample)
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}(meta_keys={self.meta_keys})'
+
+
+def _spell(shape: tuple[int, ...]) -> str:
+    return f'{shape[1]} x {shape[0]}'
