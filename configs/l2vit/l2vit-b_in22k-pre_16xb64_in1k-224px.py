@@ -8,7 +8,7 @@ _base_ = [
 ]
 # Yours to give: a checkpoint of l2vit-b_32xb128_in22k.py, or an official one after tools/convert_checkpoint.py;
 # elsewhere: --cfg-options load_from=PATH. `load_from` takes what fits: the backbone. The head of 21 841 classes does
-# not fit, the log says so (head.fc), and the one of 1000 classes starts anew. No map from 22k to 1k classes is used.
+# not fit, MMEngine says so (head.fc), and the one of 1000 classes starts anew. No map from 22k to 1k classes is used.
 load_from = 'checkpoints/l2vit-b_in22k.pth'
 
 model = dict(
