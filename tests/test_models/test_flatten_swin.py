@@ -51,6 +51,20 @@ def test_a_linear_window_as_large_as_the_map_changes_nothing():
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.parametrize('attn_types', ['SS', 'LL'])
+def test_windows_are_squares_that_stay_in_place_on_a_map_no_higher_than_they_are(attn_types):
+    """The official classes compare the window with the shorter side of the map alone."""
+    arch = dict(embed_dims=8, depths=(2, 2), num_heads=(1, 2))
+    model = FLattenSwin(arch, img_size=(32, 64), attn_types=attn_types, linear_window=7, out_indices=(0, 1)).eval()
+    mixers = [stage.blocks[1].attn.fn for stage in model.stages]
+    assert [mixer.window_size for mixer in mixers] == [(7, 7), (4, 4)]
+    x = torch.randn(1, 4 * 8, 16)
+    out = mixers[1](x, (4, 8))
+    x.view(1, 4, 8, 16)[:, :, 4:] += 1.
+    changed = (mixers[1](x, (4, 8)) - out).abs().amax(-1).view(4, 8) > 1e-6
+    assert not changed[:, :4].any() and changed[:, 4:].all()
+
+
 def test_one_pixel_beside_the_pretraining_size_changes_little():
     torch.manual_seed(0)
     model = FLattenSwin(dict(embed_dims=24, depths=(2, 2, 2, 2), num_heads=(1, 2, 3, 6)), img_size=224).eval()

@@ -13,9 +13,9 @@ from mmflatten.ops import padded_window_mask, shifted_window_mask, window_partit
 class Windowed(BaseModule):
     """A mixer that runs its inner mixer in every window of the map; the inner one sees its window as the map.
 
-    A map that is no multiple of the window is zero-padded at the right and the bottom. Along an axis that one window
-    covers, nothing is shifted. Tokens before the map, such as a class token, take part in every window; what the
-    windows make of them is averaged.
+    A map that is no multiple of the window is zero-padded at the right and the bottom. Where one window covers an axis
+    of the map, nothing is shifted along either, as in the official Swin. Tokens before the map, such as a class token,
+    take part in every window; what the windows make of them is averaged.
 
     Args:
         mixer: the inner mixer, called as `mixer(x, window_size, mask)`.
@@ -42,7 +42,7 @@ class Windowed(BaseModule):
         H, W = hw_shape
         window = h, w = tuple(own or whole for own, whole in zip(self.window_size, hw_shape))
         padded = (H + -H % h, W + -W % w)
-        shift = (h // 2 if self.shift and padded[0] > h else 0, w // 2 if self.shift and padded[1] > w else 0)
+        shift = (h // 2, w // 2) if self.shift and padded[0] > h and padded[1] > w else (0, 0)
 
         prefix, x = split_prefix(x, hw_shape)
         x = x.unflatten(1, hw_shape)

@@ -80,8 +80,9 @@ class FLattenSwin(PyramidBackbone):
 
 
 def _fit(window: int, grid: tuple[int, int]) -> tuple[int, int]:
-    """The window of a stage: no larger than its map in pre-training, which is what its tables are made for."""
-    return min(window, grid[0]), min(window, grid[1])
+    """The window of a stage: a square no larger than its map in pre-training, as in the official code."""
+    side = min(window, *grid)
+    return side, side
 
 
 def _linear_mixer(cfg: dict, window: int | None, grid: tuple[int, int], shared: dict, shift: bool) -> nn.Module:
