@@ -1,2 +1,9 @@
-"""Models of mmflatten; importing them registers them."""
-from mmflatten.models import attention, backbones, factorized, necks, stereo  # noqa: F401
+"""Models of mmflatten; importing them registers them.
+
+`mmflatten.models.necks` holds what builds on mmdet, which is imported at the first use.
+"""
+from mmflatten.models import necks  # noqa: F401
+from mmflatten.models.attention import *  # noqa: F401,F403
+from mmflatten.models.backbones import *  # noqa: F401,F403
+from mmflatten.models.factorized import *  # noqa: F401,F403
+from mmflatten.models.stereo import *  # noqa: F401,F403
