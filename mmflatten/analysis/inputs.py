@@ -1,35 +1,48 @@
 """What a model of each task is fed when it is counted: image sizes, and a forward pass without data-dependent steps.
 
-Another task (stereo, with two images) is one more entry of `FORWARDS` and `DEFAULT_SHAPES`.
+Another task is one more entry of `FORWARDS` and `DEFAULT_SHAPES`.
 """
 from __future__ import annotations
 
 from typing import Callable
 
 import torch
+from mmengine.model import BaseModel
 from torch import Tensor, nn
 
 NUM_PROPOSALS = 1000  # through the box head of a two-stage detector
 NUM_MASKS = 100  # through its mask head: as many as mmdet keeps of the boxes
 
-# (H, W) the papers quote their numbers at.
-DEFAULT_SHAPES = {'mmpretrain': (224, 224), 'mmdet': (800, 1280), 'mmseg': (512, 2048)}
+# (H, W) the papers quote their numbers at; for stereo, the crop that PSMNet trains on.
+DEFAULT_SHAPES = {'mmpretrain': (224, 224), 'mmdet': (800, 1280), 'mmseg': (512, 2048), 'mmflatten': (256, 512)}
 
 
 def library_of(model: nn.Module) -> str:
-    """The OpenMMLab library whose kind of model this is ('mmpretrain', 'mmdet', 'mmseg'), or '' for a plain module."""
-    roots = (cls.__module__.split('.')[0] for cls in type(model).__mro__)
-    return next((root for root in roots if root in FORWARDS), '')
+    """The library whose kind of model this is, or '' for a plain module.
+
+    'mmpretrain', 'mmdet' and 'mmseg' by the base class, wherever the class itself is from; 'mmflatten' for the whole
+    models of this project, which are stereo models. Its backbones are plain modules.
+    """
+    roots = (cls.__module__.split('.')[0] for cls in reversed(type(model).__mro__))
+    known = [root for root in roots if root in FORWARDS and (root != 'mmflatten' or isinstance(model, BaseModel))]
+    return known[0] if known else ''
 
 
 def dummy_forward(model: nn.Module, shape: tuple[int, int], device: str = 'meta') -> None:
-    """Run a model once on one empty RGB image of `shape` = (H, W), from the image to the heads' raw outputs."""
+    """Run a model once on one empty RGB image of `shape` = (H, W), from the image to the heads' raw outputs.
+
+    A stereo model gets a pair of such images.
+    """
     image = torch.empty(1, 3, *shape, device=device)
     FORWARDS.get(library_of(model), nn.Module.__call__)(model, image)
 
 
 def _classify(model: nn.Module, image: Tensor) -> None:
     model(image, mode='tensor')
+
+
+def _match(model: nn.Module, image: Tensor) -> None:
+    model(dict(left=image, right=image), mode='tensor')
 
 
 def _segment(model: nn.Module, image: Tensor) -> None:
@@ -107,5 +120,5 @@ def _sparse_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tens
 
 
 FORWARDS: dict[str, Callable[[nn.Module, Tensor], None]] = {
-    'mmpretrain': _classify, 'mmdet': _detect, 'mmseg': _segment,
+    'mmpretrain': _classify, 'mmdet': _detect, 'mmseg': _segment, 'mmflatten': _match,
 }
