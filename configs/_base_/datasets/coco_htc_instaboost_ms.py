@@ -1,0 +1,28 @@
+"""coco_htc_ms.py with InstaBoost, which moves instances about within their images before anything else is read.
+
+mmdet 3 still has the transform, and it imports; building it needs the package `instaboostfast`, which this project does
+not install: `pip install --no-deps instaboostfast`, beside scikit-image (0.1.2 works with NumPy 2.2). It leaves the
+stuff maps as they are. Without `--no-deps` it brings an OpenCV of its own over the one that is installed.
+"""
+_base_ = ['./coco_htc_ms.py']
+
+train_pipeline = [
+    dict(type='LoadImageFromFile'),
+    # mmdet's own settings, which are those of InstaBoost's authors.
+    dict(
+        type='InstaBoost',
+        action_candidate=('normal', 'horizontal', 'skip'),
+        action_prob=(1, 0, 0),
+        scale=(0.8, 1.2),
+        dx=15,
+        dy=15,
+        theta=(-1, 1),
+        color_prob=0.5,
+        hflag=False,
+        aug_ratio=0.5),
+    dict(type='LoadAnnotations', with_bbox=True, with_mask=True, with_seg=True),
+    dict(type='RandomResize', scale=[(1600, 400), (1600, 1400)], keep_ratio=True),
+    dict(type='RandomFlip', prob=0.5),
+    dict(type='PackDetInputs'),
+]
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline))
