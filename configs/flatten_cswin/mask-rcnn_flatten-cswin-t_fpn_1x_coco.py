@@ -1,0 +1,20 @@
+"""Mask R-CNN with FLatten-CSwin-T on COCO, 12 epochs.
+
+No paper reports it. Not run by this project. Recipe: that of FLatten-Swin-T, which is the same lab's Agent-Attention
+with Swin, with images of many scales.
+"""
+_base_ = [
+    '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance_ms.py', '../_base_/schedules/coco_1x.py',
+    '../_base_/default_runtime.py'
+]
+# Yours to give: a checkpoint of flatten-cswin-t_8xb256_in1k.py, or an official one after tools/convert_checkpoint.py.
+# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+pretrained = 'checkpoints/flatten-cswin-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenCSwin',
+        arch='tiny',
+        attn_types='LLSS',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[64, 128, 256, 512]))

@@ -1,0 +1,8 @@
+"""DeiT-T on ImageNet-1k, the baseline of FLatten-DeiT-T.
+
+FLatten Transformer, Table 8 (from DeiT's paper): 72.2 % top-1, 5.7 M parameters, 1.2 G FLOPs. Not run by this project.
+Recipe as for FLatten-DeiT-T.
+"""
+_base_ = ['./flatten-deit-t_8xb128_in1k.py']
+
+model = dict(backbone=dict(attn_types='S'))

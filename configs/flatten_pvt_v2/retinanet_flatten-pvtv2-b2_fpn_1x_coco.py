@@ -1,0 +1,8 @@
+"""RetinaNet with FLatten-PVTv2-B2 on COCO, 12 epochs.
+
+No paper reports it. Not run by this project. Recipe as for B1.
+"""
+_base_ = ['./retinanet_flatten-pvtv2-b1_fpn_1x_coco.py']
+
+pretrained = 'checkpoints/flatten-pvtv2-b2_in1k.pth'
+model = dict(backbone=dict(arch='b2', init_cfg=dict(checkpoint=pretrained)))

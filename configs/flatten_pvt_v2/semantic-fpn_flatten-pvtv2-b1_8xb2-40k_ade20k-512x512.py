@@ -1,0 +1,20 @@
+"""Semantic FPN with FLatten-PVTv2-B1 on ADE20K, 40 000 iterations.
+
+No paper reports it. Not run by this project. Recipe: the same lab's Agent-Attention with PVT-T, which has the depth of
+B1.
+"""
+_base_ = [
+    '../_base_/models/semantic-fpn.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_40k.py',
+    '../_base_/default_runtime.py'
+]
+# Yours to give: a checkpoint of flatten-pvtv2-b1_8xb128_in1k.py; none is released. Elsewhere:
+# --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+pretrained = 'checkpoints/flatten-pvtv2-b1_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenPVTv2',
+        arch='b1',
+        attn_types='LLLL',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[64, 128, 320, 512]))
