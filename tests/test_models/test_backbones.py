@@ -1,4 +1,6 @@
 """What every registered backbone does, at any input size."""
+import re
+
 import pytest
 import torch
 
@@ -141,15 +143,39 @@ def test_checkpoint_of_another_image_size_loads_strictly(name, kwargs, tmp_path)
 @pytest.mark.parametrize('name', SMALL)
 @pytest.mark.parametrize(('kwargs', 'message'), [
     (dict(arch='giant'), r"arch \('giant'\) must be one of"),
+    (dict(arch=None), r'arch \(None\) must be one of'),
     (dict(arch=dict(depths=(1, 1))), 'lacks'),
     (dict(drop_path_rate=1.), r'drop_path_rate \(1.0\) must lie in'),
     (dict(out_indices=(7,)), r'out_indices \(\(7,\)\) must be different numbers'),
     (dict(out_indices=()), 'out_indices'),
+    (dict(out_indices=3), r'out_indices \(3\) must be different numbers'),
+    (dict(drop_path_rate='.1'), r"drop_path_rate \('.1'\) must lie in"),
+    (dict(img_size=64.), r'img_size \(64.0\) must be a positive integer or \(H, W\)'),
     (dict(frozen_stages=9), r'frozen_stages \(9\) must lie between'),
 ])
 def test_bad_arguments_are_refused_with_their_values(name, kwargs, message):
     with pytest.raises(ValueError, match=message):
         build(name, **kwargs)
+
+
+@pytest.mark.parametrize('name', SMALL)
+@pytest.mark.parametrize(('key', 'change'), [
+    ('embed_dims', lambda value: (value,) if isinstance(value, int) else value[0]),
+    ('embed_dims', lambda value: -1), ('num_heads', lambda value: 2.), ('mlp_ratio', lambda value: '4'),
+])
+def test_settings_of_an_architecture_are_named_when_they_do_not_fit(name, key, change):
+    arch = SMALL[name]['arch']
+    if key == 'mlp_ratio' and 'PVT' in name:
+        key = 'mlp_ratios'
+    value = change(arch.get(key))
+    with pytest.raises(ValueError, match=rf"arch\['{key}'\] \({re.escape(repr(value))}\) must be"):
+        build(name, arch={**arch, key: value})
+
+
+@pytest.mark.parametrize('name', SMALL)
+def test_an_empty_batch_gives_empty_maps(name):
+    model = build(name).eval()
+    assert [out.shape[0] for out in model(torch.zeros(0, 3, 64, 64))] == [0] * len(model.out_indices)
 
 
 @pytest.mark.parametrize('name', SMALL)

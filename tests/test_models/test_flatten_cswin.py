@@ -160,7 +160,7 @@ def test_initialisation_reaches_the_mixers_inside_stripes():
 
 
 @pytest.mark.parametrize(('make', 'message'), [
-    (lambda: FLattenCSwin(softmax_split=(1, 2, 7)), r'softmax_split \(\(1, 2, 7\)\) must give a width of at least 1'),
+    (lambda: FLattenCSwin(softmax_split=(1, 2, 7)), r'softmax_split \(\(1, 2, 7\)\) must give a whole number'),
     (lambda: FLattenCSwin(linear_split=(0, 1, 1, 1)), r'linear_split \(\(0, 1, 1, 1\)\) must give'),
     (lambda: FLattenCSwin(attn_types='LLSX'), r"attn_types \('LLSX'\)"),
     (lambda: FLattenCSwin(arch=dict(SMALL, embed_dims=9, num_heads=(2, 2, 4, 8))), r'embed_dims \(9\) must be'),

@@ -153,7 +153,7 @@ def test_positions_of_pvt_start_at_a_standard_deviation_of_two_hundredths():
 
 @pytest.mark.parametrize('cls', [FLattenPVT, FLattenPVTv2])
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(sr_ratios=(8, 4, 2)), r'sr_ratios \(\(8, 4, 2\)\) must give a number of at least 1 for each of the 4'),
+    (dict(sr_ratios=(8, 4, 2)), r'sr_ratios \(\(8, 4, 2\)\) must give a whole number of at least 1 for each of the 4'),
     (dict(linear_sr_ratios=(1, 0, 1, 1)), r'linear_sr_ratios \(\(1, 0, 1, 1\)\) must give'),
     (dict(attn_types='LLL'), r"attn_types \('LLL'\) must have one letter"),
     (dict(arch=dict(SMALL, num_heads=(3, 2, 5, 8))), r'embed_dims \(8\) must be divisible by num_heads \(3\)'),

@@ -275,13 +275,13 @@ def test_pooled_bias_counts_offsets_in_their_own_units():
 
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(focal_windows=(7, 5)), r'focal_windows \(\(7, 5\)\) must give a number for each of the 4 stages'),
+    (dict(focal_windows=(7, 5)), r'focal_windows \(\(7, 5\)\) must give a whole number of at least 1 for each of'),
     (dict(focal_windows=(7, 5, 4, 1)), r'focal_window \(4\) must be odd'),
-    (dict(focal_levels=0), r'focal_levels \(0\) must be at least 1'),
+    (dict(focal_levels=0), r'focal_levels \(0\) must give a whole number of at least 1'),
     (dict(focal_levels=5), r'focal_levels \(5\) must be at least 1, and a window of 7'),
-    (dict(expand_size=-1), r'expand_size \(-1\) must not be negative'),
+    (dict(expand_size=-1), r'expand_size \(-1\) must give a whole number of at least 0'),
     (dict(neighbor_boundary='reflect'), r"neighbor_boundary \('reflect'\) must be 'wrap' or 'mask'"),
-    (dict(window_size=0), r'window_size \(0\) must be at least 1'),
+    (dict(window_size=0), r'window_size \(0\) must be a whole number of at least 1'),
 ])
 def test_bad_arguments_are_refused_with_their_values(kwargs, message):
     with pytest.raises(ValueError, match=message):

@@ -154,6 +154,10 @@ def test_projection_free_mixer_equals_the_projecting_one():
 @pytest.mark.parametrize(('make', 'message'), [
     (lambda: SoftmaxAttention(100, 3, (4, 4)), r'embed_dims \(100\) must be divisible by num_heads \(3\)'),
     (lambda: FocusedLinearAttention(12, 3, (4, 4), kernel_size=4), r'kernel_size \(4\) must be odd'),
+    (lambda: FocusedLinearAttention(12, 3, (4, 4), kernel_size=-3), r'kernel_size \(-3\) must be odd and positive'),
+    (lambda: build_mixer(None, embed_dims=12), r'the mixer \(None\) must be a dict with a type'),
+    (lambda: build_mixer('SoftmaxAttention'), r"the mixer \('SoftmaxAttention'\) must be a dict with a type"),
+    (lambda: build_mixer(dict(focusing_factor=3)), r"mixer \(\{'focusing_factor': 3\}\) must be a dict with"),
     (lambda: FocusedLinearAttention(12, 3, (4, 4), focusing_factor=0), r'focusing_factor \(0\) must be positive'),
     (lambda: TokenConv(10, 3, num_groups=3), r'embed_dims \(10\) must be divisible by num_groups \(3\)'),
     (lambda: Windowed(SoftmaxAttention(8, 2, (2, 2)), (2, 2))(torch.randn(1, 4, 8), (2, 2), torch.ones(1)),

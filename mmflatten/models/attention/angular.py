@@ -24,8 +24,8 @@ class LinearAngularAttention(TokenMixer):
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 9,
                  **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        if kernel_size % 2 == 0:
-            raise ValueError(f'kernel_size ({kernel_size}) must be odd')
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive')
         self.dwc = nn.Conv2d(num_heads, num_heads, (kernel_size, 1), padding=(kernel_size // 2, 0), groups=num_heads,
                              bias=False)
 

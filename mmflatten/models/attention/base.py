@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 
 import torch.nn.functional as F
 from mmengine.model import BaseModule
@@ -133,5 +134,10 @@ def build_mixer(cfg: dict, **defaults) -> TokenMixer:
     Args:
         cfg: `dict(type='FocusedLinearAttention', ...)`; a type of another scope is written with it.
         defaults: arguments that the backbone knows, overridden by those of `cfg`.
+
+    Raises:
+        ValueError: `cfg` is no dict with a type.
     """
+    if not isinstance(cfg, Mapping) or 'type' not in cfg:
+        raise ValueError(f"the mixer ({cfg!r}) must be a dict with a type, such as dict(type='FocusedLinearAttention')")
     return MODELS.build({**defaults, **cfg, '_scope_': 'mmflatten'})

@@ -15,12 +15,13 @@ def resolve_arch(arch: str | dict, table: Mapping[str, dict], required: Sequence
         required: keys that a dict must give.
 
     Raises:
-        ValueError: an unknown name, a missing or an unknown key, per-stage settings of different lengths.
+        ValueError: an unknown name, a missing or an unknown key, a setting out of its range, per-stage settings of
+            different lengths.
     """
-    if isinstance(arch, str):
-        if arch not in table:
-            raise ValueError(f'arch ({arch!r}) must be one of {sorted(table)}, or a dict of {list(required)}')
+    if isinstance(arch, str) and arch in table:
         return dict(table[arch])
+    if not isinstance(arch, Mapping):
+        raise ValueError(f'arch ({arch!r}) must be one of {sorted(table)}, or a dict of {list(required)}')
     defaults = next(iter(table.values()))
     missing = [key for key in required if key not in arch]
     if missing:
@@ -29,10 +30,43 @@ def resolve_arch(arch: str | dict, table: Mapping[str, dict], required: Sequence
     if unknown:
         raise ValueError(f'arch has unknown keys {unknown}; known are {sorted(defaults)}')
     settings = {**defaults, **arch}
+    for key, value in settings.items():
+        _check_setting(key, value, defaults[key])
     lengths = {key: len(value) for key, value in settings.items() if isinstance(value, (list, tuple))}
     if len(set(lengths.values())) > 1:
         raise ValueError(f'arch gives settings for different numbers of stages: {lengths}')
     return settings
+
+
+def _check_setting(key: str, value: object, default: object) -> None:
+    """A setting is a number or a number per stage, as its default is; whole where that is whole."""
+    several = isinstance(default, tuple)
+    numbers = int if isinstance(default[0] if several else default, int) else (int, float)
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    if isinstance(value, (list, tuple)) != several or not all(isinstance(v, numbers) and v > 0 for v in values):
+        raise ValueError(f'arch[{key!r}] ({value!r}) must be {"a number per stage" if several else "one number"} '
+                         f'above 0, such as {default}')
+
+
+def per_stage(name: str, values: int | Sequence[int], stages: int, least: int = 1,
+              repeat: bool = False) -> tuple[int, ...]:
+    """A whole number for each stage; `repeat` takes one number for all of them too.
+
+    Raises:
+        ValueError: anything else, or a number below `least`.
+    """
+    numbers = [values] * stages if repeat and isinstance(values, int) else values
+    fits = isinstance(numbers, (list, tuple)) and len(numbers) == stages
+    if not fits or not all(isinstance(number, int) and number >= least for number in numbers):
+        raise ValueError(f'{name} ({values!r}) must give a whole number of at least {least} for each of the {stages} '
+                         'stages')
+    return tuple(numbers)
+
+
+def check_side(name: str, value: int) -> None:
+    """Refuse the side of a window or a patch that is no whole number of at least 1."""
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f'{name} ({value!r}) must be a whole number of at least 1')
 
 
 def parse_attn_types(attn_types: str, depths: Sequence[int], letters: str = 'LS') -> list[str]:
@@ -47,7 +81,7 @@ def parse_attn_types(attn_types: str, depths: Sequence[int], letters: str = 'LS'
     Raises:
         ValueError: wrong length, unknown letter, `M` without a count or a count without `M`.
     """
-    match = re.fullmatch(rf'([{letters}M]{{{len(depths)}}})(\d*)', attn_types)
+    match = isinstance(attn_types, str) and re.fullmatch(rf'([{letters}M]{{{len(depths)}}})(\d*)', attn_types)
     if not match:
         raise ValueError(f"attn_types ({attn_types!r}) must have one letter of {'/'.join(letters)} for each of the "
                          f"{len(depths)} stages, or M with a count of linear blocks at the end, as in 'LLMS4'")
@@ -62,8 +96,8 @@ def parse_attn_types(attn_types: str, depths: Sequence[int], letters: str = 'LS'
 
 def drop_path_schedule(drop_path_rate: float, depths: Sequence[int]) -> list[list[float]]:
     """Drop path probabilities that grow linearly from 0 to `drop_path_rate` over all blocks, per stage."""
-    if not 0 <= drop_path_rate < 1:
-        raise ValueError(f'drop_path_rate ({drop_path_rate}) must lie in [0, 1)')
+    if not isinstance(drop_path_rate, (int, float)) or not 0 <= drop_path_rate < 1:
+        raise ValueError(f'drop_path_rate ({drop_path_rate!r}) must lie in [0, 1)')
     last = max(sum(depths) - 1, 1)
     rates = iter(drop_path_rate * block / last for block in range(sum(depths)))
     return [list(islice(rates, depth)) for depth in depths]
@@ -75,7 +109,7 @@ def stage_grids(img_size: int | Sequence[int], strides: Sequence[int]) -> list[t
     Raises:
         ValueError: an image size that is neither a positive number nor two.
     """
-    sides = (img_size, img_size) if isinstance(img_size, int) else tuple(img_size)
+    sides = tuple(img_size) if isinstance(img_size, (list, tuple)) else (img_size, img_size)
     if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
-        raise ValueError(f'img_size ({img_size}) must be a positive integer or (H, W)')
+        raise ValueError(f'img_size ({img_size!r}) must be a positive integer or (H, W)')
     return [(-(-sides[0] // stride), -(-sides[1] // stride)) for stride in strides]

@@ -52,9 +52,9 @@ def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[i
     Raises:
         ValueError: empty, repeated or out of range.
     """
-    indices = tuple(sorted(out_indices))
+    indices = tuple(sorted(out_indices)) if isinstance(out_indices, (list, tuple, range)) else ()
     if not indices or len(set(indices)) != len(indices) or indices[0] < 0 or indices[-1] >= number:
-        raise ValueError(f'out_indices ({tuple(out_indices)}) must be different numbers from 0 to {number - 1}, '
+        raise ValueError(f'out_indices ({out_indices!r}) must be different numbers from 0 to {number - 1}, '
                          f'one for each {what} whose output is wanted')
     return indices
 

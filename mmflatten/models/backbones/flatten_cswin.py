@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from mmflatten.models.attention import CrossShapedAttention
-from mmflatten.models.backbones.arch import drop_path_schedule, parse_attn_types, resolve_arch, stage_grids
+from mmflatten.models.backbones.arch import drop_path_schedule, parse_attn_types, per_stage, resolve_arch, stage_grids
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import ConvEmbed, FeedForward, pre_norm_block
 from mmflatten.registry import MODELS
@@ -81,6 +81,4 @@ def _splits(name: str, splits: Sequence[int] | None, stages: int) -> list[int | 
     """The width of the stripes in each stage, None for the whole map."""
     if splits is None:
         return [None] * stages
-    if len(splits) != stages or min(splits) < 1:
-        raise ValueError(f'{name} ({splits}) must give a width of at least 1 for each of the {stages} stages')
-    return [*splits[:-1], None]
+    return [*per_stage(name, splits, stages)[:-1], None]

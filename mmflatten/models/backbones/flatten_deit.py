@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mmflatten.models.attention import build_mixer
-from mmflatten.models.backbones.arch import drop_path_schedule, resolve_arch, stage_grids
+from mmflatten.models.backbones.arch import check_side, drop_path_schedule, resolve_arch, stage_grids
 from mmflatten.models.backbones.plain import ClassTokenEmbed, PlainBackbone
 from mmflatten.models.layers import FeedForward, pre_norm_block
 from mmflatten.registry import MODELS
@@ -52,8 +52,7 @@ class FLattenDeiT(PlainBackbone):
                  init_cfg: dict | list | None = None) -> None:
         settings = resolve_arch(arch, ARCHS, required=('embed_dims', 'depth', 'num_heads'))
         embed_dims, depth = settings['embed_dims'], settings['depth']
-        if patch_size < 1:
-            raise ValueError(f'patch_size ({patch_size}) must be at least 1')
+        check_side('patch_size', patch_size)
         grid_size, = stage_grids(img_size, [patch_size])
         rates, = drop_path_schedule(drop_path_rate, [depth])
         kinds = {'L': linear_attention, 'S': dict(type='SoftmaxAttention')}
@@ -69,8 +68,8 @@ class FLattenDeiT(PlainBackbone):
 
 def _letters(attn_types: str, depth: int) -> str:
     """A letter per block."""
-    letters = attn_types * depth if len(attn_types) == 1 else attn_types
-    if len(letters) != depth or set(letters) - set('LS'):
+    letters = attn_types * depth if isinstance(attn_types, str) and len(attn_types) == 1 else attn_types
+    if not isinstance(letters, str) or len(letters) != depth or set(letters) - set('LS'):
         raise ValueError(f'attn_types ({attn_types!r}) must be one letter, L or S, or one for each of the {depth} '
                          'blocks')
     return letters

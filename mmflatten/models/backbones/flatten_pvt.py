@@ -7,7 +7,7 @@ from math import ceil
 from torch import nn
 
 from mmflatten.models.attention import build_mixer
-from mmflatten.models.backbones.arch import drop_path_schedule, parse_attn_types, resolve_arch, stage_grids
+from mmflatten.models.backbones.arch import drop_path_schedule, parse_attn_types, per_stage, resolve_arch, stage_grids
 from mmflatten.models.backbones.base import DEFAULT_INIT
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import ConvEmbed, FeedForward, GridTable, TokenConv, pre_norm_block
@@ -64,9 +64,7 @@ class FLattenPVT(PyramidBackbone):
         settings = resolve_arch(arch, self.archs, required=('embed_dims', 'depths', 'num_heads'))
         dims, depths = settings['embed_dims'], settings['depths']
         for name, ratios in (('linear_sr_ratios', linear_sr_ratios), ('sr_ratios', sr_ratios)):
-            if len(ratios) != len(depths) or min(ratios) < 1:
-                raise ValueError(f'{name} ({ratios}) must give a number of at least 1 for each of the {len(depths)} '
-                                 'stages')
+            per_stage(name, ratios, len(depths))
         letters = parse_attn_types(attn_types, depths)
         kinds = {'L': (linear_attention, linear_sr_ratios), 'S': (dict(type='SoftmaxAttention'), sr_ratios)}
         rates = drop_path_schedule(drop_path_rate, depths)

@@ -7,7 +7,7 @@ from functools import partial
 from torch import nn
 
 from mmflatten.models.attention import SoftmaxAttention, Windowed, build_mixer
-from mmflatten.models.backbones.arch import drop_path_schedule, parse_attn_types, resolve_arch, stage_grids
+from mmflatten.models.backbones.arch import check_side, drop_path_schedule, parse_attn_types, resolve_arch, stage_grids
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import Block, ConvEmbed, FeedForward, PatchMerging, Residual
 from mmflatten.registry import MODELS
@@ -56,8 +56,8 @@ class FLattenSwin(PyramidBackbone):
         dims = [settings['embed_dims'] * 2 ** i for i in range(len(depths))]
         grids = stage_grids(img_size, [4 * 2 ** i for i in range(len(depths))])
         for name, window in (('linear_window', linear_window), ('softmax_window', softmax_window)):
-            if window is not None and window < 1:
-                raise ValueError(f'{name} ({window}) must be at least 1')
+            if window is not None:
+                check_side(name, window)
         letters = parse_attn_types(attn_types, depths)
         rates = drop_path_schedule(drop_path_rate, depths)
 

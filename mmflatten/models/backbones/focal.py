@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from mmflatten.models.attention import FocalAttention
-from mmflatten.models.backbones.arch import drop_path_schedule, resolve_arch, stage_grids
+from mmflatten.models.backbones.arch import check_side, drop_path_schedule, per_stage, resolve_arch, stage_grids
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import ConvEmbed, FeedForward, pre_norm_block
 from mmflatten.registry import MODELS
@@ -65,8 +65,10 @@ class FocalTransformer(PyramidBackbone):
         depths = settings['depths']
         dims = [settings['embed_dims'] * 2 ** i for i in range(len(depths))]
         grids = stage_grids(img_size, [4 * 2 ** i for i in range(len(depths))])
-        regions, levels, expand = (_per_stage(name, value, len(depths)) for name, value in (
-            ('focal_windows', focal_windows), ('focal_levels', focal_levels), ('expand_size', expand_size)))
+        regions = per_stage('focal_windows', focal_windows, len(depths))
+        levels = per_stage('focal_levels', focal_levels, len(depths), repeat=True)
+        expand = per_stage('expand_size', expand_size, len(depths), least=0, repeat=True)
+        check_side('window_size', window_size)
         shared = dict(window_size=window_size, expand_always=expand_everywhere, local=local, global_=global_,
                       neighbor_boundary=neighbor_boundary, qkv_bias=qkv_bias, mask_padding=mask_padding)
 
@@ -90,10 +92,3 @@ def _embed(stage: int, dims: Sequence[int], overlapping: bool) -> ConvEmbed:
         return ConvEmbed(3, dims[0], 7, 4, 2) if overlapping else ConvEmbed(3, dims[0], 4, 4)
     kernel_size, padding = (3, 1) if overlapping else (2, 0)
     return ConvEmbed(dims[stage - 1], dims[stage], kernel_size, 2, padding)
-
-
-def _per_stage(name: str, value: int | Sequence[int], number: int) -> list[int]:
-    values = [value] * number if isinstance(value, int) else list(value)
-    if len(values) != number:
-        raise ValueError(f'{name} ({value}) must give a number for each of the {number} stages')
-    return values

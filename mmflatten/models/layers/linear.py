@@ -20,7 +20,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         `(..., C_out)`.
     """
-    if x.device.type != 'cpu' or x.dtype != torch.float32 or torch.is_autocast_enabled('cpu'):
+    if x.device.type != 'cpu' or x.dtype != torch.float32 or torch.is_autocast_enabled('cpu') or not x.numel():
         return F.linear(x, weight, bias)
     x_1CN1 = x.reshape(1, -1, 1, x.shape[-1]).permute(0, 3, 1, 2)
     y = F.conv2d(x_1CN1, weight[:, :, None, None], bias)

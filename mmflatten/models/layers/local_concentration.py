@@ -12,8 +12,8 @@ from mmflatten.models.layers.tokens import map_to_tokens, split_prefix, tokens_t
 
 
 def _depthwise(channels: int, kernel_size: int) -> nn.Conv2d:
-    if kernel_size % 2 == 0:
-        raise ValueError(f'kernel_size ({kernel_size}) must be odd, so that the map keeps its size')
+    if kernel_size < 1 or kernel_size % 2 == 0:
+        raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
     return nn.Conv2d(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
 
 

@@ -21,8 +21,8 @@ class TokenConv(BaseModule):
 
     def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
-        if kernel_size % 2 == 0:
-            raise ValueError(f'kernel_size ({kernel_size}) must be odd, so that the map keeps its size')
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
         if embed_dims % num_groups:
             raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_groups ({num_groups})')
         self.num_groups = num_groups
