@@ -11,9 +11,11 @@ from mmflatten.ops.precision import no_autocast, upcast
 def concat_cost_volume(left_BCHW: Tensor, right_BCHW: Tensor, num_shifts: int) -> Tensor:
     """`volume[b, :, d, y, x] = (left[b, :, y, x], right[b, :, y, x - d])`, zeros in both halves where `x < d`.
 
-    Views of the padded right map, one for each shift, are stacked in one copy: on the CPU that is as fast as writing
-    slice by slice into zeros, as the official code does, and its gradient is 30 times faster, which for slices copies
-    the whole volume twice for every shift. `Tensor.unfold`, without any loop, costs twice the time of the stack.
+    Views of the padded right map, one for each shift, are stacked in one copy. Writing slice by slice into zeros, as
+    the official code does, makes autograd copy the gradient of the whole volume for every slice: with 32 channels,
+    64 x 128 positions and 48 shifts, forward and backward pass take 1.0 to 1.1 s on one CPU thread, and 0.03 to 0.04 s
+    here; the forward pass alone is as fast (11 ms). `Tensor.unfold`, without a loop over the shifts, takes 0.07 s. The
+    price is a copy of the volume while it is made, 194 MiB at the peak instead of 98.
     Source: Chang and Chen, Pyramid Stereo Matching Network, sec. 3.3.
 
     Args:

@@ -33,8 +33,8 @@ class PSMNet(BaseModel):
         attention: config of a module on maps behind the last stage of the features (res4), such as
             `dict(type='mmflatten.FactorizedAttention')` or `dict(type='mmflatten.ConventionalAttention')`; its
             `in_channels` is filled in.
-        align_corners: of every resizing. The authors' first weights are from a PyTorch that aligned corners, those of
-            2021 are not; wrong ones cost accuracy silently.
+        align_corners: of every resizing. The official code leaves it to PyTorch, whose default has been False since
+            0.4.1; its README asks for True with older weights. Which one weights need, their end-point error tells.
         base_channels: of the stem, of the matched features and of the 3-D network; everything else is a multiple.
         depths: residual blocks of the four stages.
         pool_sizes: of the pyramid pooling, at a quarter of the resolution; images need 4 times the largest.
@@ -98,8 +98,9 @@ class PSMNet(BaseModel):
     def _estimate(self, inputs: dict[str, Tensor], every: bool) -> list[Tensor]:
         """The last estimate `(B, H, W)` alone, or every one."""
         left, right = inputs['left'], inputs['right']
-        volume = concat_cost_volume(self.features(left), self.features(right), self.max_disp // STRIDE)
-        scores = self.aggregation(volume)
+        # The volume is not kept by name: resizing the scores takes three times its memory.
+        scores = self.aggregation(
+            concat_cost_volume(self.features(left), self.features(right), self.max_disp // STRIDE))
         size = (self.max_disp, *left.shape[-2:])
         return [self._regress(score, size) for score in (scores if every else scores[-1:])]
 
