@@ -85,6 +85,18 @@ def test_items_of_a_batch_do_not_influence_each_other(name, kwargs):
 
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
+def test_one_pixel_more_changes_little(name, kwargs):
+    """Padding a map by nearly a window or a stride must not reach far."""
+    model = build(name, **kwargs).eval()
+    image = torch.randn(1, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+    image = torch.nn.functional.interpolate(image, size=(225, 225), mode='bicubic')
+    with torch.no_grad():
+        sizes = [[out.mean((2, 3)) for out in model(image[..., :H, :W])] for H, W in ((224, 224), (225, 224))]
+    for fitting, padded in zip(*sizes):
+        assert torch.nn.functional.cosine_similarity(fitting, padded) > .95
+
+
+@pytest.mark.parametrize(('name', 'kwargs'), CASES)
 def test_a_gradient_reaches_every_parameter(name, kwargs):
     model = build(name, **kwargs, drop_path_rate=0.)
     sum(out.square().sum() for out in model(torch.randn(2, 3, 65, 97))).backward()
