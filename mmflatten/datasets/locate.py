@@ -28,6 +28,13 @@ DATA_FOLDERS = (
         aliases=('digits', ),
         how='python tools/dataset/prepare_digits.py --out {root}'),
     DataFolder(
+        name='stereo digit scenes',
+        default_root='data/digits_stereo',
+        contents=('frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}', 'disparity/{TRAIN,TEST}/A/0000/left',
+                  'disparity_occlusions/{TRAIN,TEST}/A/0000/left'),
+        aliases=('digits_stereo', ),
+        how='python tools/dataset/prepare_digits.py --stereo --out {root}'),
+    DataFolder(
         name='ImageNet-1k',
         default_root='data/imagenet',
         contents=('train/<class>/*.JPEG', 'val/<class>/*.JPEG'),
@@ -47,6 +54,22 @@ DATA_FOLDERS = (
         contents=('images/{training,validation}', 'annotations/{training,validation}'),
         aliases=('adechallengedata2016', 'ade', 'ade20k'),
         how='download ADEChallengeData2016.zip from http://sceneparsing.csail.mit.edu and unpack it at {root}'),
+    DataFolder(
+        name='SceneFlow',
+        default_root='data/sceneflow',
+        contents=('{flyingthings3d,monkaa,driving}/{frames_cleanpass,disparity}', ),
+        aliases=('sceneflow', ),
+        how='download the RGB frames (clean pass) and disparities of FlyingThings3D, Monkaa and Driving from '
+        'https://lmb.informatik.uni-freiburg.de/resources/datasets/SceneFlowDatasets.en.html and unpack each in a '
+        'folder of its own at {root}'),
+    DataFolder(
+        name='KITTI stereo',
+        default_root='data/kitti',
+        contents=('2012/training/{colored_0,colored_1,disp_occ,disp_noc}',
+                  '2015/training/{image_2,image_3,disp_occ_0,disp_noc_0}'),
+        aliases=('kitti', ),
+        how='download data_stereo_flow.zip (2012) and data_scene_flow.zip (2015) from https://www.cvlibs.net/datasets/'
+        'kitti (registration needed) and unpack them at {root}/2012 and {root}/2015'),
 )
 
 DATA_SUFFIXES = ('', '.json', '.txt', '.png', '.jpg', '.jpeg')

@@ -6,5 +6,7 @@ from mmflatten.engine.checkpoint_hook import CheckpointHook
 from mmflatten.engine.finite_loss_hook import FiniteLossHook
 from mmflatten.engine.logger_hook import LoggerHook
 from mmflatten.engine.sample_errors import NameFailingSamplesHook
+from mmflatten.engine.stereo_visualization_hook import StereoVisualizationHook
 
-__all__ = ['CheckpointHook', 'FiniteLossHook', 'LoggerHook', 'NameFailingSamplesHook']
+__all__ = ['CheckpointHook', 'FiniteLossHook', 'LoggerHook', 'NameFailingSamplesHook',
+           'StereoVisualizationHook']

@@ -23,7 +23,7 @@ class DumpPredictions(DumpResults):
     An entry holds the meta information (`img_path`, `ori_shape`, ...) and what the task predicts, as NumPy arrays:
     `pred_score` (K), `pred_label`; or `pred_instances` with `bboxes` (n, 4) in pixels x1 y1 x2 y2, `scores`,
     `labels` and, for masks, COCO run lengths; or `pred_sem_seg` (H, W) with the smallest integer type that holds
-    the classes. Ground truth and raw score maps are left out.
+    the classes; or `pred_disparity` (H, W) in pixels. Ground truth and raw score maps are left out.
     """
 
     def process(self, data_batch: Any, predictions: Sequence[dict]) -> None:
@@ -37,6 +37,8 @@ def _plain(element: Any, key: str = '') -> Any:
     if isinstance(element, dict):
         if key == 'pred_sem_seg':
             return _smallest_integers(_plain(element['data'])[0])
+        if key == 'pred_disparity':
+            return _plain(element['data'])[0]
         return {name: _plain(value, name) for name, value in element.items() if not name.startswith(_DROPPED)}
     if isinstance(element, torch.Tensor):
         element = element.detach().cpu().numpy()

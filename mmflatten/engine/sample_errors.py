@@ -17,7 +17,8 @@ class NamingPipeline:
     """A data set's pipeline whose errors say which files the sample was made of.
 
     OpenCV returns None and Pillow speaks of a `BytesIO` when bytes are no image; the path is known here alone, in the
-    process that reads it. A missing file passes unchanged, since its error holds the path.
+    process that reads it. A missing file passes unchanged, since its error holds the path, and so do errors of our own
+    classes, which name the file themselves.
     """
 
     def __init__(self, pipeline: Compose) -> None:
@@ -34,6 +35,8 @@ class NamingPipeline:
         except FileNotFoundError:
             raise
         except Exception as error:
+            if type(error).__module__.startswith('mmflatten.'):
+                raise
             raise SampleError(_message(error, image, label_map)) from error
 
     def __repr__(self) -> str:

@@ -11,7 +11,8 @@ from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner
 
 VISUALIZERS = dict(
-    mmpretrain='UniversalVisualizer', mmdet='DetLocalVisualizer', mmseg='SegLocalVisualizer')
+    mmpretrain='UniversalVisualizer', mmdet='DetLocalVisualizer', mmseg='SegLocalVisualizer',
+    mmflatten='StereoVisualizer')
 
 
 def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Optional[str] = None) -> dict:

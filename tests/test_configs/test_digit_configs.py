@@ -41,7 +41,7 @@ def forget_runs():
 
 
 def test_every_digit_config_is_run_here():
-    assert {path.stem for path in DIGITS.glob('*.py')} == set(FIGURES)
+    assert {path.stem for path in DIGITS.glob('*.py') if not path.stem.startswith('psmnet')} == set(FIGURES)
 
 
 @pytest.mark.parametrize('name', FIGURES)

@@ -1,10 +1,10 @@
-"""Make the digit scenes: handwritten digits on photographs, in the layouts of COCO, ADE20K and ImageNet."""
+"""Make the digit scenes: handwritten digits on photographs, laid out as COCO, ADE20K and ImageNet, or as SceneFlow."""
 import argparse
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import List, Optional
+from typing import Callable, List, Optional, Tuple, Type
 
 from mmengine.utils import ProgressBar
 
@@ -14,32 +14,49 @@ from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scene
 def parse_args(argv: Optional[List[str]]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--out', type=Path, default=Path('data/digits'), help='folder to make (default: data/digits)')
-    parser.add_argument('--train', type=int, default=1000, help='number of training scenes (default: 1000)')
-    parser.add_argument('--val', type=int, default=200, help='number of validation scenes (default: 200)')
-    parser.add_argument('--size', type=int, default=160, help='side of a scene in pixels, 32 to 1024 (default: 160)')
+    parser.add_argument('--stereo', action='store_true', help="rectified pairs with disparity, in SceneFlow's layout")
+    parser.add_argument('--out', type=Path, help='folder to make (default: data/digits, with --stereo '
+                        'data/digits_stereo)')
+    parser.add_argument('--train', type=int, help='number of training scenes (default: 1000, with --stereo 400)')
+    parser.add_argument('--val', type=int, help='number of validation scenes (default: 200, with --stereo 80)')
+    parser.add_argument('--size', type=int, help='side of a scene in pixels, 32 to 1024 (default: 160); with --stereo '
+                        'its height, and it is twice as wide (default: 96)')
     parser.add_argument('--seed', type=int, default=0, help='the same seed gives the same bytes (default: 0)')
     parser.add_argument('--force', action='store_true', help='replace digit scenes that are there already')
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.out is None:
+        args.out = Path('data/digits_stereo' if args.stereo else 'data/digits')
+    return args
 
 
 def prepare(args: argparse.Namespace) -> str:
     """Make the data set unless it is there; returns what to tell the user."""
-    options = DigitSceneOptions(args.train, args.val, args.size, args.seed)
+    make_options, build = _kind(args.stereo)
+    given = {name: getattr(args, name) for name in ('train', 'val', 'size') if getattr(args, name) is not None}
+    options = make_options(**given, seed=args.seed)
     if is_finished(args.out, options, args.force):
         return f'{args.out} already holds these digit scenes, unchanged; nothing to do.'
     start = time.monotonic()
-    bar = ProgressBar(args.train + args.val, start=False)
+    bar = ProgressBar(options.train + options.val, start=False)
 
     def on_scene() -> None:
         if bar.completed == 0:
             bar.start()  # not earlier, so that an error message has a line of its own
         bar.update()
 
-    manifest = build_digit_scenes(args.out, options, args.force, on_scene)
+    manifest = build(args.out, options, args.force, on_scene)
     digits = manifest['instances']
-    return (f'\n{args.out}: {args.train} training scenes with {digits["train"]} digits, {args.val} validation scenes '
-            f'with {digits["val"]}, made in {time.monotonic() - start:.0f} s. Look at {args.out}/contact_sheet.png.')
+    return (f'\n{args.out}: {options.train} training scenes with {digits["train"]} digits, {options.val} validation '
+            f'scenes with {digits["val"]}, made in {time.monotonic() - start:.0f} s. '
+            f'Look at {args.out}/contact_sheet.png.')
+
+
+def _kind(stereo: bool) -> Tuple[Type[DigitSceneOptions], Callable]:
+    """The options of a kind of scene, and the function that builds them."""
+    if not stereo:
+        return DigitSceneOptions, build_digit_scenes
+    from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes  # takes PyTorch's time
+    return StereoSceneOptions, build_stereo_scenes
 
 
 def _stop(signum, frame) -> None:

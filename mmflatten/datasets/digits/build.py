@@ -18,6 +18,7 @@ from .sources import SPLITS, load_glyphs, load_photographs
 MANIFEST = 'dataset.json'
 FORMAT = 1  # raised when the same parameters give other files than before
 SIZE_LIMITS = (32, 1024)
+WriteSplit = Callable[[Path, str, Any, Callable[[], Any]], int]
 MAX_SCENES = 999_999
 
 
@@ -90,12 +91,21 @@ def build_digit_scenes(out: Path, options: DigitSceneOptions, force: bool = Fals
     The folder is written aside and renamed, so an interrupted run leaves ``out`` as it was. The same options give the
     same bytes, and a scene does not depend on how many others there are.
     """
+    return build_scenes(out, options, _write_split, draw_contact_sheet, force, on_scene)
+
+
+def build_scenes(out: Path, options: DigitSceneOptions, write_split: WriteSplit, draw_sheet: Callable[[Path], Any],
+                 force: bool, on_scene: Callable[[], Any]) -> Dict[str, Any]:
+    """Build a data set of scenes, whatever its layout: ``write_split`` writes a split, ``draw_sheet`` draws the whole.
+
+    ``write_split(folder, split, options, on_scene)`` returns the number of digits that it wrote.
+    """
     out = Path(os.path.abspath(out))
     if is_finished(out, options, force):
         return read_manifest(out)
     with _written_aside(out) as folder:
-        counts = {split: _write_split(folder, split, options, on_scene) for split in SPLITS}
-        draw_contact_sheet(folder)
+        counts = {split: write_split(folder, split, options, on_scene) for split in SPLITS}
+        draw_sheet(folder)
         manifest = dict(
             name='digit scenes',
             format=FORMAT,

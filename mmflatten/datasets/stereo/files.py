@@ -38,7 +38,8 @@ def read_pfm(path: str | Path) -> np.ndarray:
     content = Path(path).read_bytes()
     header = _PFM_HEADER.match(content[:_LONGEST_HEADER])
     if header is None:
-        raise StereoDataError(f'disparity {path} has no PFM header ("Pf", width, height, scale); copy or unpack it again')
+        raise StereoDataError(f'disparity {path} has no PFM header ("Pf", width, height, scale); copy or unpack it '
+                              'again')
     if header[1] != b'Pf':
         raise StereoDataError(f'disparity {path} is a PFM of three channels (PF); a disparity has one (Pf)')
     width, height, scale = int(header[2]), int(header[3]), float(header[4])

@@ -35,7 +35,7 @@ class SceneFlowDataset(StereoDataset):
         if render_pass not in FRAMES:
             raise ValueError(f'render_pass ({render_pass!r}) must be one of {", ".join(map(repr, FRAMES))}')
         if split not in (None, *SPLITS):
-            raise ValueError(f'split ({split!r}) must be one of {", ".join(map(repr, SPLITS))}, or None for all there is')
+            raise ValueError(f'split ({split!r}) must be {" or ".join(map(repr, SPLITS))}, or None for all there is')
         self.subset, self.split, self.render_pass = subset, split, render_pass
         super().__init__(**kwargs)
 

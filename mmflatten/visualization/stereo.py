@@ -1,0 +1,112 @@
+"""A stereo pair's left image, its disparity as it is and as predicted, and where the two differ."""
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+from mmengine.dist import master_only
+from mmengine.visualization import Visualizer
+
+from mmflatten.registry import VISUALIZERS
+from mmflatten.structures import StereoDataSample
+
+TITLE_HEIGHT, GAP = 20, 4
+UNKNOWN = (0, 0, 0)  # RGB of pixels without a true disparity
+
+
+@VISUALIZERS.register_module()
+class StereoVisualizer(Visualizer):
+    """Draws left image | true disparity | predicted disparity | error, with a title over each.
+
+    Both disparities share one colour scale (turbo), from 0 to the largest of the truth; without a truth, to the
+    largest predicted, and the second and fourth panel are left out. Pixels without a truth are black.
+
+    Args:
+        max_error: pixels of error that get the brightest colour (inferno).
+        kwargs: of `mmengine.visualization.Visualizer`.
+    """
+
+    def __init__(self, name: str = 'visualizer', max_error: float = 5.0, **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        if not max_error > 0:
+            raise ValueError(f'max_error ({max_error}) must be positive')
+        self.max_error = max_error
+
+    @master_only
+    def add_datasample(self, name: str, image: np.ndarray, data_sample: StereoDataSample | None = None,
+                       draw_gt: bool = True, draw_pred: bool = True, show: bool = False, wait_time: float = 0,
+                       out_file: str | None = None, step: int = 0) -> None:
+        """Draw a pair; to `out_file`, else to the backends under `name`.
+
+        Args:
+            image: the left one, RGB (H, W, 3), 0 to 255.
+            data_sample: `gt_disparity` and `pred_disparity` of (H, W) as the image has it; either may be missing.
+            show: open a window as well.
+        """
+        sample = data_sample or StereoDataSample()
+        truth = sample.gt_disparity if draw_gt and 'gt_disparity' in sample else None
+        predicted = sample.pred_disparity if draw_pred and 'pred_disparity' in sample else None
+        drawing = self.draw_pair(
+            image,
+            None if truth is None else _map(truth.data, image, 'gt_disparity'),
+            None if truth is None else _map(truth.valid, image, 'gt_disparity.valid'),
+            None if predicted is None else _map(predicted.data, image, 'pred_disparity'))
+        self.set_image(drawing)
+        if show:
+            self.show(drawing, win_name=name, wait_time=wait_time)
+        if out_file is not None:
+            cv2.imwrite(str(out_file), drawing[..., ::-1])
+        else:
+            self.add_image(name, drawing, step)
+
+    def draw_pair(self, image: np.ndarray, true: np.ndarray | None = None, valid: np.ndarray | None = None,
+                  predicted: np.ndarray | None = None) -> np.ndarray:
+        """The panels side by side, RGB uint8.
+
+        Args:
+            image: (H, W, 3).
+            true, valid, predicted: (H, W); disparities in pixels.
+        """
+        panels = [('left image', image.astype(np.uint8))]
+        known = [values for values in (None if true is None else true[valid], predicted) if values is not None]
+        top = max(1.0, float(known[0].max())) if known and known[0].size else 1.0
+        if true is not None:
+            panels.append((f'true, 0 to {top:.0f} px', colour_map(true, top, cv2.COLORMAP_TURBO, valid)))
+        if predicted is not None:
+            panels.append((f'predicted, 0 to {top:.0f} px', colour_map(predicted, top, cv2.COLORMAP_TURBO)))
+        if true is not None and predicted is not None:
+            error = np.abs(predicted - true)
+            mean = float(error[valid].mean()) if valid.any() else float('nan')
+            panels.append((f'error, 0 to {self.max_error:g} px; mean {mean:.2f}',
+                           colour_map(error, self.max_error, cv2.COLORMAP_INFERNO, valid)))
+        return side_by_side(panels)
+
+
+def colour_map(values: np.ndarray, top: float, scheme: int, valid: np.ndarray | None = None) -> np.ndarray:
+    """Colours (H, W, 3) RGB of values (H, W) from 0 to `top`; black where not `valid`."""
+    levels = np.rint(255 * np.clip(values / top, 0, 1)).astype(np.uint8)
+    colours = np.ascontiguousarray(cv2.applyColorMap(levels, scheme)[..., ::-1])
+    if valid is not None:
+        colours[~valid] = UNKNOWN
+    return colours
+
+
+def side_by_side(panels: list[tuple[str, np.ndarray]]) -> np.ndarray:
+    """Panels (H, W, 3) of one size in a row on white, small ones enlarged so that their titles fit."""
+    factor = max(1, -(-300 // panels[0][1].shape[1]))
+    parts = []
+    for title, panel in panels:
+        panel = panel.repeat(factor, 0).repeat(factor, 1)
+        part = np.full((panel.shape[0] + TITLE_HEIGHT, panel.shape[1] + GAP, 3), 255, dtype=np.uint8)
+        part[TITLE_HEIGHT:, :-GAP] = panel
+        cv2.putText(part, title, (2, TITLE_HEIGHT - 6), cv2.FONT_HERSHEY_SIMPLEX, 0.45, (0, 0, 0), 1, cv2.LINE_AA)
+        parts.append(part)
+    return np.hstack(parts)[:, :-GAP]
+
+
+def _map(values: Any, image: np.ndarray, name: str) -> np.ndarray:
+    array = values.detach().cpu().numpy()[0]
+    if array.shape != image.shape[:2]:
+        raise ValueError(f'{name} has {array.shape} (height, width) and the image {image.shape[:2]}; they must agree')
+    return array
