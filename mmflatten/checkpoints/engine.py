@@ -11,24 +11,35 @@ from mmflatten.checkpoints.matching import OURS, OFFICIAL, Match, match_keys
 from mmflatten.checkpoints.rules import Family, Key
 
 
-def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
-    """Rename the weights of an official classifier for mmpretrain's `ImageClassifier` with a backbone of this project.
+PARALLEL = 'module.'
 
-    Tables of another image size keep their size: the modules resize them when they load them.
+
+def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
+    """Rename the weights of an official model for this project.
+
+    Those of a classifier go to mmpretrain's `ImageClassifier` with a backbone of this project, those of PSMNet to
+    `PSMNet`. Names that all begin with `module.`, as `DataParallel` makes them, lose that beginning. Tables of another image size keep their size: the modules resize them when they load them.
 
     Args:
         state_dict: official names to tensors, the weights alone.
         family: a key of `FAMILIES`, such as 'flatten_swin'.
 
     Returns:
-        `backbone.*` and `head.fc.*`, to be loaded with `strict=True`; tensors are shared with `state_dict` where they
-        are not joined.
+        `backbone.*` and `head.fc.*` of a classifier, to be loaded with `strict=True`; tensors are shared with
+        `state_dict` where they are not joined.
 
     Raises:
         ValueError: an unknown family; a key that the family does not have, a key that is missing, tensors whose shapes
             cannot belong together. The message names the keys.
     """
-    return _translate(state_dict, _family(family), OFFICIAL, OURS)
+    _check_values(state_dict)
+    return _translate(without_parallel(state_dict), _family(family), OFFICIAL, OURS)
+
+
+def without_parallel(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a `DataParallel` model under the names of the model inside it; others as they are."""
+    start = len(PARALLEL) if all(name.startswith(PARALLEL) for name in state_dict) else 0
+    return {name[start:]: value for name, value in state_dict.items()}
 
 
 def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
@@ -38,13 +49,15 @@ def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str
     not come back.
 
     Args:
-        state_dict: weights of an `ImageClassifier` whose backbone returns its last stage (`out_indices=(3,)`).
+        state_dict: weights of an `ImageClassifier` whose backbone returns its last stage (`out_indices=(3,)`), or of
+            a `PSMNet`.
         family: as for `convert_state_dict`.
 
     Raises:
         ValueError: as `convert_state_dict`; also a model that the official code does not know, such as one with another
             attention.
     """
+    _check_values(state_dict)
     return _translate(state_dict, _family(family), OURS, OFFICIAL)
 
 
@@ -55,7 +68,6 @@ def _family(name: str) -> Family:
 
 
 def _translate(state: Mapping[str, Tensor], family: Family, source: str, target: str) -> dict[str, Tensor]:
-    _check_values(state)
     match = match_keys(state, family, source)
     if match.problems:
         raise ValueError(_report(state, match, family, source))

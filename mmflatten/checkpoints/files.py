@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mmflatten.checkpoints.engine import convert_state_dict, revert_state_dict
+from mmflatten.checkpoints.engine import PARALLEL, convert_state_dict, revert_state_dict, without_parallel
+from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.safe_pickle import load_without_code
 from mmflatten.version import __version__
 
 # In the order of preference. The numbers that the papers' authors publish with their files are those of 'model', also
 # where an average of the weights lies next to it (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
 ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
-_PARALLEL = 'module.'
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
     if entry is not None:
         others = [name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry]
         notes.append(f'took the entry {entry!r}' + (f'; --key takes another: {", ".join(others)}' if others else ''))
-    if all(name.startswith(_PARALLEL) for name in weights):
-        weights = {name[len(_PARALLEL):]: value for name, value in weights.items()}
-        notes.append(f'took the beginning {_PARALLEL!r} from all names')
-    return Weights(dict(weights), entry, tuple(notes))
+    bare = without_parallel(weights)
+    if bare.keys() != weights.keys():
+        notes.append(f'took the beginning {PARALLEL!r} from all names')
+    return Weights(bare, entry, tuple(notes))
 
 
 def convert_file(source: str | Path, family: str, *, key: str | None = None, revert: bool = False,
@@ -71,17 +71,21 @@ def convert_file(source: str | Path, family: str, *, key: str | None = None, rev
     """Convert the weights of a file.
 
     Returns:
-        What to save: `dict(state_dict=..., meta=...)`, or with `revert` `dict(model=..., meta=...)` as the official
-        code expects it; and the weights that were read.
+        What to save: `dict(state_dict=..., meta=...)`, or with `revert` the entry and the names in which the official
+        code expects them, `dict(model=..., meta=...)` for classifiers; and the weights that were read.
 
     Raises:
         ValueError: as `read_weights`, `convert_state_dict` and `revert_state_dict`.
     """
     weights = read_weights(source, key, run_pickled_code)
-    translate = revert_state_dict if revert else convert_state_dict
     meta = dict(family=family, source=Path(source).name, source_sha256=_sha256(source), source_entry=weights.entry,
                 mmflatten_version=__version__)
-    return {'model' if revert else 'state_dict': translate(weights.state_dict, family), 'meta': meta}, weights
+    if not revert:
+        return dict(state_dict=convert_state_dict(weights.state_dict, family), meta=meta), weights
+    official = revert_state_dict(weights.state_dict, family)
+    if FAMILIES[family].parallel:
+        official = {PARALLEL + name: value for name, value in official.items()}
+    return {FAMILIES[family].entry: official, 'meta': meta}, weights
 
 
 def _select(content: Any, key: str | None, path: Path) -> tuple[Mapping[str, Tensor], str | None]:

@@ -71,11 +71,15 @@ class Family:
         parts: tried in this order.
         widths: names here, with `{last}`, of tensors whose last axes have one length. They tell that the last stages
             of a checkpoint are gone, since a model of fewer stages has the same names.
+        entry: entry of a checkpoint file in which the official code looks for the weights.
+        parallel: whether the official code looks there for the names of a `DataParallel` model, with `module.`.
     """
 
     name: str
     parts: tuple[Part, ...]
     widths: tuple[str, ...] = ()
+    entry: str = 'model'
+    parallel: bool = False
 
 
 class Template:

@@ -62,6 +62,17 @@ def test_a_released_file_of_a_parallel_model_converts(case, tmp_path):
     assert all(torch.equal(content['state_dict'][key], value) for key, value in expected.items())
 
 
+def test_names_of_a_parallel_model_convert_and_go_back_into_a_file_for_the_official_code(case, tmp_path):
+    expected = convert_state_dict(case.state, 'psmnet')
+    converted = convert_state_dict({f'module.{key}': value for key, value in case.state.items()}, 'psmnet')
+    assert converted.keys() == expected.keys()
+
+    torch.save(dict(state_dict=converted), tmp_path / 'ours.pth')
+    content, _ = convert_file(tmp_path / 'ours.pth', 'psmnet', revert=True)
+    assert content['state_dict'].keys() == {f'module.{key}' for key in case.state}
+    assert all(torch.equal(content['state_dict'][f'module.{key}'], value) for key, value in case.state.items())
+
+
 @pytest.mark.parametrize('key', [
     'feature_extraction.firstconv.2.0.weight', 'feature_extraction.layer2.0.downsample.1.running_var',
     'feature_extraction.layer4.2.conv2.1.bias', 'feature_extraction.branch4.1.0.weight',

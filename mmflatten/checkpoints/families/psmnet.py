@@ -40,10 +40,10 @@ PSMNET = Family('psmnet', (
     _pair('dres1', 'aggregation.refine'),
     *(Part(f'dres{k + 2}', f'aggregation.hourglasses.{k}', {'hourglass': _HOURGLASS}) for k in range(3)),
     *(_head(f'classif{k + 1}', f'aggregation.heads.{k}') for k in range(3)),
-))
+), entry='state_dict', parallel=True)
 
 PSMNET_BASIC = Family('psmnet_basic', (
     *_FEATURES,
     *(_pair(f'dres{k + 1}', f'aggregation.blocks.{k}') for k in range(4)),
     _head('classify', 'aggregation.head'),
-))
+), entry='state_dict', parallel=True)
