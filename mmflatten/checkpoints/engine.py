@@ -18,7 +18,8 @@ def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[st
     """Rename the weights of an official model for this project.
 
     Those of a classifier go to mmpretrain's `ImageClassifier` with a backbone of this project, those of PSMNet to
-    `PSMNet`. Names that all begin with `module.`, as `DataParallel` makes them, lose that beginning. Tables of another image size keep their size: the modules resize them when they load them.
+    `PSMNet`. Names that all begin with `module.`, as `DataParallel` makes them, lose that beginning. Tables of another
+    image size keep their size: the modules resize them when they load them.
 
     Args:
         state_dict: official names to tensors, the weights alone.
