@@ -1,0 +1,95 @@
+"""What RepPoints V2 verifies beside its regression: where corners are, and what is inside of a box of which class."""
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from mmdet.models.utils import gaussian_radius, gen_gaussian_target
+from torch import Tensor
+
+
+def corner_targets(boxes_N4: Tensor, size: tuple[int, int], stride: int,
+                   min_iou: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Where the top left and the bottom right corners of boxes are on a map.
+
+    Args:
+        boxes_N4: left, top, right, bottom in pixels of the image.
+        size: (H, W) of the map.
+        stride: pixels per cell of the map.
+        min_iou: a corner off by the radius of its bump still gives a box of this IoU.
+
+    Returns:
+        Heatmaps `(2, H, W)`, which are 1 in the cells of the corners and fall off around them as Gaussians; offsets
+        `(4, H, W)` from a cell to the corner in it, x and y of the one kind and then of the other, in cells; and the
+        cells that hold a corner, `(2, H, W)`.
+    """
+    height, width = size
+    heatmaps = boxes_N4.new_zeros(2, height, width)
+    offsets = boxes_N4.new_zeros(4, height, width)
+    for left, top, right, bottom in (boxes_N4 / stride).tolist():
+        radius = max(0, int(gaussian_radius((bottom - top, right - left), min_overlap=min_iou)))
+        for kind, (x, y) in enumerate(((left, top), (right, bottom))):
+            column, row = min(max(math.floor(x), 0), width - 1), min(max(math.floor(y), 0), height - 1)
+            gen_gaussian_target(heatmaps[kind], (column, row), radius)
+            offsets[2 * kind:2 * kind + 2, row, column] = offsets.new_tensor((x - column, y - row))
+    return heatmaps, offsets, heatmaps == 1
+
+
+def foreground_weights(boxes_N4: Tensor, labels_N: Tensor, size: tuple[int, int], stride: int,
+                       num_classes: int) -> Tensor:
+    """Weights `(C, H, W)` of the foreground: 0 outside of the boxes of a class, and together 1 in every box.
+
+    A point of the map, `stride` pixels from the next, belongs to the smallest of the boxes of its class around it.
+    """
+    weights = boxes_N4.new_zeros(num_classes, *size)
+    for (left, top, right, bottom), label in zip((boxes_N4 / stride).tolist(), labels_N.tolist()):
+        inside = weights[label, max(0, math.ceil(top)):max(0, math.floor(bottom) + 1),
+                         max(0, math.ceil(left)):max(0, math.floor(right) + 1)]
+        inside.clamp_(min=1 / max(1, inside.numel()))
+    return weights
+
+
+def normalized_focal_loss(logits: Tensor, weights: Tensor, gamma: float, alpha: float) -> Tensor:
+    """Focal loss in which every object counts alike, whatever its size.
+
+    Args:
+        logits: of any shape.
+        weights: the same shape; 0 for background.
+        gamma: how much what is well classified already counts less.
+        alpha: share of the foreground.
+    """
+    is_object = weights > 0
+    loss = F.binary_cross_entropy_with_logits(logits, is_object.to(logits.dtype), reduction='none')
+    loss = loss * (1 - torch.exp(-loss)) ** gamma  # exp(-loss) is the probability of the truth
+    objects = (loss * weights).sum() / weights.sum().clamp(min=1e-6)
+    background = (loss * ~is_object).sum() / is_object.sum().clamp(min=1)
+    return alpha * objects + (1 - alpha) * background
+
+
+def refine_corners(boxes_B4HW: Tensor, corner_logits_B2HW: Tensor, offsets_B4HW: Tensor) -> Tensor:
+    """Move the corners of predicted boxes to the corners that were verified next to them.
+
+    Of the 3 x 3 cells around a predicted corner the one most like a corner names the place; the predicted corner goes
+    there by the share of that cell's score, so that it stays where none was verified.
+
+    Args:
+        boxes_B4HW: left, top, right, bottom from each cell's point, in cells.
+        corner_logits_B2HW: of the top left and of the bottom right corners.
+        offsets_B4HW: from a cell to its corners, in cells.
+    """
+    B, _, H, W = boxes_B4HW.shape
+    scores, nearby = F.max_pool2d(corner_logits_B2HW.sigmoid(), 3, stride=1, padding=1, return_indices=True)
+    row, column = (torch.arange(side, device=scores.device, dtype=scores.dtype) for side in (H, W))
+    point = torch.stack(torch.broadcast_tensors(column, row[:, None]))
+    moved = []
+    for kind in range(2):
+        corner = boxes_B4HW[:, 2 * kind:2 * kind + 2] + point
+        cell = corner.floor().long()
+        index = (cell[:, 1].clamp(0, H - 1) * W + cell[:, 0].clamp(0, W - 1)).flatten(1)
+        best = nearby[:, kind].flatten(1).gather(1, index)
+        offset = offsets_B4HW[:, 2 * kind:2 * kind + 2].flatten(2).gather(2, best[:, None].expand(-1, 2, -1))
+        verified = torch.stack((best % W, best // W), dim=1) + offset
+        score = scores[:, kind].flatten(1).gather(1, index)
+        moved.append(corner + score.view(B, 1, H, W) * (verified.view(B, 2, H, W) - corner) - point)
+    return torch.cat(moved, dim=1)
