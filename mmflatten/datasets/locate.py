@@ -42,6 +42,13 @@ DATA_FOLDERS = (
         how='download ILSVRC2012 from https://image-net.org (registration needed), sort the validation images into '
         'class folders, and put or link it at {root}'),
     DataFolder(
+        name='ImageNet-22k',
+        default_root='data/imagenet22k',
+        contents=('train/<class>/*.JPEG', 'val/<class>/*.JPEG'),
+        aliases=('imagenet22k', 'imagenet21k', 'in22k'),
+        how='download the whole of ImageNet (winter 2021 or fall 2011) from https://image-net.org (registration needed) '
+        'and put or link it at {root}'),
+    DataFolder(
         name='COCO 2017',
         default_root='data/coco',
         contents=('train2017', 'val2017', 'annotations/instances_{train,val}2017.json'),
