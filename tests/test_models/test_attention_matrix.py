@@ -1,5 +1,7 @@
 """Every attention in every FLatten family, at an odd size."""
+import re
 from math import ceil
+from pathlib import Path
 
 import pytest
 import torch
@@ -96,6 +98,17 @@ def test_every_registered_attention_is_in_these_tests():
     registered = {name for name, cls in MODELS.module_dict.items()
                   if isinstance(cls, type) and issubclass(cls, TokenMixer) and not name.startswith('Test')}
     assert registered == {cfg['type'] for cfg in ATTENTIONS.values()}
+
+
+def test_the_page_of_attentions_has_a_config_of_each_that_builds():
+    page = (Path(__file__).parents[2] / 'docs' / 'attentions.md').read_text(encoding='utf-8')
+    lines = [line.replace('dict(type=...)', "dict(type='SoftmaxAttention')")
+             for line in re.findall(r"`(type='\w+'[^`]*)`", page)]
+    configs = [eval(f'dict({line})') for line in lines]
+    mixers = [build_mixer(cfg, embed_dims=12, num_heads=3, grid_size=(4, 4)) for cfg in configs
+              if cfg['type'] != 'FactorizedAttention']  # a module of detectors' necks, no token mixer
+    assert {type(mixer).__name__ for mixer in mixers} == {cfg['type'] for cfg in ATTENTIONS.values()} | {
+        'CrossShapedAttention'}
 
 
 def millions_of_parameters(attention, **backbone):

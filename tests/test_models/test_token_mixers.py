@@ -3,7 +3,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mmflatten.models.attention import FocusedLinearAttention, SoftmaxAttention, TokenMixer, Windowed, build_mixer
+from mmflatten.models.attention import (FocusedLinearAttention, LinearAttention, SoftmaxAttention, TokenMixer, Windowed,
+                                        build_mixer)
 from mmflatten.models.layers import GridTable, RelativePositionBias, TokenConv
 
 
@@ -155,6 +156,7 @@ def test_projection_free_mixer_equals_the_projecting_one():
     (lambda: SoftmaxAttention(100, 3, (4, 4)), r'embed_dims \(100\) must be divisible by num_heads \(3\)'),
     (lambda: FocusedLinearAttention(12, 3, (4, 4), kernel_size=4), r'kernel_size \(4\) must be odd'),
     (lambda: FocusedLinearAttention(12, 3, (4, 4), kernel_size=-3), r'kernel_size \(-3\) must be odd and positive'),
+    (lambda: LinearAttention(12, 3, (4, 4), feature_map='l1'), r"feature_map \('l1'\) must be one of .*SimAAttention"),
     (lambda: build_mixer(None, embed_dims=12), r'the mixer \(None\) must be a dict with a type'),
     (lambda: build_mixer('SoftmaxAttention'), r"the mixer \('SoftmaxAttention'\) must be a dict with a type"),
     (lambda: build_mixer(dict(focusing_factor=3)), r"mixer \(\{'focusing_factor': 3\}\) must be a dict with"),

@@ -28,7 +28,7 @@ class LinearAttention(TokenMixer):
 
     Args:
         feature_map: 'relu', 'elu' (ELU + 1) or 'leaky_relu'. L2ViT's fourth map, the L1 norm, takes no denominator:
-            it is `SimA`.
+            it is `SimAAttention`.
         min_denominator: lower bound of the summed denominator, none by default. 'leaky_relu' lets scores be negative,
             so that its denominator may come near zero.
     """
@@ -37,7 +37,8 @@ class LinearAttention(TokenMixer):
                  min_denominator: float | None = None, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if feature_map not in FEATURE_MAPS:
-            raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(FEATURE_MAPS)}')
+            raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(FEATURE_MAPS)}; the L1 norm of '
+                             "L2ViT's Table 1 is dict(type='SimAAttention')")
         self.feature_map = FEATURE_MAPS[feature_map]
         self.min_denominator = min_denominator
 
