@@ -1,0 +1,89 @@
+"""Disparity files: what is read is what was written, and damage is named with its file."""
+import re
+
+import cv2
+import numpy as np
+import pytest
+
+from mmflatten.datasets.stereo import StereoDataError, read_disparity, read_kitti_disparity, read_pfm, write_pfm
+from mmflatten.datasets.stereo.files import read_image, read_mask
+
+
+@pytest.fixture
+def values() -> np.ndarray:
+    return np.random.default_rng(0).uniform(0.1, 90, (5, 7)).astype(np.float32)
+
+
+def test_a_pfm_comes_back_bit_for_bit_and_is_written_alike_every_time(tmp_path, values):
+    write_pfm(tmp_path / 'a.pfm', values)
+    write_pfm(tmp_path / 'b.pfm', values)
+    read = read_disparity(tmp_path / 'a.pfm')
+    assert read.dtype == np.float32 and read.flags.c_contiguous
+    np.testing.assert_array_equal(read, values)
+    assert (tmp_path / 'a.pfm').read_bytes() == (tmp_path / 'b.pfm').read_bytes()
+
+
+def test_rows_of_a_pfm_go_upwards_and_opencv_reads_it_the_same_way(tmp_path, values):
+    write_pfm(tmp_path / 'a.pfm', values)
+    content = (tmp_path / 'a.pfm').read_bytes()
+    assert content.startswith(b'Pf\n7 5\n-1.0\n')
+    assert np.frombuffer(content[-4 * 7:], '<f4').tolist() == values[0].tolist()
+    np.testing.assert_array_equal(cv2.imread(str(tmp_path / 'a.pfm'), cv2.IMREAD_UNCHANGED), values)
+
+
+def test_big_endian_numbers_and_other_spacing_are_read(tmp_path, values):
+    (tmp_path / 'a.pfm').write_bytes(b'Pf 7 5\n1.000000\n' + values[::-1].astype('>f4').tobytes())
+    np.testing.assert_array_equal(read_pfm(tmp_path / 'a.pfm'), values)
+
+
+def test_a_truncated_pfm_is_named_with_what_is_missing(tmp_path, values):
+    path = tmp_path / 'cut.pfm'
+    write_pfm(path, values)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(StereoDataError, match=f'disparity {re.escape(str(path))} is truncated: 7 x 5 pixels need 140 '
+                       'bytes and 130 are there'):
+        read_disparity(path)
+
+
+@pytest.mark.parametrize('content, words', [
+    (b'', 'has no PFM header'),
+    (b'Pf\n7', 'has no PFM header'),
+    (b'\x89PNG\r\n', 'has no PFM header'),
+    (b'PF\n1 1\n-1\n' + bytes(12), 'three channels'),
+])
+def test_what_is_no_grey_pfm_is_refused(tmp_path, content, words):
+    (tmp_path / 'x.pfm').write_bytes(content)
+    with pytest.raises(StereoDataError, match=f'x.pfm .*{words}'):
+        read_disparity(tmp_path / 'x.pfm')
+
+
+def test_kitti_stores_256ths_of_a_pixel_and_0_is_unknown(tmp_path):
+    path = tmp_path / 'k.png'
+    cv2.imwrite(str(path), np.array([[0, 1, 256], [640, 65535, 0]], dtype=np.uint16))
+    np.testing.assert_array_equal(read_disparity(path), np.array(
+        [[np.inf, 1 / 256, 1], [2.5, 65535 / 256, np.inf]], dtype=np.float32))
+
+
+def test_a_png_of_8_bits_is_no_disparity(tmp_path):
+    cv2.imwrite(str(tmp_path / 'k.png'), np.zeros((2, 3), np.uint8))
+    with pytest.raises(StereoDataError, match='k.png must be a grey PNG of 16 bits, got 8 bits and 1 channels'):
+        read_kitti_disparity(tmp_path / 'k.png')
+
+
+def test_other_formats_and_missing_files_are_named(tmp_path):
+    with pytest.raises(StereoDataError, match=r'x.npy has a format that is not read \(.npy\)'):
+        read_disparity(tmp_path / 'x.npy')
+    with pytest.raises(FileNotFoundError, match='gone.pfm'):
+        read_disparity(tmp_path / 'gone.pfm')
+
+
+def test_images_are_read_as_bgr_and_masks_as_truth_values(tmp_path):
+    picture = np.zeros((2, 3, 3), np.uint8)
+    picture[0, 0] = 10, 20, 30
+    cv2.imwrite(str(tmp_path / 'a.png'), picture)
+    assert read_image(tmp_path / 'a.png')[0, 0].tolist() == [10, 20, 30]
+    cv2.imwrite(str(tmp_path / 'm.png'), np.array([[0, 255]], np.uint8))
+    assert read_mask(tmp_path / 'm.png').tolist() == [[False, True]]
+    (tmp_path / 'b.png').write_bytes(b'')
+    with pytest.raises(StereoDataError, match='b.png cannot be decoded'):
+        read_image(tmp_path / 'b.png')
