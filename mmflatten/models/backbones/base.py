@@ -77,6 +77,30 @@ class Backbone(BaseModule):
         super().__init__(DEFAULT_INIT if init_cfg is None else init_cfg)
         self.frozen_stages = frozen_stages
 
+    def layers(self) -> list[list[str]]:
+        """How the names of the parameters of each layer begin, the embedding first, then a layer per block.
+
+        Layer-wise learning rates decay along them. Whatever has no other place (output norms) is as new as a head.
+        """
+        return []
+
+    def get_layer_depth(self, param_name: str, prefix: str = '') -> tuple[int, int]:
+        """The number of a parameter's layer and how many there are, one more than `layers` for the head.
+
+        The name and the meaning are mmpretrain's, whose `LearningRateDecayOptimWrapperConstructor` calls it.
+
+        Args:
+            param_name: name in the whole model; a parameter outside of the backbone belongs to the last layer.
+            prefix: what names of the backbone's parameters begin with, such as 'backbone.'.
+        """
+        layers = self.layers()
+        if param_name.startswith(prefix):
+            name = param_name[len(prefix):]
+            for depth, beginnings in enumerate(layers):
+                if name.startswith(tuple(beginnings)):
+                    return depth, len(layers) + 1
+        return len(layers), len(layers) + 1
+
     def modules_to_freeze(self) -> list[nn.Module | nn.Parameter]:
         """What `frozen_stages` freezes."""
         return []

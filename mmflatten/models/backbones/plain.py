@@ -81,6 +81,9 @@ class PlainBackbone(Backbone):
         """Strides of the returned maps: their sides are those of the image divided by these, rounded up."""
         return (self.embed.stride,) * len(self.out_indices)
 
+    def layers(self) -> list[list[str]]:
+        return [['embed.'], *([f'blocks.{i}.'] for i in range(len(self.blocks)))]
+
     def modules_to_freeze(self) -> list[nn.Module]:
         if self.frozen_stages < 0:
             return []

@@ -73,6 +73,16 @@ class PyramidBackbone(Backbone):
         strides = list(accumulate((stage.embed.stride for stage in self.stages), mul))
         return tuple(strides[i] for i in self.out_indices)
 
+    def layers(self) -> list[list[str]]:
+        names: list[list[str]] = [[]]
+        for i, stage in enumerate(self.stages):
+            # A later stage's downsampling goes with its first block.
+            first = len(names) if i else 0
+            names += [[f'stages.{i}.blocks.{j}.'] for j in range(len(stage.blocks))]
+            names[first] += [f'stages.{i}.embed.', f'stages.{i}.position.']
+            names[-1].append(f'stages.{i}.norm.')
+        return names
+
     def modules_to_freeze(self) -> list[nn.Module]:
         if self.frozen_stages < 0:
             return []

@@ -1,0 +1,146 @@
+"""Learning rates by layer and weight decay, on the parameter groups of every family."""
+import re
+
+import pytest
+from mmengine.optim import build_optim_wrapper
+from mmengine.registry import MODELS, DefaultScope
+from torch import nn
+
+PYRAMID = dict(embed_dims=8, depths=(1, 2), num_heads=(1, 2))
+STAGES = dict(embed_dims=(8, 16), depths=(1, 2), num_heads=(1, 2), mlp_ratios=(4., 4.))
+BACKBONES = dict(
+    flatten_swin=dict(type='FLattenSwin', arch=PYRAMID, attn_types='LS'),
+    flatten_cswin=dict(type='FLattenCSwin', arch=PYRAMID, attn_types='LS', softmax_split=(1, 2)),
+    flatten_pvt=dict(type='FLattenPVT', arch=STAGES, attn_types='LS', linear_sr_ratios=(1, 1), sr_ratios=(8, 2)),
+    flatten_pvt_v2=dict(type='FLattenPVTv2', arch=STAGES, attn_types='LS', linear_sr_ratios=(1, 1), sr_ratios=(8, 2)),
+    flatten_deit=dict(type='FLattenDeiT', arch=dict(embed_dims=8, depth=3, num_heads=2), attn_types='LSL'),
+    l2vit=dict(type='L2ViT', arch=PYRAMID, last_projection=16),
+    focal=dict(type='FocalTransformer', arch=PYRAMID, focal_windows=(7, 5)),
+)
+# What has to do with positions: tables, and DeiT's class token, which its position table has a row for.
+POSITIONS = ('relative_position_bias', 'neighbor_bias', 'pooled_bias', 'position.table', 'cls_token')
+EXCEPTIONS = dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0,
+                  custom_keys={name: dict(decay_mult=0.0) for name in POSITIONS})
+RATE, LR, DECAY = 0.5, 1e-3, 0.05
+
+
+def classifier(family: str) -> nn.Module:
+    cfg = dict(BACKBONES[family])
+    last = {} if family == 'flatten_deit' else dict(out_indices=(1, ))
+    cfg.update(type=f'mmflatten.{cfg["type"]}', img_size=56, **last)
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        return MODELS.build(dict(
+            type='ImageClassifier', backbone=cfg, head=dict(type='LinearClsHead', num_classes=3, in_channels=16),
+            neck=None if family == 'flatten_deit' else dict(type='GlobalAveragePooling')))
+
+
+def groups_of(model: nn.Module, constructor: str, **paramwise: object) -> dict[str, dict]:
+    """The optimizer's settings by the name of the parameter."""
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        wrapper = build_optim_wrapper(model, dict(
+            optimizer=dict(type='AdamW', lr=LR, weight_decay=DECAY), constructor=constructor,
+            paramwise_cfg={**EXCEPTIONS, **paramwise}))
+    found = {id(parameter): group for group in wrapper.optimizer.param_groups for parameter in group['params']}
+    names = {name: found[id(parameter)] for name, parameter in model.named_parameters()}
+    assert len(names) == len(found)
+    return names
+
+
+def decayed(family: str) -> dict[str, dict]:
+    return groups_of(classifier(family), 'mmflatten.LayerDecayOptimWrapperConstructor', layer_decay_rate=RATE)
+
+
+def layer(name: str) -> int:
+    """The layer of a parameter in the models above, which have three blocks."""
+    if match := re.match(r'backbone\.blocks\.(\d)', name):
+        return int(match[1]) + 1
+    if match := re.match(r'backbone\.stages\.(\d)\.(\w+)(?:\.(\d))?', name):
+        stage, part, block = match.groups()
+        if stage == '0':
+            return 1 if part in ('blocks', 'norm') else 0
+        return {'blocks': 2 + int(block or 0), 'norm': 3}.get(part, 2)
+    return 0 if name.startswith('backbone.embed') else 4
+
+
+@pytest.mark.parametrize('family', BACKBONES)
+def test_rates_halve_from_layer_to_layer_towards_the_image(family):
+    groups = decayed(family)
+    assert {layer(name) for name in groups} == set(range(5)), 'embedding, three blocks, head'
+    for name, group in groups.items():
+        assert group['lr'] == pytest.approx(LR * RATE ** (4 - layer(name))), name
+        assert group['lr_scale'] == pytest.approx(RATE ** (4 - layer(name))), name
+    full = {name for name, group in groups.items() if group['lr'] == LR}
+    assert {'head.fc.weight', 'head.fc.bias'} <= full
+    assert all(re.match(r'head\.|backbone\.(norms|last_projection)\.', name) for name in full)
+
+
+@pytest.mark.parametrize('family', BACKBONES)
+def test_weight_decay_spares_norms_biases_and_positions_with_and_without_layers(family):
+    model = classifier(family)
+    for groups in (groups_of(model, 'DefaultOptimWrapperConstructor'), decayed(family)):
+        norms = {f'{name}.weight' for name, module in model.named_modules()
+                 if isinstance(module, (nn.LayerNorm, nn.BatchNorm2d))}
+        shapes = dict(model.named_parameters())
+        for name, group in groups.items():
+            spared = (name.endswith('.bias') or name in norms or shapes[name].ndim == 1
+                      or any(position in name for position in POSITIONS))
+            assert group['weight_decay'] == (0 if spared else DECAY), name
+        # No table goes by another name, but for the positional encoding of FLatten's keys, which is decayed there too.
+        known = (*POSITIONS, 'positional_encoding')
+        assert all(any(position in name for position in known) for name in shapes if name.endswith('table'))
+
+
+@pytest.mark.parametrize('family', BACKBONES)
+def test_mmpretrains_own_constructor_gives_the_same_rates(family):
+    model = classifier(family)
+    theirs = groups_of(model, 'LearningRateDecayOptimWrapperConstructor', layer_decay_rate=RATE)
+    ours = groups_of(model, 'mmflatten.LayerDecayOptimWrapperConstructor', layer_decay_rate=RATE)
+    assert {name: group['lr'] for name, group in theirs.items()} == pytest.approx(
+        {name: group['lr'] for name, group in ours.items()})
+    assert {name: group['weight_decay'] for name, group in theirs.items()} == {
+        name: group['weight_decay'] for name, group in ours.items()}
+
+
+def test_other_rules_hold_beside_the_layers_and_frozen_parameters_are_left_out():
+    model = classifier('flatten_swin')
+    model.head.requires_grad_(False)
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        wrapper = build_optim_wrapper(model, dict(
+            optimizer=dict(type='AdamW', lr=LR), constructor='mmflatten.LayerDecayOptimWrapperConstructor',
+            paramwise_cfg=dict(layer_decay_rate=RATE, custom_keys={'stages.0.embed': dict(lr_mult=0.1)})))
+    found = {id(parameter): group for group in wrapper.optimizer.param_groups for parameter in group['params']}
+    assert id(model.head.fc.weight) not in found
+    assert found[id(model.backbone.stages[0].embed.projection.weight)]['lr'] == pytest.approx(LR * 0.1 * RATE ** 4)
+
+
+def test_detectors_and_segmentors_keep_the_full_rate_outside_of_the_backbone():
+    backbone = dict(type='mmflatten.FLattenSwin', arch=PYRAMID, attn_types='LS', img_size=56, out_indices=(0, 1))
+    with DefaultScope.overwrite_default_scope('mmseg'):
+        model = MODELS.build(dict(
+            type='EncoderDecoder', backbone=backbone, test_cfg=dict(mode='whole'),
+            decode_head=dict(type='FCNHead', in_channels=16, in_index=1, channels=8, num_classes=3)))
+    groups = groups_of(model, 'mmflatten.LayerDecayOptimWrapperConstructor', layer_decay_rate=RATE)
+    assert all(group['lr'] == LR for name, group in groups.items()
+               if name.startswith(('decode_head.', 'backbone.norms.')))
+    assert groups['backbone.stages.0.embed.projection.weight']['lr'] == pytest.approx(LR * RATE ** 4)
+
+
+@pytest.mark.parametrize('paramwise, words', [
+    ({}, r'paramwise_cfg.layer_decay_rate \(None\) must be a number above 0, at most 1'),
+    (dict(layer_decay_rate=1.5), r'layer_decay_rate \(1.5\)'),
+    (dict(layer_decay_rate=0), r'layer_decay_rate \(0\)'),
+])
+def test_a_rate_that_cannot_be_is_refused(paramwise, words):
+    with pytest.raises(ValueError, match=words):
+        build_optim_wrapper(classifier('flatten_swin'), dict(
+            optimizer=dict(type='AdamW', lr=LR), constructor='mmflatten.LayerDecayOptimWrapperConstructor',
+            paramwise_cfg=paramwise))
+
+
+def test_a_backbone_without_layers_is_named():
+    model = nn.Module()
+    model.backbone = nn.Linear(1, 1)
+    with pytest.raises(ValueError, match='needs a backbone that tells its layers .*; Module has Linear'):
+        build_optim_wrapper(model, dict(
+            optimizer=dict(type='AdamW', lr=LR), constructor='mmflatten.LayerDecayOptimWrapperConstructor',
+            paramwise_cfg=dict(layer_decay_rate=0.5)))
