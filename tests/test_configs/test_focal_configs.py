@@ -17,7 +17,9 @@ from mmflatten.analysis.tables import paper_rows
 ROOT = Path(__file__).parents[2]
 FOCAL = ROOT / 'configs' / 'focal'
 ROWS = [row for row in paper_rows() if row.cells['paper'] == 'focal']
-DENSE = sorted(path.stem for pattern in ('*_coco.py', '*_ade20k-*.py') for path in FOCAL.glob(pattern))
+ABLATED = sorted(path.stem for path in FOCAL.glob('mask-rcnn_*-t-*_fpn_1x_coco.py'))
+DENSE = sorted(path.stem for pattern in ('*_coco.py', '*_ade20k-*.py') for path in FOCAL.glob(pattern)
+               if path.stem not in ABLATED)
 ARCHS = {'focal-t': 'tiny', 'focal-s': 'small', 'focal-b': 'base', 'focal-l': 'large', 'swin-t': 'tiny'}
 # (table, method, backbone) of an ablation, and what its backbone's config changes.
 ABLATIONS = {
@@ -49,7 +51,8 @@ def decayed(config: Config) -> dict[str, bool]:
 def test_every_row_names_a_config_and_every_config_has_a_row_in_the_table_it_names():
     named = {row.config for row in ROWS}
     assert len(ROWS) == 44 and all((ROOT / config).is_file() for config in named)
-    assert {path.name for path in FOCAL.glob('*.py')} == {Path(name).name for name in named if '/focal/' in name}
+    own = {Path(name).stem for name in named if '/focal/' in name}
+    assert {path.stem for path in FOCAL.glob('*.py')} == own | set(ABLATED)
     for row in ROWS:
         if '/focal/' in row.config and row.cells['table'] != 'fig5':
             text = ' '.join((ROOT / row.config).read_text(encoding='utf-8').split())
@@ -67,6 +70,36 @@ def test_an_ablation_changes_its_backbone_by_what_its_row_says_and_nothing_else(
                     (ROOT / row.config, ROOT / f'configs/{family}/{backbone}_8xb128_in1k.py'))
     base['model']['backbone'].update(ABLATIONS[row.cells['table'], row.cells['method'], backbone])
     assert config == base
+
+
+def test_every_ablation_has_its_detector_too():
+    """The tables give box AP of Mask R-CNN 1x for each backbone that they ablate."""
+    ablations = {path.stem for path in FOCAL.glob('*-t_8xb128_in1k_*.py')}
+    assert {name.replace('_8xb128_in1k_', '-') for name in ablations} == {
+        name.removeprefix('mask-rcnn_').removesuffix('_fpn_1x_coco') for name in ABLATED}
+
+
+@pytest.mark.parametrize('name', ABLATED)
+def test_the_detector_of_an_ablation_has_the_backbone_of_its_classifier_and_the_recipe_of_focal_t(name, load_config):
+    config, base = (load_config(f'focal/{stem}.py') for stem in (name, 'mask-rcnn_focal-t_fpn_1x_coco'))
+    family, change = name.removeprefix('mask-rcnn_').removesuffix('_fpn_1x_coco').split('-t-')
+    classifier = load_config(f'focal/{family}-t_8xb128_in1k_{change}.py').model.backbone
+    assert config.pretrained == config.model.backbone.init_cfg.checkpoint == f'checkpoints/{family}-t-{change}_in1k.pth'
+    for_detection = {'out_indices', 'init_cfg', 'focal_windows', 'expand_everywhere', 'neighbor_boundary', 'img_size'}
+    backbones = [{key: value for key, value in backbone.items() if key not in for_detection}
+                 for backbone in (config.model.backbone, classifier)]
+    assert backbones[0] == backbones[1] and config.model.backbone.drop_path_rate == 0.2
+    if family == 'focal':
+        for key in for_detection & base.model.backbone.keys() - {'init_cfg'}:
+            assert config.model.backbone[key] == base.model.backbone[key]
+    for part in (config, base):
+        part.pop('pretrained')
+        part.model.pop('backbone')
+    assert config.to_dict() == base.to_dict()
+    names = {key for key in build_on_meta(classifier, 'mmdet').state_dict() if not key.startswith('norms.')}
+    detector = build_on_meta(load_config(f'focal/{name}.py').model.backbone, 'mmdet').state_dict().keys()
+    new = {key for key in detector - names if not key.startswith('norms.')}
+    assert names <= detector and all(key.endswith('neighbor_bias.table') for key in new)
 
 
 @pytest.mark.parametrize('name', DENSE)
