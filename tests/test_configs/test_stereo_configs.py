@@ -1,0 +1,157 @@
+"""Configs of stereo: the recipes in numbers, and every one of them trained and validated on small real files."""
+import re
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.logging import MessageHub, MMLogger
+from mmengine.visualization import Visualizer
+
+from mmflatten.analysis.meta import build_on_meta
+from mmflatten.analysis.tables import paper_rows
+from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.engine.setup import build_runner, load_config
+from mmflatten.models.factorized import ConventionalAttention, FactorizedAttention
+
+ROOT = Path(__file__).parents[2]
+PSMNET, DIGITS = ROOT / 'configs' / 'psmnet', ROOT / 'configs' / 'digits'
+CONFIGS = sorted([*PSMNET.glob('*.py'), *DIGITS.glob('psmnet*.py')])
+NAMES = [path.stem for path in CONFIGS]
+TINY = dict(max_disp=16, aggregation='basic', base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2))
+OFFICIAL_PARAMETERS = 5_224_768
+FIGURES = {f'stereo/{name}' for name in ('epe', 'bad1', 'bad3', 'd1', 'epe_mean_disparity')}
+
+
+@pytest.fixture(scope='module')
+def digit_pairs(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp('data') / 'digits_stereo'
+    build_stereo_scenes(root, StereoSceneOptions(train=6, val=2, size=32))
+    return root
+
+
+@pytest.fixture(scope='module')
+def data_of(tmp_path_factory, digit_pairs):
+    """The root of a data set in the layout that a config wants, made of the digit pairs."""
+    root = tmp_path_factory.mktemp('layouts')
+    for subset in ('flyingthings3d', 'monkaa', 'driving'):
+        (root / 'sceneflow').mkdir(exist_ok=True)
+        (root / 'sceneflow' / subset).symlink_to(digit_pairs)
+    for year, folders in ((2012, ('colored_0', 'colored_1', 'disp_occ', 'disp_noc')),
+                          (2015, ('image_2', 'image_3', 'disp_occ_0', 'disp_noc_0'))):
+        write_kitti(root / f'kitti{year}' / 'training', folders)
+    return dict(digits=digit_pairs, sceneflow=root / 'sceneflow', kitti2012=root / 'kitti2012',
+                kitti2015=root / 'kitti2015')
+
+
+def write_kitti(root: Path, folders: tuple[str, ...]) -> None:
+    """162 pairs, so that two are left for validation."""
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 256, (32, 64, 3)).astype(np.uint8)
+    disparity = rng.integers(0, 12 * 256, (32, 64)).astype(np.uint16)
+    for folder, pixels in zip(folders, (image, np.roll(image, -5, axis=1), disparity, disparity // 2 * 2)):
+        (root / folder).mkdir(parents=True)
+        encoded = cv2.imencode('.png', pixels)[1].tobytes()
+        for number in range(162):
+            (root / folder / f'{number:06d}_10.png').write_bytes(encoded)
+
+
+@pytest.fixture(autouse=True)
+def forget_runs():
+    """Close the log files and forget the global state of a run."""
+    yield
+    for manager in (MMLogger, MessageHub, Visualizer):
+        for instance in manager._instance_dict.values():
+            if isinstance(instance, MMLogger):
+                for handler in list(instance.handlers):
+                    handler.close()
+        manager._instance_dict.clear()
+
+
+def model_of(name: str):
+    config = Config.fromfile(next(path for path in CONFIGS if path.stem == name))
+    return build_on_meta(config.model, config.default_scope)
+
+
+def test_the_three_rows_of_table_6_name_their_configs():
+    rows = [row for row in paper_rows() if row.cells['paper'] == 'factorized' and row.cells['task'] == 'stereo']
+    assert [Path(row.config).stem for row in rows] == [
+        'psmnet_8xb3-100e_sceneflow', 'psmnet_fa_8xb3-100e_sceneflow', 'psmnet_nl_8xb3-100e_sceneflow']
+    for row in rows:
+        text = (ROOT / row.config).read_text(encoding='utf-8')
+        assert 'Factorized Attention, Table 6' in text and row.cells['epe'] in text
+
+
+@pytest.mark.parametrize('name, batch, lr, epochs', [
+    ('psmnet_8xb3-100e_sceneflow', 24, 2e-3, 100),
+    ('psmnet_fa_8xb3-100e_sceneflow', 24, 2e-3, 100),
+    ('psmnet_nl_8xb3-100e_sceneflow', 24, 2e-3, 100),
+    ('psmnet_4xb3-10e_sceneflow', 12, 1e-3, 10),
+    ('psmnet_4xb3-300e_kitti2012', 12, 1e-3, 300),
+    ('psmnet_4xb3-300e_kitti2015', 12, 1e-3, 300),
+])
+def test_recipes_are_those_of_the_papers(name, batch, lr, epochs):
+    config = Config.fromfile(PSMNET / f'{name}.py')
+    optimizer = config.optim_wrapper.optimizer
+    assert (optimizer.type, optimizer.lr, tuple(optimizer.betas)) == ('Adam', lr, (0.9, 0.999))
+    assert 'weight_decay' not in optimizer
+    assert config.auto_scale_lr.base_batch_size == batch and config.train_cfg.max_epochs == epochs
+    schedule, = config.param_scheduler
+    if 'kitti' in name:
+        assert schedule.type == 'MultiStepLR' and schedule.milestones == [200] and schedule.gamma == 0.1
+        assert config.load_from.startswith('checkpoints/') and config.val_evaluator.max_disp is None
+    else:
+        assert schedule.type == 'ConstantLR' and schedule.factor == 1 and config.val_evaluator.max_disp == 192
+    assert config.train_pipeline[2].crop_size == (256, 512)
+
+
+@pytest.mark.parametrize('name, kind', [
+    ('psmnet_8xb3-100e_sceneflow', None), ('psmnet_fa_8xb3-100e_sceneflow', FactorizedAttention),
+    ('psmnet_nl_8xb3-100e_sceneflow', ConventionalAttention), ('psmnet-tiny_digits-stereo', None),
+    ('psmnet-tiny-fa_digits-stereo', FactorizedAttention)])
+def test_attention_sits_where_the_name_says_and_is_counted(name, kind):
+    model = model_of(name)
+    found = [module for module in model.modules() if isinstance(module, (FactorizedAttention, ConventionalAttention))]
+    assert [type(module) for module in found] == ([] if kind is None else [kind])
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    if 'tiny' in name:
+        assert parameters < 200_000
+    else:
+        assert parameters == OFFICIAL_PARAMETERS + (0 if kind is None else 49_536)
+
+
+def test_with_and_without_attention_differ_in_nothing_else():
+    pair = [Config.fromfile(DIGITS / f'psmnet-tiny{mark}_digits-stereo.py') for mark in ('', '-fa')]
+    attention = pair[1].model.pop('attention')
+    assert attention.type == 'mmflatten.FactorizedAttention'
+    assert pair[0].to_dict() == pair[1].to_dict()
+
+
+@pytest.mark.parametrize('path', CONFIGS, ids=NAMES)
+def test_one_epoch_and_one_validation_through_the_real_pipeline(path, data_of, tmp_path):
+    kind = re.search(r'digits|sceneflow|kitti\d+', path.stem)[0]
+    options = {f'model.{key}': value for key, value in TINY.items()}
+    parts = range(3) if kind == 'sceneflow' else [None]
+    for split in ('train', 'val', 'test'):
+        options |= {f'{split}_dataloader.num_workers': 0, f'{split}_dataloader.persistent_workers': False}
+    options |= {f'{split}_dataloader.dataset.data_root': str(data_of[kind]) for split in ('val', 'test')}
+    for part in parts:
+        dataset = 'train_dataloader.dataset' + ('' if part is None else f'.datasets.{part}')
+        options |= {f'{dataset}.data_root': str(data_of[kind]), f'{dataset}.pipeline.2.crop_size': (32, 48)}
+    if 'kitti' in kind:
+        options['train_dataloader.dataset.indices'] = 6
+    options |= {'train_cfg.max_epochs': 1, 'train_cfg.val_interval': 1, 'load_from': None}
+    config = load_config(str(path), options, str(tmp_path))
+    config.experiment_name = path.stem
+
+    runner = build_runner(config)
+    runner.train()
+    metrics = runner.test()
+
+    assert FIGURES <= set(metrics) and all(np.isfinite(metrics[name]) for name in FIGURES)
+    saved = torch.load((tmp_path / 'last_checkpoint').read_text(), weights_only=False)['state_dict']
+    assert all(torch.isfinite(value).all() for value in saved.values())
+    drawings = list(tmp_path.rglob('vis_image/*.png'))
+    assert drawings, 'the validation draws its first pair'
