@@ -219,8 +219,9 @@ def _report_data(report: Report) -> None:
         state = 'missing' if not root.exists() else 'partial' if lacking else 'found'
         remark = f"lacks {', '.join(lacking)}" if state == 'partial' else folder.name
         report.lines.append(f'  {folder.default_root:<32}{state:<9}{remark}')
-        if state != 'found':
+        if state == 'partial' or (state == 'missing' and folder.how.startswith('python')):
             report.notes.append(f'{folder.default_root} is {state}: {folder.how.format(root=root)}')
+    report.notes.append('where to download the other data, and how to lay it out: docs/datasets.md')
 
 
 def _any_match(root: Path) -> Callable[[str], bool]:

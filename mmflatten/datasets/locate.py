@@ -46,7 +46,7 @@ DATA_FOLDERS = (
         default_root='data/imagenet22k',
         contents=('train/<class>/*.JPEG', 'val/<class>/*.JPEG'),
         aliases=('imagenet22k', 'imagenet21k', 'in22k'),
-        how='download the whole of ImageNet (winter 2021 or fall 2011) from https://image-net.org (registration needed) '
+        how='download the whole of ImageNet from https://image-net.org (registration needed) '
         'and put or link it at {root}'),
     DataFolder(
         name='COCO 2017',
