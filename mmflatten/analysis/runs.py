@@ -1,0 +1,71 @@
+"""Trainings side by side: the metrics of their last validation, from the logs in their work dirs."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from mmflatten.visualization.curves import read_scalars
+
+NO_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the log of a training says.
+
+    Attributes:
+        name: of the work dir.
+        metrics: of the last validation.
+        validated: epoch, or iteration where the training counts those, of that validation.
+        iterations: trained in all.
+        seconds: of an iteration, the median over the log's records.
+    """
+
+    name: str
+    metrics: dict[str, float]
+    validated: int
+    iterations: int
+    seconds: float
+
+
+def read_run(work_dir: str | Path) -> Run:
+    """The newest training in a work dir.
+
+    Raises:
+        FileNotFoundError: the work dir holds no log.
+        ValueError: the log holds no training or no validation.
+    """
+    records = read_scalars(work_dir)
+    training = [record for record in records if 'loss' in record]
+    validations = [record for record in records if record.keys() - NO_METRICS and 'loss' not in record]
+    if not training or not validations:
+        missing = 'training' if not training else 'validation'
+        raise ValueError(f'work dir ({work_dir}) has a log without any {missing}; nothing can be compared')
+    last = validations[-1]
+    metrics = {key: value for key, value in last.items() if key not in NO_METRICS}
+    return Run(Path(work_dir).resolve().name, metrics, last['step'], training[-1].get('iter', training[-1]['step']),
+               median(record['time'] for record in training))
+
+
+def render_comparison(runs: Sequence[Run]) -> str:
+    """A table with a row for each metric that all runs have and a column for each run.
+
+    With two runs, a last column is the second minus the first.
+    """
+    shared = [key for key in runs[0].metrics if all(key in run.metrics for run in runs)]
+    rows = [['', *(run.name for run in runs)]]
+    rows += [[key, *(f'{run.metrics[key]:.4g}' for run in runs)] for key in shared]
+    rows += [['validated after', *(str(run.validated) for run in runs)],
+             ['iterations', *(str(run.iterations) for run in runs)],
+             ['s per iteration', *(f'{run.seconds:.3f}' for run in runs)]]
+    if len(runs) == 2:
+        first, second = runs
+        rows[0].append('difference')
+        for row, key in zip(rows[1:], shared):
+            row.append(f'{second.metrics[key] - first.metrics[key]:+.4g}')
+    widths = [max(len(row[column]) for row in rows if column < len(row)) for column in range(len(rows[0]))]
+    rows.insert(1, ['-' * width for width in widths])
+    return '\n'.join('  '.join(cell.ljust(width) if column == 0 else cell.rjust(width)
+                               for column, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows)

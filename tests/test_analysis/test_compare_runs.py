@@ -1,0 +1,62 @@
+"""Trainings side by side: the last validation counts, and what a log lacks is said."""
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from mmflatten.analysis.runs import read_run, render_comparison
+
+TOOL = Path(__file__).parents[2] / 'tools' / 'analysis' / 'compare_runs.py'
+
+
+def write_log(work_dir: Path, *records: dict) -> Path:
+    log = work_dir / '20260101_000000' / 'vis_data' / 'scalars.json'
+    log.parent.mkdir(parents=True)
+    log.write_text('\n'.join(map(json.dumps, records)))
+    return work_dir
+
+
+def training(iteration: int, seconds: float) -> dict:
+    return dict(loss=1.0, lr=0.1, time=seconds, data_time=0.1, iter=iteration, epoch=1, step=iteration)
+
+
+def validation(epoch: int, **metrics: float) -> dict:
+    return {**{f'stereo/{key}': value for key, value in metrics.items()}, 'time': 9.0, 'data_time': 9.0, 'step': epoch}
+
+
+@pytest.fixture
+def runs(tmp_path) -> list[Path]:
+    one = write_log(tmp_path / 'plain', training(10, 0.9), training(20, 0.3), training(30, 0.4),
+                    validation(1, epe=4, d1=50), training(60, 0.4), validation(2, epe=2, d1=30, own=1))
+    two = write_log(tmp_path / 'attention', training(60, 0.5), validation(2, epe=1.5, d1=31))
+    return [one, two]
+
+
+def test_the_last_validation_and_the_median_time_count(runs):
+    run = read_run(runs[0])
+    assert run.name == 'plain' and run.metrics == {'stereo/epe': 2, 'stereo/d1': 30, 'stereo/own': 1}
+    assert (run.validated, run.iterations, run.seconds) == (2, 60, 0.4)
+
+
+def test_the_tool_prints_shared_metrics_and_the_difference_of_two(runs, capsys):
+    spec = importlib.util.spec_from_file_location('compare_runs_tool', TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main([str(run) for run in runs]) == 0
+    lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
+    assert lines['plain'] == ['attention', 'difference']
+    assert lines['stereo/epe'] == ['2', '1.5', '-0.5'] and lines['stereo/d1'] == ['30', '31', '+1']
+    assert 'stereo/own' not in lines and lines['iterations'] == ['60', '60']
+    assert module.main([str(runs[0].parent / 'nowhere')]) == 1
+    assert 'no training has logged there' in capsys.readouterr().err
+
+
+def test_three_runs_have_no_difference(runs):
+    table = render_comparison([read_run(runs[0]), read_run(runs[1]), read_run(runs[1])])
+    assert 'difference' not in table and table.count('attention') == 2
+
+
+def test_a_log_without_validation_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r'work dir \(.*bare\) has a log without any validation'):
+        read_run(write_log(tmp_path / 'bare', training(10, 1)))

@@ -1,0 +1,22 @@
+"""Print the last validation of several trainings side by side, and how long their iterations took.
+
+    python tools/analysis/compare_runs.py work_dirs/psmnet-tiny_digits-stereo work_dirs/psmnet-tiny-fa_digits-stereo
+"""
+import argparse
+import sys
+from typing import Sequence
+
+from mmflatten.analysis.runs import read_run, render_comparison
+from mmflatten.engine.cli import command_line, tool_parser
+
+
+@command_line
+def main(argv: Sequence[str]) -> None:
+    parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('work_dirs', nargs='+', metavar='WORK_DIR', help='work dirs of trainings')
+    args = parser.parse_args(argv)
+    print(render_comparison([read_run(work_dir) for work_dir in args.work_dirs]))
+
+
+if __name__ == '__main__':
+    sys.exit(main())
