@@ -89,9 +89,14 @@ def test_linear_windows_never_count_padding(name):
 
 
 @pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('xca', 'focal')])
-def test_reduced_keys_run_in_every_attention(name):
+@pytest.mark.parametrize('class_tokens', [0, 1])
+def test_reduced_keys_run_in_every_attention(name, class_tokens):
     mixer = build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(2, 2), sr_ratio=2, lepe_kernel=3)
-    assert mixer(torch.randn(2, 35, 12), (5, 7)).shape == (2, 35, 12)
+    tokens = torch.randn(2, class_tokens + 35, 12)
+    out = mixer(tokens, (5, 7))
+    assert out.shape == tokens.shape
+    out.square().sum().backward()
+    assert all(p.grad is not None for p in mixer.parameters())
 
 
 def test_every_registered_attention_is_in_these_tests():

@@ -141,6 +141,18 @@ def test_spatial_reduction_pads_maps_that_do_not_fit():
     assert mixer(torch.randn(1, 35, 8), (5, 7)).shape == (1, 35, 8)
 
 
+def test_spatial_reduction_leaves_tokens_before_the_map_alone():
+    mixer = randomise(SoftmaxAttention(8, 2, (1, 2), sr_ratio=2))
+    x = torch.randn(2, 2 + 24, 8)
+    reduced, shape = mixer.reduction(x, (4, 6))
+    assert shape == (2, 3) and reduced.shape == (2, 2 + 6, 8)
+    torch.testing.assert_close(reduced[:, 2:], mixer.reduction(x[:, 2:], (4, 6))[0])
+    torch.testing.assert_close(reduced[:, :2], mixer.reduction.norm(x[:, :2]))
+    values = mixer.values_at_queries(reduced, (4, 6), shape)
+    torch.testing.assert_close(values[:, 2:], mixer.values_at_queries(reduced[:, 2:], (4, 6), shape))
+    assert torch.equal(values[:, :2], reduced[:, :2])
+
+
 def test_projection_free_mixer_equals_the_projecting_one():
     mixer = randomise(FocusedLinearAttention(12, 3, (3, 5), lepe_kernel=3))
     inner = FocusedLinearAttention(12, 3, (3, 5), lepe_kernel=3, project=False).eval()
@@ -161,6 +173,15 @@ def test_projection_free_mixer_equals_the_projecting_one():
     (lambda: build_mixer('SoftmaxAttention'), r"the mixer \('SoftmaxAttention'\) must be a dict with a type"),
     (lambda: build_mixer(dict(focusing_factor=3)), r"mixer \(\{'focusing_factor': 3\}\) must be a dict with"),
     (lambda: FocusedLinearAttention(12, 3, (4, 4), focusing_factor=0), r'focusing_factor \(0\) must be positive'),
+    (lambda: SoftmaxAttention(12, 0, (4, 4)), r'embed_dims \(12\) must be divisible by num_heads \(0\)'),
+    (lambda: SoftmaxAttention(12, 3, (4, 4), sr_ratio=0), r'sr_ratio \(0\) must be at least 1'),
+    (lambda: SoftmaxAttention(12, 3, (4, 4), sr_ratio=2, project=False), r'sr_ratio \(2\) must be .* 1 where another'),
+    (lambda: SoftmaxAttention(8, 2, (2, 2), sr_ratio=2)(torch.randn(1, 4, 8), (2, 2), torch.ones(1, 1, 4).bool()),
+     r'sr_ratio \(2\) must be 1 in windows that mask padding'),
+    (lambda: SoftmaxAttention(8, 2, (2, 2), relative_position_bias=True)(torch.randn(1, 9, 8), (3, 3)),
+     r'relative_position_bias is for maps of \(2, 2\) .* got \(3, 3\), 9 queries and 9 keys'),
+    (lambda: SoftmaxAttention(8, 2, (2, 2), relative_position_bias=True)(torch.randn(1, 5, 8), (2, 2)),
+     r'got \(2, 2\), 5 queries'),
     (lambda: TokenConv(10, 3, num_groups=3), r'embed_dims \(10\) must be divisible by num_groups \(3\)'),
     (lambda: Windowed(SoftmaxAttention(8, 2, (2, 2)), (2, 2))(torch.randn(1, 4, 8), (2, 2), torch.ones(1)),
      'Windowed takes no mask'),

@@ -4,16 +4,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 
+import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers import Linear, TokenConv, linear, map_to_tokens, tokens_to_map
+from mmflatten.models.layers import Linear, TokenConv, linear, map_to_tokens, split_prefix, tokens_to_map
 from mmflatten.registry import MODELS
 
 
 class SpatialReduction(BaseModule):
-    """PVT's shortening of keys and values: strided convolution and norm on the map of the tokens."""
+    """PVT's shortening of keys and values: strided convolution and norm on the map of the tokens.
+
+    Tokens before the map, such as a class token, are normalised alone and stay before it.
+    """
 
     def __init__(self, embed_dims: int, sr_ratio: int) -> None:
         super().__init__()
@@ -22,12 +26,15 @@ class SpatialReduction(BaseModule):
         self.norm = nn.LayerNorm(embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> tuple[Tensor, tuple[int, int]]:
-        x_BCHW = tokens_to_map(x_BNC, hw_shape)
+        prefix, tokens = split_prefix(x_BNC, hw_shape)
+        x_BCHW = tokens_to_map(tokens, hw_shape)
         pad = [-side % self.sr_ratio for side in hw_shape]
         if any(pad):
             x_BCHW = F.pad(x_BCHW, (0, pad[1], 0, pad[0]))
         x_BCHW = self.conv(x_BCHW)
-        return self.norm(map_to_tokens(x_BCHW)), tuple(x_BCHW.shape[-2:])
+        tokens = map_to_tokens(x_BCHW)
+        tokens = torch.cat((prefix, tokens), dim=1) if prefix.shape[1] else tokens
+        return self.norm(tokens), tuple(x_BCHW.shape[-2:])
 
 
 class TokenMixer(BaseModule):
@@ -49,8 +56,10 @@ class TokenMixer(BaseModule):
                  sr_ratio: int = 1, lepe_kernel: int = 0, project: bool = True,
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
-        if embed_dims % num_heads:
+        if num_heads < 1 or embed_dims % num_heads:
             raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_heads ({num_heads})')
+        if sr_ratio < 1 or (sr_ratio > 1 and not project):
+            raise ValueError(f'sr_ratio ({sr_ratio}) must be at least 1, and 1 where another mixer projects the tokens')
         self.num_heads = num_heads
         self.qkv = Linear(embed_dims, 3 * embed_dims, bias=qkv_bias) if project else None
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
@@ -69,7 +78,13 @@ class TokenMixer(BaseModule):
 
         Returns:
             `(B, N, C)`.
+
+        Raises:
+            ValueError: a mask for keys that are reduced.
         """
+        if mask is not None and self.reduction is not None:
+            raise ValueError(f'sr_ratio ({self.reduction.sr_ratio}) must be 1 in windows that mask padding: reduced '
+                             'keys mix it with tokens')
         q_BNC, k_BMC, v_BMC, kv_shape = self._project(x, hw_shape)
         y_BNC = self.attend(q_BNC, k_BMC, v_BMC, hw_shape, kv_shape, mask)
         if self.lepe is not None:
@@ -104,8 +119,10 @@ class TokenMixer(BaseModule):
             v_BMC = fill_masked(v_BMC, mask, 0.)
         if tuple(kv_shape) == tuple(hw_shape):
             return v_BMC
+        prefix, v_BMC = split_prefix(v_BMC, kv_shape)
         length = hw_shape[0] * hw_shape[1]
-        return F.interpolate(v_BMC.transpose(1, 2), size=length, mode='linear').transpose(1, 2)
+        v_BNC = F.interpolate(v_BMC.transpose(1, 2), size=length, mode='linear').transpose(1, 2)
+        return torch.cat((prefix, v_BNC), dim=1) if prefix.shape[1] else v_BNC
 
 
 def fill_masked(x_BMC: Tensor, mask: Tensor | None, value: float) -> Tensor:

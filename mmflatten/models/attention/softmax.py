@@ -27,7 +27,16 @@ class SoftmaxAttention(TokenMixer):
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
                kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
+        if self.relative_position_bias is not None:
+            self._check_map(q_BNC, k_BMC, hw_shape)
         return merge_heads(softmax_attention(q_BhNd, k_BhMd, v_BhMd, bias=self._bias(q_BNC, mask)))
+
+    def _check_map(self, q_BNC: Tensor, k_BMC: Tensor, hw_shape: tuple[int, int]) -> None:
+        window = self.relative_position_bias.window_size
+        if tuple(hw_shape) != window or not q_BNC.shape[1] == k_BMC.shape[1] == window[0] * window[1]:
+            raise ValueError(f'relative_position_bias is for maps of {window} with neither reduced keys nor tokens '
+                             f'before the map; got {tuple(hw_shape)}, {q_BNC.shape[1]} queries and {k_BMC.shape[1]} '
+                             'keys. Put the mixer into windows, as FLattenSwin does with linear_window.')
 
     def _bias(self, q_BNC: Tensor, mask: Tensor | None) -> Tensor | None:
         """Bias and mask of the logits in one tensor, broadcastable to `(B, h, N, M)`."""
