@@ -1,0 +1,140 @@
+"""tools/train.py and tools/test.py on stereo: losses, metrics, predictions, drawings, and one message for bad data."""
+import json
+import pickle
+from pathlib import Path
+from textwrap import dedent
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+
+from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.engine.stereo_visualization_hook import StereoVisualizationHook
+
+DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
+CONFIG = '''
+    _base_ = ['{digits}/psmnet-tiny-fa_digits-stereo.py']
+    model = dict(max_disp=16, base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2), attention=dict(basis_channels=4))
+    train_dataloader = dict(num_workers={workers}, persistent_workers=False,
+                            dataset=dict(data_root='{data}', pipeline={pipeline}))
+    val_dataloader = dict(batch_size=2, num_workers=0, persistent_workers=False, dataset=dict(data_root='{data}'))
+    test_dataloader = val_dataloader
+    val_evaluator = dict(max_disp=16)
+    test_evaluator = val_evaluator
+    max_epochs = 2
+    train_cfg = dict(max_epochs=max_epochs, val_interval=1)
+    work_dir = '{folder}/run'
+'''
+PIPELINE = [dict(type='mmflatten.LoadStereoPair'), dict(type='mmflatten.LoadDisparity'),
+            dict(type='mmflatten.StereoRandomCrop', crop_size=(32, 48)), dict(type='mmflatten.PackStereoInputs')]
+
+
+@pytest.fixture
+def stereo(tmp_path):
+    """A small config on its own copy of small pairs."""
+    build_stereo_scenes(tmp_path / 'data', StereoSceneOptions(train=4, val=3, size=32))
+    return write_config(tmp_path)
+
+
+def write_config(folder: Path, workers: int = 0) -> Path:
+    config = folder / 'stereo.py'
+    config.write_text(dedent(CONFIG).format(digits=DIGITS, data=folder / 'data', folder=folder, workers=workers,
+                                            pipeline=PIPELINE))
+    return config
+
+
+def training_file(config: Path, kind: str, side: str, name: str) -> Path:
+    return config.parent / 'data' / kind / 'TRAIN' / 'A' / '0000' / side / name
+
+
+def test_a_training_learns_saves_resumes_and_is_tested(stereo, tools, capsys):
+    work_dir = stereo.parent / 'run'
+    assert tools.train([stereo, '--seed', 0]) == 0
+    assert {'epoch_1.pth', 'epoch_2.pth'} <= {path.name for path in work_dir.iterdir()}
+    drawings = sorted(path.name for path in work_dir.rglob('vis_image/*.png'))
+    assert drawings == ['000000_0_1.png', '000000_0_2.png']
+
+    out, folder = stereo.parent / 'out.pkl', stereo.parent / 'drawings'
+    assert tools.test([stereo, work_dir / 'epoch_2.pth', '--out', out, '--show-dir', folder]) == 0
+    metrics = json.loads(out.with_suffix('.json').read_text())['metrics']
+    assert {'stereo/epe', 'stereo/bad1', 'stereo/bad3', 'stereo/d1', 'stereo/epe_noc', 'stereo/epe_occ',
+            'stereo/epe_mean_disparity'} == set(metrics)
+    predictions = pickle.loads(out.read_bytes())
+    assert [Path(entry['left_path']).name for entry in predictions] == [f'{i:06d}.png' for i in range(3)]
+    for entry in predictions:
+        assert entry['pred_disparity'].shape == (32, 64) and entry['pred_disparity'].dtype == np.float32
+        assert 0 <= entry['pred_disparity'].min() and entry['pred_disparity'].max() < 16
+        assert 'gt_disparity' not in entry
+    assert [path.name for path in sorted(folder.iterdir())] == [f'{i:06d}_{i:06d}.png' for i in range(3)]
+    assert all(cv2.imread(str(path)).std() > 20 for path in folder.iterdir())
+
+    assert tools.train([stereo, '--resume', '--cfg-options', 'train_cfg.max_epochs=3']) == 0
+    assert (work_dir / 'epoch_3.pth').is_file()
+    assert 'Traceback' not in capsys.readouterr().err
+
+
+def test_no_registry_warns_of_an_unknown_scope(stereo, tools, capsys):
+    assert tools.train([stereo, '--cfg-options', 'train_cfg.max_epochs=1']) == 0
+    captured = capsys.readouterr()
+    assert 'Failed to search registry' not in captured.out + captured.err
+
+
+def last_line(capsys) -> str:
+    captured = capsys.readouterr()
+    assert 'Traceback' not in captured.err
+    return captured.err.strip().splitlines()[-1]
+
+
+def test_a_missing_right_image_ends_with_its_name(stereo, tools, capsys):
+    gone = training_file(stereo, 'frames_cleanpass', 'right', '000001.png')
+    gone.unlink()
+    assert tools.train([stereo]) == 1
+    assert last_line(capsys).startswith(f'right image {gone} of left image ')
+
+
+def test_missing_data_ends_with_the_command_that_makes_it(stereo, tools, capsys):
+    root = stereo.parent / 'digits_stereo'
+    assert tools.train([stereo, '--cfg-options', f'train_dataloader.dataset.data_root={root}']) == 1
+    line = last_line(capsys)
+    assert f'the folder {root} does not exist' in line and 'prepare_digits.py --stereo --out' in line
+
+
+@pytest.mark.parametrize('workers', [0, 1])
+def test_a_truncated_pfm_ends_with_its_name(stereo, tools, capsys, workers):
+    write_config(stereo.parent, workers)
+    path = training_file(stereo, 'disparity', 'left', '000002.pfm')
+    path.write_bytes(path.read_bytes()[:500])
+    assert tools.train([stereo]) == 1
+    assert f'disparity {path} is truncated: 64 x 32 pixels need 8192 bytes and ' in last_line(capsys)
+
+
+def test_images_of_different_size_end_with_both_names(stereo, tools, capsys):
+    path = training_file(stereo, 'frames_cleanpass', 'right', '000000.png')
+    cv2.imwrite(str(path), np.zeros((30, 64, 3), np.uint8))
+    assert tools.train([stereo]) == 1
+    line = last_line(capsys)
+    assert line.startswith('left image ') and f'has 64 x 32 pixels and right image {path} has 64 x 30' in line
+
+
+def test_a_crop_larger_than_the_images_ends_with_the_field_and_the_file(stereo, tools, capsys):
+    assert tools.train([stereo, '--cfg-options', 'train_dataloader.dataset.pipeline.2.crop_size=(64,64)']) == 1
+    line = last_line(capsys)
+    assert 'crop_size (64, 64)' in line and 'frames_cleanpass/TRAIN/A/0000/left/' in line
+
+
+def test_augmented_tests_are_refused_in_words(stereo, tools, capsys):
+    checkpoint = stereo.parent / 'x.pth'
+    torch.save(dict(state_dict={}), checkpoint)
+    assert tools.test([stereo, checkpoint, '--tta']) == 1
+    assert '--tta has no default for default_scope (mmflatten)' in last_line(capsys)
+
+
+def test_the_drawing_hook_draws_at_its_interval():
+    hook: Hook = HOOKS.build(dict(type='mmflatten.StereoVisualizationHook', interval=3))
+    assert isinstance(hook, StereoVisualizationHook)
+    hook.after_val_iter(None, 1, outputs=[object()])  # between two drawings nothing is touched
+    with pytest.raises(ValueError, match=r'interval \(0\) must be 1 or more'):
+        StereoVisualizationHook(interval=0)
