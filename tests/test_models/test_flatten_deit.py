@@ -52,6 +52,13 @@ def test_class_token_feeds_a_linear_head_without_a_neck():
     assert classifier(images, mode='tensor').shape == (2, 5)
 
 
+def test_the_class_token_alone_leaves_no_parameter_out_of_the_backward_pass():
+    """The last block's convolution gets a gradient of zeros; one of None would stop distributed training."""
+    model = FLattenDeiT(SMALL, img_size=64)
+    model(torch.randn(2, 3, 64, 64))[0].square().sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
 def test_feature_maps_are_the_normalised_map_tokens_of_the_blocks():
     model = build(out_type='featmap', out_indices=(1, 3))
     image = torch.randn(2, 3, 65, 97)

@@ -40,7 +40,9 @@ class ClampedLinearAttention(TokenMixer):
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         y_BNC = super().forward(x, hw_shape, mask)
-        return y_BNC if self.lcm is None else y_BNC + self.lcm(self.lcm_norm(y_BNC), hw_shape)
+        if self.lcm is None:
+            return y_BNC
+        return y_BNC + self.lcm(fill_masked(self.lcm_norm(y_BNC), mask, 0.), hw_shape)
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
                kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
