@@ -7,6 +7,7 @@ from mmflatten.engine.finite_loss_hook import FiniteLossHook
 from mmflatten.engine.layer_decay import LayerDecayOptimWrapperConstructor
 from mmflatten.engine.logger_hook import LoggerHook
 from mmflatten.engine.sample_errors import NameFailingSamplesHook
+from mmflatten.engine.stereo_visualization_hook import StereoVisualizationHook
 
 __all__ = ['CheckpointHook', 'FiniteLossHook', 'LayerDecayOptimWrapperConstructor', 'LoggerHook',
-           'NameFailingSamplesHook']
+           'NameFailingSamplesHook', 'StereoVisualizationHook']
