@@ -59,6 +59,35 @@ def test_every_registered_backbone_is_in_these_tests():
     assert registered == set(SMALL)
 
 
+SHARED = dict(drop_path_rate=.1, out_indices=(0, 1), frozen_stages=0, with_cp=True, init_cfg=None)
+PVT = dict(attn_types='LLLL', linear_sr_ratios=(1, 1, 1, 1), sr_ratios=(8, 4, 2, 1))
+PUBLIC = {
+    'FLattenDeiT': (('tiny', 'small', 'base'), dict(img_size=224, patch_size=16, attn_types='L', out_type='cls_token')),
+    'FLattenPVT': (('tiny', 'small', 'medium', 'large'), PVT),
+    'FLattenPVTv2': (tuple(f'b{number}' for number in range(6)), PVT),
+    'FLattenSwin': (('tiny', 'small', 'base'), dict(attn_types='LLSS', linear_window=None, softmax_window=7,
+                                                    mask_padding=False)),
+    'FLattenCSwin': (('tiny', 'small', 'base'), dict(img_size=224, attn_types='LLSS', softmax_split=(1, 2, 7, 7),
+                                                     linear_split=None, mask_padding=False)),
+    'L2ViT': (('tiny', 'small', 'base', 'deep-narrow'), dict(
+        window_size=7, conv_stem='4L', lcm_kernel=7, clamp_min=100., overlapped_downsample=True, last_projection=True,
+        block_order='WL', mlp='local', temperature=True, mask_padding=False)),
+    'FocalTransformer': (('tiny', 'small', 'base', 'large'), dict(
+        img_size=224, window_size=7, focal_windows=(7, 5, 3, 1), focal_levels=2, expand_size=3, conv_embed=False,
+        use_shift=False, local=True, global_=True, neighbor_boundary='mask', mask_padding=False)),
+}
+
+
+@pytest.mark.parametrize('name', PUBLIC)
+def test_named_architectures_and_public_arguments(name):
+    archs, arguments = PUBLIC[name]
+    with torch.device('meta'):
+        sizes = [sum(p.numel() for p in MODELS.build(dict(type=name, arch=arch)).parameters()) for arch in archs]
+        model = MODELS.build(dict(type=name, arch=archs[0], **arguments, **SHARED))
+    assert len(set(sizes)) == len(archs)
+    assert model.out_indices == (0, 1) and not all(p.requires_grad for p in model.parameters())
+
+
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
 @pytest.mark.parametrize('train', [True, False])
 def test_maps_have_the_right_channels_and_strides_at_any_size(name, kwargs, train):
