@@ -10,7 +10,7 @@ from typing import Optional, Union
 from mmengine.fileio import LocalBackend, register_backend
 from mmengine.logging import print_log
 
-from mmflatten.engine.failures import free_space
+from mmflatten.engine.failures import mend_space
 
 ATOMIC_BACKEND = 'mmflatten_atomic'
 LAST_CHECKPOINT = 'last_checkpoint'
@@ -52,8 +52,8 @@ def write_atomically(data: bytes, path: Union[str, Path]) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         raise CheckpointWriteError(
-            error.errno, f'cannot write {path} ({len(data) / 2**20:.1f} MiB): {error.strerror}; {free_space(str(path))}'
-        ) from error
+            error.errno, f'cannot write {path} ({len(data) / 2**20:.1f} MiB): {error.strerror}; '
+            f'{mend_space(error.errno, str(path))}') from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             aside.unlink()
@@ -96,6 +96,8 @@ def what_is_wrong(path: Union[str, Path]) -> Optional[str]:
 
 def require_whole(path: Union[str, Path]) -> None:
     """Raise CheckpointError when the file is missing or damaged."""
+    if Path(path).is_dir():
+        raise CheckpointError(f'checkpoint {path} is a folder; name a file in it')
     if not Path(path).is_file():
         raise CheckpointError(f'checkpoint {path} does not exist; check the path')
     problem = what_is_wrong(path)

@@ -71,6 +71,10 @@ class CheckpointHook(_CheckpointHook):
         super().before_train(runner)
         if self.backend_args == dict(backend=ATOMIC_BACKEND) and is_main_process():
             remove_leftovers(self.out_dir)
+        if runner._resume:
+            # The hub remembers the path of the run before; the file may have moved since.
+            self.last_ckpt = str(runner._load_from)
+            runner.message_hub.update_info('last_ckpt', self.last_ckpt)
         _isolate_loaders(runner)
         self._restore(runner)
 

@@ -10,10 +10,11 @@ import shutil
 import traceback
 from pathlib import Path
 from types import FrameType
-from typing import Callable, Iterator, Optional
+from typing import Callable, Iterator, Optional, Sequence
 
 from mmflatten.datasets.locate import missing_data_hint
 from mmflatten.engine.build_failures import describe_key_error, describe_type_error
+from mmflatten.engine.misfits import is_misfit_report, misfit_message
 
 Describe = Callable[[BaseException], Optional[str]]
 
@@ -21,6 +22,7 @@ OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TOOLS = Path(__file__).resolve().parents[2] / 'tools'
 _DATA_FUNCTIONS = {'build_dataloader', 'full_init', 'load_data_list', 'load_annotations'}
 _FILE_LOCALS = ('annotation_file', 'ann_file', 'local_path', 'file', 'filename')
+_CHECKPOINT_LOCALS = ('filename', 'checkpoint')
 
 
 def explain(error: BaseException) -> str:
@@ -98,14 +100,16 @@ def _describe_missing_file(error: BaseException) -> Optional[str]:
 
 def _describe_os_error(error: BaseException) -> Optional[str]:
     if error.errno in OUT_OF_SPACE:
-        return f'{error.strerror} while writing {error.filename or "a file"}; {free_space(error.filename)}'
+        return f'{error.strerror} while writing {error.filename or "a file"}; {mend_space(error.errno, error.filename)}'
     if error.filename is not None:
         return f'{error.filename}: {error.strerror}'
     return None
 
 
-def free_space(path: Optional[str]) -> str:
-    """How much is free on the disk that holds `path`, and the mend, for a message about a full disk."""
+def mend_space(number: Optional[int], path: Optional[str]) -> str:
+    """What mends a failed writing of `path`; for a full disk (`number` is its errno) with how much is free there."""
+    if number == errno.EFBIG:
+        return 'files may not be larger here; raise the limit (ulimit -f) or write to another disk'
     place = Path(path or '.').absolute()
     while not place.exists():
         place = place.parent
@@ -126,10 +130,10 @@ def _describe_syntax(error: BaseException) -> str:
             f'{(error.text or "").strip()}; mend that line')
 
 
-def _file_being_read(error: BaseException) -> str:
+def _file_being_read(error: BaseException, names: Sequence[str] = _FILE_LOCALS) -> str:
     """Path held by the function nearest to the failure: parsers are given the text and do not know where it is from."""
     for frame in reversed(list(_frames(error))):
-        for name in _FILE_LOCALS:
+        for name in names:
             path = frame.f_locals.get(name)
             if isinstance(path, (str, Path)) and not str(path).startswith('<'):
                 return str(path)
@@ -138,6 +142,8 @@ def _file_being_read(error: BaseException) -> str:
 
 def _describe_runtime_error(error: BaseException) -> Optional[str]:
     text = str(error)
+    if is_misfit_report(text):
+        return misfit_message(_file_being_read(error, _CHECKPOINT_LOCALS), text)
     if type(error).__name__ == 'OutOfMemoryError':
         return (f'the GPU ran out of memory ({text.split(". ")[0]}); lower train_dataloader.batch_size, train with '
                 '--amp, or set with_cp=True in the backbone')

@@ -1,4 +1,5 @@
 """Loading a checkpoint into a runner's model: whole files only, and a word when it does not fit."""
+import logging
 import re
 from typing import Any
 
@@ -7,10 +8,11 @@ from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 
 from mmflatten.engine.checkpoint_files import CheckpointError, require_whole
+from mmflatten.engine.misfits import first, is_misfit_report, misfit_message
+from mmflatten.engine.reading import holds_stand_ins, use_safe_reading
 
-_NAMED_KEYS = 3
-# MMEngine's words, and PyTorch's where a hook (the moving average) loads before the model does.
-_MISMATCHES = ('The model and loaded state dict do not match exactly', 'Error(s) in loading state_dict')
+# What makes a training go on as if it had not stopped.
+_TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')
 
 
 class _LoadingGuard(Hook):
@@ -21,7 +23,12 @@ class _LoadingGuard(Hook):
     def __init__(self) -> None:
         self.filename = ''
 
-    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+    def after_load_checkpoint(self, runner: Runner, checkpoint: Any) -> None:
+        if not isinstance(checkpoint, dict):
+            raise CheckpointError(f'checkpoint {self.filename} holds no dict of weights but an object of another kind; '
+                                  'save the state_dict() of a model in the code that knows its class')
+        if runner._resume:
+            _require_training_state(self.filename, checkpoint, runner)
         if 'state_dict' not in checkpoint:
             # A bare state dict, which MMEngine accepts but its moving average does not.
             weights = dict(checkpoint)
@@ -39,20 +46,20 @@ def guard_loading(runner: Runner, strict: bool) -> None:
         strict: True where the model must come back as it was (testing, resuming): every key and shape must fit.
             False for fine-tuning from `load_from`: the head may differ, but a file of which nothing fits is refused.
     """
+    use_safe_reading()
     load = runner.load_checkpoint
     guard = _LoadingGuard()
     runner.register_hook(guard)
 
     def guarded(filename: str, *args: Any, **kwargs: Any) -> dict:
-        require_local_whole(filename)
         guard.filename = filename
         kwargs['strict'] = kwargs.get('strict', False) or strict
         try:
             return load(filename, *args, **kwargs)
         except RuntimeError as error:
-            if not any(words in str(error) for words in _MISMATCHES):
+            if not is_misfit_report(str(error)):
                 raise
-            raise CheckpointError(mismatch_message(filename, str(error))) from error
+            raise CheckpointError(misfit_message(filename, str(error))) from error
 
     runner.load_checkpoint = guarded
 
@@ -63,26 +70,6 @@ def require_local_whole(filename: str) -> None:
         require_whole(filename)
 
 
-def mismatch_message(filename: str, report: str) -> str:
-    """Shorten MMEngine's list of everything that does not fit to the first keys of each kind."""
-    parts = []
-    for label, pattern in (('missing', r'^missing keys in source state_dict: (.*)$'),
-                           ('not in the model', r'^unexpected key in source state_dict: (.*)$')):
-        found = re.search(pattern, report, flags=re.MULTILINE)
-        if found:
-            parts.append(f'{label}: {_first(found[1].split(", "))}')
-    shapes = re.findall(r'size mismatch for (?:module\.)?(\S+): copying a param with shape (.+?) from checkpoint, '
-                        r'the shape in current model is (.+?)\.?$', report, flags=re.MULTILINE)
-    if shapes:
-        parts.append('of another shape: ' + _first([f'{key} {old} instead of {new}' for key, old, new in shapes]))
-    return f'checkpoint {filename} does not fit the model of the config: ' + '; '.join(parts)
-
-
-def _first(names: list[str]) -> str:
-    rest = len(names) - _NAMED_KEYS
-    return ', '.join(names[:_NAMED_KEYS]) + (f' and {rest} more' if rest > 0 else '')
-
-
 def _require_overlap(filename: str, weights: dict, runner: Runner) -> None:
     model = runner.model
     while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
@@ -91,5 +78,20 @@ def _require_overlap(filename: str, weights: dict, runner: Runner) -> None:
     wanted = model.state_dict()
     if not any(key in wanted for key in loaded):
         raise CheckpointError(
-            f'checkpoint {filename} has no key of the model: it begins with {_first(loaded)} and the model with '
-            f'{_first(list(wanted))}; convert it with tools/convert_checkpoint.py')
+            f'checkpoint {filename} has no key of the model: it begins with {first(loaded)} and the model with '
+            f'{first(list(wanted))}; convert it with tools/convert_checkpoint.py')
+
+
+def _require_training_state(filename: str, checkpoint: dict, runner: Runner) -> None:
+    if 'meta' not in checkpoint or 'message_hub' not in checkpoint:
+        raise CheckpointError(
+            f'checkpoint {filename} holds weights without the state of a training, so it cannot be resumed; to start '
+            f'from its weights: --cfg-options load_from={filename}')
+    state = {name: checkpoint[name] for name in _TRAINING_STATE if name in checkpoint}
+    if holds_stand_ins(state):
+        raise CheckpointError(
+            f'checkpoint {filename} holds a training state with objects that only their own code could restore, so it '
+            f'cannot be resumed; to start from its weights: --cfg-options load_from={filename}')
+    lacking = [name for name in _TRAINING_STATE if name not in checkpoint]
+    if lacking:
+        runner.logger.log(logging.WARNING, f'{filename} holds no {" and no ".join(lacking)}: these start anew')

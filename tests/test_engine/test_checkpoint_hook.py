@@ -84,3 +84,19 @@ def test_checkpoint_loads_without_pickle(tiny, tools):
     with torch.serialization.safe_globals(get_torch_safe_globals()):
         checkpoint = torch.load(tiny.work_dir / 'epoch_1.pth', weights_only=True)
     assert {'state_dict', 'ema_state_dict', 'optimizer', 'param_schedulers', 'mmflatten'} <= checkpoint.keys()
+
+
+def test_resumed_run_knows_its_checkpoint_as_the_last_good_one(tiny, tools, capsys, monkeypatch):
+    assert tools.train([tiny.config, '--cfg-options', 'train_cfg.max_epochs=1']) == 0
+    moved = tiny.folder / 'moved'
+    tiny.work_dir.rename(moved)
+    replace = os.replace
+
+    def full(source, target):
+        if str(target).endswith('.pth'):
+            raise OSError(errno.ENOSPC, 'No space left on device', target)
+        replace(source, target)
+
+    monkeypatch.setattr(os, 'replace', full)
+    assert tools.train([tiny.config, '--resume', '--work-dir', moved]) == 1
+    assert f'the last good checkpoint is {moved}/epoch_1.pth' in capsys.readouterr().err.splitlines()[-1]
