@@ -8,6 +8,9 @@ if [ $# -lt 2 ]; then
     echo "usage: bash tools/dist_train.sh CONFIG PROCESSES [options of tools/train.py]" >&2
     exit 2
 fi
+# What a training that was interrupted tells the user to type.
+MMFLATTEN_COMMAND=$(printf '%q ' bash tools/dist_train.sh "$@")
+export MMFLATTEN_COMMAND
 config=$1
 processes=$2
 launch train.py "$processes" "$config" "${@:3}"

@@ -9,6 +9,9 @@ if [ $# -lt 4 ]; then
     echo "usage: bash tools/slurm_train.sh PARTITION JOB_NAME CONFIG WORK_DIR [options of tools/train.py]" >&2
     exit 2
 fi
+# What a training that was interrupted tells the user to type.
+MMFLATTEN_COMMAND=$(printf '%q ' bash tools/slurm_train.sh "$@")
+export MMFLATTEN_COMMAND
 partition=$1
 job_name=$2
 config=$3

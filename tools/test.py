@@ -2,9 +2,8 @@
 import sys
 from typing import Sequence
 
-from mmengine.config import DictAction
-
 from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.config_files import ConfigOptions
 from mmflatten.engine.setup import load_config
 from mmflatten.engine.test import test
 from mmflatten.engine.tta import add_tta
@@ -21,7 +20,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument('--show-dir', help='folder for a drawing of every image')
     parser.add_argument('--tta', action='store_true',
                         help="test-time augmentation: the config's own, else flips (and scales for det and seg)")
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE',
+    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
                         help='replace fields of the config, for example test_dataloader.batch_size=4')
     parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
                         help='set by dist_test.sh')

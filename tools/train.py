@@ -1,14 +1,21 @@
 """Train a classifier, detector or segmentor from a config."""
+import argparse
 import sys
 from typing import Sequence
 
-from mmengine.config import DictAction
-
 from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.config_files import ConfigOptions
 from mmflatten.engine.setup import drop_validation, load_config, set_amp, set_auto_scale_lr, set_seed
 from mmflatten.engine.train import NEWEST, set_resume, train
 
 CONFIG_DTYPE = 'config'
+
+
+def seed(text: str) -> int:
+    """A seed that NumPy takes, for argparse."""
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f'must be a whole number from 0 to {2**32 - 1}, received {text}')
+    return int(text)
 
 
 @command_line
@@ -23,8 +30,8 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument('--auto-scale-lr', action='store_true',
                         help='scale the learning rate with the total batch size')
     parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
-    parser.add_argument('--seed', type=int, help='seed of all random numbers')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE',
+    parser.add_argument('--seed', type=seed, help='seed of all random numbers, 0 or more')
+    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
                         help='replace fields of the config, for example train_dataloader.batch_size=4')
     parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
                         help='set by dist_train.sh and slurm_train.sh')

@@ -9,6 +9,8 @@ from mmengine.config import Config, ConfigDict
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
+from mmflatten.engine.config_files import read_config
+
 # Scope, as in `default_scope`, and the distribution that holds it.
 SCOPES = dict(mmpretrain='onedl-mmpretrain', mmdet='onedl-mmdetection', mmseg='onedl-mmsegmentation', mmflatten=None)
 
@@ -29,9 +31,7 @@ def load_config(path: str, options: Optional[Mapping[str, Any]] = None, work_dir
         launcher: none, pytorch, slurm or mpi.
         subfolder: Put behind the default work directory, for a run whose config must not replace the training's there.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f'config {path} does not exist; {_nearby(Path(path))}')
-    cfg = Config.fromfile(path)
+    cfg = read_config(path)
     if options:
         cfg.merge_from_dict(dict(options))
     cfg.work_dir = work_dir or str(Path(cfg.get('work_dir') or Path('work_dirs', Path(path).stem), subfolder))
@@ -76,16 +76,6 @@ def drop_validation(cfg: Config) -> None:
 def set_seed(cfg: Config, seed: int) -> None:
     """Seed Python, NumPy, PyTorch, the samplers and the data-loading processes."""
     cfg.randomness = {**cfg.get('randomness', {}), 'seed': seed}
-
-
-def _nearby(path: Path) -> str:
-    folder = path.parent
-    while not folder.is_dir():
-        folder = folder.parent
-    configs = sorted(candidate.name for candidate in folder.glob('*.py'))
-    if not configs:
-        return f'the nearest existing folder is {folder}'
-    return f'{folder} has {", ".join(configs[:5])}' + (', ...' if len(configs) > 5 else '')
 
 
 def _require_scope(scope: str) -> None:

@@ -1,4 +1,5 @@
 """A test of a checkpoint: metrics, and on request predictions and drawings."""
+import os
 from pathlib import Path
 from typing import Optional
 
@@ -6,6 +7,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.fileio import dump
 
+from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.loading import guard_loading, require_local_whole
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner
@@ -25,8 +27,9 @@ def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Opti
             `NAME.json` gets the metrics alone.
         show_dir: Folder for a drawing of every image.
     """
-    _require_out_name(out)
+    _require_writable_out(out)
     require_local_whole(checkpoint)
+    require_parts(cfg, 'model', 'test_dataloader', 'test_cfg', 'test_evaluator')
     cfg.load_from, cfg.resume = checkpoint, False
     _drop_training(cfg)
     if show_dir is not None:
@@ -43,9 +46,18 @@ def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Opti
     return metrics
 
 
-def _require_out_name(out: Optional[str]) -> None:
-    if out is not None and Path(out).suffix not in ('.pkl', '.json'):
+def _require_writable_out(out: Optional[str]) -> None:
+    """Find out before the test, not after it, that its results cannot be written."""
+    if out is None:
+        return
+    path = Path(out)
+    if path.suffix not in ('.pkl', '.json'):
         raise ValueError(f'--out ({out}) must end with .pkl (predictions and metrics) or .json (metrics)')
+    if path.is_dir():
+        raise ValueError(f'--out ({out}) is a folder; name a file in it')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f'--out ({out}) cannot be written: no permission in {path.parent}; name another folder')
 
 
 def _drop_training(cfg: Config) -> None:

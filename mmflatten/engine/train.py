@@ -1,5 +1,6 @@
 """A training from a config: resumed where asked, interrupted with a word on how to go on."""
 import logging
+import os
 import shlex
 from typing import Optional, Sequence
 
@@ -7,10 +8,13 @@ from mmengine.config import Config
 from mmengine.logging import print_log
 
 from mmflatten.engine.checkpoint_files import newest_checkpoint
+from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.loading import guard_loading, require_local_whole
 from mmflatten.engine.setup import build_runner
 
 NEWEST = 'newest'
+# `dist_train.sh` and `slurm_train.sh` put the command line here that the user typed.
+COMMAND_VARIABLE = 'MMFLATTEN_COMMAND'
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -47,11 +51,13 @@ def train(cfg: Config, command: Sequence[str] = ()) -> None:
     """Run the training that a config describes.
 
     Args:
-        command: The command line, repeated with `--resume` in the message after Ctrl-C.
+        command: The command line, repeated with `--resume` in the message after Ctrl-C. The script that started this
+            process puts its own into a variable of the environment, which goes before.
 
     Raises:
         TrainingInterrupted: after Ctrl-C.
     """
+    require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     runner = build_runner(cfg)
     guard_loading(runner, strict=bool(cfg.get('resume')))
     try:
@@ -65,7 +71,7 @@ def train(cfg: Config, command: Sequence[str] = ()) -> None:
 def _resuming(command: Sequence[str]) -> str:
     """The same command line with a bare `--resume`."""
     kept, skipped = [], False
-    for word in command:
+    for word in shlex.split(os.environ.get(COMMAND_VARIABLE, '')) or command:
         value_of_resume = skipped and not word.startswith('-')
         skipped = word == '--resume'
         if not (skipped or value_of_resume or word.startswith('--resume=')):

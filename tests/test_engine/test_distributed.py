@@ -1,6 +1,7 @@
 """Two processes on the CPU train as one does with the same total batch."""
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,35 @@ def test_scripts_without_arguments_say_how_they_are_used(tiny, script):
     failed = run_script(tiny, script)
     assert failed.returncode == 2
     assert failed.stdout.startswith(f'usage: bash tools/{script}')
+
+
+@pytest.mark.parametrize('script', ['dist_train.sh', 'dist_test.sh'])
+def test_number_of_processes_must_be_one(tiny, script):
+    failed = run_script(tiny, script, tiny.config, 'checkpoint.pth', '--tta')
+    assert failed.returncode == 2
+    assert failed.stdout.rstrip().endswith('must be a whole number above 0, or auto')
+
+
+def test_python_without_torch_is_told_to_activate_the_environment(tiny, monkeypatch):
+    bare = tiny.folder / 'bare'
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setenv('PYTHON', str(bare))
+    failed = run_script(tiny, 'dist_train.sh', tiny.config, 2)
+    assert failed.returncode == 1
+    assert failed.stdout == f'{bare} has no torch; activate the environment (source .venv/bin/activate) or set PYTHON\n'
+
+
+@pytest.mark.parametrize('script, arguments', [
+    ('dist_train.sh', ['2', '--seed', '1']), ('slurm_train.sh', ['n', 'c', 'w'])])
+def test_scripts_hand_on_the_command_line_that_the_user_typed(tiny, monkeypatch, script, arguments):
+    # Stand-ins for Python and srun print what an interrupted training would read.
+    for name in ('python', 'srun'):
+        (tiny.folder / name).write_text('#!/bin/sh\n[ "$1" = -c ] || printf "%s\\n" "$MMFLATTEN_COMMAND"\n')
+        (tiny.folder / name).chmod(0o755)
+    monkeypatch.setenv('PYTHON', str(tiny.folder / 'python'))
+    told = run_script(tiny, script, 'a config.py', *arguments).stdout
+    assert shlex.split(told) == ['bash', f'tools/{script}', 'a config.py', *arguments]
 
 
 def test_several_machines_need_a_rank_and_an_address(tiny, monkeypatch):

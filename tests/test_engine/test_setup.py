@@ -94,3 +94,9 @@ def test_scaled_learning_rate_reaches_the_optimizer(tiny, tools):
 ])
 def test_command_to_go_on_with(words, expected):
     assert _resuming(words) == expected
+
+
+def test_command_of_the_script_that_started_the_process_comes_first(monkeypatch):
+    monkeypatch.setenv('MMFLATTEN_COMMAND', 'bash tools/dist_train.sh a\\ b.py 2 --seed 1 ')
+    go_on = _resuming(['t.py', 'c.py', '--launcher', 'pytorch'])
+    assert go_on == "bash tools/dist_train.sh 'a b.py' 2 --seed 1 --resume"

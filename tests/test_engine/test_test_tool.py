@@ -1,5 +1,6 @@
 """tools/test.py on the three tasks: metrics, predictions, drawings, test-time augmentation."""
 import json
+import os
 import pickle
 from pathlib import Path
 from textwrap import dedent
@@ -135,6 +136,17 @@ def test_segmentor(tmp_path, tools, digits, options):
         assert entry['pred_sem_seg'].shape == (SIZE, SIZE) and entry['pred_sem_seg'].dtype == np.uint8
     assert out.stat().st_size < 3 * SIZE * SIZE + 10_000
     assert_drawn(drawings, [f'{i:06d}_{Path(entry["img_path"]).stem}.png' for i, entry in enumerate(predictions)])
+
+
+def test_results_that_cannot_be_written_are_refused_before_the_test(tiny, tools, capsys, monkeypatch):
+    checkpoint = tiny.folder / 'nothing.pth'
+    (tiny.folder / 'folder.pkl').mkdir()
+    for out, words in (('out.txt', 'must end with .pkl'), ('folder.pkl', 'is a folder; name a file in it')):
+        assert tools.test([tiny.config, checkpoint, '--out', tiny.folder / out]) == 1
+        assert words in capsys.readouterr().err.splitlines()[-1]
+    monkeypatch.setattr(os, 'access', lambda path, mode: False)
+    assert tools.test([tiny.config, checkpoint, '--out', tiny.folder / 'new' / 'out.pkl']) == 1
+    assert f'no permission in {tiny.folder}/new' in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_default_augmentation_flips_before_the_labels_are_read():

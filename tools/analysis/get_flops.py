@@ -17,6 +17,7 @@ from typing import Iterator, Optional, Sequence
 from mmflatten.analysis.model_cost import ConfigCost, count_config
 from mmflatten.analysis.report import as_json, render, render_modules
 from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.config_files import require_config_file
 from mmflatten.engine.failures import explain
 
 
@@ -42,9 +43,10 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def check_paths(arguments: argparse.Namespace) -> None:
     """Fail before the first model is built."""
-    missing = [config for config in arguments.configs if not Path(config).is_file()]
-    if missing:
-        raise FileNotFoundError(f'config {", ".join(missing)} does not exist; check the path')
+    for config in arguments.configs:
+        require_config_file(config)
+    if arguments.json is not None and arguments.json.is_dir():
+        raise ValueError(f'--json {arguments.json} is a folder; name a file in it')
     if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
         raise ValueError(f'--json {arguments.json}: the folder {arguments.json.parent} does not exist; make it first')
 
