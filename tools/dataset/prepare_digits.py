@@ -1,5 +1,6 @@
 """Make the digit scenes: handwritten digits on photographs, laid out as COCO, ADE20K and ImageNet, or as SceneFlow."""
 import argparse
+import errno
 import signal
 import sys
 import time
@@ -41,12 +42,16 @@ def prepare(args: argparse.Namespace) -> str:
 
     def on_scene() -> None:
         if bar.completed == 0:
-            bar.start()  # not earlier, so that an error message has a line of its own
+            bar.start()  # not earlier, so that nothing is drawn where nothing is made
         bar.update()
 
-    manifest = build(args.out, options, args.force, on_scene)
+    try:
+        manifest = build(args.out, options, args.force, on_scene)
+    finally:
+        if bar.completed:
+            print()  # what follows, an error too, has a line of its own
     digits = manifest['instances']
-    return (f'\n{args.out}: {options.train} training scenes with {digits["train"]} digits, {options.val} validation '
+    return (f'{args.out}: {options.train} training scenes with {digits["train"]} digits, {options.val} validation '
             f'scenes with {digits["val"]}, made in {time.monotonic() - start:.0f} s. '
             f'Look at {args.out}/contact_sheet.png.')
 
@@ -70,10 +75,12 @@ def main(argv: Optional[List[str]] = None) -> int:
     try:
         print(prepare(args))
     except (ValueError, OSError, ImportError) as error:
-        print(f'prepare_digits: {error}', file=sys.stderr)
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        reason = f'{error.strerror} while writing {args.out}; make room or name a folder elsewhere' if full else error
+        print(f'prepare_digits: {reason}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f'\nprepare_digits: interrupted; {args.out} is as it was before.', file=sys.stderr)
+        print(f'prepare_digits: interrupted; {args.out} is as it was before.', file=sys.stderr)
         return 130
     return 0
 
