@@ -92,6 +92,8 @@ def _require_training_state(filename: str, checkpoint: dict, runner: Runner) -> 
         raise CheckpointError(
             f'checkpoint {filename} holds a training state with objects that only their own code could restore, so it '
             f'cannot be resumed; to start from its weights: --cfg-options load_from={filename}')
+    # MMEngine would run this text as Python, for the sake of a field that configs no longer have.
+    checkpoint['meta'].pop('config', None)
     lacking = [name for name in _TRAINING_STATE if name not in checkpoint]
     if lacking:
         runner.logger.log(logging.WARNING, f'{filename} holds no {" and no ".join(lacking)}: these start anew')

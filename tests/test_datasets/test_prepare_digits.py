@@ -154,8 +154,9 @@ def test_other_parameters_and_damage_are_refused_until_forced(tmp_path):
 def test_a_failure_half_way_has_a_line_of_its_own_below_the_progress(tmp_path):
     # The limit on the size of a file stands for a full disk: the contact sheet, made last, exceeds it.
     limited = ['bash', '-c', 'ulimit -f 60; exec "$0" "$@" 2>&1', sys.executable, str(SCRIPT)]
-    done = subprocess.run([*limited, '--out', str(tmp_path / 'digits'), '--train', '3', '--val', '2', '--size', '64'], text=True,
-                          stdout=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=str(REPOSITORY)))
+    options = ['--out', str(tmp_path / 'digits'), '--train', '3', '--val', '2', '--size', '64']
+    done = subprocess.run([*limited, *options], text=True, stdout=subprocess.PIPE,
+                          env=dict(os.environ, PYTHONPATH=str(REPOSITORY)))
     assert done.returncode == 2 and '5/5' in done.stdout
     assert done.stdout.split('\n')[-2] == (
         f'prepare_digits: File too large while writing {tmp_path}/digits; make room or name a folder elsewhere')

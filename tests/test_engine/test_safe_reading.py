@@ -65,6 +65,14 @@ def test_what_cannot_be_resumed_is_refused_with_the_option_that_uses_its_weights
     assert not (tiny.folder / 'marker').exists()
 
 
+def test_the_config_in_a_checkpoint_is_not_run_by_resuming(tiny, tools, checkpoint):
+    path = tiny.folder / 'marked.pth'
+    checkpoint['meta']['config'] = f'import os\nos.mkdir({str(tiny.folder / "marker")!r})\n'
+    torch.save(checkpoint, path)
+    assert tools.train([tiny.config, '--resume', path, '--cfg-options', 'train_cfg.max_epochs=2']) == 0
+    assert (tiny.work_dir / 'epoch_2.pth').exists() and not (tiny.folder / 'marker').exists()
+
+
 def test_a_checkpoint_without_optimizer_is_resumed_with_a_warning(tiny, tools, capsys, checkpoint):
     path = tiny.folder / 'small.pth'
     torch.save({name: value for name, value in checkpoint.items() if name != 'optimizer'}, path)
