@@ -28,10 +28,13 @@ def load_from_local(filename: str, map_location: Any = None) -> Any:
     """Read a checkpoint. Objects of foreign classes in it become inert stand-ins, and a warning names them.
 
     Raises:
-        CheckpointError: the file is missing or damaged.
+        FileNotFoundError: there is no such file; MMEngine's own class, which configs and tests may rely on.
+        CheckpointError: it is damaged.
         ValueError: it cannot be read as a checkpoint.
     """
     path = Path(filename).expanduser()
+    if not path.exists():
+        raise FileNotFoundError(f'checkpoint {path} does not exist; check the path')
     require_whole(path)
     try:
         with torch.serialization.safe_globals([*get_torch_safe_globals(), *_NUMPY_TYPES]):
