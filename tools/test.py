@@ -1,4 +1,4 @@
-"""Test a checkpoint: top-1/5, box and mask mAP, or mIoU, as the config's evaluator says."""
+"""Test a checkpoint: top-1/5, box and mask mAP, mIoU, or end-point error, as the config's evaluator says."""
 import sys
 from typing import Sequence
 

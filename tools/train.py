@@ -1,4 +1,4 @@
-"""Train a classifier, detector or segmentor from a config."""
+"""Train a classifier, detector, segmentor or stereo model from a config."""
 import argparse
 import sys
 from typing import Sequence

@@ -267,7 +267,9 @@ def test_another_mixer_takes_the_place_of_linear_attention():
     (dict(block_order=''), r"block_order \(''\) must consist"),
     (dict(conv_stem='3L'), r"conv_stem \('3L'\) must be one of"),
     (dict(mlp='wide'), r"mlp \('wide'\) must be one of \['local', 'plain', 'pvt_v2'\]"),
-    (dict(window_size=0), r'window_size \(0\) must be at least 1'),
+    (dict(window_size=0), r'window_size \(0\) must be a whole number of at least 1'),
+    (dict(window_size=(7, 7)), r'window_size \(\(7, 7\)\) must be a whole number'),
+    (dict(last_projection=-4), r'last_projection \(-4\) must be'),
     (dict(clamp_min=0.), r'clamp_min \(0.0\) must be positive'),
     (dict(lcm_kernel=4), r'kernel_size \(4\) must be odd'),
 ])

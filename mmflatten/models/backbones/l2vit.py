@@ -7,7 +7,7 @@ from itertools import cycle
 from torch import Tensor, nn
 
 from mmflatten.models.attention import SoftmaxAttention, Windowed, build_mixer
-from mmflatten.models.backbones.arch import drop_path_schedule, resolve_arch, stage_grids
+from mmflatten.models.backbones.arch import check_side, drop_path_schedule, resolve_arch, stage_grids
 from mmflatten.models.backbones.base import DEFAULT_INIT
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import (Block, ConvEmbed, ConvStem, FeedForward, Linear, LocalConcentration,
@@ -92,6 +92,8 @@ class L2ViT(PyramidBackbone):
             stages.append(Stage(embed, blocks, with_cp=with_cp))
         init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
         super().__init__(stages, [nn.LayerNorm(d) for d in dims], out_indices, frozen_stages, init_cfg)
+        if not isinstance(last_projection, int) or last_projection < 0:
+            raise ValueError(f'last_projection ({last_projection!r}) must be True, False or a number of channels')
         self.projects_last = bool(last_projection) and self.out_indices[-1] == len(dims) - 1
         width = 1280 if last_projection is True else last_projection
         self.last_projection = Linear(dims[-1], width) if self.projects_last else None
@@ -111,8 +113,7 @@ class L2ViT(PyramidBackbone):
 
 
 def _check(window_size: int, block_order: str, conv_stem: bool | str, mlp: str) -> None:
-    if window_size < 1:
-        raise ValueError(f'window_size ({window_size}) must be at least 1')
+    check_side('window_size', window_size)
     if not block_order or set(block_order) - set('WSLC'):
         raise ValueError(f"block_order ({block_order!r}) must consist of the letters W, S, L and C, such as 'WL'")
     if conv_stem not in STEMS:
