@@ -27,7 +27,7 @@ METRICS = {'coco/bbox_mAP': 'bbox mAP', 'coco/bbox_mAP_50': 'bbox AP50', 'coco/s
 def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
     work_dir = Path(args.work_dir)
-    shutil.rmtree(work_dir, ignore_errors=True)
+    empty(work_dir, args.config)
     options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
 
     seconds = {'train': run_tool('train.py', args.config, '--work-dir', str(work_dir), *options)}
@@ -63,9 +63,25 @@ def main(argv: Sequence[str]) -> None:
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__)
     parser.add_argument('--config', default=CONFIG)
-    parser.add_argument('--work-dir', default='work_dirs/demo', help='emptied first; default %(default)s')
+    parser.add_argument('--work-dir', default='work_dirs/demo', help='of an earlier demo it is emptied first; default %(default)s')
     parser.add_argument('--cfg-options', nargs='+', metavar='KEY=VALUE', help='as in tools/train.py')
     return parser.parse_args(argv)
+
+
+def empty(work_dir: Path, config: str) -> None:
+    """Remove what an earlier demo left, and nothing else.
+
+    Raises:
+        ValueError: the folder holds something that is not a demo.
+    """
+    if not work_dir.exists():
+        return
+    # A training begins with a copy of its config, and a demo that came through ends with the summary.
+    of_a_demo = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
+    if not work_dir.is_dir() or (any(work_dir.iterdir()) and not any(path.is_file() for path in of_a_demo)):
+        raise ValueError(f'--work-dir ({work_dir}) holds something that is not a demo, which would be deleted; name '
+                         'another folder')
+    shutil.rmtree(work_dir)
 
 
 def run_tool(name: str, *arguments: str) -> float:

@@ -101,6 +101,8 @@ def _describe_missing_file(error: BaseException) -> Optional[str]:
 def _describe_os_error(error: BaseException) -> Optional[str]:
     if error.errno in OUT_OF_SPACE:
         return f'{error.strerror} while writing {error.filename or "a file"}; {mend_space(error.errno, error.filename)}'
+    if isinstance(error, FileExistsError) and error.filename is not None:
+        return f'{error.filename} is a file where a folder is to be made; name another folder'
     if error.filename is not None:
         return f'{error.filename}: {error.strerror}'
     return None

@@ -26,6 +26,7 @@ def caught(function, *arguments, **keywords) -> Exception:
 @pytest.mark.parametrize('error, status, line', [
     (KeyboardInterrupt(), 130, 'interrupted'),
     (PermissionError(13, 'Permission denied', '/some/file'), 1, '/some/file: Permission denied'),
+    (FileExistsError(17, 'File exists', 'run'), 1, 'run is a file where a folder is to be made'),
     (RuntimeError('error:\n  something\n'), 1, 'RuntimeError: error: something (tests/test_engine/test_cli.py:'),
     (RuntimeError('DataLoader worker (pid 7) is killed by signal: Killed. '), 1, 'a data-loading process died'),
     (ModuleNotFoundError("No module named 'mmdet'", name='mmdet'), 1, "No module named 'mmdet'; install mmdet"),

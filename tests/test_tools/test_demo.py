@@ -1,4 +1,5 @@
 """The demo from end to end on a few small scenes: training, test, figures and drawings."""
+import importlib.util
 import json
 import os
 import subprocess
@@ -21,6 +22,14 @@ def digits(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp('data') / 'digits'
     build_digit_scenes(root, DigitSceneOptions(train=8, val=3, size=64, seed=0))
     return root
+
+
+@pytest.fixture(scope='module')
+def demo():
+    spec = importlib.util.spec_from_file_location('demo_tool', ROOT / 'tools' / 'demo.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_demo(digits: Path, work_dir: Path, *options: str) -> subprocess.CompletedProcess:
@@ -60,6 +69,25 @@ def test_demo_stops_where_a_tool_stops(digits, tmp_path):
     assert process.returncode == 1
     assert 'attn_types' in process.stderr
     assert process.stderr.rstrip().splitlines()[-1] == 'tools/train.py ended with status 1; its message stands above'
+
+
+@pytest.mark.parametrize('name', ['mask-rcnn_flatten-swin-nano_fpn_digits.py', 'summary.json'])
+def test_only_what_a_demo_left_is_deleted(tmp_path, name, demo):
+    mine = tmp_path / 'mine'
+    mine.mkdir()
+    (mine / 'thesis.tex').write_text('years of work')
+    with pytest.raises(ValueError, match=r'--work-dir \(.*mine\) holds something that is not a demo'):
+        demo.empty(mine, demo.CONFIG)
+    assert (mine / 'thesis.tex').exists()
+    with pytest.raises(ValueError, match='not a demo'):
+        demo.empty(mine / 'thesis.tex', demo.CONFIG)
+
+    old = tmp_path / 'old'
+    (old / 'predictions').mkdir(parents=True)
+    (old / name).write_text('')
+    demo.empty(old, demo.CONFIG)
+    demo.empty(old, demo.CONFIG)
+    assert not old.exists()
 
 
 def test_a_scene_without_predictions_shows_the_truth_alone(digits, tmp_path):
