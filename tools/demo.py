@@ -63,7 +63,8 @@ def main(argv: Sequence[str]) -> None:
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__)
     parser.add_argument('--config', default=CONFIG)
-    parser.add_argument('--work-dir', default='work_dirs/demo', help='of an earlier demo it is emptied first; default %(default)s')
+    parser.add_argument('--work-dir', default='work_dirs/demo',
+                        help='of an earlier demo it is emptied first; default %(default)s')
     parser.add_argument('--cfg-options', nargs='+', metavar='KEY=VALUE', help='as in tools/train.py')
     return parser.parse_args(argv)
 

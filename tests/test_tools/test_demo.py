@@ -38,7 +38,8 @@ def run_demo(digits: Path, work_dir: Path, *options: str) -> subprocess.Complete
         f'{split}_evaluator.ann_file={annotations}' for split in ('val', 'test')] + [
         'train_cfg.max_epochs=2', 'train_cfg.val_interval=1', 'default_hooks.logger.interval=1', *options]
     command = [sys.executable, ROOT / 'tools' / 'demo.py', '--work-dir', work_dir, '--cfg-options', *settings]
-    return subprocess.run(command, text=True, capture_output=True, cwd=ROOT, env={**os.environ, 'OMP_NUM_THREADS': '1'})
+    environment = {**os.environ, 'OMP_NUM_THREADS': '1', 'PYTHONPATH': str(ROOT)}
+    return subprocess.run(command, text=True, capture_output=True, cwd=ROOT, env=environment)
 
 
 def test_demo_leaves_figures_drawings_and_curves(digits, tmp_path):
