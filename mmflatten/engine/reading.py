@@ -36,9 +36,10 @@ def load_from_local(filename: str, map_location: Any = None) -> Any:
     if not path.exists():
         raise FileNotFoundError(f'checkpoint {path} does not exist; check the path')
     require_whole(path)
+    # For good, because PyTorch 2.4 has no context for it.
+    torch.serialization.add_safe_globals([*get_torch_safe_globals(), *_NUMPY_TYPES])
     try:
-        with torch.serialization.safe_globals([*get_torch_safe_globals(), *_NUMPY_TYPES]):
-            return torch.load(path, map_location=map_location, weights_only=True)
+        return torch.load(path, map_location=map_location, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError):  # foreign classes, or the older format cut off
         content, replaced = load_without_code(path)
     if replaced:
