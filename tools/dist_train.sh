@@ -9,7 +9,7 @@ if [ $# -lt 2 ]; then
     exit 2
 fi
 # What a training that was interrupted tells the user to type.
-MMFLATTEN_COMMAND=$(printf '%q ' bash tools/dist_train.sh "$@")
+MMFLATTEN_COMMAND=$(printf '%q ' bash "$0" "$@")
 export MMFLATTEN_COMMAND
 config=$1
 processes=$2

@@ -10,7 +10,7 @@ if [ $# -lt 4 ]; then
     exit 2
 fi
 # What a training that was interrupted tells the user to type.
-MMFLATTEN_COMMAND=$(printf '%q ' bash tools/slurm_train.sh "$@")
+MMFLATTEN_COMMAND=$(printf '%q ' bash "$0" "$@")
 export MMFLATTEN_COMMAND
 partition=$1
 job_name=$2

@@ -91,6 +91,9 @@ def _describe_missing_file(error: BaseException) -> Optional[str]:
         if quoted is None:
             return None
         path = quoted[1]
+    if any(type(frame.f_locals.get('self')).__name__.endswith('Metric') for frame in _frames(error)):
+        return (f'{path} does not exist, and the metric reads it by itself: set val_evaluator.ann_file and '
+                'test_evaluator.ann_file to the annotations of the data set')
     in_worker = worker_message(error) is not None
     if in_worker or any(frame.f_code.co_name in _DATA_FUNCTIONS for frame in _frames(error)):
         hint = missing_data_hint(path) or 'check data_root and data_prefix in the config'

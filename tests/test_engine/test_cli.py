@@ -87,6 +87,16 @@ def test_file_that_is_not_json_is_found_in_the_frames(tmp_path):
     assert f'annotation file {path} is not JSON' in explain(caught(load, str(path)))
 
 
+def test_annotations_that_only_a_metric_misses_name_its_field(tmp_path):
+    class SomeMetric:
+        def __init__(self, ann_file):
+            open(ann_file)
+
+    missing = tmp_path / 'digits' / 'instances_val.json'
+    assert explain(caught(SomeMetric, missing)).startswith(
+        f'{missing} does not exist, and the metric reads it by itself: set val_evaluator.ann_file')
+
+
 class Parent:
     def __init__(self, width, depth=1):
         self.size = width, depth

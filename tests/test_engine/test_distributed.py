@@ -130,7 +130,7 @@ def test_scripts_hand_on_the_command_line_that_the_user_typed(tiny, monkeypatch,
         (tiny.folder / name).chmod(0o755)
     monkeypatch.setenv('PYTHON', str(tiny.folder / 'python'))
     told = run_script(tiny, script, 'a config.py', *arguments).stdout
-    assert shlex.split(told) == ['bash', f'tools/{script}', 'a config.py', *arguments]
+    assert shlex.split(told) == ['bash', str(REPOSITORY / 'tools' / script), 'a config.py', *arguments]
 
 
 def test_several_machines_need_a_rank_and_an_address(tiny, monkeypatch):
