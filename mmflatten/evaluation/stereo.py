@@ -28,6 +28,8 @@ class StereoMetric(BaseMetric):
     - `epe_mean_disparity`: `epe` of the constant that equals the mean true disparity of the same pixels, which is what
       a model that has learnt nothing of the pair gets.
 
+    A prediction that is no number is wrong by every measure, and `epe` is NaN then.
+
     PSMNet's own code averages the EPE over batches of 8 images, which weighs images with few valid pixels more.
 
     Args:
@@ -96,9 +98,10 @@ def image_sums(predicted: torch.Tensor, true: torch.Tensor, occluded: torch.Tens
     return dict(
         pixels=error.numel(),
         error=error.sum().item(),
-        bad1=(error > 1).sum().item(),
-        bad3=(error > 3).sum().item(),
-        d1=((error > D1_PIXELS) & (error > D1_SHARE * true.abs())).sum().item(),
+        # "Not at most", where "above" would let NaN pass as right.
+        bad1=(~(error <= 1)).sum().item(),
+        bad3=(~(error <= 3)).sum().item(),
+        d1=(~((error <= D1_PIXELS) | (error <= D1_SHARE * true.abs()))).sum().item(),
         has_occlusion=occluded is not None,
         noc_pixels=seen.sum().item(),
         noc_error=error[seen].sum().item(),

@@ -41,17 +41,19 @@ class StereoVisualizer(Visualizer):
 
         Args:
             image: the left one, RGB (H, W, 3), 0 to 255.
-            data_sample: `gt_disparity` and `pred_disparity` of (H, W) as the image has it; either may be missing.
+            data_sample: `gt_disparity` and `pred_disparity` of (H, W) as the image has it, or with the padding
+                of `StereoPad` around an image of `ori_shape`, which is cut off; either may be missing.
             show: open a window as well.
         """
         sample = data_sample or StereoDataSample()
         truth = sample.gt_disparity if draw_gt and 'gt_disparity' in sample else None
         predicted = sample.pred_disparity if draw_pred and 'pred_disparity' in sample else None
+        padded = tuple(sample.get('ori_shape', ())) == image.shape[:2]
         drawing = self.draw_pair(
             image,
-            None if truth is None else _map(truth.data, image, 'gt_disparity'),
-            None if truth is None else _map(truth.valid, image, 'gt_disparity.valid'),
-            None if predicted is None else _map(predicted.data, image, 'pred_disparity'))
+            None if truth is None else _map(truth.data, image, 'gt_disparity', padded),
+            None if truth is None else _map(truth.valid, image, 'gt_disparity.valid', padded),
+            None if predicted is None else _map(predicted.data, image, 'pred_disparity', padded))
         self.set_image(drawing)
         if show:
             self.show(drawing, win_name=name, wait_time=wait_time)
@@ -105,8 +107,10 @@ def side_by_side(panels: list[tuple[str, np.ndarray]]) -> np.ndarray:
     return np.hstack(parts)[:, :-GAP]
 
 
-def _map(values: Any, image: np.ndarray, name: str) -> np.ndarray:
-    array = values.detach().cpu().numpy()[0]
+def _map(values: Any, image: np.ndarray, name: str, padded: bool) -> np.ndarray:
+    array, (height, width) = values.detach().cpu().numpy()[0], image.shape[:2]
+    if padded and array.shape[0] >= height and array.shape[1] >= width:
+        array = array[array.shape[0] - height:, :width]  # padding is above and to the right
     if array.shape != image.shape[:2]:
         raise ValueError(f'{name} has {array.shape} (height, width) and the image {image.shape[:2]}; they must agree')
     return array

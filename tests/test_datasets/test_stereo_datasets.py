@@ -137,14 +137,22 @@ def test_a_missing_folder_comes_with_the_way_to_get_it(tmp_path):
 def test_a_folder_without_pairs_is_refused(tmp_path):
     for name in ('frames_cleanpass', 'disparity'):
         (tmp_path / name).mkdir()
-    with pytest.raises(StereoDataError, match=f'data_root .{tmp_path}. holds no pair of images'):
+    with pytest.raises(StereoDataError, match=f'data_root .{tmp_path}. holds no pair of images where SceneFlowDataset '
+                       r'looks for them: frames_cleanpass/\*\*/left/\*.png'):
         SceneFlowDataset(data_root=tmp_path)
+
+
+def test_a_validation_split_that_leaves_nothing_says_how_many_pairs_train(tmp_path):
+    write_kitti(tmp_path, 2015, 2)
+    with pytest.raises(StereoDataError, match=r'training/image_2/\*_10.png after the first 160 \(num_train\)'):
+        KITTIStereoDataset(data_root=tmp_path, split='val')
 
 
 @pytest.mark.parametrize('cls, options, words', [
     (SceneFlowDataset, dict(split='train'), r"split \('train'\) must be 'TRAIN' or 'TEST'"),
     (SceneFlowDataset, dict(render_pass='raw'), r"render_pass \('raw'\) must be one of 'clean', 'final'"),
     (KITTIStereoDataset, dict(year=2013), r'year \(2013\) must be one of 2012, 2015'),
+    (KITTIStereoDataset, dict(num_train=0), r'num_train \(0\) must be a positive integer'),
     (KITTIStereoDataset, dict(split='TRAIN'), r"split \('TRAIN'\) must be one of 'train'"),
 ])
 def test_unknown_choices_are_refused_with_the_known_ones(tmp_path, cls, options, words):

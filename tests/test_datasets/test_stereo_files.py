@@ -50,6 +50,10 @@ def test_a_truncated_pfm_is_named_with_what_is_missing(tmp_path, values):
     (b'Pf\n7', 'has no PFM header'),
     (b'\x89PNG\r\n', 'has no PFM header'),
     (b'PF\n1 1\n-1\n' + bytes(12), 'three channels'),
+    (b'Pf\n1 1\n-.\n' + bytes(4), 'has no PFM header'),
+    (b'Pf\n0 3\n-1\n', 'does not hold what its header says: 0 x 3 pixels'),
+    # The second byte of this line end would be taken for the first of the numbers.
+    (b'Pf\r\n1 1\r\n-1.0\r\n' + bytes(4), 'does not hold what its header says: 1 x 1 pixels need 4 bytes and 5 are'),
 ])
 def test_what_is_no_grey_pfm_is_refused(tmp_path, content, words):
     (tmp_path / 'x.pfm').write_bytes(content)

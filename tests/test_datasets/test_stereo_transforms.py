@@ -41,6 +41,22 @@ def test_loading_keeps_unknown_disparities_apart(files):
     assert results['disparity'][0, 0] == 0 and np.isfinite(results['disparity']).all()
 
 
+def test_disparities_of_the_opposite_sign_are_named_and_single_ones_are_not(files):
+    values = np.full((HEIGHT, WIDTH), -5, np.float32)
+    write_pfm(files['disparity_path'], values)
+    with pytest.raises(StereoDataError, match=r'disparity .*disparity.pfm is below 0 at most of its pixels; .*sign'):
+        LoadDisparity()(LoadStereoPair()(dict(files)))
+    values[1:] = 5
+    write_pfm(files['disparity_path'], values)
+    assert LoadDisparity()(LoadStereoPair()(dict(files)))['valid'].all()
+
+
+def test_a_pair_without_truth_is_named(files):
+    del files['disparity_path']
+    with pytest.raises(StereoDataError, match=r'img_path.png has no disparity .*take LoadDisparity out of the pipeline'):
+        LoadDisparity()(LoadStereoPair()(dict(files)))
+
+
 def test_left_and_right_of_different_size_are_both_named(files):
     cv2.imwrite(files['right_path'], np.zeros((HEIGHT, WIDTH + 2, 3), np.uint8))
     with pytest.raises(StereoDataError, match=r'left image .*img_path.png has 20 x 12 pixels and right image '

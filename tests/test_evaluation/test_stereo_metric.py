@@ -39,6 +39,11 @@ def test_the_limits_themselves_are_no_outliers():
         epe=3, bad1=pytest.approx(200 / 3), bad3=pytest.approx(100 / 3), d1=0, epe_mean_disparity=pytest.approx(40))
 
 
+def test_a_prediction_that_is_no_number_is_wrong():
+    figures = evaluate(sample([10, 10, 10, 10], [10, np.nan, np.nan, 10]))
+    assert (figures['bad1'], figures['bad3'], figures['d1']) == (50, 50, 50) and np.isnan(figures['epe'])
+
+
 def test_all_pixels_weigh_the_same_whatever_image_they_are_from():
     figures = evaluate(sample([5], [9]), sample([5, 5, 5], [5, 5, 5]))
     assert figures['epe'] == 1 and figures['bad3'] == 25

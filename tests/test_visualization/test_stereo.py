@@ -3,9 +3,11 @@ import cv2
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from mmengine.registry import VISUALIZERS
 from mmengine.structures import PixelData
 
+from mmflatten.datasets.stereo import PackStereoInputs, StereoPad
 from mmflatten.structures import StereoDataSample
 from mmflatten.visualization.stereo import GAP, TITLE_HEIGHT, StereoVisualizer, colour_map
 
@@ -73,6 +75,18 @@ def test_drawings_go_to_the_backends_under_the_step(tmp_path, image, sample):
 def test_a_map_of_another_size_is_refused(image, sample):
     with pytest.raises(ValueError, match=r'gt_disparity has \(100, 300\) \(height, width\) and the image \(90, 300\)'):
         StereoVisualizer(name='odd').add_datasample('x', image[:90], sample)
+
+
+def test_padding_of_the_pipeline_is_cut_off(tmp_path, image, sample):
+    visualizer = StereoVisualizer(name='padded')
+    visualizer.add_datasample('x', image, sample, out_file=tmp_path / 'x.png')
+    results = StereoPad(size=(HEIGHT + 12, WIDTH + 20))(dict(
+        left=image, right=image, disparity=sample.gt_disparity.data[0].numpy(),
+        valid=sample.gt_disparity.valid[0].numpy(), ori_shape=image.shape[:2]))
+    padded = PackStereoInputs()(results)['data_samples']
+    padded.pred_disparity = PixelData(data=F.pad(sample.pred_disparity.data, (0, 20, 12, 0), value=99))
+    visualizer.add_datasample('y', image, padded, out_file=tmp_path / 'y.png')
+    assert (tmp_path / 'x.png').read_bytes() == (tmp_path / 'y.png').read_bytes()
 
 
 def test_a_pair_without_any_known_pixel_is_drawn(image, sample):

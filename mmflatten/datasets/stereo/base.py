@@ -35,6 +35,10 @@ class StereoDataset(BaseDataset):
         """Yield the paths of every pair, in the order of their names."""
         raise TypeError(f'{type(self).__name__} must say where its pairs lie')
 
+    def place(self) -> str:
+        """Where below `data_root` left images are looked for, for messages."""
+        return 'see its pairs()'
+
     def load_data_list(self) -> list[dict]:
         """All pairs.
 
@@ -52,7 +56,7 @@ class StereoDataset(BaseDataset):
             entries.append(dict(sample_id=number, **entry))
         if not entries:
             raise StereoDataError(f'data_root ({self.data_root}) holds no pair of images where '
-                                  f'{type(self).__name__} looks for them')
+                                  f'{type(self).__name__} looks for them: {self.place()}')
         return entries
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from mmflatten.datasets.stereo.errors import StereoDataError
 
 KITTI_SCALE = 256  # a KITTI PNG holds the disparity in 256ths of a pixel; 0 is "not measured"
-_PFM_HEADER = re.compile(rb'(P[fF])\s+(\d+)\s+(\d+)\s+([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s')
+_PFM_HEADER = re.compile(rb'(P[fF])\s+(\d+)\s+(\d+)\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s')
 _LONGEST_HEADER = 200
 
 
@@ -44,8 +44,10 @@ def read_pfm(path: str | Path) -> np.ndarray:
         raise StereoDataError(f'disparity {path} is a PFM of three channels (PF); a disparity has one (Pf)')
     width, height, scale = int(header[2]), int(header[3]), float(header[4])
     expected, found = 4 * width * height, len(content) - header.end()
-    if found < expected:
-        raise StereoDataError(f'disparity {path} is truncated: {width} x {height} pixels need {expected} bytes and '
+    if found != expected or not expected:
+        # One byte too many, a line end of two bytes for instance, would move every number by one byte.
+        damage = 'is truncated' if found < expected else 'does not hold what its header says'
+        raise StereoDataError(f'disparity {path} {damage}: {width} x {height} pixels need {expected} bytes and '
                               f'{found} are there; copy or unpack it again')
     values = np.frombuffer(content, '<f4' if scale < 0 else '>f4', width * height, header.end())
     return np.ascontiguousarray(values.reshape(height, width)[::-1], dtype=np.float32)

@@ -51,12 +51,23 @@ class KITTIStereoDataset(StereoDataset):
             raise ValueError(f'year ({year!r}) must be one of {", ".join(map(str, YEARS))}')
         if split not in SPLITS:
             raise ValueError(f'split ({split!r}) must be one of {", ".join(map(repr, SPLITS))}')
+        if not isinstance(num_train, int) or num_train < 1:
+            raise ValueError(f'num_train ({num_train!r}) must be a positive integer, the pairs of split \'train\'')
         self.year, self.split, self.num_train = YEARS[year], split, num_train
         super().__init__(**kwargs)
 
+    @property
+    def left(self) -> Path:
+        """The folder of the left images, below `data_root`."""
+        return Path('testing' if self.split == 'test' else 'training', self.year.left)
+
+    def place(self) -> str:
+        beyond = f' after the first {self.num_train} (num_train), which are the split \'train\''
+        return f'{self.left}/*_10.png' + (beyond if self.split == 'val' else '')
+
     def pairs(self) -> Iterator[dict]:
-        root = require_folder(Path(self.data_root, 'testing' if self.split == 'test' else 'training'))
-        left = require_folder(root / self.year.left)
+        left = require_folder(Path(self.data_root, self.left))
+        root = left.parent
         names = [path.name for path in images_in(left, ('.png', )) if path.stem.endswith('_10')]
         part = {'train': slice(None, self.num_train), 'val': slice(self.num_train, None)}.get(self.split, slice(None))
         for name in names[part]:

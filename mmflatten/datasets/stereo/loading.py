@@ -46,12 +46,17 @@ class LoadDisparity(BaseTransform):
     that the right camera does not see.
 
     Raises:
-        StereoDataError: a file is damaged, or of another size than the left image.
+        StereoDataError: the pair has no truth; a file is damaged, or of another size than the left image; disparities
+            have the opposite sign.
     """
 
     def transform(self, results: dict) -> dict:
+        if 'disparity_path' not in results:
+            raise StereoDataError(f'{results["img_path"]} has no disparity (disparity_path), as in the benchmarks\' test '
+                                  'splits; take LoadDisparity out of the pipeline, or a split that has a truth')
         disparity = self._read(read_disparity, 'disparity_path', results)
         results['valid'] = np.isfinite(disparity)
+        _require_sign(disparity[results['valid']], results['disparity_path'])
         results['disparity'] = np.where(results['valid'], disparity, np.float32(0))
         if 'occlusion_path' in results:
             results['occlusion'] = self._read(read_mask, 'occlusion_path', results)
@@ -90,6 +95,13 @@ class PackStereoInputs(BaseTransform):
 
     def __repr__(self) -> str:
         return f'{type(self).__name__}(meta_keys={self.meta_keys})'
+
+
+def _require_sign(disparity: np.ndarray, path: str) -> None:
+    """Some data sets store the shift from the left to the right image, which is minus the disparity."""
+    if np.count_nonzero(disparity < 0) > disparity.size / 2:
+        raise StereoDataError(f'disparity {path} is below 0 at most of its pixels; the disparity of a left image is '
+                              'positive here, as in SceneFlow and KITTI: turn the sign round in the files')
 
 
 def _spell(shape: tuple[int, ...]) -> str:

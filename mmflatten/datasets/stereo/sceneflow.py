@@ -39,6 +39,9 @@ class SceneFlowDataset(StereoDataset):
         self.subset, self.split, self.render_pass = subset, split, render_pass
         super().__init__(**kwargs)
 
+    def place(self) -> str:
+        return Path(self.subset, FRAMES[self.render_pass], self.split or '', '**/left/*.png').as_posix() + ' or .webp'
+
     def pairs(self) -> Iterator[dict]:
         root = Path(self.data_root, self.subset)
         part = self.split or ''
