@@ -12,6 +12,7 @@ from mmengine.config import Config
 from mmengine.fileio import load
 
 from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.config_files import read_config
 from mmflatten.requirements import LIBRARIES, inspect
 from mmflatten.version import __version__
 from mmflatten.visualization.curves import draw_curves, read_scalars
@@ -27,6 +28,7 @@ METRICS = {'coco/bbox_mAP': 'bbox mAP', 'coco/bbox_mAP_50': 'bbox AP50', 'coco/s
 def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
     work_dir = Path(args.work_dir)
+    require_masks(args.config)
     empty(work_dir, args.config)
     options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
 
@@ -67,6 +69,14 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
                         help='of an earlier demo it is emptied first; default %(default)s')
     parser.add_argument('--cfg-options', nargs='+', metavar='KEY=VALUE', help='as in tools/train.py')
     return parser.parse_args(argv)
+
+
+def require_masks(config: str) -> None:
+    """Raise ValueError, before the training and not after it, unless a config finds boxes and masks."""
+    metric = read_config(config).get('test_evaluator', {}).get('metric')
+    if not {'bbox', 'segm'} <= set([metric] if isinstance(metric, str) else metric or ()):
+        raise ValueError(f'--config ({config}) must find boxes and masks: test_evaluator.metric ({metric!r}) must be '
+                         "['bbox', 'segm']")
 
 
 def empty(work_dir: Path, config: str) -> None:

@@ -91,6 +91,15 @@ def test_only_what_a_demo_left_is_deleted(tmp_path, name, demo):
     assert not old.exists()
 
 
+@pytest.mark.parametrize('name', ['retinanet_flatten-swin-nano_fpn_digits', 'flatten-swin-nano_digits'])
+def test_a_config_without_masks_is_refused_before_anything_is_deleted(tmp_path, capsys, demo, name):
+    (tmp_path / 'summary.json').write_text('')
+    config = ROOT / 'configs' / 'digits' / f'{name}.py'
+    assert demo.main(['--config', str(config), '--work-dir', str(tmp_path)]) == 1
+    assert f'--config ({config}) must find boxes and masks' in capsys.readouterr().err.splitlines()[-1]
+    assert (tmp_path / 'summary.json').exists()
+
+
 def test_a_scene_without_predictions_shows_the_truth_alone(digits, tmp_path):
     empty = dict(bboxes=np.zeros((0, 4), np.float32), scores=np.zeros(0), labels=np.zeros(0, np.int64), masks=[])
     scene = json.loads((digits / 'annotations' / 'instances_val.json').read_text())['images'][0]
