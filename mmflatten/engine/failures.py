@@ -14,6 +14,7 @@ from typing import Callable, Iterator, Optional, Sequence
 
 from mmflatten.datasets.locate import missing_data_hint
 from mmflatten.engine.build_failures import describe_key_error, describe_type_error
+from mmflatten.engine.dataset_failures import describe_dataset_error
 from mmflatten.engine.misfits import is_misfit_report, misfit_message
 
 Describe = Callable[[BaseException], Optional[str]]
@@ -193,4 +194,5 @@ TABLE: list[tuple[type, Describe]] = [
     (KeyError, describe_key_error),
     (RuntimeError, _describe_runtime_error),
     (ImportError, _describe_import_error),
+    (Exception, describe_dataset_error),
 ]
