@@ -17,7 +17,9 @@ from mmengine.runner import load_checkpoint
 
 from mmflatten.engine.checkpoint_files import CheckpointError
 from mmflatten.engine.cli import command_line, tool_parser
-from mmflatten.engine.loading import mismatch_message, require_local_whole
+from mmflatten.engine.loading import require_local_whole
+from mmflatten.engine.misfits import is_misfit_report, misfit_message
+from mmflatten.engine.reading import use_safe_reading
 from mmflatten.visualization.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 
 
@@ -40,12 +42,15 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 def load_model(config: Config, checkpoint: str) -> BaseModel:
     """The config's model with all weights of a checkpoint, on the CPU."""
     require_local_whole(checkpoint)
+    use_safe_reading()
     init_default_scope(config.get('default_scope', 'mmengine'))
     model = revert_sync_batchnorm(MODELS.build(config.model))
     try:
         load_checkpoint(model, checkpoint, map_location='cpu', strict=True)
     except RuntimeError as error:
-        raise CheckpointError(mismatch_message(checkpoint, str(error))) from error
+        if not is_misfit_report(str(error)):
+            raise
+        raise CheckpointError(misfit_message(checkpoint, str(error))) from error
     return model
 
 
