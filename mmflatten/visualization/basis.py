@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -64,10 +65,15 @@ def basis_of_image(model: BaseModel, attention: FactorizedAttention, pipeline: S
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the forward pass of `extract_feat` does not reach `attention`.
+        ValueError: the file is no image; the model has no `extract_feat`, or it does not reach `attention`.
     """
     if not Path(image).is_file():
         raise FileNotFoundError(f'image {image} does not exist; check the path')
+    if cv2.imread(str(image)) is None:
+        raise ValueError(f'image {image} cannot be decoded; name another file')
+    if not hasattr(model, 'extract_feat'):
+        raise ValueError(f'the model ({type(model).__name__}) does not compute features of single images '
+                         '(extract_feat); basis masks are drawn for classifiers, detectors and segmentors')
     steps = [step for step in pipeline if 'Annotations' not in step['type']]
     packed = Compose(steps)(dict(img_path=str(image), img_id=0))
     batch = model.data_preprocessor(pseudo_collate([packed]), False)

@@ -99,6 +99,17 @@ def test_a_mask_lies_on_the_pixels_that_made_it(photo: str) -> None:
     assert np.ptp(rows) < 22 and np.ptp(columns) < 22
 
 
+def test_models_of_pairs_and_files_that_are_no_images_are_refused(photo: str, tmp_path: Path) -> None:
+    model = Stub()
+    (tmp_path / 'text.png').write_text('text')
+    with pytest.raises(ValueError, match='image .*text.png cannot be decoded'):
+        basis_of_image(model, model.attention, PIPELINE, tmp_path / 'text.png')
+    stereo = MODELS.build(dict(type='mmflatten.PSMNet', base_channels=2, depths=(1, 1, 1, 1), attention=dict(
+        type='mmflatten.FactorizedAttention', basis_channels=2)))
+    with pytest.raises(ValueError, match=r'the model \(PSMNet\) does not compute features of single images'):
+        basis_of_image(stereo, find_attention(stereo)[1], PIPELINE, photo)
+
+
 def test_most_used_masks_come_first_over_all_images() -> None:
     class Result:
         def __init__(self, *shares):
