@@ -1,4 +1,8 @@
-"""Semantic FPN with a tiny FLatten-Swin on the digit scenes, from random weights on a CPU."""
+"""Semantic FPN with a tiny FLatten-Swin on the digit scenes, from random weights on a CPU.
+
+Run by this project: 36.8 % mIoU on the 200 held-out scenes (10.2, 15.3 and 32.7 after 500, 1000 and 1500 iterations)
+after 1172 s on one thread of a busy 2-core machine. It still rises: more iterations help.
+"""
 _base_ = [
     '../_base_/models/semantic-fpn.py', '../_base_/datasets/digits_seg.py', '../_base_/default_runtime.py'
 ]

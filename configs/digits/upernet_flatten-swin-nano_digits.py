@@ -1,4 +1,9 @@
-"""UperNet with a tiny FLatten-Swin on the digit scenes, from random weights on a CPU."""
+"""UperNet with a tiny FLatten-Swin on the digit scenes, from random weights on a CPU.
+
+Run by this project: 9.3 % mIoU and 83.8 % aAcc on the 200 held-out scenes after 1500 iterations on one thread of a busy
+2-core machine. So short a training finds digits and does not tell them apart: UperNet leaves that to the backbone, which
+starts from random weights here. Semantic FPN, whose head is deeper, learns it.
+"""
 _base_ = [
     '../_base_/models/upernet.py', '../_base_/datasets/digits_seg.py', '../_base_/default_runtime.py'
 ]
