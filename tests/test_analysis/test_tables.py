@@ -40,7 +40,7 @@ def test_ablations_name_their_config(method: str, config: str) -> None:
 
 def test_config_is_found_from_anywhere_and_may_serve_several_rows(tmp_path: Path) -> None:
     rows = rows_of_config(tmp_path / 'configs/flatten_swin/flatten-swin-t_8xb128_in1k.py')
-    assert [row.label for row in rows] == ['flatten 8', 'flatten 5', 'flatten 6', 'flatten 7']
+    assert [row.label for row in rows] == ['flatten 8', 'flatten 3b', 'flatten 5', 'flatten 6', 'flatten 7']
     assert rows_of_config(tmp_path / 'flatten-swin-t_8xb128_in1k.py') == ()
     assert rows_of_config(tmp_path / 'configs/flatten_swin/mine.py') == ()
 
