@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> None:
     write_atomically(data.getvalue(), args.destination)
     for note in weights.notes:
         print(f'{args.source}: {note}')
-    written = result['model' if args.revert else 'state_dict']
+    written = result[FAMILIES[args.family].entry if args.revert else 'state_dict']
     print(f'{args.destination}: {len(written)} tensors from {len(weights.state_dict)}, family {args.family}')
 
 

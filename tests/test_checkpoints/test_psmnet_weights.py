@@ -1,4 +1,7 @@
 """Official PSMNet weights in the model here: the official outputs, both ways without loss, released files."""
+import importlib.util
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -6,6 +9,7 @@ from mmflatten.checkpoints import convert_state_dict, revert_state_dict
 from mmflatten.checkpoints.files import convert_file
 from mmflatten.registry import MODELS
 
+TOOL = Path(__file__).parents[2] / 'tools' / 'convert_checkpoint.py'
 TOLERANCE = 1e-4  # of the largest expected value
 TINY = dict(type='mmflatten.PSMNet', base_channels=2, pool_sizes=(4, 2, 2, 1), depths=(1, 2, 1, 1))
 FAMILIES = {'psmnet': 'stackhourglass', 'psmnet_basic': 'basic'}
@@ -71,6 +75,22 @@ def test_names_of_a_parallel_model_convert_and_go_back_into_a_file_for_the_offic
     content, _ = convert_file(tmp_path / 'ours.pth', 'psmnet', revert=True)
     assert content['state_dict'].keys() == {f'module.{key}' for key in case.state}
     assert all(torch.equal(content['state_dict'][f'module.{key}'], value) for key, value in case.state.items())
+
+
+@pytest.mark.parametrize('family', FAMILIES)
+def test_the_tool_converts_a_released_file_and_back(family, tmp_path, capsys):
+    official = revert_state_dict(MODELS.build(dict(TINY, aggregation=FAMILIES[family])).state_dict(), family)
+    official = {f'module.{key}': value for key, value in official.items()}
+    torch.save(dict(epoch=9, state_dict=official, train_loss=1.1), tmp_path / 'official.tar')
+    spec = importlib.util.spec_from_file_location('convert_psmnet_tool', TOOL)
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    files = [str(tmp_path / name) for name in ('official.tar', 'ours.pth', 'back.tar')]
+    assert tool.main(['--family', family, *files[:2]]) == 0
+    assert tool.main(['--family', family, '--revert', *files[1:]]) == 0
+    assert f'back.tar: {len(official)} tensors from {len(official)}' in capsys.readouterr().out
+    back = torch.load(files[2])['state_dict']
+    assert back.keys() == official.keys() and all(torch.equal(back[key], official[key]) for key in back)
 
 
 @pytest.mark.parametrize('key', [

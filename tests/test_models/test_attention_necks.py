@@ -188,6 +188,13 @@ def test_bad_positions_are_refused_with_their_value(make, what, positions):
         make(attention_after=positions, attention=ATTENTION)
 
 
+@pytest.mark.parametrize('make', [resnet, fpn])
+def test_attention_that_changes_the_width_is_refused(make):
+    attention = dict(ATTENTION, residual=False, reprojection=False, value_channels=16)
+    with pytest.raises(ValueError, match='channels into 16, and what follows takes as many as before'):
+        make(attention_after=(1,), attention=attention)
+
+
 def run(code):
     environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
     return subprocess.run([sys.executable, '-c', code], env=environment, text=True, capture_output=True)

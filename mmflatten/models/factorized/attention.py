@@ -59,7 +59,7 @@ class MapAttention(BaseModule):
         self.in_channels, self.num_heads, self.ndim = in_channels, num_heads, ndim
         self.normalization, self.residual, self.zero_init = normalization, residual, zero_init
         conv = _CONVOLUTIONS[ndim]
-        out_channels = in_channels if reprojection else value_channels
+        self.out_channels = out_channels = in_channels if reprojection else value_channels
         self.coefficients = conv(in_channels, basis_channels, 1)
         self.basis = conv(in_channels, basis_channels, 1)
         self.values = conv(in_channels, value_channels, 1)

@@ -26,5 +26,18 @@ def check_positions(attention_after: Sequence[int], number: int, what: str) -> t
 
 
 def build_attention(attention: dict | None, in_channels: int) -> nn.Module:
-    """Build the module of one position from `attention`, `FactorizedAttention` by default."""
-    return MODELS.build({**DEFAULT_ATTENTION, **(attention or {}), 'in_channels': in_channels, '_scope_': 'mmflatten'})
+    """Build the module of one position from `attention`, `FactorizedAttention` by default.
+
+    Raises:
+        ValueError: `attention` is no config, or its module would hand on a map of another width or takes volumes.
+    """
+    if not isinstance(attention, dict | None):
+        raise ValueError(f'attention ({attention!r}) must be a config of a module such as {DEFAULT_ATTENTION}, or None')
+    module = MODELS.build(
+        {**DEFAULT_ATTENTION, **(attention or {}), 'in_channels': in_channels, '_scope_': 'mmflatten'})
+    if getattr(module, 'out_channels', in_channels) != in_channels:
+        raise ValueError(f'attention ({attention}) turns {in_channels} channels into {module.out_channels}, and what '
+                         'follows takes as many as before; set reprojection=True')
+    if getattr(module, 'ndim', 2) != 2:
+        raise ValueError(f'ndim ({module.ndim}) of attention must be 2: it sits on maps (B, C, H, W)')
+    return module

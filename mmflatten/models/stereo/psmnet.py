@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch.nn.functional as F
 from mmengine.model import BaseModel
@@ -55,8 +56,8 @@ class PSMNet(BaseModel):
         self.features = StereoFeatures(base_channels, depths, pool_sizes, attention, align_corners)
         self.aggregation = AGGREGATIONS[aggregation](base_channels)
         usual = self.aggregation.loss_weights
-        self.loss_weights = usual if loss_weights is None else tuple(loss_weights)
-        if len(self.loss_weights) != len(usual):
+        self.loss_weights = usual if loss_weights is None else loss_weights
+        if not isinstance(self.loss_weights, Sequence) or len(self.loss_weights) != len(usual):
             raise ValueError(f'loss_weights ({loss_weights}) must be {len(usual)} numbers, one for each estimate of '
                              f'aggregation {aggregation!r}')
 
@@ -117,9 +118,14 @@ def _check_arguments(max_disp: int, aggregation: str, base_channels: int, depths
                          'features')
     if aggregation not in AGGREGATIONS:
         raise ValueError(f'aggregation ({aggregation!r}) must be one of {sorted(AGGREGATIONS)}')
-    if base_channels < 1:
-        raise ValueError(f'base_channels ({base_channels}) must be a positive integer')
-    if len(depths) != 4 or min(depths) < 1:
-        raise ValueError(f'depths ({tuple(depths)}) must be four positive integers, one for each stage')
-    if not pool_sizes or min(pool_sizes) < 1:
-        raise ValueError(f'pool_sizes ({tuple(pool_sizes)}) must be positive integers, at least one')
+    if not _positive([base_channels]):
+        raise ValueError(f'base_channels ({base_channels!r}) must be a positive integer')
+    if not _positive(depths) or len(depths) != 4:
+        raise ValueError(f'depths ({depths!r}) must be four positive integers, one for each stage')
+    if not _positive(pool_sizes):
+        raise ValueError(f'pool_sizes ({pool_sizes!r}) must be positive integers, at least one')
+
+
+def _positive(numbers: Any) -> bool:
+    return isinstance(numbers, Sequence) and bool(numbers) and all(
+        isinstance(number, int) and number > 0 for number in numbers)
