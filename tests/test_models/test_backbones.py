@@ -144,6 +144,17 @@ def test_autocast_is_finite_for_large_activations(name, kwargs, dtype):
     assert all(p.grad.isfinite().all() for p in model.parameters())
 
 
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize('name', ['FLattenSwin', 'FLattenPVT'])
+def test_autocast_is_finite_on_the_maps_of_a_detector(name, dtype):
+    model = build(name, drop_path_rate=0.)
+    with torch.autocast('cpu', dtype=dtype):
+        maps = model(1e3 * torch.randn(1, 3, 800, 1280))
+    sum(out.float().mean() for out in maps).backward()
+    assert all(out.isfinite().all() for out in maps)
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
 def test_gradient_checkpointing_equals_the_plain_run(name, kwargs):
     results = []
