@@ -55,7 +55,8 @@ class StereoMetric(BaseMetric):
             name = sample.get('img_path', 'an image')
             if 'gt_disparity' not in sample:
                 raise ValueError(f'{name} has no true disparity (gt_disparity), so nothing can be measured; put '
-                                 'LoadDisparity into the pipeline, or test on a split that has a truth')
+                                 'LoadDisparity into the pipeline, or test on a split that has a truth, or predict '
+                                 'alone with test_evaluator=[]')
             truth, predicted = sample['gt_disparity'], sample['pred_disparity']['data'].float()
             true = truth['data'].to(predicted.device).float()
             if true.shape != predicted.shape:

@@ -89,6 +89,14 @@ def test_parts_without_splits_are_taken_whole(sceneflow):
     assert len(SceneFlowDataset(data_root=sceneflow / 'monkaa')) == 2
 
 
+def test_scenes_that_are_links_are_found(sceneflow, tmp_path):
+    scenes = sceneflow / 'flyingthings3d' / 'frames_cleanpass' / 'TRAIN'
+    (scenes / 'B').rename(tmp_path / 'elsewhere')
+    (scenes / 'B').symlink_to(tmp_path / 'elsewhere')
+    dataset = SceneFlowDataset(data_root=sceneflow, subset='flyingthings3d', split='TRAIN')
+    assert [Path(dataset[number]['img_path']).parts[-4] for number in range(len(dataset))] == ['A', 'B']
+
+
 @pytest.mark.parametrize('year', [2012, 2015])
 def test_kitti_takes_first_frames_and_knows_what_is_hidden(tmp_path, year):
     write_kitti(tmp_path, year, 5)

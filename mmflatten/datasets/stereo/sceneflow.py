@@ -1,6 +1,7 @@
 """SceneFlow (Mayer et al., CVPR 2016): FlyingThings3D, Monkaa and Driving."""
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,9 @@ class SceneFlowDataset(StereoDataset):
         disparity = require_folder(root / 'disparity' / part)
         occlusion = root / 'disparity_occlusions' / part
         has_occlusion = occlusion.is_dir()
-        for left in sorted(path for path in frames.rglob('left') if path.is_dir()):
+        # Scenes may be links to another disk, which `rglob` would pass over.
+        for left in sorted(Path(folder) for folder, _, _ in os.walk(frames, followlinks=True)
+                           if os.path.basename(folder) == 'left'):
             scene = left.parent.relative_to(frames)
             for image in images_in(left):
                 entry = dict(
