@@ -53,7 +53,7 @@ def test_disparities_of_the_opposite_sign_are_named_and_single_ones_are_not(file
 
 def test_a_pair_without_truth_is_named(files):
     del files['disparity_path']
-    with pytest.raises(StereoDataError, match=r'img_path.png has no disparity .*take LoadDisparity out of the pipeline'):
+    with pytest.raises(StereoDataError, match='img_path.png has no disparity .*take LoadDisparity out of the'):
         LoadDisparity()(LoadStereoPair()(dict(files)))
 
 

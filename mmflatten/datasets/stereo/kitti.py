@@ -52,7 +52,7 @@ class KITTIStereoDataset(StereoDataset):
         if split not in SPLITS:
             raise ValueError(f'split ({split!r}) must be one of {", ".join(map(repr, SPLITS))}')
         if not isinstance(num_train, int) or num_train < 1:
-            raise ValueError(f'num_train ({num_train!r}) must be a positive integer, the pairs of split \'train\'')
+            raise ValueError(f"num_train ({num_train!r}) must be a positive integer, the pairs of split 'train'")
         self.year, self.split, self.num_train = YEARS[year], split, num_train
         super().__init__(**kwargs)
 
@@ -62,7 +62,7 @@ class KITTIStereoDataset(StereoDataset):
         return Path('testing' if self.split == 'test' else 'training', self.year.left)
 
     def place(self) -> str:
-        beyond = f' after the first {self.num_train} (num_train), which are the split \'train\''
+        beyond = f" after the first {self.num_train} (num_train), which are the split 'train'"
         return f'{self.left}/*_10.png' + (beyond if self.split == 'val' else '')
 
     def pairs(self) -> Iterator[dict]:

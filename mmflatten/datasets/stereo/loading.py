@@ -52,8 +52,8 @@ class LoadDisparity(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         if 'disparity_path' not in results:
-            raise StereoDataError(f'{results["img_path"]} has no disparity (disparity_path), as in the benchmarks\' test '
-                                  'splits; take LoadDisparity out of the pipeline, or a split that has a truth')
+            raise StereoDataError(f'{results["img_path"]} has no disparity (disparity_path), as in the test splits of '
+                                  'benchmarks; take LoadDisparity out of the pipeline, or a split that has a truth')
         disparity = self._read(read_disparity, 'disparity_path', results)
         results['valid'] = np.isfinite(disparity)
         _require_sign(disparity[results['valid']], results['disparity_path'])
