@@ -1,14 +1,24 @@
-"""What the tests of the configs share: models built from them, and batches they can be trained on."""
+"""What the tests of the configs share: their models, batches to train them on, and data in the real layouts."""
+import gc
+import importlib
+import json
+import shutil
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.logging import MessageHub, MMLogger
 from mmengine.model import BaseModel, revert_sync_batchnorm
 from mmengine.registry import MODELS, DefaultScope, init_default_scope
 from mmengine.structures import InstanceData, PixelData
+from mmengine.visualization import Visualizer
+from PIL import Image
+
+from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+from mmflatten.engine.setup import load_config as load_run_config
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 
@@ -100,3 +110,149 @@ def _segmented(number: int, height: int, width: int):
     classes[:, :, width // 2:] = 5
     metainfo = dict(img_shape=(height, width), ori_shape=(height, width))
     return SegDataSample(metainfo=metainfo, gt_sem_seg=PixelData(data=classes))
+
+
+COCO_IDS = sorted(set(range(1, 91)) - {12, 26, 29, 30, 45, 66, 68, 69, 71, 83})
+SHRUNK = {'scale', 'scales', 'img_scale', 'crop_size', 'size', 'stride'}  # sizes in pixels, for dense tasks
+FACTOR = 8
+
+
+@pytest.fixture(scope='session')
+def data_root(tmp_path_factory) -> Path:
+    """Digit scenes in the files, folders and names of COCO 2017, ADE20K, ImageNet-1k and -22k, and in their own."""
+    root = tmp_path_factory.mktemp('layouts')
+    digits = root / 'digits'
+    build_digit_scenes(digits, DigitSceneOptions(train=2, val=2, size=96, seed=0))
+    for split, folder in (('train', 'training'), ('val', 'validation')):
+        for target in (root / f'coco/{split}2017', root / f'ade/ADEChallengeData2016/images/{folder}'):
+            target.mkdir(parents=True)
+            for path in (digits / 'images' / folder).iterdir():
+                Image.open(path).save(target / f'{path.stem}.jpg')
+        for target in ('ade/ADEChallengeData2016/annotations/' + folder, f'coco/stuffthingmaps/{split}2017'):
+            shutil.copytree(digits / 'annotations' / folder, root / target)
+        annotations = f'annotations/instances_{split}'
+        _write_coco(digits / f'{annotations}.json', root / f'coco/{annotations}2017.json')
+        _write_imagenet(digits / 'crops' / split, root / 'imagenet' / split, classes=1000)
+        _write_imagenet(digits / 'crops' / split, root / 'imagenet22k' / split, classes=20)
+    return root
+
+
+def _write_coco(source: Path, target: Path) -> None:
+    """The annotations with COCO's 80 names and their ids, and JPEG files."""
+    from mmdet.datasets import CocoDataset
+    content = json.loads(source.read_text())
+    content['categories'] = [dict(id=i, name=name) for i, name in zip(COCO_IDS, CocoDataset.METAINFO['classes'])]
+    for image in content['images']:
+        image['file_name'] = image['file_name'].replace('.png', '.jpg')
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(content))
+
+
+def _write_imagenet(crops: Path, target: Path, classes: int) -> None:
+    """Class folders named by WordNet, those of the digits with JPEG images of theirs."""
+    pictures = {int(path.parent.name): path for path in sorted(crops.glob('*/*.png'))}
+    for label in range(classes):
+        folder = target / f'n{label:08d}'
+        folder.mkdir(parents=True)
+        if label in pictures:
+            Image.open(pictures[label]).resize((160, 120)).save(folder / f'{folder.name}_1.JPEG', format='JPEG')
+
+
+@pytest.fixture
+def short_run(data_root, tmp_path, monkeypatch) -> Iterator[Callable[..., Config]]:
+    """`short_run(path)`: a config as the tools load it, with a shallow backbone, on the data above, for one iteration.
+
+    Every step of its pipelines, its hooks, optimizer, metrics and heads stay. Sizes of images are divided by 8 for
+    detectors and segmentors, and fewer proposals are trained on.
+    """
+    # What takes longer than the training: formatting the config, and a collection of garbage for each data set.
+    monkeypatch.setattr(Config, 'pretty_text', property(repr))
+    collect = gc.collect
+    monkeypatch.setattr(gc, 'collect', lambda *_: 0)
+    singletons = (MMLogger, MessageHub, Visualizer)
+    before = [dict(kind._instance_dict) for kind in singletons]
+
+    def load(path: Path, **options: Any) -> Config:
+        for kind in singletons:  # runs are named by the second
+            kind._instance_dict.clear()
+        config = load_run_config(str(path), options, work_dir=str(tmp_path / 'run'))
+        _redirect(config, data_root)
+        init_default_scope(config.default_scope)
+        _make_shallow(config.model.backbone)
+        config.model.backbone.init_cfg = config.load_from = None
+        if config.default_scope != 'mmpretrain' and 'digits' not in path.parts:
+            _shrink([config[f'{split}_dataloader'] for split in ('train', 'val', 'test')])
+            _shrink([config.model.get('data_preprocessor', {}), config.model.get('test_cfg') or {}])
+            _shrink([config.get('tta_pipeline', [])])
+        for node in _nodes(config.model):
+            if isinstance(node.get('sampler'), dict) and 'num' in node['sampler']:
+                node['sampler']['num'] = 8
+            for name, value in (('score_thr', 0.), ('nms_pre', 50), ('max_per_img', 20)):
+                if name in node:
+                    node[name] = value
+        _run_one_iteration(config)
+        return config
+
+    yield load
+    collect()
+    for kind, instances in zip(singletons, before):
+        kind._instance_dict.clear()
+        kind._instance_dict.update(instances)
+
+
+def _nodes(node: Any) -> Iterator[dict]:
+    """Every dict inside."""
+    if isinstance(node, dict):
+        yield node
+    for child in (node.values() if isinstance(node, dict) else node if isinstance(node, (list, tuple)) else ()):
+        yield from _nodes(child)
+
+
+def _redirect(config: Config, data_root: Path) -> None:
+    for part in [config[f'{split}_{kind}'] for split in ('train', 'val', 'test') for kind in ('dataloader', 'evaluator')
+                 if f'{split}_{kind}' in config]:
+        for node in _nodes(part):
+            for key, value in node.items():
+                if isinstance(value, str) and value.startswith('data/'):
+                    node[key] = str(data_root / value.removeprefix('data/'))
+
+
+def _shrink(node: Any) -> None:
+    for part in _nodes(node):
+        for key in SHRUNK & part.keys():
+            part[key] = _divided(part[key])
+
+
+def _divided(size: Any) -> Any:
+    return size // FACTOR if isinstance(size, int) else type(size)(map(_divided, size)) if size else size
+
+
+def _make_shallow(backbone: dict) -> None:
+    """One block per stage, but two in the first, so that blocks which take turns are both there."""
+    cls = MODELS.get(backbone.type)
+    module = importlib.import_module(cls.__module__)
+    archs = getattr(cls, 'archs', getattr(module, 'ARCHS', None))
+    if archs is None:  # a residual network, whose depth is its name
+        backbone.depth = 50
+        return
+    arch = backbone.pop('arch', next(iter(archs)))
+    arch = dict(archs[arch] if isinstance(arch, str) else arch)
+    if 'depths' in arch:
+        arch['depths'] = (2, ) + (1, ) * (len(arch['depths']) - 1)
+    else:
+        out = backbone.get('out_indices') or (0, 1)
+        arch['depth'] = len(out)
+        if backbone.get('out_indices'):
+            backbone.out_indices = tuple(range(len(out)))
+        if len(backbone.get('attn_types', 'L')) > 1:
+            backbone.attn_types = backbone.attn_types[:len(out)]
+    backbone.arch = arch
+
+
+def _run_one_iteration(config: Config) -> None:
+    config.train_cfg = dict(type='IterBasedTrainLoop', max_iters=1, val_interval=1)
+    config.log_processor = dict(by_epoch=False)
+    config.default_hooks.checkpoint = None
+    config.randomness = dict(seed=0)
+    for split in ('train', 'val', 'test'):
+        config[f'{split}_dataloader'].update(batch_size=2, num_workers=0, persistent_workers=False, pin_memory=False)

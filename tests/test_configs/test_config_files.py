@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[2] / 'configs'
 BASES = sorted((ROOT / '_base_').rglob('*.py'))
 CONFIGS = sorted(set(ROOT.glob('*/*.py')) - set(BASES))
 STEREO = [path for path in CONFIGS if path.stem.startswith('psmnet')]  # without a backbone, and not augmented in tests
-EPOCHS = {'in1k': 300, '384px': 30, '1x': 12, '3x': 36}
+# 310: PVT's and CSwin's training cools down for 10 epochs.
+EPOCHS = {'in1k': (300, 310), '384px': (30, ), '1x': (12, ), '3x': (36, )}
 
 
 def names(paths: list[Path]) -> list[str]:
@@ -84,7 +85,7 @@ def test_batch_and_length_are_those_of_the_name(path):
         assert path.parent.name == 'digits' and config.auto_scale_lr.base_batch_size == per_gpu
     for mark, epochs in EPOCHS.items():
         if re.search(rf'{mark}(_|$)', name):
-            assert config.train_cfg.max_epochs == epochs
+            assert config.train_cfg.max_epochs in epochs
     if match := re.search(r'-(\d+)k_ade20k', name):
         assert config.train_cfg.max_iters == 1000 * int(match.group(1))
 

@@ -1,0 +1,12 @@
+"""PVT-M on ImageNet-1k, the baseline of FLatten-PVT-M.
+
+FLatten Transformer, Table 8 (from PVT's paper): 81.2 % top-1, 44.2 M parameters, 6.7 G FLOPs.
+Not run by this project.
+"""
+_base_ = ['./pvt-t_8xb128_in1k.py']
+
+model = dict(backbone=dict(arch='medium', drop_path_rate=0.3))
+
+train_dataloader = dict(batch_size=64)
+optim_wrapper = dict(optimizer=dict(lr=5e-4 * 512 / 512), clip_grad=dict(max_norm=1.0))
+auto_scale_lr = dict(base_batch_size=512)
