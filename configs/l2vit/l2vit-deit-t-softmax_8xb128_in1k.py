@@ -5,7 +5,7 @@ Not run by this project. L2ViT gives no recipe for its DeiTs; this is DeiT's own
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/l2vit_deit_300e.py', '../_base_/default_runtime.py'
+    '../_base_/schedules/imagenet_adamw_300e_deit.py', '../_base_/default_runtime.py'
 ]
 model = dict(
     backbone=dict(

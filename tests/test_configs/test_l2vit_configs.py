@@ -196,7 +196,7 @@ def test_learning_rates_are_those_of_the_authors_function(name, peak, first, las
 ])
 def test_batch_moving_average_and_no_clipping(name, batch, averaged):
     config = read(name)
-    assert config.auto_scale_lr.base_batch_size == batch and 'clip_grad' not in config.optim_wrapper
+    assert config.auto_scale_lr.base_batch_size == batch and config.optim_wrapper.get('clip_grad') is None
     hooks = config.get('custom_hooks', [])
     assert [hook.type for hook in hooks] == ['EMAHook'] * averaged
 

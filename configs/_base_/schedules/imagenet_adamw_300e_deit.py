@@ -1,4 +1,4 @@
-"""ImageNet, 300 epochs of AdamW for a total batch of 1024: DeiT's recipe, for DeiT and FLatten-DeiT.
+"""ImageNet, 300 epochs of AdamW for a total batch of 1024: DeiT's recipe, for DeiT in all papers and FLatten-DeiT.
 
 FLatten's authors trained FLatten-DeiT in another code base than the one they published, with "the exact same settings
 as the corresponding baseline model": DeiT's 5 epochs of warm-up (the paper's general text says 20), no clipping of
