@@ -39,6 +39,10 @@ def test_the_limits_themselves_are_no_outliers():
         epe=3, bad1=pytest.approx(200 / 3), bad3=pytest.approx(100 / 3), d1=0, epe_mean_disparity=pytest.approx(40))
 
 
+def test_the_share_of_d1_is_of_the_truth_and_not_of_the_prediction():
+    assert evaluate(sample([100, 100], [105.1, 94.9]))['d1'] == 100  # 5.1 is below 5 % of 105.1
+
+
 def test_a_prediction_that_is_no_number_is_wrong():
     figures = evaluate(sample([10, 10, 10, 10], [10, np.nan, np.nan, 10]))
     assert (figures['bad1'], figures['bad3'], figures['d1']) == (50, 50, 50) and np.isnan(figures['epe'])

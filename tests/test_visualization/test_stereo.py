@@ -77,6 +77,13 @@ def test_a_map_of_another_size_is_refused(image, sample):
         StereoVisualizer(name='odd').add_datasample('x', image[:90], sample)
 
 
+def test_too_small_is_as_wrong_as_too_large(image, sample):
+    truth, valid = sample.gt_disparity.data[0].numpy() + 5, sample.gt_disparity.valid[0].numpy()
+    low, high = (StereoVisualizer(name='sign').draw_pair(image, truth, valid, truth + error)[TITLE_HEIGHT:, -WIDTH:]
+                 for error in (-3, 3))
+    assert np.abs(low.astype(int) - high).max() <= 2 and high.max() > 100
+
+
 def test_padding_of_the_pipeline_is_cut_off(tmp_path, image, sample):
     visualizer = StereoVisualizer(name='padded')
     visualizer.add_datasample('x', image, sample, out_file=tmp_path / 'x.png')
