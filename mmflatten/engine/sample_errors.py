@@ -2,10 +2,13 @@
 import traceback
 from typing import Any, Iterator, Optional
 
+import torch
 from mmengine.dataset import Compose
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
+from torch import nn
 
+from mmflatten.engine.data_checks import label_limits
 from mmflatten.registry import HOOKS
 
 
@@ -19,10 +22,16 @@ class NamingPipeline:
     OpenCV returns None and Pillow speaks of a `BytesIO` when bytes are no image; the path is known here alone, in the
     process that reads it. A missing file passes unchanged, since its error holds the path, and so do errors of our own
     classes, which name the file themselves.
+
+    Args:
+        pipeline: the data set's own.
+        labels: how many labels the model knows, and the one it ignores; a label beyond them is an error too. None for
+            a model that does not say.
     """
 
-    def __init__(self, pipeline: Compose) -> None:
+    def __init__(self, pipeline: Compose, labels: Optional[tuple[int, int]] = None) -> None:
         self.pipeline = pipeline
+        self.labels = labels
 
     @property
     def transforms(self) -> list:
@@ -31,16 +40,32 @@ class NamingPipeline:
     def __call__(self, data: dict) -> Optional[dict]:
         image, label_map = data.get('img_path'), data.get('seg_map_path')
         try:
-            return self.pipeline(data)
+            results = self.pipeline(data)
         except FileNotFoundError:
             raise
         except Exception as error:
             if type(error).__module__.startswith('mmflatten.'):
                 raise
             raise SampleError(_message(error, image, label_map)) from error
+        if self.labels is not None:
+            _require_known_labels(results, *self.labels, label_map or image)
+        return results
 
     def __repr__(self) -> str:
         return repr(self.pipeline)
+
+
+def _require_known_labels(results: Any, number: int, ignored: int, path: Optional[str]) -> None:
+    """Raise `SampleError` where the truth of a classifier's or segmentor's sample is no class of the model."""
+    sample = results.get('data_samples') if isinstance(results, dict) else None
+    truth = getattr(sample, 'gt_sem_seg', None)
+    labels = getattr(sample, 'gt_label', None) if truth is None else truth.data
+    if not isinstance(labels, torch.Tensor) or labels.is_floating_point():
+        return
+    unknown = labels[(labels != ignored) & ((labels < 0) | (labels >= number))]
+    if unknown.numel():
+        raise SampleError(f'{path} has the label {unknown[0].item()}, and the model has {number} classes (0 to '
+                          f'{number - 1}); mend the label, or num_classes of the head')
 
 
 def _message(error: Exception, image: Optional[str], label_map: Optional[str]) -> str:
@@ -67,19 +92,19 @@ class NameFailingSamplesHook(Hook):
     """Put a NamingPipeline around the pipeline of every data set before it is read."""
 
     def before_train(self, runner: Runner) -> None:
-        _name_samples(runner.train_loop.dataloader.dataset)
+        _name_samples(runner.train_loop.dataloader.dataset, runner.model)
 
     def before_val(self, runner: Runner) -> None:
-        _name_samples(runner.val_loop.dataloader.dataset)
+        _name_samples(runner.val_loop.dataloader.dataset, runner.model)
 
     def before_test(self, runner: Runner) -> None:
-        _name_samples(runner.test_loop.dataloader.dataset)
+        _name_samples(runner.test_loop.dataloader.dataset, runner.model)
 
 
-def _name_samples(dataset: Any) -> None:
+def _name_samples(dataset: Any, model: nn.Module) -> None:
     for part in _with_inner(dataset):
         if type(getattr(part, 'pipeline', None)) is Compose:
-            part.pipeline = NamingPipeline(part.pipeline)
+            part.pipeline = NamingPipeline(part.pipeline, label_limits(model))
 
 
 def _with_inner(dataset: Any) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
+from mmflatten.engine.channels import require_matching_channels
 from mmflatten.engine.config_files import read_config
 
 # Scope, as in `default_scope`, and the distribution that holds it.
@@ -17,7 +18,8 @@ SCOPES = dict(mmpretrain='onedl-mmpretrain', mmdet='onedl-mmdetection', mmseg='o
 # Hooks every run of our tools gets, also with a config that knows nothing of mmflatten.
 _SAFE_HOOKS = dict(
     finite_loss=dict(type='mmflatten.FiniteLossHook'),
-    sample_errors=dict(type='mmflatten.NameFailingSamplesHook'))
+    sample_errors=dict(type='mmflatten.NameFailingSamplesHook'),
+    data_checks=dict(type='mmflatten.CheckDataHook'))
 _REPLACED_HOOKS = dict(checkpoint='CheckpointHook', logger='LoggerHook')
 
 
@@ -42,8 +44,17 @@ def load_config(path: str, options: Optional[Mapping[str, Any]] = None, work_dir
 
 
 def build_runner(cfg: Config) -> Runner:
-    """Build the runner a config asks for, MMEngine's own unless `runner_type` says otherwise."""
-    return RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    """Build the runner a config asks for, MMEngine's own unless `runner_type` says otherwise.
+
+    Raises:
+        ValueError: the channels of the model's parts disagree.
+    """
+    if cfg.get('default_scope') == 'mmdet':
+        from mmflatten.engine.coco_checks import check_coco_annotations
+        check_coco_annotations()
+    runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    require_matching_channels(runner.model)
+    return runner
 
 
 def set_amp(cfg: Config, dtype: Optional[str]) -> None:
