@@ -28,6 +28,7 @@ PAPERS = {
 }
 # Collection and paper of a folder of configs; rows of another paper may name its configs too.
 FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatten-PVT', 'flatten'),
+            'flatten_pvt_v2': ('FLatten-PVTv2', 'flatten'),
             'flatten_swin': ('FLatten-Swin', 'flatten'), 'flatten_cswin': ('FLatten-CSwin', 'flatten'),
             'l2vit': ('L2ViT', 'l2vit'), 'focal': ('Focal Transformer', 'focal'),
             'factorized': ('Factorized Attention', 'factorized'), 'psmnet': ('PSMNet', 'factorized'),

@@ -88,6 +88,30 @@ def test_every_config_of_the_repository_is_in_the_zoo():
     assert all(row.cells['task'] and not row.cells['paper'] for row in others)
 
 
+def test_committed_files_have_every_row_and_config_of_today():
+    """Without counting again; `--check` does that, in the full sweep."""
+    entries = from_csv(ROOT / 'docs' / 'model_zoo.csv')
+    mend = 'run tools/analysis/reproduce_tables.py'
+    assert [entry.row for entry in entries] == list(zoo_rows(ROOT)), mend
+    assert all(entry.counted for entry in entries if entry.row.config), mend
+    files = {'docs/model_zoo.csv': to_csv(entries), 'docs/model_zoo.md': render_page(entries),
+             **render_metafiles(entries)}
+    assert [name for name, text in files.items() if (ROOT / name).read_text(encoding='utf-8') != text] == [], mend
+    assert {path.relative_to(ROOT).as_posix() for path in ROOT.glob('configs/*/metafile.yml')} == {
+        name for name in files if name.startswith('configs/')}
+
+
+def test_every_row_of_the_papers_has_a_config_and_every_disagreement_a_cause():
+    entries = [entry for entry in from_csv(ROOT / 'docs' / 'model_zoo.csv') if entry.row.cells['paper']]
+    assert [entry.row.label for entry in entries if not (entry.row.config or entry.row.cause)] == []
+    assert [entry.row.label for entry in entries if entry.agrees is False and not entry.row.cause] == []
+
+
+@pytest.mark.full
+def test_committed_files_hold_what_counting_gives(tool, capsys):
+    assert tool.main(['--check']) == 0, capsys.readouterr().err
+
+
 def test_page_opens_with_what_does_not_agree_and_why():
     entries = [counted(swin_t()), counted(swin_t(params_m='31', table='2', cause='the paper counts a head twice')),
                ZooEntry(row_of(paper='focal', table='5', backbone='focal-t', method='atss', cause='no such head')),

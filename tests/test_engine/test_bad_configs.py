@@ -166,7 +166,7 @@ def test_a_classifier_without_images(tiny, tools, capsys):
         path.unlink()
     assert tools.train([tiny.config]) == 1
     line = last_line(capsys)
-    assert f'CustomDataset ({tiny.data}' in line and 'dark' in line and 'light' in line
+    assert line.startswith(f'CustomDataset ({tiny.data}/) cannot be read') and 'Supported extensions are' in line
 
 
 def test_a_box_outside_of_its_image(detection, tools, capsys):
