@@ -1,0 +1,87 @@
+"""Every config trains for an iteration and is validated, by the tools' own way, on files in its data set's format."""
+import ast
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.hooks import Hook
+
+from mmflatten.engine.setup import build_runner
+
+ROOT = Path(__file__).parents[2] / 'configs'
+# Stereo matching has images in pairs and a test of its own.
+CONFIGS = sorted(path for path in ROOT.glob('*/*.py')
+                 if path.parent.name not in ('_base_', 'psmnet') and 'stereo' not in path.stem)
+SMALL = re.compile(r'-t_|-t-|-b0|nano|r50')
+METRICS = dict(mmpretrain={'accuracy/top1', 'accuracy/top5'}, mmseg={'mIoU', 'mAcc', 'aAcc'})
+AVERAGE_PRECISIONS = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
+
+
+def bases_of(path: Path) -> set[Path]:
+    """All files that a config inherits from, at any distance."""
+    assignments = [node for node in ast.parse(path.read_text(encoding='utf-8')).body if isinstance(node, ast.Assign)]
+    values = [ast.literal_eval(node.value) for node in assignments if getattr(node.targets[0], 'id', '') == '_base_']
+    names = values[0] if values else []
+    found = {(path.parent / name).resolve() for name in ([names] if isinstance(names, str) else names)}
+    return found.union(*(bases_of(base) for base in found))
+
+
+def kinds_of(path: Path) -> set:
+    """What a config is an example of: each of its `_base_` files, and its family's use of a library."""
+    bases = {base for base in bases_of(path) if ROOT / '_base_' in base.parents}
+    data = sorted(base.stem.partition('_')[0] for base in bases if base.parent.name == 'datasets')
+    return {*bases, (path.parent.name, *data[:1])}
+
+
+def sample() -> set[Path]:
+    """Few configs, small ones, that are an example of everything together."""
+    kinds = {path: kinds_of(path) for path in CONFIGS}
+    chosen, left = set(), set().union(*kinds.values())
+    while left:
+        best = max(CONFIGS, key=lambda path: (len(kinds[path] & left), bool(SMALL.search(path.stem)), path.stem))
+        chosen.add(best)
+        left -= kinds[best]
+    return chosen
+
+
+SAMPLE = sample()
+
+
+class Record(Hook):
+    """Losses of the training step, and metrics of the validation."""
+
+    def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None):
+        self.losses = outputs
+
+    def after_val_epoch(self, runner, metrics=None):
+        self.metrics = metrics
+
+
+def expected_metrics(config) -> set[str]:
+    if config.default_scope != 'mmdet':
+        return METRICS[config.default_scope]
+    kinds = config.val_evaluator.metric
+    return {f'coco/{kind}_{name}' for kind in ([kinds] if isinstance(kinds, str) else kinds)
+            for name in AVERAGE_PRECISIONS}
+
+
+@pytest.mark.parametrize('path', [
+    pytest.param(path, id=path.relative_to(ROOT).as_posix(), marks=[] if path in SAMPLE else [pytest.mark.full])
+    for path in CONFIGS
+])
+def test_one_training_step_and_one_validation_through_the_real_pipeline(path, short_run):
+    config = short_run(path)
+    runner, record = build_runner(config), Record()
+    runner.register_hook(record)
+    runner.train()
+
+    assert record.losses and all(torch.isfinite(loss).all() for loss in record.losses.values())
+    assert all(torch.isfinite(parameter).all() for parameter in runner.model.parameters())
+    # The warm-up may begin with a step too small for float32; the optimizer's averages show that it was taken.
+    first = next(parameter for parameter in runner.model.backbone.parameters() if parameter.requires_grad)
+    averages = [value for value in runner.optim_wrapper.optimizer.state[first].values() if torch.is_tensor(value)]
+    assert any(value.count_nonzero() for value in averages)
+    missing = {name for name in expected_metrics(config) if math.isnan(record.metrics.get(name, math.nan))}
+    assert not missing
