@@ -9,14 +9,4 @@ model = dict(backbone=dict(arch='base', drop_path_rate=0.5), head=dict(in_channe
 
 train_dataloader = dict(batch_size=64)
 optim_wrapper = dict(optimizer=dict(lr=5e-4 * 512 / 512))
-param_scheduler = [
-    dict(type='LinearLR', start_factor=5e-7 / 5e-4, by_epoch=True, begin=0, end=20, convert_to_iter_based=True),
-    dict(
-        type='CosineAnnealingLR',
-        eta_min=5e-6 * 512 / 512,
-        by_epoch=True,
-        begin=0,
-        end=300,
-        convert_to_iter_based=True),
-]
 auto_scale_lr = dict(base_batch_size=512)

@@ -112,7 +112,8 @@ def test_learning_rates_are_the_official_ones_scaled_to_the_batch(name, lr, firs
     warmup, cosine = config.param_scheduler
     assert config.optim_wrapper.optimizer.lr == pytest.approx(lr)
     assert lr * warmup.start_factor == pytest.approx(first)
-    assert cosine.eta_min == pytest.approx(last)
+    # Relative to the peak, so that `--auto-scale-lr` scales it too.
+    assert lr * cosine.eta_min_ratio == pytest.approx(last)
     assert warmup.begin == cosine.begin == 0, 'the official cosine runs under the warm-up'
     assert warmup.convert_to_iter_based and cosine.convert_to_iter_based
     assert config.optim_wrapper.clip_grad.max_norm == 5.0

@@ -1,10 +1,9 @@
 """ImageNet, 300 epochs of AdamW for a total batch of 1024: FLatten-Swin-T and -S (8 GPUs x 128 images).
 
 Swin's recipe, as in the official `cfgs/flatten_swin_*.yaml` and `config.py`: all three learning rates are given for
-a batch of 512 and scaled with it.
+a batch of 512 and scaled with it; here the first and the last one are parts of the highest, so a config of another
+batch gives `lr` alone.
 """
-batch_size_scale = 1024 / 512
-
 # What gets no weight decay: one-dimensional tensors and biases. Convolution kernels, `scale` and `positional_encoding`
 # of the linear attention do get it. A family that differs adds to `custom_keys` or replaces this with `_delete_=True`.
 paramwise_cfg = dict(
@@ -19,18 +18,18 @@ paramwise_cfg = dict(
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(
-        type='AdamW', lr=5e-4 * batch_size_scale, weight_decay=0.05, eps=1e-8, betas=(0.9, 0.999)),
+        type='AdamW', lr=5e-4 * 1024 / 512, weight_decay=0.05, eps=1e-8, betas=(0.9, 0.999)),
     paramwise_cfg=paramwise_cfg,
     clip_grad=dict(max_norm=5.0))
 
 # Both step per iteration. The official cosine runs from epoch 0 under the warm-up, so it is not put behind it: that
 # would raise the learning rate by up to 6 % of its peak. Run together the two differ from the official schedule by
-# 0.6 % of the peak during the warm-up and by 0.01 % after it.
+# 1.1 % of the peak at the end of the warm-up, where the official rate drops onto the cosine, and by 0.01 % after it.
 param_scheduler = [
     dict(type='LinearLR', start_factor=5e-7 / 5e-4, by_epoch=True, begin=0, end=20, convert_to_iter_based=True),
     dict(
         type='CosineAnnealingLR',
-        eta_min=5e-6 * batch_size_scale,
+        eta_min_ratio=5e-6 / 5e-4,
         by_epoch=True,
         begin=0,
         end=300,
