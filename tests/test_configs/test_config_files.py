@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from mmengine.config import Config
+from mmengine.registry import PARAM_SCHEDULERS
 
 ROOT = Path(__file__).parents[2] / 'configs'
 BASES = sorted((ROOT / '_base_').rglob('*.py'))
@@ -117,3 +119,18 @@ def test_learning_rates_are_the_official_ones_scaled_to_the_batch(name, lr, firs
     assert warmup.begin == cosine.begin == 0, 'the official cosine runs under the warm-up'
     assert warmup.convert_to_iter_based and cosine.convert_to_iter_based
     assert config.optim_wrapper.clip_grad.max_norm == 5.0
+
+
+def test_upernets_rate_is_the_warm_up_times_the_decay_from_the_first_iteration_on():
+    """mmseg 0.x: `lr * (1 - t / 160000)`, in the first 1500 iterations times a line from 1e-6 to 1."""
+    config = Config.fromfile(ROOT / 'flatten_swin' / 'upernet_flatten-swin-t_8xb2-160k_ade20k-512x512.py')
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.optim_wrapper.optimizer.lr)
+    schedulers = [PARAM_SCHEDULERS.build(dict(part), default_args=dict(optimizer=optimizer))
+                  for part in config.param_scheduler]
+    optimizer.step()
+    for step in range(3001):
+        if step in (0, 750, 1498, 1500, 3000):
+            expected = 6e-5 * (1 - step / 160000) * min(1, 1e-6 + step / 1500)
+            assert optimizer.param_groups[0]['lr'] == pytest.approx(expected, abs=1e-3 * 6e-5), step
+        for scheduler in schedulers:
+            scheduler.step()

@@ -11,9 +11,10 @@ optim_wrapper = dict(
     optimizer=dict(type='AdamW', lr=6e-5, weight_decay=0.01, betas=(0.9, 0.999)),
     paramwise_cfg=paramwise_cfg)
 
+# The decay begins under the warm-up, which multiplies it, as in the code that the recipe was written for (mmseg 0.x).
 param_scheduler = [
     dict(type='LinearLR', start_factor=1e-6, by_epoch=False, begin=0, end=1500),
-    dict(type='PolyLR', power=1.0, eta_min=0.0, by_epoch=False, begin=1500, end=160000),
+    dict(type='PolyLR', power=1.0, eta_min=0.0, by_epoch=False, begin=0, end=160000),
 ]
 
 train_cfg = dict(type='IterBasedTrainLoop', max_iters=160000, val_interval=16000)
