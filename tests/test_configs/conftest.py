@@ -12,7 +12,7 @@ import torch
 from mmengine.config import Config
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.model import BaseModel, revert_sync_batchnorm
-from mmengine.registry import MODELS, DefaultScope, init_default_scope
+from mmengine.registry import MODELS, init_default_scope
 from mmengine.structures import InstanceData, PixelData
 from mmengine.visualization import Visualizer
 from PIL import Image
@@ -21,15 +21,6 @@ from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scene
 from mmflatten.engine.setup import load_config as load_run_config
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
-
-
-@pytest.fixture(autouse=True)
-def restore_default_scope():
-    """Every test leaves the global default scope as it found it."""
-    before = dict(DefaultScope._instance_dict)
-    yield
-    DefaultScope._instance_dict.clear()
-    DefaultScope._instance_dict.update(before)
 
 
 @pytest.fixture

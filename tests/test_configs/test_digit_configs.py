@@ -3,8 +3,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.logging import MessageHub, MMLogger
-from mmengine.visualization import Visualizer
 
 from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
 from mmflatten.engine.setup import build_runner, load_config
@@ -26,18 +24,6 @@ def digit_root(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp('data') / 'digits'
     build_digit_scenes(root, DigitSceneOptions(train=SCENES, val=4, size=96, seed=0))
     return root
-
-
-@pytest.fixture(autouse=True)
-def forget_runs():
-    """Close the log files and forget the global state of a run."""
-    yield
-    for manager in (MMLogger, MessageHub, Visualizer):
-        for instance in manager._instance_dict.values():
-            if isinstance(instance, MMLogger):
-                for handler in list(instance.handlers):
-                    handler.close()
-        manager._instance_dict.clear()
 
 
 def test_every_digit_config_is_run_here():

@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.logging import MessageHub, MMLogger
 from mmengine.registry import MODELS, init_default_scope
 from mmengine.runner import Runner
-from mmengine.visualization import Visualizer
 from PIL import Image
 
 from mmflatten.engine.setup import load_config as read_for_a_run
@@ -17,18 +15,6 @@ from mmflatten.engine.train import train
 FOLDER = Path(__file__).parents[2] / 'configs' / 'l2vit'
 SMALL = dict(embed_dims=8, depths=(2, 2, 2, 2), num_heads=(1, 1, 2, 2))
 CLASSES_22K = 21841
-
-
-@pytest.fixture(autouse=True)
-def forget_runs():
-    """Close the log files and forget the global state of a run."""
-    yield
-    for manager in (MMLogger, MessageHub, Visualizer):
-        for instance in manager._instance_dict.values():
-            if isinstance(instance, MMLogger):
-                for handler in list(instance.handlers):
-                    handler.close()
-        manager._instance_dict.clear()
 
 
 def class_folders(root: Path, number: int, images: int) -> Path:

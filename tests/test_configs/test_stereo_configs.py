@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.logging import MessageHub, MMLogger
-from mmengine.visualization import Visualizer
 
 from mmflatten.analysis.meta import build_on_meta
 from mmflatten.analysis.tables import paper_rows
@@ -56,18 +54,6 @@ def write_kitti(root: Path, folders: tuple[str, ...]) -> None:
         encoded = cv2.imencode('.png', pixels)[1].tobytes()
         for number in range(162):
             (root / folder / f'{number:06d}_10.png').write_bytes(encoded)
-
-
-@pytest.fixture(autouse=True)
-def forget_runs():
-    """Close the log files and forget the global state of a run."""
-    yield
-    for manager in (MMLogger, MessageHub, Visualizer):
-        for instance in manager._instance_dict.values():
-            if isinstance(instance, MMLogger):
-                for handler in list(instance.handlers):
-                    handler.close()
-        manager._instance_dict.clear()
 
 
 def model_of(name: str):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import DATASETS, METRICS, DefaultScope, init_default_scope
+from mmengine.registry import DATASETS, METRICS, init_default_scope
 from mmengine.runner import Runner
 from PIL import Image
 
@@ -16,15 +16,6 @@ BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
 SCOPES = dict(imagenet='mmpretrain', digits_cls='mmpretrain', coco='mmdet', digits_coco='mmdet', ade20k='mmseg',
               digits_seg='mmseg')
 SPLITS = ('train', 'val', 'test')
-
-
-@pytest.fixture(autouse=True)
-def restore_default_scope():
-    """Every test leaves the global default scope as it found it."""
-    before = dict(DefaultScope._instance_dict)
-    yield
-    DefaultScope._instance_dict.clear()
-    DefaultScope._instance_dict.update(before)
 
 
 def load_base(name: str, root: Path) -> Config:

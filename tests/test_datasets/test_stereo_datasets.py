@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import DATASETS, DefaultScope, init_default_scope
+from mmengine.registry import DATASETS, init_default_scope
 
 from mmflatten.datasets.stereo import KITTIStereoDataset, SceneFlowDataset, StereoDataError, write_pfm
 
@@ -14,14 +14,6 @@ BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
 PIPELINE = [dict(type='mmflatten.LoadStereoPair'), dict(type='mmflatten.LoadDisparity'),
             dict(type='mmflatten.PackStereoInputs')]
 SIZE = (6, 8)
-
-
-@pytest.fixture(autouse=True)
-def restore_default_scope():
-    before = dict(DefaultScope._instance_dict)
-    yield
-    DefaultScope._instance_dict.clear()
-    DefaultScope._instance_dict.update(before)
 
 
 def write_image(path: Path, value: int, size: tuple = SIZE) -> None:

@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.logging import MessageHub, MMLogger
-from mmengine.registry import DefaultScope
 from mmengine.runner import Runner, set_random_seed
-from mmengine.visualization import Visualizer
 
 from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
 from mmflatten.engine.setup import build_runner, load_config
@@ -47,21 +44,6 @@ def digit_root(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp('data') / 'digits'
     build_digit_scenes(root, DigitSceneOptions(train=4, val=1, size=96, seed=0))
     return root
-
-
-@pytest.fixture(autouse=True)
-def forget_runs():
-    """Close the log files and forget the global state of a run."""
-    scopes = dict(DefaultScope._instance_dict)
-    yield
-    for manager in (MMLogger, MessageHub, Visualizer):
-        for instance in manager._instance_dict.values():
-            if isinstance(instance, MMLogger):
-                for handler in list(instance.handlers):
-                    handler.close()
-        manager._instance_dict.clear()
-    DefaultScope._instance_dict.clear()
-    DefaultScope._instance_dict.update(scopes)
 
 
 def swin(config: Config) -> None:

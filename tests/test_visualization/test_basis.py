@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from mmdet.models import DetDataPreprocessor
 from mmengine.config import Config
 from mmengine.model import BaseModel
-from mmengine.registry import MODELS, DefaultScope, init_default_scope
+from mmengine.registry import MODELS, init_default_scope
 from torch import nn
 
 from mmflatten.models.factorized import FactorizedAttention
@@ -36,12 +36,7 @@ test_dataloader = dict(dataset=dict(pipeline={PIPELINE!r}))
 
 @pytest.fixture(autouse=True)
 def detection_scope():
-    """The scope of mmdet, and afterwards the global default scope as it was."""
-    before = dict(DefaultScope._instance_dict)
     init_default_scope('mmdet')
-    yield
-    DefaultScope._instance_dict.clear()
-    DefaultScope._instance_dict.update(before)
 
 
 @pytest.fixture
