@@ -2,11 +2,13 @@
 import argparse
 import contextlib
 import functools
+import logging
 import os
 import sys
 import traceback
+import warnings
 from pathlib import Path
-from typing import Callable, Optional, Sequence
+from typing import Callable, Iterator, Optional, Sequence
 
 from mmflatten.engine.failures import explain
 
@@ -113,3 +115,15 @@ def _log_files() -> set[str]:
     loggers = logging.MMLogger._instance_dict.values()
     return {handler.baseFilename for logger in loggers for handler in logger.handlers
             if hasattr(handler, 'baseFilename')}
+
+
+@contextlib.contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Hold back what OpenMMLab's constructors say of themselves; it would stand in the middle of a tool's table."""
+    logging.disable(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            yield
+    finally:
+        logging.disable(logging.NOTSET)

@@ -5,18 +5,15 @@
     python tools/analysis/get_flops.py CONFIG --shape 640 640 --json flops.json
 """
 import argparse
-import contextlib
 import json
-import logging
 import sys
 import time
-import warnings
 from pathlib import Path
-from typing import Iterator, Optional, Sequence
+from typing import Optional, Sequence
 
 from mmflatten.analysis.model_cost import ConfigCost, count_config
 from mmflatten.analysis.report import as_json, render, render_modules
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, quiet_libraries, tool_parser
 from mmflatten.engine.config_files import require_config_file
 from mmflatten.engine.failures import explain
 
@@ -49,18 +46,6 @@ def check_paths(arguments: argparse.Namespace) -> None:
         raise ValueError(f'--json {arguments.json} is a folder; name a file in it')
     if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
         raise ValueError(f'--json {arguments.json}: the folder {arguments.json.parent} does not exist; make it first')
-
-
-@contextlib.contextmanager
-def quiet_libraries() -> Iterator[None]:
-    """Hold back what OpenMMLab's constructors say of themselves; it would stand in the middle of the table."""
-    logging.disable(logging.INFO)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore')
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def count_all(configs: Sequence[str], shape: Optional[tuple[int, int]]) -> tuple[list[ConfigCost], list[str]]:

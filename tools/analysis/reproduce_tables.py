@@ -5,19 +5,16 @@
     python tools/analysis/reproduce_tables.py --paper flatten --table 8   # print some of the rows, write nothing
 """
 import argparse
-import contextlib
-import logging
 import sys
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mmflatten.analysis.metafiles import render_metafiles
 from mmflatten.analysis.model_zoo import ZooEntry, count_rows, to_csv, zoo_rows
 from mmflatten.analysis.model_zoo_page import render_page, render_tables
 from mmflatten.analysis.tables import paper_rows
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, quiet_libraries, tool_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,18 +31,6 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     if arguments.check and arguments.paper:
         parser.error('--check compares whole files; leave --paper out')
     return arguments
-
-
-@contextlib.contextmanager
-def quiet_libraries() -> Iterator[None]:
-    """Hold back what OpenMMLab's constructors say of themselves."""
-    logging.disable(logging.INFO)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore')
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def say_with_time() -> Callable[[str], None]:
