@@ -23,8 +23,8 @@ model = dict(
     head=dict(in_channels=1024))
 
 optim_wrapper = dict(optimizer=dict(lr=2e-5 * 256 / 512, weight_decay=1e-8))
-# In so short a training the end of the warm-up lies 6.5 % of the peak below the official rate, which drops to the cosine
-# there; after it they differ by 0.06 %.
+# In so short a training the end of the warm-up lies 6.5 % of the peak below the official rate, which drops to the
+# cosine there; after it they differ by 0.06 %.
 param_scheduler = [
     dict(type='LinearLR', start_factor=2e-8 / 2e-5, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
     dict(

@@ -1,7 +1,8 @@
 """L2ViT-T on ImageNet-1k.
 
 L2ViT, Table 2 (and the last lines of Tables 6 and 12, the first of Table 7, 1e2 in Table 10): 83.1 % top-1, 29 M
-parameters, 4.7 G FLOPs, 45.5 box AP and 41.2 mask AP in Mask R-CNN. Not run by this project. Recipe: the paper's Table 9.
+parameters, 4.7 G FLOPs, 45.5 box AP and 41.2 mask AP in Mask R-CNN. Not run by this project. Recipe: the paper's
+Table 9.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
