@@ -26,7 +26,9 @@ TINY = DigitSceneOptions(train=3, val=2, size=64)
 def start(*arguments) -> subprocess.Popen:
     path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get('PYTHONPATH')]))
     return subprocess.Popen([sys.executable, str(SCRIPT), *map(str, arguments)], text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=path))
+                            stderr=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=path),
+                            # A shell starts what runs in its background deaf to SIGINT, and children inherit that.
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
 def run(*arguments):

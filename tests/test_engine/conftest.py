@@ -1,6 +1,7 @@
 """A classification run small enough to train in seconds: its images, its config, and ways to start the tools."""
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -106,9 +107,15 @@ def start_tool():
     def start(tool: str, *arguments: object, extra_path: object = '', **environment: str) -> subprocess.Popen:
         env = {**os.environ, 'PYTHONPATH': f'{REPOSITORY}:{extra_path}', 'OMP_NUM_THREADS': '1', **environment}
         command = [sys.executable, str(REPOSITORY / 'tools' / tool), *map(str, arguments)]
-        return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                preexec_fn=_listen_to_ctrl_c)
 
     return start
+
+
+def _listen_to_ctrl_c() -> None:
+    # A shell starts what runs in its background deaf to SIGINT, and children inherit that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope='session')

@@ -45,7 +45,7 @@ def test_imagenet_schedule_follows_the_official_one():
 @pytest.mark.parametrize('schedule, per_epoch, rates', [
     ('coco_1x.py', 1000, {0: 1e-7, 499: 1e-4, 7999: 1e-4, 8000: 1e-5, 10999: 1e-5, 11000: 1e-6}),
     ('coco_3x.py', 1000, {499: 1e-4, 26999: 1e-4, 27000: 1e-5, 33000: 1e-6}),
-    ('ade20k_160k.py', 10**9, {0: 6e-11, 1499: 6e-5, 20000: 6e-5 * (1 - 18500 / 158500)}),
+    ('ade20k_160k.py', 10**9, {0: 6e-11, 1499: 6e-5 * (1 - 1499 / 160000), 20000: 6e-5 * (1 - 20000 / 160000)}),
     ('ade20k_40k.py', 10**9, {0: 2e-4, 10000: 2e-4 * 0.75**0.9}),
 ])
 def test_learning_rates_of_the_papers(schedule, per_epoch, rates):
