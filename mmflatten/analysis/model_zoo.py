@@ -22,7 +22,7 @@ COLUMNS = (*LABELS[:-1], *OURS, 'paper_flops_input_hw', 'paper_params_m', 'param
 TASKS = {'mmpretrain': 'classification', 'mmdet': 'detection', 'mmseg': 'segmentation', 'mmflatten': 'stereo'}
 DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'CocoDataset': 'coco', 'ADE20KDataset': 'ade20k'}
 
-Say = Callable[[str], None]
+Say = Callable[[int, int, str], None]  # done, total, what
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def count_rows(rows: Sequence[PaperRow], root: Path, say: Say) -> tuple[list[Zoo
             costs[config, shape] = count_config(root / config, shape)
         except Exception as error:  # one broken config, in whatever way, must not hide the others
             failures.append(str(error) if config in str(error) else f'config {config}: {error}')
-        say(f'[{number}/{len(wanted)}] {config}{"" if (config, shape) in costs else " failed"}')
+        say(number, len(wanted), config if (config, shape) in costs else f'{config} failed')
     return [_entry(row, costs.get((row.config, row.shape))) for row in rows], failures
 
 

@@ -5,6 +5,7 @@ import functools
 import logging
 import os
 import sys
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -115,6 +116,18 @@ def _log_files() -> set[str]:
     loggers = logging.MMLogger._instance_dict.values()
     return {handler.baseFilename for logger in loggers for handler in logger.handlers
             if hasattr(handler, 'baseFilename')}
+
+
+def timed_progress() -> Callable[[int, int, str], None]:
+    """A function `say(done, total, what)` that prints '[done/total] what' and the time on the standard error."""
+    start = time.monotonic()
+
+    def say(done: int, total: int, what: str) -> None:
+        seconds = time.monotonic() - start
+        left = seconds / done * (total - done)
+        print(f'[{done}/{total}] {what}; {seconds:.0f} s so far, about {left:.0f} s left', file=sys.stderr, flush=True)
+
+    return say
 
 
 @contextlib.contextmanager

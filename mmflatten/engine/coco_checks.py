@@ -7,6 +7,10 @@ from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 from mmengine.logging import print_log
 
+from mmflatten.engine.misfits import first
+
+_NAMED = 5  # categories in a message
+
 
 def check_coco_annotations() -> None:
     """Let every `CocoDataset` read its file with `CheckedCOCO`."""
@@ -30,17 +34,20 @@ class CheckedCOCO(COCO):
             self._check(annotation)
 
     def _check(self, annotation: dict) -> None:
-        what = f'annotation {annotation.get("id")} in {self.annotation_file}'
-        if annotation.get('category_id') not in self.cats:
-            raise ValueError(f'{what} has the category_id {annotation.get("category_id")}, which is not one of the '
-                             f"file's {len(self.cats)} categories ({_few(self.cats)}); mend one of the two")
         image = self.imgs.get(annotation.get('image_id'))
-        if image is None:
-            raise ValueError(f'{what} has the image_id {annotation.get("image_id")}, which the file does not list '
-                             'under images; add the image or remove the annotation')
-        if 'bbox' in annotation and not _overlaps(annotation['bbox'], image):
-            raise ValueError(f'{what} has a box outside of its image: [x, y, width, height] = {annotation["bbox"]}, '
-                             f'and {image.get("file_name")} is {image["width"]} x {image["height"]}; mend or remove it')
+        if annotation.get('category_id') not in self.cats:
+            problem = (f'has the category_id {annotation.get("category_id")}, which is not one of the '
+                       f"file's {len(self.cats)} categories ({first(list(map(str, self.cats)), _NAMED)}); mend one of "
+                       'the two')
+        elif image is None:
+            problem = (f'has the image_id {annotation.get("image_id")}, which the file does not list under images; '
+                       'add the image or remove the annotation')
+        elif 'bbox' in annotation and not _overlaps(annotation['bbox'], image):
+            problem = (f'has a box outside of its image: [x, y, width, height] = {annotation["bbox"]}, and '
+                       f'{image.get("file_name")} is {image["width"]} x {image["height"]}; mend or remove it')
+        else:
+            return
+        raise ValueError(f'annotation {annotation.get("id")} in {self.annotation_file} {problem}')
 
     def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
         """As in mmdet, and every class must be there: labels are counted over those that are.
@@ -56,21 +63,16 @@ class CheckedCOCO(COCO):
         names = {category['name'] for category in self.cats.values()}
         missing = [name for name in classes if name not in names]
         if missing:
-            raise ValueError(f"{self.annotation_file} has no category {_few(missing)} of the data set's {len(classes)} "
-                             f'classes, only {_few(sorted(names))}; give the data set metainfo=dict(classes=...)')
+            raise ValueError(f"{self.annotation_file} has no category {first(missing, _NAMED)} of the data set's {len(classes)} "
+                             f'classes, only {first(sorted(names), _NAMED)}; give the data set metainfo=dict(classes=...)')
         unused = Counter(self.cats[annotation['category_id']]['name'] for annotation in self.anns.values())
         left_out = {name: number for name, number in unused.items() if name not in set(classes)}
         if left_out:
             print_log(f'{self.annotation_file}: annotations of categories that are no classes of the data set are '
-                      f'left out: {_few([f"{name} ({number})" for name, number in left_out.items()])}',
+                      f'left out: {first([f"{name} ({number})" for name, number in left_out.items()], _NAMED)}',
                       logger='current', level=logging.WARNING)
 
 
 def _overlaps(box: list, image: dict) -> bool:
     x, y, width, height = box
     return x < image['width'] and y < image['height'] and x + width > 0 and y + height > 0
-
-
-def _few(names: object, number: int = 5) -> str:
-    shown = [str(name) for name in names]
-    return ', '.join(shown[:number]) + (f' and {len(shown) - number} more' if len(shown) > number else '')

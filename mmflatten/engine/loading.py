@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 from mmengine.hooks import Hook
-from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 
+from mmflatten.engine.channels import bare_model
 from mmflatten.engine.checkpoint_files import CheckpointError, require_whole
 from mmflatten.engine.misfits import first, is_misfit_report, misfit_message
 from mmflatten.engine.reading import holds_stand_ins, use_safe_reading
@@ -71,11 +71,8 @@ def require_local_whole(filename: str) -> None:
 
 
 def _require_overlap(filename: str, weights: dict, runner: Runner) -> None:
-    model = runner.model
-    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
-        model = model.module
     loaded = [re.sub(r'^module\.', '', key) for key in weights]
-    wanted = model.state_dict()
+    wanted = bare_model(runner.model).state_dict()
     if not any(key in wanted for key in loaded):
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model: it begins with {first(loaded)} and the model with '

@@ -30,7 +30,7 @@ def misfit_message(filename: str, report: str) -> str:
     return f'checkpoint {filename} does not fit the model of the config: ' + '; '.join(parts)
 
 
-def first(names: Sequence[str]) -> str:
+def first(names: Sequence[str], number: int = _NAMED_KEYS) -> str:
     """The first few names, and how many there are besides."""
-    rest = len(names) - _NAMED_KEYS
-    return ', '.join(names[:_NAMED_KEYS]) + (f' and {rest} more' if rest > 0 else '')
+    rest = len(names) - number
+    return ', '.join(names[:number]) + (f' and {rest} more' if rest > 0 else '')

@@ -71,7 +71,8 @@ def test_a_config_is_counted_once_for_each_size_and_a_broken_one_does_not_stop_t
     (tmp_path / 'configs' / '_base_').symlink_to(ROOT / 'configs' / '_base_')
     rows = [swin_t(), row_of(config='configs/mine/broken.py'), swin_t(table='9'), row_of(paper='focal')]
     said = []
-    (first, failed, second, without), failures = count_rows(rows, tmp_path, said.append)
+    (first, failed, second, without), failures = count_rows(
+        rows, tmp_path, lambda done, total, what: said.append(f'[{done}/{total}] {what}'))
     assert said == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
     assert first.params == second.params == 28_288_354 and first.image == '224x224' and first.agrees
     assert not failed.counted and not without.counted

@@ -160,11 +160,9 @@ def short_run(data_root, tmp_path, monkeypatch) -> Iterator[Callable[..., Config
     monkeypatch.setattr(Config, 'pretty_text', property(repr))
     collect = gc.collect
     monkeypatch.setattr(gc, 'collect', lambda *_: 0)
-    singletons = (MMLogger, MessageHub, Visualizer)
-    before = [dict(kind._instance_dict) for kind in singletons]
 
     def load(path: Path, **options: Any) -> Config:
-        for kind in singletons:  # runs are named by the second
+        for kind in (MMLogger, MessageHub, Visualizer):  # runs are named by the second
             kind._instance_dict.clear()
         config = load_run_config(str(path), options, work_dir=str(tmp_path / 'run'))
         _redirect(config, data_root)
@@ -186,9 +184,6 @@ def short_run(data_root, tmp_path, monkeypatch) -> Iterator[Callable[..., Config
 
     yield load
     collect()
-    for kind, instances in zip(singletons, before):
-        kind._instance_dict.clear()
-        kind._instance_dict.update(instances)
 
 
 def _nodes(node: Any) -> Iterator[dict]:

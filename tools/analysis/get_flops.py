@@ -7,13 +7,12 @@
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Optional, Sequence
 
 from mmflatten.analysis.model_cost import ConfigCost, count_config
 from mmflatten.analysis.report import as_json, render, render_modules
-from mmflatten.engine.cli import command_line, quiet_libraries, tool_parser
+from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
 from mmflatten.engine.config_files import require_config_file
 from mmflatten.engine.failures import explain
 
@@ -51,7 +50,7 @@ def check_paths(arguments: argparse.Namespace) -> None:
 def count_all(configs: Sequence[str], shape: Optional[tuple[int, int]]) -> tuple[list[ConfigCost], list[str]]:
     """Count the configs one by one, with progress on the standard error; returns costs and messages of failures."""
     costs, failures = [], []
-    start = time.monotonic()
+    say = timed_progress()
     for index, config in enumerate(configs, 1):
         try:
             costs.append(count_config(config, shape))
@@ -62,11 +61,8 @@ def count_all(configs: Sequence[str], shape: Optional[tuple[int, int]]) -> tuple
             reason = explain(error)
             failures.append(reason if config in reason else f'{config}: {reason}')
             state = 'failed'
-        seconds = time.monotonic() - start
-        left = seconds / index * (len(configs) - index)
         if len(configs) > 1:
-            print(f'[{index}/{len(configs)}] {config} {state}; {seconds:.0f} s so far, about {left:.0f} s left',
-                  file=sys.stderr, flush=True)
+            say(index, len(configs), f'{config} {state}')
     return costs, failures
 
 

@@ -6,15 +6,14 @@
 """
 import argparse
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from mmflatten.analysis.metafiles import render_metafiles
 from mmflatten.analysis.model_zoo import ZooEntry, count_rows, to_csv, zoo_rows
 from mmflatten.analysis.model_zoo_page import render_page, render_tables
 from mmflatten.analysis.tables import paper_rows
-from mmflatten.engine.cli import command_line, quiet_libraries, tool_parser
+from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,19 +30,6 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     if arguments.check and arguments.paper:
         parser.error('--check compares whole files; leave --paper out')
     return arguments
-
-
-def say_with_time() -> Callable[[str], None]:
-    """Progress '[3/120] ...' on the standard error, with the time it took and will take."""
-    start = time.monotonic()
-
-    def say(line: str) -> None:
-        done, total = (int(number) for number in line[1:line.index(']')].split('/'))
-        seconds = time.monotonic() - start
-        left = seconds / done * (total - done)
-        print(f'{line}; {seconds:.0f} s so far, about {left:.0f} s left', file=sys.stderr, flush=True)
-
-    return say
 
 
 def files_of(entries: list[ZooEntry]) -> dict[str, str]:
@@ -80,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
         if not rows:
             raise ValueError(f'--table ({arguments.table}) is not a table of {arguments.paper} with results')
     with quiet_libraries():
-        entries, failures = count_rows(rows, ROOT, say_with_time())
+        entries, failures = count_rows(rows, ROOT, timed_progress())
     if arguments.paper:
         print(render_tables(entries))
     else:
