@@ -2,14 +2,14 @@
 import argparse
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 import torch
 
 from mmflatten.checkpoints import FAMILIES
 from mmflatten.checkpoints.files import ENTRIES, convert_file
-from mmflatten.engine.checkpoint_files import write_atomically
+from mmflatten.engine.checkpoints.files import write_atomically
 from mmflatten.engine.cli import command_line, tool_parser
 
 

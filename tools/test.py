@@ -1,6 +1,6 @@
 """Test a checkpoint: top-1/5, box and mask mAP, mIoU, or end-point error, as the config's evaluator says."""
 import sys
-from typing import Sequence
+from collections.abc import Sequence
 
 from mmflatten.engine.cli import command_line, tool_parser
 from mmflatten.engine.config_files import ConfigOptions

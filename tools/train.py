@@ -1,7 +1,7 @@
 """Train a classifier, detector, segmentor or stereo model from a config."""
 import argparse
 import sys
-from typing import Sequence
+from collections.abc import Sequence
 
 from mmflatten.engine.cli import command_line, tool_parser
 from mmflatten.engine.config_files import ConfigOptions

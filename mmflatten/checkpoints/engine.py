@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.matching import OURS, OFFICIAL, Match, match_keys
+from mmflatten.checkpoints.matching import OFFICIAL, OURS, Match, match_keys
 from mmflatten.checkpoints.rules import Family, Key
-
 
 PARALLEL = 'module.'
 

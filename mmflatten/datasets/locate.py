@@ -2,7 +2,6 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional, Tuple, Union
 
 
 @dataclass(frozen=True)
@@ -14,8 +13,8 @@ class DataFolder:
 
     name: str
     default_root: str
-    contents: Tuple[str, ...]
-    aliases: Tuple[str, ...]
+    contents: tuple[str, ...]
+    aliases: tuple[str, ...]
     how: str
 
 
@@ -83,7 +82,7 @@ DATA_SUFFIXES = ('', '.json', '.txt', '.png', '.jpg', '.jpeg')
 NO_DATA_FOLDERS = {'configs', 'work_dirs'}  # `configs/digits` is no data folder
 
 
-def missing_data_hint(path: Union[str, os.PathLike]) -> Optional[str]:
+def missing_data_hint(path: str | os.PathLike) -> str | None:
     """One sentence that names the missing folder and the command or place that provides it.
 
     ``path`` is a file or folder that was not found. None where it exists, or lies in no folder that the configs know.
@@ -102,7 +101,7 @@ def missing_data_hint(path: Union[str, os.PathLike]) -> Optional[str]:
             f'To get it: {how}{again} ({layout})')
 
 
-def _recognise(path: Path) -> Optional[Tuple[DataFolder, Path]]:
+def _recognise(path: Path) -> tuple[DataFolder, Path] | None:
     """The data set a path belongs to, and its root: the last folder on the path that has a known name."""
     if path.suffix.lower() not in DATA_SUFFIXES or NO_DATA_FOLDERS.intersection(path.parts):
         return None

@@ -3,12 +3,12 @@ import difflib
 import inspect
 import re
 import traceback
-from typing import Any, Optional
+from typing import Any
 
 _BUILDERS = {'build_from_cfg', 'build_scheduler_from_cfg'}
 
 
-def describe_type_error(error: BaseException) -> Optional[str]:
+def describe_type_error(error: BaseException) -> str | None:
     """Explain an unknown or missing argument of something a config builds; None for any other TypeError."""
     built = _innermost_build(error)
     if built is None:
@@ -27,7 +27,7 @@ def describe_type_error(error: BaseException) -> Optional[str]:
     return None
 
 
-def describe_key_error(error: BaseException) -> Optional[str]:
+def describe_key_error(error: BaseException) -> str | None:
     """Explain a `type` that no registry knows; None for any other KeyError."""
     text = str(error.args[0]) if error.args else ''
     unknown = re.match(r'(\S+) is not in the (\S+?)::(.+?) registry', text)
@@ -53,7 +53,7 @@ def accepted_arguments(cls: Any) -> list[str]:
     return [name for name in dict.fromkeys(names) if name != 'self']
 
 
-def _innermost_build(error: BaseException) -> Optional[tuple[Any, dict]]:
+def _innermost_build(error: BaseException) -> tuple[Any, dict] | None:
     """The class being built when `error` was raised, and the arguments the config gave it."""
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         if frame.f_code.co_name in _BUILDERS:

@@ -8,10 +8,10 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Callable, Iterator, Optional, Sequence
 
-from mmflatten.engine.failures import explain
+from mmflatten.engine.errors import explain
 
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
 # `dist_train.sh` and `dist_test.sh` name a file here: torchrun prints its own report after a worker's last line, so
@@ -29,7 +29,7 @@ def tool_parser(description: str, **kwargs: object) -> argparse.ArgumentParser:
     return parser
 
 
-def command_line(main: Callable[[Sequence[str]], Optional[int]]) -> Callable[[Optional[Sequence[str]]], int]:
+def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str] | None], int]:
     """Decorate `main(argv)` of a tool; the result takes `argv=None` for `sys.argv[1:]` and returns the exit status.
 
     An exception becomes one last line on the standard error: the root cause in words (see `failures.explain`). The
@@ -45,7 +45,7 @@ def command_line(main: Callable[[Sequence[str]], Optional[int]]) -> Callable[[Op
     """
 
     @functools.wraps(main)
-    def run(argv: Optional[Sequence[str]] = None) -> int:
+    def run(argv: Sequence[str] | None = None) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv)
         show_traceback = '--traceback' in arguments or os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0')
         old_logs = _log_files()
@@ -125,7 +125,8 @@ def timed_progress() -> Callable[[int, int, str], None]:
     def say(done: int, total: int, what: str) -> None:
         seconds = time.monotonic() - start
         left = seconds / done * (total - done)
-        print(f'[{done}/{total}] {what}; {seconds:.0f} s so far, about {left:.0f} s left', file=sys.stderr, flush=True)
+        sys.stderr.write(f'[{done}/{total}] {what}; {seconds:.0f} s so far, about {left:.0f} s left\n')
+        sys.stderr.flush()
 
     return say
 

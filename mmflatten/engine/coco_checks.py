@@ -1,7 +1,6 @@
 """COCO annotations, checked when they are read: mmdet passes over what it cannot use without a word (needs mmdet)."""
 import logging
 from collections import Counter
-from typing import Optional
 
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
@@ -27,7 +26,7 @@ class CheckedCOCO(COCO):
         ValueError: an annotation of an unknown category or image, or with a box outside of its image.
     """
 
-    def __init__(self, annotation_file: Optional[str] = None) -> None:
+    def __init__(self, annotation_file: str | None = None) -> None:
         super().__init__(annotation_file)
         self.annotation_file = annotation_file
         for annotation in self.dataset.get('annotations', []):
@@ -63,8 +62,9 @@ class CheckedCOCO(COCO):
         names = {category['name'] for category in self.cats.values()}
         missing = [name for name in classes if name not in names]
         if missing:
-            raise ValueError(f"{self.annotation_file} has no category {first(missing, _NAMED)} of the data set's {len(classes)} "
-                             f'classes, only {first(sorted(names), _NAMED)}; give the data set metainfo=dict(classes=...)')
+            raise ValueError(f'{self.annotation_file} has no category {first(missing, _NAMED)} of the data '
+                             f"set's {len(classes)} classes, only {first(sorted(names), _NAMED)}; give the data set "
+                             'metainfo=dict(classes=...)')
         unused = Counter(self.cats[annotation['category_id']]['name'] for annotation in self.anns.values())
         left_out = {name: number for name, number in unused.items() if name not in set(classes)}
         if left_out:

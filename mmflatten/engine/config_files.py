@@ -3,8 +3,9 @@ import argparse
 import difflib
 import json
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 from mmengine.config import Config, DictAction
 

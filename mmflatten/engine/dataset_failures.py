@@ -1,11 +1,11 @@
 """Messages for a data set that its library cannot read: which one, from where, and why."""
 import traceback
-from typing import Any, Optional
+from typing import Any
 
 _NO_SAMPLES = 'need at least one array to concatenate'  # NumPy's words where MMEngine packs an empty list of samples
 
 
-def describe_dataset_error(error: BaseException) -> Optional[str]:
+def describe_dataset_error(error: BaseException) -> str | None:
     """Name the data set that was being built when a library failed; None where none was."""
     dataset = _dataset_being_built(error)
     if dataset is None:

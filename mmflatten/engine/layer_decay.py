@@ -1,5 +1,5 @@
 """Learning rates that decay from the head to the embedding, for classifiers, detectors and segmentors alike."""
-from typing import Any, List
+from typing import Any
 
 from mmengine.optim import DefaultOptimWrapperConstructor
 from torch import nn
@@ -29,12 +29,12 @@ class LayerDecayOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         if self.base_lr is None:
             raise ValueError('optimizer.lr must be given: layer_decay_rate multiplies it')
 
-    def add_params(self, params: List[dict], module: nn.Module, prefix: str = '', **kwargs: Any) -> None:
+    def add_params(self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any) -> None:
         super().add_params(params, module, prefix, **kwargs)
         if not prefix:  # the whole model, after the recursion through its parts
             self._decay(params, module)
 
-    def _decay(self, params: List[dict], model: nn.Module) -> None:
+    def _decay(self, params: list[dict], model: nn.Module) -> None:
         backbone = getattr(model, 'backbone', None)
         if not hasattr(backbone, 'get_layer_depth'):
             raise ValueError(f'layer_decay_rate needs a backbone that tells its layers (get_layer_depth), as those of '

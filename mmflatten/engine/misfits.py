@@ -1,6 +1,6 @@
 """What of a checkpoint does not fit a model, in one sentence."""
 import re
-from typing import Sequence
+from collections.abc import Sequence
 
 _NAMED_KEYS = 3
 # The first words of MMEngine's report and of PyTorch's, which a hook or a backbone that loads by itself lets through.

@@ -1,6 +1,7 @@
 """What a test leaves behind: predictions as data, and predictions as pictures."""
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 import mmcv
 import numpy as np

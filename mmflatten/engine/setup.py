@@ -1,16 +1,17 @@
 """From a config file and the options of a tool to a config that a Runner can be built of."""
 import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Mapping, Optional
+from typing import Any
 
 import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
-from mmflatten.engine.channels import require_matching_channels
 from mmflatten.engine.config_files import read_config
+from mmflatten.engine.hooks.channels import require_matching_channels
 
 # Scope, as in `default_scope`, and the distribution that holds it.
 SCOPES = dict(mmpretrain='onedl-mmpretrain', mmdet='onedl-mmdetection', mmseg='onedl-mmsegmentation', mmflatten=None)
@@ -23,7 +24,7 @@ _SAFE_HOOKS = dict(
 _REPLACED_HOOKS = dict(checkpoint='CheckpointHook', logger='LoggerHook')
 
 
-def load_config(path: str, options: Optional[Mapping[str, Any]] = None, work_dir: Optional[str] = None,
+def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: str | None = None,
                 launcher: str = 'none', subfolder: str = '') -> Config:
     """Read a config and put the options that every tool shares into it.
 
@@ -57,7 +58,7 @@ def build_runner(cfg: Config) -> Runner:
     return runner
 
 
-def set_amp(cfg: Config, dtype: Optional[str]) -> None:
+def set_amp(cfg: Config, dtype: str | None) -> None:
     """Train in mixed precision; `dtype` None keeps the config's, and float16 where it has none."""
     if not torch.cuda.is_available():
         raise ValueError('--amp needs a GPU and PyTorch sees none; leave --amp out')

@@ -1,15 +1,14 @@
 """A test of a checkpoint: metrics, and on request predictions and drawings."""
 import os
 from pathlib import Path
-from typing import Optional
 
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.fileio import dump
 
 from mmflatten.engine.config_files import require_parts
-from mmflatten.engine.loading import guard_loading, require_local_whole
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
+from mmflatten.engine.runner import guard_loading, require_local_whole
 from mmflatten.engine.setup import build_runner
 
 VISUALIZERS = dict(
@@ -17,7 +16,7 @@ VISUALIZERS = dict(
     mmflatten='StereoVisualizer')
 
 
-def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Optional[str] = None) -> dict:
+def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | None = None) -> dict:
     """Test `checkpoint`, which must fit the model key by key, and return the metrics.
 
     The weights are those under `state_dict`, which are the averaged ones if training kept a moving average.
@@ -46,7 +45,7 @@ def test(cfg: Config, checkpoint: str, out: Optional[str] = None, show_dir: Opti
     return metrics
 
 
-def _require_writable_out(out: Optional[str]) -> None:
+def _require_writable_out(out: str | None) -> None:
     """Find out before the test, not after it, that its results cannot be written."""
     if out is None:
         return

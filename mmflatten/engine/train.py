@@ -2,14 +2,14 @@
 import logging
 import os
 import shlex
-from typing import Optional, Sequence
+from collections.abc import Sequence
 
 from mmengine.config import Config
 from mmengine.logging import print_log
 
-from mmflatten.engine.checkpoint_files import newest_checkpoint
+from mmflatten.engine.checkpoints.files import newest_checkpoint
 from mmflatten.engine.config_files import require_parts
-from mmflatten.engine.loading import guard_loading, require_local_whole
+from mmflatten.engine.runner import guard_loading, require_local_whole
 from mmflatten.engine.setup import build_runner
 
 NEWEST = 'newest'
@@ -21,7 +21,7 @@ class TrainingInterrupted(KeyboardInterrupt):
     """Ctrl-C during training; the message says how to go on."""
 
 
-def set_resume(cfg: Config, resume: Optional[str]) -> None:
+def set_resume(cfg: Config, resume: str | None) -> None:
     """Let a config continue from a checkpoint.
 
     Args:

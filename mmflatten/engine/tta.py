@@ -1,6 +1,6 @@
 """Test-time augmentation for configs that do not describe their own: flips, and scales where the task has them."""
 import copy
-from typing import Any, Optional
+from typing import Any
 
 from mmengine.config import Config, ConfigDict
 
@@ -29,8 +29,6 @@ def add_tta(cfg: Config) -> None:
     if model is None:
         raise ValueError(f'--tta has no default for default_scope ({scope}); give tta_model and tta_pipeline in the '
                          f'config, or use one of {", ".join(_MODELS)}')
-    if model['type'] == 'mmflatten.InstanceTTAModel':
-        import mmflatten.engine.instance_tta  # noqa: F401  registers the model; needs mmdet
     dataset = _innermost_dataset(cfg.test_dataloader.dataset)
     dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(dataset.pipeline, multi_scale=scope != 'mmpretrain')
     module = cfg.model
@@ -67,7 +65,7 @@ def tta_pipeline(test_pipeline: list[dict], multi_scale: bool) -> list[dict]:
     return [*before, dict(type='TestTimeAug', transforms=views)]
 
 
-def _scaled_resize(steps: list[dict]) -> Optional[int]:
+def _scaled_resize(steps: list[dict]) -> int | None:
     return next((i for i, step in enumerate(steps) if step['type'] == 'Resize' and 'scale' in step), None)
 
 

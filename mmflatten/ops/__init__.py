@@ -5,10 +5,20 @@ from mmflatten.ops.cost_volume import concat_cost_volume, soft_argmax_disparity
 from mmflatten.ops.cross_covariance import cross_covariance_attention
 from mmflatten.ops.efficient import efficient_attention
 from mmflatten.ops.factorized import (
-    conventional_dot_attention, conventional_gaussian_attention, factorized_dot_attention)
+    conventional_dot_attention,
+    conventional_gaussian_attention,
+    factorized_dot_attention,
+)
 from mmflatten.ops.feature_maps import focused_map, focused_query_map
-from mmflatten.ops.focal import (
-    focal_attention, neighbor_offsets, pooled_keys, resize_neighbor_bias, visible_keys, window_order, window_positions)
+from mmflatten.ops.focal import focal_attention
+from mmflatten.ops.focal_keys import (
+    neighbor_offsets,
+    pooled_keys,
+    resize_neighbor_bias,
+    visible_keys,
+    window_order,
+    window_positions,
+)
 from mmflatten.ops.heads import merge_heads, split_heads
 from mmflatten.ops.hydra import hydra_attention
 from mmflatten.ops.linear import kernel_product, linear_attention

@@ -10,8 +10,12 @@ import torch
 from torch import Tensor
 
 from mmflatten.ops.reference_factorized import (
-    conventional_dot_attention, conventional_gaussian_attention, conventional_gaussian_matrix, dot_attention_matrix,
-    factorized_dot_attention)
+    conventional_dot_attention,
+    conventional_gaussian_attention,
+    conventional_gaussian_matrix,
+    dot_attention_matrix,
+    factorized_dot_attention,
+)
 from mmflatten.ops.reference_focal import focal_attention
 
 __all__ = [

@@ -14,7 +14,7 @@ from mmengine.dataset import pseudo_collate
 from mmengine.model import BaseModel
 from torch import Tensor
 
-from mmflatten.models.factorized import FactorizedAttention
+from mmflatten.models.attention import FactorizedAttention
 
 PREFERRED = 'neck.attentions.1'  # the module that the paper draws
 
@@ -125,7 +125,7 @@ def draw_basis_masks(results: Sequence[BasisMasks], indices: Sequence[int], path
     columns, rows = len(indices) + 1, len(results)
     figure = Figure(figsize=(2.4 * columns, (2.4 * height / width + .3) * rows), layout='constrained')
     FigureCanvasAgg(figure)
-    for row, (result, axes) in enumerate(zip(results, figure.subplots(rows, columns, squeeze=False))):
+    for result, axes in zip(results, figure.subplots(rows, columns, squeeze=False)):
         grey = result.image.mean(-1)
         axes[0].imshow(result.image)
         for index, panel in zip(indices, axes[1:]):

@@ -1,6 +1,7 @@
 """Models with published parameters and FLOPs, as configs of mmdet and mmseg without anything of ours."""
 import copy
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 

@@ -10,10 +10,20 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from mmflatten.analysis.attention_cases import BERTS, MAPS, Case, Statement, memory_ratio, statements, work_ratio
-from mmflatten.analysis.attention_complexity import (
-    CONSISTENT, FORMS, TABLE_9, TABLE_10, TABLE_11, TABLE_12, Sizes, build_module, count_module, formula_cost)
-from mmflatten.analysis.live_memory import peak_bytes
+from mmflatten.analysis.factorized.cases import BERTS, MAPS, Case, Statement, memory_ratio, statements, work_ratio
+from mmflatten.analysis.factorized.formulas import (
+    CONSISTENT,
+    FORMS,
+    TABLE_9,
+    TABLE_10,
+    TABLE_11,
+    TABLE_12,
+    Sizes,
+    build_module,
+    count_module,
+    formula_cost,
+)
+from mmflatten.analysis.speed.live_memory import peak_bytes
 
 TOOL = Path(__file__).parents[2] / 'tools' / 'analysis' / 'attention_complexity.py'
 MODULES = [f'{kind}-{form}' for form in FORMS for kind in ('FA', 'CA')]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from mmflatten.analysis import benchmark_models
+from mmflatten.analysis.speed import models as benchmark_models
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / 'tools' / 'analysis' / 'benchmark.py'

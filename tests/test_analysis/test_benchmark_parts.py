@@ -9,14 +9,23 @@ from itertools import groupby
 import pytest
 import torch
 
-from mmflatten.analysis.benchmark import MIN_ROUNDS, Measurement, Subject, Timing, clock_of, measure
-from mmflatten.analysis.benchmark_machine import ALLOCATOR, Load, LoadWatch, restart_environment
-from mmflatten.analysis.benchmark_memory import peak_memory
-from mmflatten.analysis.benchmark_models import (
-    DTYPES, ZOO, RunSettings, build_model, make_call, model_subject, parse_spec, plain_linear, with_plain_linear)
-from mmflatten.analysis.benchmark_operators import OPERATORS, crossover, map_of, operator_subject, say_crossover
-from mmflatten.analysis.complexity import count_operations
-from mmflatten.analysis.meta import parameters_on_meta
+from mmflatten.analysis.flops.counter import count_operations
+from mmflatten.analysis.flops.meta import parameters_on_meta
+from mmflatten.analysis.speed.machine import ALLOCATOR, Load, LoadWatch, restart_environment
+from mmflatten.analysis.speed.memory import peak_memory
+from mmflatten.analysis.speed.models import (
+    DTYPES,
+    ZOO,
+    RunSettings,
+    build_model,
+    make_call,
+    model_subject,
+    parse_spec,
+    plain_linear,
+    with_plain_linear,
+)
+from mmflatten.analysis.speed.operators import OPERATORS, crossover, map_of, operator_subject, say_crossover
+from mmflatten.analysis.speed.timing import MIN_ROUNDS, Measurement, Subject, Timing, clock_of, measure
 
 SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2))'
 SMALL = RunSettings(batch=2, size=(32, 32))

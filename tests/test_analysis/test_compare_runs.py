@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.analysis.runs import read_run, render_comparison
+from mmflatten.analysis.results.runs import read_run, render_comparison
 
 TOOL = Path(__file__).parents[2] / 'tools' / 'analysis' / 'compare_runs.py'
 

@@ -2,8 +2,8 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 import torch
@@ -12,11 +12,11 @@ from mmengine.model import revert_sync_batchnorm
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from mmflatten.analysis.flop_rules import PRODUCT
-from mmflatten.analysis.meta import build_on_meta
-from mmflatten.analysis.model_cost import ConfigCost, ModelCost, count_model
-from mmflatten.analysis.report import render, table_rows
-from mmflatten.analysis.tables import paper_rows
+from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.analysis.flops.model_cost import ConfigCost, ModelCost, count_model
+from mmflatten.analysis.flops.rules import PRODUCT
+from mmflatten.analysis.flops.table import render, table_rows
+from mmflatten.analysis.zoo.tables import paper_rows
 
 KnownModel = Callable[[str, str], dict]
 SHAPES = {'mmdet': (800, 1280), 'mmseg': (512, 2048)}
@@ -78,7 +78,7 @@ def test_counting_on_meta_equals_counting_a_real_run() -> None:
                   neck=dict(type='GlobalAveragePooling'),
                   backbone=dict(type='mmflatten.FLattenSwin', out_indices=(3,),
                                 arch=dict(embed_dims=16, depths=[1, 1, 2, 1], num_heads=[1, 2, 4, 8])))
-    from mmflatten.analysis import count_operations
+    from mmflatten.analysis.flops import count_operations
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         model = MODELS.build(config).eval()
     real = count_operations(model, torch.zeros(1, 3, 65, 97), mode='tensor')
@@ -171,8 +171,8 @@ def test_patched_kernels_are_put_back(known_model: KnownModel) -> None:
 MEASURE = """
 import json, pathlib, sys, time
 import mmdet.models
-from mmflatten.analysis.meta import build_on_meta
-from mmflatten.analysis.model_cost import count_model
+from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.analysis.flops.model_cost import count_model
 def peak():
     line = next(l for l in open('/proc/self/status') if l.startswith('VmHWM'))
     return int(line.split()[1]) / 1024

@@ -9,10 +9,10 @@ from types import ModuleType
 import pytest
 import yaml
 
-from mmflatten.analysis.metafiles import render_metafiles
-from mmflatten.analysis.model_zoo import COLUMNS, ZooEntry, count_rows, from_csv, to_csv, zoo_rows
-from mmflatten.analysis.model_zoo_page import render_page
-from mmflatten.analysis.tables import PaperRow, paper_rows
+from mmflatten.analysis.zoo.metafiles import render_metafiles
+from mmflatten.analysis.zoo.page import render_page
+from mmflatten.analysis.zoo.rows import COLUMNS, ZooEntry, count_rows, from_csv, to_csv, zoo_rows
+from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).parents[2]
 SWIN_T = 'configs/flatten_swin/swin-t_8xb128_in1k.py'

@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from mmflatten.analysis import count_operations
-from mmflatten.analysis.flop_rules import CONV, LINEAR, PRODUCT
+from mmflatten.analysis.flops import count_operations
+from mmflatten.analysis.flops.rules import CONV, LINEAR, PRODUCT
 
 META = torch.device('meta')
 

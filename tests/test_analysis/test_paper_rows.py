@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.analysis.model_cost import count_config
-from mmflatten.analysis.tables import PaperRow, paper_rows
+from mmflatten.analysis.flops.model_cost import count_config
+from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).parents[2]
 

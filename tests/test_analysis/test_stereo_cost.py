@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from mmflatten.analysis import count_operations
-from mmflatten.analysis.flop_rules import CONV, PRODUCT
-from mmflatten.analysis.inputs import library_of
-from mmflatten.analysis.meta import build_on_meta
-from mmflatten.analysis.model_cost import count_config, count_model
+from mmflatten.analysis.flops import count_operations
+from mmflatten.analysis.flops.inputs import library_of
+from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.analysis.flops.model_cost import count_config, count_model
+from mmflatten.analysis.flops.rules import CONV, PRODUCT
 from mmflatten.registry import MODELS
 
 TOOL = Path(__file__).parents[2] / 'tools' / 'analysis' / 'get_flops.py'

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.analysis.tables import paper_rows, rows_of_config, within_printed_precision
+from mmflatten.analysis.zoo.tables import paper_rows, rows_of_config, within_printed_precision
 
 SWIN_FAMILY = ('swin-t', 'swin-s', 'swin-b', 'flatten-swin-t', 'flatten-swin-s', 'flatten-swin-b')
 

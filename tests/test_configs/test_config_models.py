@@ -7,8 +7,8 @@ from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS
 
-from mmflatten.analysis.meta import build_on_meta
-from mmflatten.analysis.model_zoo import from_csv
+from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.analysis.zoo.rows import from_csv
 
 ROOT = Path(__file__).parents[2] / 'configs'
 CONFIGS = sorted(path for path in ROOT.glob('*/*.py') if path.parent.name != '_base_')

@@ -7,9 +7,9 @@ import torchvision
 from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 
-from mmflatten.analysis.meta import build_on_meta
-from mmflatten.analysis.tables import paper_rows
-from mmflatten.models.factorized import ConventionalAttention, FactorizedAttention, MapAttention
+from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.analysis.zoo.tables import paper_rows
+from mmflatten.models.attention import ConventionalAttention, FactorizedAttention, MapAttention
 
 ROOT = Path(__file__).parents[2]
 ROWS = [row for row in paper_rows() if row.cells['paper'] == 'factorized' and row.cells['task'] == 'detection']

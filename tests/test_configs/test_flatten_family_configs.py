@@ -11,7 +11,7 @@ from mmengine.registry import MODELS, PARAM_SCHEDULERS
 from mmengine.runner import Runner
 from torch import nn
 
-from mmflatten.analysis.meta import build_on_meta
+from mmflatten.analysis.flops.meta import build_on_meta
 from mmflatten.models import attention
 from mmflatten.models.layers import GridTable
 

@@ -11,8 +11,8 @@ from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS, TRANSFORMS
 
-from mmflatten.analysis.meta import build_on_meta
-from mmflatten.analysis.tables import paper_rows
+from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.analysis.zoo.tables import paper_rows
 
 ROOT = Path(__file__).parents[2]
 FOCAL = ROOT / 'configs' / 'focal'

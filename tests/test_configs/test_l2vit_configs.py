@@ -12,8 +12,8 @@ from mmengine.optim import build_optim_wrapper
 from mmengine.registry import DATA_SAMPLERS, MODELS, PARAM_SCHEDULERS, init_default_scope
 from torch import nn
 
-from mmflatten.analysis.meta import build_on_meta
-from mmflatten.analysis.tables import paper_rows
+from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.analysis.zoo.tables import paper_rows
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / 'configs' / 'l2vit'

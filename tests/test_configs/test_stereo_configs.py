@@ -8,11 +8,11 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmflatten.analysis.meta import build_on_meta
-from mmflatten.analysis.tables import paper_rows
+from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.analysis.zoo.tables import paper_rows
 from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.setup import build_runner, load_config
-from mmflatten.models.factorized import ConventionalAttention, FactorizedAttention
+from mmflatten.models.attention import ConventionalAttention, FactorizedAttention
 
 ROOT = Path(__file__).parents[2]
 PSMNET, DIGITS = ROOT / 'configs' / 'psmnet', ROOT / 'configs' / 'digits'

@@ -14,8 +14,13 @@ from PIL import Image
 from pycocotools.coco import COCO
 from sklearn.datasets import load_digits
 
-from mmflatten.datasets.digits.build import (DigitSceneOptions, build_digit_scenes, content_hash, is_finished,
-                                             read_manifest)
+from mmflatten.datasets.digits.build import (
+    DigitSceneOptions,
+    build_digit_scenes,
+    content_hash,
+    is_finished,
+    read_manifest,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 SCRIPT = REPOSITORY / 'tools' / 'dataset' / 'prepare_digits.py'

@@ -12,8 +12,15 @@ from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scene
 from mmflatten.datasets.digits.canvas import Sprite
 from mmflatten.datasets.digits.sources import BackgroundSource, load_glyphs, load_photographs
 from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
-from mmflatten.datasets.digits.stereo_scene import (SUPERSAMPLING, Layer, add_grain, compose, max_disparity,
-                                                    sample_stereo_scene, to_cells)
+from mmflatten.datasets.digits.stereo_scene import (
+    SUPERSAMPLING,
+    Layer,
+    add_grain,
+    compose,
+    max_disparity,
+    sample_stereo_scene,
+    to_cells,
+)
 from mmflatten.datasets.stereo import SceneFlowDataset, read_pfm
 
 TINY = StereoSceneOptions(train=3, val=2, size=32)

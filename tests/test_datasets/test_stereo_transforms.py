@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from mmflatten.datasets.stereo import (LoadDisparity, LoadStereoPair, PackStereoInputs, StereoDataError, StereoPad,
-                                       StereoPhotometricJitter, StereoRandomCrop, write_pfm)
+from mmflatten.datasets.stereo import (
+    LoadDisparity,
+    LoadStereoPair,
+    PackStereoInputs,
+    StereoDataError,
+    StereoPad,
+    StereoPhotometricJitter,
+    StereoRandomCrop,
+    write_pfm,
+)
 from mmflatten.datasets.stereo.transforms import jitter
 
 HEIGHT, WIDTH = 12, 20

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmflatten.engine.channels import require_matching_channels
+from mmflatten.engine.hooks.channels import require_matching_channels
 from mmflatten.models import backbones
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_'

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mmflatten.engine.checkpoint_files import what_is_wrong
+from mmflatten.engine.checkpoints.files import what_is_wrong
 
 
 def last_line(capsys) -> str:

@@ -5,9 +5,14 @@ import os
 import pytest
 import torch
 
-from mmflatten.engine import checkpoint_files
-from mmflatten.engine.checkpoint_files import (CheckpointError, CheckpointWriteError, newest_checkpoint, what_is_wrong,
-                                               write_atomically)
+from mmflatten.engine.checkpoints import files as checkpoint_files
+from mmflatten.engine.checkpoints.files import (
+    CheckpointError,
+    CheckpointWriteError,
+    newest_checkpoint,
+    what_is_wrong,
+    write_atomically,
+)
 
 
 def save(path, size=1000):

@@ -6,7 +6,7 @@ from mmengine.registry import Registry
 
 from mmflatten.engine.build_failures import accepted_arguments
 from mmflatten.engine.cli import ERROR_FILE_VARIABLE, command_line, tool_parser
-from mmflatten.engine.failures import explain
+from mmflatten.engine.errors import explain
 
 
 def ending_with(error):
@@ -135,6 +135,6 @@ def test_wrapped_errors_are_peeled_to_the_cause():
         try:
             raise ValueError('embed_dims (100) must be divisible')
         except ValueError as error:
-            raise ValueError(f'class `X` in y.py: {error}')
+            raise ValueError(f'class `X` in y.py: {error}') from error
 
     assert explain(caught(wrap)).startswith('ValueError: embed_dims (100) must be divisible (')

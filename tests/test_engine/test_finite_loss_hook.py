@@ -7,7 +7,7 @@ from mmengine.logging import MessageHub
 from mmengine.model import BaseModel
 from mmengine.optim import OptimWrapper
 
-from mmflatten.engine.finite_loss_hook import FiniteLossHook, NonFiniteLossError
+from mmflatten.engine.hooks.finite_loss import FiniteLossHook, NonFiniteLossError
 
 
 class Scale(BaseModel):

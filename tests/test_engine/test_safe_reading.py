@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from mmflatten.checkpoints.safe_pickle import Inert
-from mmflatten.engine.checkpoint_files import CheckpointError
-from mmflatten.engine.failures import explain
-from mmflatten.engine.reading import holds_stand_ins, load_from_local
+from mmflatten.engine.checkpoints.files import CheckpointError
+from mmflatten.engine.checkpoints.reading import holds_stand_ins, load_from_local
+from mmflatten.engine.errors import explain
 
 
 class Marking:

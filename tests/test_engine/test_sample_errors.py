@@ -7,8 +7,8 @@ import pytest
 from mmcv.transforms import LoadAnnotations, LoadImageFromFile, Resize
 from mmengine.dataset import Compose
 
-from mmflatten.engine.failures import worker_message
-from mmflatten.engine.sample_errors import NamingPipeline, SampleError
+from mmflatten.engine.errors import worker_message
+from mmflatten.engine.hooks.sample_names import NamingPipeline, SampleError
 
 
 @pytest.fixture
@@ -64,5 +64,5 @@ def test_message_is_taken_out_of_a_loader_process():
     carried = SampleError(
         'Caught SampleError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n'
         '  File "x.py", line 1\nValueError: inner\n\nThe above exception was the direct cause:\n\n'
-        'mmflatten.engine.sample_errors.SampleError: image a.png cannot be decoded\n')
+        'mmflatten.engine.hooks.sample_names.SampleError: image a.png cannot be decoded\n')
     assert worker_message(carried) == 'image a.png cannot be decoded'

@@ -12,7 +12,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 
 from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
-from mmflatten.engine.stereo_visualization_hook import StereoVisualizationHook
+from mmflatten.engine.hooks.stereo_drawings import StereoVisualizationHook
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
 CONFIG = '''

@@ -173,7 +173,7 @@ def test_merged_views_give_one_detection_with_the_box_and_mask_of_the_best():
     from mmdet.structures import DetDataSample
     from mmengine.structures import InstanceData
 
-    from mmflatten.engine.instance_tta import InstanceTTAModel
+    from mmflatten.models.detection.instance_tta import InstanceTTAModel
 
     def view(x1, x2, score, flip):
         mask = torch.zeros(1, 8, 20, dtype=torch.bool)

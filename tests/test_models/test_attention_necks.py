@@ -11,8 +11,8 @@ from mmdet.models import FPN, ResNet
 from mmengine.registry import DefaultScope
 from torch import nn
 
-from mmflatten.models.factorized import ConventionalAttention, FactorizedAttention
-from mmflatten.models.necks import AttentionFPN, AttentionResNet, AttentionResNeXt
+from mmflatten.models.attention import ConventionalAttention, FactorizedAttention
+from mmflatten.models.detection import AttentionFPN, AttentionResNet, AttentionResNeXt
 from mmflatten.registry import MODELS
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 import pytest
 import torch
 
-from mmflatten.analysis.complexity import PRODUCT, OperationCounter
+from mmflatten.analysis.flops.counter import PRODUCT, OperationCounter
 from mmflatten.models.attention import build_mixer
 
 LINEAR = {

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from mmflatten.checkpoints import convert_state_dict, revert_state_dict
-from mmflatten.models.factorized import ConventionalAttention, FactorizedAttention
+from mmflatten.models.attention import ConventionalAttention, FactorizedAttention
 from mmflatten.registry import MODELS
 
 CLASSES = [FactorizedAttention, ConventionalAttention]

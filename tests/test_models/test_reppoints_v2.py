@@ -5,8 +5,12 @@ from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, DefaultScope
 from mmengine.structures import InstanceData
 
-from mmflatten.models.dense_heads.verification import (
-    corner_targets, foreground_weights, normalized_focal_loss, refine_corners)
+from mmflatten.models.detection.verification import (
+    corner_targets,
+    foreground_weights,
+    normalized_focal_loss,
+    refine_corners,
+)
 
 STRIDES = [8, 16, 32]
 SIZE = (64, 96)

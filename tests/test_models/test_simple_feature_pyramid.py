@@ -6,8 +6,8 @@ from mmengine.registry import DefaultScope
 from torch import nn
 
 from mmflatten.models.backbones import FLattenDeiT
-from mmflatten.models.necks import SimpleFeaturePyramid
-from mmflatten.models.necks.simple_feature_pyramid import ChannelNorm
+from mmflatten.models.detection import SimpleFeaturePyramid
+from mmflatten.models.detection.simple_feature_pyramid import ChannelNorm
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mmflatten.models.attention import (FocusedLinearAttention, LinearAttention, SoftmaxAttention, TokenMixer, Windowed,
-                                        build_mixer)
+from mmflatten.models.attention import (
+    FocusedLinearAttention,
+    LinearAttention,
+    SoftmaxAttention,
+    TokenMixer,
+    Windowed,
+    build_mixer,
+)
 from mmflatten.models.layers import GridTable, RelativePositionBias, TokenConv
 
 

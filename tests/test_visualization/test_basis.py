@@ -13,7 +13,7 @@ from mmengine.model import BaseModel
 from mmengine.registry import MODELS, init_default_scope
 from torch import nn
 
-from mmflatten.models.factorized import FactorizedAttention
+from mmflatten.models.attention import FactorizedAttention
 from mmflatten.visualization.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 
 TOOL = Path(__file__).parents[2] / 'tools' / 'analysis' / 'visualize_basis.py'

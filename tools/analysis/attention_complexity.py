@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mmflatten.analysis.attention_cases import BERTS, MAPS, VOLUMES, Case, statements
-from mmflatten.analysis.attention_complexity import CONSISTENT, FORMS, TABLE_9, Sizes, count_module, formula_cost
-from mmflatten.analysis.report import align
+from mmflatten.analysis.factorized.cases import BERTS, MAPS, VOLUMES, Case, statements
+from mmflatten.analysis.factorized.formulas import CONSISTENT, FORMS, TABLE_9, Sizes, count_module, formula_cost
+from mmflatten.analysis.factorized.plot import draw_attention_complexity
+from mmflatten.analysis.flops.table import align
 from mmflatten.engine.cli import command_line, tool_parser
-from mmflatten.visualization.attention_complexity import draw_attention_complexity
 
 HEADER = ('input', 'channels', 'module', 'MB, formula', 'MB, training', 'MB, inference', 'GMAC, formula',
           'GMAC, counted')

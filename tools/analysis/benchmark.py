@@ -13,22 +13,37 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Optional, Sequence
 
 import torch
 
-from mmflatten.analysis.benchmark import Progress, Subject, measure
-from mmflatten.analysis.benchmark_machine import (
-    LoadWatch, as_dict, available_cpus, describe_machine, restart_environment)
-from mmflatten.analysis.benchmark_memory import peak_memory
-from mmflatten.analysis.benchmark_models import (
-    DTYPES, REFERENCE, TIMM_PREFIX, ZOO, RunSettings, model_subject, with_plain_linear)
-from mmflatten.analysis.benchmark_operators import OPERATORS, mixer_config, operator_subject
-from mmflatten.analysis.benchmark_plot import check_matplotlib, draw_operators
-from mmflatten.analysis.benchmark_report import (
-    Result, as_row, crossover_table, curves_of, model_table, operator_table, settings_line, softmax_beside, write_csv)
+from mmflatten.analysis.speed.machine import LoadWatch, as_dict, available_cpus, describe_machine, restart_environment
+from mmflatten.analysis.speed.memory import peak_memory
+from mmflatten.analysis.speed.models import (
+    DTYPES,
+    REFERENCE,
+    TIMM_PREFIX,
+    ZOO,
+    RunSettings,
+    model_subject,
+    with_plain_linear,
+)
+from mmflatten.analysis.speed.operators import OPERATORS, mixer_config, operator_subject
+from mmflatten.analysis.speed.plot import check_matplotlib, draw_operators
+from mmflatten.analysis.speed.table import (
+    Result,
+    as_row,
+    crossover_table,
+    curves_of,
+    model_table,
+    operator_table,
+    settings_line,
+    softmax_beside,
+    write_csv,
+)
+from mmflatten.analysis.speed.timing import Progress, Subject, measure
 from mmflatten.engine.cli import command_line, tool_parser
 
 SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20., 3.
@@ -134,7 +149,7 @@ def measure_models(arguments: argparse.Namespace, settings: RunSettings) -> tupl
         wanted.insert(0, (None, reference, None))
     at_goals = settings == RunSettings() and arguments.threads == 2 and reference == REFERENCE
     subjects: list[Subject] = []
-    goals: list[Optional[float]] = []
+    goals: list[float | None] = []
     for name, spec, goal in wanted:
         progress.say(f'building {name or spec}')
         subjects.append(model_subject(spec, settings, name))

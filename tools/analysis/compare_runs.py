@@ -4,9 +4,9 @@
 """
 import argparse
 import sys
-from typing import Sequence
+from collections.abc import Sequence
 
-from mmflatten.analysis.runs import read_run, render_comparison
+from mmflatten.analysis.results.runs import read_run, render_comparison
 from mmflatten.engine.cli import command_line, tool_parser
 
 

@@ -7,14 +7,14 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional, Sequence
 
-from mmflatten.analysis.model_cost import ConfigCost, count_config
-from mmflatten.analysis.report import as_json, render, render_modules
+from mmflatten.analysis.flops.model_cost import ConfigCost, count_config
+from mmflatten.analysis.flops.table import as_json, render, render_modules
 from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
 from mmflatten.engine.config_files import require_config_file
-from mmflatten.engine.failures import explain
+from mmflatten.engine.errors import explain
 
 
 def positive(text: str) -> int:
@@ -47,7 +47,7 @@ def check_paths(arguments: argparse.Namespace) -> None:
         raise ValueError(f'--json {arguments.json}: the folder {arguments.json.parent} does not exist; make it first')
 
 
-def count_all(configs: Sequence[str], shape: Optional[tuple[int, int]]) -> tuple[list[ConfigCost], list[str]]:
+def count_all(configs: Sequence[str], shape: tuple[int, int] | None) -> tuple[list[ConfigCost], list[str]]:
     """Count the configs one by one, with progress on the standard error; returns costs and messages of failures."""
     costs, failures = [], []
     say = timed_progress()

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.analysis.metafiles import render_metafiles
-from mmflatten.analysis.model_zoo import ZooEntry, count_rows, to_csv, zoo_rows
-from mmflatten.analysis.model_zoo_page import render_page, render_tables
-from mmflatten.analysis.tables import paper_rows
+from mmflatten.analysis.zoo.metafiles import render_metafiles
+from mmflatten.analysis.zoo.page import render_page, render_tables
+from mmflatten.analysis.zoo.rows import ZooEntry, count_rows, to_csv, zoo_rows
+from mmflatten.analysis.zoo.tables import paper_rows
 from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,11 +15,11 @@ from mmengine.model import BaseModel, revert_sync_batchnorm
 from mmengine.registry import MODELS, init_default_scope
 from mmengine.runner import load_checkpoint
 
-from mmflatten.engine.checkpoint_files import CheckpointError
+from mmflatten.engine.checkpoints.files import CheckpointError
+from mmflatten.engine.checkpoints.reading import use_safe_reading
 from mmflatten.engine.cli import command_line, tool_parser
-from mmflatten.engine.loading import require_local_whole
 from mmflatten.engine.misfits import is_misfit_report, misfit_message
-from mmflatten.engine.reading import use_safe_reading
+from mmflatten.engine.runner import require_local_whole
 from mmflatten.visualization.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 
 

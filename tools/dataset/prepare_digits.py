@@ -4,15 +4,15 @@ import errno
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable, List, Optional, Tuple, Type
 
 from mmengine.utils import ProgressBar
 
 from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes, is_finished
 
 
-def parse_args(argv: Optional[List[str]]) -> argparse.Namespace:
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--stereo', action='store_true', help="rectified pairs with disparity, in SceneFlow's layout")
@@ -56,7 +56,7 @@ def prepare(args: argparse.Namespace) -> str:
             f'Look at {args.out}/contact_sheet.png.')
 
 
-def _kind(stereo: bool) -> Tuple[Type[DigitSceneOptions], Callable]:
+def _kind(stereo: bool) -> tuple[type[DigitSceneOptions], Callable]:
     """The options of a kind of scene, and the function that builds them."""
     if not stereo:
         return DigitSceneOptions, build_digit_scenes
@@ -68,7 +68,7 @@ def _stop(signum, frame) -> None:
     raise KeyboardInterrupt
 
 
-def main(argv: Optional[List[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Command line; returns the exit status."""
     signal.signal(signal.SIGTERM, _stop)
     args = parse_args(argv)

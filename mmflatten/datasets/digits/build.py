@@ -3,10 +3,11 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class DigitSceneOptions:
                 raise ValueError(f'{name} must be between {low} and {high}, got {value}')
 
 
-def read_manifest(folder: Path) -> Optional[Dict[str, Any]]:
+def read_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of a finished data set, or None where there is none."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding='ascii'))
@@ -85,7 +86,7 @@ def is_finished(folder: Path, options: DigitSceneOptions, force: bool = False) -
 
 
 def build_digit_scenes(out: Path, options: DigitSceneOptions, force: bool = False,
-                       on_scene: Callable[[], Any] = lambda: None) -> Dict[str, Any]:
+                       on_scene: Callable[[], Any] = lambda: None) -> dict[str, Any]:
     """Write the scenes to ``out`` in all layouts and return the manifest; ``on_scene`` is called after each scene.
 
     The folder is written aside and renamed, so an interrupted run leaves ``out`` as it was. The same options give the
@@ -95,7 +96,7 @@ def build_digit_scenes(out: Path, options: DigitSceneOptions, force: bool = Fals
 
 
 def build_scenes(out: Path, options: DigitSceneOptions, write_split: WriteSplit, draw_sheet: Callable[[Path], Any],
-                 force: bool, on_scene: Callable[[], Any]) -> Dict[str, Any]:
+                 force: bool, on_scene: Callable[[], Any]) -> dict[str, Any]:
     """Build a data set of scenes, whatever its layout: ``write_split`` writes a split, ``draw_sheet`` draws the whole.
 
     ``write_split(folder, split, options, on_scene)`` returns the number of digits that it wrote.
@@ -157,5 +158,5 @@ def _remove_abandoned(out: Path) -> None:
             shutil.rmtree(rest, ignore_errors=True)
 
 
-def _spell(options: Dict[str, Any]) -> str:
+def _spell(options: dict[str, Any]) -> str:
     return ' '.join(f'{name}={value}' for name, value in sorted(options.items()))

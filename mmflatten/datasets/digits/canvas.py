@@ -1,6 +1,5 @@
 """Layered composition: sprites pasted back to front on a background, with exact visibility."""
 from dataclasses import dataclass
-from typing import List, Optional, Tuple
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class Canvas:
         self.image = background.astype(np.float32)
         self.owner = np.full(background.shape[:2], -1, dtype=np.int16)
         self._tinted = np.zeros(background.shape[:2], dtype=bool)
-        self._solid_area: List[int] = []
+        self._solid_area: list[int] = []
 
     def paste(self, sprite: Sprite) -> None:
         """Put a sprite on top of everything pasted so far; what lies outside the canvas is cut off."""
@@ -51,7 +50,7 @@ class Canvas:
         self._tinted[target] |= sprite.opacity[part] >= RIM_OPACITY
         self._solid_area.append(int(sprite.solid.sum()))
 
-    def overlap(self, sprite: Sprite) -> Tuple[Tuple[slice, slice], Tuple[slice, slice]]:
+    def overlap(self, sprite: Sprite) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
         """Index of the canvas under the sprite, and of the sprite above the canvas; both have the same shape."""
         target, part = [], []
         for start, length, limit in zip((sprite.top, sprite.left), sprite.opacity.shape, self.owner.shape):
@@ -60,7 +59,7 @@ class Canvas:
             part.append(slice(first - start, max(first, last) - start))
         return tuple(target), tuple(part)
 
-    def visible_fractions(self, extra: Optional[Sprite] = None) -> np.ndarray:
+    def visible_fractions(self, extra: Sprite | None = None) -> np.ndarray:
         """Visible share of every sprite's solid pixels, (n,); with ``extra``, as if that were pasted on top."""
         owner, areas = self.owner, list(self._solid_area)
         if extra is not None:

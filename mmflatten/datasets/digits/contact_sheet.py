@@ -1,7 +1,7 @@
 """One picture that shows what was written: scenes, instances, index maps and crops, read back from the files."""
 import json
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -41,7 +41,7 @@ def _header() -> np.ndarray:
     return np.asarray(sheet)
 
 
-def _scene_row(root: Path, split: str, name: str, annotations: List[Dict[str, Any]]) -> np.ndarray:
+def _scene_row(root: Path, split: str, name: str, annotations: list[dict[str, Any]]) -> np.ndarray:
     picture = Image.open(root / 'images' / FOLDERS[split] / name).convert('RGB')
     index_map = np.asarray(Image.open(root / 'annotations' / FOLDERS[split] / name))
     colours = np.array([INDEX_COLOURS[value] for value in range(FIRST_DIGIT + len(CLASSES))], dtype=np.uint8)
@@ -55,7 +55,7 @@ def _scene_row(root: Path, split: str, name: str, annotations: List[Dict[str, An
     return np.asarray(row)
 
 
-def _draw_instances(picture: Image.Image, annotations: List[Dict[str, Any]]) -> Image.Image:
+def _draw_instances(picture: Image.Image, annotations: list[dict[str, Any]]) -> Image.Image:
     """The picture, greyed, with each visible mask tinted in its digit's colour, its box and its label."""
     pixels = np.asarray(picture.convert('L').convert('RGB')).astype(np.float32) * 0.6
     for item in annotations:
@@ -72,7 +72,7 @@ def _draw_instances(picture: Image.Image, annotations: List[Dict[str, Any]]) -> 
     return tile
 
 
-def _draw_crops(paths: List[Path]) -> Image.Image:
+def _draw_crops(paths: list[Path]) -> Image.Image:
     """Up to nine crops in a 3 x 3 grid, each with the name of its class folder."""
     tile, side = Image.new('RGB', (TILE, TILE), (235, 235, 235)), TILE // 3
     draw, font = ImageDraw.Draw(tile), ImageFont.load_default(13)

@@ -9,7 +9,7 @@
 """
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -39,13 +39,13 @@ def write_png(path: Path, pixels: np.ndarray) -> None:
     Image.fromarray(pixels).save(path, format='PNG', compress_level=6)
 
 
-def mask_box(mask: np.ndarray) -> Tuple[int, int, int, int]:
+def mask_box(mask: np.ndarray) -> tuple[int, int, int, int]:
     """Tight box (x, y, width, height) of a mask (H, W) that is not empty."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return (int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1))
 
 
-def crop_window(box: Tuple[int, int, int, int], size: int) -> Tuple[slice, slice]:
+def crop_window(box: tuple[int, int, int, int], size: int) -> tuple[slice, slice]:
     """Square window (rows, columns) around a box with a margin, moved inside a picture of ``size`` pixels."""
     x, y, width, height = box
     side = min(size, int(round(max(width, height) * (1 + 2 * CROP_MARGIN))))
@@ -64,8 +64,8 @@ class SplitWriter:
         self.crop_dir = root / 'crops' / split
         for folder in (self.image_dir, self.index_dir, *(self.crop_dir / name for name in CLASSES)):
             folder.mkdir(parents=True)
-        self.images: List[Dict[str, Any]] = []
-        self.annotations: List[Dict[str, Any]] = []
+        self.images: list[dict[str, Any]] = []
+        self.annotations: list[dict[str, Any]] = []
 
     def add(self, scene: Scene) -> None:
         """Write one scene's picture, index map and crops, and keep its boxes and masks for the COCO file."""
@@ -88,7 +88,7 @@ class SplitWriter:
             crop = scene.picture[crop_window(annotation['bbox'], width)]
             write_png(self.crop_dir / CLASSES[sprite.label] / f'{number:06d}_{order:02d}.png', crop)
 
-    def _annotation(self, sprite: Sprite, mask: np.ndarray) -> Dict[str, Any]:
+    def _annotation(self, sprite: Sprite, mask: np.ndarray) -> dict[str, Any]:
         encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
         return dict(
             id=len(self.annotations) + 1,

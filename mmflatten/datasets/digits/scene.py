@@ -1,8 +1,8 @@
 """A random scene: one to eight digits of random scale, turn and colour that may partly hide one another."""
 import colorsys
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Scene:
     """
 
     picture: np.ndarray
-    sprites: Tuple[Sprite, ...]
+    sprites: tuple[Sprite, ...]
     masks: np.ndarray
     index_map: np.ndarray
     background: BackgroundSource
@@ -69,7 +69,7 @@ def sample_sprite(rng: np.random.Generator, glyphs: Glyphs, size: int) -> Sprite
     return Sprite(opacity, colour, int(glyphs.labels[position]), int(glyphs.indices[position]))
 
 
-def place_sprite(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Optional[Sprite]:
+def place_sprite(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sprite | None:
     """The sprite at a random place inside the canvas that leaves every digit visible enough, or None."""
     room = np.subtract(canvas.owner.shape, sprite.opacity.shape)
     if room.min() < 0:

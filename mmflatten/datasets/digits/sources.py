@@ -2,7 +2,6 @@
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Tuple
 
 import cv2
 import numpy as np
@@ -36,18 +35,18 @@ class BackgroundSource:
     """Where a background was cut: photograph, and box (x, y, width, height) in its pixels."""
 
     photograph: str
-    box: Tuple[int, int, int, int]
+    box: tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
 class Photographs:
     """Parts of photographs that belong to one split: ``regions`` of (H, W, 3) uint8 RGB, the first column of each."""
 
-    names: Tuple[str, ...]
-    regions: Tuple[np.ndarray, ...]
+    names: tuple[str, ...]
+    regions: tuple[np.ndarray, ...]
     first_column: int
 
-    def crop(self, rng: np.random.Generator, height: int, width: int) -> Tuple[np.ndarray, BackgroundSource]:
+    def crop(self, rng: np.random.Generator, height: int, width: int) -> tuple[np.ndarray, BackgroundSource]:
         """A random cut, scaled to (height, width, 3) uint8, mirrored half of the time, with its origin.
 
         A cut spans 0.8 to 1.6 photograph pixels per output pixel, less where the region is too small for that.

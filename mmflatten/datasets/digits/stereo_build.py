@@ -9,9 +9,10 @@
     contact_sheet.png  dataset.json
 """
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any
 
 import cv2
 import numpy as np
@@ -40,7 +41,7 @@ class StereoSceneOptions(DigitSceneOptions):
 
 
 def build_stereo_scenes(out: Path, options: StereoSceneOptions, force: bool = False,
-                        on_scene: Callable[[], Any] = lambda: None) -> Dict[str, Any]:
+                        on_scene: Callable[[], Any] = lambda: None) -> dict[str, Any]:
     """Write the pairs to ``out`` and return the manifest; as ``build_digit_scenes`` otherwise."""
     return build_scenes(out, options, _write_split, draw_stereo_sheet, force, on_scene)
 
@@ -53,7 +54,7 @@ def _write_split(root: Path, split: str, options: StereoSceneOptions, on_scene: 
         occlusion=('disparity_occlusions', 'left')).items()}
     for folder in paths.values():
         folder.mkdir(parents=True)
-    scenes: List[Dict[str, Any]] = []
+    scenes: list[dict[str, Any]] = []
     for number in range(getattr(options, split)):
         # The last word makes other scenes of a seed than those of one view.
         rng = np.random.default_rng([options.seed, SPLITS.index(split), number, options.views])
@@ -67,7 +68,7 @@ def _write_split(root: Path, split: str, options: StereoSceneOptions, on_scene: 
     return sum(len(scene['glyphs']) for scene in scenes)
 
 
-def _write_scene(paths: Dict[str, Path], name: str, scene: StereoScene) -> None:
+def _write_scene(paths: dict[str, Path], name: str, scene: StereoScene) -> None:
     write_png(paths['left'] / f'{name}.png', scene.left)
     write_png(paths['right'] / f'{name}.png', scene.right)
     write_pfm(paths['disparity'] / f'{name}.pfm', scene.disparity)

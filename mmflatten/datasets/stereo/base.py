@@ -9,7 +9,6 @@ from typing import Any
 from mmengine.dataset import BaseDataset
 
 from mmflatten.datasets.locate import missing_data_hint
-
 from mmflatten.datasets.stereo.errors import StereoDataError
 
 

@@ -8,11 +8,10 @@ import torch
 from mmcv.transforms import BaseTransform
 from mmengine.structures import PixelData
 
-from mmflatten.registry import TRANSFORMS
-from mmflatten.structures import StereoDataSample
-
 from mmflatten.datasets.stereo.errors import StereoDataError
 from mmflatten.datasets.stereo.files import read_disparity, read_image, read_mask
+from mmflatten.registry import TRANSFORMS
+from mmflatten.structures import StereoDataSample
 
 IMAGES = ('left', 'right')
 MAPS = ('disparity', 'valid', 'occlusion')  # what is known of the left image's pixels, (H, W) each

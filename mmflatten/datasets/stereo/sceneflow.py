@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mmflatten.registry import DATASETS
-
 from mmflatten.datasets.stereo.base import StereoDataset, images_in, require_folder
+from mmflatten.registry import DATASETS
 
 FRAMES = {'clean': 'frames_cleanpass', 'final': 'frames_finalpass'}
 SPLITS = ('TRAIN', 'TEST')

@@ -7,9 +7,8 @@ import cv2
 import numpy as np
 from mmcv.transforms import BaseTransform
 
-from mmflatten.registry import TRANSFORMS
-
 from mmflatten.datasets.stereo.loading import IMAGES, MAPS
+from mmflatten.registry import TRANSFORMS
 
 
 @TRANSFORMS.register_module()

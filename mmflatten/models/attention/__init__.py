@@ -1,22 +1,24 @@
 """Token mixers: one file per idea."""
 from mmflatten.models.attention.angular import LinearAngularAttention
 from mmflatten.models.attention.base import TokenMixer, build_mixer, fill_masked
+from mmflatten.models.attention.clamped import ClampedLinearAttention
 from mmflatten.models.attention.cosformer import CosFormerAttention
 from mmflatten.models.attention.cross_covariance import CrossCovarianceAttention
 from mmflatten.models.attention.cross_shaped import CrossShapedAttention
 from mmflatten.models.attention.efficient import EfficientAttention
-from mmflatten.models.attention.enhanced_linear import ClampedLinearAttention
+from mmflatten.models.attention.enhanced import EnhancedLinearAttention
 from mmflatten.models.attention.focal import FocalAttention
 from mmflatten.models.attention.focused import FocusedLinearAttention
 from mmflatten.models.attention.hydra import HydraAttention
-from mmflatten.models.attention.linear import EnhancedLinearAttention, LinearAttention
+from mmflatten.models.attention.linear import LinearAttention
+from mmflatten.models.attention.map_attention import ConventionalAttention, FactorizedAttention, MapAttention
 from mmflatten.models.attention.sima import SimAAttention
 from mmflatten.models.attention.softmax import SoftmaxAttention
 from mmflatten.models.attention.windowed import Windowed
 
 __all__ = [
-    'ClampedLinearAttention', 'CosFormerAttention', 'CrossCovarianceAttention', 'CrossShapedAttention',
-    'EfficientAttention', 'EnhancedLinearAttention', 'FocalAttention', 'FocusedLinearAttention', 'HydraAttention',
-    'LinearAngularAttention', 'LinearAttention', 'SimAAttention', 'SoftmaxAttention', 'TokenMixer', 'Windowed',
-    'build_mixer', 'fill_masked',
+    'ClampedLinearAttention', 'ConventionalAttention', 'CosFormerAttention', 'CrossCovarianceAttention',
+    'CrossShapedAttention', 'EfficientAttention', 'EnhancedLinearAttention', 'FactorizedAttention',
+    'FocalAttention', 'FocusedLinearAttention', 'HydraAttention', 'LinearAngularAttention', 'LinearAttention',
+    'MapAttention', 'SimAAttention', 'SoftmaxAttention', 'TokenMixer', 'Windowed', 'build_mixer', 'fill_masked',
 ]

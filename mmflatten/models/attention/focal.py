@@ -9,8 +9,19 @@ from torch import Tensor
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.layers import Linear, NeighborBias, PooledBias, RelativePositionBias, split_prefix
 from mmflatten.models.layers.position import square_size
-from mmflatten.ops import (focal_attention, merge_heads, pooled_keys, resize_grid, softmax_attention, split_heads,
-                           visible_keys, window_order, window_partition, window_positions, window_reverse)
+from mmflatten.ops import (
+    focal_attention,
+    merge_heads,
+    pooled_keys,
+    resize_grid,
+    softmax_attention,
+    split_heads,
+    visible_keys,
+    window_order,
+    window_partition,
+    window_positions,
+    window_reverse,
+)
 from mmflatten.registry import MODELS
 
 

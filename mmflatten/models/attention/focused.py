@@ -7,8 +7,15 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer, fill_masked
 from mmflatten.models.layers import GridTable, TokenConv
-from mmflatten.ops import (focused_map, focused_query_map, linear_attention, merge_heads, no_autocast, split_heads,
-                           upcast)
+from mmflatten.ops import (
+    focused_map,
+    focused_query_map,
+    linear_attention,
+    merge_heads,
+    no_autocast,
+    split_heads,
+    upcast,
+)
 from mmflatten.registry import MODELS
 
 _EPS = 1e-6

@@ -10,9 +10,20 @@ from mmflatten.models.attention import SoftmaxAttention, Windowed, build_mixer
 from mmflatten.models.backbones.arch import check_side, drop_path_schedule, resolve_arch, stage_grids
 from mmflatten.models.backbones.base import DEFAULT_INIT
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
-from mmflatten.models.layers import (Block, ConvEmbed, ConvStem, FeedForward, Linear, LocalConcentration,
-                                     NormalizedConv, NormedDownsample, Residual, TokenConv, map_to_tokens,
-                                     output_map)
+from mmflatten.models.layers import (
+    Block,
+    ConvEmbed,
+    ConvStem,
+    FeedForward,
+    Linear,
+    LocalConcentration,
+    NormalizedConv,
+    NormedDownsample,
+    Residual,
+    TokenConv,
+    map_to_tokens,
+    output_map,
+)
 from mmflatten.registry import MODELS
 
 ARCHS = {

@@ -9,7 +9,7 @@ from mmcv.cnn import ConvModule
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.necks.insertion import build_attention
+from mmflatten.models.detection.insertion import build_attention
 
 STRIDE = 4  # of the features
 

@@ -1,0 +1,69 @@
+"""Memory and computation of factorized and conventional attention over the size of the input, as Figures 4 and 5."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmflatten.analysis.factorized.cases import BERTS, MAPS, VOLUMES, Case
+from mmflatten.analysis.factorized.formulas import CONSISTENT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLORS = {'FA': 'tab:blue', 'CA': 'tab:red'}
+NAMES = {'FA': 'factorized', 'CA': 'conventional'}
+# The maps of Figure 4, and the volumes with the channels that the paper's architectures have there.
+BARS = (*MAPS, *(case for case in VOLUMES if (case.label, case.c) in {('28x28x4', 512), ('64x64x32', 64)}))
+
+
+def draw_attention_complexity(path: str | Path) -> None:
+    """Draw bars from the formulas and dots from the counted modules, and BERT's memory over the sequence length.
+
+    Args:
+        path: PNG to write.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(16, 4.8), layout='constrained')
+    FigureCanvasAgg(figure)
+    memory, work, bert = figure.subplots(1, 3)
+    _bars(memory, BARS, lambda case, kind: case.formula(kind, CONSISTENT).nbytes / 1e6,
+          lambda case, kind: case.counted(kind).training_bytes / 1e6)
+    memory.set(title='memory of a training forward pass', ylabel='MB')
+    _bars(work, BARS, lambda case, kind: case.formula(kind, CONSISTENT).operations / 2e9,
+          lambda case, kind: case.counted(kind).macs / 1e9)
+    work.set(title='computation', ylabel='multiply-accumulates (1e9)')
+    _bert(bert)
+    figure.savefig(path, dpi=100)
+
+
+def _bars(axes: Axes, cases: Sequence[Case], formula: Callable[[Case, str], float],
+          counted: Callable[[Case, str], float]) -> None:
+    for shift, kind in ((-.2, 'FA'), (.2, 'CA')):
+        places = [index + shift for index in range(len(cases))]
+        axes.bar(places, [formula(case, kind) for case in cases], width=.4, color=COLORS[kind],
+                 label=f'{NAMES[kind]}, formula')
+        axes.plot(places, [counted(case, kind) for case in cases], 'o', color='white', markeredgecolor='black',
+                  label='counted' if kind == 'CA' else None)
+    axes.set_yscale('log')
+    axes.set_xticks(range(len(cases)), [f'{case.label}\n{case.c} channels' for case in cases], fontsize='small')
+    axes.grid(axis='y', alpha=.3)
+    axes.set_axisbelow(True)
+    axes.legend(fontsize='small', loc='upper left')
+
+
+def _bert(axes: Axes) -> None:
+    for (name, cases), style in zip(BERTS.items(), ('-', '--')):
+        lengths = [case.grid[0] for case in cases]
+        for kind in ('FA', 'CA'):
+            axes.plot(lengths, [case.formula(kind, CONSISTENT).nbytes / 1e9 for case in cases], style,
+                      color=COLORS[kind], label=f'{name}, {NAMES[kind]}, formula')
+            axes.plot(lengths, [case.counted(kind).training_bytes / 1e9 for case in cases], 'o', color='white',
+                      markeredgecolor=COLORS[kind])
+    axes.set(title='memory of BERT, dots counted', xlabel='tokens', ylabel='GB', xscale='log', yscale='log')
+    axes.set_xticks(lengths, [str(length) for length in lengths])
+    axes.minorticks_off()
+    axes.grid(alpha=.3)
+    axes.legend(fontsize='small', loc='upper left')

@@ -1,0 +1,213 @@
+"""Counting multiply-accumulates by watching the operators that run, on any device; meta tensors make it free.
+
+Two figures come out of one run, because papers and libraries do not mean the same by "FLOPs".
+
+*Multiply-accumulates* (`OperationCounts.macs`): convolutions, linear layers and every product of two activations, such
+as `q k^T` and `p v`, whether they are written out, hidden in `scaled_dot_product_attention` or in the fused
+`nn.MultiheadAttention`. Biases and arithmetic on elements (activations, softmax, norms, pooling, resizing, sums) are
+not multiply-accumulates; `OperationCounts.elementwise` lists them.
+
+*The papers' convention* (`OperationCounts.papers_convention`): what OpenMMLab's `get_flops.py` prints, by the formulas
+of its counter, `mmengine.analysis`: the multiply-accumulates, plus 5 per element of a layer or group norm with
+weights (4 without), 2 of a batch norm in evaluation mode (1 without weights), 1 per element put out by
+nearest-neighbour resizing, 4 by bilinear resizing and grid sampling, and 1 per element taken in by adaptive average
+pooling. It reproduces ResNet-50 Mask R-CNN at 260 G, Swin-T and -S in Mask R-CNN, Cascade Mask R-CNN and UperNet at
+267, 745, 838, 945 and 1038 G, PVT-T in Mask R-CNN at 240 G and Swin-T in ATSS at 215 G, each within 0.1 %.
+
+Where the two differ from each other, or from a counter you know:
+
+- Norms, resizing, pooling: 0.1 to 1 % of a model, in the papers' convention alone.
+- Attention products: mmengine counts `@` and misses `scaled_dot_product_attention`; both figures here hold the
+  products in either case. The module counter of mmcv 1.x, from which the Focal paper's detection numbers come, misses
+  `@` too: Swin-T Mask R-CNN has 264 G there and 267 G elsewhere, and 3.1 G is the share of its products. PVT-T's are
+  31.7 of 240 G. `papers_convention(with_products=False)` gives that figure; `tables.py` says which paper needs it.
+- Classifiers: the papers' own formulas leave out norms and activations, so `macs` is the nearer of the two there.
+- Two-stage detectors: 1000 proposals pass the box head and 100 the mask head, in each stage of a cascade, as in
+  mmdet 2's `forward_dummy`. (mmdet 3 sends all 1000 through the mask heads of a cascade.)
+- FLatten prints 268, 747 and 841 G where 266.5, 745.1 and 837.3 G are counted (Mask R-CNN and Cascade T, S): its code
+  for detection is not released, and no one convention gives both these and its Swin baselines.
+- Sparse R-CNN with Swin-T and 300 proposals is printed at 172 G; it is 176 G here, 170 G without any products.
+- Auxiliary heads that only train, post-processing, and the final resizing of a segmentation map are not run.
+"""
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._ops import OpOverload
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from mmflatten.analysis.flops.rules import (
+    CONV,
+    LINEAR,
+    MAC_RULES,
+    MATMUL,
+    OPENMMLAB_RULES,
+    OTHER,
+    PRODUCT,
+    is_elementwise,
+    is_free,
+    operator_name,
+)
+
+
+class OperationCounts:
+    """What a run cost.
+
+    Attributes:
+        by_module: multiply-accumulates and extras by qualified module name, then by kind; a module's own operators
+            alone, without those of the modules inside it.
+        by_operator: multiply-accumulates by operator.
+        elementwise: elements put out by operators without multiply-accumulates (activations, norms, resizing, ...).
+        uncounted: how often operators ran that may multiply and accumulate and for which there is no formula.
+    """
+
+    def __init__(self) -> None:
+        self.by_module: dict[str, Counter[str]] = defaultdict(Counter)
+        self.by_operator: Counter[str] = Counter()
+        self.elementwise: Counter[str] = Counter()
+        self.uncounted: Counter[str] = Counter()
+
+    @property
+    def by_kind(self) -> Counter[str]:
+        """Totals by kind: convolutions, linear layers, products of activations, norms and the like."""
+        return self.within('')
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, products of activations included."""
+        return macs_of(self.by_kind)
+
+    def papers_convention(self, with_products: bool = True) -> int:
+        """What OpenMMLab's counter gives (see the module's docstring), with or without products of activations."""
+        kinds = self.by_kind
+        return macs_of(kinds) + kinds[OTHER] - (0 if with_products else kinds[PRODUCT])
+
+    def within(self, module: str) -> Counter[str]:
+        """Totals by kind of a module and everything inside it; '' is the whole model."""
+        inside = (kinds for name, kinds in self.by_module.items()
+                  if not module or name == module or name.startswith(module + '.'))
+        return sum(inside, Counter())
+
+
+def macs_of(kinds: Counter[str]) -> int:
+    """Multiply-accumulates in counts by kind."""
+    return kinds[CONV] + kinds[LINEAR] + kinds[PRODUCT]
+
+
+class OperationCounter:
+    """Context manager that counts the operators run inside it.
+
+    Args:
+        model: attributes the counts to its modules, and tells linear layers from products of activations. Operators
+            that run outside of it count for module ''.
+    """
+
+    def __init__(self, model: nn.Module | None = None) -> None:
+        self.counts = OperationCounts()
+        self._running: list[tuple[str, nn.Module, list[tuple[int, ...]]]] = []  # name, module, shapes of its inputs
+        self._names = {} if model is None else {id(module): name for name, module in model.named_modules()}
+        self._parameters = set() if model is None else {_storage(p) for p in model.parameters()}
+        self._exits = ExitStack()
+
+    @property
+    def module(self) -> str:
+        """Name of the module that is running."""
+        return self._running[-1][0] if self._running else ''
+
+    def place(self) -> str:
+        """The module that is running, or that raised an error, in words: its name, itself, and what it was given."""
+        if not self._running:
+            return 'outside of its modules'
+        name, module, shapes = self._running[-1]
+        leaf = next(module.children(), None) is None
+        given = ', '.join(str(shape) for shape in shapes) or 'no tensor'
+        return f'in {name or "the model itself"}, {module if leaf else type(module).__name__}, given {given}'
+
+    def __enter__(self) -> OperationCounter:
+        if self._names:
+            self._exits.callback(register_module_forward_pre_hook(self._open).remove)
+            self._exits.callback(register_module_forward_hook(self._close).remove)
+        self._exits.enter_context(_Watch(self.observe))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._exits.close()
+
+    def _open(self, module: nn.Module, inputs: Any) -> None:
+        shapes = [tuple(leaf.shape) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)]
+        self._running.append((self._names.get(id(module), self.module), module, shapes))
+
+    def _close(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        self._running.pop()
+
+    def observe(self, func: OpOverload, args: tuple, kwargs: dict, out: Any) -> None:
+        """Count one operator that ran."""
+        name = operator_name(func)
+        if name in MAC_RULES:
+            cost = MAC_RULES[name](*args, **kwargs, out=out)
+            if MATMUL in cost:
+                cost = {LINEAR if self._holds_parameter(name, args) else PRODUCT: cost[MATMUL]}
+            self.add(name, cost)
+        elif is_free(func):
+            return
+        elif is_elementwise(func):
+            self.add_elementwise(name, out)
+            if name in OPENMMLAB_RULES:
+                self.counts.by_module[self.module].update(OPENMMLAB_RULES[name](*args, **kwargs, out=out))
+        elif any(isinstance(leaf, Tensor) for leaf in tree_leaves(out)):
+            self.counts.uncounted[name] += 1
+
+    def _holds_parameter(self, operator: str, args: tuple) -> bool:
+        factors = args[1:] if 'add' in operator else args
+        return any(isinstance(factor, Tensor) and _storage(factor) in self._parameters for factor in factors)
+
+    def add(self, operator: str, cost: dict[str, int]) -> None:
+        """Count `cost` for the running module; called for kernels that PyTorch's dispatcher does not see."""
+        self.counts.by_module[self.module].update(cost)
+        self.counts.by_operator[operator] += macs_of(Counter(cost))
+
+    def add_elementwise(self, operator: str, out: Any) -> None:
+        """Note an operator that works on elements and put out `out`."""
+        tensors = (leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor))
+        self.counts.elementwise[operator] += next((tensor.numel() for tensor in tensors), 0)
+
+
+class _Watch(TorchDispatchMode):
+    """Reports every operator that runs; composite ones, which inference mode shows whole, by their parts."""
+
+    def __init__(self, observe: Callable[[OpOverload, tuple, dict, Any], None]) -> None:
+        super().__init__()
+        self._observe = observe
+
+    def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        if not (operator_name(func) in MAC_RULES or is_free(func) or is_elementwise(func)):
+            with self:
+                out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        out = func(*args, **kwargs)
+        self._observe(func, args, kwargs, out)
+        return out
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> OperationCounts:
+    """Run `function(*args, **kwargs)` and count it, without gradients; a module's counts are kept by module.
+
+    Give it meta tensors (`torch.empty(shape, device='meta')`) to count without computing. On another device, compiled
+    operators of mmcv stay unseen: count models with `count_model`.
+    """
+    with torch.no_grad(), OperationCounter(function if isinstance(function, nn.Module) else None) as counter:
+        function(*args, **kwargs)
+    return counter.counts

@@ -1,0 +1,124 @@
+"""What a model of each task is fed when it is counted: image sizes, and a forward pass without data-dependent steps.
+
+Another task is one more entry of `FORWARDS` and `DEFAULT_SHAPES`.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from mmengine.model import BaseModel
+from torch import Tensor, nn
+
+NUM_PROPOSALS = 1000  # through the box head of a two-stage detector
+NUM_MASKS = 100  # through its mask head: as many as mmdet keeps of the boxes
+
+# (H, W) the papers quote their numbers at; for stereo, the crop that PSMNet trains on.
+DEFAULT_SHAPES = {'mmpretrain': (224, 224), 'mmdet': (800, 1280), 'mmseg': (512, 2048), 'mmflatten': (256, 512)}
+
+
+def library_of(model: nn.Module) -> str:
+    """The library whose kind of model this is, or '' for a plain module.
+
+    'mmpretrain', 'mmdet' and 'mmseg' by the base class, wherever the class itself is from; 'mmflatten' for the whole
+    models of this project, which are stereo models. Its backbones are plain modules.
+    """
+    roots = (cls.__module__.split('.')[0] for cls in reversed(type(model).__mro__))
+    known = [root for root in roots if root in FORWARDS and (root != 'mmflatten' or isinstance(model, BaseModel))]
+    return known[0] if known else ''
+
+
+def dummy_forward(model: nn.Module, shape: tuple[int, int], device: str = 'meta') -> None:
+    """Run a model once on one empty RGB image of `shape` = (H, W), from the image to the heads' raw outputs.
+
+    A stereo model gets a pair of such images.
+    """
+    image = torch.empty(1, 3, *shape, device=device)
+    FORWARDS.get(library_of(model), nn.Module.__call__)(model, image)
+
+
+def _classify(model: nn.Module, image: Tensor) -> None:
+    model(image, mode='tensor')
+
+
+def _match(model: nn.Module, image: Tensor) -> None:
+    model(dict(left=image, right=image), mode='tensor')
+
+
+def _segment(model: nn.Module, image: Tensor) -> None:
+    model._forward(image)
+
+
+def _detect(model: nn.Module, image: Tensor) -> None:
+    if not getattr(model, 'with_roi_head', False):
+        model._forward(image, _samples(image))
+        return
+    features = model.extract_feat(image)
+    _run_roi_head(model, features, image)
+
+
+def _samples(image: Tensor) -> list:
+    from mmdet.structures import DetDataSample
+    size = tuple(image.shape[-2:])
+    sample = DetDataSample(metainfo=dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size,
+                                         scale_factor=(1., 1.)))
+    return [sample]
+
+
+def _run_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
+    from mmdet.models import roi_heads
+    forwards: list[tuple[type, Callable]] = [
+        (roi_heads.SparseRoIHead, _sparse_roi_head),
+        (roi_heads.HybridTaskCascadeRoIHead, _htc_roi_head),
+        (roi_heads.CascadeRoIHead, _cascade_roi_head),
+        (roi_heads.StandardRoIHead, _standard_roi_head),
+    ]
+    for cls, forward in forwards:
+        if isinstance(model.roi_head, cls):
+            forward(model, features, image)
+            return
+    raise ValueError(f'cannot count RoI head {type(model.roi_head).__name__}: know '
+                     f'{", ".join(cls.__name__ for cls, _ in forwards)} and heads derived from them')
+
+
+def _standard_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
+    model.rpn_head(features)
+    head, rois = model.roi_head, image.new_empty(NUM_PROPOSALS, 5)
+    head._bbox_forward(features, rois)
+    if head.with_mask:
+        head._mask_forward(features, rois[:NUM_MASKS])
+
+
+def _cascade_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
+    model.rpn_head(features)
+    head, rois = model.roi_head, image.new_empty(NUM_PROPOSALS, 5)
+    for stage in range(head.num_stages):
+        head._bbox_forward(stage, features, rois)
+    for stage in range(head.num_stages if head.with_mask else 0):
+        head._mask_forward(stage, features, rois[:NUM_MASKS])
+
+
+def _htc_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
+    model.rpn_head(features)
+    head, rois = model.roi_head, image.new_empty(NUM_PROPOSALS, 5)
+    semantic = head.semantic_head(features)[1] if head.with_semantic else None
+    for stage in range(head.num_stages):
+        head._bbox_forward(stage, features, rois, semantic_feat=semantic)
+    if head.with_mask:
+        head._mask_forward(-1, features, rois[:NUM_MASKS], semantic_feat=semantic, training=False)
+
+
+def _sparse_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
+    """Sparse R-CNN: its own number of learned proposals, whose features pass from stage to stage."""
+    head, queries = model.roi_head, model.rpn_head.init_proposal_features.weight[None]
+    rois = image.new_empty(queries.shape[1], 5)
+    for stage in range(head.num_stages):
+        extractor = head.bbox_roi_extractor[stage]
+        _, _, queries, attended = head.bbox_head[stage](extractor(features[:extractor.num_inputs], rois), queries)
+        if head.with_mask:
+            head._mask_forward(stage, features, rois, attended.flatten(0, 1))
+
+
+FORWARDS: dict[str, Callable[[nn.Module, Tensor], None]] = {
+    'mmpretrain': _classify, 'mmdet': _detect, 'mmseg': _segment, 'mmflatten': _match,
+}

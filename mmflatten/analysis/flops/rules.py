@@ -1,0 +1,154 @@
+"""What each PyTorch operator costs: multiply-accumulates, arithmetic that is not counted as such, or nothing.
+
+One multiply-accumulate is what vision papers call a FLOP. The formulas for products and convolutions are those of
+`torch.utils.flop_counter` (which counts two operations for each); the operators it lacks are added here.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload, OpOverloadPacket
+from torch.utils.flop_counter import flop_registry
+
+CONV, LINEAR, PRODUCT, OTHER = 'convolutions', 'linear layers', 'products of activations', 'norms, resizing, pooling'
+MATMUL = 'matmul'  # the counter sees whether an operand is a parameter and makes it LINEAR or PRODUCT
+
+Cost = dict[str, int]
+Rule = Callable[..., Cost]
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
+    """`q k^T` and `p v`; a causal or masked attention counts in full, as it does when written out."""
+    out = out[0] if isinstance(out, (tuple, list)) else out
+    return {PRODUCT: prod(out.shape[:-2]) * query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1])}
+
+
+def _self_attention_layer(query: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
+    """The fused `nn.MultiheadAttention` of evaluation mode: four projections and two products."""
+    B, N, C = query.shape
+    return {LINEAR: 4 * B * N * C * C, PRODUCT: 2 * B * N * N * C}
+
+
+def _encoder_layer(src: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
+    """The fused `nn.TransformerEncoderLayer` of evaluation mode; `args[13]` is the first weight of its MLP."""
+    cost = _self_attention_layer(src, out=out)
+    cost[LINEAR] += 2 * src.numel() * args[13].shape[0]
+    cost[OTHER] = 2 * 5 * src.numel()
+    return cost
+
+
+def _elements_of(position: int) -> Rule:
+    """A matrix or vector times a vector: one multiply-accumulate per element of the left operand."""
+    return lambda *args, out, **kwargs: {MATMUL: args[position].numel()}
+
+
+def _deformable_conv(x: Tensor, weight: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
+    """The convolution alone; sampling at the offsets is elementwise."""
+    return {CONV: out.shape[0] * prod(out.shape[2:]) * weight.numel()}
+
+
+def _from_torch(name: str, formula: Callable[..., int]) -> Rule:
+    kind = CONV if 'conv' in name else MATMUL
+    return lambda *args, out, **kwargs: {kind: formula(*args, out_val=out, **kwargs) // 2}
+
+
+def _mac_rules() -> dict[str, Rule]:
+    packets = {packet._qualified_op_name: formula for packet, formula in flop_registry.items()
+               if isinstance(packet, OpOverloadPacket)}
+    rules = {name: _from_torch(name, formula) for name, formula in packets.items()}
+    for kernel in ('scaled_dot_product_attention', '_scaled_dot_product_flash_attention',
+                   '_scaled_dot_product_flash_attention_for_cpu', '_scaled_dot_product_efficient_attention',
+                   '_scaled_dot_product_cudnn_attention', '_scaled_dot_product_fused_attention_overrideable'):
+        rules[f'aten::{kernel}'] = _attention
+    rules |= {
+        'aten::_native_multi_head_attention': _self_attention_layer,
+        'aten::_transformer_encoder_layer_fwd': _encoder_layer,
+        'aten::mv': _elements_of(0), 'aten::dot': _elements_of(0), 'aten::vdot': _elements_of(0),
+        'aten::addmv': _elements_of(1),
+        'aten::addbmm': lambda self, a, b, out, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
+        'aten::_addmm_activation': rules['aten::addmm'], 'aten::_int_mm': rules['aten::mm'],
+        'torchvision::deform_conv2d': _deformable_conv,
+    }
+    return rules
+
+
+MAC_RULES = _mac_rules()
+
+
+def _norm(weight_at: int) -> Rule:
+    return lambda *args, out, **kwargs: {OTHER: args[0].numel() * (4 if args[weight_at] is None else 5)}
+
+
+def _batch_norm(x: Tensor, weight: Tensor | None, *args: Any, out: Any, **kwargs: Any) -> Cost:
+    training = len(args) > 3 and args[3] is True
+    return {OTHER: x.numel() * ((4 if training else 1) + (weight is not None))}
+
+
+def _output(factor: int) -> Rule:
+    return lambda *args, out, **kwargs: {OTHER: factor * out.numel()}
+
+
+def _input(x: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
+    return {OTHER: x.numel()}
+
+
+def _mean(x: Tensor, dim: Any = None, *args: Any, out: Any, **kwargs: Any) -> Cost:
+    # nn.AdaptiveAvgPool2d(1) arrives as this mean.
+    return {OTHER: x.numel()} if x.dim() == 4 and list(dim or ()) == [-1, -2] else {}
+
+
+# What `mmengine.analysis` adds to the products: arithmetic on elements, with its factors.
+OPENMMLAB_RULES: dict[str, Rule] = {
+    'aten::native_layer_norm': _norm(2),
+    'aten::native_group_norm': _norm(1),
+    'aten::native_batch_norm': _batch_norm,
+    'aten::cudnn_batch_norm': _batch_norm,
+    'aten::_native_batch_norm_legit_no_training': _batch_norm,
+    'aten::upsample_nearest2d': _output(1),
+    'aten::upsample_bilinear2d': _output(4),
+    'aten::grid_sampler_2d': _output(4),
+    'aten::_adaptive_avg_pool2d': _input,
+    'aten::mean': _mean,
+}
+
+# Arithmetic on elements that PyTorch tags neither as pointwise nor as a reduction.
+_ELEMENTWISE = set("""
+    _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm cudnn_batch_norm
+    _native_batch_norm_legit_no_training _native_batch_norm_legit native_dropout glu linalg_vector_norm
+    avg_pool1d avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices _adaptive_avg_pool2d
+    _adaptive_avg_pool3d adaptive_max_pool2d upsample_nearest1d upsample_nearest2d upsample_nearest3d
+    upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_bicubic2d _upsample_bicubic2d_aa
+    upsample_trilinear3d grid_sampler_2d grid_sampler_3d cumsum cumprod cummax cummin logcumsumexp sort topk
+    col2im masked_fill scatter_add scatter_reduce index_add floor_divide addr tril triu linspace max min median kthvalue
+""".split())
+
+# No arithmetic: memory, shapes, indices, constants.
+_FREE = set("""
+    _unsafe_view _reshape_copy clone copy _to_copy cat stack index index_select index_put gather scatter roll flip
+    rot90 repeat embedding pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle constant_pad_nd
+    reflection_pad1d reflection_pad2d replication_pad2d im2col zeros ones empty full arange eye scalar_tensor
+    zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full empty_strided new_empty_strided
+    rand rand_like randn randn_like randint randperm fill zero uniform normal bernoulli lift lift_fresh
+    repeat_interleave nonzero masked_select masked_scatter slice_scatter select_scatter as_strided resize set
+    tril_indices triu_indices split_with_sizes_copy detach _local_scalar_dense is_same_size equal
+""".split())
+
+
+def operator_name(func: OpOverload) -> str:
+    """`namespace::name`, the same for an operator and its in-place form."""
+    return func._schema.name.rstrip('_')
+
+
+def is_free(func: OpOverload) -> bool:
+    """Whether an operator moves, makes or describes data without arithmetic."""
+    return func.is_view or operator_name(func).removeprefix('aten::') in _FREE
+
+
+def is_elementwise(func: OpOverload) -> bool:
+    """Whether an operator works on elements (activations, norms, pooling, resizing, sums): no multiply-accumulates."""
+    tagged = torch.Tag.pointwise in func.tags or getattr(torch.Tag, 'reduction', None) in func.tags
+    return tagged or operator_name(func).removeprefix('aten::') in _ELEMENTWISE

@@ -1,0 +1,1 @@
+"""What trainings and tests left behind."""

@@ -1,0 +1,1 @@
+"""Time and memory of models and attentions, measured side by side."""

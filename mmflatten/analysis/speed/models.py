@@ -1,0 +1,247 @@
+"""Models to time, from what a command line says of them."""
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from mmengine.config import Config, ConfigDict
+from mmengine.registry import MODELS, DefaultScope
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from mmflatten.analysis.flops.inputs import library_of
+from mmflatten.analysis.speed.timing import Subject
+from mmflatten.models import backbones, layers
+from mmflatten.requirements import Library
+from mmflatten.requirements import inspect as inspect_library
+
+TIMM = Library('timm', 'timm', '>=1.0.9', '1.0.31', 'models to compare with')
+TIMM_PREFIX = 'timm:'
+DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
+NUM_CLASSES = 1000
+
+REFERENCE = 'timm:swin_tiny_patch4_window7_224'
+# Name -> model, and the throughput relative to `REFERENCE` that it should reach at 224 x 224, batch 8, float32 and two
+# CPU threads.
+ZOO: dict[str, tuple[str, float]] = {
+    'FLatten-Swin-T': ('FLattenSwin:arch=tiny', 1.00),
+    'FLatten-PVT-T': ('FLattenPVT:arch=tiny', 2.1),
+    'FLatten-PVTv2-B2': ('FLattenPVTv2:arch=b2', 1.05),
+    'FLatten-CSwin-T': ('FLattenCSwin:arch=tiny', 1.0),
+    'L2ViT-T': ('L2ViT:arch=tiny', 1.0),
+    'Focal-T': ('FocalTransformer:arch=tiny', 0.75),
+    'DeiT-T': ('FLattenDeiT:arch=tiny,attn_types=S', 3.9),
+}
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How models are run.
+
+    Attributes:
+        batch: images per call.
+        size: (H, W) of the images.
+        dtype: a key of `DTYPES`; half precision means autocast.
+        device: of PyTorch.
+        train: a forward and a backward pass, without an optimizer, instead of inference.
+        compile: through `torch.compile`.
+        channels_last: images and weights of convolutions in channels-last memory.
+    """
+
+    batch: int = 8
+    size: tuple[int, int] = (224, 224)
+    dtype: str = 'fp32'
+    device: str = 'cpu'
+    train: bool = False
+    compile: bool = False
+    channels_last: bool = False
+
+
+def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
+    """`'FLattenSwin:arch=tiny,linear_sr_ratios=(1, 1)'` as a name and arguments; a bare word is a string.
+
+    Raises:
+        ValueError: the arguments are not written as in a call of Python.
+    """
+    name, _, arguments = spec.partition(':')
+    try:
+        call = ast.parse(f'dict({arguments})', mode='eval').body
+        if call.args or any(keyword.arg is None for keyword in call.keywords):
+            raise SyntaxError('arguments need names')
+        return name, _literal(call)
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f'{spec}: cannot read the arguments ({arguments}); write NAME:key=value,key=value with '
+                         'words, numbers, (tuples) and dict(key=value); other text in quotes') from error
+
+
+def _literal(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == 'dict' and not node.args:
+        return {keyword.arg: _literal(keyword.value) for keyword in node.keywords}
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return tuple(map(_literal, node.elts))
+    return ast.literal_eval(node)
+
+
+def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
+    """A model with random weights, on the CPU.
+
+    Args:
+        spec: a config file; a backbone with arguments, such as 'FLattenSwin:arch=tiny', which gets average pooling
+            and a linear layer; or 'timm:NAME'.
+        size: (H, W) of the images it will see.
+
+    Raises:
+        ValueError: none of these, or arguments that do not fit.
+        ImportError: timm is needed and not installed.
+    """
+    if spec.startswith(TIMM_PREFIX):
+        return _build_timm(spec[len(TIMM_PREFIX):], size)
+    if Path(spec).suffix == '.py':
+        return _build_config(spec)
+    name, arguments = parse_spec(spec)
+    if name not in backbones.__all__:
+        raise ValueError(f'{spec} is no config file (.py), no timm:NAME and no backbone: {name} is not one of '
+                         f'{", ".join(backbones.__all__)}')
+    return Classifier(_build_backbone(name, arguments))
+
+
+class Classifier(nn.Module):
+    """A backbone, the mean over its last map, and a linear layer."""
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(backbone.out_channels[-1], NUM_CLASSES)
+
+    def forward(self, image_B3HW: Tensor) -> Tensor:
+        features = self.backbone(image_B3HW)[-1]
+        return self.head(features.mean((2, 3)) if features.dim() == 4 else features)
+
+
+def _build_backbone(name: str, arguments: dict[str, Any]) -> nn.Module:
+    cls = getattr(backbones, name)
+    indices = inspect.signature(cls).parameters.get('out_indices')
+    if 'out_indices' not in arguments and (indices is None or indices.default is not None):
+        arguments = {**arguments, 'out_indices': (3,)}  # a classifier needs the last map of four alone
+    try:
+        return cls(**arguments)
+    except TypeError as error:
+        raise ValueError(f'{name} does not take these arguments: {error}') from error
+
+
+def _build_config(path: str) -> nn.Module:
+    if not Path(path).is_file():
+        raise ValueError(f'config {path} does not exist; check the path')
+    config = Config.fromfile(path)
+    if 'model' not in config:
+        raise ValueError(f'config {path} has no model')
+    with DefaultScope.overwrite_default_scope(config.get('default_scope', 'mmengine')):
+        return MODELS.build(ConfigDict(config.model))
+
+
+def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
+    status = inspect_library(TIMM)
+    if status.state != 'ok':
+        raise ImportError(status.message)
+    import timm
+    if name not in timm.list_models():
+        near = ', '.join(timm.list_models(f'*{name.split("_")[0]}*')[:5])
+        raise ValueError(f'timm has no model {name}' + (f'; it has {near}, ...' if near else ''))
+    model = timm.create_model(name, pretrained=False)
+    settings = model.pretrained_cfg
+    if settings.get('fixed_input_size') and tuple(settings['input_size'][1:]) != size:
+        model = timm.create_model(name, pretrained=False, img_size=size)
+    return model
+
+
+def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:
+    """A model that is ready to be timed.
+
+    Raises:
+        ValueError: a model that cannot be built, or cannot be run like this.
+        ImportError: timm is needed and not installed.
+    """
+    torch.manual_seed(0)
+    model = build_model(spec, settings.size)
+    if settings.train and library_of(model) == 'mmdet':
+        raise ValueError(f'{spec}: training of detectors is not timed, it needs annotated images; leave out --train')
+    image = torch.randn(settings.batch, 3, *settings.size)
+    call = make_call(model, _forward_of(model), image, settings)
+    params = sum(parameter.numel() for parameter in model.parameters())
+    return Subject(name or (Path(spec).stem if spec.endswith('.py') else spec), call, settings.batch, params)
+
+
+def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor,
+              settings: RunSettings) -> Callable[[], Any]:
+    """Move a model to where it runs; returns what runs it once, by `forward(inputs)`."""
+    layout = torch.channels_last if settings.channels_last else torch.preserve_format
+    model.train(settings.train).to(settings.device, memory_format=layout)
+    inputs = inputs.to(settings.device, memory_format=layout)
+    if settings.compile:
+        # All models share this function's and `Classifier.forward`'s code, and Dynamo gives up after 8 versions of one.
+        torch._dynamo.config.cache_size_limit = max(1024, torch._dynamo.config.cache_size_limit)
+        forward = torch.compile(forward)
+    autocast = partial(torch.autocast, torch.device(settings.device).type, DTYPES[settings.dtype],
+                       enabled=settings.dtype != 'fp32')
+
+    def infer() -> Any:
+        with torch.inference_mode(), autocast():
+            return forward(inputs)
+
+    def train() -> None:
+        with autocast():
+            outputs = [leaf for leaf in tree_leaves(forward(inputs)) if isinstance(leaf, Tensor)]
+            loss = sum(leaf.float().mean() for leaf in outputs)
+        loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    return train if settings.train else infer
+
+
+def _forward_of(model: nn.Module) -> Callable[[Tensor], Any]:
+    """From the image to what the model puts out: logits, maps of logits, or a detector's boxes and masks."""
+    library = library_of(model)
+    if library != 'mmdet':
+        return (lambda image: model(image, mode='tensor')) if library else model
+    from mmdet.structures import DetDataSample
+
+    def predict(image: Tensor) -> Any:
+        size = tuple(image.shape[-2:])
+        meta = dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size)
+        return model.predict(image, [DetDataSample(metainfo=meta) for _ in image], rescale=False)
+
+    return predict
+
+
+@contextmanager
+def plain_linear() -> Iterator[None]:
+    """Project tokens by `torch.nn.functional.linear`, as other code does, instead of mmflatten's choice.
+
+    Not for compiled models: Dynamo does not notice the change and runs what it compiled first.
+    """
+    ours = layers.linear
+    holders = [module for name, module in list(sys.modules.items())
+               if name.split('.')[0] == 'mmflatten' and getattr(module, 'linear', None) is ours]
+    for module in holders:
+        module.linear = F.linear
+    try:
+        yield
+    finally:
+        for module in holders:
+            module.linear = ours
+
+
+def with_plain_linear(subject: Subject) -> Subject:
+    """The same model, timed with `plain_linear`."""
+    return replace(subject, name=f'{subject.name} (plain)', around=plain_linear)

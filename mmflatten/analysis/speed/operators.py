@@ -1,0 +1,119 @@
+"""Attentions to time over the number of tokens, and where a linear one overtakes softmax."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from mmflatten.analysis.speed.models import RunSettings, make_call, parse_spec
+from mmflatten.analysis.speed.timing import Subject
+from mmflatten.models import attention
+from mmflatten.models.attention import Windowed, build_mixer
+
+SOFTMAX = 'softmax'
+EXPLICIT = 'softmax-explicit'  # with the N x M matrix in memory, as attention was computed before fused kernels
+# Name -> config of the mixer; `window` puts it in windows.
+OPERATORS: dict[str, dict[str, Any]] = {
+    SOFTMAX: dict(type='SoftmaxAttention'),
+    EXPLICIT: dict(type='SoftmaxAttention'),
+    'window': dict(type='SoftmaxAttention', relative_position_bias=True, window=7),
+    'cross-shaped': dict(type='CrossShapedAttention', split=7),
+    'focal': dict(type='FocalAttention'),
+    'spatial-reduction': dict(type='SoftmaxAttention', sr_ratio=8),
+    'focused': dict(type='FocusedLinearAttention'),
+    'linear': dict(type='LinearAttention'),
+    'elu': dict(type='LinearAttention', feature_map='elu'),
+    'leaky-relu': dict(type='LinearAttention', feature_map='leaky_relu'),
+    'efficient': dict(type='EfficientAttention'),
+    'hydra': dict(type='HydraAttention'),
+    'angular': dict(type='LinearAngularAttention'),
+    'enhanced': dict(type='EnhancedLinearAttention'),
+    'clamped': dict(type='ClampedLinearAttention', lcm_kernel=7),
+    'xca': dict(type='CrossCovarianceAttention'),
+    'cosformer': dict(type='CosFormerAttention'),
+    'sima': dict(type='SimAAttention'),
+}
+
+
+def map_of(tokens: int) -> tuple[int, int]:
+    """`(H, W)` of the map nearest to a square that has this many tokens."""
+    H = next(side for side in range(math.isqrt(tokens), 0, -1) if tokens % side == 0)
+    return H, tokens // H
+
+
+def mixer_config(name: str) -> dict[str, Any]:
+    """Config of an attention by its name in `OPERATORS`, or of a mixer's class, as 'LinearAttention:feature_map=elu'.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    if name in OPERATORS:
+        return dict(OPERATORS[name])
+    kind, arguments = parse_spec(name)
+    if kind not in attention.__all__:
+        raise ValueError(f'operator {name} is unknown: it must be one of {", ".join(OPERATORS)}, or a class of '
+                         'mmflatten.models.attention with arguments, such as FocusedLinearAttention:focusing_factor=4')
+    return dict(type=kind, **arguments)
+
+
+def build_operator(name: str, tokens: int, embed_dims: int, num_heads: int) -> nn.Module:
+    """An attention for maps of so many tokens, projections included.
+
+    Raises:
+        ValueError: an unknown name, or arguments that do not fit.
+    """
+    cfg, grid_size = mixer_config(name), map_of(tokens)
+    window = cfg.pop('window', None)
+    size = grid_size if window is None else (min(window, grid_size[0]), min(window, grid_size[1]))
+    try:
+        mixer = build_mixer(cfg, embed_dims=embed_dims, num_heads=num_heads, grid_size=size)
+    except TypeError as error:
+        raise ValueError(f'operator {name} does not take these arguments: {error}') from error
+    return mixer if window is None else Windowed(mixer, size)
+
+
+def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, settings: RunSettings) -> Subject:
+    """An attention that is ready to be timed on random tokens `(batch, tokens, embed_dims)`."""
+    torch.manual_seed(0)
+    mixer, hw_shape = build_operator(name, tokens, embed_dims, num_heads), map_of(tokens)
+    call = make_call(mixer, lambda x_BNC: mixer(x_BNC, hw_shape), torch.randn(settings.batch, tokens, embed_dims),
+                     settings)
+    subject = Subject(name, call, settings.batch, sum(parameter.numel() for parameter in mixer.parameters()))
+    if name != EXPLICIT:
+        return subject
+    return Subject(name, call, settings.batch, subject.params, partial(sdpa_kernel, SDPBackend.MATH))
+
+
+def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
+    """The number of tokens from which on `other` costs less than `softmax`, up to the last one measured.
+
+    Between two measured numbers both curves are taken as straight in logarithmic axes.
+
+    Args:
+        tokens: rising.
+        softmax: its cost (seconds, bytes) at each number of tokens, positive.
+        other: the other attention's.
+
+    Returns:
+        The number of tokens; 0 where `other` always costs less, infinity where it does not at the last number.
+    """
+    gaps = [math.log(ours / theirs) for ours, theirs in zip(other, softmax, strict=True)]
+    if gaps[-1] >= 0:
+        return math.inf
+    left = max((index for index, gap in enumerate(gaps) if gap >= 0), default=None)
+    if left is None:
+        return 0.
+    share = gaps[left] / (gaps[left] - gaps[left + 1])
+    return math.exp((1 - share) * math.log(tokens[left]) + share * math.log(tokens[left + 1]))
+
+
+def say_crossover(tokens: Sequence[int], number: float) -> str:
+    """A crossover in words: 'about 830', 'below 196' or 'above 12544'."""
+    if number == 0:
+        return f'below {min(tokens)}'
+    return f'above {max(tokens)}' if math.isinf(number) else f'about {number:.0f}'

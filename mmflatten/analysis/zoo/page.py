@@ -1,0 +1,140 @@
+"""The model zoo as a Markdown page: what does not agree first, then every table of every paper."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import PurePosixPath
+
+from mmflatten.analysis.flops.table import align, difference, giga
+from mmflatten.analysis.zoo.rows import ZooEntry
+
+PAPERS = {'flatten': 'FLatten Transformer', 'l2vit': 'L2ViT', 'focal': 'Focal Transformer',
+          'factorized': 'Factorized Attention', '': 'Configs that no paper has'}
+ACCURACIES = {'top1': 'top-1 (%)', 'ap_box': 'box AP', 'ap_mask': 'mask AP', 'miou': 'mIoU',
+              'miou_ms': 'mIoU, multi-scale', 'macc': 'mAcc', 'epe': 'EPE (px)'}
+COMMAND = 'python tools/analysis/reproduce_tables.py'
+
+INTRODUCTION = f"""\
+# Model zoo
+
+Written by `{COMMAND}` (without data, weights or a GPU); do not edit.
+The same data for a spreadsheet: [model_zoo.csv](model_zoo.csv).
+
+- **Accuracy is the papers' own.** None on this page was measured by this project, which has trained none of these
+  models. (It has trained those for the digit scenes; their configs say in the first lines what came out.)
+- **Parameters, MACs, FLOPs** are counted from the configs, for one image of the given size. *MACs* are
+  multiply-accumulates, products of activations (attention) included. *FLOPs* are the same run counted as the row's
+  paper counts: MACs and elementwise norms, resizing and average pooling, as OpenMMLab's `get_flops.py`; where marked
+  `*` without products of activations.
+- **diff** is ours against the paper's; `~`: ours rounds to what is printed, up or down. A row agrees if its parameters
+  do, and if its FLOPs differ by 2 % at most.
+"""
+
+
+def render_page(entries: Sequence[ZooEntry]) -> str:
+    """The whole page."""
+    parts = [INTRODUCTION, _summary(entries), _disagreements(entries), _without_config(entries)]
+    for paper, group in groupby(entries, key=lambda entry: entry.row.cells['paper']):
+        parts.append(f'## {PAPERS[paper]}')
+        parts += _tables(list(group), by='table' if paper else 'task')
+    return '\n\n'.join(part.strip() for part in parts if part) + '\n'
+
+
+def render_tables(entries: Sequence[ZooEntry]) -> str:
+    """The tables alone, for some of the rows."""
+    return '\n\n'.join(_tables(entries, by='table'))
+
+
+def _summary(entries: Sequence[ZooEntry]) -> str:
+    rows = [entry for entry in entries if entry.row.cells['paper']]
+    verdicts = [entry.agrees for entry in rows if entry.row.config]
+    configs = {entry.row.config for entry in entries if entry.row.config}
+    return (f"{len(rows)} rows of the papers' tables; {len(verdicts)} have a config: {verdicts.count(True)} agree in "
+            f'parameters and FLOPs, {verdicts.count(False)} do not, and for {verdicts.count(None)} the paper prints '
+            f'neither. {len(configs)} configs.')
+
+
+def _disagreements(entries: Sequence[ZooEntry]) -> str:
+    wrong = [entry for entry in entries if entry.agrees is False]
+    if not wrong:
+        return ''
+    header = ('table', 'model', 'params (M)', "paper's", 'diff', 'FLOPs (G)', "paper's", 'diff', 'cause')
+    rows = [(_table_of(entry), _link(entry, _model(entry)), *_costs(entry), entry.row.cause or 'not found yet')
+            for entry in wrong]
+    return f'## Rows that do not agree\n\n{align(rows, header, {0, 1, 8}, markdown=True)}'
+
+
+def _without_config(entries: Sequence[ZooEntry]) -> str:
+    rows = [(_table_of(entry), _model(entry),
+             'could not be counted' if entry.row.config else entry.row.cause or 'not written yet')
+            for entry in entries if not entry.counted]
+    if not rows:
+        return ''
+    return f'## Rows without a model\n\n{align(rows, ("table", "model", "why"), {0, 1, 2}, markdown=True)}'
+
+
+def _table_of(entry: ZooEntry) -> str:
+    return f'{PAPERS[entry.row.cells["paper"]]}, {table_name(entry.row.cells["table"])}'
+
+
+def _tables(entries: Sequence[ZooEntry], by: str) -> list[str]:
+    parts = []
+    # A table's rows follow each other in the file, but for figures between them.
+    for name in dict.fromkeys(entry.row.cells[by] for entry in entries):
+        group = [entry for entry in entries if entry.row.cells[by] == name]
+        title = name.capitalize() if by == 'task' else f'{table_name(name)}: {_subject(group)}'
+        parts += [f'### {title}', _table(group)]
+    return parts
+
+
+def table_name(table: str) -> str:
+    """'Table 2a' or 'Figure 5' for '2a' or 'fig5'."""
+    return f'Figure {table[3:]}' if table.startswith('fig') else f'Table {table}'
+
+
+def _subject(group: Sequence[ZooEntry]) -> str:
+    return ', '.join(dict.fromkeys(f'{entry.row.cells["task"]} on {entry.row.cells["dataset"]}' for entry in group))
+
+
+def _table(group: Sequence[ZooEntry]) -> str:
+    given = [name for name in ACCURACIES if any(entry.row.cells[name] for entry in group)]
+    printed = any(entry.row.cells['paper'] for entry in group)
+    beside = ("paper's", 'diff') if printed else ()
+    header = ('model', 'config', 'image', 'params (M)', *beside, 'MACs (G)', 'FLOPs (G)', *beside,
+              *(f"paper's {ACCURACIES[name]}" for name in given))
+    rows = []
+    for entry in group:
+        params, *beside_params, flops, paper_flops, diff = _costs(entry)
+        macs = giga(entry.macs) if entry.counted else '-'
+        middle = (params, *beside_params, macs, flops, paper_flops, diff) if printed else (params, macs, flops)
+        rows.append((_model(entry), _link(entry, 'config'), entry.image or '-', *middle,
+                     *(entry.row.cells[name] or '-' for name in given)))
+    return align(rows, header, {0, 1}, markdown=True)
+
+
+def _costs(entry: ZooEntry) -> tuple[str, ...]:
+    """Parameters, the paper's, the difference; FLOPs, the paper's, the difference."""
+    cells = []
+    for value, unit, printed, text in (
+            (entry.params, 1e6, entry.row.cells['params_m'], lambda params: f'{params / 1e6:.2f}'),
+            (entry.flops, 1e9, entry.row.cells['flops_g'], lambda flops: giga(flops) + _star(entry))):
+        cells += [text(value) if value is not None else '-', printed or '-',
+                  difference(value / unit, printed) if printed and value is not None else '-']
+    return tuple(cells)
+
+
+def _star(entry: ZooEntry) -> str:
+    return '' if entry.row.with_products else '*'
+
+
+def _model(entry: ZooEntry) -> str:
+    cells = entry.row.cells
+    if not cells['paper']:
+        return PurePosixPath(cells['config']).stem
+    method = '' if cells['method'] in ('-', cells['backbone']) else f', {cells["method"]}'
+    schedule = '' if cells['schedule'] in ('300e', '') else f', {cells["schedule"]}'
+    return f'{cells["backbone"]}{method}{schedule}'
+
+
+def _link(entry: ZooEntry, text: str) -> str:
+    return f'[{text}](../{entry.row.config})' if entry.row.config else text if text != 'config' else '-'

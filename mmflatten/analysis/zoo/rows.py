@@ -1,0 +1,144 @@
+"""The model zoo as records: the papers' rows beside what their configs cost here, then the configs without a row."""
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+
+from mmengine.config import Config
+
+from mmflatten.analysis.flops.model_cost import ConfigCost, count_config
+from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
+
+# Columns of a paper's row that the CSV renames, so that nobody takes the paper's numbers for ours.
+PAPERS_NUMBERS = {name: f'paper_{name}' for name in (
+    'flops_input_hw', 'params_m', 'flops_g', 'top1', 'ap_box', 'ap_mask', 'miou', 'macc', 'miou_ms', 'epe')}
+LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'cause')
+OURS = ('image', 'params', 'macs', 'flops')
+COLUMNS = (*LABELS[:-1], *OURS, 'paper_flops_input_hw', 'paper_params_m', 'params_diff_percent', 'paper_flops_g',
+           'flops_diff_percent', 'agrees', 'cause', *list(PAPERS_NUMBERS.values())[3:])
+TASKS = {'mmpretrain': 'classification', 'mmdet': 'detection', 'mmseg': 'segmentation', 'mmflatten': 'stereo'}
+DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'CocoDataset': 'coco', 'ADE20KDataset': 'ade20k'}
+
+Say = Callable[[int, int, str], None]  # done, total, what
+
+
+@dataclass(frozen=True)
+class ZooEntry:
+    """A row of a paper, or a config that no paper has, and what was counted.
+
+    Attributes:
+        row: the paper's row; `paper` is '' for a config of our own.
+        image: 'HxW' that the operations are of.
+        params: number of parameters, None where nothing was counted.
+        macs: multiply-accumulates of one forward pass.
+        flops: the same operations as the row's paper counts them.
+    """
+
+    row: PaperRow
+    image: str = ''
+    params: int | None = None
+    macs: int | None = None
+    flops: int | None = None
+
+    @property
+    def counted(self) -> bool:
+        return self.params is not None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether parameters and FLOPs are the paper's; None where nothing is counted or nothing is printed."""
+        if not self.counted:
+            return None
+        verdicts = {self.row.params_agree(self.params), self.row.flops_agree(self.flops)} - {None}
+        return all(verdicts) if verdicts else None
+
+    def cells(self) -> dict[str, str]:
+        """The entry as a row of the CSV."""
+        row = self.row.cells
+        ours = {name: '' if (value := getattr(self, name)) is None else str(value) for name in OURS}
+        verdict = {None: '', True: 'yes', False: 'no'}[self.agrees]
+        differences = {'params_diff_percent': percent(self.params, self.row.params_m, 1e6),
+                       'flops_diff_percent': percent(self.flops, self.row.flops_g, 1e9), 'agrees': verdict}
+        printed = {new: row[old] for old, new in PAPERS_NUMBERS.items()}
+        return {**{name: row[name] for name in LABELS}, **printed, **ours, **differences}
+
+    @classmethod
+    def of_cells(cls, cells: dict[str, str]) -> ZooEntry:
+        """The entry of a row of the CSV."""
+        row = {**{name: cells[name] for name in LABELS}, **{old: cells[new] for old, new in PAPERS_NUMBERS.items()}}
+        ours = {name: int(cells[name]) if cells[name] else None for name in OURS[1:]}
+        return cls(PaperRow(row), cells['image'], **ours)
+
+
+def percent(value: int | None, printed: float | None, unit: float) -> str:
+    """How far `value` is from the printed number, in percent with two decimals; '' where there is none of the two."""
+    return '' if value is None or printed is None else f'{100 * (value / unit / printed - 1):+.2f}'
+
+
+def to_csv(entries: Iterable[ZooEntry]) -> str:
+    """All entries as CSV."""
+    text = StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator='\n')
+    writer.writeheader()
+    writer.writerows(entry.cells() for entry in entries)
+    return text.getvalue()
+
+
+def from_csv(path: Path) -> tuple[ZooEntry, ...]:
+    """The entries of a CSV that `to_csv` wrote."""
+    with path.open(newline='', encoding='utf-8') as file:
+        return tuple(ZooEntry.of_cells(cells) for cells in csv.DictReader(file))
+
+
+def zoo_rows(root: Path) -> tuple[PaperRow, ...]:
+    """Every row of the papers' tables, then one for each config below `root` that no row names."""
+    named = {row.config for row in paper_rows()}
+    paths = sorted(path for path in root.glob('configs/*/*.py') if path.parent.name != '_base_')
+    others = (path.relative_to(root).as_posix() for path in paths)
+    return (*paper_rows(), *(_row_of_config(root, config) for config in others if config not in named))
+
+
+def _row_of_config(root: Path, config: str) -> PaperRow:
+    """A row without a paper."""
+    task, dataset = _task_and_dataset(root / config)
+    return PaperRow({**dict.fromkeys(paper_rows()[0].cells, ''), 'task': task, 'dataset': dataset, 'config': config})
+
+
+def _task_and_dataset(path: Path) -> tuple[str, str]:
+    try:
+        config = Config.fromfile(path)
+    except Exception:  # of any kind, and counting it will say which
+        return '', ''
+    dataset = config.get('train_dataloader', {}).get('dataset', {})
+    while 'dataset' in dataset:
+        dataset = dataset['dataset']
+    return TASKS.get(config.get('default_scope'), ''), DATASETS.get(dataset.get('type'), '')
+
+
+def count_rows(rows: Sequence[PaperRow], root: Path, say: Say) -> tuple[list[ZooEntry], list[str]]:
+    """Count the config of every row, each config once for each image size, and say how far it is.
+
+    Returns:
+        The entries in the order of `rows`, and a message for every config that could not be counted.
+    """
+    wanted = list(dict.fromkeys((row.config, row.shape) for row in rows if row.config))
+    costs: dict[tuple, ConfigCost] = {}
+    failures = []
+    for number, (config, shape) in enumerate(wanted, 1):
+        try:
+            costs[config, shape] = count_config(root / config, shape)
+        except Exception as error:  # one broken config, in whatever way, must not hide the others
+            failures.append(str(error) if config in str(error) else f'config {config}: {error}')
+        say(number, len(wanted), config if (config, shape) in costs else f'{config} failed')
+    return [_entry(row, costs.get((row.config, row.shape))) for row in rows], failures
+
+
+def _entry(row: PaperRow, cost: ConfigCost | None) -> ZooEntry:
+    entry = ZooEntry(row)
+    if cost is None:
+        return entry
+    return replace(entry, image='x'.join(map(str, cost.cost.shape)), params=cost.cost.params,
+                   macs=cost.cost.counts.macs, flops=cost.papers_convention(row if row.cells['paper'] else None))

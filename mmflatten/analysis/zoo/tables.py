@@ -1,0 +1,106 @@
+"""The papers' results, carried with the package: `data/tables.csv`, one row per published result.
+
+A row names the config of this project that reproduces it in its column `config`, a path from the root of the
+repository; it is empty where there is none yet. Several rows may name one config. Every number is the paper's own.
+Where the model is right and yet costs something else than the row prints, the column `cause` says why; so it does where
+a row has no config.
+"""
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+TABLES = Path(__file__).parents[1] / 'data' / 'tables.csv'
+
+# Which rows leave the products of activations out of their FLOPs, by (paper, task, beginning of the backbone's name).
+# The evidence is in the tables themselves: for detection Focal and L2ViT give Swin-T 264 G in Mask R-CNN and 245 G in
+# RetinaNet, which is without products; with them it has 267 and 248 G. Focal's rows of its own models hold them: in
+# RetinaNet these are 265, 367 and 514 G for -T, -S and -B; with products we count 265.0, 365.2 and 517.3 G.
+WITHOUT_PRODUCTS = (('focal', 'detection', 'swin'), ('l2vit', 'detection', ''))
+
+# Papers count FLOPs in ways that differ by this share; parameters are counted by everybody alike.
+FLOPS_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """One published result; `cells` holds every column as printed, '' where the paper gives nothing."""
+
+    cells: dict[str, str]
+
+    @property
+    def label(self) -> str:
+        """The paper and its table, such as 'flatten 2a'."""
+        return f'{self.cells["paper"]} {self.cells["table"]}'
+
+    @property
+    def config(self) -> str:
+        return self.cells['config']
+
+    @property
+    def cause(self) -> str:
+        """Why our figures differ from the row's, or why it has no config; '' where they agree."""
+        return self.cells['cause']
+
+    @property
+    def params_m(self) -> float | None:
+        """Parameters in millions."""
+        return _number(self.cells['params_m'])
+
+    @property
+    def flops_g(self) -> float | None:
+        """FLOPs in units of 1e9, as the paper counts them."""
+        return _number(self.cells['flops_g'])
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """(H, W) the FLOPs are quoted at."""
+        size = self.cells['flops_input_hw']
+        return tuple(int(side) for side in size.split('x')) if size else None
+
+    @property
+    def with_products(self) -> bool:
+        """Whether the paper's FLOPs hold the products of activations."""
+        return not any((self.cells['paper'], self.cells['task']) == (paper, task)
+                       and self.cells['backbone'].startswith(backbone) for paper, task, backbone in WITHOUT_PRODUCTS)
+
+
+    def params_agree(self, params: int) -> bool | None:
+        """Whether a number of parameters rounds to what the row prints; None where it prints none."""
+        return None if self.params_m is None else within_printed_precision(params / 1e6, self.cells['params_m'])
+
+    def flops_agree(self, flops: int) -> bool | None:
+        """Whether FLOPs, in the paper's convention and at the row's image size, are within 2 % of the row's."""
+        return None if self.flops_g is None else abs(flops / 1e9 / self.flops_g - 1) <= FLOPS_TOLERANCE
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:  # empty, or a word such as 'fail'
+        return None
+
+
+@cache
+def paper_rows() -> tuple[PaperRow, ...]:
+    """Every row of the papers' tables, in the order of the file."""
+    with TABLES.open(newline='', encoding='utf-8') as file:
+        return tuple(PaperRow(cells) for cells in csv.DictReader(file))
+
+
+def rows_of_config(config: str | Path) -> tuple[PaperRow, ...]:
+    """The rows that a config reproduces; it is known by its path from the last folder named `configs` on."""
+    parts = Path(config).resolve().parts
+    if 'configs' not in parts:
+        return ()
+    start = len(parts) - 1 - parts[::-1].index('configs')
+    path = '/'.join(parts[start:])
+    return tuple(row for row in paper_rows() if row.config == path)
+
+
+def within_printed_precision(value: float, printed: str) -> bool:
+    """Whether `value` rounds to the number as the paper prints it, up or down: 28.29 to '28' or '29'."""
+    decimals = len(printed.partition('.')[2])
+    return abs(value - float(printed)) < 10 ** -decimals

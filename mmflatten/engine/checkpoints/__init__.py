@@ -1,0 +1,1 @@
+"""Checkpoints of a training: written whole, read safely, resumed exactly."""

@@ -1,0 +1,149 @@
+"""Checkpoints as files: written aside and renamed, checked before they are trusted, the newest whole one found."""
+import contextlib
+import logging
+import os
+import re
+import zipfile
+from pathlib import Path
+
+from mmengine.fileio import LocalBackend, register_backend
+from mmengine.logging import print_log
+
+from mmflatten.engine.errors import mend_space
+
+ATOMIC_BACKEND = 'mmflatten_atomic'
+LAST_CHECKPOINT = 'last_checkpoint'
+_PART_SUFFIX = '.part'
+_PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.pth')
+_ZIP_MAGIC = b'PK'
+_PICKLE_MAGIC = b'\x80'
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that is missing, damaged or made for another model."""
+
+
+class CheckpointWriteError(OSError):
+    """A checkpoint could not be written; what was there before is untouched."""
+
+    def __str__(self) -> str:
+        return self.strerror
+
+
+def write_atomically(data: bytes, path: str | Path) -> None:
+    """Write a file so that its name shows either the old content or the whole new one, also after a power cut.
+
+    The bytes go to a hidden file in the same folder, are flushed to the disk, and take the name last. Whatever goes
+    wrong before that removes the hidden file and leaves `path` as it was.
+
+    Raises:
+        CheckpointWriteError: the disk is full, over quota or read-only; says how much is needed and how much is free.
+    """
+    path = Path(path)
+    aside = path.with_name(f'.{path.name}{_PART_SUFFIX}')
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(aside, 'wb') as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise CheckpointWriteError(
+            error.errno, f'cannot write {path} ({len(data) / 2**20:.1f} MiB): {error.strerror}; '
+            f'{mend_space(error.errno, str(path))}') from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            aside.unlink()
+
+
+def remove_leftovers(folder: str | Path) -> None:
+    """Delete what a killed process had begun to write in `folder`."""
+    for aside in Path(folder).glob(f'.*{_PART_SUFFIX}'):
+        aside.unlink(missing_ok=True)
+
+
+@register_backend(ATOMIC_BACKEND)
+class AtomicLocalBackend(LocalBackend):
+    """MMEngine's local files with `write_atomically` for bytes."""
+
+    def put(self, obj: bytes, filepath: str | Path) -> None:
+        write_atomically(obj, filepath)
+
+
+def what_is_wrong(path: str | Path) -> str | None:
+    """Read a checkpoint file through and say what is damaged; None when it is whole.
+
+    PyTorch's files are zip archives with a checksum per tensor, so a cut or a flipped bit is found without unpickling
+    anything. Files in the older format carry no checksum and pass if they begin as a pickle does.
+    """
+    path = Path(path)
+    with open(path, 'rb') as file:
+        start = file.read(2)
+    if start[:1] == _PICKLE_MAGIC:
+        return None
+    if start != _ZIP_MAGIC:
+        return 'it is empty' if not start else 'it is no PyTorch checkpoint'
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except zipfile.BadZipFile:
+        return f'it is truncated ({path.stat().st_size} bytes are there)'
+    return None if damaged is None else f'its part {damaged} is damaged'
+
+
+def require_whole(path: str | Path) -> None:
+    """Raise CheckpointError when the file is missing or damaged."""
+    if Path(path).is_dir():
+        raise CheckpointError(f'checkpoint {path} is a folder; name a file in it')
+    if not Path(path).is_file():
+        raise CheckpointError(f'checkpoint {path} does not exist; check the path')
+    problem = what_is_wrong(path)
+    if problem is not None:
+        raise CheckpointError(f'checkpoint {path} cannot be read: {problem}; copy or download it again, or use another')
+
+
+def newest_checkpoint(work_dir: str | Path) -> Path | None:
+    """Find the newest whole checkpoint of a run, passing over damaged ones with a warning.
+
+    Looks at `epoch_*.pth` and `iter_*.pth` in `work_dir` and in the folder that its `last_checkpoint` file points to,
+    newest by modification time first.
+
+    Returns None when the run has saved none yet.
+
+    Raises:
+        CheckpointError: there are checkpoints, and none is whole. Training is not restarted behind the user's back.
+    """
+    found = _periodic_checkpoints(Path(work_dir))
+    for path in found:
+        problem = what_is_wrong(path)
+        if problem is None:
+            return path
+        print_log(f'Passing over checkpoint {path}: {problem}', logger='current', level=logging.WARNING)
+    if found:
+        raise CheckpointError(
+            f'none of the {len(found)} checkpoints in {work_dir} is whole; move them away to start from the beginning, '
+            'or name another one with --resume PATH')
+    return None
+
+
+def _periodic_checkpoints(work_dir: Path) -> list[Path]:
+    folders = {work_dir.absolute()}
+    pointer = work_dir / LAST_CHECKPOINT
+    if pointer.is_file():
+        folders.add(Path(pointer.read_text(encoding='utf-8').strip()).parent.absolute())
+    paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir()
+             if path.is_file() and _PERIODIC.fullmatch(path.name)]
+    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, int(_PERIODIC.fullmatch(path.name)[1])),
+                  reverse=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming itself last; file systems that cannot sync a folder do it on their own."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

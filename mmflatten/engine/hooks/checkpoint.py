@@ -1,0 +1,227 @@
+"""Periodic checkpoints that survive a kill, a full disk and a diverging model, and resume where they were."""
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.dist import get_rank, is_main_process
+from mmengine.fileio import BaseStorageBackend
+from mmengine.hooks import CheckpointHook as _CheckpointHook
+from mmengine.runner import EpochBasedTrainLoop, Runner
+
+from mmflatten.engine.checkpoints import random_states
+from mmflatten.engine.checkpoints.files import (
+    ATOMIC_BACKEND,
+    LAST_CHECKPOINT,
+    CheckpointWriteError,
+    remove_leftovers,
+    write_atomically,
+)
+from mmflatten.registry import HOOKS
+
+_STATE_KEY = 'mmflatten'
+
+
+class NonFiniteWeightsError(ArithmeticError):
+    """The model holds NaN or infinite weights, so it is not worth a checkpoint."""
+
+
+class _LateRemoval:
+    """A file backend whose removals wait: MMEngine deletes the old best checkpoint before it writes the new one."""
+
+    def __init__(self, backend: BaseStorageBackend) -> None:
+        self.outdated: list[str] = []
+        self._backend = backend
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def remove(self, filepath: str) -> None:
+        self.outdated.append(str(filepath))
+
+    rmtree = remove
+
+
+@HOOKS.register_module()
+class CheckpointHook(_CheckpointHook):
+    """MMEngine's checkpoint hook, made safe; every argument of the original is accepted.
+
+    - A checkpoint is written aside and renamed, `last_checkpoint` too, and an outdated one is deleted only after the
+      new one is whole (`max_keep_ckpts`, `save_best`).
+    - A model with NaN or infinite weights is never saved: it raises NonFiniteWeightsError.
+    - The random states of every process and the seed of the sampler travel with the checkpoint. With
+      `num_workers=0` a resumed run on the CPU equals an uninterrupted one bit for bit. Two things are not restored:
+      random augmentations inside data-loading processes (they start from the seed again; the order of the samples is
+      exact), and gradients accumulated but not yet applied when `accumulative_counts` does not divide the interval.
+
+    Args:
+        interval (int | None): Epochs or iterations between checkpoints. None, the default, takes
+            `train_cfg.val_interval`, so that what is validated is what is saved.
+        by_epoch (bool | None): None, the default, counts what the training loop counts.
+    """
+
+    def __init__(self, interval: int | None = None, by_epoch: bool | None = None, **kwargs: Any) -> None:
+        super().__init__(interval=-1 if interval is None else interval, by_epoch=bool(by_epoch), **kwargs)
+        self._given_interval = interval
+        self._given_by_epoch = by_epoch
+        self._given_template = kwargs.get('filename_tmpl')
+        self._saved_states: dict[str, Any] = {}
+        self._resumed_states: dict[str, Any] = {}
+
+    def before_train(self, runner: Runner) -> None:
+        self._follow_loop(runner)
+        folder = str(self.out_dir or runner.work_dir)
+        if self.backend_args is None and self.file_client_args is None and '://' not in folder:
+            self.backend_args = dict(backend=ATOMIC_BACKEND)
+        super().before_train(runner)
+        if self.backend_args == dict(backend=ATOMIC_BACKEND) and is_main_process():
+            remove_leftovers(self.out_dir)
+        if runner._resume:
+            # The hub remembers the path of the run before; the file may have moved since.
+            self.last_ckpt = str(runner._load_from)
+            runner.message_hub.update_info('last_ckpt', self.last_ckpt)
+        _isolate_loaders(runner)
+        self._restore(runner)
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        checkpoint[_STATE_KEY] = self._saved_states
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        if runner._resume:
+            self._resumed_states = checkpoint.get(_STATE_KEY, {})
+
+    def _follow_loop(self, runner: Runner) -> None:
+        loop_by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
+        if self._given_by_epoch not in (None, loop_by_epoch):
+            unit = 'epochs' if loop_by_epoch else 'iterations'
+            raise ValueError(
+                f'CheckpointHook(by_epoch={self._given_by_epoch}) does not fit a training loop that counts {unit}: '
+                'such a checkpoint could not be resumed where it was taken; leave by_epoch out')
+        self.by_epoch = loop_by_epoch
+        if self._given_template is None:
+            self.filename_tmpl = 'epoch_{}.pth' if loop_by_epoch else 'iter_{}.pth'
+        if self._given_interval is None:
+            self.interval = runner.train_loop.val_interval
+
+    def _restore(self, runner: Runner) -> None:
+        states, self._resumed_states = self._resumed_states, {}
+        if not states:
+            return
+        sampler = _train_sampler(runner)
+        if states.get('sampler_seed') is not None and hasattr(sampler, 'seed'):
+            sampler.seed = states['sampler_seed']
+        ranks = states['random']
+        if len(ranks) != runner.world_size:
+            runner.logger.warning(f'The checkpoint holds the random states of {len(ranks)} processes and this run has '
+                                  f'{runner.world_size}: they start from the seed')
+            return
+        random_states.restore(ranks[get_rank()])
+
+    def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
+        _require_finite_weights(runner, meta['iter'], self.last_ckpt)
+        # Every process takes part here; the saving below is the main process' alone.
+        self._saved_states = dict(
+            random=random_states.capture_all_ranks(), sampler_seed=getattr(_train_sampler(runner), 'seed', None))
+        outdated = self._rotate(runner, step)
+        name = self.filename_tmpl.format(step)
+        with self._announcing(runner, self.file_backend.join_path(self.out_dir, name)):
+            runner.save_checkpoint(
+                self.out_dir, name, self.file_client_args, save_optimizer=self.save_optimizer,
+                save_param_scheduler=self.save_param_scheduler, meta=meta, by_epoch=self.by_epoch,
+                backend_args=self.backend_args, **self.args)
+            if is_main_process():
+                write_atomically(str(self.last_ckpt).encode(), Path(runner.work_dir, LAST_CHECKPOINT))
+        for old_step in outdated:
+            self._remove(self.file_backend.join_path(self.out_dir, self.filename_tmpl.format(old_step)))
+        if outdated:
+            runner.message_hub.update_info('keep_ckpt_ids', list(self.keep_ckpt_ids))
+
+    @contextlib.contextmanager
+    def _announcing(self, runner: Runner, path: str) -> Iterator[None]:
+        """Call `path` the last checkpoint, in the file being written too; take that back if the writing fails."""
+        previous, self.last_ckpt = self.last_ckpt, path
+        runner.message_hub.update_info('last_ckpt', path)
+        try:
+            with _explain_full_disk(previous):
+                yield
+        except BaseException:
+            self.last_ckpt = previous
+            runner.message_hub.update_info('last_ckpt', previous)
+            raise
+
+    def _rotate(self, runner: Runner, step: int) -> list[int]:
+        """Enter `step` into the kept checkpoints and return the steps that fall out."""
+        if self.max_keep_ckpts <= 0 or (self.keep_ckpt_ids and self.keep_ckpt_ids[-1] == step):
+            return []
+        outdated = [self.keep_ckpt_ids.popleft()] if len(self.keep_ckpt_ids) == self.max_keep_ckpts else []
+        self.keep_ckpt_ids.append(step)
+        # The one about to go stays listed in the file being written: a kill before its removal leaves it to the
+        # resumed run, which deletes what exceeds `max_keep_ckpts`.
+        runner.message_hub.update_info('keep_ckpt_ids', outdated + list(self.keep_ckpt_ids))
+        return outdated
+
+    def _save_best_checkpoint(self, runner: Runner, metrics: dict) -> None:
+        if not self.save_best:
+            return
+        unknown = [key for key in self.key_indicators if key != 'auto' and key not in metrics]
+        if unknown:
+            raise ValueError(
+                f'save_best ({", ".join(unknown)}) is no metric of this run; there are: {", ".join(metrics)}')
+        backend, self.file_backend = self.file_backend, _LateRemoval(self.file_backend)
+        try:
+            with _explain_full_disk(self.last_ckpt):
+                super()._save_best_checkpoint(runner, metrics)
+            outdated = self.file_backend.outdated
+        finally:
+            self.file_backend = backend
+        kept = {getattr(self, 'best_ckpt_path', None), *getattr(self, 'best_ckpt_path_dict', {}).values()}
+        for path in set(outdated) - kept:
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        if not is_main_process():
+            return
+        if self.file_backend.isfile(path):
+            self.file_backend.remove(path)
+        elif self.file_backend.isdir(path):
+            self.file_backend.rmtree(path)
+
+
+@contextlib.contextmanager
+def _explain_full_disk(previous: str | None) -> Iterator[None]:
+    try:
+        yield
+    except CheckpointWriteError as error:
+        kept = f'the last good checkpoint is {previous}' if previous else 'no checkpoint was there before'
+        raise CheckpointWriteError(error.errno, f'{error.strerror}; {kept}; go on with --resume') from error
+
+
+def _require_finite_weights(runner: Runner, iteration: int, last_good: str | None) -> None:
+    # One comparison on the device for the whole model, and one wait for it: milliseconds per checkpoint.
+    finite = [parameter.detach().isfinite().all() for parameter in runner.model.parameters()]
+    if not finite or bool(torch.stack([flag.to(finite[0].device) for flag in finite]).all()):
+        return
+    broken = [name for (name, _), flag in zip(runner.model.named_parameters(), finite) if not flag]
+    raise NonFiniteWeightsError(
+        f'the weights are NaN or infinite at iteration {iteration} ({len(broken)} tensors, {broken[0]} first), so '
+        f'they are not saved; last good checkpoint: {last_good or "none yet"}; lower the learning rate or clip '
+        'gradients, then go on with --resume')
+
+
+def _train_sampler(runner: Runner) -> Any:
+    """The sampler that orders the samples; a batch sampler hides it one level down."""
+    loader = runner.train_loop.dataloader
+    return loader.sampler if hasattr(loader.sampler, 'seed') else getattr(loader.batch_sampler, 'sampler', None)
+
+
+def _isolate_loaders(runner: Runner) -> None:
+    """Give the data loaders a generator of their own.
+
+    Starting to iterate one draws a number. Drawn from the global generator it would shift all later random numbers
+    of a resumed run, which starts its loaders once more than the uninterrupted one.
+    """
+    loops = (runner.train_loop, runner.val_loop)
+    for loader in [loop.dataloader for loop in loops if loop is not None]:
+        if loader.generator is None:
+            loader.generator = torch.Generator().manual_seed(runner.seed)

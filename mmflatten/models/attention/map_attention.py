@@ -1,0 +1,165 @@
+"""Attention as a layer on feature maps `(B, C, H, W)` and volumes `(B, C, T, H, W)`.
+
+Source: Shen et al., Factorized Attention, sec. 3.2 and Table 8.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mmengine.model import BaseModule, constant_init
+from torch import Tensor, nn
+
+from mmflatten.ops import (
+    conventional_dot_attention,
+    conventional_gaussian_attention,
+    efficient_attention,
+    factorized_dot_attention,
+    no_autocast,
+)
+from mmflatten.registry import MODELS
+
+_CONVOLUTIONS = {2: nn.Conv2d, 3: nn.Conv3d}
+
+
+class MapAttention(BaseModule):
+    """Every location of a map attends all others; a subclass names the operators, by normalisation.
+
+    Args:
+        in_channels: channels `C` of the map.
+        basis_channels: channels of coefficients and basis (queries and keys), all heads together.
+        value_channels: channels of the values, all heads together; `in_channels` by default.
+        num_heads: heads; must divide `basis_channels` and `value_channels`.
+        normalization: 'gaussian' (softmax) or 'dot' (division by the channels of a head).
+        residual: add the input to the result.
+        reprojection: project the attended values back to `in_channels`. Without it the output has `value_channels`.
+        zero_init: start as the identity, by a zero last projection: the layer can then be put into a trained network
+            without changing what it computes. Needs `residual`.
+        ndim: 2 for maps, 3 for volumes.
+        feed_forward_channels: hidden channels of a pointwise feed-forward network with ReLU and a residual connection
+            behind the attention (FA-Tfm, CA-Tfm); none by default. The paper names no norm around it, so there is none.
+
+    Raises:
+        ValueError: widths that do not fit together, or an input of other dimensions or channels.
+    """
+
+    operators: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]]
+
+    def __init__(self, in_channels: int, basis_channels: int = 64, value_channels: int | None = None,
+                 num_heads: int = 1, normalization: str = 'gaussian', residual: bool = True, reprojection: bool = True,
+                 zero_init: bool = False, ndim: int = 2, feed_forward_channels: int | None = None,
+                 init_cfg: dict | list | None = None) -> None:
+        super().__init__(init_cfg)
+        value_channels = in_channels if value_channels is None else value_channels
+        _check_widths(in_channels, basis_channels, value_channels, num_heads, feed_forward_channels)
+        if normalization not in self.operators:
+            raise ValueError(f'normalization ({normalization!r}) must be one of {sorted(self.operators)}')
+        if ndim not in _CONVOLUTIONS:
+            raise ValueError(f'ndim ({ndim!r}) must be 2, for maps (B, C, H, W), or 3, for volumes (B, C, T, H, W)')
+        if residual and not reprojection and value_channels != in_channels:
+            raise ValueError(f'value_channels ({value_channels}) must be in_channels ({in_channels}) for a residual '
+                             'connection without reprojection; set reprojection=True or residual=False')
+        if zero_init and not residual:
+            raise ValueError('zero_init (True) makes an output of zeros with residual (False); set residual=True')
+        self.in_channels, self.num_heads, self.ndim = in_channels, num_heads, ndim
+        self.normalization, self.residual, self.zero_init = normalization, residual, zero_init
+        conv = _CONVOLUTIONS[ndim]
+        self.out_channels = out_channels = in_channels if reprojection else value_channels
+        self.coefficients = conv(in_channels, basis_channels, 1)
+        self.basis = conv(in_channels, basis_channels, 1)
+        self.values = conv(in_channels, value_channels, 1)
+        self.reprojection = conv(value_channels, in_channels, 1) if reprojection else None
+        self.feed_forward = nn.Sequential(
+            conv(out_channels, feed_forward_channels, 1), nn.ReLU(inplace=True),
+            conv(feed_forward_channels, out_channels, 1)) if feed_forward_channels else None
+        self._zero_last_projections()
+
+    def init_weights(self) -> None:
+        """As `init_cfg` says; then the zeros of `zero_init`, over whatever the surrounding network initialised."""
+        super().init_weights()
+        self._zero_last_projections()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attend: `(B, C, H, W)` to the same shape, or `(B, C, T, H, W)` where `ndim` is 3."""
+        self._check_input(x)
+        projections = [project(x) for project in (self.coefficients, self.basis, self.values)]
+        if self.normalization == 'gaussian':
+            return self._attend(x, *projections)
+        # Means keep the range of the values, sums over a large map leave that of float16: no autocast from here on.
+        with no_autocast(x):
+            return self._attend(x, *(projection.to(self.values.weight.dtype) for projection in projections))
+
+    def _attend(self, x: Tensor, coefficients: Tensor, basis: Tensor, values: Tensor) -> Tensor:
+        heads = (self._heads(projection) for projection in (coefficients, basis, values))
+        y_BhNe = self.operators[self.normalization](*heads)
+        y = y_BhNe.transpose(-2, -1).reshape(x.shape[0], -1, *x.shape[2:])
+        if self.reprojection is not None:
+            y = self.reprojection(y)
+        if self.residual:
+            y = x + y
+        if self.feed_forward is not None:
+            y = y + self.feed_forward(y)
+        return y
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """`(B, h d, *grid) -> (B, h, N, d)`, a view."""
+        return x.flatten(2).unflatten(1, (self.num_heads, -1)).transpose(-2, -1)
+
+    def _check_input(self, x: Tensor) -> None:
+        if x.dim() != self.ndim + 2 or x.shape[1] != self.in_channels:
+            form = '(B, C, H, W)' if self.ndim == 2 else '(B, C, T, H, W)'
+            raise ValueError(f'input {tuple(x.shape)} must be {form} with C = in_channels ({self.in_channels})')
+
+    def _zero_last_projections(self) -> None:
+        if not self.zero_init:
+            return
+        constant_init(self.values if self.reprojection is None else self.reprojection, 0)
+        if self.feed_forward is not None:
+            constant_init(self.feed_forward[-1], 0)
+
+
+@MODELS.register_module()
+class FactorizedAttention(MapAttention):
+    """Attention whose matrix is the product of coefficients and basis masks and is never formed: linear in the pixels.
+
+    FA-dot, FA-bot, FA-multi and FA-Tfm by arguments, see `docs/factorized.md`; those of `MapAttention`.
+    """
+
+    operators = {'gaussian': efficient_attention, 'dot': factorized_dot_attention}
+
+    def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The coefficients and the basis masks of a map, normalised as `forward` uses them.
+
+        Returns:
+            Two tensors `(B, h, d, *grid)`. With 'gaussian', coefficients sum to 1 over the `d` masks of a head and
+            every mask sums to 1 over the locations; with 'dot' they are the projections themselves.
+        """
+        self._check_input(x)
+        c_BhNd, b_BhNd = self._heads(self.coefficients(x)), self._heads(self.basis(x))
+        if self.normalization == 'gaussian':
+            c_BhNd, b_BhNd = c_BhNd.softmax(-1), b_BhNd.softmax(-2)
+        return tuple(factor.transpose(-2, -1).unflatten(-1, x.shape[2:]) for factor in (c_BhNd, b_BhNd))
+
+
+@MODELS.register_module()
+class ConventionalAttention(MapAttention):
+    """The non-local module, with a matrix of all pairs of locations: CA-dot, CA-bot, CA-multi and CA-Tfm.
+
+    Arguments and parameters are those of `FactorizedAttention`, so that one can be put in the other's place; with 'dot'
+    the two compute the same.
+    """
+
+    operators = {'gaussian': conventional_gaussian_attention, 'dot': conventional_dot_attention}
+
+
+def _check_widths(in_channels: int, basis_channels: int, value_channels: int, num_heads: int,
+                  feed_forward_channels: int | None) -> None:
+    widths = dict(in_channels=in_channels, basis_channels=basis_channels, value_channels=value_channels,
+                  num_heads=num_heads)
+    if feed_forward_channels is not None:
+        widths['feed_forward_channels'] = feed_forward_channels
+    for name, width in widths.items():
+        if not isinstance(width, int) or width < 1:
+            raise ValueError(f'{name} ({width!r}) must be a positive integer')
+    for name in ('basis_channels', 'value_channels'):
+        if widths[name] % num_heads:
+            raise ValueError(f'{name} ({widths[name]}) must be divisible by num_heads ({num_heads})')

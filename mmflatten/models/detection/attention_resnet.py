@@ -1,0 +1,54 @@
+"""ResNet and ResNeXt with attention after chosen clusters."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mmdet.models.backbones import ResNet, ResNeXt
+from torch import nn
+
+from mmflatten.models.detection.insertion import build_attention, check_positions
+
+
+class AttentionAfterStages:
+    """Adds attention to a ResNet of mmdet, after the last block of chosen clusters.
+
+    The attention is the last module of `layer{k}`, under the name `attention`: everything else keeps its place, so
+    weights of torchvision and of mmdet's detectors load as into the plain network.
+
+    Args:
+        attention_after: clusters by the number of their name: 1 to 4 for `layer1` to `layer4`, which are `res1` to
+            `res4` in the paper (`res3` is stride 16, `res4` stride 32). () for none.
+        attention: config of the module, `dict(type='FactorizedAttention')` by default; its `in_channels` is filled in.
+    """
+
+    def __init__(self, *args: Any, attention_after: Sequence[int] = (), attention: dict | None = None,
+                 **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for stage in check_positions(attention_after, self.num_stages, 'cluster'):
+            channels = self.block.expansion * self.base_channels * 2 ** (stage - 1)
+            getattr(self, f'layer{stage}').add_module('attention', build_attention(attention, channels))
+
+    def train(self, mode: bool = True) -> AttentionAfterStages:
+        super().train(mode)
+        return self  # mmdet's returns None, which breaks `model.eval()` used as an expression
+
+    def _freeze_stages(self) -> None:
+        """`frozen_stages` keeps pre-trained weights; an attention there is new and would stay random."""
+        super()._freeze_stages()
+        for attention in self._frozen_attentions():
+            attention.requires_grad_(True).train(self.training)
+
+    def _frozen_attentions(self) -> Iterator[nn.Module]:
+        for stage in range(1, self.frozen_stages + 1):
+            attention = getattr(getattr(self, f'layer{stage}'), 'attention', None)
+            if attention is not None:
+                yield attention
+
+
+class AttentionResNet(AttentionAfterStages, ResNet):
+    """mmdet's `ResNet` with the arguments of `AttentionAfterStages` besides its own."""
+
+
+class AttentionResNeXt(AttentionAfterStages, ResNeXt):
+    """mmdet's `ResNeXt` with the arguments of `AttentionAfterStages` besides its own."""

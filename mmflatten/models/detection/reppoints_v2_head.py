@@ -1,0 +1,154 @@
+"""RepPoints V2: regression by points, helped by the verification of corners and of the foreground."""
+from __future__ import annotations
+
+import torch
+from mmcv.cnn import ConvModule
+from mmcv.ops import DeformConv2d
+from mmdet.models.dense_heads.corner_head import BiCornerPool
+from mmdet.models.dense_heads.reppoints_head import RepPointsHead
+from mmdet.registry import MODELS as MMDET_MODELS
+from mmengine.model import ModuleList
+from torch import Tensor, nn
+
+from mmflatten.models.detection.verification import (
+    corner_targets,
+    foreground_weights,
+    normalized_focal_loss,
+    refine_corners,
+)
+
+VERIFICATION = ('corner_score_outs', 'foreground_out')
+NUM_VERIFIED = 6  # channels: a score and two offsets for each of two corners
+
+
+class RepPointsV2Head(RepPointsHead):
+    """mmdet's head of RepPoints with two auxiliary tasks that verify what it regresses.
+
+    Source: *RepPoints V2: Verification Meets Regression for Object Detection* (NeurIPS 2020), written from the paper's
+    description. The features of the regression branch pass one more convolution. From these come a foreground map per
+    class and an embedding, which is added to the features of both branches, and, by corner pooling, heatmaps and
+    offsets of top left and bottom right corners, which the refinement sees as 6 more channels. In prediction the
+    corners of a box move to verified corners nearby, see `refine_corners`. Every object is verified on every level.
+
+    It predicts points around their centre, `moment` as well as `minmax`; grid points are those of version 1.
+
+    Args:
+        num_shared_convs: convolutions of the verification on top of the regression branch.
+        corner_channels: channels that are corner-pooled.
+        corner_iou: IoU that a box keeps with a corner off by the radius of the heatmap's bump.
+        loss_corner: on the heatmaps.
+        loss_offset: on the offsets in the corners' cells.
+        foreground_weight: weight of the foreground's normalized focal loss.
+        foreground_gamma: its focusing.
+        foreground_alpha: its share of the foreground.
+        **kwargs: of `RepPointsHead`.
+    """
+
+    def __init__(self, num_classes: int, in_channels: int, *, num_shared_convs: int = 1, corner_channels: int = 64,
+                 corner_iou: float = 0.7,
+                 loss_corner: dict = dict(type='GaussianFocalLoss', alpha=2.0, gamma=4.0, loss_weight=0.25),
+                 loss_offset: dict = dict(type='SmoothL1Loss', beta=1.0, loss_weight=1.0),
+                 foreground_weight: float = 0.1, foreground_gamma: float = 2.0, foreground_alpha: float = 0.25,
+                 init_cfg: dict | list | None = None, **kwargs) -> None:
+        if kwargs.get('use_grid_points') or not kwargs.get('center_init', True):
+            raise ValueError('RepPointsV2Head needs use_grid_points=False and center_init=True: it predicts points '
+                             'around their centre')
+        self.num_shared_convs = num_shared_convs
+        self.corner_channels = corner_channels
+        rare = [dict(type='Normal', name=name, std=0.01, bias_prob=0.01) for name in
+                ('reppoints_cls_out', *VERIFICATION)]
+        init_cfg = init_cfg or dict(type='Normal', layer='Conv2d', std=0.01, override=rare)
+        super().__init__(num_classes, in_channels, init_cfg=init_cfg, **kwargs)
+        self.corner_iou = corner_iou
+        self.loss_corner = MMDET_MODELS.build(loss_corner)
+        self.loss_offset = MMDET_MODELS.build(loss_offset)
+        self.foreground_weight = foreground_weight
+        self.foreground_focus = dict(gamma=foreground_gamma, alpha=foreground_alpha)
+
+    def _init_layers(self) -> None:
+        super()._init_layers()
+        width, norm = self.feat_channels, dict(conv_cfg=self.conv_cfg, norm_cfg=self.norm_cfg)
+        self.shared_convs = ModuleList(
+            ConvModule(width, width, 3, padding=1, **norm) for _ in range(self.num_shared_convs))
+        self.foreground_out = nn.Conv2d(width, self.num_classes, 1)
+        self.foreground_embedding = ConvModule(width, width, 1, **norm)
+        self.corner_pools = ModuleList(
+            BiCornerPool(width, directions, self.corner_channels, width, norm_cfg=self.norm_cfg)
+            for directions in (['top', 'left'], ['bottom', 'right']))
+        self.corner_score_outs = ModuleList(nn.Conv2d(width, 1, 3, padding=1) for _ in range(2))
+        self.corner_offset_outs = ModuleList(nn.Conv2d(width, 2, 3, padding=1) for _ in range(2))
+        self.reppoints_cls_conv, self.reppoints_pts_refine_conv = (
+            DeformConv2d(width + NUM_VERIFIED, self.point_feat_channels, self.dcn_kernel, 1, self.dcn_pad)
+            for _ in range(2))
+
+    def forward_single(self, x: Tensor) -> tuple[Tensor, ...]:
+        """One level: in training all that is compared with the truth, else class scores and boxes."""
+        cls_feat = pts_feat = x
+        for conv in self.cls_convs:
+            cls_feat = conv(cls_feat)
+        for conv in self.reg_convs:
+            pts_feat = conv(pts_feat)
+        verified = pts_feat
+        for conv in self.shared_convs:
+            verified = conv(verified)
+        foreground = self.foreground_out(verified)
+        embedding = self.foreground_embedding(verified)
+        corners, offsets = self._find_corners(verified + embedding)
+
+        pts_feat = pts_feat + embedding
+        points = self.reppoints_pts_init_out(self.relu(self.reppoints_pts_init_conv(pts_feat)))
+        cls_feat, pts_feat = (torch.cat((feat, corners, offsets), dim=1) for feat in (cls_feat + embedding, pts_feat))
+        scores, refined = self._refine(cls_feat, pts_feat, points)
+        if self.training:
+            return scores, points, refined, corners, offsets, foreground
+        return scores, refine_corners(self.points2bbox(refined), corners, offsets)
+
+    def _find_corners(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits `(B, 2, H, W)` and offsets `(B, 4, H, W)` of top left and bottom right corners."""
+        pooled = [pool(x) for pool in self.corner_pools]
+        logits, offsets = (torch.cat([out(features) for out, features in zip(outs, pooled)], dim=1)
+                           for outs in (self.corner_score_outs, self.corner_offset_outs))
+        return logits, offsets
+
+    def _refine(self, cls_feat: Tensor, pts_feat: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Class logits and refined points from the features at the points, as in version 1."""
+        slow = (1 - self.gradient_mul) * points.detach() + self.gradient_mul * points
+        offset = slow - self.dcn_base_offset.type_as(points)
+        scores = self.reppoints_cls_out(self.relu(self.reppoints_cls_conv(cls_feat, offset)))
+        refined = self.reppoints_pts_refine_out(self.relu(self.reppoints_pts_refine_conv(pts_feat, offset)))
+        return scores, refined + points.detach()
+
+    def loss_by_feat(self, cls_scores: list[Tensor], pts_preds_init: list[Tensor], pts_preds_refine: list[Tensor],
+                     corners: list[Tensor], offsets: list[Tensor], foregrounds: list[Tensor],
+                     batch_gt_instances: list, batch_img_metas: list[dict],
+                     batch_gt_instances_ignore: list | None = None) -> dict:
+        """Losses of version 1 and of the verification; the maps are listed by level."""
+        losses = super().loss_by_feat(cls_scores, pts_preds_init, pts_preds_refine, batch_gt_instances,
+                                      batch_img_metas, batch_gt_instances_ignore)
+        losses.update(self._corner_losses(corners, offsets, batch_gt_instances))
+        losses['loss_foreground'] = self._foreground_loss(foregrounds, batch_gt_instances)
+        return losses
+
+    def _corner_losses(self, corners: list[Tensor], offsets: list[Tensor], truths: list) -> dict[str, Tensor]:
+        levels = list(zip(self.point_strides, corners))
+        targets = [corner_targets(truth.bboxes, tuple(logits.shape[-2:]), stride, self.corner_iou)
+                   for truth in truths for stride, logits in levels]
+        heatmap, offset, is_corner = (torch.cat([part.flatten() for part in parts]) for parts in zip(*targets))
+        weight = torch.cat([mask.repeat_interleave(2, dim=0).flatten() for *_, mask in targets]).to(offset.dtype)
+        score = _by_image(corners, len(truths)).float().sigmoid().clamp(1e-4, 1 - 1e-4)
+        number = is_corner.sum().clamp(min=1)
+        return dict(
+            loss_corner=self.loss_corner(score, heatmap, avg_factor=number),
+            loss_offset=self.loss_offset(_by_image(offsets, len(truths)), offset, weight, avg_factor=number))
+
+    def _foreground_loss(self, foregrounds: list[Tensor], truths: list) -> Tensor:
+        weights = [foreground_weights(truth.bboxes, truth.labels, tuple(logits.shape[-2:]), stride, self.num_classes)
+                   for truth in truths for stride, logits in zip(self.point_strides, foregrounds)]
+        weights = torch.cat([part.flatten() for part in weights])
+        logits = _by_image(foregrounds, len(truths)).float()
+        return self.foreground_weight * normalized_focal_loss(logits, weights, **self.foreground_focus)
+
+
+def _by_image(levels: list[Tensor], number: int) -> Tensor:
+    """All maps flat: image after image, level after level in each."""
+    return torch.cat([level[image].flatten() for image in range(number) for level in levels])

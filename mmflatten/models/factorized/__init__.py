@@ -1,4 +1,0 @@
-"""Factorized attention and its conventional twin on maps and volumes."""
-from mmflatten.models.factorized.attention import ConventionalAttention, FactorizedAttention, MapAttention
-
-__all__ = ['ConventionalAttention', 'FactorizedAttention', 'MapAttention']
