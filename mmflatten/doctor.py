@@ -96,7 +96,7 @@ def _memory_gb() -> str:
 def _report_libraries(report: Report) -> None:
     for name, library in LIBRARIES.items():
         status = inspect(library)
-        report.row(name, status.version or '-', status.state, f'needed {library.needed} for {library.purpose}')
+        report.row(name, status.version or '-', status.state, f'required {library.required} for {library.purpose}')
         if status.state == 'wrong' or (status.state == 'missing' and name in CORE):
             report.broken.append(status.message)
         elif status.state == 'missing':
@@ -112,13 +112,13 @@ def _report_probes(report: Report) -> None:
             continue  # its library has a line of its own above
         report.row(name, '', result['state'], result['text'])
         if result['state'] != 'ok':
-            report.broken.append(f"{name}: {result['text']}\n    mend it with: {result['mend']}")
+            report.broken.append(f"{name}: {result['text']}\n    fix it with: {result['mend']}")
         if result['state'] == 'crashed':
             break  # and with it every probe after this one
     gpus = results.get('import torch', {}).get('gpus')
     if gpus and results.get('mmcv ops', {}).get('cuda') == 'not available':
         report.broken.append('mmcv was compiled without CUDA, so detectors cannot run on the GPU here\n'
-                             f'    mend it with: {REBUILD_MMCV.replace("&& pip", "&& FORCE_CUDA=1 pip")}')
+                             f'    fix it with: {REBUILD_MMCV.replace("&& pip", "&& FORCE_CUDA=1 pip")}')
     if not gpus and shutil.which('nvidia-smi'):
         report.notes.append('nvidia-smi is here but torch sees no GPU: a CPU build of torch, or no driver access')
 

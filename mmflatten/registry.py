@@ -3,12 +3,8 @@
 `type='mmflatten.FLattenSwin'` resolves from any library's default scope: MMEngine imports this module for the scope
 and then the `locations`, so a config needs no `custom_imports`.
 """
-from mmflatten.requirements import require
-
-require('torch', 'einops', 'mmengine', 'mmcv')
-
-from mmengine import registry as _mmengine  # noqa: E402
-from mmengine.registry import Registry  # noqa: E402
+from mmengine import registry as _mmengine
+from mmengine.registry import Registry
 
 SCOPE = 'mmflatten'
 

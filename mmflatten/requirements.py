@@ -1,11 +1,10 @@
-"""The libraries mmflatten needs: which versions, what is installed, and the pip command that mends the difference.
+"""The libraries mmflatten needs: which versions, what is installed, and the pip command that fixes the difference.
 
 Only package metadata is read, so the check costs milliseconds and imports none of the libraries. The files in
 `requirements/` repeat the ranges and tested versions for pip; `tests/test_install` keeps both equal.
 """
 import importlib.util
 import re
-import warnings
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -18,7 +17,7 @@ class Library:
 
     name: str
     distribution: str
-    needed: str
+    required: str
     tested: str
     purpose: str
     original: str | None = None
@@ -47,18 +46,21 @@ LIBRARIES: dict[str, Library] = {library.name: library for library in (
 )}
 
 
+CORE = ('torch', 'torchvision', 'numpy', 'einops', 'mmengine', 'mmcv')
+
+
 @dataclass(frozen=True)
 class Status:
-    """What was found of a library: `state` is ok, wrong or missing; `problem` and `mend` are empty when ok."""
+    """What was found of a library: `state` is ok, wrong or missing; `problem` and `fix` are empty when ok."""
 
     state: str
     version: str = ''
     problem: str = ''
-    mend: str = ''
+    fix: str = ''
 
     @property
     def message(self) -> str:
-        return f'{self.problem}\n    mend it with: {self.mend}'
+        return f'{self.problem}\n    fix it with: {self.fix}'
 
 
 def installed_version(distribution: str) -> str | None:
@@ -69,10 +71,10 @@ def installed_version(distribution: str) -> str | None:
         return None
 
 
-def admits(needed: str, version: str) -> bool:
+def admits(required: str, version: str) -> bool:
     """Whether `version` lies in a range such as `>=2.4,<2.14`; builds like 2.12.1+cpu count as 2.12.1."""
     here = _release(version)
-    for bound in needed.split(','):
+    for bound in required.split(','):
         sign, limit = re.fullmatch(r'(>=|<)(.+)', bound).groups()
         if (here >= _release(limit)) != (sign == '>='):
             return False
@@ -80,30 +82,30 @@ def admits(needed: str, version: str) -> bool:
 
 
 def inspect(library: Library) -> Status:
-    """Compare what is installed of `library`, under either distribution name, with what is needed."""
+    """Compare what is installed of `library`, under either distribution name, with what is required."""
     found = {name: installed_version(name) for name in (library.distribution, library.original) if name}
     found = {name: version for name, version in found.items() if version}
     if len(found) > 1:
         both = ' and '.join(f'{name} {version}' for name, version in found.items())
         return Status('wrong', ', '.join(found.values()), f'{both} are installed side by side and overwrite each '
-                      f"other's `{library.name}` package; only {library.distribution} {library.needed} is needed",
+                      f"other's `{library.name}` package; only {library.distribution} {library.required} is required",
                       f"pip uninstall -y {' '.join(found)} && {library.install_command}")
     for name, version in found.items():
-        if not admits(library.needed, version):
+        if not admits(library.required, version):
             remove = f'pip uninstall -y {name} && ' if name == library.original else ''
             return Status('wrong', version, f'{library.name} {version} (distribution {name}) is installed, '
-                          f'{library.distribution} {library.needed} is needed', remove + library.install_command)
+                          f'{library.distribution} {library.required} is required', remove + library.install_command)
     if found:
         return _torch_partner(library, *found.values())
     spec = importlib.util.find_spec(library.name)
     if spec and spec.origin:  # a source checkout on the path carries no metadata; a bare folder has no origin
         return Status('ok', 'unknown')
-    return Status('missing', '', f'{library.name} is not installed, {library.distribution} {library.needed} is needed '
+    return Status('missing', '', f'{library.name} is not installed, {library.distribution} {library.required} is required '
                   f'(for {library.purpose})', library.install_command)
 
 
 def require(*names: str) -> None:
-    """Raise ImportError, with the pip commands that mend it, unless every named library is there and fits.
+    """Raise ImportError, with the pip commands that fix it, unless every named library is there and fits.
 
     Args:
         names: import names, such as `'mmdet'`.
@@ -113,17 +115,16 @@ def require(*names: str) -> None:
         raise ImportError('\n'.join(['mmflatten cannot work with the libraries installed here:', *problems]))
 
 
-def check_installed() -> None:
-    """Refuse wrong versions of whatever is installed, and a missing torch; warn of the other core libraries missing.
+def check_task(scope: str) -> None:
+    """Check the libraries of a task, once, where a tool starts.
 
-    The missing ones are refused where they are used, so `mmflatten.ops` works with torch alone.
+    Args:
+        scope: a config's `default_scope`: 'mmpretrain', 'mmdet', 'mmseg', or 'mmflatten' for stereo.
+
+    Raises:
+        ImportError: a library is missing, too old, or installed beside the distribution that it replaces.
     """
-    states = {name: inspect(library) for name, library in LIBRARIES.items()}
-    require(*(name for name, status in states.items() if status.state == 'wrong' or name == 'torch'))
-    missing = [states[name].message for name in ('mmengine', 'mmcv', 'einops') if states[name].state == 'missing']
-    if missing:
-        warnings.warn('\n'.join(['mmflatten is limited to mmflatten.ops, because libraries are missing:', *missing]),
-                      stacklevel=3)
+    require(*CORE, *(name for name in (scope,) if name in LIBRARIES))
 
 
 def _release(version: str) -> tuple[int, ...]:
