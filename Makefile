@@ -6,22 +6,22 @@ WORKERS ?= 2
 RUN := $(VENV)/bin/python
 PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --durations=15
 
-.PHONY: help setup demo test test-all lint doctor clean distclean
+.PHONY: help setup demo test test-all lint types doctor clean distclean
 
 help:
 	@echo 'make demo      install, then train, test and draw a small FLatten-Swin Mask R-CNN on digit scenes'
-	@echo 'make test      install, then the test suite'
+	@echo 'make test      install, then linter, type checker and test suite'
 	@echo 'make test-all  the test suite with the full sweep (every config, every size)'
-	@echo 'make setup     only the install: $(VENV), about 10 minutes on 2 cores the first time'
-	@echo 'make doctor    what is installed, what is wrong with it, and what mends it'
-	@echo 'make lint      ruff'
+	@echo 'make setup     only the install: $(VENV), about 8 minutes on 2 cores the first time'
+	@echo 'make doctor    what is installed, what is wrong with it, and what fixes it'
+	@echo 'make lint      ruff; make types runs mypy on ops, models and checkpoints'
 	@echo 'make clean     remove caches and build leftovers; make distclean also removes $(VENV)'
 	@echo 'PYTHON=python3.12 chooses the Python (3.10 to 3.13), VENV=DIR another environment.'
 
 setup:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
 	  echo '$(PYTHON) is' "$$($(PYTHON) --version 2>&1 || true)"; \
-	  echo 'Python 3.10 to 3.13 is needed. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11'; exit 1; }
+	  echo 'Python 3.10 to 3.13 is required. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11'; exit 1; }
 	@$(PYTHON) requirements/install.py $(VENV)
 
 demo: export OMP_NUM_THREADS ?= 1
@@ -31,20 +31,23 @@ demo: setup
 	@echo '>> Train, test, draw'
 	@$(RUN) tools/demo.py
 
-test: setup
+test: lint types
 	$(PYTEST) -m 'not full'
 
-test-all: setup
+test-all: lint types
 	$(PYTEST)
 
 lint: setup
 	$(RUN) -m ruff check .
 
+types: setup
+	$(RUN) -m mypy
+
 doctor:
 	@$(RUN) -m mmflatten.doctor
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name '.venv*' -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean

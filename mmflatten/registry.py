@@ -19,18 +19,12 @@ TRANSFORMS = _child(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = _child(_mmengine.METRICS, 'mmflatten.evaluation')
 VISUALIZERS = _child(_mmengine.VISUALIZERS, 'mmflatten.visualization')
 HOOKS = _child(_mmengine.HOOKS, 'mmflatten.engine')
-OPTIM_WRAPPERS = _child(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine')
 OPTIM_WRAPPER_CONSTRUCTORS = _child(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS, 'mmflatten.engine')
-LOOPS = _child(_mmengine.LOOPS, 'mmflatten.engine')
 RUNNERS = _child(_mmengine.RUNNERS, 'mmflatten.engine')
 
-# Nothing of ours is in these; with them, a stereo config's default scope finds what MMEngine registers.
-DATA_SAMPLERS = _child(_mmengine.DATA_SAMPLERS)
-EVALUATOR = _child(_mmengine.EVALUATOR)
-FUNCTIONS = _child(_mmengine.FUNCTIONS)
-LOG_PROCESSORS = _child(_mmengine.LOG_PROCESSORS)
-MODEL_WRAPPERS = _child(_mmengine.MODEL_WRAPPERS)
-OPTIMIZERS = _child(_mmengine.OPTIMIZERS)
-PARAM_SCHEDULERS = _child(_mmengine.PARAM_SCHEDULERS)
-VISBACKENDS = _child(_mmengine.VISBACKENDS)
-WEIGHT_INITIALIZERS = _child(_mmengine.WEIGHT_INITIALIZERS)
+# Nothing of ours is in these. A stereo config's default scope is `mmflatten`, and MMEngine warns at every build whose
+# registry has no child of that scope.
+for _parent in (_mmengine.DATA_SAMPLERS, _mmengine.EVALUATOR, _mmengine.LOG_PROCESSORS,
+                _mmengine.LOOPS, _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.OPTIM_WRAPPERS,
+                _mmengine.PARAM_SCHEDULERS, _mmengine.VISBACKENDS, _mmengine.WEIGHT_INITIALIZERS):
+    _child(_parent)

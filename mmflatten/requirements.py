@@ -1,11 +1,13 @@
 """The libraries mmflatten needs: which versions, what is installed, and the pip command that fixes the difference.
 
-Only package metadata is read, so the check costs milliseconds and imports none of the libraries. The files in
-`requirements/` repeat the ranges and tested versions for pip; `tests/test_install` keeps both equal.
+Only package metadata is read, so a check costs milliseconds and imports none of the libraries. The files in
+`requirements/` repeat the versions for pip; `tests/test_install` keeps both equal.
 """
 import importlib.util
+import logging
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 
 BUILD_TOOLS = "pip install 'setuptools>=80,<82' wheel ninja psutil packaging"
@@ -13,7 +15,10 @@ BUILD_TOOLS = "pip install 'setuptools>=80,<82' wheel ninja psutil packaging"
 
 @dataclass(frozen=True)
 class Library:
-    """A library by its import name; `original` is the unmaintained distribution that `distribution` replaces."""
+    """A library by its import name; `original` is the unmaintained distribution that `distribution` replaces.
+
+    Versions below `required` are refused; those from `untested` on get a warning; `tested` is what set-up installs.
+    """
 
     name: str
     distribution: str
@@ -21,37 +26,36 @@ class Library:
     tested: str
     purpose: str
     original: str | None = None
+    untested: str | None = None
 
     @property
     def install_command(self) -> str:
         """The pip command that installs the tested version."""
-        if self.name in ('torch', 'torchvision'):
+        if self.name in ('torch', 'torchvision'):  # each torchvision fits one torch
             return f"pip install torch=={LIBRARIES['torch'].tested} torchvision=={LIBRARIES['torchvision'].tested}"
-        install = f'pip install {self.distribution}=={self.tested}'
+        package = f'{self.distribution}=={self.tested}'
         if self.name == 'mmcv':  # sources only, and its build has to see the installed torch
-            return f'{BUILD_TOOLS} && {install.replace("install", "install --no-build-isolation")}'
-        return install
+            return f'{BUILD_TOOLS} && CPPFLAGS=-g0 pip install --no-build-isolation {package}'
+        return f'pip install {package}'
 
 
 LIBRARIES: dict[str, Library] = {library.name: library for library in (
-    Library('torch', 'torch', '>=2.4,<2.14', '2.12.1', 'everything'),
-    Library('torchvision', 'torchvision', '>=0.19,<0.29', '0.27.1', 'mmpretrain, mmdet'),
-    Library('numpy', 'numpy', '>=2.0.1,<3', '2.2.6', 'everything but mmflatten.ops'),
-    Library('einops', 'einops', '>=0.7,<1', '0.8.2', 'models'),
-    Library('mmengine', 'onedl-mmengine', '>=0.10.12,<0.11', '0.10.12', 'models, training', 'mmengine'),
-    Library('mmcv', 'onedl-mmcv', '>=2.3.6,<2.4', '2.3.6', 'models, training', 'mmcv'),
-    Library('mmpretrain', 'onedl-mmpretrain', '>=1.3.6,<1.4', '1.3.6', 'classification', 'mmpretrain'),
-    Library('mmdet', 'onedl-mmdetection', '>=3.5.1,<3.6', '3.5.1', 'detection', 'mmdet'),
-    Library('mmseg', 'onedl-mmsegmentation', '>=1.4.2,<1.5', '1.4.2', 'segmentation', 'mmsegmentation'),
+    Library('torch', 'torch', '>=2.4', '2.12.1', 'everything', untested='2.14'),
+    Library('torchvision', 'torchvision', '>=0.19', '0.27.1', 'mmpretrain, mmdet', untested='0.29'),
+    Library('numpy', 'numpy', '>=2.0.1', '2.2.6', 'everything but mmflatten.ops', untested='3'),
+    Library('einops', 'einops', '>=0.7', '0.8.2', 'everything', untested='1'),
+    Library('mmengine', 'onedl-mmengine', '>=0.10.12', '0.10.12', 'models, training', 'mmengine', '0.11'),
+    Library('mmcv', 'onedl-mmcv', '>=2.3.6', '2.3.6', 'training', 'mmcv', '2.4'),
+    Library('mmpretrain', 'onedl-mmpretrain', '>=1.3.6', '1.3.6', 'classification', 'mmpretrain', '1.4'),
+    Library('mmdet', 'onedl-mmdetection', '>=3.5.1', '3.5.1', 'detection', 'mmdet', '3.6'),
+    Library('mmseg', 'onedl-mmsegmentation', '>=1.4.2', '1.4.2', 'segmentation', 'mmsegmentation', '1.5'),
 )}
-
-
 CORE = ('torch', 'torchvision', 'numpy', 'einops', 'mmengine', 'mmcv')
 
 
 @dataclass(frozen=True)
 class Status:
-    """What was found of a library: `state` is ok, wrong or missing; `problem` and `fix` are empty when ok."""
+    """What was found of a library: `state` is ok, untested, wrong or missing; `problem` and `fix` are empty when ok."""
 
     state: str
     version: str = ''
@@ -63,58 +67,51 @@ class Status:
         return f'{self.problem}\n    fix it with: {self.fix}'
 
 
-def installed_version(distribution: str) -> str | None:
-    """Version of an installed distribution, or None; a distribution without a readable version counts as absent."""
-    try:
-        return metadata.version(distribution) or None
-    except (metadata.PackageNotFoundError, KeyError):  # KeyError: a half-removed package without its METADATA
-        return None
-
-
-def admits(required: str, version: str) -> bool:
-    """Whether `version` lies in a range such as `>=2.4,<2.14`; builds like 2.12.1+cpu count as 2.12.1."""
-    here = _release(version)
-    for bound in required.split(','):
-        sign, limit = re.fullmatch(r'(>=|<)(.+)', bound).groups()
-        if (here >= _release(limit)) != (sign == '>='):
-            return False
-    return True
-
-
 def inspect(library: Library) -> Status:
     """Compare what is installed of `library`, under either distribution name, with what is required."""
-    found = {name: installed_version(name) for name in (library.distribution, library.original) if name}
-    found = {name: version for name, version in found.items() if version}
+    required = f'{library.distribution} {library.required} is required'
+    found = {name: version for name in (library.distribution, library.original)
+             if name and (version := _installed_version(name))}
+    if not found:
+        spec = importlib.util.find_spec(library.name)
+        if spec and spec.origin:  # a source checkout on the path carries no metadata; a bare folder has no origin
+            return Status('ok', 'unknown')
+        return Status('missing', '', f'{library.name} is not installed, {required} for {library.purpose}',
+                      library.install_command)
+    installed = ' and '.join(f'{name} {version}' for name, version in found.items())
+    remove = f"pip uninstall -y {' '.join(found)} && " if library.original in found else ''
+    fix = remove + library.install_command
     if len(found) > 1:
-        both = ' and '.join(f'{name} {version}' for name, version in found.items())
-        return Status('wrong', ', '.join(found.values()), f'{both} are installed side by side and overwrite each '
-                      f"other's `{library.name}` package; only {library.distribution} {library.required} is required",
-                      f"pip uninstall -y {' '.join(found)} && {library.install_command}")
-    for name, version in found.items():
-        if not admits(library.required, version):
-            remove = f'pip uninstall -y {name} && ' if name == library.original else ''
-            return Status('wrong', version, f'{library.name} {version} (distribution {name}) is installed, '
-                          f'{library.distribution} {library.required} is required', remove + library.install_command)
-    if found:
-        return _torch_partner(library, *found.values())
-    spec = importlib.util.find_spec(library.name)
-    if spec and spec.origin:  # a source checkout on the path carries no metadata; a bare folder has no origin
-        return Status('ok', 'unknown')
-    return Status('missing', '', f'{library.name} is not installed, {library.distribution} {library.required} is required '
-                  f'(for {library.purpose})', library.install_command)
+        return Status('wrong', ', '.join(found.values()), f'{installed} are installed side by side and overwrite each '
+                      f"other's `{library.name}` package; only {required}", fix)
+    version, = found.values()
+    if _release(version) < _release(library.required):
+        return Status('wrong', version, f'{installed} is installed, {required}', fix)
+    partner, torch = _torch_of_torchvision(), _installed_version('torch')
+    if library.name == 'torchvision' and partner and torch and _release(partner) != _release(torch):
+        return Status('wrong', version, f'{installed} is compiled for torch {partner}, torch {torch} is installed', fix)
+    if library.untested and _release(version) >= _release(library.untested):
+        return Status('untested', version, f'{installed} is above the tested range (below {library.untested})', fix)
+    return Status('ok', version)
 
 
 def require(*names: str) -> None:
-    """Raise ImportError, with the pip commands that fix it, unless every named library is there and fits.
+    """Check libraries by their import names, such as 'mmdet'; a version above the tested range logs one warning.
 
-    Args:
-        names: import names, such as `'mmdet'`.
+    Raises:
+        ImportError: a library is missing, too old, or installed beside the distribution that it replaces; with the pip
+            commands that fix it.
     """
-    problems = [status.message for status in (inspect(LIBRARIES[name]) for name in names) if status.state != 'ok']
+    found = [inspect(LIBRARIES[name]) for name in names]
+    problems = [status.message for status in found if status.state in ('wrong', 'missing')]
     if problems:
         raise ImportError('\n'.join(['mmflatten cannot work with the libraries installed here:', *problems]))
+    untested = [f'{status.problem}; to go back: {status.fix}' for status in found if status.state == 'untested']
+    if untested:
+        logging.getLogger('mmflatten').warning('Not tested with these libraries: %s', ' | '.join(untested))
 
 
+@cache
 def check_task(scope: str) -> None:
     """Check the libraries of a task, once, where a tool starts.
 
@@ -122,26 +119,30 @@ def check_task(scope: str) -> None:
         scope: a config's `default_scope`: 'mmpretrain', 'mmdet', 'mmseg', or 'mmflatten' for stereo.
 
     Raises:
-        ImportError: a library is missing, too old, or installed beside the distribution that it replaces.
+        ImportError: as `require`.
     """
     require(*CORE, *(name for name in (scope,) if name in LIBRARIES))
 
 
+def _installed_version(distribution: str) -> str | None:
+    """Version of an installed distribution, or None; a distribution without a readable version counts as absent."""
+    try:
+        return metadata.version(distribution) or None
+    except (metadata.PackageNotFoundError, KeyError):  # KeyError: a half-removed package without its METADATA
+        return None
+
+
 def _release(version: str) -> tuple[int, ...]:
-    """Release numbers without trailing zeros, so that 2.4 equals 2.4.0."""
-    digits = re.match(r'\d+(\.\d+)*', version)
-    numbers = [int(part) for part in digits.group().split('.')] if digits else []
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
+    """The release numbers in `>=2.4` or `2.4.0+cpu`, without trailing zeros, so that 2.4 equals 2.4.0."""
+    digits = re.search(r'\d+(\.\d+)*', version)
+    return tuple(map(int, re.sub(r'(\.0+)+$', '', digits.group()).split('.'))) if digits else ()
 
 
-def _torch_partner(library: Library, version: str) -> Status:
-    """Each torchvision is compiled for one torch, named in its metadata; another one makes its import fail."""
-    torch = installed_version('torch')
-    if library.name == 'torchvision' and torch:
-        wanted = re.search(r'torch\s*\(?==\s*([\d.]+)', ' '.join(metadata.requires('torchvision') or ()))
-        if wanted and _release(wanted.group(1)) != _release(torch):
-            return Status('wrong', version, f'torchvision {version} is compiled for torch {wanted.group(1)}, '
-                          f'torch {torch} is installed', library.install_command)
-    return Status('ok', version)
+def _torch_of_torchvision() -> str | None:
+    """The torch that the installed torchvision is compiled for, by its metadata; another one breaks its import."""
+    try:
+        needs = ' '.join(metadata.requires('torchvision') or ())
+    except metadata.PackageNotFoundError:
+        return None
+    partner = re.search(r'torch\s*\(?==\s*([\d.]+)', needs)
+    return partner.group(1) if partner else None

@@ -1,0 +1,95 @@
+"""What a tool says, where it starts, of libraries that are wrong, doubled, missing or newer than tested."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmflatten.requirements import CORE, LIBRARIES
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTED = {library.distribution: library.tested for library in LIBRARIES.values()}
+
+
+def run_with(folder: Path, versions: dict, scope: str = 'mmdet', torchvision_needs: str = '') -> tuple[int, str]:
+    """Check a task twice in a Python without site-packages, where package metadata tells of `versions` alone."""
+    for name, version in versions.items():
+        info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        needs = f'Requires-Dist: {torchvision_needs}\n' if name == 'torchvision' and torchvision_needs else ''
+        (info / 'METADATA').write_text(f'Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}')
+    environment = {**os.environ, 'PYTHONPATH': f'{folder}{os.pathsep}{ROOT}'}
+    code = f'from mmflatten.requirements import check_task as check; check({scope!r}); check({scope!r})'
+    done = subprocess.run([sys.executable, '-S', '-c', code], env=environment, cwd=folder, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout
+
+
+def without(*names: str) -> dict:
+    return {name: version for name, version in TESTED.items() if name not in names}
+
+
+def test_tested_versions_pass_silently(tmp_path):
+    assert run_with(tmp_path, TESTED, torchvision_needs=f"torch=={TESTED['torch']}") == (0, '')
+
+
+@pytest.mark.parametrize('name', [*CORE, 'mmdet'])
+def test_old_library_is_refused_with_what_is_required_and_the_command(tmp_path, name):
+    library = LIBRARIES[name]
+    status, output = run_with(tmp_path, {**TESTED, library.distribution: '0.0.9'})
+    assert status == 1 and 'ImportError' in output
+    assert f'{library.distribution} 0.0.9' in output and library.required in output
+    assert f'{library.distribution}=={library.tested}' in output
+
+
+def test_versions_above_the_tested_range_get_one_line_and_work(tmp_path):
+    status, output = run_with(tmp_path, {**TESTED, 'torch': '2.14.0', 'onedl-mmdetection': '4.0', 'numpy': '2.99'})
+    assert status == 0
+    assert len(output.splitlines()) == 1
+    assert 'torch 2.14.0' in output and 'onedl-mmdetection 4.0' in output and 'numpy' not in output
+
+
+@pytest.mark.parametrize('version', ['2.4', '2.4.0', '2.4.0+cpu', '2.10.0', '2.13.1', '2.13.1+cu130'])
+def test_versions_compare_by_their_release_numbers(tmp_path, version):
+    assert run_with(tmp_path, {**TESTED, 'torch': version}) == (0, '')
+
+
+@pytest.mark.parametrize('name', [name for name, library in LIBRARIES.items() if library.original])
+def test_unmaintained_original_is_refused_and_removed_first(tmp_path, name):
+    library = LIBRARIES[name]
+    status, output = run_with(tmp_path, {**without(library.distribution), library.original: '0.9.0'}, name)
+    assert status == 1
+    assert f'{library.original} 0.9.0' in output and f'pip uninstall -y {library.original} && ' in output
+
+
+def test_original_beside_its_replacement_is_refused_even_in_a_fitting_version(tmp_path):
+    status, output = run_with(tmp_path, {**TESTED, 'mmcv': LIBRARIES['mmcv'].tested})
+    assert status == 1
+    assert 'pip uninstall -y onedl-mmcv mmcv && ' in output and '--no-build-isolation' in output
+
+
+def test_all_problems_are_named_at_once(tmp_path):
+    (tmp_path / 'numpy-2.2.6.dist-info').mkdir()  # half removed: without METADATA
+    status, output = run_with(tmp_path, {**without('onedl-mmengine', 'numpy'), 'torch': '2.3.1', 'einops': '0.3.0'})
+    assert status == 1
+    for problem in ('torch 2.3.1', 'einops 0.3.0', 'mmengine is not installed', 'numpy is not installed'):
+        assert problem in output
+
+
+@pytest.mark.parametrize('scope, refused', [('mmdet', True), ('mmseg', False), ('mmflatten', False)])
+def test_only_the_libraries_of_the_task_are_asked_for(tmp_path, scope, refused):
+    status, output = run_with(tmp_path, without('onedl-mmdetection'), scope)
+    assert (status == 1) is refused and ('pip install onedl-mmdetection==' in output) is refused
+
+
+@pytest.mark.parametrize('torch, refused', [('2.12.1+cu130', False), ('2.13.0', True)])
+def test_torchvision_for_another_torch_is_refused(tmp_path, torch, refused):
+    status, output = run_with(tmp_path, {**TESTED, 'torch': torch}, torchvision_needs='torch==2.12.1')
+    assert (status == 1) is refused and ('torch==2.12.1 torchvision==0.27.1' in output) is refused
+
+
+def test_source_checkout_without_metadata_counts_as_installed(tmp_path):
+    (tmp_path / 'einops').mkdir()
+    (tmp_path / 'einops' / '__init__.py').write_text('')
+    assert run_with(tmp_path, without('einops')) == (0, '')
