@@ -1,5 +1,5 @@
 """Conversion of official checkpoints by strict tables of keys, both ways."""
-from mmflatten.checkpoints.engine import convert_state_dict, revert_state_dict
+from mmflatten.checkpoints.convert import convert_state_dict, revert_state_dict
 from mmflatten.checkpoints.families import FAMILIES
 
 __all__ = ['FAMILIES', 'convert_state_dict', 'revert_state_dict']

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mmflatten.checkpoints.engine import PARALLEL, convert_state_dict, revert_state_dict, without_parallel
+from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.safe_pickle import load_without_code
 from mmflatten.version import __version__
@@ -22,17 +22,11 @@ ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of a checkpoint file, and how they were come by.
-
-    Args:
-        state_dict: names to tensors.
-        entry: the entry of the file that was taken; None where the file is nothing but the weights.
-        notes: sentences for the user on what was chosen or left out.
-    """
+    """Weights of a checkpoint file, and how they were found in it."""
 
     state_dict: dict[str, Tensor]
-    entry: str | None
-    notes: tuple[str, ...]
+    entry: str | None  # of the file; None where the file is nothing but the weights
+    notes: tuple[str, ...]  # sentences for the user on what was chosen or left out
 
 
 def read_weights(path: str | Path, key: str | None = None, run_pickled_code: bool = False) -> Weights:
@@ -62,7 +56,7 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
         notes.append(f'took the entry {entry!r}' + (f'; --key takes another: {", ".join(others)}' if others else ''))
     bare = without_parallel(weights)
     if bare.keys() != weights.keys():
-        notes.append(f'took the beginning {PARALLEL!r} from all names')
+        notes.append(f'removed {PARALLEL!r} from the beginning of all names')
     return Weights(bare, entry, tuple(notes))
 
 
@@ -78,8 +72,8 @@ def convert_file(source: str | Path, family: str, *, key: str | None = None, rev
         ValueError: as `read_weights`, `convert_state_dict` and `revert_state_dict`.
     """
     weights = read_weights(source, key, run_pickled_code)
-    meta = dict(family=family, source=Path(source).name, source_sha256=_sha256(source), source_entry=weights.entry,
-                mmflatten_version=__version__)
+    meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
+                source_sha256=hashlib.sha256(Path(source).read_bytes()).hexdigest(), mmflatten_version=__version__)
     if not revert:
         return dict(state_dict=convert_state_dict(weights.state_dict, family), meta=meta), weights
     official = revert_state_dict(weights.state_dict, family)
@@ -95,12 +89,9 @@ def _select(content: Any, key: str | None, path: Path) -> tuple[Mapping[str, Ten
         raise ValueError(f'{path} holds an object of type {type(content).__name__}, not a dict of weights; save the '
                          'state_dict() of a model in the code that knows its class')
     entry = key if key is not None else next((name for name in ENTRIES if name in content), None)
-    if entry is None:
-        weights = content
-    elif entry in content:
-        weights = content[entry]
-    else:
+    if entry is not None and entry not in content:
         raise ValueError(f'{path} has no entry {entry!r}; it has {_shorten(content)}')
+    weights = content if entry is None else content[entry]
     weights = weights.state_dict() if isinstance(weights, nn.Module) else weights
     if not isinstance(weights, Mapping) or not weights or not all(isinstance(v, Tensor) for v in weights.values()):
         what = f'its entry {entry!r}' if entry is not None else f'it (with {_shorten(content)})'
@@ -112,11 +103,3 @@ def _select(content: Any, key: str | None, path: Path) -> tuple[Mapping[str, Ten
 def _shorten(content: Mapping) -> str:
     names = [repr(name) for name in list(content)[:8]]
     return ', '.join(names) + (f' and {len(content) - 8} more' if len(content) > 8 else '') if names else 'nothing'
-
-
-def _sha256(path: str | Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, 'rb') as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mmflatten.checkpoints.rules import Family, Part, Template
+from mmflatten.checkpoints.rules import OFFICIAL, Family, Key, Part, Template
 
-OFFICIAL, OURS = 'official', 'ours'
-Instance = tuple[int, tuple[int, ...]]  # position of the part in the family, indices
+Indices = tuple[int, ...]
+Found = Mapping[Part, Mapping[Indices, set[str]]]  # ends of the names, by part and instance
 
 
 @dataclass
@@ -17,12 +17,12 @@ class Match:
 
     Args:
         last: the largest stage (or block of a plain backbone).
-        kinds: the kind of every part that is there. Meaningful without problems alone.
-        problems: what is unknown or missing, each with the whole names of the keys.
+        kinds: the kind of every instance of a part that is there. Means something only without problems.
+        problems: what is unknown or missing, each with the full names of the keys.
     """
 
     last: int
-    kinds: dict[Instance, str] = field(default_factory=dict)
+    kinds: dict[tuple[Part, Indices], str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -35,51 +35,51 @@ def match_keys(names: Iterable[str], family: Family, side: str) -> Match:
     names = list(names)
     stages = _stages(names, family, side)
     match = Match(stages.stop - 1)
-    beginnings = [part.beginning(side, match.last) for part in family.parts]
-    found, unknown = _sort(names, beginnings, family)
+    templates = {part: part.beginning(side, match.last) for part in family.parts_of(side)}
+    found, unknown = _sort(names, templates)
     match.problems = [f'unknown {_shorten(unknown)}'] if unknown else []
-    for number, part in enumerate(family.parts):
-        here = {indices: ends for (position, indices), ends in found.items() if position == number}
+    for part, template in templates.items():
+        here = found[part]
         if part.ours is None and not here:
             continue
         expected = _expected(part, stages, here)
         for indices in sorted(here.keys() - set(expected)):
-            names = [beginnings[number].name(indices, end) for end in sorted(here[indices])]
-            match.problems.append(f'unknown {_shorten(names)} (an index behind a gap)')
+            behind = [template.name(indices, end) for end in sorted(here[indices])]
+            match.problems.append(f'unknown {_shorten(behind)} (an index behind a gap)')
         for indices in expected:
-            _match_part(match, part, beginnings[number], (number, indices), here.get(indices, set()), side)
-    match.problems = match.problems or _uneven_options(match, family, found, beginnings, side)
+            _match_instance(match, part, template, indices, here.get(indices, set()), side)
+    match.problems = match.problems or _uneven_options(match, found, templates, side)
     return match
 
 
 def _stages(names: list[str], family: Family, side: str) -> range:
-    staged = [part.beginning(side, -1) for part in family.parts if 'i' in part.indices]
+    staged = [part.beginning(side, -1) for part in family.parts_of(side) if 'i' in part.indices]
     matches = [template.match(name) for name in names for template in staged]
     return _run(match[0][0] for match in matches if match) or range(1)
 
 
 def _run(indices: Iterable[int]) -> range:
-    """0 to the largest index; one so large that more indices lack before it than there are is no part of the run."""
+    """0 to the largest index, leaving out one so large that more indices are missing before it than are there."""
     seen = set(indices)
     return range(max((index for index in seen if index <= len(seen)), default=-1) + 1)
 
 
-def _sort(names: list[str], beginnings: list[Template | None],
-          family: Family) -> tuple[dict[Instance, set[str]], list[str]]:
+def _sort(names: list[str], templates: Mapping[Part, Template]) -> tuple[Found, list[str]]:
     """Ends of the names by the part that they belong to, and the names that belong to none."""
-    found, unknown = defaultdict(set), []
+    found: dict[Part, dict[Indices, set[str]]] = {part: {} for part in templates}
+    unknown = []
     for name in names:
-        for number, (part, template) in enumerate(zip(family.parts, beginnings)):
-            match = template.match(name) if template else None
-            if match and not ('i' in part.indices and match[0][0] < part.first_stage):
-                found[number, match[0]].add(match[1])
+        for part, template in templates.items():
+            match = template.match(name)
+            if match and ('i' not in part.indices or match[0][0] >= part.first_stage):
+                found[part].setdefault(match[0], set()).add(match[1])
                 break
         else:
             unknown.append(name)
     return found, unknown
 
 
-def _expected(part: Part, stages: range, here: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _expected(part: Part, stages: range, here: Iterable[Indices]) -> list[Indices]:
     """Indices of the instances of a part that there must be; at least one block everywhere."""
     if not part.indices:
         return [()]
@@ -88,49 +88,46 @@ def _expected(part: Part, stages: range, here: Iterable[tuple[int, ...]]) -> lis
     return [(i, j) for i in stages for j in _run(j for stage, j in here if stage == i) or range(1)]
 
 
-def _match_part(match: Match, part: Part, beginning: Template, instance: Instance, ends: set[str], side: str) -> None:
+def _match_instance(match: Match, part: Part, template: Template, indices: Indices, ends: set[str], side: str) -> None:
     ends = ends - set(part.dropped) if side == OFFICIAL else ends
-    fits = {kind: _compare(part, kind, ends, side) for kind in part.kinds}
+    fits = {kind: _compare(keys, ends, side) for kind, keys in part.kinds.items()}
     fewest = min(len(missing) + len(unknown) for missing, unknown in fits.values())
     best = {kind: fit for kind, fit in fits.items() if sum(map(len, fit)) == fewest}
-    match.kinds[instance] = next(iter(best))
+    match.kinds[part, indices] = next(iter(best))
     if fewest:
         match.problems.append(' or '.join(
-            _describe(kind, *([beginning.name(instance[1], end) for end in group] for group in (*fit, sorted(ends))))
+            ' and '.join(f'{word} {_shorten([template.name(indices, end) for end in group])}'
+                         for word, group in zip(('missing', 'unknown'), fit) if group) + f' (for a {kind})'
             for kind, fit in best.items()))
 
 
-def _compare(part: Part, kind: str, ends: set[str], side: str) -> tuple[list[str], list[str]]:
-    """Ends that a kind has and the part lacks, and the other way round."""
-    needed = {}
-    for key in part.kinds[kind]:
+def _compare(keys: Iterable[Key], ends: set[str], side: str) -> tuple[list[str], list[str]]:
+    """Ends that a kind has and the instance lacks, and the other way round."""
+    missing, unknown = [], set(ends)
+    for key in keys:
         names = key.names(side)
-        required = key.option is None or any(name in ends for name in names)
-        needed.update(dict.fromkeys(names, required))
-    missing = [end for end, required in needed.items() if required and end not in ends]
-    return missing, sorted(ends - set(needed))
-
-
-def _describe(kind: str, missing: list[str], unknown: list[str], there: list[str]) -> str:
-    texts = [f'{word} {_shorten(names)}' for word, names in (('missing', missing), ('unknown', unknown)) if names]
-    only = f'; of it only {_shorten(there)} is there' if there and len(missing) > len(there) else ''
-    return f'{" and ".join(texts)} (for a {kind}{only})'
+        if key.option is None or ends.intersection(names):
+            missing += [name for name in names if name not in ends]
+        unknown.difference_update(names)
+    return missing, sorted(unknown)
 
 
 def _shorten(names: list[str]) -> str:
     return ', '.join(names[:4]) + (f' and {len(names) - 4} more' if len(names) > 4 else '')
 
 
-def _uneven_options(match: Match, family: Family, found: dict[Instance, set[str]], beginnings: list[Template | None],
-                    side: str) -> list[str]:
+def _uneven_options(match: Match, found: Found, templates: Mapping[Part, Template], side: str) -> list[str]:
     """Keys that are missing although others of the same option are there."""
-    having, lacking = set(), defaultdict(list)
-    for (number, indices), kind in match.kinds.items():
-        for key in family.parts[number].kinds[kind]:
-            option = key.option, indices[0] if key.option and '{i}' in key.option else 0
-            if key.option and set(key.names(side)) <= found[number, indices]:
+    having: set[tuple[str, int]] = set()
+    lacking: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for (part, indices), kind in match.kinds.items():
+        for key in part.kinds[kind]:
+            if key.option is None:
+                continue
+            option = key.option, indices[0] if '{i}' in key.option else 0
+            if found[part].get(indices, set()).issuperset(key.names(side)):
                 having.add(option)
-            elif key.option:
-                lacking[option] += [beginnings[number].name(indices, end) for end in key.names(side)]
+            else:
+                lacking[option] += [templates[part].name(indices, end) for end in key.names(side)]
     return [f'missing {_shorten(names)}, although others of the option {option} are there'
             for (option, i), names in lacking.items() if any(other == option and j >= i for other, j in having)]

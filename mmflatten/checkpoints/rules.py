@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+OFFICIAL, OURS = 'official', 'ours'  # the two sides that a key has a name on
+
 
 @dataclass(frozen=True)
 class Key:
@@ -15,9 +17,8 @@ class Key:
         official: ends of the official names. Several tensors are one here, concatenated on their first axis.
         ours: end of the name here.
         ratio: lengths of the concatenated tensors relative to each other.
-        option: name of an option of the model, such as a bias that can be switched off. All keys of an option are
-            there, or none. With `{i}` in its name it is an option of each stage, which a stage must have if a later
-            one does. None for a key that is always there.
+        option: an option of the model, such as a bias that can be switched off: all its keys are there, or none. With
+            `{i}` in its name it is an option of each stage, which a stage must have if a later one does.
     """
 
     official: tuple[str, ...]
@@ -26,11 +27,11 @@ class Key:
     option: str | None = None
 
     def names(self, side: str) -> tuple[str, ...]:
-        """The ends of its names on a side, 'official' or 'ours'."""
-        return self.official if side == 'official' else (self.ours,)
+        """The ends of its names on a side."""
+        return self.official if side == OFFICIAL else (self.ours,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """A piece of the model whose names share a beginning: the patch embedding, one block, the head.
 
@@ -51,10 +52,10 @@ class Part:
     first_stage: int = 0
     dropped: Mapping[str, str] = field(default_factory=dict)
 
-    def beginning(self, side: str, last: int) -> Template | None:
-        """The shared beginning on a side of a model whose last stage is `last`."""
-        text = self.official if side == 'official' else self.ours
-        return None if text is None else Template(text.replace('{last}', str(last)))
+    def beginning(self, side: str, last: int) -> Template:
+        """The shared beginning on a side that has this part, of a model whose last stage is `last`."""
+        text = (self.official if side == OFFICIAL else self.ours) or ''
+        return Template(text.replace('{last}', str(last)))
 
     @cached_property
     def indices(self) -> tuple[str, ...]:
@@ -80,6 +81,10 @@ class Family:
     widths: tuple[str, ...] = ()
     entry: str = 'model'
     parallel: bool = False
+
+    def parts_of(self, side: str) -> list[Part]:
+        """The parts that there are on a side."""
+        return [part for part in self.parts if side == OFFICIAL or part.ours is not None]
 
 
 class Template:

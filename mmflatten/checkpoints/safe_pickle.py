@@ -1,8 +1,8 @@
-"""Reading of checkpoint files without running code from them.
+"""Reading checkpoint files without running code from them.
 
 A checkpoint may hold, next to its weights, objects of foreign classes: a yacs or argparse configuration, a scaler.
-`torch.load(weights_only=True)` then refuses the whole file. Here such objects come out as inert stand-ins, so that the
-weights can be taken. Nothing that the file names is ever imported or called, but for what rebuilds tensors.
+`torch.load(weights_only=True)` then refuses the whole file. Here such objects become inert stand-ins, so that the
+weights can be taken. Nothing that the file names is imported or called, except what rebuilds tensors.
 """
 from __future__ import annotations
 
@@ -17,32 +17,20 @@ from typing import Any
 import torch
 
 
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Do nothing, whatever is asked for."""
+
+
 class Inert:
     """Stand-in for an object of a foreign class: takes whatever the file does to it, and does nothing."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Inert:
         return object.__new__(cls)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
     def __call__(self, *args: Any, **kwargs: Any) -> Inert:
         return Inert()
 
-    def __setstate__(self, state: Any) -> None:
-        pass
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-    def append(self, item: Any) -> None:
-        """Take an item of a pickled list."""
-
-    def extend(self, items: Any) -> None:
-        """Take items of a pickled list."""
-
-    def add(self, item: Any) -> None:
-        """Take an item of a pickled set."""
+    __init__ = __setstate__ = __setitem__ = append = extend = add = _nothing  # what unpickling calls
 
 
 class _Rebuild:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.matching import OFFICIAL, OURS, Match, match_keys
-from mmflatten.checkpoints.rules import Family, Key
+from mmflatten.checkpoints.matching import Match, match_keys
+from mmflatten.checkpoints.rules import OFFICIAL, OURS, Family, Key
 
 PARALLEL = 'module.'
 
@@ -32,14 +32,7 @@ def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[st
         ValueError: an unknown family; a key that the family does not have, a key that is missing, tensors whose shapes
             cannot belong together. The message names the keys.
     """
-    _check_values(state_dict)
-    return _translate(without_parallel(state_dict), _family(family), OFFICIAL, OURS)
-
-
-def without_parallel(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a `DataParallel` model under the names of the model inside it; others as they are."""
-    start = len(PARALLEL) if all(name.startswith(PARALLEL) for name in state_dict) else 0
-    return {name[start:]: value for name, value in state_dict.items()}
+    return _translate(state_dict, family, OFFICIAL)
 
 
 def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
@@ -57,47 +50,49 @@ def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str
         ValueError: as `convert_state_dict`; also a model that the official code does not know, such as one with another
             attention.
     """
-    _check_values(state_dict)
-    return _translate(state_dict, _family(family), OURS, OFFICIAL)
+    return _translate(state_dict, family, OURS)
 
 
-def _family(name: str) -> Family:
-    if name not in FAMILIES:
-        raise ValueError(f'family ({name!r}) must be one of {sorted(FAMILIES)}')
-    return FAMILIES[name]
+def without_parallel(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a `DataParallel` model under the names of the model inside it; others as they are."""
+    start = len(PARALLEL) if all(name.startswith(PARALLEL) for name in state_dict) else 0
+    return {name[start:]: value for name, value in state_dict.items()}
 
 
-def _translate(state: Mapping[str, Tensor], family: Family, source: str, target: str) -> dict[str, Tensor]:
+def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> dict[str, Tensor]:
+    _check_values(state)
+    if family_name not in FAMILIES:
+        raise ValueError(f'family ({family_name!r}) must be one of {sorted(FAMILIES)}')
+    family, target = FAMILIES[family_name], OURS if source == OFFICIAL else OFFICIAL
+    state = without_parallel(state) if source == OFFICIAL else state
     match = match_keys(state, family, source)
     if match.problems:
         raise ValueError(_report(state, match, family, source))
-    result = {}
-    for instance, kind in match.kinds.items():
-        part, indices = family.parts[instance[0]], instance[1]
+    result: dict[str, Tensor] = {}
+    for (part, indices), kind in match.kinds.items():
         if part.ours is None:
             continue
         old, new = part.beginning(source, match.last), part.beginning(target, match.last)
         for key in part.kinds[kind]:
             names = [old.name(indices, end) for end in key.names(source)]
             if names[0] in state:  # keys of an option may all be absent
-                tensors = _regroup([state[name] for name in names], names, key, target)
+                tensors = _regroup({name: state[name] for name in names}, key, target)
                 result.update(zip((new.name(indices, end) for end in key.names(target)), tensors))
     _check_widths(result if target == OURS else state, family, match.last)
     return result
 
 
-def _regroup(tensors: list[Tensor], names: list[str], key: Key, target: str) -> list[Tensor]:
+def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tensor]:
     """Join or split tensors for keys that are several tensors in the official code and one here."""
+    pieces = list(tensors.values())
     if len(key.ratio) == 1:
-        return tensors
-    unit, rest = divmod(sum(tensor.shape[0] for tensor in tensors), sum(key.ratio))
+        return pieces
+    unit, rest = divmod(sum(piece.shape[0] for piece in pieces), sum(key.ratio))
     lengths = [unit * share for share in key.ratio]
-    if rest or (target == OURS and [tensor.shape[0] for tensor in tensors] != lengths):
-        sizes = ', '.join(f'{name} {tuple(tensor.shape)}' for name, tensor in zip(names, tensors))
+    if rest or (target == OURS and [piece.shape[0] for piece in pieces] != lengths):
+        sizes = ', '.join(f'{name} {tuple(tensor.shape)}' for name, tensor in tensors.items())
         raise ValueError(f'{sizes}: the first axes must hold {" : ".join(map(str, key.ratio))} parts of one size')
-    if target == OURS:
-        return [torch.cat(tensors)]
-    return [piece.clone() for piece in tensors[0].split(lengths)]
+    return [torch.cat(pieces)] if target == OURS else [piece.clone() for piece in pieces[0].split(lengths)]
 
 
 def _check_values(state: Mapping[str, Tensor]) -> None:
@@ -111,19 +106,18 @@ def _check_values(state: Mapping[str, Tensor]) -> None:
 
 def _check_widths(ours: Mapping[str, Tensor], family: Family, last: int) -> None:
     names = [name.replace('{last}', str(last)) for name in family.widths]
-    widths = {name: ours[name].shape[-1] for name in names}
-    if len(set(widths.values())) > 1:
-        sizes = ', '.join(f'{name} has {width}' for name, width in widths.items())
+    if len({ours[name].shape[-1] for name in names}) > 1:
+        sizes = ', '.join(f'{name} has {ours[name].shape[-1]}' for name in names)
         raise ValueError(f'widths differ around the last stage: {sizes}; are stages or blocks missing?')
 
 
 def _report(state: Iterable[str], match: Match, family: Family, source: str) -> str:
-    names = list(dict.fromkeys(name for part in family.parts if (name := getattr(part, source))))
-    text = (f'the state dict does not fit family {family.name!r} '
-            f'{"of the official code" if source == OFFICIAL else "of this project"}: '
-            f'{"; ".join(match.problems[:5])}{"; ..." if len(match.problems) > 5 else ""}. '
-            f'Its names begin with {", ".join(names)}.')
-    # Who lacks a key or two knows what he has; a foreign state dict has trouble all over.
+    code = 'the official code' if source == OFFICIAL else 'this project'
+    more = '; ...' if len(match.problems) > 5 else ''
+    beginnings = dict.fromkeys(part.official if source == OFFICIAL else part.ours for part in family.parts_of(source))
+    text = (f'the state dict does not fit family {family.name!r} of {code}: {"; ".join(match.problems[:5])}{more}. '
+            f'Its names begin with {", ".join(map(str, beginnings))}.')
+    # A key or two missing is an accident; trouble all over means that it is a state dict of something else.
     return text + (_suggestion(state, family, source) if len(match.problems) > 2 else '')
 
 
