@@ -9,7 +9,7 @@ from mmflatten.ops.factorized import (
     conventional_gaussian_attention,
     factorized_dot_attention,
 )
-from mmflatten.ops.feature_maps import focused_map, focused_query_map
+from mmflatten.ops.feature_maps import focused_map
 from mmflatten.ops.focal import focal_attention
 from mmflatten.ops.focal_keys import (
     neighbor_offsets,
@@ -31,7 +31,7 @@ from mmflatten.ops.windows import padded_window_mask, shifted_window_mask, windo
 __all__ = [
     'angular_attention', 'concat_cost_volume', 'conventional_dot_attention', 'conventional_gaussian_attention',
     'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention', 'focal_attention',
-    'focused_map', 'focused_query_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention',
+    'focused_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention',
     'merge_heads', 'neighbor_offsets', 'no_autocast', 'padded_window_mask', 'pooled_keys', 'resize_grid',
     'resize_neighbor_bias', 'resize_relative_position_bias', 'shifted_window_mask', 'sima_attention',
     'soft_argmax_disparity', 'softmax_attention', 'split_heads', 'upcast', 'visible_keys', 'window_order',

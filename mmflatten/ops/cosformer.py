@@ -13,7 +13,7 @@ def cosformer_map(x_BhNd: Tensor, hw_shape: tuple[int, int]) -> Tensor:
     The product of two mapped tokens at `(y, x)` and `(y', x')` is their own product times
     `cos(pi/2 (y - y') / H) cos(pi/2 (x - x') / W)`. cosFormer (Qin et al., 2022, eq. 10) has one axis; on two, the
     product of both cosines stays positive and splits into four features, where the paper's splits into two.
-    Positions are fractions of the map, so that maps of different sizes can be compared. Tokens before the map (a class
+    Positions are fractions of the map, so that maps of different sizes can be compared. Prefix tokens (a class
     token) sit at its centre.
 
     Args:

@@ -28,15 +28,3 @@ def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
     powered = _power(x, focusing_factor)
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
     return powered * (norm / torch.linalg.vector_norm(powered, dim=-1, keepdim=True))
-
-
-def focused_query_map(x: Tensor, focusing_factor: float) -> tuple[Tensor, Tensor]:
-    """`focused_map` of queries up to a positive factor per token, which cancels in normalised attention.
-
-    Returns:
-        The unscaled powers `(..., C)` and the inverse factor `||x ** p|| / ||x||`, `(..., 1)`: an additive `eps` of
-        the denominator must be multiplied by it to mean the same.
-    """
-    powered = _power(x, focusing_factor)
-    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return powered, torch.linalg.vector_norm(powered, dim=-1, keepdim=True) / norm

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import torch.nn.functional as F
+from einops import rearrange
 from torch import Tensor
 
 
@@ -16,9 +17,9 @@ def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, i
     """
     if tuple(size) == tuple(new_size):
         return table_1NC
-    grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)
+    grid = rearrange(table_1NC, '1 (H W) C -> 1 C H W', H=size[0], W=size[1])
     grid = F.interpolate(grid, size=new_size, mode=mode, align_corners=False)
-    return grid.flatten(2).transpose(1, 2)
+    return rearrange(grid, '1 C H W -> 1 (H W) C')
 
 
 def resize_relative_position_bias(table_Lh: Tensor, window: tuple[int, int], new_window: tuple[int, int],

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import torch
+from einops import rearrange
 from torch import Tensor
 
 
@@ -10,19 +11,15 @@ def window_partition(x: Tensor, window_size: tuple[int, int]) -> Tensor:
 
     `H` and `W` must be multiples of the window `(h, w)`. One copy.
     """
-    B, H, W, *rest = x.shape
     h, w = window_size
-    x = x.view(B, H // h, h, W // w, w, *rest).transpose(2, 3)
-    return x.reshape(-1, h * w, *rest)
+    return rearrange(x, 'B (rows h) (cols w) ... -> (B rows cols) (h w) ...', h=h, w=w)
 
 
 def window_reverse(windows: Tensor, window_size: tuple[int, int], map_size: tuple[int, int]) -> Tensor:
     """The inverse of `window_partition`: `(B * nW, h * w, ...) -> (B, H, W, ...)` for `map_size = (H, W)`."""
-    rest = windows.shape[2:]
     h, w = window_size
-    H, W = map_size
-    x = windows.view(-1, H // h, W // w, h, w, *rest).transpose(2, 3)
-    return x.reshape(-1, H, W, *rest)
+    return rearrange(windows, '(B rows cols) (h w) ... -> B (rows h) (cols w) ...', rows=map_size[0] // h,
+                     cols=map_size[1] // w, h=h, w=w)
 
 
 def _shift_regions(length: int, window: int, shift: int, device: torch.device) -> Tensor:

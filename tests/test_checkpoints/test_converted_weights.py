@@ -91,7 +91,7 @@ VARIANTS = [
     ('l2vit', dict(type='L2ViT', arch=TINY)),
     ('l2vit', dict(type='L2ViT', arch=TINY, conv_stem=False, overlapped_downsample=True, qkv_bias=False)),
     ('l2vit', dict(type='L2ViT', arch=TINY, conv_stem='4L', last_projection=True)),
-    ('focal', dict(type='FocalTransformer', arch=TINY, focal_windows=(5, 3), conv_embed=True, use_shift=True)),
+    ('focal', dict(type='FocalTransformer', arch=TINY, focal_windows=(5, 3), conv_embed=True, shift=True)),
     ('focal', dict(type='FocalTransformer', arch=TINY, focal_windows=(5, 3), focal_levels=3, qkv_bias=False)),
     ('focal', dict(type='FocalTransformer', arch=TINY, focal_windows=(5, 3), img_size=32)),
     ('focal', dict(type='FocalTransformer', arch=TINY, focal_windows=(5, 3), local=False, global_=False)),
@@ -161,7 +161,7 @@ def test_a_focal_classifier_initialises_a_detector_with_larger_regions(golden, t
     state = golden('focal_t_224').state
     torch.save({'state_dict': convert_state_dict(state, 'focal')}, tmp_path / 'focal.pth')
     model = pretrained(tmp_path / 'focal.pth', type='mmflatten.FocalTransformer', focal_windows=(15, 13, 9, 7),
-                       expand_everywhere=True)
+                       expand_always=True)
     table = state['layers.2.blocks.3.attn.relative_position_bias_table_to_windows.0']
     expected = F.interpolate(table.view(1, -1, 9, 9), (15, 15), mode='bilinear').flatten(2)[0]
     torch.testing.assert_close(model.stages[2].blocks[3].attn.fn.pooled_bias[0].table.detach(), expected)

@@ -26,7 +26,7 @@ ABLATIONS = {
     ('6', 'window 7', 'swin-t'): {}, ('6', 'window 14', 'swin-t'): dict(softmax_window=14),
     ('6', 'window 7', 'focal-t'): {}, ('6', 'window 14', 'focal-t'): dict(window_size=14),
     ('7', 'no shift', 'swin-t'): dict(shift=False), ('7', 'shift', 'swin-t'): {},
-    ('7', 'no shift', 'focal-t'): {}, ('7', 'shift', 'focal-t'): dict(use_shift=True),
+    ('7', 'no shift', 'focal-t'): {}, ('7', 'shift', 'focal-t'): dict(shift=True),
     ('fig5', 'window only', 'focal-t'): dict(local=False, global_=False),
     ('fig5', '+ local', 'focal-t'): dict(global_=False), ('fig5', '+ global', 'focal-t'): dict(local=False),
     ('fig5', 'local + global', 'focal-t'): {},
@@ -85,7 +85,7 @@ def test_the_detector_of_an_ablation_has_the_backbone_of_its_classifier_and_the_
     family, change = name.removeprefix('mask-rcnn_').removesuffix('_fpn_1x_coco').split('-t-')
     classifier = load_config(f'focal/{family}-t_8xb128_in1k_{change}.py').model.backbone
     assert config.pretrained == config.model.backbone.init_cfg.checkpoint == f'checkpoints/{family}-t-{change}_in1k.pth'
-    for_detection = {'out_indices', 'init_cfg', 'focal_windows', 'expand_everywhere', 'neighbor_boundary', 'img_size'}
+    for_detection = {'out_indices', 'init_cfg', 'focal_windows', 'expand_always', 'neighbor_boundary', 'img_size'}
     backbones = [{key: value for key, value in backbone.items() if key not in for_detection}
                  for backbone in (config.model.backbone, classifier)]
     assert backbones[0] == backbones[1] and config.model.backbone.drop_path_rate == 0.2
@@ -112,7 +112,7 @@ def test_dense_tasks_enlarge_the_regions_and_keep_windows_from_wrapping_around_t
         assert backbone.type == 'mmflatten.FLattenSwin' and backbone.attn_types == 'SSSS'
         return
     assert backbone.type == 'mmflatten.FocalTransformer' and tuple(backbone.focal_windows) == (15, 13, 9, 7)
-    assert backbone.expand_everywhere and backbone.neighbor_boundary == 'mask'
+    assert backbone.expand_always and backbone.neighbor_boundary == 'mask'
     large = family in ('focal-b', 'focal-l') or config.default_scope == 'mmseg'
     assert backbone.drop_path_rate == (0.3 if large else 0.2)
 

@@ -32,7 +32,7 @@ CHANGES = {
     '+ deep-narrow 4-4-18-4': DEEP, '+ 4-layer conv stem': STEM,
     '+ projection 1280': dict(STEM, last_projection=1280),
     '+ overlapped downsampling': dict(STEM, last_projection=1280, overlapped_downsample=True),
-    **{f'clamp 1e{power}': dict(clamp_min=float(f'1e{power}')) for power in (-6, -1, 0, 1, 3)},
+    **{f'clamp 1e{power}': dict(min_denominator=float(f'1e{power}')) for power in (-6, -1, 0, 1, 3)},
     'plain MLP': dict(lcm_kernel=None), 'PVTv2 MLP': dict(lcm_kernel=None, mlp='pvt_v2'),
     'locally improved MLP': dict(lcm_kernel=None, mlp='local'),
 }
@@ -89,7 +89,7 @@ def test_a_detector_takes_all_weights_of_the_classifier_it_names(path):
     shapes, theirs = ({key: value.shape for key, value in backbone.stages.state_dict().items()}
                       for backbone in (ours, theirs))
     assert shapes == theirs and detector.model.neck.in_channels == list(ours.out_channels)
-    for switch in ('clamp_min', 'block_order'):  # which leave no trace in the weights
+    for switch in ('min_denominator', 'block_order'):  # which leave no trace in the weights
         assert detector.model.backbone.get(switch) == classifier.model.backbone.get(switch)
     assert detector.model.backbone.init_cfg.checkpoint.startswith('checkpoints/')
 

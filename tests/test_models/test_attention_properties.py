@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from mmflatten.analysis.flops.counter import PRODUCT, OperationCounter
-from mmflatten.models.attention import build_mixer
+from mmflatten.models.attention import Maps, build_mixer
 
 LINEAR = {
     'focused': dict(type='FocusedLinearAttention'),
@@ -54,7 +54,7 @@ def implicit_map(mixer, H, W, channel):
     q, k = (torch.randn(1, N, C, dtype=torch.float64, generator=generator).expand(N, N, C) for _ in range(2))
     values = torch.zeros(N, N, C, dtype=torch.float64)
     values[:, :, channel] = torch.eye(N, dtype=torch.float64)
-    return mixer.attend(q, k, values, (H, W), (H, W), None)[:, :, channel].t()
+    return mixer.attend(q, k, values, Maps((H, W), (H, W)))[:, :, channel].t()
 
 
 @pytest.mark.parametrize(('H', 'W'), [(7, 7), (5, 9)])

@@ -17,7 +17,7 @@ SMALL = {
                         out_indices=(0, 3)),
     'FLattenSwin': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64),
     'FocalTransformer': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64,
-                             window_size=2, expand_size=1, focal_windows=(5, 3, 3, 1), expand_everywhere=True),
+                             window_size=2, expand_size=1, focal_windows=(5, 3, 3, 1), expand_always=True),
     'L2ViT': dict(arch=dict(embed_dims=24, depths=(2, 2, 4, 2), num_heads=(1, 2, 3, 6)), img_size=64),
 }
 CASES = [
@@ -30,11 +30,11 @@ CASES = [
     pytest.param('FLattenSwin', dict(attn_types='LLMS1', linear_window=3, mask_padding=True),
                  id='flatten-swin-windows'),
     pytest.param('FocalTransformer', {}, id='focal'),
-    pytest.param('FocalTransformer', dict(neighbor_boundary='mask', mask_padding=True, use_shift=True,
+    pytest.param('FocalTransformer', dict(neighbor_boundary='mask', mask_padding=True, shift=True,
                                           window_size=4, expand_size=2, focal_levels=3, conv_embed=True),
                  id='focal-switches'),
     pytest.param('L2ViT', {}, id='l2vit'),
-    pytest.param('L2ViT', dict(block_order='SLCW', conv_stem='4L', mlp='local', overlapped_downsample=True,
+    pytest.param('L2ViT', dict(block_order='VLCW', conv_stem='4L', mlp='local', overlapped_downsample=True,
                                last_projection=40, lcm_kernel=3, temperature=False, mask_padding=True),
                  id='l2vit-switches'),
     pytest.param('L2ViT', dict(conv_stem=False, mlp='pvt_v2', lcm_kernel=0), id='l2vit-patches'),
@@ -70,11 +70,11 @@ PUBLIC = {
     'FLattenCSwin': (('tiny', 'small', 'base'), dict(img_size=224, attn_types='LLSS', softmax_split=(1, 2, 7, 7),
                                                      linear_split=None, mask_padding=False)),
     'L2ViT': (('tiny', 'small', 'base', 'deep-narrow'), dict(
-        window_size=7, conv_stem='4L', lcm_kernel=7, clamp_min=100., overlapped_downsample=True, last_projection=True,
+        window_size=7, conv_stem='4L', lcm_kernel=7, min_denominator=100., overlapped_downsample=True, last_projection=True,
         block_order='WL', mlp='local', temperature=True, mask_padding=False)),
     'FocalTransformer': (('tiny', 'small', 'base', 'large'), dict(
         img_size=224, window_size=7, focal_windows=(7, 5, 3, 1), focal_levels=2, expand_size=3, conv_embed=False,
-        use_shift=False, local=True, global_=True, neighbor_boundary='mask', mask_padding=False)),
+        shift=False, local=True, global_=True, neighbor_boundary='mask', mask_padding=False)),
 }
 
 

@@ -173,9 +173,9 @@ def test_parameters_are_those_of_the_official_classes(kwargs, expected):
 @pytest.mark.parametrize(('arch', 'millions'), [('tiny', 28.442), ('small', 50.725), ('base', 89.260)])
 def test_detection_backbones_have_neighbours_in_all_stages(arch, millions):
     kwargs = dict(head=False, arch=arch, focal_windows=(15, 13, 9, 7))
-    assert round(count(expand_everywhere=True, **kwargs) / 1e6, 3) == millions
-    assert count(img_size=(800, 1280), **kwargs) == count(expand_everywhere=True, **kwargs)
-    assert count(**kwargs) < count(expand_everywhere=True, **kwargs)
+    assert round(count(expand_always=True, **kwargs) / 1e6, 3) == millions
+    assert count(img_size=(800, 1280), **kwargs) == count(expand_always=True, **kwargs)
+    assert count(**kwargs) < count(expand_always=True, **kwargs)
 
 
 def test_local_and_global_keys_can_be_left_out():
@@ -204,7 +204,7 @@ def test_classifier_weights_start_a_detector(tmp_path):
     path = str(tmp_path / 'classifier.pth')
     torch.save({'state_dict': {f'backbone.{k}': v for k, v in classifier.state_dict().items()}}, path)
     settings = dict(focal_windows=(15, 13, 9, 7), init_cfg=dict(type='Pretrained', checkpoint=path, prefix='backbone'))
-    detector = small(expand_everywhere=True, **settings)
+    detector = small(expand_always=True, **settings)
     detector.init_weights()
     for stage in range(4):
         old, new = (model.stages[stage].blocks[0].attn.fn.pooled_bias[0].table for model in (classifier, detector))
@@ -248,11 +248,11 @@ def test_initial_values_are_those_of_the_official_code():
 
 
 def test_small_pretraining_maps_shrink_windows_and_have_neither_neighbours_nor_shift():
-    model = small(img_size=96, use_shift=True, window_size=8)
+    model = small(img_size=96, shift=True, window_size=8)
     mixers = [stage.blocks[0].attn.fn for stage in model.stages]
     assert [mixer.window_size for mixer in mixers] == [8, 8, 6, 3]
     assert [mixer.neighbor_bias is not None for mixer in mixers] == [True, True, False, False]
-    deep = FocalTransformer(dict(ARCH, depths=(2, 2, 2, 2)), img_size=96, use_shift=True, window_size=8)
+    deep = FocalTransformer(dict(ARCH, depths=(2, 2, 2, 2)), img_size=96, shift=True, window_size=8)
     assert [stage.blocks[1].attn.fn.shift for stage in deep.stages] == [4, 4, 0, 0]
 
 

@@ -51,7 +51,7 @@ def test_parameters_of_the_model_augmentations(kwargs, millions):
 
 
 @pytest.mark.parametrize(('kwargs', 'millions'), [
-    (dict(block_order='WS', conv_stem=False), 28), (dict(block_order='WC'), 29),
+    (dict(block_order='WV', conv_stem=False), 28), (dict(block_order='WC'), 29),
     (dict(conv_stem=False, temperature=False, lcm_kernel=0), 28), (dict(temperature=False, lcm_kernel=None), 28),
     (dict(lcm_kernel=0), 28), (dict(), 29), (dict(lcm_kernel=0, mlp='pvt_v2'), 29),
     (dict(lcm_kernel=0, mlp='local'), 29),
@@ -64,14 +64,14 @@ def explicit_clamped_attention(mixer, x):
     B, N, C = x.shape
     q, k, v = mixer.qkv(x).view(B, N, 3, mixer.num_heads, -1).permute(2, 0, 3, 1, 4)
     scores = q.relu() @ k.relu().transpose(-2, -1)
-    out = scores @ v / scores.sum(-1, keepdim=True).clamp(min=mixer.clamp_min) * mixer.temperature
+    out = scores @ v / scores.sum(-1, keepdim=True).clamp(min=mixer.min_denominator) * mixer.temperature
     return mixer.proj(out.transpose(1, 2).flatten(2))
 
 
-@pytest.mark.parametrize('clamp_min', [1e-6, 3., 100.])
+@pytest.mark.parametrize('min_denominator', [1e-6, 3., 100.])
 @pytest.mark.parametrize('hw_shape', [(1, 1), (3, 7), (9, 9)])
-def test_clamped_linear_attention_equals_the_written_out_formula(hw_shape, clamp_min):
-    mixer = randomise(ClampedLinearAttention(12, 3, hw_shape, clamp_min=clamp_min).double())
+def test_clamped_linear_attention_equals_the_written_out_formula(hw_shape, min_denominator):
+    mixer = randomise(ClampedLinearAttention(12, 3, hw_shape, min_denominator=min_denominator).double())
     x = torch.randn(2, hw_shape[0] * hw_shape[1], 12, dtype=torch.float64)
     out, expected = mixer(x, hw_shape), explicit_clamped_attention(mixer, x)
     torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
@@ -82,7 +82,7 @@ def test_clamped_linear_attention_equals_the_written_out_formula(hw_shape, clamp
 
 def test_the_bound_of_the_denominator_bites_on_small_maps_alone():
     """The bound holds for the sum over the tokens: a map tiled 400 times has 400 times the sum."""
-    free, bound = (randomise(ClampedLinearAttention(12, 3, (4, 4), clamp_min=value)) for value in (1e-6, 20.))
+    free, bound = (randomise(ClampedLinearAttention(12, 3, (4, 4), min_denominator=value)) for value in (1e-6, 20.))
     x = torch.randn(1, 16, 12)
     assert not torch.allclose(free(x, (4, 4)), bound(x, (4, 4)), atol=1e-3)
     many = x.repeat(1, 400, 1)
@@ -185,7 +185,7 @@ def test_a_linear_block_equals_the_written_out_formula():
 
 
 def test_blocks_follow_the_order_of_the_letters():
-    model = small(dict(ARCH, depths=(5, 1, 1, 1)), block_order='WSLC', window_size=3)
+    model = small(dict(ARCH, depths=(5, 1, 1, 1)), block_order='WVLC', window_size=3)
     blocks = model.stages[0].blocks
     assert [type(getattr(b.attn.fn, 'mixer', b.attn.fn)) for b in blocks] == [
         SoftmaxAttention, SoftmaxAttention, ClampedLinearAttention, SoftmaxAttention, SoftmaxAttention]
@@ -263,14 +263,14 @@ def test_another_mixer_takes_the_place_of_linear_attention():
 
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(block_order='WX'), r"block_order \('WX'\) must consist of the letters W, S, L and C"),
-    (dict(block_order=''), r"block_order \(''\) must consist"),
+    (dict(block_order='WX'), r"block_order \('WX'\) has X"),
+    (dict(block_order=''), r"block_order \(''\) must"),
     (dict(conv_stem='3L'), r"conv_stem \('3L'\) must be one of"),
-    (dict(mlp='wide'), r"mlp \('wide'\) must be one of \['local', 'plain', 'pvt_v2'\]"),
+    (dict(mlp='wide'), r"mlp \('wide'\) must be one of"),
     (dict(window_size=0), r'window_size \(0\) must be a whole number of at least 1'),
     (dict(window_size=(7, 7)), r'window_size \(\(7, 7\)\) must be a whole number'),
     (dict(last_projection=-4), r'last_projection \(-4\) must be'),
-    (dict(clamp_min=0.), r'clamp_min \(0.0\) must be positive'),
+    (dict(min_denominator=0.), r'min_denominator \(0.0\) must be positive'),
     (dict(lcm_kernel=4), r'kernel_size \(4\) must be odd'),
 ])
 def test_bad_arguments_are_refused_with_their_values(kwargs, message):

@@ -38,14 +38,6 @@ def test_focused_map_is_finite_for_tiny_and_huge_tokens(factor):
     assert out.isfinite().all() and x.grad.isfinite().all()
 
 
-@pytest.mark.parametrize('factor', [2, 3, 4, 8])
-def test_query_map_is_the_focused_map_up_to_a_factor_per_token(factor):
-    torch.manual_seed(0)
-    x = torch.rand(2, 7, 12, dtype=torch.float64) + 1e-3
-    powered, inverse_factor = ops.focused_query_map(x, factor)
-    torch.testing.assert_close(powered / inverse_factor, ops.focused_map(x, factor), **TOLERANCE)
-
-
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize('name', ['efficient_attention', 'sima_attention', 'angular_attention',
                                   'cross_covariance_attention'])

@@ -122,7 +122,7 @@ def official(windows, window=7, regions=(7, 5, 3, 1), levels=2, expand=3, shift=
 ])
 def test_focal_equals_the_official_model(size, settings, assert_parity, windows):
     renamed = dict(window='window_size', regions='focal_windows', levels='focal_levels', expand='expand_size',
-                   shift='use_shift', conv='conv_embed')
+                   shift='shift', conv='conv_embed')
     backbone = dict(type='FocalTransformer', arch=dict(embed_dims=DIM, depths=DEPTHS, num_heads=HEADS),
                     out_indices=(3,), **{renamed[key]: value for key, value in settings.items()})
     assert_parity('focal', official(windows, **settings), backbone, size)

@@ -94,5 +94,5 @@ def test_l2vit_equals_the_official_model(size, settings, assert_parity, windows)
     backbone = dict(type='L2ViT', arch=dict(embed_dims=DIM, depths=DEPTHS, num_heads=HEADS), out_indices=(3,),
                     window_size=settings.get('window', 7), conv_stem=settings.get('kind', True),
                     overlapped_downsample=settings.get('overlapped', False), lcm_kernel=settings.get('kernel', 7),
-                    clamp_min=settings.get('clamp', 100.), last_projection=settings.get('projection') or False)
+                    min_denominator=settings.get('clamp', 100.), last_projection=settings.get('projection') or False)
     assert_parity('l2vit', official(windows, **settings), backbone, size)

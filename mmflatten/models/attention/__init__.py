@@ -1,6 +1,6 @@
 """Token mixers: one file per idea."""
 from mmflatten.models.attention.angular import LinearAngularAttention
-from mmflatten.models.attention.base import TokenMixer, build_mixer, fill_masked
+from mmflatten.models.attention.base import TokenMixer, build_mixer
 from mmflatten.models.attention.clamped import ClampedLinearAttention
 from mmflatten.models.attention.cosformer import CosFormerAttention
 from mmflatten.models.attention.cross_covariance import CrossCovarianceAttention
@@ -12,13 +12,15 @@ from mmflatten.models.attention.focused import FocusedLinearAttention
 from mmflatten.models.attention.hydra import HydraAttention
 from mmflatten.models.attention.linear import LinearAttention
 from mmflatten.models.attention.map_attention import ConventionalAttention, FactorizedAttention, MapAttention
+from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, values_at_queries
 from mmflatten.models.attention.sima import SimAAttention
 from mmflatten.models.attention.softmax import SoftmaxAttention
 from mmflatten.models.attention.windowed import Windowed
 
 __all__ = [
     'ClampedLinearAttention', 'ConventionalAttention', 'CosFormerAttention', 'CrossCovarianceAttention',
-    'CrossShapedAttention', 'EfficientAttention', 'EnhancedLinearAttention', 'FactorizedAttention',
-    'FocalAttention', 'FocusedLinearAttention', 'HydraAttention', 'LinearAngularAttention', 'LinearAttention',
-    'MapAttention', 'SimAAttention', 'SoftmaxAttention', 'TokenMixer', 'Windowed', 'build_mixer', 'fill_masked',
+    'CrossShapedAttention', 'EfficientAttention', 'EnhancedLinearAttention', 'FactorizedAttention', 'FocalAttention',
+    'FocusedLinearAttention', 'HydraAttention', 'LinearAngularAttention', 'LinearAttention', 'MapAttention', 'Maps',
+    'SimAAttention', 'SoftmaxAttention', 'TokenMixer', 'Windowed', 'build_mixer', 'fill_masked', 'mean_of_real',
+    'values_at_queries',
 ]

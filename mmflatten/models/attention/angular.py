@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mmflatten.models.attention.base import TokenMixer, fill_masked
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, fill_masked, values_at_queries
 from mmflatten.ops import angular_attention, merge_heads, split_heads
 from mmflatten.registry import MODELS
 
@@ -29,9 +30,7 @@ class LinearAngularAttention(TokenMixer):
         self.dwc = nn.Conv2d(num_heads, num_heads, (kernel_size, 1), padding=(kernel_size // 2, 0), groups=num_heads,
                              bias=False)
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
-        own_BNC = self.values_at_queries(v_BMC, hw_shape, kv_shape, mask)
-        q_BhNd, k_BhMd, v_BhMd, own_BhNd = (split_heads(x, self.num_heads) for x in (
-            q_BNC, fill_masked(k_BMC, mask, 0.), v_BMC, own_BNC))
-        return merge_heads(angular_attention(q_BhNd, k_BhMd, v_BhMd, own_BhNe=own_BhNd) + self.dwc(own_BhNd))
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
+        own_BhNd = split_heads(values_at_queries(merge_heads(v_BhMd), maps), self.num_heads)
+        return angular_attention(q_BhNd, k_BhMd, v_BhMd, own_BhNe=own_BhNd) + self.dwc(own_BhNd)

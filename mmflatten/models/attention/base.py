@@ -4,37 +4,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 
-import torch
-import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers import Linear, TokenConv, linear, map_to_tokens, split_prefix, tokens_to_map
+from mmflatten.models.attention.maps import Maps, values_at_queries
+from mmflatten.models.attention.spatial_reduction import SpatialReduction
+from mmflatten.models.layers import Linear, TokenConv
+from mmflatten.ops import merge_heads, split_heads
 from mmflatten.registry import MODELS
-
-
-class SpatialReduction(BaseModule):
-    """PVT's shortening of keys and values: strided convolution and norm on the map of the tokens.
-
-    Tokens before the map, such as a class token, are normalised alone and stay before it.
-    """
-
-    def __init__(self, embed_dims: int, sr_ratio: int) -> None:
-        super().__init__()
-        self.sr_ratio = sr_ratio
-        self.conv = nn.Conv2d(embed_dims, embed_dims, sr_ratio, sr_ratio)
-        self.norm = nn.LayerNorm(embed_dims)
-
-    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> tuple[Tensor, tuple[int, int]]:
-        prefix, tokens = split_prefix(x_BNC, hw_shape)
-        x_BCHW = tokens_to_map(tokens, hw_shape)
-        pad = [-side % self.sr_ratio for side in hw_shape]
-        if any(pad):
-            x_BCHW = F.pad(x_BCHW, (0, pad[1], 0, pad[0]))
-        x_BCHW = self.conv(x_BCHW)
-        tokens = map_to_tokens(x_BCHW)
-        tokens = torch.cat((prefix, tokens), dim=1) if prefix.shape[1] else tokens
-        return self.norm(tokens), tuple(x_BCHW.shape[-2:])
 
 
 class TokenMixer(BaseModule):
@@ -48,9 +25,15 @@ class TokenMixer(BaseModule):
         sr_ratio: keys and values are taken from a map this much smaller on a side (PVT).
         lepe_kernel: size of a depthwise convolution of the values that is added to the result (CSwin's locally
             enhanced positional encoding); 0 for none.
-        project: False leaves out all projections: the input is then `(B, N, 3, C)`, query, key and value. So a
-            mixer can work on a part of the channels of another one.
+        project: False leaves out all projections: the input is then `(B, N, 3, C)`, query, key and value, or with as
+            many more as the mixer has `extra_projections`. So a mixer can work on a part of the channels of another.
     """
+
+    splits_heads = True
+    """Whether `attend` sees `(B, h, N, d)`, heads apart; else it sees `(B, N, C)` and returns that."""
+
+    extra_projections: tuple[str, ...] = ()
+    """Widths of what is projected from the input besides query, key and value: 'C' (a gate) or 'd', that of a head."""
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
                  sr_ratio: int = 1, lepe_kernel: int = 0, project: bool = True,
@@ -60,8 +43,13 @@ class TokenMixer(BaseModule):
             raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_heads ({num_heads})')
         if sr_ratio < 1 or (sr_ratio > 1 and not project):
             raise ValueError(f'sr_ratio ({sr_ratio}) must be at least 1, and 1 where another mixer projects the tokens')
+        if not project and 'd' in self.extra_projections:
+            raise ValueError(f'extra_projections ({self.extra_projections}) must be as wide as the query (C) where '
+                             'another mixer projects the tokens')
         self.num_heads = num_heads
-        self.qkv = Linear(embed_dims, 3 * embed_dims, bias=qkv_bias) if project else None
+        self.widths = [embed_dims] * 3 + [{'C': embed_dims, 'd': embed_dims // num_heads}[width]
+                                          for width in self.extra_projections]
+        self.qkv = Linear(embed_dims, sum(self.widths), bias=qkv_bias) if project else None
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
         self.lepe = TokenConv(embed_dims, lepe_kernel) if lepe_kernel else None
         self.proj = Linear(embed_dims, embed_dims) if project else nn.Identity()
@@ -70,8 +58,8 @@ class TokenMixer(BaseModule):
         """Mix the tokens of a map.
 
         Args:
-            x: tokens `(B, N, C)`, or `(B, N, 3, C)` without projections. `N` exceeds `H * W` by the number of tokens
-                before the map, such as a class token.
+            x: tokens `(B, N, C)`, or `(B, N, 3, C)` without projections. `N` exceeds `H * W` by the number of prefix
+                tokens, such as a class token.
             hw_shape: `(H, W)`.
             mask: which keys a query may attend, boolean `(nW, N or 1, N)` where `B` is a multiple of `nW`; windows
                 pass it.
@@ -85,64 +73,48 @@ class TokenMixer(BaseModule):
         if mask is not None and self.reduction is not None:
             raise ValueError(f'sr_ratio ({self.reduction.sr_ratio}) must be 1 in windows that mask padding: reduced '
                              'keys mix it with tokens')
-        q_BNC, k_BMC, v_BMC, kv_shape = self._project(x, hw_shape)
-        y_BNC = self.attend(q_BNC, k_BMC, v_BMC, hw_shape, kv_shape, mask)
+        q, k, v, maps = self._project(x, hw_shape, mask)
+        heads = [split_heads(part, self.num_heads) for part in (q, k, v)] if self.splits_heads else (q, k, v)
+        y = self.attend(*heads, maps)
+        y_BNC = merge_heads(y) if self.splits_heads else y
         if self.lepe is not None:
-            y_BNC = y_BNC + self.lepe(self.values_at_queries(v_BMC, hw_shape, kv_shape, mask), hw_shape)
-        return self.proj(y_BNC)
+            y_BNC = y_BNC + self.lepe(values_at_queries(v, maps), maps.hw)
+        return self.proj(self.finish(y_BNC, maps))
 
     @abstractmethod
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
-        """The attention itself: `(B, N, C)` from queries `(B, N, C)` and keys and values `(B, M, C)`."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, maps: Maps) -> Tensor:
+        """The attention itself.
 
-    def _project(self, x: Tensor, hw_shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor, tuple[int, int]]:
-        if self.qkv is None:
-            return *x.unbind(2), hw_shape
-        if self.reduction is None:
-            return *self.qkv(x).chunk(3, dim=-1), hw_shape
-        C = x.shape[-1]
-        weight, bias = self.qkv.weight, self.qkv.bias
-        reduced, kv_shape = self.reduction(x, hw_shape)
-        q_BNC = linear(x, weight[:C], None if bias is None else bias[:C])
-        kv = linear(reduced, weight[C:], None if bias is None else bias[C:])
-        return q_BNC, *kv.chunk(2, dim=-1), kv_shape
+        Args:
+            q: queries `(B, h, N, d)`, or `(B, N, C)` with `splits_heads = False`.
+            k: keys of `M` tokens; `M` differs from `N` where keys are reduced.
+            v: their values.
+            maps: what is known of the tokens.
 
-    @staticmethod
-    def values_at_queries(v_BMC: Tensor, hw_shape: tuple[int, int], kv_shape: tuple[int, int],
-                          mask: Tensor | None = None) -> Tensor:
-        """Values on the queries' map, for a local term: padding as zeros, reduced maps enlarged.
-
-        Quirk kept for parity: FLatten's code enlarges by linear interpolation along the flattened map.
+        Returns:
+            `(B, h, N, d)`, or `(B, N, C)` with `splits_heads = False`.
         """
-        if mask is not None:
-            v_BMC = fill_masked(v_BMC, mask, 0.)
-        if tuple(kv_shape) == tuple(hw_shape):
-            return v_BMC
-        prefix, v_BMC = split_prefix(v_BMC, kv_shape)
-        length = hw_shape[0] * hw_shape[1]
-        v_BNC = F.interpolate(v_BMC.transpose(1, 2), size=length, mode='linear').transpose(1, 2)
-        return torch.cat((prefix, v_BNC), dim=1) if prefix.shape[1] else v_BNC
 
+    def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
+        """What comes between the attention with its local term and the last projection, such as a gate."""
+        return y_BNC
 
-def fill_masked(x_BMC: Tensor, mask: Tensor | None, value: float) -> Tensor:
-    """Tokens that no query may attend, set to `value`: how a mixer without logits obeys the mask of its window.
-
-    Args:
-        x_BMC: tokens of windows `(B, M, C)`.
-        mask: boolean `(nW, 1, M)`, or None, which changes nothing.
-        value: 0 after a positive feature map, `-inf` before a softmax over tokens.
-
-    Raises:
-        ValueError: the mask differs between queries, as that of a shifted softmax window does.
-    """
-    if mask is None:
-        return x_BMC
-    if mask.shape[1] != 1:
-        raise ValueError(f'mask {tuple(mask.shape)} differs between queries; a mixer without logits takes (nW, 1, M)')
-    keep = mask.transpose(1, 2)
-    windows = x_BMC.unflatten(0, (-1, keep.shape[0]))
-    return windows.masked_fill(~keep, value).flatten(0, 1)
+    def _project(self, x: Tensor, hw_shape: tuple[int, int],
+                 mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Maps]:
+        H, W = hw_shape
+        prefix = x.shape[1] - H * W
+        if self.qkv is None:
+            q, k, v, *extra = x.unbind(2)
+            return q, k, v, Maps((H, W), (H, W), mask, prefix, None, tuple(extra))
+        if self.reduction is None:
+            q, k, v, *extra = self.qkv(x).split(self.widths, dim=-1)
+            return q, k, v, Maps((H, W), (H, W), mask, prefix, x, tuple(extra))
+        C = x.shape[-1]
+        reduced, kv_hw = self.reduction(x, hw_shape)
+        own = [slice(0, C)] + [slice(3 * C, None)] * bool(self.extra_projections)
+        q, *extra = self.qkv.rows(x, *own).split([C, *self.widths[3:]], dim=-1)
+        k, v = self.qkv.rows(reduced, slice(C, 3 * C)).chunk(2, dim=-1)
+        return q, k, v, Maps((H, W), kv_hw, mask, prefix, x, tuple(extra))
 
 
 def build_mixer(cfg: dict, **defaults) -> TokenMixer:

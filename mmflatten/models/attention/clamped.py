@@ -5,9 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmflatten.models.attention.base import TokenMixer, fill_masked
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, fill_masked
 from mmflatten.models.layers import LocalConcentration
-from mmflatten.ops import linear_attention, merge_heads, split_heads
+from mmflatten.ops import linear_attention
 from mmflatten.registry import MODELS
 
 
@@ -20,19 +21,19 @@ class ClampedLinearAttention(TokenMixer):
     paper's enhanced linear attention.
 
     Args:
-        clamp_min: lower bound of the denominator (Table 10).
+        min_denominator: lower bound of the denominator (Table 10).
         temperature: learn a factor per head (Table 6), which starts at `d ** -0.5` as in the official code; the paper
             says `sqrt(C)`.
         lcm_kernel: of a local concentration module behind the projection, with a norm and a residual connection of
             its own (eq. 8); None or 0 for none. L2ViT makes it a branch of the block instead.
     """
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, clamp_min: float = 100.,
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, min_denominator: float = 100.,
                  temperature: bool = True, lcm_kernel: int | None = None, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        if clamp_min <= 0:
-            raise ValueError(f'clamp_min ({clamp_min}) must be positive')
-        self.clamp_min = clamp_min
+        if min_denominator <= 0:
+            raise ValueError(f'min_denominator ({min_denominator}) must be positive')
+        self.min_denominator = min_denominator
         head_dims = embed_dims // num_heads
         self.temperature = nn.Parameter(torch.full((num_heads, 1, 1), head_dims ** -0.5)) if temperature else None
         self.lcm_norm = nn.LayerNorm(embed_dims) if lcm_kernel else None
@@ -44,9 +45,7 @@ class ClampedLinearAttention(TokenMixer):
             return y_BNC
         return y_BNC + self.lcm(fill_masked(self.lcm_norm(y_BNC), mask, 0.), hw_shape)
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
-        k_BMC = fill_masked(F.relu(k_BMC), mask, 0.)
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (F.relu(q_BNC), k_BMC, v_BMC))
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        k_BhMd = fill_masked(F.relu(k_BhMd), maps.mask, 0.)
         scale = 1. if self.temperature is None else self.temperature
-        return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, min_denominator=self.clamp_min, scale=scale))
+        return linear_attention(F.relu(q_BhNd), k_BhMd, v_BhMd, min_denominator=self.min_denominator, scale=scale)

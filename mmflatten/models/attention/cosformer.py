@@ -4,8 +4,9 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.models.attention.base import TokenMixer, fill_masked
-from mmflatten.ops import cosformer_map, linear_attention, merge_heads, split_heads, upcast
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, fill_masked
+from mmflatten.ops import cosformer_map, linear_attention, upcast
 from mmflatten.registry import MODELS
 
 _EPS = 1e-6
@@ -18,9 +19,7 @@ class CosFormerAttention(TokenMixer):
     Source: Qin et al., cosFormer, 2022; L2ViT, Table 8.
     """
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
-        q_BNC, k_BMC = (F.relu(x) + _EPS for x in upcast(q_BNC, k_BMC))
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (
-            q_BNC, fill_masked(k_BMC, mask, 0.), v_BMC))
-        return merge_heads(linear_attention(cosformer_map(q_BhNd, hw_shape), cosformer_map(k_BhMd, kv_shape), v_BhMd))
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNd, k_BhMd = (F.relu(x) + _EPS for x in upcast(q_BhNd, k_BhMd))
+        k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
+        return linear_attention(cosformer_map(q_BhNd, maps.hw), cosformer_map(k_BhMd, maps.kv_hw), v_BhMd)

@@ -4,8 +4,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmflatten.models.attention.base import TokenMixer, fill_masked
-from mmflatten.ops import cross_covariance_attention, merge_heads, split_heads
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, fill_masked
+from mmflatten.ops import cross_covariance_attention
 from mmflatten.registry import MODELS
 
 
@@ -23,8 +24,6 @@ class CrossCovarianceAttention(TokenMixer):
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.temperature = nn.Parameter(torch.ones(num_heads, 1, 1))
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
-        q_BNC, k_BMC = fill_masked(q_BNC, mask, 0.), fill_masked(k_BMC, mask, 0.)
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
-        return merge_heads(cross_covariance_attention(q_BhNd, k_BhMd, v_BhMd, temperature=self.temperature))
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNd, k_BhMd = (fill_masked(x, maps.mask, 0.) for x in (q_BhNd, k_BhMd))
+        return cross_covariance_attention(q_BhNd, k_BhMd, v_BhMd, temperature=self.temperature)

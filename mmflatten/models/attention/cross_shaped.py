@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import torch
+from einops import rearrange
 from mmengine.model import BaseModule, ModuleList
 from torch import Tensor, nn
 
@@ -55,11 +56,13 @@ class CrossShapedAttention(BaseModule):
             stripes = [((None, cols), (H, cols)), ((rows, None), (rows, W))]
             heads = [num_heads - num_heads // 2, num_heads // 2]
         self.channels = [embed_dims // num_heads * number for number in heads if number]
-        self.qkv = Linear(embed_dims, 3 * embed_dims, bias=qkv_bias) if project else None
-        self.branches = ModuleList(
-            Windowed(build_mixer(mixer, embed_dims=channels, num_heads=number, grid_size=size,
-                                 lepe_kernel=lepe_kernel, project=False), window, mask_padding=mask_padding)
-            for (window, size), number, channels in zip(stripes, heads, self.channels))
+        mixers = [build_mixer(mixer, embed_dims=channels, num_heads=number, grid_size=size, lepe_kernel=lepe_kernel,
+                              project=False) for (_, size), number, channels in zip(stripes, heads, self.channels)]
+        self.extra_projections = mixers[0].extra_projections
+        self.num_projections = 3 + len(self.extra_projections)
+        self.qkv = Linear(embed_dims, self.num_projections * embed_dims, bias=qkv_bias) if project else None
+        self.branches = ModuleList(Windowed(inner, window, mask_padding=mask_padding)
+                                   for inner, (window, _) in zip(mixers, stripes))
         self.proj = Linear(embed_dims, embed_dims) if project else nn.Identity()
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
@@ -68,7 +71,7 @@ class CrossShapedAttention(BaseModule):
         Raises:
             ValueError: a mask is given; the stripes make theirs themselves.
         """
-        qkv = x if self.qkv is None else self.qkv(x).unflatten(-1, (3, -1))
+        qkv = x if self.qkv is None else rearrange(self.qkv(x), 'B N (P C) -> B N P C', P=self.num_projections)
         outputs = [branch(part, hw_shape, mask)
                    for branch, part in zip(self.branches, qkv.split(self.channels, dim=-1))]
         return self.proj(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1))

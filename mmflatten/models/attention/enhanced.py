@@ -4,7 +4,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from mmflatten.models.attention.linear import LinearAttention
+from mmflatten.models.attention.maps import Maps, values_at_queries
 from mmflatten.models.layers import TokenConv
+from mmflatten.ops import merge_heads, split_heads
 from mmflatten.registry import MODELS
 
 
@@ -21,7 +23,6 @@ class EnhancedLinearAttention(LinearAttention):
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.dwc = TokenConv(embed_dims, kernel_size)
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
-        local_BNC = self.dwc(self.values_at_queries(v_BMC, hw_shape, kv_shape, mask), hw_shape)
-        return super().attend(q_BNC, k_BMC, v_BMC, hw_shape, kv_shape, mask) + local_BNC
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        local_BNC = self.dwc(values_at_queries(merge_heads(v_BhMd), maps), maps.hw)
+        return super().attend(q_BhNd, k_BhMd, v_BhMd, maps) + split_heads(local_BNC, self.num_heads)

@@ -3,17 +3,18 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from mmengine.model import ModuleList
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.layers import Linear, NeighborBias, PooledBias, RelativePositionBias, split_prefix
-from mmflatten.models.layers.position import square_size
+from mmflatten.models.attention.maps import Maps
+from mmflatten.models.layers import NeighborBias, PooledBias, RelativePositionBias, join_prefix, split_prefix
+from mmflatten.models.layers.window_pool import WindowPool, sub_windows
 from mmflatten.ops import (
     focal_attention,
     merge_heads,
     pooled_keys,
-    resize_grid,
     softmax_attention,
     split_heads,
     visible_keys,
@@ -34,8 +35,8 @@ class FocalAttention(TokenMixer):
     count twice, and pooled tokens have a bias per offset rather than one for all queries. Pooled tokens off the map
     are excluded here; the official code gives them -100.
 
-    A map that is no multiple of the window is zero-padded at the right and the bottom. Tokens before the map are keys
-    of every window, and attend each other and the map.
+    A map that is no multiple of the window is zero-padded at the right and the bottom. Prefix tokens are keys of
+    every window, and attend each other and the map.
 
     Args:
         grid_size: map in pre-training. One that is no larger than the window in an axis shrinks the window to it and,
@@ -52,6 +53,8 @@ class FocalAttention(TokenMixer):
             these, and neighbours and pooled tokens that are padding alone.
         mask_padding: exclude padding from all keys.
     """
+
+    splits_heads = False  # windows are cut from all heads at once
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, window_size: int = 7,
                  focal_window: int = 7, focal_levels: int = 2, expand_size: int = 3, expand_always: bool = False,
@@ -79,37 +82,36 @@ class FocalAttention(TokenMixer):
         if mask is not None:
             raise ValueError('FocalAttention takes no mask: it makes the masks of its windows itself')
         prefix, tokens = split_prefix(x.flatten(2), hw_shape)
-        window, grid = self.window_size, tuple(-(-side // self.window_size) for side in hw_shape)
-        x_BHWC = self._pad_and_roll(tokens.unflatten(1, hw_shape))
-        windows = window_partition(x_BHWC, (window, window)).unflatten(0, (-1, grid[0] * grid[1])).flatten(1, 2)
+        H, W = hw_shape
+        window, grid = self.window_size, (-(-H // self.window_size), -(-W // self.window_size))
+        x_BHWC = self._pad_and_roll(rearrange(tokens, 'B (H W) C -> B H W C', H=H))
+        windows = window_partition(x_BHWC, (window, window))
+        windows = rearrange(windows, '(B W) n C -> B (W n) C', W=grid[0] * grid[1])
         source = torch.cat((windows, *self._pool(x_BHWC, windows, grid), prefix), dim=1)
         qkv = source if self.qkv is None else self.qkv(source)
         q, k, v = qkv.chunk(3, dim=-1)
 
         N, first = windows.shape[1], source.shape[1] - prefix.shape[1]
-        y_BNC = self.attend(q[:, :N], k, v, hw_shape, hw_shape, None)
+        y_BNC = self.attend(q[:, :N], k, v, Maps((H, W), (H, W), prefix=prefix.shape[1]))
         values = self._to_map(v[:, :N], hw_shape) if self.lepe is not None else None
         if prefix.shape[1]:
-            y_BNC = torch.cat((self._attend_from_prefix(q[:, first:], k, v, N, hw_shape), y_BNC), dim=1)
-            values = None if values is None else torch.cat((v[:, first:], values), dim=1)
+            y_BNC = join_prefix(self._attend_from_prefix(q[:, first:], k, v, N, hw_shape), y_BNC)
+            values = None if values is None else join_prefix(v[:, first:], values)
         if values is not None:
             y_BNC = y_BNC + self.lepe(values, hw_shape)
         return self.proj(y_BNC)
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         """The attention itself: `(B, H * W, C)` from queries window after window.
 
-        Keys and values are listed in this order: tokens window after window, pooled tokens level after level, tokens
-        before the map.
+        Keys and values are listed in this order: tokens window after window, pooled tokens level after level, prefix
+        tokens.
         """
-        grid = tuple(-(-side // self.window_size) for side in hw_shape)
-        listed = q_BNC.shape[1] + sum(grid[0] * grid[1] * 4 ** level for level in range(len(self.pools)))
-        num_prefix = k_BMC.shape[1] - listed
-        keys, visible = self._keys(grid, hw_shape, num_prefix)
+        grid = (-(-maps.hw[0] // self.window_size), -(-maps.hw[1] // self.window_size))
+        keys, visible = self._keys(grid, maps.hw, maps.prefix)
         q, k, v = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
-        y_BhNd = focal_attention(q, k, v, keys, bias_hnM=self._bias(num_prefix), mask=visible)
-        return self._to_map(merge_heads(y_BhNd), hw_shape)
+        y_BhNd = focal_attention(q, k, v, keys, bias_hnM=self._bias(maps.prefix), mask=visible)
+        return self._to_map(merge_heads(y_BhNd), maps.hw)
 
     def _pad_and_roll(self, x_BHWC: Tensor) -> Tensor:
         bottom, right = (-side % self.window_size for side in x_BHWC.shape[1:3])
@@ -121,17 +123,18 @@ class FocalAttention(TokenMixer):
         """Window after window to row after row, without padding."""
         window = (self.window_size, self.window_size)
         map_size = tuple(side + -side % self.window_size for side in hw_shape)
-        x_BHWC = window_reverse(windows_BNC, window, map_size)
+        windows = rearrange(windows_BNC, 'B (W n) C -> (B W) n C', n=self.window_size ** 2)
+        x_BHWC = window_reverse(windows, window, map_size)
         if self.shift:
             x_BHWC = x_BHWC.roll((self.shift, self.shift), dims=(1, 2))
-        return x_BHWC[:, :hw_shape[0], :hw_shape[1]].flatten(1, 2)
+        return rearrange(x_BHWC[:, :hw_shape[0], :hw_shape[1]], 'B H W C -> B (H W) C')
 
     def _pool(self, x_BHWC: Tensor, windows_BNC: Tensor, grid: tuple[int, int]) -> list[Tensor]:
         """The pooled tokens of every level, `(B, grid * 4 ** level, C)`."""
         pooled = []
         for level, pool in enumerate(self.pools):
-            parts = windows_BNC if level == 0 else _sub_windows(x_BHWC, grid, level, self.window_size // 2 ** level)
-            pooled.append(pool(parts.unflatten(1, (-1, pool.in_features))))
+            parts = windows_BNC if level == 0 else sub_windows(x_BHWC, grid, level, self.window_size // 2 ** level)
+            pooled.append(pool(rearrange(parts, 'B (W n) C -> B W n C', n=pool.weight.shape[1])))
         return pooled
 
     def _bias(self, num_prefix: int) -> Tensor:
@@ -195,10 +198,10 @@ class FocalAttention(TokenMixer):
     def _real_pooled(self, hw_shape: tuple[int, int], grid: tuple[int, int], level: int) -> Tensor:
         """Which pooled tokens hold at least one real token, `(grid * 4 ** level,)`."""
         side = self.window_size // 2 ** level
-        return _sub_windows(self._real_map(hw_shape), grid, level, side).view(-1, side ** 2).any(-1)
+        return sub_windows(self._real_map(hw_shape), grid, level, side).view(-1, side ** 2).any(-1)
 
     def _attend_from_prefix(self, q: Tensor, k: Tensor, v: Tensor, N: int, hw_shape: tuple[int, int]) -> Tensor:
-        """What the last tokens of the list, those before the map, make of the map and themselves."""
+        """What the prefix tokens, the last of the list, make of the map and themselves."""
         P = q.shape[1]
         k, v = (torch.cat((part[:, :N], part[:, part.shape[1] - P:]), dim=1) for part in (k, v))
         bias = None
@@ -209,36 +212,6 @@ class FocalAttention(TokenMixer):
             bias = bias.expand(1, 1, P, -1)
         q, k, v = (split_heads(x, self.num_heads) for x in (q, k, v))
         return merge_heads(softmax_attention(q, k, v, bias=bias))
-
-
-class WindowPool(Linear):
-    """A learned weighted sum of the tokens of a window, the same for all channels: `(B, W, n, C) -> (B, W, C)`.
-
-    Weights of another window are resized bilinearly when they are loaded, and nearly keep their sum.
-    """
-
-    def __init__(self, side: int) -> None:
-        super().__init__(side ** 2, 1)
-
-    def forward(self, x_BWnC: Tensor) -> Tensor:
-        return (self.weight @ x_BWnC).squeeze(2) + self.bias
-
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
-        weight = state_dict.get(prefix + 'weight')
-        if weight is not None and weight.shape[1] != self.in_features:
-            old, new = (square_size(n, prefix + 'weight') for n in (weight.shape[1], self.in_features))
-            resized = resize_grid(weight[..., None], old, new)[..., 0]
-            state_dict[prefix + 'weight'] = resized * (weight.numel() / resized.numel())
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
-
-def _sub_windows(x_BHWC: Tensor, grid: tuple[int, int], level: int, side: int) -> Tensor:
-    """Sub-windows of `side`, `2 ** level` per window; what they do not cover is trimmed evenly from the border."""
-    size = [windows * 2 ** level * side for windows in grid]
-    top, left = ((have - need) // 2 for have, need in zip(x_BHWC.shape[1:3], size))
-    x_BHWC = x_BHWC[:, top:top + size[0], left:left + size[1]]
-    parts = window_partition(x_BHWC, (side, side))
-    return parts.unflatten(0, (x_BHWC.shape[0], -1)).flatten(1, 2)
 
 
 def _check(window: int, focal_window: int, focal_levels: int, expand_size: int, neighbor_boundary: str,

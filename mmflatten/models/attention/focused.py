@@ -5,17 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmflatten.models.attention.base import TokenMixer, fill_masked
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, mean_of_real, values_at_queries
 from mmflatten.models.layers import GridTable, TokenConv
-from mmflatten.ops import (
-    focused_map,
-    focused_query_map,
-    linear_attention,
-    merge_heads,
-    no_autocast,
-    split_heads,
-    upcast,
-)
+from mmflatten.ops import focused_map, linear_attention, merge_heads, no_autocast, split_heads, upcast
 from mmflatten.registry import MODELS
 
 _EPS = 1e-6
@@ -35,6 +28,8 @@ class FocusedLinearAttention(TokenMixer):
             encoding out (Table 4, second row).
     """
 
+    splits_heads = False  # the norms run over all heads
+
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *,
                  focusing_factor: float | None = 3, kernel_size: int | None = 5, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
@@ -45,31 +40,21 @@ class FocusedLinearAttention(TokenMixer):
         self.positional_encoding = GridTable(embed_dims, grid_size) if kernel_size else None
         self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         if self.positional_encoding is not None:
-            k_BMC = self.positional_encoding(k_BMC, kv_shape)
-        q_BNC, k_BMC, eps = self._feature_map(q_BNC, k_BMC)
-        if mask is not None:
-            k_BMC = fill_masked(k_BMC, mask, 0.)
-            # The operator takes means over all keys, padding included; `eps` must shrink with them.
-            real_share = mask.to(k_BMC.dtype).mean(dim=-1)[:, :, None, None]
-            eps = eps * real_share.repeat(k_BMC.shape[0] // mask.shape[0], 1, 1, 1)
+            k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
+        q_BNC, k_BMC = self._feature_map(q_BNC), mean_of_real(self._feature_map(k_BMC), maps.mask)
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
-        local_BhNd = None
-        if self.dwc is not None:
-            local_BNC = self.dwc(self.values_at_queries(v_BMC, hw_shape, kv_shape, mask), hw_shape)
-            local_BhNd = split_heads(local_BNC, self.num_heads)
-        return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, eps=eps, local_BhNe=local_BhNd))
+        if self.dwc is None:
+            return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd))
+        local_BNC = self.dwc(values_at_queries(v_BMC, maps), maps.hw)
+        local_BhNd = split_heads(local_BNC, self.num_heads)
+        return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, local_BhNe=local_BhNd))
 
-    def _feature_map(self, q_BNC: Tensor, k_BMC: Tensor) -> tuple[Tensor, Tensor, float | Tensor]:
-        """Positive queries and keys in full precision, and the `eps` that goes with the queries' scale."""
-        with no_autocast(q_BNC):
-            q_BNC, k_BMC = (F.relu(x) for x in upcast(q_BNC, k_BMC))
-            if self.focusing_factor is None:
-                return q_BNC + _EPS, k_BMC + _EPS, _EPS
-            rescale = F.softplus(self.scale).reciprocal()
-            floor = _EPS * rescale
-            q_BNC, inverse_factor = focused_query_map(torch.addcmul(floor, q_BNC, rescale), self.focusing_factor)
-            k_BMC = focused_map(torch.addcmul(floor, k_BMC, rescale), self.focusing_factor)
-            return q_BNC, k_BMC, _EPS * inverse_factor[:, None]
+    def _feature_map(self, x_BNC: Tensor) -> Tensor:
+        """Positive queries or keys, focused, in full precision: cubes overflow float16."""
+        with no_autocast(x_BNC):
+            x_BNC = F.relu(*upcast(x_BNC)) + _EPS
+            if self.scale is None:
+                return x_BNC
+            return focused_map(x_BNC / F.softplus(self.scale), self.focusing_factor)

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mmflatten.models.attention.base import TokenMixer, fill_masked
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, fill_masked
 from mmflatten.ops import hydra_attention
 from mmflatten.registry import MODELS
 
@@ -15,6 +16,7 @@ class HydraAttention(TokenMixer):
     Source: Bolya et al., Hydra Attention, 2022; FLatten, Table 3.
     """
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
-        return hydra_attention(q_BNC, fill_masked(k_BMC, mask, 0.), v_BMC)
+    splits_heads = False
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        return hydra_attention(q_BNC, fill_masked(k_BMC, maps.mask, 0.), v_BMC)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.models.attention.base import TokenMixer, fill_masked
-from mmflatten.ops import linear_attention, merge_heads, split_heads, upcast
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, fill_masked
+from mmflatten.ops import linear_attention, upcast
 from mmflatten.registry import MODELS
 
 _EPS = 1e-6
@@ -41,9 +42,7 @@ class LinearAttention(TokenMixer):
         self.feature_map = FEATURE_MAPS[feature_map]
         self.min_denominator = min_denominator
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
-        q_BNC, k_BMC = (self.feature_map(x) for x in upcast(q_BNC, k_BMC))
-        k_BMC = fill_masked(k_BMC, mask, 0.)
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
-        return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, min_denominator=self.min_denominator))
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNd, k_BhMd = (self.feature_map(x) for x in upcast(q_BhNd, k_BhMd))
+        k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
+        return linear_attention(q_BhNd, k_BhMd, v_BhMd, min_denominator=self.min_denominator)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from einops import rearrange
 from mmengine.model import BaseModule, constant_init
 from torch import Tensor, nn
 
@@ -91,7 +92,7 @@ class MapAttention(BaseModule):
     def _attend(self, x: Tensor, coefficients: Tensor, basis: Tensor, values: Tensor) -> Tensor:
         heads = (self._heads(projection) for projection in (coefficients, basis, values))
         y_BhNe = self.operators[self.normalization](*heads)
-        y = y_BhNe.transpose(-2, -1).reshape(x.shape[0], -1, *x.shape[2:])
+        y = rearrange(y_BhNe, 'B h N e -> B (h e) N').unflatten(-1, x.shape[2:])
         if self.reprojection is not None:
             y = self.reprojection(y)
         if self.residual:
@@ -102,7 +103,7 @@ class MapAttention(BaseModule):
 
     def _heads(self, x: Tensor) -> Tensor:
         """`(B, h d, *grid) -> (B, h, N, d)`, a view."""
-        return x.flatten(2).unflatten(1, (self.num_heads, -1)).transpose(-2, -1)
+        return rearrange(x.flatten(2), 'B (h d) N -> B h N d', h=self.num_heads)
 
     def _check_input(self, x: Tensor) -> None:
         if x.dim() != self.ndim + 2 or x.shape[1] != self.in_channels:
@@ -137,7 +138,9 @@ class FactorizedAttention(MapAttention):
         c_BhNd, b_BhNd = self._heads(self.coefficients(x)), self._heads(self.basis(x))
         if self.normalization == 'gaussian':
             c_BhNd, b_BhNd = c_BhNd.softmax(-1), b_BhNd.softmax(-2)
-        return tuple(factor.transpose(-2, -1).unflatten(-1, x.shape[2:]) for factor in (c_BhNd, b_BhNd))
+        coefficients, masks = (rearrange(factor, 'B h N d -> B h d N').unflatten(-1, x.shape[2:])
+                               for factor in (c_BhNd, b_BhNd))
+        return coefficients, masks
 
 
 @MODELS.register_module()

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mmflatten.models.attention.base import TokenMixer, fill_masked
-from mmflatten.ops import merge_heads, sima_attention, split_heads
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, fill_masked
+from mmflatten.ops import sima_attention
 from mmflatten.registry import MODELS
 
 
@@ -15,9 +16,7 @@ class SimAAttention(TokenMixer):
     Source: Koohpayegani and Pirsiavash, SimA, 2022; L2ViT, Table 8, and Table 1 as the "L1 norm".
     """
 
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, hw_shape: tuple[int, int],
-               kv_shape: tuple[int, int], mask: Tensor | None) -> Tensor:
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         # The norm of the queries runs over tokens too, so padding must not count there either.
-        q_BNC, k_BMC = fill_masked(q_BNC, mask, 0.), fill_masked(k_BMC, mask, 0.)
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
-        return merge_heads(sima_attention(q_BhNd, k_BhMd, v_BhMd))
+        q_BhNd, k_BhMd = (fill_masked(x, maps.mask, 0.) for x in (q_BhNd, k_BhMd))
+        return sima_attention(q_BhNd, k_BhMd, v_BhMd)

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange, reduce, repeat
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers import split_prefix
+from mmflatten.models.layers import join_prefix, split_prefix
 from mmflatten.ops import padded_window_mask, shifted_window_mask, window_partition, window_reverse
 
 
@@ -14,8 +15,8 @@ class Windowed(BaseModule):
     """A mixer that runs its inner mixer in every window of the map; the inner one sees its window as the map.
 
     A map that is no multiple of the window is zero-padded at the right and the bottom. Where one window covers an axis
-    of the map, nothing is shifted along either, as in the official Swin. Tokens before the map, such as a class token,
-    take part in every window; what the windows make of them is averaged.
+    of the map, nothing is shifted along either, as in the official Swin. Prefix tokens, such as a class token, take
+    part in every window; what the windows make of them is averaged.
 
     Args:
         mixer: the inner mixer, called as `mixer(x, window_size, mask)`.
@@ -45,7 +46,7 @@ class Windowed(BaseModule):
         shift = (h // 2, w // 2) if self.shift and padded[0] > h and padded[1] > w else (0, 0)
 
         prefix, x = split_prefix(x, hw_shape)
-        x = x.unflatten(1, hw_shape)
+        x = rearrange(x, 'B (H W) ... -> B H W ...', H=H, W=W)
         if padded != (H, W):
             x = F.pad(x, (0, 0) * (x.dim() - 3) + (0, padded[1] - W, 0, padded[0] - H))
         if any(shift):
@@ -55,21 +56,20 @@ class Windowed(BaseModule):
         x = window_reverse(windows, window, padded)
         if any(shift):
             x = x.roll(shift, dims=(1, 2))
-        x = x[:, :H, :W].flatten(1, 2)
-        return torch.cat((prefix, x), dim=1) if prefix.shape[1] else x
+        return join_prefix(prefix, rearrange(x[:, :H, :W], 'B H W C -> B (H W) C'))
 
     def _mix(self, prefix: Tensor, windows: Tensor, window: tuple[int, int],
              mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The mixer's results for the tokens before the map and for the windows."""
+        """The mixer's results for the prefix tokens and for the windows."""
         number = prefix.shape[1]
         if number == 0:
             return prefix, self.mixer(windows, window, mask)
         copies = windows.shape[0] // prefix.shape[0]
-        windows = torch.cat((prefix.repeat_interleave(copies, dim=0), windows), dim=1)
+        windows = join_prefix(repeat(prefix, 'B ... -> (B W) ...', W=copies), windows)
         if mask is not None:
             mask = F.pad(mask, (number, 0, number if mask.shape[1] > 1 else 0, 0), value=True)
         windows = self.mixer(windows, window, mask)
-        return windows[:, :number].unflatten(0, (-1, copies)).mean(dim=1), windows[:, number:]
+        return reduce(windows[:, :number], '(B W) P C -> B P C', 'mean', W=copies), windows[:, number:]
 
     def _mask(self, hw_shape: tuple[int, int], padded: tuple[int, int], window: tuple[int, int],
               shift: tuple[int, int], device: torch.device) -> Tensor | None:

@@ -1,12 +1,61 @@
-"""What the families' arguments share: architectures by name, letters of attention types."""
+"""What the families' arguments share: architectures by name, and the plan of the stages."""
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from dataclasses import dataclass
+from itertools import pairwise
 
 
-def resolve_arch(arch: str | dict, table: Mapping[str, dict], required: Sequence[str]) -> dict:
+@dataclass(frozen=True)
+class StagePlan:
+    """What a family builds a stage of.
+
+    Attributes:
+        in_channels: of the stage before; 3 for the first.
+        embed_dims: channels of its tokens.
+        num_heads: of its attentions.
+        hidden_dims: of its feed-forward networks.
+        grid: `(H, W)` of its map in pre-training.
+        blocks: the letter of each block, and its drop path rate.
+    """
+
+    in_channels: int
+    embed_dims: int
+    num_heads: int
+    hidden_dims: int
+    grid: tuple[int, int]
+    blocks: tuple[tuple[str, float], ...]
+
+
+def stage_plan(settings: Mapping, img_size: int | Sequence[int], letters: Sequence[str], drop_path_rate: float,
+               stride: int = 4) -> list[StagePlan]:
+    """The plan of every stage; each halves the map of the one before.
+
+    Args:
+        settings: of `resolve_arch`. One number of `embed_dims` is that of the first stage, doubled in each next one.
+        img_size: image size in pre-training.
+        letters: for each stage a letter per block.
+        drop_path_rate: of the last block; grows linearly from 0 over all of them.
+        stride: of the first stage.
+
+    Raises:
+        ValueError: `img_size` or `drop_path_rate` out of its range.
+    """
+    if not isinstance(drop_path_rate, (int, float)) or not 0 <= drop_path_rate < 1:
+        raise ValueError(f'drop_path_rate ({drop_path_rate!r}) must lie in [0, 1)')
+    number, dims = len(letters), settings['embed_dims']
+    dims = [dims * 2 ** i for i in range(number)] if isinstance(dims, int) else list(dims)
+    ratios = settings.get('mlp_ratios') or [settings['mlp_ratio']] * number
+    grids = stage_grids(img_size, [stride * 2 ** i for i in range(number)])
+    last = max(sum(map(len, letters)) - 1, 1)
+    rates = iter(drop_path_rate * block / last for block in range(last + 1))
+    return [StagePlan(before, now, heads, int(now * ratio), grid, tuple(zip(stage, rates)))
+            for (before, now), heads, ratio, grid, stage in zip(
+                pairwise([3, *dims]), settings['num_heads'], ratios, grids, letters)]
+
+
+def resolve_arch(arch: str | dict, table: Mapping[str, dict],
+                 required: Sequence[str] = ('embed_dims', 'depths', 'num_heads')) -> dict:
     """The settings of a named architecture, or of a dict that gives them itself.
 
     Args:
@@ -63,44 +112,16 @@ def per_stage(name: str, values: int | Sequence[int], stages: int, least: int = 
     return tuple(numbers)
 
 
+def check_choice(name: str, value: object, choices: Sequence) -> None:
+    """Refuse anything that is none of the choices."""
+    if value not in choices:
+        raise ValueError(f'{name} ({value!r}) must be one of {list(choices)}')
+
+
 def check_side(name: str, value: int) -> None:
     """Refuse the side of a window or a patch that is no whole number of at least 1."""
     if not isinstance(value, int) or value < 1:
         raise ValueError(f'{name} ({value!r}) must be a whole number of at least 1')
-
-
-def parse_attn_types(attn_types: str, depths: Sequence[int], letters: str = 'LS') -> list[str]:
-    """One string of letters per stage, a letter per block.
-
-    Args:
-        attn_types: a letter per stage, such as 'LLSS'. `M` mixes: its first blocks are linear, as many as the digits
-            at the end say, the rest softmax, as in 'LLMS4'.
-        depths: blocks per stage.
-        letters: the letters that a stage may have besides `M`.
-
-    Raises:
-        ValueError: wrong length, unknown letter, `M` without a count or a count without `M`.
-    """
-    match = isinstance(attn_types, str) and re.fullmatch(rf'([{letters}M]{{{len(depths)}}})(\d*)', attn_types)
-    if not match:
-        raise ValueError(f"attn_types ({attn_types!r}) must have one letter of {'/'.join(letters)} for each of the "
-                         f"{len(depths)} stages, or M with a count of linear blocks at the end, as in 'LLMS4'")
-    stages, count = match.groups()
-    if ('M' in stages) != bool(count):
-        raise ValueError(f"attn_types ({attn_types!r}) must have a count at the end if it has an M, as in 'LLMS4', "
-                         'and none otherwise')
-    linear = int(count or 0)
-    return ['L' * min(linear, depth) + 'S' * (depth - min(linear, depth)) if letter == 'M' else letter * depth
-            for letter, depth in zip(stages, depths)]
-
-
-def drop_path_schedule(drop_path_rate: float, depths: Sequence[int]) -> list[list[float]]:
-    """Drop path probabilities that grow linearly from 0 to `drop_path_rate` over all blocks, per stage."""
-    if not isinstance(drop_path_rate, (int, float)) or not 0 <= drop_path_rate < 1:
-        raise ValueError(f'drop_path_rate ({drop_path_rate!r}) must lie in [0, 1)')
-    last = max(sum(depths) - 1, 1)
-    rates = iter(drop_path_rate * block / last for block in range(sum(depths)))
-    return [list(islice(rates, depth)) for depth in depths]
 
 
 def stage_grids(img_size: int | Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:

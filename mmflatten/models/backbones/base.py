@@ -60,10 +60,24 @@ def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[i
 
 
 class Backbone(BaseModule):
-    """Base of all backbones.
+    """Base of all backbones; here are the arguments that all families share.
 
     Args:
+        arch: a name of the family's table, or a dict of `embed_dims` (of the first stage, doubled in each next one, or
+            of every stage where the table says so), `depths`, `num_heads` and, if wanted, `mlp_ratio`.
+        img_size: image size in pre-training, which positional tables have; any other works in `forward`.
+        attn_types: a letter per stage, or a list with a letter or a letter per block for each stage. `S` is the
+            family's softmax attention, which makes it the model it varies (Swin, PVT, ...); `L` focused linear
+            attention; 'LLMS4' makes the first 4 blocks of the third stage `L` and the rest `S`.
+        mixers: letter to config of its mixer, for more letters or other attentions, such as
+            `dict(H=dict(type='HydraAttention'))`.
+        linear_attention: short for `mixers=dict(L=...)`.
+        qkv_bias: whether the projections of query, key and value have a bias.
+        mask_padding: keep softmax windows from attending zero padding, which official weights attend.
+        drop_path_rate: of the last block; grows linearly from 0.
+        out_indices: stages whose maps are returned. Stages behind the last of them do not exist.
         frozen_stages: -1 trains everything; 0 freezes the patch embedding, `i` also the first `i` stages.
+        with_cp: recompute the blocks' activations in the backward pass to save memory.
         init_cfg: as in MMEngine. With `dict(type='Pretrained', checkpoint=..., prefix='backbone.')` every weight must
             fit, but for those that the class names in `new_weights` and `droppable_weights`, such as output norms.
     """

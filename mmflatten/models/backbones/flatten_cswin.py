@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from torch import nn
 
 from mmflatten.models.attention import CrossShapedAttention
-from mmflatten.models.backbones.arch import drop_path_schedule, parse_attn_types, per_stage, resolve_arch, stage_grids
+from mmflatten.models.backbones.arch import per_stage, resolve_arch, stage_plan
+from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers, parse_attn_types
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import ConvEmbed, FeedForward, pre_norm_block
 from mmflatten.registry import MODELS
@@ -20,61 +21,47 @@ ARCHS = {
 
 @MODELS.register_module()
 class FLattenCSwin(PyramidBackbone):
-    """CSwin Transformer with linear attention in some of its stages.
+    """CSwin Transformer with linear attention in some of its stages; 'SSSS' is CSwin.
 
     Source: FLatten Transformer (ICCV 2023), CSwin Transformer (CVPR 2022). All blocks add a depthwise convolution of
     the values, computed inside each stripe (LePE), linear ones their own besides. The last stage attends the whole
     map, and so does a stage whose map one stripe covers in pre-training, at any size of the image. The official
     linear attention fails with more than one stripe; here each stripe has its own sums. Classification normalises the
-    last map; for dense tasks every returned map has a norm of its own, as in Swin, which is our choice.
+    last map; for dense tasks every returned map has a norm of its own, as in Swin, which is our choice. The named
+    depths are FLatten's; CSwin's 'tiny' has (1, 2, 21, 1), its 'base' (2, 4, 32, 2).
 
     Args:
-        arch: 'tiny', 'small', 'base', or a dict of `embed_dims` (of the first stage, doubled in each next one),
-            `depths`, `num_heads` and, if wanted, `mlp_ratio`. The depths are FLatten's; CSwin's 'tiny' has
-            (1, 2, 21, 1), its 'base' (2, 4, 32, 2).
-        img_size: image size in pre-training, which positional tables have; any other works in `forward`.
-        attn_types: a letter per stage, `L` linear or `S` softmax; 'LLMS4' makes the first 4 blocks of the third stage
-            linear. 'SSSS' is CSwin.
         softmax_split: width of the stripes of softmax blocks, per stage; the last one stands for the whole map.
-        linear_split: the same for linear blocks; None for the whole map in all stages.
-        linear_attention: the mixer of linear blocks.
-        qkv_bias: whether the projections to query, key and value have a bias.
-        mask_padding: keep softmax stripes from attending zero padding.
-        drop_path_rate: of the last block; grows linearly from 0.
-        out_indices: stages whose maps are returned, normalised.
-        frozen_stages: -1 trains everything; 0 freezes the patch embedding, `i` also the first `i` stages.
-        with_cp: recompute activations in the backward pass.
+        linear_split: the same for blocks of other letters; None for the whole map in all stages.
+        arch, img_size, attn_types, mixers, linear_attention, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
+        kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
-    def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224, attn_types: str = 'LLSS',
-                 softmax_split: Sequence[int] = (1, 2, 7, 7), linear_split: Sequence[int] | None = None,
-                 linear_attention: dict = dict(type='FocusedLinearAttention', focusing_factor=3, kernel_size=5),
+    def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
+                 attn_types: str | Sequence[str] = 'LLSS', softmax_split: Sequence[int] = (1, 2, 7, 7),
+                 linear_split: Sequence[int] | None = None, linear_attention: dict | None = None,
                  qkv_bias: bool = True, mask_padding: bool = False, drop_path_rate: float = 0.2,
-                 out_indices: Sequence[int] = (0, 1, 2, 3), frozen_stages: int = -1, with_cp: bool = False,
-                 init_cfg: dict | list | None = None) -> None:
-        settings = resolve_arch(arch, ARCHS, required=('embed_dims', 'depths', 'num_heads'))
-        depths = settings['depths']
-        dims = [settings['embed_dims'] * 2 ** i for i in range(len(depths))]
-        grids = stage_grids(img_size, [4 * 2 ** i for i in range(len(depths))])
-        letters = parse_attn_types(attn_types, depths)
-        rates = drop_path_schedule(drop_path_rate, depths)
-        # Padding would pollute the sums over all keys, so linear stripes never count it.
-        kinds = {'L': dict(mixer=linear_attention, mask_padding=True),
-                 'S': dict(mixer=dict(type='SoftmaxAttention'), mask_padding=mask_padding)}
-        splits = {'L': _splits('linear_split', linear_split, len(depths)),
-                  'S': _splits('softmax_split', softmax_split, len(depths))}
+                 mixers: dict | None = None, **kwargs) -> None:
+        settings = resolve_arch(arch, ARCHS)
+        mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX))
+        letters = parse_attn_types(attn_types, settings['depths'], mixers)
+        plan = stage_plan(settings, img_size, letters, drop_path_rate)
+        linear_splits = _splits('linear_split', linear_split, len(plan))
+        softmax_splits = _splits('softmax_split', softmax_split, len(plan))
 
         stages = []
-        for i, embed_dims in enumerate(dims):
-            blocks = []
-            for letter, rate in zip(letters[i], rates[i]):
-                mixer = CrossShapedAttention(embed_dims, settings['num_heads'][i], grids[i], qkv_bias=qkv_bias,
-                                             split=splits[letter][i], **kinds[letter])
-                ffn = FeedForward(embed_dims, int(embed_dims * settings['mlp_ratio']))
-                blocks.append(pre_norm_block(mixer, ffn, embed_dims, rate))
-            embed = ConvEmbed(dims[i - 1], embed_dims, 3, 2, 1) if i else ConvEmbed(3, embed_dims, 7, 4, 2)
-            stages.append(Stage(embed, blocks, with_cp=with_cp))
-        super().__init__(stages, [nn.LayerNorm(d) for d in dims], out_indices, frozen_stages, init_cfg)
+        for i, stage in enumerate(plan):
+            dims, blocks = stage.embed_dims, []
+            for letter, rate in stage.blocks:
+                softmax = letter == 'S'
+                # Padding would pollute the sums over all keys, so linear stripes never count it.
+                mixer = CrossShapedAttention(dims, stage.num_heads, stage.grid, mixer=mixers[letter], qkv_bias=qkv_bias,
+                                             split=(softmax_splits if softmax else linear_splits)[i],
+                                             mask_padding=mask_padding or not softmax)
+                blocks.append(pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate))
+            embed = ConvEmbed(stage.in_channels, dims, 3, 2, 1) if i else ConvEmbed(3, dims, 7, 4, 2)
+            stages.append(Stage(embed, blocks))
+        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
 
 
 def _splits(name: str, splits: Sequence[int] | None, stages: int) -> list[int | None]:

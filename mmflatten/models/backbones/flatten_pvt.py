@@ -7,8 +7,9 @@ from math import ceil
 from torch import nn
 
 from mmflatten.models.attention import build_mixer
-from mmflatten.models.backbones.arch import drop_path_schedule, parse_attn_types, per_stage, resolve_arch, stage_grids
+from mmflatten.models.backbones.arch import per_stage, resolve_arch, stage_plan
 from mmflatten.models.backbones.base import DEFAULT_INIT
+from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers, parse_attn_types
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import ConvEmbed, FeedForward, GridTable, TokenConv, pre_norm_block
 from mmflatten.registry import MODELS
@@ -33,7 +34,7 @@ _BLOCK_EPS = 1e-6
 
 @MODELS.register_module()
 class FLattenPVT(PyramidBackbone):
-    """Pyramid Vision Transformer with linear attention in some of its stages.
+    """Pyramid Vision Transformer with linear attention in some of its stages; 'SSSS' is PVT.
 
     Source: FLatten Transformer (ICCV 2023), Pyramid Vision Transformer (ICCV 2021). The maps are those of the blocks:
     the official model has a norm behind the last stage, but never calls it.
@@ -41,47 +42,37 @@ class FLattenPVT(PyramidBackbone):
     Args:
         arch: 'tiny', 'small', 'medium', 'large', or a dict of `embed_dims`, `depths`, `num_heads` and, if wanted,
             `mlp_ratios`, each with a number per stage.
-        img_size: image size in pre-training, which positional tables have; any other works in `forward`.
-        attn_types: a letter per stage, `L` linear or `S` softmax; 'LLMS4' makes the first 4 blocks of the third stage
-            linear. 'SSSS' is PVT.
-        linear_sr_ratios: in linear blocks, per stage, how many times smaller the map of keys and values is on a side.
-        sr_ratios: the same for softmax blocks.
-        linear_attention: the mixer of linear blocks.
-        qkv_bias: whether the projections to query, key and value have a bias.
-        drop_path_rate: of the last block; grows linearly from 0.
-        out_indices: stages whose maps are returned.
-        frozen_stages: -1 trains everything; 0 freezes the patch embedding, `i` also the first `i` stages.
-        with_cp: recompute activations in the backward pass.
+        sr_ratios: in softmax blocks, per stage, how many times smaller the map of keys and values is on a side.
+        linear_sr_ratios: the same for blocks of other letters.
+        img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`.
+        kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
     archs = ARCHS
 
-    def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224, attn_types: str = 'LLLL',
-                 linear_sr_ratios: Sequence[int] = (1, 1, 1, 1), sr_ratios: Sequence[int] = (8, 4, 2, 1),
-                 linear_attention: dict = dict(type='FocusedLinearAttention', focusing_factor=3, kernel_size=5),
-                 qkv_bias: bool = True, drop_path_rate: float = 0.1, out_indices: Sequence[int] = (0, 1, 2, 3),
-                 frozen_stages: int = -1, with_cp: bool = False, init_cfg: dict | list | None = None) -> None:
-        settings = resolve_arch(arch, self.archs, required=('embed_dims', 'depths', 'num_heads'))
-        dims, depths = settings['embed_dims'], settings['depths']
+    def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
+                 attn_types: str | Sequence[str] = 'LLLL', linear_sr_ratios: Sequence[int] = (1, 1, 1, 1),
+                 sr_ratios: Sequence[int] = (8, 4, 2, 1), linear_attention: dict | None = None, qkv_bias: bool = True,
+                 drop_path_rate: float = 0.1, mixers: dict | None = None, **kwargs) -> None:
+        settings = resolve_arch(arch, self.archs)
         for name, ratios in (('linear_sr_ratios', linear_sr_ratios), ('sr_ratios', sr_ratios)):
-            per_stage(name, ratios, len(depths))
-        letters = parse_attn_types(attn_types, depths)
-        kinds = {'L': (linear_attention, linear_sr_ratios), 'S': (dict(type='SoftmaxAttention'), sr_ratios)}
-        rates = drop_path_schedule(drop_path_rate, depths)
-        grids = stage_grids(img_size, [4 * 2 ** i for i in range(len(depths))])
+            per_stage(name, ratios, len(settings['depths']))
+        mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX))
+        letters = parse_attn_types(attn_types, settings['depths'], mixers)
 
         stages = []
-        for i, (embed_dims, grid) in enumerate(zip(dims, grids)):
-            blocks = []
-            for letter, rate in zip(letters[i], rates[i]):
-                cfg, ratios = kinds[letter]
-                mixer = build_mixer(cfg, embed_dims=embed_dims, num_heads=settings['num_heads'][i], qkv_bias=qkv_bias,
-                                    sr_ratio=ratios[i], grid_size=tuple(ceil(side / ratios[i]) for side in grid))
-                ffn = self._feed_forward(embed_dims, int(embed_dims * settings['mlp_ratios'][i]))
-                blocks.append(pre_norm_block(mixer, ffn, embed_dims, rate, _BLOCK_EPS))
-            embed = self._embed(dims[i - 1] if i else 3, embed_dims, first=i == 0)
-            stages.append(Stage(embed, blocks, self._norm(embed_dims), self._position(embed_dims, grid), with_cp))
-        super().__init__(stages, None, out_indices, frozen_stages, init_cfg)
+        for i, stage in enumerate(stage_plan(settings, img_size, letters, drop_path_rate)):
+            dims, blocks = stage.embed_dims, []
+            for letter, rate in stage.blocks:
+                ratio = (sr_ratios if letter == 'S' else linear_sr_ratios)[i]
+                grid = (ceil(stage.grid[0] / ratio), ceil(stage.grid[1] / ratio))
+                mixer = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads, grid_size=grid,
+                                    qkv_bias=qkv_bias, sr_ratio=ratio)
+                ffn = self._feed_forward(dims, stage.hidden_dims)
+                blocks.append(pre_norm_block(mixer, ffn, dims, rate, _BLOCK_EPS))
+            embed = self._embed(stage.in_channels, dims, first=i == 0)
+            stages.append(Stage(embed, blocks, self._norm(dims), self._position(dims, stage.grid)))
+        super().__init__(stages, None, **kwargs)
 
     @staticmethod
     def _embed(in_channels: int, embed_dims: int, first: bool) -> ConvEmbed:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from mmflatten.models.attention import FocalAttention
-from mmflatten.models.backbones.arch import check_side, drop_path_schedule, per_stage, resolve_arch, stage_grids
+from mmflatten.models.backbones.arch import StagePlan, check_side, per_stage, resolve_arch, stage_plan
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import ConvEmbed, FeedForward, pre_norm_block
 from mmflatten.registry import MODELS
@@ -28,67 +28,57 @@ class FocalTransformer(PyramidBackbone):
     image size works in `forward`; `img_size` decides which stages have neighbours and how large their windows are.
 
     Detectors enlarge the pooled regions and see larger maps (sec. 4.2): `focal_windows=(15, 13, 9, 7),
-    expand_everywhere=True`. A classifier's tables of the pooled regions are then resized when they are loaded, and
-    the neighbour tables of the last stage, which it lacks, start anew.
+    expand_always=True`. A classifier's tables of the pooled regions are then resized when they are loaded, and the
+    neighbour tables of the last stage, which it lacks, start anew.
 
     Args:
-        arch: 'tiny', 'small', 'base', 'large', or a dict of `embed_dims` (of the first stage, doubled in each next
-            one), `depths`, `num_heads` and, if wanted, `mlp_ratio`.
-        img_size: image size in pre-training.
+        arch: 'tiny', 'small', 'base', 'large', or a dict as in `Backbone`.
         window_size: side of the windows.
         focal_windows: side of the region of pooled windows, per stage; odd.
         focal_levels: granularities, the fine one included; one number or one per stage.
         expand_size: how far neighbours reach beyond a window; one number or one per stage.
-        expand_everywhere: have neighbours in stages too whose map in pre-training is no larger than the window.
-        conv_embed: overlapping convolutions, 7 x 7 in the stem and 3 x 3 between the stages.
-        use_shift: shift the windows of every second block (Table 7).
+        expand_always: have neighbours in stages too whose map in pre-training is no larger than the window.
+        shift: shift the windows of every second block (Table 7).
         local: whether windows attend neighbours (Figure 5).
         global_: whether windows attend pooled windows (Figure 5).
         neighbor_boundary: 'wrap' lets windows at the border see the opposite side, as the official classifiers do;
             'mask' excludes that, and neighbours and pooled tokens that are padding alone.
-        qkv_bias: whether the projections to query, key and value have a bias.
-        mask_padding: keep windows from attending zero padding.
-        drop_path_rate: of the last block; grows linearly from 0.
-        out_indices: stages whose maps are returned, normalised.
-        frozen_stages: -1 trains everything; 0 freezes the patch embedding, `i` also the first `i` stages.
-        with_cp: recompute activations in the backward pass.
+        conv_embed: overlapping convolutions, 7 x 7 in the stem and 3 x 3 between the stages.
+        img_size, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
+        kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224, window_size: int = 7,
                  focal_windows: Sequence[int] = (7, 5, 3, 1), focal_levels: int | Sequence[int] = 2,
-                 expand_size: int | Sequence[int] = 3, expand_everywhere: bool = False, conv_embed: bool = False,
-                 use_shift: bool = False, local: bool = True, global_: bool = True, neighbor_boundary: str = 'wrap',
-                 qkv_bias: bool = True, mask_padding: bool = False, drop_path_rate: float = 0.2,
-                 out_indices: Sequence[int] = (0, 1, 2, 3), frozen_stages: int = -1, with_cp: bool = False,
-                 init_cfg: dict | list | None = None) -> None:
-        settings = resolve_arch(arch, ARCHS, required=('embed_dims', 'depths', 'num_heads'))
+                 expand_size: int | Sequence[int] = 3, expand_always: bool = False, conv_embed: bool = False,
+                 shift: bool = False, local: bool = True, global_: bool = True, neighbor_boundary: str = 'wrap',
+                 qkv_bias: bool = True, mask_padding: bool = False, drop_path_rate: float = 0.2, **kwargs) -> None:
+        settings = resolve_arch(arch, ARCHS)
         depths = settings['depths']
-        dims = [settings['embed_dims'] * 2 ** i for i in range(len(depths))]
-        grids = stage_grids(img_size, [4 * 2 ** i for i in range(len(depths))])
         regions = per_stage('focal_windows', focal_windows, len(depths))
         levels = per_stage('focal_levels', focal_levels, len(depths), repeat=True)
         expand = per_stage('expand_size', expand_size, len(depths), least=0, repeat=True)
         check_side('window_size', window_size)
-        shared = dict(window_size=window_size, expand_always=expand_everywhere, local=local, global_=global_,
+        plan = stage_plan(settings, img_size, ['F' * depth for depth in depths], drop_path_rate)
+        shared = dict(window_size=window_size, expand_always=expand_always, local=local, global_=global_,
                       neighbor_boundary=neighbor_boundary, qkv_bias=qkv_bias, mask_padding=mask_padding)
 
         stages = []
-        for i, rates in enumerate(drop_path_schedule(drop_path_rate, depths)):
-            blocks = []
-            for j, rate in enumerate(rates):
-                mixer = FocalAttention(dims[i], settings['num_heads'][i], grids[i], focal_window=regions[i],
-                                       focal_levels=levels[i], expand_size=expand[i], shift=use_shift and j % 2 == 1,
+        for i, stage in enumerate(plan):
+            dims, blocks = stage.embed_dims, []
+            for j, (_, rate) in enumerate(stage.blocks):
+                mixer = FocalAttention(dims, stage.num_heads, stage.grid, focal_window=regions[i],
+                                       focal_levels=levels[i], expand_size=expand[i], shift=shift and j % 2 == 1,
                                        **shared)
-                ffn = FeedForward(dims[i], int(dims[i] * settings['mlp_ratio']))
-                blocks.append(pre_norm_block(mixer, ffn, dims[i], rate))
-            stages.append(Stage(_embed(i, dims, conv_embed), blocks, with_cp=with_cp))
-        super().__init__(stages, [nn.LayerNorm(d) for d in dims], out_indices, frozen_stages, init_cfg)
-        if expand_everywhere:
+                blocks.append(pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate))
+            stages.append(Stage(_embed(stage, i == 0, conv_embed), blocks))
+        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
+        if expand_always:
             self.new_weights = (*self.new_weights, r'stages\..*\.neighbor_bias\.table')
 
 
-def _embed(stage: int, dims: Sequence[int], overlapping: bool) -> ConvEmbed:
-    if stage == 0:
-        return ConvEmbed(3, dims[0], 7, 4, 2) if overlapping else ConvEmbed(3, dims[0], 4, 4)
+def _embed(stage: StagePlan, first: bool, overlapping: bool) -> ConvEmbed:
+    if first:
+        return ConvEmbed(3, stage.embed_dims, 7, 4, 2) if overlapping else ConvEmbed(3, stage.embed_dims, 4, 4)
     kernel_size, padding = (3, 1) if overlapping else (2, 0)
-    return ConvEmbed(dims[stage - 1], dims[stage], kernel_size, 2, padding)
+    return ConvEmbed(stage.in_channels, stage.embed_dims, kernel_size, 2, padding)

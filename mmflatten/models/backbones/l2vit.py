@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
+from itertools import cycle, islice
 
 from torch import Tensor, nn
 
-from mmflatten.models.attention import SoftmaxAttention, Windowed, build_mixer
-from mmflatten.models.backbones.arch import check_side, drop_path_schedule, resolve_arch, stage_grids
+from mmflatten.models.attention import Windowed, build_mixer
+from mmflatten.models.backbones.arch import check_choice, check_side, resolve_arch, stage_plan
 from mmflatten.models.backbones.base import DEFAULT_INIT
+from mmflatten.models.backbones.letters import SOFTMAX, check_letters, letter_mixers
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import (
     Block,
@@ -42,72 +43,68 @@ class L2ViT(PyramidBackbone):
     """Linear global attention and local window attention in turn, with convolutional positional encoding.
 
     Source: L2ViT. The defaults are the released models, whose windows attend the zero padding of a map that does not
-    fit them. Table 6: `block_order='WS', conv_stem=False` is Enhanced Swin v1, `block_order='WC'` Enhanced Swin v2.
+    fit them. Table 6: `block_order='WV', conv_stem=False` is Enhanced Swin v1, `block_order='WC'` Enhanced Swin v2.
+
+    Letters: `W` window attention, `V` the same in shifted windows, each with a second positional encoding behind it;
+    `L` linear attention, and `S` or any letter of `mixers` another global one, each with local concentration behind
+    it; `C` window attention in the place of that linear attention. `mixers` may override all of them.
 
     Args:
-        arch: 'tiny', 'small', 'base', 'deep-narrow' (Table 7), or a dict of `embed_dims` (of the first stage, doubled
-            in each next one), `depths`, `num_heads` and, if wanted, `mlp_ratio`.
-        img_size: image size in pre-training, for mixers with positional tables; any other works in `forward`.
+        arch: 'tiny', 'small', 'base', 'deep-narrow' (Table 7), or a dict as in `Backbone`.
+        block_order: letters that repeat through the blocks of every stage, or for each stage its own.
         window_size: side of the windows; 12 at 384 x 384.
-        block_order: letters repeated through the blocks of every stage. `W` window attention, `S` the same in shifted
-            windows, `L` linear attention and local concentration, `C` window attention in the place of that linear
-            attention.
+        min_denominator: lower bound of the denominator of `L` (Table 10).
+        temperature: learned factor of `k^T v` in `L`, the paper's scale parameter.
+        lcm_kernel: of the local concentration modules; None or 0 for none.
+        mlp: 'plain', 'pvt_v2' (a depthwise convolution inside) or 'local' (with norms around it too), Table 12.
         conv_stem: True for two 3 x 3 convolutions, '4L' for four, False for plain patches, 'overlapped' for one 7 x 7.
         overlapped_downsample: 3 x 3 convolutions between the stages instead of 2 x 2.
-        lcm_kernel: of the local concentration modules; None or 0 for none.
-        clamp_min: lower bound of the denominator of linear attention (Table 10).
-        temperature: learned factor of `k^T v`, the paper's scale parameter.
-        mlp: 'plain', 'pvt_v2' (a depthwise convolution inside) or 'local' (with norms around it too), Table 12.
         last_projection: channels of a projection with ReLU behind the last norm, True for 1280 (Table 7); False for
             none. For classification: detectors leave it out.
-        linear_attention: another mixer in the place of `L`'s, such as `dict(type='FocusedLinearAttention')`.
-        qkv_bias: whether the projections to query, key and value have a bias.
-        mask_padding: keep windows from attending zero padding.
-        drop_path_rate: of the last block; grows linearly from 0.
-        out_indices: stages whose maps are returned, normalised.
-        frozen_stages: -1 trains everything; 0 freezes the stem, `i` also the first `i` stages.
-        with_cp: recompute activations in the backward pass.
+        img_size, mixers, linear_attention, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
+        kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
     droppable_weights = (*PyramidBackbone.droppable_weights, r'last_projection\..*')
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224, window_size: int = 7,
-                 block_order: str = 'WL', conv_stem: bool | str = True, overlapped_downsample: bool = False,
-                 lcm_kernel: int | None = 7, clamp_min: float = 100., temperature: bool = True, mlp: str = 'plain',
-                 last_projection: bool | int = False, linear_attention: dict | None = None, qkv_bias: bool = True,
-                 mask_padding: bool = False, drop_path_rate: float = 0.1,
-                 out_indices: Sequence[int] = (0, 1, 2, 3), frozen_stages: int = -1, with_cp: bool = False,
-                 init_cfg: dict | list | None = None) -> None:
-        settings = resolve_arch(arch, ARCHS, required=('embed_dims', 'depths', 'num_heads'))
-        _check(window_size, block_order, conv_stem, mlp)
-        depths = settings['depths']
-        dims = [settings['embed_dims'] * 2 ** i for i in range(len(depths))]
-        grids = stage_grids(img_size, [4 * 2 ** i for i in range(len(depths))])
-        linear = linear_attention or dict(type='ClampedLinearAttention', clamp_min=clamp_min, temperature=temperature)
+                 block_order: str | Sequence[str] = 'WL', conv_stem: bool | str = True,
+                 overlapped_downsample: bool = False, lcm_kernel: int | None = 7, min_denominator: float = 100.,
+                 temperature: bool = True, mlp: str = 'plain', last_projection: bool | int = False,
+                 linear_attention: dict | None = None, qkv_bias: bool = True, mask_padding: bool = False,
+                 drop_path_rate: float = 0.1, mixers: dict | None = None, init_cfg: dict | list | None = None,
+                 **kwargs) -> None:
+        settings = resolve_arch(arch, ARCHS)
+        check_side('window_size', window_size)
+        check_choice('conv_stem', conv_stem, STEMS)
+        check_choice('mlp', mlp, tuple(MLPS))
+        clamped = dict(type='ClampedLinearAttention', min_denominator=min_denominator, temperature=temperature)
+        mixers = letter_mixers(mixers, linear_attention, {'L': clamped, **dict.fromkeys('WVCS', SOFTMAX)})
+        letters = _repeat(block_order, settings['depths'], mixers)
+        plan = stage_plan(settings, img_size, letters, drop_path_rate)
+        window = (window_size, window_size)
 
         stages = []
-        for i, rates in enumerate(drop_path_schedule(drop_path_rate, depths)):
-            shared = dict(embed_dims=dims[i], num_heads=settings['num_heads'][i], qkv_bias=qkv_bias)
-            blocks = []
-            for letter, rate in zip(cycle(block_order), rates):
-                if letter == 'L':
-                    mixer = build_mixer(linear, grid_size=grids[i], **shared)
-                else:
-                    window = (window_size, window_size)
-                    mixer = Windowed(SoftmaxAttention(grid_size=window, **shared), window, shift=letter == 'S',
-                                     mask_padding=mask_padding)
-                kernel = lcm_kernel if letter in 'LC' else None
-                blocks.append(_block(mixer, dims[i], settings['mlp_ratio'], mlp, letter in 'WS', kernel, rate))
-            embed = (_stem(conv_stem, dims[0]) if i == 0 else
-                     NormedDownsample(dims[i - 1], dims[i], overlapped_downsample))
-            stages.append(Stage(embed, blocks, with_cp=with_cp))
+        for stage in plan:
+            dims, blocks = stage.embed_dims, []
+            for letter, rate in stage.blocks:
+                windowed = letter in 'WVC'
+                mixer = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads,
+                                    grid_size=window if windowed else stage.grid, qkv_bias=qkv_bias)
+                if windowed:
+                    mixer = Windowed(mixer, window, shift=letter == 'V', mask_padding=mask_padding)
+                ffn = FeedForward(dims, stage.hidden_dims, MLPS[mlp](stage.hidden_dims))
+                blocks.append(_block(mixer, ffn, dims, letter in 'WV', lcm_kernel, rate))
+            embed = (NormedDownsample(stage.in_channels, dims, overlapped_downsample) if stages else
+                     _stem(conv_stem, dims))
+            stages.append(Stage(embed, blocks))
         init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
-        super().__init__(stages, [nn.LayerNorm(d) for d in dims], out_indices, frozen_stages, init_cfg)
+        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], init_cfg=init_cfg, **kwargs)
         if not isinstance(last_projection, int) or last_projection < 0:
             raise ValueError(f'last_projection ({last_projection!r}) must be True, False or a number of channels')
-        self.projects_last = bool(last_projection) and self.out_indices[-1] == len(dims) - 1
+        self.projects_last = bool(last_projection) and self.out_indices[-1] == len(plan) - 1
         width = 1280 if last_projection is True else last_projection
-        self.last_projection = Linear(dims[-1], width) if self.projects_last else None
+        self.last_projection = Linear(plan[-1].embed_dims, width) if self.projects_last else None
 
     @property
     def out_channels(self) -> tuple[int, ...]:
@@ -123,14 +120,14 @@ class L2ViT(PyramidBackbone):
         return (*maps, last)
 
 
-def _check(window_size: int, block_order: str, conv_stem: bool | str, mlp: str) -> None:
-    check_side('window_size', window_size)
-    if not block_order or set(block_order) - set('WSLC'):
-        raise ValueError(f"block_order ({block_order!r}) must consist of the letters W, S, L and C, such as 'WL'")
-    if conv_stem not in STEMS:
-        raise ValueError(f'conv_stem ({conv_stem!r}) must be one of {STEMS}')
-    if mlp not in MLPS:
-        raise ValueError(f'mlp ({mlp!r}) must be one of {sorted(MLPS)}')
+def _repeat(block_order: str | Sequence[str], depths: Sequence[int], mixers: dict) -> list[str]:
+    """For each stage a letter per block."""
+    orders = [block_order] * len(depths) if isinstance(block_order, str) else block_order
+    if len(orders) != len(depths) or not all(isinstance(order, str) and order for order in orders):
+        raise ValueError(f"block_order ({block_order!r}) must be letters, such as 'WL', or a list of them for each of "
+                         f'the {len(depths)} stages')
+    check_letters('block_order', block_order, orders, mixers)
+    return [''.join(islice(cycle(order), depth)) for order, depth in zip(orders, depths)]
 
 
 def _stem(conv_stem: bool | str, embed_dims: int) -> nn.Module:
@@ -139,16 +136,15 @@ def _stem(conv_stem: bool | str, embed_dims: int) -> nn.Module:
     return ConvStem(embed_dims, conv_stem == '4L') if conv_stem else ConvEmbed(3, embed_dims, 4, 4)
 
 
-def _block(mixer: nn.Module, embed_dims: int, mlp_ratio: float, mlp: str, two_encodings: bool,
-           lcm_kernel: int | None, drop_path: float) -> Block:
+def _block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, two_encodings: bool, lcm_kernel: int | None,
+           drop_path: float) -> Block:
     """A block: positional encoding, attention, then a second encoding or local concentration, then the MLP."""
     def normed(fn: nn.Module) -> Residual:
         return Residual(fn, nn.LayerNorm(embed_dims), drop_path)
 
-    hidden = int(embed_dims * mlp_ratio)
     branches = dict(cpe=Residual(TokenConv(embed_dims, 3)), attn=normed(mixer))
     if two_encodings:
         branches['cpe2'] = Residual(TokenConv(embed_dims, 3))
-    if lcm_kernel:
+    elif lcm_kernel:
         branches['lcm'] = normed(LocalConcentration(embed_dims, lcm_kernel))
-    return Block(**branches, ffn=normed(FeedForward(embed_dims, hidden, MLPS[mlp](hidden))))
+    return Block(**branches, ffn=normed(ffn))

@@ -25,7 +25,7 @@ class ClassTokenEmbed(ConvEmbed):
     """
 
     def __init__(self, embed_dims: int, patch_size: int, grid_size: tuple[int, int]) -> None:
-        super().__init__(3, embed_dims, patch_size, patch_size, norm_cfg=None)
+        super().__init__(3, embed_dims, patch_size, patch_size, norm=False)
         self.cls_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, embed_dims), std=.02))
         self.position = GridTable(embed_dims, grid_size, num_prefix=1, std=.02)
 

@@ -20,17 +20,17 @@ class Stage(BaseModule):
         blocks: called as `block(x_BNC, hw_shape)`.
         norm: norm of the stage's result, on the way to the next stage too (PVTv2).
         position: added to the tokens before the blocks, called as `position(x_BNC, hw_shape)` (PVT).
-        with_cp: recompute the blocks' activations in the backward pass.
     """
 
+    with_cp = False
+
     def __init__(self, embed: nn.Module, blocks: Sequence[nn.Module], norm: nn.Module | None = None,
-                 position: nn.Module | None = None, with_cp: bool = False) -> None:
+                 position: nn.Module | None = None) -> None:
         super().__init__()
         self.embed = embed
         self.position = position
         self.blocks = ModuleList(blocks)
         self.norm = nn.Identity() if norm is None else norm
-        self.with_cp = with_cp
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BNC, hw_shape = self.embed(x_BCHW)
@@ -42,20 +42,20 @@ class Stage(BaseModule):
 class PyramidBackbone(Backbone):
     """Stages one after the other: image `(B, 3, H, W)` -> maps `(B, C_i, H_i, W_i)` for `i` in `out_indices`.
 
-    Stages behind the last output do not exist.
-
     Args:
         stages: as many as `max(out_indices) + 1` are used.
         output_norms: for each stage the norm of its output, which the next stage does not see; None for none.
-        out_indices: stages whose maps are returned.
-        frozen_stages: -1 trains everything; 0 freezes the first embedding, `i` also the first `i` stages.
+        out_indices, frozen_stages, with_cp, init_cfg: as in `Backbone`.
     """
 
     def __init__(self, stages: Sequence[Stage], output_norms: Sequence[nn.Module] | None,
-                 out_indices: Sequence[int], frozen_stages: int = -1, init_cfg: dict | list | None = None) -> None:
+                 out_indices: Sequence[int] = (0, 1, 2, 3), frozen_stages: int = -1, with_cp: bool = False,
+                 init_cfg: dict | list | None = None) -> None:
         super().__init__(frozen_stages, init_cfg)
         self.out_indices = check_indices(out_indices, len(stages), 'stage')
         self.stages = ModuleList(stages[:self.out_indices[-1] + 1])
+        for stage in self.stages:
+            stage.with_cp = with_cp
         norms = {} if output_norms is None else {str(i): output_norms[i] for i in self.out_indices}
         self.norms = ModuleDict(norms)
         if not -1 <= frozen_stages <= len(self.stages):

@@ -1,16 +1,18 @@
 """Layers that all families share."""
 from mmflatten.models.layers.conv_stem import ConvStem, NormedDownsample
+from mmflatten.models.layers.drop_path import DropPath
 from mmflatten.models.layers.embed import ConvEmbed, PatchMerging, pad_to_multiple
 from mmflatten.models.layers.feed_forward import FeedForward
 from mmflatten.models.layers.focal_position import NeighborBias, PooledBias
-from mmflatten.models.layers.linear import Linear, linear
+from mmflatten.models.layers.linear import Linear
 from mmflatten.models.layers.local_concentration import LocalConcentration, NormalizedConv
 from mmflatten.models.layers.position import GridTable, RelativePositionBias, TokenConv
 from mmflatten.models.layers.residual import Block, Residual, pre_norm_block
-from mmflatten.models.layers.tokens import map_to_tokens, output_map, split_prefix, tokens_to_map
+from mmflatten.models.layers.tokens import join_prefix, map_to_tokens, on_map, output_map, split_prefix, tokens_to_map
 
 __all__ = [
-    'Block', 'ConvEmbed', 'ConvStem', 'FeedForward', 'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias',
-    'NormalizedConv', 'NormedDownsample', 'PatchMerging', 'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv',
-    'linear', 'map_to_tokens', 'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
+    'Block', 'ConvEmbed', 'ConvStem', 'DropPath', 'FeedForward', 'GridTable', 'Linear', 'LocalConcentration',
+    'NeighborBias', 'NormalizedConv', 'NormedDownsample', 'PatchMerging', 'PooledBias', 'RelativePositionBias',
+    'Residual', 'TokenConv', 'join_prefix', 'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple',
+    'pre_norm_block', 'split_prefix', 'tokens_to_map',
 ]

@@ -46,7 +46,7 @@ class NormedDownsample(ConvEmbed):
 
     def __init__(self, in_channels: int, embed_dims: int, overlapped: bool) -> None:
         kernel_size, padding = (3, 1) if overlapped else (2, 0)
-        super().__init__(in_channels, embed_dims, kernel_size, 2, padding, norm_cfg=None)
+        super().__init__(in_channels, embed_dims, kernel_size, 2, padding, norm=False)
         self.input_norm = nn.LayerNorm(in_channels)
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from mmcv.cnn import build_norm_layer
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
@@ -27,17 +26,17 @@ class ConvEmbed(BaseModule):
         kernel_size: of the convolution.
         stride: of the convolution. A map that is no multiple of it is zero-padded at the right and the bottom.
         padding: of the convolution, on all sides.
-        norm_cfg: norm of the tokens; None for none.
+        norm: whether the tokens are normalised.
         bias: whether the convolution has a bias.
     """
 
     def __init__(self, in_channels: int, embed_dims: int, kernel_size: int, stride: int, padding: int = 0,
-                 norm_cfg: dict | None = dict(type='LN'), bias: bool = True, init_cfg: dict | None = None) -> None:
+                 norm: bool = True, bias: bool = True, init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.stride = stride
         self.out_channels = embed_dims
         self.projection = nn.Conv2d(in_channels, embed_dims, kernel_size, stride, padding, bias=bias)
-        self.norm = build_norm_layer(norm_cfg, embed_dims)[1] if norm_cfg else nn.Identity()
+        self.norm = nn.LayerNorm(embed_dims) if norm else nn.Identity()
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = self.projection(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
@@ -50,12 +49,11 @@ class PatchMerging(BaseModule):
     mmcv's `PatchMerging` orders the channels by `nn.Unfold`; this one orders them as Swin's weights do.
     """
 
-    def __init__(self, in_channels: int, embed_dims: int, norm_cfg: dict = dict(type='LN'),
-                 init_cfg: dict | None = None) -> None:
+    def __init__(self, in_channels: int, embed_dims: int, init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.stride = 2
         self.out_channels = embed_dims
-        self.norm = build_norm_layer(norm_cfg, 4 * in_channels)[1]
+        self.norm = nn.LayerNorm(4 * in_channels)
         self.reduction = Linear(4 * in_channels, embed_dims, bias=False)
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:

@@ -1,7 +1,6 @@
 """Feed-forward network of a block."""
 from __future__ import annotations
 
-from mmcv.cnn import build_activation_layer
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
@@ -9,22 +8,21 @@ from mmflatten.models.layers.linear import Linear
 
 
 class FeedForward(BaseModule):
-    """`fc2(act(fc1(x)))`, with an optional module between `fc1` and the activation.
+    """`fc2(gelu(fc1(x)))`, with an optional module between `fc1` and the activation.
 
     Args:
         embed_dims: channels of the tokens.
         hidden_dims: channels between the two projections.
         inner: module called as `inner(x_BNC, hw_shape)` on the hidden tokens before the activation, such as PVTv2's
             depthwise convolution; none by default.
-        act_cfg: activation; the exact GELU by default.
     """
 
     def __init__(self, embed_dims: int, hidden_dims: int, inner: nn.Module | None = None,
-                 act_cfg: dict = dict(type='GELU'), init_cfg: dict | None = None) -> None:
+                 init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.fc1 = Linear(embed_dims, hidden_dims)
         self.inner = inner
-        self.act = build_activation_layer(act_cfg)
+        self.act = nn.GELU()
         self.fc2 = Linear(hidden_dims, embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:

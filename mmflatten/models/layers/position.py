@@ -2,15 +2,27 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers.tokens import map_to_tokens, split_prefix, tokens_to_map
+from mmflatten.models.layers.tokens import on_map
 from mmflatten.ops import resize_grid, resize_relative_position_bias
 
 
+def depthwise(channels: int, kernel_size: int) -> nn.Conv2d:
+    """A depthwise convolution that keeps the size of the map.
+
+    Raises:
+        ValueError: `kernel_size` is even or not positive.
+    """
+    if kernel_size < 1 or kernel_size % 2 == 0:
+        raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
+    return nn.Conv2d(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
+
+
 class TokenConv(BaseModule):
-    """Depthwise convolution on the map of the tokens; tokens before the map (a class token) come out as zeros.
+    """Depthwise convolution on the map of the tokens; prefix tokens (a class token) come out as zeros.
 
     Args:
         embed_dims: channels `C`.
@@ -21,37 +33,31 @@ class TokenConv(BaseModule):
 
     def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
-        if kernel_size < 1 or kernel_size % 2 == 0:
-            raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
         if embed_dims % num_groups:
             raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_groups ({num_groups})')
         self.num_groups = num_groups
-        channels = embed_dims // num_groups
-        self.conv = nn.Conv2d(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
+        self.conv = depthwise(embed_dims // num_groups, kernel_size)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        prefix, tokens = split_prefix(x_BNC, hw_shape)
-        weight, bias = self.conv.weight, self.conv.bias
-        if self.num_groups > 1:
-            weight, bias = weight.repeat(self.num_groups, 1, 1, 1), bias.repeat(self.num_groups)
-        x_BCHW = tokens_to_map(tokens, hw_shape)
-        y = nn.functional.conv2d(x_BCHW, weight, bias, padding=self.conv.padding, groups=x_BCHW.shape[1])
-        y_BNC = map_to_tokens(y)
-        if prefix.shape[1] == 0:
-            return y_BNC
-        return torch.cat((torch.zeros_like(prefix), y_BNC), dim=1)
+        return on_map(self._convolve, x_BNC, hw_shape)
+
+    def _convolve(self, x_BCHW: Tensor) -> Tensor:
+        if self.num_groups == 1:
+            return self.conv(x_BCHW)
+        weight, bias = self.conv.weight.repeat(self.num_groups, 1, 1, 1), self.conv.bias.repeat(self.num_groups)
+        return F.conv2d(x_BCHW, weight, bias, padding=self.conv.padding, groups=x_BCHW.shape[1])
 
 
 class GridTable(BaseModule):
     """A learned row for every token of a map, added to the tokens of a map of any size.
 
     The parameter keeps the size it was trained at; `forward` resizes it bilinearly. A checkpoint of another size is
-    resized bicubically when it is loaded. Tokens before the map have rows of their own.
+    resized bicubically when it is loaded. Prefix tokens have rows of their own.
 
     Args:
         embed_dims: channels.
         grid_size: `(H, W)` of the map in pre-training.
-        num_prefix: tokens before the map that have a row, the first rows of the table.
+        num_prefix: prefix tokens that have a row, the first rows of the table.
     """
 
     def __init__(self, embed_dims: int, grid_size: tuple[int, int], num_prefix: int = 0, std: float = 0.,

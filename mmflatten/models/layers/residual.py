@@ -1,9 +1,10 @@
 """Residual branches and blocks: the skeleton of every family."""
 from __future__ import annotations
 
-from mmcv.cnn.bricks import DropPath
 from mmengine.model import BaseModule
 from torch import Tensor, nn
+
+from mmflatten.models.layers.drop_path import DropPath
 
 
 class Residual(BaseModule):

@@ -1,18 +1,22 @@
 """Token tensors as maps, and back."""
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import torch
+from einops import rearrange
 from torch import Tensor
 
 
 def tokens_to_map(x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
     """`(B, H * W, C) -> (B, C, H, W)` as a channels-last view, without a copy."""
-    return x_BNC.unflatten(1, hw_shape).permute(0, 3, 1, 2)
+    return rearrange(x_BNC, 'B (H W) C -> B C H W', H=hw_shape[0], W=hw_shape[1])
 
 
 def output_map(x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
     """`(B, H * W, C) -> (B, C, H, W)` contiguous in memory, as a backbone returns it.
 
-    The copy is needed: convolutions hand a channels-last layout on, and mmcv's RoIAlign takes any tensor for a
+    The copy is necessary: convolutions hand a channels-last layout on, and mmcv's RoIAlign takes any tensor for a
     contiguous one and reads the wrong values.
     """
     return tokens_to_map(x_BNC, hw_shape).contiguous()
@@ -20,10 +24,22 @@ def output_map(x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
 
 def map_to_tokens(x_BCHW: Tensor) -> Tensor:
     """`(B, C, H, W) -> (B, H * W, C)`; a view where the map is channels-last."""
-    return x_BCHW.flatten(2).transpose(1, 2)
+    return rearrange(x_BCHW, 'B C H W -> B (H W) C')
 
 
 def split_prefix(x_BNC: Tensor, hw_shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Tokens before the map (a class token) and tokens of the map: `(B, N - H * W, C)` and `(B, H * W, C)`."""
+    """Prefix tokens (a class token) and tokens of the map: `(B, N - H * W, C)` and `(B, H * W, C)`."""
     prefix = x_BNC.shape[1] - hw_shape[0] * hw_shape[1]
     return x_BNC[:, :prefix], x_BNC[:, prefix:]
+
+
+def join_prefix(prefix_BPC: Tensor, tokens_BNC: Tensor) -> Tensor:
+    """The inverse of `split_prefix`; a copy only where there are prefix tokens."""
+    return torch.cat((prefix_BPC, tokens_BNC), dim=1) if prefix_BPC.shape[1] else tokens_BNC
+
+
+def on_map(function: Callable[[Tensor], Tensor], x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+    """A function `(B, C, H, W) -> (B, C, H, W)` of the tokens' map; prefix tokens come out as zeros."""
+    prefix, tokens = split_prefix(x_BNC, hw_shape)
+    y_BNC = map_to_tokens(function(tokens_to_map(tokens, hw_shape)))
+    return join_prefix(torch.zeros_like(prefix), y_BNC)

@@ -2,17 +2,17 @@
 from __future__ import annotations
 
 import torch.nn.functional as F
-from mmcv.cnn import ConvModule
 from torch import Tensor, nn
+
+from mmflatten.models.stereo.conv import ConvNorm
 
 NUM_BLOCKS = 4  # residual blocks of `BasicAggregation`
 NUM_HOURGLASSES = 3
 
 
-def conv3d(in_channels: int, out_channels: int, stride: int = 1, relu: bool = True) -> ConvModule:
-    """3 x 3 x 3 convolution without bias, batch norm and, as a rule, ReLU."""
-    return ConvModule(in_channels, out_channels, 3, stride, padding=1, conv_cfg=dict(type='Conv3d'),
-                      norm_cfg=dict(type='BN3d'), act_cfg=dict(type='ReLU') if relu else None)
+def conv3d(in_channels: int, out_channels: int, stride: int = 1, relu: bool = True) -> ConvNorm:
+    """3 x 3 x 3 convolution, batch norm and, as a rule, ReLU."""
+    return ConvNorm(3, in_channels, out_channels, 3, stride, relu=relu)
 
 
 class UpConv3d(nn.Module):
@@ -67,7 +67,7 @@ class ScoreHead(nn.Sequential):
 
     def __init__(self, channels: int) -> None:
         super().__init__(conv3d(channels, channels),
-                         ConvModule(channels, 1, 3, padding=1, bias=False, conv_cfg=dict(type='Conv3d'), act_cfg=None))
+                         ConvNorm(3, channels, 1, 3, norm=False, relu=False))
 
 
 class ResidualConvs(nn.Sequential):

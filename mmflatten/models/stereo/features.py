@@ -5,20 +5,19 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from mmcv.cnn import ConvModule
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.detection.insertion import build_attention
+from mmflatten.models.stereo.conv import ConvNorm
 
 STRIDE = 4  # of the features
 
 
 def conv2d(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, dilation: int = 1,
-           relu: bool = True) -> ConvModule:
-    """Convolution without bias, batch norm and, as a rule, ReLU; the map shrinks by `stride` alone."""
-    return ConvModule(in_channels, out_channels, kernel_size, stride, padding=kernel_size // 2 * dilation,
-                      dilation=dilation, norm_cfg=dict(type='BN'), act_cfg=dict(type='ReLU') if relu else None)
+           relu: bool = True) -> ConvNorm:
+    """Convolution, batch norm and, as a rule, ReLU on maps."""
+    return ConvNorm(2, in_channels, out_channels, kernel_size, stride, dilation, relu=relu)
 
 
 class ResidualBlock(nn.Module):
@@ -76,7 +75,7 @@ class StereoFeatures(BaseModule):
         self.attention = None if attention is None else build_attention(attention, wide)
         self.pyramid = PyramidPooling(wide, base, pool_sizes, align_corners)
         self.fusion = conv2d(6 * base + len(self.pyramid.pool_sizes) * base, wide, 3)
-        self.projection = ConvModule(wide, base, 1, bias=False, act_cfg=None)
+        self.projection = ConvNorm(2, wide, base, 1, norm=False, relu=False)
 
     def forward(self, image_B3HW: Tensor) -> Tensor:
         """Features of one side; batch norms see the sides one after the other, as in the official code.

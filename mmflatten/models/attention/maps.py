@@ -1,0 +1,76 @@
+"""What an attention knows of its tokens: their maps, which of them are real, and what they were projected from."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmflatten.models.layers import join_prefix, split_prefix
+
+
+@dataclass(frozen=True)
+class Maps:
+    """What `TokenMixer.attend` receives besides queries, keys and values.
+
+    Attributes:
+        hw: `(H, W)` of the queries' map.
+        kv_hw: of the keys' map; another one where keys are reduced.
+        mask: which keys a query may attend, boolean `(nW, N or 1, M)` where `B` is a multiple of `nW`; None for all.
+        prefix: how many tokens stand before both maps, such as a class token.
+        x: the mixer's input `(B, N, C)`; None where another mixer has projected it.
+        extra: what the mixer's `extra_projections` made of the input, one `(B, N, ...)` for each.
+    """
+
+    hw: tuple[int, int]
+    kv_hw: tuple[int, int]
+    mask: Tensor | None = None
+    prefix: int = 0
+    x: Tensor | None = None
+    extra: tuple[Tensor, ...] = ()
+
+
+def fill_masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
+    """Tokens that no query may attend, set to `value`: how a mixer without logits obeys the mask of its window.
+
+    Args:
+        x: tokens of windows, `(B, M, C)` or `(B, h, M, d)`.
+        mask: boolean `(nW, 1, M)`, or None, which changes nothing.
+        value: 0 after a positive feature map whose sum counts, `-inf` before a softmax over tokens.
+
+    Raises:
+        ValueError: the mask differs between queries, as that of a shifted softmax window does.
+    """
+    return x if mask is None else x.masked_fill(~_keep(x, mask), value)
+
+
+def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Masked tokens set to 0 and the others scaled up, so that a mean over all is the mean over the real ones.
+
+    Shapes and errors as in `fill_masked`.
+    """
+    if mask is None:
+        return x
+    keep = _keep(x, mask).to(x.dtype)
+    return x * (keep / keep.mean(dim=-2, keepdim=True))
+
+
+def _keep(x: Tensor, mask: Tensor) -> Tensor:
+    """The mask of every token, `(B, 1, ..., M, 1)`."""
+    if mask.shape[1] != 1:
+        raise ValueError(f'mask {tuple(mask.shape)} differs between queries; a mixer without logits takes (nW, 1, M)')
+    keep = mask.view(mask.shape[0], *[1] * (x.dim() - 3), -1, 1)
+    return keep.repeat(x.shape[0] // mask.shape[0], *[1] * (x.dim() - 1))
+
+
+def values_at_queries(v_BMC: Tensor, maps: Maps) -> Tensor:
+    """Values on the queries' map, `(B, N, C)`, for a local term: padding as zeros, reduced maps enlarged.
+
+    Quirk kept for parity: FLatten's code enlarges by linear interpolation along the flattened map.
+    """
+    v_BMC = fill_masked(v_BMC, maps.mask, 0.)
+    if maps.kv_hw == maps.hw:
+        return v_BMC
+    prefix, v_BMC = split_prefix(v_BMC, maps.kv_hw)
+    v_BCN = F.interpolate(v_BMC.transpose(1, 2), size=maps.hw[0] * maps.hw[1], mode='linear')
+    return join_prefix(prefix, v_BCN.transpose(1, 2))
