@@ -74,10 +74,10 @@ def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> di
             continue
         old, new = part.beginning(source, match.last), part.beginning(target, match.last)
         for key in part.kinds[kind]:
-            names = [old.name(indices, end) for end in key.names(source)]
+            names = old.names(indices, key.names(source))
             if names[0] in state:  # keys of an option may all be absent
                 tensors = _regroup({name: state[name] for name in names}, key, target)
-                result.update(zip((new.name(indices, end) for end in key.names(target)), tensors))
+                result.update(zip(new.names(indices, key.names(target)), tensors))
     _check_widths(result if target == OURS else state, family, match.last)
     return result
 

@@ -44,8 +44,8 @@ def match_keys(names: Iterable[str], family: Family, side: str) -> Match:
             continue
         expected = _expected(part, stages, here)
         for indices in sorted(here.keys() - set(expected)):
-            behind = [template.name(indices, end) for end in sorted(here[indices])]
-            match.problems.append(f'unknown {_shorten(behind)} (an index behind a gap)')
+            behind = _shorten(template.names(indices, here[indices]))
+            match.problems.append(f'unknown {behind} (an index behind a gap)')
         for indices in expected:
             _match_instance(match, part, template, indices, here.get(indices, set()), side)
     match.problems = match.problems or _uneven_options(match, found, templates, side)
@@ -95,13 +95,13 @@ def _match_instance(match: Match, part: Part, template: Template, indices: Indic
     best = {kind: fit for kind, fit in fits.items() if sum(map(len, fit)) == fewest}
     match.kinds[part, indices] = next(iter(best))
     if fewest:
-        match.problems.append(' or '.join(
-            ' and '.join(f'{word} {_shorten([template.name(indices, end) for end in group])}'
-                         for word, group in zip(('missing', 'unknown'), fit) if group) + f' (for a {kind})'
-            for kind, fit in best.items()))
+        there, texts = template.names(indices, ends), []
+        for kind, (missing, unknown) in best.items():
+            texts.append(_describe(kind, template.names(indices, missing), template.names(indices, unknown), there))
+        match.problems.append(' or '.join(texts))
 
 
-def _compare(keys: Iterable[Key], ends: set[str], side: str) -> tuple[list[str], list[str]]:
+def _compare(keys: Iterable[Key], ends: set[str], side: str) -> tuple[list[str], set[str]]:
     """Ends that a kind has and the instance lacks, and the other way round."""
     missing, unknown = [], set(ends)
     for key in keys:
@@ -109,7 +109,13 @@ def _compare(keys: Iterable[Key], ends: set[str], side: str) -> tuple[list[str],
         if key.option is None or ends.intersection(names):
             missing += [name for name in names if name not in ends]
         unknown.difference_update(names)
-    return missing, sorted(unknown)
+    return missing, unknown
+
+
+def _describe(kind: str, missing: list[str], unknown: list[str], there: list[str]) -> str:
+    texts = [f'{word} {_shorten(names)}' for word, names in (('missing', missing), ('unknown', unknown)) if names]
+    only = f'; of it only {_shorten(there)} is there' if there and len(missing) > len(there) else ''
+    return f'{" and ".join(texts)} (for a {kind}{only})'
 
 
 def _shorten(names: list[str]) -> str:
@@ -128,6 +134,6 @@ def _uneven_options(match: Match, found: Found, templates: Mapping[Part, Templat
             if found[part].get(indices, set()).issuperset(key.names(side)):
                 having.add(option)
             else:
-                lacking[option] += [templates[part].name(indices, end) for end in key.names(side)]
+                lacking[option] += templates[part].names(indices, key.names(side))
     return [f'missing {_shorten(names)}, although others of the option {option} are there'
             for (option, i), names in lacking.items() if any(other == option and j >= i for other, j in having)]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -107,12 +107,12 @@ class Template:
         indices = tuple(int(match[index]) - offset for index, offset in self.offsets.items())
         return None if min(indices, default=0) < 0 else (indices, match['end'] or '')
 
-    def name(self, indices: tuple[int, ...], end: str) -> str:
-        """The whole name of a tensor."""
+    def names(self, indices: tuple[int, ...], ends: Iterable[str]) -> list[str]:
+        """The full names of tensors, in the order of their ends; those of a set are sorted."""
         text = self.text
         for (index, offset), number in zip(self.offsets.items(), indices):
             text = re.sub(rf'\{{{index}[^}}]*\}}', str(number + offset), text)
-        return f'{text}.{end}' if end else text
+        return [_join(text, end) for end in (sorted(ends) if isinstance(ends, set) else ends)]
 
 
 def single(official: str, ours: str, option: str | None = None) -> tuple[Key, ...]:
@@ -140,4 +140,4 @@ def stacked(official: tuple[str, ...], ours: str, ratio: tuple[int, ...], bias_o
 
 
 def _join(beginning: str, end: str) -> str:
-    return f'{beginning}.{end}' if beginning else end
+    return '.'.join(part for part in (beginning, end) if part)
