@@ -31,7 +31,7 @@ class Library:
     @property
     def install_command(self) -> str:
         """The pip command that installs the tested version."""
-        if self.name in ('torch', 'torchvision'):  # each torchvision fits one torch
+        if self.name in ('torch', 'torchvision'):
             return f"pip install torch=={LIBRARIES['torch'].tested} torchvision=={LIBRARIES['torchvision'].tested}"
         package = f'{self.distribution}=={self.tested}'
         if self.name == 'mmcv':  # sources only, and its build has to see the installed torch
@@ -87,9 +87,12 @@ def inspect(library: Library) -> Status:
     version, = found.values()
     if _release(version) < _release(library.required):
         return Status('wrong', version, f'{installed} is installed, {required}', fix)
-    partner, torch = _torch_of_torchvision(), _installed_version('torch')
-    if library.name == 'torchvision' and partner and torch and _release(partner) != _release(torch):
-        return Status('wrong', version, f'{installed} is compiled for torch {partner}, torch {torch} is installed', fix)
+    torch = _installed_version('torch')
+    if library.name == 'torchvision' and torch:  # each torchvision is compiled for one torch
+        partner = re.search(r'torch\s*\(?==\s*([\d.]+)', ' '.join(metadata.requires('torchvision') or ()))
+        if partner and _release(partner[1]) != _release(torch):
+            return Status('wrong', version, f'{installed} is compiled for torch {partner[1]}, torch {torch} is '
+                          'installed', fix)
     if library.untested and _release(version) >= _release(library.untested):
         return Status('untested', version, f'{installed} is above the tested range (below {library.untested})', fix)
     return Status('ok', version)
@@ -136,13 +139,3 @@ def _release(version: str) -> tuple[int, ...]:
     """The release numbers in `>=2.4` or `2.4.0+cpu`, without trailing zeros, so that 2.4 equals 2.4.0."""
     digits = re.search(r'\d+(\.\d+)*', version)
     return tuple(map(int, re.sub(r'(\.0+)+$', '', digits.group()).split('.'))) if digits else ()
-
-
-def _torch_of_torchvision() -> str | None:
-    """The torch that the installed torchvision is compiled for, by its metadata; another one breaks its import."""
-    try:
-        needs = ' '.join(metadata.requires('torchvision') or ())
-    except metadata.PackageNotFoundError:
-        return None
-    partner = re.search(r'torch\s*\(?==\s*([\d.]+)', needs)
-    return partner.group(1) if partner else None
