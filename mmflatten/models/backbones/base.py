@@ -8,7 +8,6 @@ from functools import partial
 
 from mmengine.logging import print_log
 from mmengine.model import BaseModule
-from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
@@ -140,6 +139,8 @@ class Backbone(BaseModule):
             super().init_weights()
 
     def _load_pretrained(self, checkpoint: str, prefix: str = '', map_location: str = 'cpu') -> None:
+        from mmengine.runner import CheckpointLoader  # imports OpenCV, which MMEngine does not bring
+
         state = CheckpointLoader.load_checkpoint(checkpoint, map_location=map_location, logger='current')
         state = state.get('state_dict', state)
         prefix = prefix if not prefix or prefix.endswith('.') else prefix + '.'
