@@ -1,6 +1,6 @@
 """Draw docs/floors.png: the folders of mmflatten on their floors, and which folder imports which.
 
-The arrows are read from the source. Arrows that others imply are left out; an arrow that points up is an error.
+The arrows are read from the source; those that others imply are left out.
 """
 import argparse
 import ast
@@ -28,6 +28,7 @@ MODELS = {'layers': (4, 13), 'attention': (16, 26), 'backbones': (29, 40), 'dete
 BOX, STOREY = 9, 14  # height of a room, and of a floor
 COLORS = ('#dbe7f3', '#d5ebe4', '#fdebc8', '#f9ddd0', '#eadcf0', '#dfe3ee', '#e6e6e6')
 INK, LINE = '#24303c', '#5b6b7a'
+Place = tuple[float, float, float]  # left, right, bottom
 
 
 def imported(file: Path) -> Iterator[str]:
@@ -60,15 +61,8 @@ def arrows(rooms: dict[str, Path], prefix: str) -> set[tuple[str, str]]:
             if not any(lower in reach(other) for other in below[room] - {lower})}
 
 
-def require_downward(found: set[tuple[str, str]]) -> None:
-    floor = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}
-    up = [f'{room} imports {lower}' for room, lower in sorted(found) if floor[lower] >= floor[room]]
-    if up:
-        raise ValueError(f'imports must point to a lower floor: {", ".join(up)}')
-
-
-def draw_room(axes: Axes, name: str, left: float, right: float, bottom: float, height: float, color: str,
-              text: str = '', size: float = 11) -> None:
+def draw_room(axes: Axes, name: str, place: Place, height: float, color: str, text: str = '', size: float = 11) -> None:
+    left, right, bottom = place
     axes.add_patch(FancyBboxPatch((left, bottom), right - left, height, boxstyle='round,pad=0,rounding_size=1.2',
                                   facecolor=color, edgecolor=LINE, linewidth=1))
     x, y = (left + right) / 2, bottom + height / 2
@@ -77,9 +71,16 @@ def draw_room(axes: Axes, name: str, left: float, right: float, bottom: float, h
     axes.text(x, y - 1.8, text, ha='center', va='center', color=INK, fontsize=8.5)
 
 
-def draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    axes.annotate('', end, start, arrowprops=dict(arrowstyle='-|>', color=LINE, linewidth=1.3, mutation_scale=12,
-                                                  shrinkA=0, shrinkB=0))
+def draw_arrow(axes: Axes, start: Place, end: Place, height: float) -> None:
+    """From the importing room to the imported one: across a floor or down, straight where one is above the other."""
+    (a, b, y), (c, d, z) = start, end
+    if y == z:
+        ends = ((a, y + height / 2), (d, y + height / 2)) if c < a else ((b, y + height / 2), (c, y + height / 2))
+    else:
+        x = (max(a, c) + min(b, d)) / 2
+        ends = (min(max(x, a), b), y), (min(max(x, c), d), z + height)
+    axes.annotate('', ends[1], ends[0], arrowprops=dict(arrowstyle='-|>', color=LINE, linewidth=1.3, mutation_scale=12,
+                                                        shrinkA=0, shrinkB=0))
 
 
 def draw(path: Path) -> None:
@@ -87,33 +88,27 @@ def draw(path: Path) -> None:
               for i, rooms in enumerate(FLOORS) for room, (left, right, _) in rooms.items()}
     folders = {room: ROOT / 'mmflatten' / room for room in places}
     folders |= {'tools': ROOT / 'tools', 'registry': ROOT / 'mmflatten' / 'registry.py'}
-    found = arrows(folders, 'mmflatten.')
-    require_downward(found)
     figure = Figure(figsize=(9, 6.6))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, 100), ylim=(-1, len(FLOORS) * STOREY - STOREY + BOX + 1))
     axes.axis('off')
     for rooms, color in zip(FLOORS, COLORS):
-        for room, (left, right, text) in rooms.items():
-            draw_room(axes, '' if room == 'models' else room, left, right, places[room][2], BOX, color, text)
+        for room, (*_, text) in rooms.items():
+            draw_room(axes, '' if room == 'models' else room, places[room], BOX, color, text)
     draw_models(axes, places['models'][2])
-    for upper, lower in sorted(found):
-        (a, b, y), (c, d, z) = places[upper], places[lower]
-        ends = max(a, c), min(b, d)  # straight down where the two overlap
-        x = sum(ends) / 2
-        start, end = (x, x) if ends[0] < ends[1] else (min(max(x, a), b), min(max(x, c), d))
-        draw_arrow(axes, (start, y), (end, z + BOX))
+    for room, lower in sorted(arrows(folders, 'mmflatten.')):
+        draw_arrow(axes, places[room], places[lower], BOX)
     figure.savefig(path, dpi=130, bbox_inches='tight', pad_inches=.08, facecolor='white', metadata={'Software': None})
 
 
 def draw_models(axes: Axes, bottom: float) -> None:
     axes.text(4, bottom + BOX - 1.8, 'models', ha='left', va='center', color=INK, fontsize=11, fontweight='bold')
-    for room, (left, right) in MODELS.items():
-        draw_room(axes, room, left, right, bottom + .9, 3.9, 'white', size=9)
-    folder = ROOT / 'mmflatten' / 'models'
-    for upper, lower in sorted(arrows({room: folder / room for room in MODELS}, 'mmflatten.models.')):
-        forwards = MODELS[lower][0] > MODELS[upper][0]
-        draw_arrow(axes, (MODELS[upper][forwards], bottom + 2.85), (MODELS[lower][not forwards], bottom + 2.85))
+    places = {room: (left, right, bottom + .9) for room, (left, right) in MODELS.items()}
+    for room, place in places.items():
+        draw_room(axes, room, place, 3.9, 'white', size=9)
+    folders = {room: ROOT / 'mmflatten' / 'models' / room for room in MODELS}
+    for room, lower in sorted(arrows(folders, 'mmflatten.models.')):
+        draw_arrow(axes, places[room], places[lower], 3.9)
 
 
 def main() -> None:
