@@ -78,7 +78,7 @@ def test_the_softmax_of_a_family_can_be_overridden(family):
 
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(letters=('X', 'S', 'S', 'S')), r"X.*mixers"),
+    (dict(letters=('X', 'S', 'S', 'S')), r'X.*mixers'),
     (dict(letters=('HH', 'S', 'S', 'S'), mixers=MIXERS), r"'HH'"),
     (dict(mixers=dict(MIXERS, M=MIXERS['H'])), r"'M'"),
     (dict(mixers=dict(MIXERS, h=MIXERS['H'])), r"'h'"),
