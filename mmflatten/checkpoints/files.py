@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
+from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import load_without_code
 from mmflatten.version import __version__
 
@@ -88,18 +89,14 @@ def _select(content: Any, key: str | None, path: Path) -> tuple[Mapping[str, Ten
     if not isinstance(content, Mapping):
         raise ValueError(f'{path} holds an object of type {type(content).__name__}, not a dict of weights; save the '
                          'state_dict() of a model in the code that knows its class')
+    there = shorten([repr(name) for name in content], 8) or 'nothing'
     entry = key if key is not None else next((name for name in ENTRIES if name in content), None)
     if entry is not None and entry not in content:
-        raise ValueError(f'{path} has no entry {entry!r}; it has {_shorten(content)}')
+        raise ValueError(f'{path} has no entry {entry!r}; it has {there}')
     weights = content if entry is None else content[entry]
     weights = weights.state_dict() if isinstance(weights, nn.Module) else weights
     if not isinstance(weights, Mapping) or not weights or not all(isinstance(v, Tensor) for v in weights.values()):
-        what = f'its entry {entry!r}' if entry is not None else f'it (with {_shorten(content)})'
+        what = f'its entry {entry!r}' if entry is not None else f'it (with {there})'
         raise ValueError(f'{path} holds no weights where they were looked for: {what} is not a dict of tensors. '
                          f'--key names another entry; looked for were {", ".join(ENTRIES)}')
     return weights, entry
-
-
-def _shorten(content: Mapping) -> str:
-    names = [repr(name) for name in list(content)[:8]]
-    return ', '.join(names) + (f' and {len(content) - 8} more' if len(content) > 8 else '') if names else 'nothing'

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mmflatten.checkpoints.rules import OFFICIAL, Family, Key, Part, Template
+from mmflatten.checkpoints.rules import OFFICIAL, Family, Key, Part, Template, shorten
 
 Indices = tuple[int, ...]
 Found = Mapping[Part, Mapping[Indices, set[str]]]  # ends of the names, by part and instance
@@ -37,14 +37,14 @@ def match_keys(names: Iterable[str], family: Family, side: str) -> Match:
     match = Match(stages.stop - 1)
     templates = {part: part.beginning(side, match.last) for part in family.parts_of(side)}
     found, unknown = _sort(names, templates)
-    match.problems = [f'unknown {_shorten(unknown)}'] if unknown else []
+    match.problems = [f'unknown {shorten(unknown)}'] if unknown else []
     for part, template in templates.items():
         here = found[part]
         if part.ours is None and not here:
             continue
         expected = _expected(part, stages, here)
         for indices in sorted(here.keys() - set(expected)):
-            behind = _shorten(template.names(indices, here[indices]))
+            behind = shorten(template.names(indices, here[indices]))
             match.problems.append(f'unknown {behind} (an index behind a gap)')
         for indices in expected:
             _match_instance(match, part, template, indices, here.get(indices, set()), side)
@@ -113,13 +113,9 @@ def _compare(keys: Iterable[Key], ends: set[str], side: str) -> tuple[list[str],
 
 
 def _describe(kind: str, missing: list[str], unknown: list[str], there: list[str]) -> str:
-    texts = [f'{word} {_shorten(names)}' for word, names in (('missing', missing), ('unknown', unknown)) if names]
-    only = f'; of it only {_shorten(there)} is there' if there and len(missing) > len(there) else ''
+    texts = [f'{word} {shorten(names)}' for word, names in (('missing', missing), ('unknown', unknown)) if names]
+    only = f'; of it only {shorten(there)} is there' if there and len(missing) > len(there) else ''
     return f'{" and ".join(texts)} (for a {kind}{only})'
-
-
-def _shorten(names: list[str]) -> str:
-    return ', '.join(names[:4]) + (f' and {len(names) - 4} more' if len(names) > 4 else '')
 
 
 def _uneven_options(match: Match, found: Found, templates: Mapping[Part, Template], side: str) -> list[str]:
@@ -135,5 +131,5 @@ def _uneven_options(match: Match, found: Found, templates: Mapping[Part, Templat
                 having.add(option)
             else:
                 lacking[option] += templates[part].names(indices, key.names(side))
-    return [f'missing {_shorten(names)}, although others of the option {option} are there'
+    return [f'missing {shorten(names)}, although others of the option {option} are there'
             for (option, i), names in lacking.items() if any(other == option and j >= i for other, j in having)]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -91,7 +91,7 @@ class Template:
     """A beginning of names with indices in it, such as `layers.{i-1}.downsample`."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self._format = re.sub(r'\{([ij])[^}]*\}', r'{\1}', text)
         pattern, self.offsets = '', {}
         for literal, index, offset in re.findall(r'([^{]+)|\{([ij])([+-]\d+)?\}', text):
             pattern += rf'(?P<{index}>0|[1-9]\d*)' if index else re.escape(literal)
@@ -109,10 +109,9 @@ class Template:
 
     def names(self, indices: tuple[int, ...], ends: Iterable[str]) -> list[str]:
         """The full names of tensors, in the order of their ends; those of a set are sorted."""
-        text = self.text
-        for (index, offset), number in zip(self.offsets.items(), indices):
-            text = re.sub(rf'\{{{index}[^}}]*\}}', str(number + offset), text)
-        return [_join(text, end) for end in (sorted(ends) if isinstance(ends, set) else ends)]
+        numbers = {index: number + offset for (index, offset), number in zip(self.offsets.items(), indices)}
+        beginning = self._format.format(**numbers)
+        return [_join(beginning, end) for end in (sorted(ends) if isinstance(ends, set) else ends)]
 
 
 def single(official: str, ours: str, option: str | None = None) -> tuple[Key, ...]:
@@ -141,3 +140,8 @@ def stacked(official: tuple[str, ...], ours: str, ratio: tuple[int, ...], bias_o
 
 def _join(beginning: str, end: str) -> str:
     return '.'.join(part for part in (beginning, end) if part)
+
+
+def shorten(names: Collection[str], limit: int = 4) -> str:
+    """The first names and the number of the others, for a message."""
+    return ', '.join(list(names)[:limit]) + (f' and {len(names) - limit} more' if len(names) > limit else '')
