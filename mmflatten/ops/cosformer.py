@@ -24,10 +24,9 @@ def cosformer_map(x_BhNd: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         `(B, h, N, 4 d)`.
     """
     H, W = hw_shape
-    options = dict(device=x_BhNd.device, dtype=x_BhNd.dtype)
-    y = (torch.arange(H, **options) / H)[:, None].expand(H, W).flatten()
-    x = (torch.arange(W, **options) / W).expand(H, W).flatten()
-    prefix = torch.full((x_BhNd.shape[-2] - H * W,), 0.5, **options)
+    rows, cols = (torch.arange(side, device=x_BhNd.device, dtype=x_BhNd.dtype) / side for side in (H, W))
+    y, x = rows[:, None].expand(H, W).flatten(), cols.expand(H, W).flatten()
+    prefix = x_BhNd.new_full((x_BhNd.shape[-2] - H * W,), 0.5)
     y, x = (torch.cat((prefix, position))[:, None] * (math.pi / 2) for position in (y, x))
     weights = (y.cos() * x.cos(), y.cos() * x.sin(), y.sin() * x.cos(), y.sin() * x.sin())
     return torch.cat([x_BhNd * weight for weight in weights], dim=-1)

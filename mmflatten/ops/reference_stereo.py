@@ -19,4 +19,4 @@ def concat_cost_volume(left_BCHW: Tensor, right_BCHW: Tensor, num_shifts: int) -
 def soft_argmax_disparity(score_BDHW: Tensor) -> Tensor:
     """Twin of `mmflatten.ops.soft_argmax_disparity`."""
     weights = [score.exp() for score in (score_BDHW - score_BDHW.amax(1, keepdim=True)).unbind(1)]
-    return sum(d * weight for d, weight in enumerate(weights)) / sum(weights)
+    return torch.stack([d * weight for d, weight in enumerate(weights)]).sum(0) / torch.stack(weights).sum(0)

@@ -74,9 +74,11 @@ class TokenMixer(BaseModule):
             raise ValueError(f'sr_ratio ({self.reduction.sr_ratio}) must be 1 in windows that mask padding: reduced '
                              'keys mix it with tokens')
         q, k, v, maps = self._project(x, hw_shape, mask)
-        heads = [split_heads(part, self.num_heads) for part in (q, k, v)] if self.splits_heads else (q, k, v)
-        y = self.attend(*heads, maps)
-        y_BNC = merge_heads(y) if self.splits_heads else y
+        if self.splits_heads:
+            q_BhNd, k_BhMd, v_BhMd = (split_heads(part, self.num_heads) for part in (q, k, v))
+            y_BNC = merge_heads(self.attend(q_BhNd, k_BhMd, v_BhMd, maps))
+        else:
+            y_BNC = self.attend(q, k, v, maps)
         if self.lepe is not None:
             y_BNC = y_BNC + self.lepe(values_at_queries(v, maps), maps.hw)
         return self.proj(self.finish(y_BNC, maps))

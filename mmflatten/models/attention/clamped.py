@@ -36,7 +36,7 @@ class ClampedLinearAttention(TokenMixer):
         self.min_denominator = min_denominator
         head_dims = embed_dims // num_heads
         self.temperature = nn.Parameter(torch.full((num_heads, 1, 1), head_dims ** -0.5)) if temperature else None
-        self.lcm_norm = nn.LayerNorm(embed_dims) if lcm_kernel else None
+        self.lcm_norm = nn.LayerNorm(embed_dims) if lcm_kernel else nn.Identity()
         self.lcm = LocalConcentration(embed_dims, lcm_kernel) if lcm_kernel else None
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:

@@ -93,12 +93,10 @@ class FocalAttention(TokenMixer):
 
         N, first = windows.shape[1], source.shape[1] - prefix.shape[1]
         y_BNC = self.attend(q[:, :N], k, v, Maps((H, W), (H, W), prefix=prefix.shape[1]))
-        values = self._to_map(v[:, :N], hw_shape) if self.lepe is not None else None
         if prefix.shape[1]:
             y_BNC = join_prefix(self._attend_from_prefix(q[:, first:], k, v, N, hw_shape), y_BNC)
-            values = None if values is None else join_prefix(v[:, first:], values)
-        if values is not None:
-            y_BNC = y_BNC + self.lepe(values, hw_shape)
+        if self.lepe is not None:
+            y_BNC = y_BNC + self.lepe(join_prefix(v[:, first:], self._to_map(v[:, :N], hw_shape)), hw_shape)
         return self.proj(y_BNC)
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
@@ -122,7 +120,7 @@ class FocalAttention(TokenMixer):
     def _to_map(self, windows_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         """Window after window to row after row, without padding."""
         window = (self.window_size, self.window_size)
-        map_size = tuple(side + -side % self.window_size for side in hw_shape)
+        map_size = (hw_shape[0] + -hw_shape[0] % self.window_size, hw_shape[1] + -hw_shape[1] % self.window_size)
         windows = rearrange(windows_BNC, 'B (W n) C -> (B W) n C', n=self.window_size ** 2)
         x_BHWC = window_reverse(windows, window, map_size)
         if self.shift:

@@ -54,7 +54,7 @@ class FocusedLinearAttention(TokenMixer):
     def _feature_map(self, x_BNC: Tensor) -> Tensor:
         """Positive queries or keys, focused, in full precision: cubes overflow float16."""
         with no_autocast(x_BNC):
-            x_BNC = F.relu(*upcast(x_BNC)) + _EPS
-            if self.scale is None:
+            x_BNC = F.relu(upcast(x_BNC)[0]) + _EPS
+            if self.scale is None or self.focusing_factor is None:
                 return x_BNC
             return focused_map(x_BNC / F.softplus(self.scale), self.focusing_factor)

@@ -28,11 +28,11 @@ class SoftmaxAttention(TokenMixer):
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         if self.relative_position_bias is not None:
-            self._check_maps(maps)
+            self._check_maps(maps, self.relative_position_bias.window_size)
         return softmax_attention(q_BhNd, k_BhMd, v_BhMd, bias=self._bias(q_BhNd, maps.mask))
 
-    def _check_maps(self, maps: Maps) -> None:
-        window = self.relative_position_bias.window_size
+    @staticmethod
+    def _check_maps(maps: Maps, window: tuple[int, int]) -> None:
         if maps.hw != window or maps.kv_hw != window or maps.prefix:
             raise ValueError(f'relative_position_bias is for maps of {window} with neither reduced keys nor prefix '
                              f'tokens; got {maps.hw} with keys of {maps.kv_hw} and {maps.prefix} prefix tokens. Put '

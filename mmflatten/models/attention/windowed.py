@@ -41,7 +41,7 @@ class Windowed(BaseModule):
         if self.window_size is None:
             return self.mixer(x, hw_shape)
         H, W = hw_shape
-        window = h, w = tuple(own or whole for own, whole in zip(self.window_size, hw_shape))
+        h, w = window = (self.window_size[0] or H, self.window_size[1] or W)
         padded = (H + -H % h, W + -W % w)
         shift = (h // 2, w // 2) if self.shift and padded[0] > h and padded[1] > w else (0, 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def resolve_arch(arch: str | dict, table: Mapping[str, dict],
     return settings
 
 
-def _check_setting(key: str, value: object, default: object) -> None:
+def _check_setting(key: str, value: Any, default: Any) -> None:
     """A setting is a number or a number per stage, as its default is; whole where that is whole."""
     several = isinstance(default, tuple)
     numbers = int if isinstance(default[0] if several else default, int) else (int, float)
@@ -105,8 +106,8 @@ def per_stage(name: str, values: int | Sequence[int], stages: int, least: int = 
         ValueError: anything else, or a number below `least`.
     """
     numbers = [values] * stages if repeat and isinstance(values, int) else values
-    fits = isinstance(numbers, (list, tuple)) and len(numbers) == stages
-    if not fits or not all(isinstance(number, int) and number >= least for number in numbers):
+    if not isinstance(numbers, (list, tuple)) or len(numbers) != stages or not all(
+            isinstance(number, int) and number >= least for number in numbers):
         raise ValueError(f'{name} ({values!r}) must give a whole number of at least {least} for each of the {stages} '
                          'stages')
     return tuple(numbers)

@@ -40,9 +40,9 @@ class FLattenSwin(PyramidBackbone):
                  linear_attention: dict | None = None, qkv_bias: bool = True, mask_padding: bool = False,
                  shift: bool = True, drop_path_rate: float = 0.1, mixers: dict | None = None, **kwargs) -> None:
         settings = resolve_arch(arch, ARCHS)
-        for name, window in (('linear_window', linear_window), ('softmax_window', softmax_window)):
-            if window is not None:
-                check_side(name, window)
+        for name, side in (('linear_window', linear_window), ('softmax_window', softmax_window)):
+            if side is not None:
+                check_side(name, side)
         mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=dict(SOFTMAX, relative_position_bias=True)))
         letters = parse_attn_types(attn_types, settings['depths'], mixers)
         plan = stage_plan(settings, img_size, letters, drop_path_rate)
@@ -53,10 +53,10 @@ class FLattenSwin(PyramidBackbone):
             for j, (letter, rate) in enumerate(stage.blocks):
                 softmax = letter == 'S'
                 window = _fit(softmax_window if softmax else linear_window, stage.grid)
-                mixer = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads,
+                inner = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads,
                                     grid_size=window or stage.grid, qkv_bias=qkv_bias)
                 # FLatten's windows shift without a mask; padding would pollute the sums over all keys.
-                mixer = Windowed(mixer, window, shift=shift and j % 2 == 1, mask_shift=softmax,
+                mixer = Windowed(inner, window, shift=shift and j % 2 == 1, mask_shift=softmax,
                                  mask_padding=mask_padding or not softmax)
                 blocks.append(pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate))
             embed = PatchMerging(stage.in_channels, dims) if i else ConvEmbed(3, dims, 4, 4)

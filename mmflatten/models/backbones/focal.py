@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import nn
 
@@ -60,8 +61,9 @@ class FocalTransformer(PyramidBackbone):
         expand = per_stage('expand_size', expand_size, len(depths), least=0, repeat=True)
         check_side('window_size', window_size)
         plan = stage_plan(settings, img_size, ['F' * depth for depth in depths], drop_path_rate)
-        shared = dict(window_size=window_size, expand_always=expand_always, local=local, global_=global_,
-                      neighbor_boundary=neighbor_boundary, qkv_bias=qkv_bias, mask_padding=mask_padding)
+        shared: dict[str, Any] = dict(
+            window_size=window_size, expand_always=expand_always, local=local, global_=global_,
+            neighbor_boundary=neighbor_boundary, qkv_bias=qkv_bias, mask_padding=mask_padding)
 
         stages = []
         for i, stage in enumerate(plan):

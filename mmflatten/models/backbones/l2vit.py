@@ -22,6 +22,7 @@ from mmflatten.models.layers import (
     NormedDownsample,
     Residual,
     TokenConv,
+    map_shape,
     map_to_tokens,
     output_map,
 )
@@ -84,7 +85,7 @@ class L2ViT(PyramidBackbone):
         plan = stage_plan(settings, img_size, letters, drop_path_rate)
         window = (window_size, window_size)
 
-        stages = []
+        stages: list[Stage] = []
         for stage in plan:
             dims, blocks = stage.embed_dims, []
             for letter, rate in stage.blocks:
@@ -102,21 +103,20 @@ class L2ViT(PyramidBackbone):
         super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], init_cfg=init_cfg, **kwargs)
         if not isinstance(last_projection, int) or last_projection < 0:
             raise ValueError(f'last_projection ({last_projection!r}) must be True, False or a number of channels')
-        self.projects_last = bool(last_projection) and self.out_indices[-1] == len(plan) - 1
         width = 1280 if last_projection is True else last_projection
-        self.last_projection = Linear(plan[-1].embed_dims, width) if self.projects_last else None
+        whole = self.out_indices[-1] == len(plan) - 1
+        self.last_projection = Linear(plan[-1].embed_dims, width) if width and whole else None
 
     @property
     def out_channels(self) -> tuple[int, ...]:
         """Channels of the returned maps."""
         channels = super().out_channels
-        return (*channels[:-1], self.last_projection.out_features) if self.projects_last else channels
+        return channels if self.last_projection is None else (*channels[:-1], self.last_projection.out_features)
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
         *maps, last = super().forward(image_B3HW)
-        if self.projects_last:
-            tokens = self.last_projection(map_to_tokens(last)).relu()
-            last = output_map(tokens, tuple(last.shape[-2:]))
+        if self.last_projection is not None:
+            last = output_map(self.last_projection(map_to_tokens(last)).relu(), map_shape(last))
         return (*maps, last)
 
 

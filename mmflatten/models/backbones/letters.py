@@ -48,9 +48,11 @@ def parse_attn_types(attn_types: str | Sequence[str], depths: Sequence[int],
     Raises:
         ValueError: wrong length, unknown letter, `M` without a count or a count without `M`.
     """
-    stages, count = attn_types, ''
+    stages: Sequence[str] = attn_types
+    count = ''
     if isinstance(attn_types, str):
-        stages, count = re.fullmatch(r'(.*?)(\d*)', attn_types, re.DOTALL).groups()
+        stages = attn_types.rstrip('0123456789')
+        count = attn_types[len(stages):]
         if ('M' in stages) != bool(count):
             raise ValueError(f"attn_types ({attn_types!r}) must have a count at the end if it has an M, as in 'LLMS4', "
                              'and none otherwise')

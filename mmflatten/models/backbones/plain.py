@@ -54,7 +54,7 @@ class PlainBackbone(Backbone):
         with_cp: recompute the blocks' activations in the backward pass.
     """
 
-    def __init__(self, embed: nn.Module, blocks: Sequence[nn.Module], out_type: str = 'cls_token',
+    def __init__(self, embed: ConvEmbed, blocks: Sequence[nn.Module], out_type: str = 'cls_token',
                  out_indices: Sequence[int] | None = None, frozen_stages: int = -1, norm_eps: float = 1e-6,
                  with_cp: bool = False, init_cfg: dict | list | None = None) -> None:
         super().__init__(frozen_stages, init_cfg)
@@ -84,7 +84,7 @@ class PlainBackbone(Backbone):
     def layers(self) -> list[list[str]]:
         return [['embed.'], *([f'blocks.{i}.'] for i in range(len(self.blocks)))]
 
-    def modules_to_freeze(self) -> list[nn.Module]:
+    def modules_to_freeze(self) -> list[nn.Module | nn.Parameter]:
         if self.frozen_stages < 0:
             return []
         norms = [norm for index, norm in self.norms.items() if int(index) < self.frozen_stages]

@@ -83,7 +83,7 @@ class PyramidBackbone(Backbone):
             names[-1].append(f'stages.{i}.norm.')
         return names
 
-    def modules_to_freeze(self) -> list[nn.Module]:
+    def modules_to_freeze(self) -> list[nn.Module | nn.Parameter]:
         if self.frozen_stages < 0:
             return []
         frozen = [self.stages[0].embed, *self.stages[:self.frozen_stages]]

@@ -16,6 +16,7 @@ from mmflatten.models.detection.verification import (
     normalized_focal_loss,
     refine_corners,
 )
+from mmflatten.models.layers import map_shape
 
 VERIFICATION = ('corner_score_outs', 'foreground_out')
 NUM_VERIFIED = 6  # channels: a score and two offsets for each of two corners
@@ -131,7 +132,7 @@ class RepPointsV2Head(RepPointsHead):
 
     def _corner_losses(self, corners: list[Tensor], offsets: list[Tensor], truths: list) -> dict[str, Tensor]:
         levels = list(zip(self.point_strides, corners))
-        targets = [corner_targets(truth.bboxes, tuple(logits.shape[-2:]), stride, self.corner_iou)
+        targets = [corner_targets(truth.bboxes, map_shape(logits), stride, self.corner_iou)
                    for truth in truths for stride, logits in levels]
         heatmap, offset, is_corner = (torch.cat([part.flatten() for part in parts]) for parts in zip(*targets))
         weight = torch.cat([mask.repeat_interleave(2, dim=0).flatten() for *_, mask in targets]).to(offset.dtype)
@@ -142,9 +143,9 @@ class RepPointsV2Head(RepPointsHead):
             loss_offset=self.loss_offset(_by_image(offsets, len(truths)), offset, weight, avg_factor=number))
 
     def _foreground_loss(self, foregrounds: list[Tensor], truths: list) -> Tensor:
-        weights = [foreground_weights(truth.bboxes, truth.labels, tuple(logits.shape[-2:]), stride, self.num_classes)
-                   for truth in truths for stride, logits in zip(self.point_strides, foregrounds)]
-        weights = torch.cat([part.flatten() for part in weights])
+        by_level = [foreground_weights(truth.bboxes, truth.labels, map_shape(logits), stride, self.num_classes)
+                    for truth in truths for stride, logits in zip(self.point_strides, foregrounds)]
+        weights = torch.cat([part.flatten() for part in by_level])
         logits = _by_image(foregrounds, len(truths)).float()
         return self.foreground_weight * normalized_focal_loss(logits, weights, **self.foreground_focus)
 

@@ -71,7 +71,8 @@ class SimpleFeaturePyramid(BaseModule):
 
 
 def _level(in_channels: int, out_channels: int, scale: float) -> nn.Sequential:
-    layers, channels = OrderedDict(), in_channels
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    channels = in_channels
     if scale < 1:
         layers['halve'] = nn.MaxPool2d(2, ceil_mode=True)
     if scale > 1:

@@ -8,11 +8,19 @@ from mmflatten.models.layers.linear import Linear
 from mmflatten.models.layers.local_concentration import LocalConcentration, NormalizedConv
 from mmflatten.models.layers.position import GridTable, RelativePositionBias, TokenConv
 from mmflatten.models.layers.residual import Block, Residual, pre_norm_block
-from mmflatten.models.layers.tokens import join_prefix, map_to_tokens, on_map, output_map, split_prefix, tokens_to_map
+from mmflatten.models.layers.tokens import (
+    join_prefix,
+    map_shape,
+    map_to_tokens,
+    on_map,
+    output_map,
+    split_prefix,
+    tokens_to_map,
+)
 
 __all__ = [
     'Block', 'ConvEmbed', 'ConvStem', 'DropPath', 'FeedForward', 'GridTable', 'Linear', 'LocalConcentration',
     'NeighborBias', 'NormalizedConv', 'NormedDownsample', 'PatchMerging', 'PooledBias', 'RelativePositionBias',
-    'Residual', 'TokenConv', 'join_prefix', 'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple',
+    'Residual', 'TokenConv', 'join_prefix', 'map_shape', 'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple',
     'pre_norm_block', 'split_prefix', 'tokens_to_map',
 ]

@@ -5,7 +5,7 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.layers.embed import ConvEmbed, pad_to_multiple
-from mmflatten.models.layers.tokens import map_to_tokens, tokens_to_map
+from mmflatten.models.layers.tokens import map_shape, map_to_tokens, tokens_to_map
 
 
 class ConvStem(BaseModule):
@@ -32,7 +32,7 @@ class ConvStem(BaseModule):
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = self.convs(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
-        return self.norm(map_to_tokens(x_BCHW)), tuple(x_BCHW.shape[-2:])
+        return self.norm(map_to_tokens(x_BCHW)), map_shape(x_BCHW)
 
 
 def _conv_bn_relu(in_channels: int, channels: int, kernel_size: int, stride: int,
@@ -51,4 +51,4 @@ class NormedDownsample(ConvEmbed):
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         tokens = self.input_norm(map_to_tokens(x_BCHW))
-        return super().forward(tokens_to_map(tokens, tuple(x_BCHW.shape[-2:])))
+        return super().forward(tokens_to_map(tokens, map_shape(x_BCHW)))

@@ -7,7 +7,7 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.layers.linear import Linear
-from mmflatten.models.layers.tokens import map_to_tokens
+from mmflatten.models.layers.tokens import map_shape, map_to_tokens
 
 
 def pad_to_multiple(x_BCHW: Tensor, multiple: tuple[int, int]) -> Tensor:
@@ -40,7 +40,7 @@ class ConvEmbed(BaseModule):
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = self.projection(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
-        return self.norm(map_to_tokens(x_BCHW)), tuple(x_BCHW.shape[-2:])
+        return self.norm(map_to_tokens(x_BCHW)), map_shape(x_BCHW)
 
 
 class PatchMerging(BaseModule):

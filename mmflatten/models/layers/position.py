@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
@@ -44,7 +45,7 @@ class TokenConv(BaseModule):
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
         if self.num_groups == 1:
             return self.conv(x_BCHW)
-        weight, bias = self.conv.weight.repeat(self.num_groups, 1, 1, 1), self.conv.bias.repeat(self.num_groups)
+        weight, bias = (p.repeat(self.num_groups, *[1] * (p.dim() - 1)) for p in self.conv.parameters())
         return F.conv2d(x_BCHW, weight, bias, padding=self.conv.padding, groups=x_BCHW.shape[1])
 
 
@@ -63,7 +64,7 @@ class GridTable(BaseModule):
     def __init__(self, embed_dims: int, grid_size: tuple[int, int], num_prefix: int = 0, std: float = 0.,
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
-        self.grid_size = tuple(grid_size)
+        self.grid_size = (grid_size[0], grid_size[1])
         self.num_prefix = num_prefix
         self.std = std
         self.table = nn.Parameter(torch.zeros(1, num_prefix + grid_size[0] * grid_size[1], embed_dims))
@@ -81,7 +82,7 @@ class GridTable(BaseModule):
         return x_BNC + table.to(x_BNC.dtype)
 
     def _resized(self, table: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str) -> Tensor:
-        if tuple(size) == tuple(new_size):
+        if size == tuple(new_size):
             return table
         grid = resize_grid(table[:, self.num_prefix:], size, new_size, mode)
         return torch.cat((table[:, :self.num_prefix], grid), dim=1) if self.num_prefix else grid
@@ -109,7 +110,8 @@ class RelativePositionBias(BaseModule):
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.std = std
-        h, w = self.window_size = tuple(window_size)
+        h, w = window_size
+        self.window_size = (h, w)
         self.table = nn.Parameter(torch.zeros((2 * h - 1) * (2 * w - 1), num_heads))
         rows, cols = torch.arange(h * w) // w, torch.arange(h * w) % w
         offsets = (rows[:, None] - rows + h - 1) * (2 * w - 1) + cols[:, None] - cols + w - 1
@@ -123,13 +125,13 @@ class RelativePositionBias(BaseModule):
     def forward(self) -> Tensor:
         """The bias of the logits, `(1, heads, h * w, h * w)`."""
         tokens = self.window_size[0] * self.window_size[1]
-        return self.table[self.index].view(1, tokens, tokens, -1).permute(0, 3, 1, 2)
+        return rearrange(self.table[self.index], '(N M) h -> 1 h N M', N=tokens)
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[0] != self.table.shape[0]:
-            window = [(side + 1) // 2 for side in square_size(table.shape[0], prefix + 'table')]
-            state_dict[prefix + 'table'] = resize_relative_position_bias(table, window, self.window_size)
+            side = (square_size(table.shape[0], prefix + 'table')[0] + 1) // 2
+            state_dict[prefix + 'table'] = resize_relative_position_bias(table, (side, side), self.window_size)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 

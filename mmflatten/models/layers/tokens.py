@@ -8,6 +8,11 @@ from einops import rearrange
 from torch import Tensor
 
 
+def map_shape(x_BCHW: Tensor) -> tuple[int, int]:
+    """`(H, W)` of a map."""
+    return x_BCHW.shape[-2], x_BCHW.shape[-1]
+
+
 def tokens_to_map(x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
     """`(B, H * W, C) -> (B, C, H, W)` as a channels-last view, without a copy."""
     return rearrange(x_BNC, 'B (H W) C -> B C H W', H=hw_shape[0], W=hw_shape[1])

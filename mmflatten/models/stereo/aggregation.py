@@ -111,7 +111,8 @@ class StackedHourglass(nn.Module):
     def forward(self, volume: Tensor) -> list[Tensor]:
         """`(B, 2 C, D, H, W) ->` three estimates `(B, 1, D, H, W)`, the last the best."""
         start = out = self.refine(self.stem(volume))
-        before, after, scores = None, None, []
+        before, after = None, None
+        scores: list[Tensor] = []
         for hourglass, head in zip(self.hourglasses, self.heads):
             out, down, after = hourglass(out, before, after)
             out = out + start

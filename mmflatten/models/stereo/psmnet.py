@@ -9,6 +9,7 @@ from mmengine.model import BaseModel
 from mmengine.structures import PixelData
 from torch import Tensor
 
+from mmflatten.models.layers import map_shape
 from mmflatten.models.stereo.aggregation import AGGREGATIONS
 from mmflatten.models.stereo.disparity_loss import disparity_loss, stack_truth
 from mmflatten.models.stereo.features import STRIDE, StereoFeatures
@@ -78,9 +79,9 @@ class PSMNet(BaseModel):
             return tuple(estimates) if self.training else estimates[0]
         raise ValueError(f'mode ({mode!r}) must be one of {MODES}')
 
-    def loss(self, inputs: dict[str, Tensor], data_samples: list[StereoDataSample]) -> dict[str, Tensor]:
+    def loss(self, inputs: dict[str, Tensor], data_samples: list[StereoDataSample] | None) -> dict[str, Tensor]:
         """Smooth L1 over pixels with valid truth below `max_disp`, one weighted entry per estimate."""
-        truth, valid = stack_truth(data_samples, inputs['left'].shape[-2:])
+        truth, valid = stack_truth(data_samples, map_shape(inputs['left']))
         valid = valid & (truth < self.max_disp)
         estimates = self._estimate(inputs, every=True)
         return {f'loss_disparity{number}': weight * disparity_loss(estimate, truth, valid)
