@@ -70,8 +70,8 @@ PUBLIC = {
     'FLattenCSwin': (('tiny', 'small', 'base'), dict(img_size=224, attn_types='LLSS', softmax_split=(1, 2, 7, 7),
                                                      linear_split=None, mask_padding=False)),
     'L2ViT': (('tiny', 'small', 'base', 'deep-narrow'), dict(
-        window_size=7, conv_stem='4L', lcm_kernel=7, min_denominator=100., overlapped_downsample=True, last_projection=True,
-        block_order='WL', mlp='local', temperature=True, mask_padding=False)),
+        window_size=7, conv_stem='4L', lcm_kernel=7, min_denominator=100., overlapped_downsample=True,
+        last_projection=True, block_order='WL', mlp='local', temperature=True, mask_padding=False)),
     'FocalTransformer': (('tiny', 'small', 'base', 'large'), dict(
         img_size=224, window_size=7, focal_windows=(7, 5, 3, 1), focal_levels=2, expand_size=3, conv_embed=False,
         shift=False, local=True, global_=True, neighbor_boundary='mask', mask_padding=False)),

@@ -10,7 +10,7 @@ from torch import nn
 from mmflatten.models.detection.insertion import build_attention, check_positions
 
 
-class AttentionAfterStages:
+class AttentionAfterStages(ResNet):
     """Adds attention to a ResNet of mmdet, after the last block of chosen clusters.
 
     The attention is the last module of `layer{k}`, under the name `attention`: everything else keeps its place, so
@@ -46,7 +46,7 @@ class AttentionAfterStages:
                 yield attention
 
 
-class AttentionResNet(AttentionAfterStages, ResNet):
+class AttentionResNet(AttentionAfterStages):
     """mmdet's `ResNet` with the arguments of `AttentionAfterStages` besides its own."""
 
 
