@@ -28,15 +28,15 @@ def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Ten
     Returns:
         `(B, h, W n, e)`, whose heads merge without a copy.
     """
-    (B, h, S, _), W = k_BhSd.shape, keys_WM.shape[0]
+    (B, h, S, _), (W, M) = k_BhSd.shape, keys_WM.shape
     rows = (keys_WM + S * torch.arange(B, device=keys_WM.device)[:, None, None]).flatten()
     q = rearrange(q_BhNd, 'B h (W n) d -> (B W) h n d', W=W)
     # An embedding gathers whole rows, and its backward is fast on every device.
     k, v = (rearrange(F.embedding(rows, rearrange(x, 'B h S d -> (B S) (h d)')), '(B W M) (h d) -> (B W) h M d',
-                      B=B, W=W, h=h) for x in (k_BhSd, v_BhSe))
+                      W=W, M=M, h=h) for x in (k_BhSd, v_BhSe))
     bias = None if bias_hnM is None else bias_hnM[None]
     if mask is not None:
         hidden = torch.zeros(mask.shape, dtype=q.dtype, device=q.device).masked_fill_(~mask, -torch.inf)[:, None]
         bias = (hidden if bias is None else bias.to(q.dtype) + hidden).repeat(B, 1, 1, 1)
     out = softmax_attention(q, k, v, bias=bias, scale=scale)
-    return rearrange(out, '(B W) h n e -> B (W n) h e', B=B).transpose(1, 2)
+    return rearrange(out, '(B W) h n e -> B (W n) h e', W=W).transpose(1, 2)

@@ -49,9 +49,10 @@ class CrossShapedAttention(BaseModule):
         if sr_ratio != 1:
             raise ValueError(f'sr_ratio ({sr_ratio}) must be 1: cross-shaped windows do not reduce keys and values')
         H, W = grid_size
-        stripes: list[tuple[tuple[int | None, int | None], tuple[int, int]]]  # window, and its size in pre-training
+        # Windows of the branches, and their sizes in pre-training.
+        stripes: list[tuple[tuple[int | None, int | None] | None, tuple[int, int]]]
         if split is None or split >= max(H, W):
-            stripes, heads = [((None, None), (H, W))], [num_heads]
+            stripes, heads = [(None, (H, W))], [num_heads]
         else:
             rows, cols = min(split, H), min(split, W)
             stripes = [((None, cols), (H, cols)), ((rows, None), (rows, W))]

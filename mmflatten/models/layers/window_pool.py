@@ -39,4 +39,5 @@ def sub_windows(x_BHWC: Tensor, grid: tuple[int, int], level: int, side: int) ->
     size = [windows * 2 ** level * side for windows in grid]
     top, left = ((have - need) // 2 for have, need in zip(x_BHWC.shape[1:3], size))
     x_BHWC = x_BHWC[:, top:top + size[0], left:left + size[1]]
-    return rearrange(window_partition(x_BHWC, (side, side)), '(B W) n C -> B (W n) C', B=x_BHWC.shape[0])
+    number = grid[0] * grid[1] * 4 ** level
+    return rearrange(window_partition(x_BHWC, (side, side)), '(B W) n C -> B (W n) C', W=number)
