@@ -9,7 +9,7 @@ centre.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_flatten-cswin_384.py',
-    '../_base_/schedules/imagenet_adamw_310e_cswin.py', '../_base_/default_runtime.py'
+    '../_base_/schedules/imagenet_adamw_30e_384_cswin.py', '../_base_/default_runtime.py'
 ]
 load_from = 'checkpoints/flatten-cswin-b_in1k.pth'
 
@@ -22,18 +22,3 @@ model = dict(
         softmax_split=(1, 2, 12, 12),
         drop_path_rate=0.7),
     head=dict(in_channels=768))
-
-optim_wrapper = dict(optimizer=dict(lr=5e-6 * 256 / 512, weight_decay=1e-8))
-param_scheduler = [
-    dict(
-        type='CosineAnnealingLR',
-        eta_min_ratio=5e-7 / 5e-6,
-        by_epoch=True,
-        begin=0,
-        end=20,
-        convert_to_iter_based=True),
-    dict(type='ConstantLR', factor=1.0, by_epoch=True, begin=20, end=30),
-]
-train_cfg = dict(max_epochs=30)
-custom_hooks = [dict(type='EMAHook', momentum=1.8e-4, update_buffers=True)]  # a decay of 0.99982
-auto_scale_lr = dict(base_batch_size=256)

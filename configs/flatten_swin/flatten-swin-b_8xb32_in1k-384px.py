@@ -7,7 +7,7 @@ one after tools/convert_checkpoint.py. Positional tables are resized when they a
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_384.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/schedules/imagenet_adamw_30e_384.py', '../_base_/default_runtime.py'
 ]
 load_from = 'checkpoints/flatten-swin-b_in1k.pth'
 
@@ -21,19 +21,3 @@ model = dict(
         softmax_window=12,
         drop_path_rate=0.5),
     head=dict(in_channels=1024))
-
-optim_wrapper = dict(optimizer=dict(lr=2e-5 * 256 / 512, weight_decay=1e-8))
-# In so short a training the end of the warm-up lies 6.5 % of the peak below the official rate, which drops to the
-# cosine there; after it they differ by 0.06 %.
-param_scheduler = [
-    dict(type='LinearLR', start_factor=2e-8 / 2e-5, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
-    dict(
-        type='CosineAnnealingLR',
-        eta_min_ratio=2e-7 / 2e-5,
-        by_epoch=True,
-        begin=0,
-        end=30,
-        convert_to_iter_based=True),
-]
-train_cfg = dict(max_epochs=30)
-auto_scale_lr = dict(base_batch_size=256)

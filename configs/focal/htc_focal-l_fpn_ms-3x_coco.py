@@ -6,7 +6,7 @@ InstaBoost needs a package that is not installed here: with it, put coco_htc_ins
 The paper starts from Swin-L's ImageNet-22k weights and prints 196 channels; Swin-L has 192, and so has this.
 """
 _base_ = [
-    '../_base_/models/htc_fpn.py', '../_base_/datasets/coco_htc_ms.py', '../_base_/schedules/coco_3x_focal.py',
+    '../_base_/models/htc_fpn.py', '../_base_/datasets/coco_htc_ms.py', '../_base_/schedules/coco_3x.py',
     '../_base_/default_runtime.py'
 ]
 # Yours to give: a classifier's checkpoint of this architecture, from ImageNet-22k; neither the authors' weights nor
@@ -17,7 +17,7 @@ model = dict(
         type='mmflatten.FocalTransformer',
         arch='large',
         focal_windows=(15, 13, 9, 7),
-        expand_everywhere=True,
+        expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.3,
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),

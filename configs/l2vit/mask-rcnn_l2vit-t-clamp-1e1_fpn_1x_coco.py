@@ -6,4 +6,4 @@ _base_ = ['./mask-rcnn_l2vit-t_fpn_1x_coco.py']
 
 # Yours to give: a checkpoint of l2vit-t_32xb128_in1k_clamp-1e1.py
 pretrained = 'checkpoints/l2vit-t-clamp-1e1_in1k.pth'
-model = dict(backbone=dict(clamp_min=1e1, init_cfg=dict(checkpoint=pretrained)))
+model = dict(backbone=dict(min_denominator=1e1, init_cfg=dict(checkpoint=pretrained)))

@@ -1,0 +1,7 @@
+"""Mask R-CNN on COCO, 36 epochs of AdamW at many scales.
+
+A config adds the backbone and `neck.in_channels`.
+"""
+_base_ = [
+    '../models/mask-rcnn_fpn.py', '../datasets/coco_instance_ms.py', '../schedules/coco_3x.py', '../default_runtime.py'
+]

@@ -1,0 +1,7 @@
+"""RetinaNet on COCO, 12 epochs of AdamW at a single scale.
+
+A config adds the backbone, of which the maps of strides 8, 16 and 32 are taken, and `neck.in_channels`.
+"""
+_base_ = [
+    '../models/retinanet_fpn.py', '../datasets/coco_detection.py', '../schedules/coco_1x.py', '../default_runtime.py'
+]
