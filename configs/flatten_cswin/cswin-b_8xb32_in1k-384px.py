@@ -1,7 +1,7 @@
 """CSwin-B on ImageNet-1k at 384 x 384, the baseline of FLatten-CSwin-B at that size.
 
-FLatten Transformer, Table 8 (from CSwin's paper): 85.4 % top-1, 78 M parameters, 47.0 G FLOPs. Not run by this
-project. Fine-tuned and evaluated as FLatten-CSwin-B, from a checkpoint of cswin-b_8xb64_in1k.py.
+FLatten Transformer, Table 8 (from CSwin's paper): 85.4 % top-1, 78 M parameters, 47.0 G FLOPs. Not run by this project.
+Fine-tuned and evaluated like FLatten-CSwin-B, from a checkpoint of cswin-b_8xb64_in1k.py.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_flatten-cswin_384.py',

@@ -1,6 +1,6 @@
 """Mask R-CNN with FLatten-CSwin-S on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Recipe as for FLatten-CSwin-T.
+No paper reports it. Not run by this project. Trained like FLatten-CSwin-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 

@@ -1,7 +1,7 @@
 """Mask R-CNN with FLatten-CSwin-T on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Recipe: that of FLatten-Swin-T, which is the same lab's Agent-Attention
-with Swin, with images of many scales.
+No paper reports it. Not run by this project. Trained like FLatten-Swin-T, by the recipe of the same lab's
+Agent-Attention with Swin, with multi-scale training.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 

@@ -1,7 +1,7 @@
 """RetinaNet with FLatten-CSwin-T on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Recipe: that of FLatten-Swin-T, which is the same lab's Agent-Attention
-with Swin; images of a single scale, as usual in RetinaNet's 1x schedule.
+No paper reports it. Not run by this project. Trained like FLatten-Swin-T, by the recipe of the same lab's
+Agent-Attention with Swin; single-scale training, as usual in RetinaNet's 1x schedule.
 """
 _base_ = ['../_base_/recipes/retinanet_1x_coco.py']
 

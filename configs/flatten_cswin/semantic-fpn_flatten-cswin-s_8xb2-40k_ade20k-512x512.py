@@ -1,6 +1,6 @@
 """Semantic FPN with FLatten-CSwin-S on ADE20K, 40 000 iterations.
 
-No paper reports it. Not run by this project. Recipe as for FLatten-CSwin-T.
+No paper reports it. Not run by this project. Trained like FLatten-CSwin-T.
 """
 _base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
 

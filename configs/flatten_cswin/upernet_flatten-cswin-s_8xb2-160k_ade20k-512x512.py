@@ -1,6 +1,6 @@
 """UperNet with FLatten-CSwin-S on ADE20K, 160 000 iterations.
 
-No paper reports it. Not run by this project. Recipe as for FLatten-CSwin-T.
+No paper reports it. Not run by this project. Trained like FLatten-CSwin-T.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 

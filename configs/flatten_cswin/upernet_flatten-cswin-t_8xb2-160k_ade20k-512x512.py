@@ -1,7 +1,7 @@
 """UperNet with FLatten-CSwin-T on ADE20K, 160 000 iterations.
 
-No paper reports it. Not run by this project. Recipe: that of FLatten-Swin-T, which is the same lab's Agent-Attention
-with Swin.
+No paper reports it. Not run by this project. Trained like FLatten-Swin-T, by the recipe of the same lab's
+Agent-Attention with Swin.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 

@@ -1,7 +1,7 @@
 """DeiT-T on ImageNet-1k, the baseline of FLatten-DeiT-T.
 
 FLatten Transformer, Table 8 (from DeiT's paper): 72.2 % top-1, 5.7 M parameters, 1.2 G FLOPs. Not run by this project.
-Recipe as for FLatten-DeiT-T.
+Trained like FLatten-DeiT-T.
 """
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 

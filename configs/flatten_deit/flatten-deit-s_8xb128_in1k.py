@@ -1,6 +1,6 @@
 """FLatten-DeiT-S on ImageNet-1k, to start detectors and segmentors from.
 
-No paper reports it. Not run by this project. Recipe as for FLatten-DeiT-T.
+No paper reports it. Not run by this project. Trained like FLatten-DeiT-T.
 """
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 

@@ -1,8 +1,8 @@
 """Mask R-CNN with FLatten-DeiT-T and a simple feature pyramid on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Neck: ViTDet's. Recipe: not ViTDet's 100 epochs of large-scale jitter,
-but that of FLatten-Swin-T, which is the same lab's Agent-Attention with Swin, with images of many scales. All blocks
-attend linearly over the whole map, so that no windows are needed.
+No paper reports it. Not run by this project. Neck: ViTDet's. Trained not for ViTDet's 100 epochs of large-scale jitter
+but like FLatten-Swin-T, by the recipe of the same lab's Agent-Attention with Swin, with multi-scale training. All
+blocks attend linearly over the whole map, so that no windows are needed.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 

@@ -1,6 +1,6 @@
 """UperNet with FLatten-DeiT-S and a simple feature pyramid on ADE20K, 160 000 iterations.
 
-No paper reports it. Not run by this project. Recipe as for FLatten-DeiT-T.
+No paper reports it. Not run by this project. Trained like FLatten-DeiT-T.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 

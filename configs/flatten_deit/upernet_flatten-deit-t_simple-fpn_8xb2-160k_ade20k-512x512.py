@@ -1,7 +1,7 @@
 """UperNet with FLatten-DeiT-T and a simple feature pyramid on ADE20K, 160 000 iterations.
 
-No paper reports it. Not run by this project. Neck: ViTDet's. Recipe: that of FLatten-Swin-T, which is the same lab's
-Agent-Attention with Swin, with the drop path of FLatten-DeiT-T's classification.
+No paper reports it. Not run by this project. Neck: ViTDet's. Trained like FLatten-Swin-T, by the recipe of the same
+lab's Agent-Attention with Swin, with the drop path of FLatten-DeiT-T's classification.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 

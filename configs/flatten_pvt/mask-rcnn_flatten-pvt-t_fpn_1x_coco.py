@@ -1,8 +1,8 @@
 """Mask R-CNN with FLatten-PVT-T on COCO, 12 epochs.
 
 FLatten Transformer, Table 2a: 38.2 box AP, 37.0 mask AP, 32 M parameters, 244 G FLOPs. Not run by this project. The
-authors' detection code is not published. Recipe: the same lab's Agent-Attention with PVT: images of a single scale, no
-exception from weight decay.
+authors' detection code is not published. Recipe: the same lab's Agent-Attention with PVT: single-scale training, and
+every parameter decays.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']
 

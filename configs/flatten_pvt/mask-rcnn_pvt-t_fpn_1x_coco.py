@@ -1,7 +1,7 @@
 """Mask R-CNN with PVT-T on COCO, 12 epochs.
 
-FLatten Transformer, Table 2a: 36.7 box AP, 35.1 mask AP, 33 M parameters, 240 G FLOPs. Not run by this project. Recipe
-as with FLatten-PVT-T.
+FLatten Transformer, Table 2a: 36.7 box AP, 35.1 mask AP, 33 M parameters, 240 G FLOPs. Not run by this project. Trained
+like FLatten-PVT-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']
 

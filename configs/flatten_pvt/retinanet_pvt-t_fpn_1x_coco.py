@@ -1,6 +1,6 @@
 """RetinaNet with PVT-T on COCO, 12 epochs.
 
-No paper here reports it. Not run by this project. Recipe as with FLatten-PVT-T.
+No paper here reports it. Not run by this project. Trained like FLatten-PVT-T.
 """
 _base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
 

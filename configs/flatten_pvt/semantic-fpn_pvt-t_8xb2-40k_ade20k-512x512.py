@@ -1,7 +1,7 @@
 """Semantic FPN with PVT-T on ADE20K, 40 000 iterations.
 
 FLatten Transformer, Table 1: 36.57 mIoU, 46.72 mAcc, 17 M parameters, 158 G FLOPs at 2048 x 512. Not run by this
-project. Recipe as with FLatten-PVT-T.
+project. Trained like FLatten-PVT-T.
 """
 _base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
 

@@ -1,6 +1,6 @@
 """Mask R-CNN with FLatten-PVTv2-B2 on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Recipe as for B1, with the drop path that the same lab gives PVT-S, which
+No paper reports it. Not run by this project. Trained like B1, with the drop path that the same lab gives PVT-S, which
 has the depth of B2.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']

@@ -1,6 +1,6 @@
 """RetinaNet with FLatten-PVTv2-B2 on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Recipe as for B1.
+No paper reports it. Not run by this project. Trained like B1.
 """
 _base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
 

@@ -1,6 +1,6 @@
 """Semantic FPN with FLatten-PVTv2-B2 on ADE20K, 40 000 iterations.
 
-No paper reports it. Not run by this project. Recipe as for B1.
+No paper reports it. Not run by this project. Trained like B1.
 """
 _base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
 

@@ -1,7 +1,7 @@
 """ATSS with Swin-T on COCO, 36 epochs.
 
 Focal Transformer, Table 5: 47.2 box AP, 35.7 M parameters, 212 G FLOPs. Not run by this project.
-Recipe as with FLatten-Swin-T: drop path 0.1, Swin's, where Focal-T's ATSS has 0.2.
+Trained like FLatten-Swin-T: drop path 0.1, Swin's, where Focal-T's ATSS has 0.2.
 """
 _base_ = ['../_base_/recipes/atss_ms-3x_coco.py']
 

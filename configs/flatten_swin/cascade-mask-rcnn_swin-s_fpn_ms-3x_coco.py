@@ -1,7 +1,7 @@
 """Cascade Mask R-CNN with Swin-S on COCO, 36 epochs.
 
 FLatten Transformer, Table 2b: 51.9 box AP, 45.0 mask AP, 107 M parameters, 838 G FLOPs. Not run by this project.
-Recipe as with FLatten-Swin-S.
+Trained like FLatten-Swin-S.
 """
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']
 

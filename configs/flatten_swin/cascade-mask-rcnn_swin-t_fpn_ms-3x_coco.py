@@ -1,7 +1,7 @@
 """Cascade Mask R-CNN with Swin-T on COCO, 36 epochs.
 
-FLatten Transformer, Table 2b: 50.4 box AP, 43.7 mask AP, 86 M parameters, 745 G FLOPs; Focal Transformer, Table 5:
-50.5 box AP, 85.6 M and 742 G. Not run by this project. Recipe as with FLatten-Swin-T.
+FLatten Transformer, Table 2b: 50.4 box AP, 43.7 mask AP, 86 M parameters, 745 G FLOPs; Focal Transformer, Table 5: 50.5
+box AP, 85.6 M and 742 G. Not run by this project. Trained like FLatten-Swin-T.
 """
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']
 

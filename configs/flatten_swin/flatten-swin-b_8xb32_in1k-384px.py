@@ -1,9 +1,9 @@
 """FLatten-Swin-B on ImageNet-1k at 384 x 384, fine-tuned from 224 x 224 for 30 epochs.
 
 FLatten Transformer, Table 8: 85.0 % top-1, 91 M parameters, 46.5 G FLOPs. Not run by this project.
-Recipe: the official `cfgs/flatten_swin_b_384.yaml`, 32 images on each of 8 GPUs. The weights to start from are yours to
-give, `load_from` below or `--cfg-options load_from=PATH`: a checkpoint of flatten-swin-b_8xb64_in1k.py, or the official
-one after tools/convert_checkpoint.py. Positional tables are resized when they are loaded.
+Recipe: the official `cfgs/flatten_swin_b_384.yaml`, 32 images on each of 8 GPUs. It starts from `load_from`: a
+checkpoint of flatten-swin-b_8xb64_in1k.py, or the official one after tools/convert_checkpoint.py. Positional tables are
+resized when they are loaded.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_384.py',

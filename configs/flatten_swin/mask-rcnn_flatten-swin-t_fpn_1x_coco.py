@@ -2,7 +2,7 @@
 
 FLatten Transformer, Table 2a: 44.2 box AP, 40.2 mask AP, 49 M parameters, 268 G FLOPs. Not run by this project.
 The authors' detection code is not published. Recipe: the same lab's Agent-Attention, after Swin's own code, with
-images of many scales in the 1x schedule too.
+multi-scale training in the 1x schedule too.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 

@@ -1,7 +1,7 @@
 """Mask R-CNN with Swin-T on COCO, 12 epochs.
 
 FLatten Transformer, Table 2a: 43.7 box AP, 39.8 mask AP, 48 M parameters, 267 G FLOPs. Not run by this project.
-Recipe as with FLatten-Swin-T.
+Trained like FLatten-Swin-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 

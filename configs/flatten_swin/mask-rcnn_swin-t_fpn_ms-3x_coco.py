@@ -1,7 +1,7 @@
 """Mask R-CNN with Swin-T on COCO, 36 epochs.
 
 FLatten Transformer, Table 2a: 46.0 box AP, 41.6 mask AP, 48 M parameters, 267 G FLOPs. Not run by this project.
-Recipe as with FLatten-Swin-T.
+Trained like FLatten-Swin-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x_coco.py']
 

@@ -1,7 +1,7 @@
 """RetinaNet with Swin-T on COCO, 12 epochs.
 
 No paper here reports it. Not run by this project.
-Recipe as with FLatten-Swin-T.
+Trained like FLatten-Swin-T.
 """
 _base_ = ['../_base_/recipes/retinanet_1x_coco.py']
 

@@ -1,7 +1,7 @@
 """UperNet with FLatten-Swin-S on ADE20K, 160 000 iterations.
 
 FLatten Transformer, Table 1: 48.14 mIoU, 59.31 mAcc, 82 M parameters, 1038 G FLOPs at 2048 x 512. Not run by this
-project. Recipe as for FLatten-Swin-T.
+project. Trained like FLatten-Swin-T.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 

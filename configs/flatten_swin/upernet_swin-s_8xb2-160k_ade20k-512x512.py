@@ -1,7 +1,7 @@
 """UperNet with Swin-S on ADE20K, 160 000 iterations.
 
 FLatten Transformer, Table 1: 47.64 mIoU, 58.78 mAcc, 81 M parameters, 1038 G FLOPs at 2048 x 512. Not run by this
-project. Recipe as with FLatten-Swin-S.
+project. Trained like FLatten-Swin-S.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 

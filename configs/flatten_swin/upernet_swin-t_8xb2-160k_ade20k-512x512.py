@@ -1,7 +1,7 @@
 """UperNet with Swin-T on ADE20K, 160 000 iterations.
 
 FLatten Transformer, Table 1: 44.51 mIoU, 55.61 mAcc, 60 M parameters, 945 G FLOPs at 2048 x 512. Not run by this
-project. Recipe as with FLatten-Swin-T.
+project. Trained like FLatten-Swin-T.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 

@@ -1,7 +1,7 @@
 """Mask R-CNN with Focal-T of depths 2-2-2-2 on COCO, 12 epochs.
 
-Focal Transformer, Table 8: 40.5 box AP, 37.6 mask AP (44.8 and 41.0 with 2-2-6-2). Not run by this project. Recipe as
-with Focal-T.
+Focal Transformer, Table 8: 40.5 box AP, 37.6 mask AP (44.8 and 41.0 with 2-2-6-2). Not run by this project. Trained
+like Focal-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 

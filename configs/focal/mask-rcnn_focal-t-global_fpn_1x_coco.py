@@ -1,7 +1,7 @@
 """Mask R-CNN with Focal-T without fine neighbours on COCO, 12 epochs.
 
 Focal Transformer, Figure 5: a bar without a printed number (44.8 box AP for Focal-T, Table 10). Not run by this
-project. Recipe as with Focal-T.
+project. Trained like Focal-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 

@@ -1,7 +1,7 @@
 """Mask R-CNN with Focal-T and shifted windows on COCO, 12 epochs.
 
-Focal Transformer, Table 7: 44.9 box AP, 41.1 mask AP (44.8 and 41.0 without shift). Not run by this project. Recipe as
-with Focal-T.
+Focal Transformer, Table 7: 44.9 box AP, 41.1 mask AP (44.8 and 41.0 without shift). Not run by this project. Trained
+like Focal-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 

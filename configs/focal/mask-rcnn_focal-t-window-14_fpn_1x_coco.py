@@ -1,7 +1,7 @@
 """Mask R-CNN with Focal-T in windows of 14 x 14 on COCO, 12 epochs.
 
-Focal Transformer, Table 6: 45.5 box AP, 41.5 mask AP (44.9 and 41.1 with 7 x 7). Not run by this project. Recipe as
-with Focal-T.
+Focal Transformer, Table 6: 45.5 box AP, 41.5 mask AP (44.9 and 41.1 with 7 x 7). Not run by this project. Trained like
+Focal-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 

@@ -1,6 +1,6 @@
 """Mask R-CNN with Focal-T whose windows attend themselves alone on COCO, 12 epochs.
 
-Focal Transformer, Figure 5: 38.3 box AP (44.8 for Focal-T, Table 10). Not run by this project. Recipe as with Focal-T.
+Focal Transformer, Figure 5: 38.3 box AP (44.8 for Focal-T, Table 10). Not run by this project. Trained like Focal-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 

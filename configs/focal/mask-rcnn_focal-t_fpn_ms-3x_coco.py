@@ -1,8 +1,8 @@
 """Mask R-CNN with Focal-T on COCO, 36 epochs.
 
 Focal Transformer, Table 4: 47.2 box AP, 42.7 mask AP, 48.8 M parameters, 291 G FLOPs. Not run by this project. Recipe:
-sec. 4.2, with warm-up and steps as in Swin's detectors; the authors' detection code is not published. The shorter side
-at 480 to 800, half of the images cropped first: Swin's way to many scales.
+sec. 4.2, with warm-up and steps as in Swin's detectors; the authors' detection code is not published. Multi-scale
+training as in Swin: the shorter side at 480 to 800, half of the images cropped first.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x_coco.py']
 

@@ -1,7 +1,7 @@
 """Mask R-CNN with Swin-T of depths 2-2-2-2 on COCO, 12 epochs.
 
-Focal Transformer, Table 8: 38.2 box AP, 35.7 mask AP (43.7 and 39.8 with 2-2-6-2). Not run by this project. Recipe as
-with Focal-T.
+Focal Transformer, Table 8: 38.2 box AP, 35.7 mask AP (43.7 and 39.8 with 2-2-6-2). Not run by this project. Trained
+like Focal-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 

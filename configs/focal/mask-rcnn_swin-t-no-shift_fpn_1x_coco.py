@@ -1,7 +1,7 @@
 """Mask R-CNN with Swin-T whose windows never shift on COCO, 12 epochs.
 
-Focal Transformer, Table 7: 38.8 box AP, 36.4 mask AP (43.7 and 39.8 with shift). Not run by this project. Recipe as
-with Focal-T.
+Focal Transformer, Table 7: 38.8 box AP, 36.4 mask AP (43.7 and 39.8 with shift). Not run by this project. Trained like
+Focal-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 

@@ -1,7 +1,7 @@
 """Mask R-CNN with Swin-T in windows of 14 x 14 on COCO, 12 epochs.
 
-Focal Transformer, Table 6: 44.0 box AP, 40.5 mask AP (43.7 and 39.8 with 7 x 7). Not run by this project. Recipe as
-with Focal-T.
+Focal Transformer, Table 6: 44.0 box AP, 40.5 mask AP (43.7 and 39.8 with 7 x 7). Not run by this project. Trained like
+Focal-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 

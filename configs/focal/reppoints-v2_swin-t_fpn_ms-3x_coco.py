@@ -1,6 +1,6 @@
 """RepPoints V2 with Swin-T on COCO, 36 epochs, the baseline of Focal-T.
 
-Focal Transformer, Table 5: 50.0 box AP, 44.1 M and 437 G FLOPs. Not run by this project. Recipe as with Focal-T.
+Focal Transformer, Table 5: 50.0 box AP, 44.1 M and 437 G FLOPs. Not run by this project. Trained like Focal-T.
 """
 _base_ = ['../_base_/recipes/reppoints-v2_ms-3x_coco.py']
 

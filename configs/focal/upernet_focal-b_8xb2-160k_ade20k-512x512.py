@@ -1,7 +1,7 @@
 """UperNet with Focal-B on ADE20K, 160 000 iterations.
 
 Focal Transformer, Table 12: 49.0 mIoU, 50.5 with --tta, 126 M and 1354 G FLOPs at 2048 x 512. Not run by this project.
-Recipe as for Focal-T.
+Trained like Focal-T.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 

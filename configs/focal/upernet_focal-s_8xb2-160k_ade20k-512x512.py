@@ -1,7 +1,7 @@
 """UperNet with Focal-S on ADE20K, 160 000 iterations.
 
 Focal Transformer, Table 12: 48.0 mIoU, 50.0 with --tta, 85 M and 1130 G FLOPs at 2048 x 512. Not run by this project.
-Recipe as for Focal-T.
+Trained like Focal-T.
 """
 _base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 

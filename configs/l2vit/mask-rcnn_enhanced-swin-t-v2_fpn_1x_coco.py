@@ -1,6 +1,6 @@
 """Mask R-CNN with Enhanced Swin-T v2 on COCO, 12 epochs.
 
-L2ViT, Table 6: 44.8 box AP (L2ViT-T: 45.5). Not run by this project. Recipe as with L2ViT-T.
+L2ViT, Table 6: 44.8 box AP (L2ViT-T: 45.5). Not run by this project. Trained like L2ViT-T.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 

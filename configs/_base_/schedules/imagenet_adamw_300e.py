@@ -1,8 +1,8 @@
 """ImageNet, 300 epochs of AdamW for a total batch of 1024 (8 GPUs x 128 images): Swin, FLatten-Swin and Focal.
 
-Swin's recipe, as in FLatten's `cfgs/flatten_swin_*.yaml` and in both authors' `config.py`: all three learning rates are given for
-a batch of 512 and scaled with it; here the first and the last one are parts of the highest, so a config of another
-batch gives `lr` alone.
+Swin's recipe, as in FLatten's `cfgs/flatten_swin_*.yaml` and in both authors' `config.py`: all three learning rates are
+given for a batch of 512 and scaled with it; here the first and the last one are parts of the highest, so a config of
+another batch gives `lr` alone.
 """
 # One-dimensional tensors and biases get no weight decay, nor do position tables: Swin's, and Focal's two for keys
 # outside of the window. Convolution kernels, Focal's pooling, `scale` and `positional_encoding` of the linear attention
