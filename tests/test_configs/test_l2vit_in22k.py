@@ -76,7 +76,8 @@ def test_a_list_of_images_spares_the_search_in_the_folders(tmp_path):
     assert loader.dataset.get_gt_labels().tolist() == [21840] and next(iter(loader))['inputs'].shape[0] == 1
 
 
-@pytest.mark.parametrize('name', ['l2vit-b_in22k-pre_16xb64_in1k-224px', 'l2vit-b_in22k-pre_16xb64_in1k-384px'])
+@pytest.mark.parametrize('name', ['l2vit-b_in22k-pre_16xb64_in1k-224px',
+                                  pytest.param('l2vit-b_in22k-pre_16xb64_in1k-384px', marks=pytest.mark.full)])
 def test_fine_tuning_takes_the_backbone_and_a_new_head(name, tmp_path):
     old = build(read_small('l2vit-b_32xb128_in22k', tmp_path, tmp_path)).state_dict()
     torch.save(dict(state_dict=old), tmp_path / '22k.pth')

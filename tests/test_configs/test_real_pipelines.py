@@ -36,11 +36,10 @@ def bases_of(path: Path) -> set[Path]:
 
 
 def kinds_of(path: Path) -> set:
-    """What a config is an example of: its model and data, its family's use of a library, and mixed letters."""
+    """What a config is an example of: its model, its data, its family, and mixed letters."""
     parts = {base for base in bases_of(path) if base.parent.name in ('models', 'datasets')}
-    data = next(base.stem.partition('_')[0] for base in parts if base.parent.name == 'datasets')
     larger = {part for part in parts if re.search('384|640', part.stem)}  # the same pipeline
-    return {*parts - larger, (path.parent.name, data), path if 'mixed' in path.stem else data}
+    return {*parts - larger, path if 'mixed' in path.stem else path.parent.name}
 
 
 def sample() -> set[Path]:
