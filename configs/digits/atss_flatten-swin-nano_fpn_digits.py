@@ -3,7 +3,8 @@
 Run by this project: 0.633 box mAP on the 200 held-out scenes after 585 s on one thread of a busy 2-core machine.
 """
 _base_ = [
-    '../_base_/models/atss_fpn.py', '../_base_/datasets/digits_coco_det.py', '../_base_/default_runtime.py'
+    '../_base_/models/atss_fpn.py', '../_base_/datasets/digits_coco_det.py', '../_base_/schedules/digits_15e.py',
+    '../_base_/default_runtime.py'
 ]
 channels = 64
 norm_cfg = dict(type='GN', num_groups=8)  # nothing is pre-trained, so every part is normalised
@@ -25,17 +26,3 @@ model = dict(
         norm_cfg=norm_cfg,
         anchor_generator=dict(octave_base_scale=4, ratios=[1.4], strides=[8, 16, 32])),
     test_cfg=dict(nms_pre=200, max_per_img=20))
-
-max_epochs = 15
-train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=max_epochs, val_interval=3)
-val_cfg = dict(type='ValLoop')
-test_cfg = dict(type='TestLoop')
-optim_wrapper = dict(
-    type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
-    clip_grad=dict(max_norm=5.0))
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=100),
-    dict(type='CosineAnnealingLR', eta_min=1e-5, by_epoch=True, begin=0, end=max_epochs, convert_to_iter_based=True),
-]
-auto_scale_lr = dict(base_batch_size=8)

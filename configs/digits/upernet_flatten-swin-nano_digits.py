@@ -5,7 +5,8 @@ thread of a busy 2-core machine. So short a training finds digits and does not t
 the backbone, which starts from random weights here. Semantic FPN, whose head is deeper, learns it.
 """
 _base_ = [
-    '../_base_/models/upernet.py', '../_base_/datasets/digits_seg.py', '../_base_/default_runtime.py'
+    '../_base_/models/upernet.py', '../_base_/datasets/digits_seg.py', '../_base_/schedules/digits_2k.py',
+    '../_base_/default_runtime.py'
 ]
 norm_cfg = dict(type='BN', requires_grad=True)
 model = dict(
@@ -19,18 +20,3 @@ model = dict(
         drop_path_rate=0.0),
     decode_head=dict(in_channels=[32, 64, 128, 256], channels=64, num_classes=11, norm_cfg=norm_cfg),
     auxiliary_head=dict(in_channels=128, channels=32, num_classes=11, norm_cfg=norm_cfg))
-
-max_iters = 2000
-train_cfg = dict(type='IterBasedTrainLoop', max_iters=max_iters, val_interval=500)
-val_cfg = dict(type='ValLoop')
-test_cfg = dict(type='TestLoop')
-log_processor = dict(by_epoch=False)
-optim_wrapper = dict(
-    type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
-    clip_grad=dict(max_norm=5.0))
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=100),
-    dict(type='CosineAnnealingLR', eta_min=1e-5, by_epoch=False, begin=0, end=max_iters),
-]
-auto_scale_lr = dict(base_batch_size=8)

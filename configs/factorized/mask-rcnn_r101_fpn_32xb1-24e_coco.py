@@ -4,7 +4,7 @@ Factorized Attention, Table 4: 41.3 box AP, 36.6 mask AP. Not run by this projec
 """
 _base_ = ['./mask-rcnn_r50_fpn_32xb2-24e_coco.py']
 
-# Yours to give: torchvision's ResNet-101.
+# torchvision's ResNet-101.
 pretrained = 'checkpoints/resnet101-63fe2227.pth'
 model = dict(backbone=dict(depth=101, init_cfg=dict(checkpoint=pretrained)))
 # The paper's batch for this backbone is 32, on as many GPUs.

@@ -2,7 +2,9 @@
 
 Factorized Attention, Table 2: 40.3 box AP, 36.1 mask AP. Not run by this project.
 """
-_base_ = ['./mask-rcnn_r50_fa-fpn-all-res3-res4_fpn_32xb2-24e_coco.py']
+_base_ = ['./mask-rcnn_r50_fpn_32xb2-24e_coco.py']
 
 attention = dict(basis_channels=128)
-model = dict(backbone=dict(attention=attention), neck=dict(attention=attention))
+model = dict(
+    backbone=dict(attention_after=(3, 4), attention=attention),
+    neck=dict(attention_after=(1, 2, 3, 4, 5), attention=attention))

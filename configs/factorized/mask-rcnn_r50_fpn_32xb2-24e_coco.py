@@ -9,8 +9,7 @@ _base_ = [
     '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance.py', '../_base_/schedules/coco_24e_sgd.py',
     '../_base_/default_runtime.py'
 ]
-# Yours to give: torchvision's ResNet-50, resnet50-0676ba61.pth. Elsewhere: --cfg-options
-# model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+# torchvision's ResNet-50.
 pretrained = 'checkpoints/resnet50-0676ba61.pth'
 attention = dict(type='FactorizedAttention', basis_channels=64, num_heads=1, normalization='gaussian', zero_init=True)
 model = dict(

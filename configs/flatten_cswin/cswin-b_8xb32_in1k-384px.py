@@ -1,12 +1,20 @@
 """CSwin-B on ImageNet-1k at 384 x 384, the baseline of FLatten-CSwin-B at that size.
 
-FLatten Transformer, Table 8 (from CSwin's paper): 85.4 % top-1, 78 M parameters, 47.0 G FLOPs. Not run by this
-project. Fine-tuned and evaluated as FLatten-CSwin-B, from a checkpoint of cswin-b_8xb64_in1k.py.
+FLatten Transformer, Table 8 (from CSwin's paper): 85.4 % top-1, 78 M parameters, 47.0 G FLOPs. Not run by this project.
+Fine-tuned and evaluated like FLatten-CSwin-B, from a checkpoint of cswin-b_8xb64_in1k.py.
 """
-_base_ = ['./flatten-cswin-b_8xb32_in1k-384px.py']
-
+_base_ = [
+    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_flatten-cswin_384.py',
+    '../_base_/schedules/imagenet_adamw_30e_384_cswin.py', '../_base_/default_runtime.py'
+]
 load_from = 'checkpoints/cswin-b_in1k.pth'
 
 model = dict(
     backbone=dict(
-        arch=dict(_delete_=True, embed_dims=96, depths=(2, 4, 32, 2), num_heads=(4, 8, 16, 32)), attn_types='SSSS'))
+        type='mmflatten.FLattenCSwin',
+        arch=dict(embed_dims=96, depths=(2, 4, 32, 2), num_heads=(4, 8, 16, 32)),
+        attn_types='SSSS',
+        img_size=384,
+        softmax_split=(1, 2, 12, 12),
+        drop_path_rate=0.7),
+    head=dict(in_channels=768))

@@ -1,7 +1,7 @@
 """CSwin-T on ImageNet-1k, the baseline of FLatten-CSwin-T.
 
 FLatten Transformer, Table 8 (from CSwin's paper): 82.7 % top-1, 23 M parameters, 4.3 G FLOPs. Not run by this project.
-Trained as FLatten-CSwin-T. Evaluated with the shorter side at 256, which keeps the aspect ratio.
+Trained like FLatten-CSwin-T. Evaluated with the shorter side at 256, which keeps the aspect ratio.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',

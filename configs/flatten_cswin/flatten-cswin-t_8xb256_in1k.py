@@ -1,8 +1,8 @@
 """FLatten-CSwin-T on ImageNet-1k.
 
 FLatten Transformer, Table 8: 83.1 % top-1 (the authors' log: 83.130), 21 M parameters, 4.3 G FLOPs. Not run by this
-project. Recipe: the official `cfgs/flatten_cswin_*.yaml` and `main_ema.py` on 8 GPUs, as the authors' README runs
-them. Evaluated as FLatten's code does: squeezed to a square of 256, then the centre.
+project. Recipe: the official `cfgs/flatten_cswin_*.yaml` and `main_ema.py` on 8 GPUs, as the authors' README runs them.
+Evaluated like FLatten's code: squeezed to a square of 256, then the centre.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',

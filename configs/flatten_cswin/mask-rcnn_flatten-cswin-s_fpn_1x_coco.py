@@ -1,8 +1,16 @@
 """Mask R-CNN with FLatten-CSwin-S on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Recipe as for FLatten-CSwin-T.
+No paper reports it. Not run by this project. Trained like FLatten-CSwin-T.
 """
-_base_ = ['./mask-rcnn_flatten-cswin-t_fpn_1x_coco.py']
+_base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 
+# A checkpoint of flatten-cswin-s_8xb128_in1k.py.
 pretrained = 'checkpoints/flatten-cswin-s_in1k.pth'
-model = dict(backbone=dict(arch='small', init_cfg=dict(checkpoint=pretrained)))
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenCSwin',
+        arch='small',
+        attn_types='LLSS',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[64, 128, 256, 512]))

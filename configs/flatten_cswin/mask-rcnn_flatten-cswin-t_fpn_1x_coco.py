@@ -1,14 +1,11 @@
 """Mask R-CNN with FLatten-CSwin-T on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Recipe: that of FLatten-Swin-T, which is the same lab's Agent-Attention
-with Swin, with images of many scales.
+No paper reports it. Not run by this project. Trained like FLatten-Swin-T, by the recipe of the same lab's
+Agent-Attention with Swin, with multi-scale training.
 """
-_base_ = [
-    '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance_ms.py', '../_base_/schedules/coco_1x.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-cswin-t_8xb256_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
+
+# A checkpoint of flatten-cswin-t_8xb256_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-cswin-t_in1k.pth'
 model = dict(
     backbone=dict(

@@ -1,14 +1,11 @@
 """RetinaNet with FLatten-CSwin-T on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Recipe: that of FLatten-Swin-T, which is the same lab's Agent-Attention
-with Swin; images of a single scale, as usual in RetinaNet's 1x schedule.
+No paper reports it. Not run by this project. Trained like FLatten-Swin-T, by the recipe of the same lab's
+Agent-Attention with Swin; single-scale training, as usual in RetinaNet's 1x schedule.
 """
-_base_ = [
-    '../_base_/models/retinanet_fpn.py', '../_base_/datasets/coco_detection.py', '../_base_/schedules/coco_1x.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-cswin-t_8xb256_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/retinanet_1x_coco.py']
+
+# A checkpoint of flatten-cswin-t_8xb256_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-cswin-t_in1k.pth'
 model = dict(
     backbone=dict(

@@ -1,14 +1,11 @@
 """UperNet with FLatten-CSwin-T on ADE20K, 160 000 iterations.
 
-No paper reports it. Not run by this project. Recipe: that of FLatten-Swin-T, which is the same lab's Agent-Attention
-with Swin.
+No paper reports it. Not run by this project. Trained like FLatten-Swin-T, by the recipe of the same lab's
+Agent-Attention with Swin.
 """
-_base_ = [
-    '../_base_/models/upernet.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_160k.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-cswin-t_8xb256_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
+
+# A checkpoint of flatten-cswin-t_8xb256_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-cswin-t_in1k.pth'
 model = dict(
     backbone=dict(

@@ -1,15 +1,12 @@
 """Mask R-CNN with FLatten-DeiT-T and a simple feature pyramid on COCO, 12 epochs.
 
-No paper reports it. Not run by this project. Neck: ViTDet's. Recipe: not ViTDet's 100 epochs of large-scale jitter,
-but that of FLatten-Swin-T, which is the same lab's Agent-Attention with Swin, with images of many scales. All blocks
-attend linearly over the whole map, so that no windows are needed.
+No paper reports it. Not run by this project. Neck: ViTDet's. Trained not for ViTDet's 100 epochs of large-scale jitter
+but like FLatten-Swin-T, by the recipe of the same lab's Agent-Attention with Swin, with multi-scale training. All
+blocks attend linearly over the whole map, so that no windows are needed.
 """
-_base_ = [
-    '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance_ms.py', '../_base_/schedules/coco_1x.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-deit-t_8xb128_in1k.py; none is released. Elsewhere:
-# --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
+
+# A checkpoint of flatten-deit-t_8xb128_in1k.py; none is released.
 pretrained = 'checkpoints/flatten-deit-t_in1k.pth'
 model = dict(
     backbone=dict(
@@ -19,10 +16,9 @@ model = dict(
         out_type='featmap',
         drop_path_rate=0.1,
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
-    neck=dict(
-        _delete_=True, type='mmflatten.SimpleFeaturePyramid', in_channels=192, out_channels=256, num_outs=5))
+    neck=dict(_delete_=True, type='mmflatten.SimpleFeaturePyramid', in_channels=192, out_channels=256, num_outs=5))
 
-# DeiT's class token and positions are spared from weight decay, as in classification.
+# DeiT's class token and positions get no weight decay, as in classification.
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys={
         'embed.cls_token': dict(decay_mult=0.0),

@@ -1,14 +1,11 @@
 """UperNet with FLatten-DeiT-T and a simple feature pyramid on ADE20K, 160 000 iterations.
 
-No paper reports it. Not run by this project. Neck: ViTDet's. Recipe: that of FLatten-Swin-T, which is the same lab's
-Agent-Attention with Swin, with the drop path of FLatten-DeiT-T's classification.
+No paper reports it. Not run by this project. Neck: ViTDet's. Trained like FLatten-Swin-T, by the recipe of the same
+lab's Agent-Attention with Swin, with the drop path of FLatten-DeiT-T's classification.
 """
-_base_ = [
-    '../_base_/models/upernet.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_160k.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-deit-t_8xb128_in1k.py; none is released. Elsewhere:
-# --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
+
+# A checkpoint of flatten-deit-t_8xb128_in1k.py; none is released.
 pretrained = 'checkpoints/flatten-deit-t_in1k.pth'
 model = dict(
     backbone=dict(
@@ -22,7 +19,7 @@ model = dict(
     decode_head=dict(in_channels=[256, 256, 256, 256]),
     auxiliary_head=dict(in_channels=256))
 
-# DeiT's class token and positions are spared from weight decay, as in classification.
+# DeiT's class token and positions get no weight decay, as in classification.
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys={
         'embed.cls_token': dict(decay_mult=0.0),

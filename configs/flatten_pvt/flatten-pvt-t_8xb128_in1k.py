@@ -3,8 +3,7 @@
 FLatten Transformer, Table 8: 77.8 % top-1 (the authors' log: 77.758), 12.2 M parameters, 2.0 G FLOPs.
 Not run by this project.
 Recipe: the official `cfgs/flatten_pvt_*.yaml` on 8 GPUs, as the authors' README runs them. All stages are linear, over
-the whole map, without spatial reduction. Evaluated as FLatten's code does: squeezed to a square of 256, then the
-centre.
+the whole map, without spatial reduction. Evaluated like FLatten's code: squeezed to a square of 256, then the centre.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',

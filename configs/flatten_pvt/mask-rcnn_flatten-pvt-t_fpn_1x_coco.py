@@ -1,15 +1,12 @@
 """Mask R-CNN with FLatten-PVT-T on COCO, 12 epochs.
 
 FLatten Transformer, Table 2a: 38.2 box AP, 37.0 mask AP, 32 M parameters, 244 G FLOPs. Not run by this project. The
-authors' detection code is not published. Recipe: the same lab's Agent-Attention with PVT: images of a single scale, no
-exception from weight decay.
+authors' detection code is not published. Recipe: the same lab's Agent-Attention with PVT: single-scale training, and
+every parameter decays.
 """
-_base_ = [
-    '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance.py', '../_base_/schedules/coco_1x_pvt.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-pvt-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']
+
+# A checkpoint of flatten-pvt-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-pvt-t_in1k.pth'
 model = dict(
     backbone=dict(

@@ -1,9 +1,17 @@
 """Mask R-CNN with PVT-T on COCO, 12 epochs.
 
-FLatten Transformer, Table 2a: 36.7 box AP, 35.1 mask AP, 33 M parameters, 240 G FLOPs. Not run by this project. Recipe
-as with FLatten-PVT-T.
+FLatten Transformer, Table 2a: 36.7 box AP, 35.1 mask AP, 33 M parameters, 240 G FLOPs. Not run by this project. Trained
+like FLatten-PVT-T.
 """
-_base_ = ['./mask-rcnn_flatten-pvt-t_fpn_1x_coco.py']
+_base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']
 
-pretrained = 'checkpoints/pvt-t_in1k.pth'  # yours to give, as there
-model = dict(backbone=dict(attn_types='SSSS', init_cfg=dict(checkpoint=pretrained)))
+# A checkpoint of pvt-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
+pretrained = 'checkpoints/pvt-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenPVT',
+        arch='tiny',
+        attn_types='SSSS',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[64, 128, 320, 512]))

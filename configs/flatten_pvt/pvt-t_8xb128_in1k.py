@@ -2,7 +2,7 @@
 
 FLatten Transformer, Table 8 (from PVT's paper): 75.1 % top-1, 13.2 M parameters, 1.9 G FLOPs.
 Not run by this project.
-Trained as FLatten-PVT-T. Evaluated as PVT's own code does, which keeps the aspect ratio where FLatten's squeezes.
+Trained like FLatten-PVT-T. Evaluated like PVT's own code, which keeps the aspect ratio where FLatten's squeezes.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',

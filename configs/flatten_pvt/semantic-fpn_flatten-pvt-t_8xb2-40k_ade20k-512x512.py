@@ -3,12 +3,9 @@
 FLatten Transformer, Table 1: 37.21 mIoU, 48.95 mAcc, 16 M parameters, 169 G FLOPs at 2048 x 512. Not run by this
 project. The authors' segmentation code is not published. Recipe: the same lab's Agent-Attention with PVT.
 """
-_base_ = [
-    '../_base_/models/semantic-fpn.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_40k.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-pvt-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
+
+# A checkpoint of flatten-pvt-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-pvt-t_in1k.pth'
 model = dict(
     backbone=dict(

@@ -1,9 +1,17 @@
 """Semantic FPN with PVT-T on ADE20K, 40 000 iterations.
 
 FLatten Transformer, Table 1: 36.57 mIoU, 46.72 mAcc, 17 M parameters, 158 G FLOPs at 2048 x 512. Not run by this
-project. Recipe as with FLatten-PVT-T.
+project. Trained like FLatten-PVT-T.
 """
-_base_ = ['./semantic-fpn_flatten-pvt-t_8xb2-40k_ade20k-512x512.py']
+_base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
 
-pretrained = 'checkpoints/pvt-t_in1k.pth'  # yours to give, as there
-model = dict(backbone=dict(attn_types='SSSS', init_cfg=dict(checkpoint=pretrained)))
+# A checkpoint of pvt-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
+pretrained = 'checkpoints/pvt-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenPVT',
+        arch='tiny',
+        attn_types='SSSS',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[64, 128, 320, 512]))

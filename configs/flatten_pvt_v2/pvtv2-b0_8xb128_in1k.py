@@ -2,7 +2,7 @@
 
 FLatten Transformer, Table 8 (from PVTv2's paper): 70.5 % top-1, 3.4 M parameters, 0.6 G FLOPs.
 Not run by this project.
-Trained as FLatten-PVTv2-B0. Evaluated as PVTv2's own code does, which keeps the aspect ratio where FLatten's squeezes.
+Trained like FLatten-PVTv2-B0. Evaluated like PVTv2's own code, which keeps the aspect ratio where FLatten's squeezes.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',

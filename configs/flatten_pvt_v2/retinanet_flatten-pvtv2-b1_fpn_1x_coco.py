@@ -3,12 +3,9 @@
 No paper reports it. Not run by this project. Recipe: the same lab's Agent-Attention with PVT-T, which has the depth of
 B1.
 """
-_base_ = [
-    '../_base_/models/retinanet_fpn.py', '../_base_/datasets/coco_detection.py', '../_base_/schedules/coco_1x_pvt.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-pvtv2-b1_8xb128_in1k.py; none is released. Elsewhere:
-# --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
+
+# A checkpoint of flatten-pvtv2-b1_8xb128_in1k.py; none is released.
 pretrained = 'checkpoints/flatten-pvtv2-b1_in1k.pth'
 model = dict(
     backbone=dict(
@@ -18,5 +15,3 @@ model = dict(
         drop_path_rate=0.1,
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
     neck=dict(in_channels=[128, 320, 512]))
-
-optim_wrapper = dict(optimizer=dict(lr=1e-4))

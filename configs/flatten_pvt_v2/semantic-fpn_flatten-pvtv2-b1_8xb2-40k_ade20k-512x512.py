@@ -3,12 +3,9 @@
 No paper reports it. Not run by this project. Recipe: the same lab's Agent-Attention with PVT-T, which has the depth of
 B1.
 """
-_base_ = [
-    '../_base_/models/semantic-fpn.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_40k.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-pvtv2-b1_8xb128_in1k.py; none is released. Elsewhere:
-# --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
+
+# A checkpoint of flatten-pvtv2-b1_8xb128_in1k.py; none is released.
 pretrained = 'checkpoints/flatten-pvtv2-b1_in1k.pth'
 model = dict(
     backbone=dict(

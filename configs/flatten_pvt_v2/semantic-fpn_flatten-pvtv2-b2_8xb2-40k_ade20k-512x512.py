@@ -1,8 +1,16 @@
 """Semantic FPN with FLatten-PVTv2-B2 on ADE20K, 40 000 iterations.
 
-No paper reports it. Not run by this project. Recipe as for B1.
+No paper reports it. Not run by this project. Trained like B1.
 """
-_base_ = ['./semantic-fpn_flatten-pvtv2-b1_8xb2-40k_ade20k-512x512.py']
+_base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
 
+# A checkpoint of flatten-pvtv2-b2_8xb128_in1k.py; none is released.
 pretrained = 'checkpoints/flatten-pvtv2-b2_in1k.pth'
-model = dict(backbone=dict(arch='b2', init_cfg=dict(checkpoint=pretrained)))
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenPVTv2',
+        arch='b2',
+        attn_types='LLLL',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[64, 128, 320, 512]))

@@ -1,8 +1,17 @@
 """UperNet with FLatten-PVTv2-B2 on ADE20K, 160 000 iterations.
 
-No paper reports it. Not run by this project. Recipe as for B1.
+No paper reports it. Not run by this project. Trained like B1.
 """
-_base_ = ['./upernet_flatten-pvtv2-b1_8xb2-160k_ade20k-512x512.py']
+_base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 
+# A checkpoint of flatten-pvtv2-b2_8xb128_in1k.py; none is released.
 pretrained = 'checkpoints/flatten-pvtv2-b2_in1k.pth'
-model = dict(backbone=dict(arch='b2', init_cfg=dict(checkpoint=pretrained)))
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenPVTv2',
+        arch='b2',
+        attn_types='LLLL',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    decode_head=dict(in_channels=[64, 128, 320, 512]),
+    auxiliary_head=dict(in_channels=320))

@@ -3,12 +3,9 @@
 No paper reports it; Focal Transformer, Table 5, has Swin-T at 47.2 box AP. Not run by this project.
 Optimizer and drop path as in mask-rcnn_flatten-swin-t_fpn_1x_coco.py.
 """
-_base_ = [
-    '../_base_/models/atss_fpn.py', '../_base_/datasets/coco_detection_ms.py', '../_base_/schedules/coco_3x.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-swin-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/atss_ms-3x_coco.py']
+
+# A checkpoint of flatten-swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-swin-t_in1k.pth'
 model = dict(
     backbone=dict(

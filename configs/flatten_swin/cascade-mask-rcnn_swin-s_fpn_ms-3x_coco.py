@@ -1,9 +1,17 @@
 """Cascade Mask R-CNN with Swin-S on COCO, 36 epochs.
 
 FLatten Transformer, Table 2b: 51.9 box AP, 45.0 mask AP, 107 M parameters, 838 G FLOPs. Not run by this project.
-Recipe as with FLatten-Swin-S.
+Trained like FLatten-Swin-S.
 """
-_base_ = ['./cascade-mask-rcnn_flatten-swin-s_fpn_ms-3x_coco.py']
+_base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']
 
-pretrained = 'checkpoints/swin-s_in1k.pth'  # yours to give, as there
-model = dict(backbone=dict(attn_types='SSSS', init_cfg=dict(checkpoint=pretrained)))
+# A checkpoint of swin-s_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
+pretrained = 'checkpoints/swin-s_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenSwin',
+        arch='small',
+        attn_types='SSSS',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[96, 192, 384, 768]))

@@ -1,13 +1,13 @@
 """FLatten-Swin-B on ImageNet-1k at 384 x 384, fine-tuned from 224 x 224 for 30 epochs.
 
 FLatten Transformer, Table 8: 85.0 % top-1, 91 M parameters, 46.5 G FLOPs. Not run by this project.
-Recipe: the official `cfgs/flatten_swin_b_384.yaml`, 32 images on each of 8 GPUs. The weights to start from are yours to
-give, `load_from` below or `--cfg-options load_from=PATH`: a checkpoint of flatten-swin-b_8xb64_in1k.py, or the official
-one after tools/convert_checkpoint.py. Positional tables are resized when they are loaded.
+Recipe: the official `cfgs/flatten_swin_b_384.yaml`, 32 images on each of 8 GPUs. It starts from `load_from`: a
+checkpoint of flatten-swin-b_8xb64_in1k.py, or the official one after tools/convert_checkpoint.py. Positional tables are
+resized when they are loaded.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_384.py',
-    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+    '../_base_/schedules/imagenet_adamw_30e_384.py', '../_base_/default_runtime.py'
 ]
 load_from = 'checkpoints/flatten-swin-b_in1k.pth'
 
@@ -21,19 +21,3 @@ model = dict(
         softmax_window=12,
         drop_path_rate=0.5),
     head=dict(in_channels=1024))
-
-optim_wrapper = dict(optimizer=dict(lr=2e-5 * 256 / 512, weight_decay=1e-8))
-# In so short a training the end of the warm-up lies 6.5 % of the peak below the official rate, which drops to the
-# cosine there; after it they differ by 0.06 %.
-param_scheduler = [
-    dict(type='LinearLR', start_factor=2e-8 / 2e-5, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
-    dict(
-        type='CosineAnnealingLR',
-        eta_min_ratio=2e-7 / 2e-5,
-        by_epoch=True,
-        begin=0,
-        end=30,
-        convert_to_iter_based=True),
-]
-train_cfg = dict(max_epochs=30)
-auto_scale_lr = dict(base_batch_size=256)

@@ -2,14 +2,11 @@
 
 FLatten Transformer, Table 2a: 44.2 box AP, 40.2 mask AP, 49 M parameters, 268 G FLOPs. Not run by this project.
 The authors' detection code is not published. Recipe: the same lab's Agent-Attention, after Swin's own code, with
-images of many scales in the 1x schedule too.
+multi-scale training in the 1x schedule too.
 """
-_base_ = [
-    '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance_ms.py', '../_base_/schedules/coco_1x.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-swin-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
+
+# A checkpoint of flatten-swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-swin-t_in1k.pth'
 model = dict(
     backbone=dict(

@@ -3,12 +3,9 @@
 No paper reports it. Not run by this project. Optimizer and drop path as in mask-rcnn_flatten-swin-t_fpn_1x_coco.py;
 images at the single scale of the 1x schedule.
 """
-_base_ = [
-    '../_base_/models/retinanet_fpn.py', '../_base_/datasets/coco_detection.py', '../_base_/schedules/coco_1x.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-swin-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/retinanet_1x_coco.py']
+
+# A checkpoint of flatten-swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-swin-t_in1k.pth'
 model = dict(
     backbone=dict(

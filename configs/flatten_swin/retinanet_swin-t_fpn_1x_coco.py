@@ -1,9 +1,17 @@
 """RetinaNet with Swin-T on COCO, 12 epochs.
 
 No paper here reports it. Not run by this project.
-Recipe as with FLatten-Swin-T.
+Trained like FLatten-Swin-T.
 """
-_base_ = ['./retinanet_flatten-swin-t_fpn_1x_coco.py']
+_base_ = ['../_base_/recipes/retinanet_1x_coco.py']
 
-pretrained = 'checkpoints/swin-t_in1k.pth'  # yours to give, as there
-model = dict(backbone=dict(attn_types='SSSS', init_cfg=dict(checkpoint=pretrained)))
+# A checkpoint of swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
+pretrained = 'checkpoints/swin-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenSwin',
+        arch='tiny',
+        attn_types='SSSS',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[192, 384, 768]))

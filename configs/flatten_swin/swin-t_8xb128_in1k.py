@@ -2,7 +2,7 @@
 
 FLatten Transformer, Table 8 (from Swin's paper): 81.3 % top-1, 29 M parameters, 4.5 G FLOPs; Focal Transformer, Tables
 6 and 7: 81.2 %, 43.7 box AP and 39.8 mask AP in Mask R-CNN 1x. Not run by this project.
-Trained as FLatten-Swin-T. Evaluated as Swin's own code does, which keeps the aspect ratio where FLatten's squeezes.
+Trained like FLatten-Swin-T. Evaluated like Swin's own code, which keeps the aspect ratio where FLatten's squeezes.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',

@@ -3,12 +3,9 @@
 FLatten Transformer, Table 1: 44.82 mIoU, 57.01 mAcc, 60 M parameters, 946 G FLOPs at 2048 x 512. Not run by this
 project. The authors' segmentation code is not published. Recipe: the same lab's Agent-Attention, which follows Swin's.
 """
-_base_ = [
-    '../_base_/models/upernet.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_160k.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of flatten-swin-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
+
+# A checkpoint of flatten-swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/flatten-swin-t_in1k.pth'
 model = dict(
     backbone=dict(

@@ -1,9 +1,18 @@
 """UperNet with Swin-T on ADE20K, 160 000 iterations.
 
 FLatten Transformer, Table 1: 44.51 mIoU, 55.61 mAcc, 60 M parameters, 945 G FLOPs at 2048 x 512. Not run by this
-project. Recipe as with FLatten-Swin-T.
+project. Trained like FLatten-Swin-T.
 """
-_base_ = ['./upernet_flatten-swin-t_8xb2-160k_ade20k-512x512.py']
+_base_ = ['../_base_/recipes/upernet_160k_ade20k-512x512.py']
 
-pretrained = 'checkpoints/swin-t_in1k.pth'  # yours to give, as there
-model = dict(backbone=dict(attn_types='SSSS', init_cfg=dict(checkpoint=pretrained)))
+# A checkpoint of swin-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
+pretrained = 'checkpoints/swin-t_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenSwin',
+        arch='tiny',
+        attn_types='SSSS',
+        drop_path_rate=0.3,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    decode_head=dict(in_channels=[96, 192, 384, 768]),
+    auxiliary_head=dict(in_channels=384))

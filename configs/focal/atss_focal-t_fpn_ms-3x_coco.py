@@ -2,21 +2,18 @@
 
 Focal Transformer, Table 5: 49.5 box AP, 36.8 M parameters, 239 G FLOPs. Not run by this project. Recipe: sec. 4.2 and,
 for this detector, Swin's paper (sec. 4.2), which trains it with the same optimizer; the authors' detection code is not
-published. Many scales as in mask-rcnn_focal-t_fpn_ms-3x_coco.py.
+published. Multi-scale training as in mask-rcnn_focal-t_fpn_ms-3x_coco.py.
 """
-_base_ = [
-    '../_base_/models/atss_fpn.py', '../_base_/datasets/coco_detection_ms.py', '../_base_/schedules/coco_3x_focal.py',
-    '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of focal-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/atss_ms-3x_coco.py']
+
+# A checkpoint of focal-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/focal-t_in1k.pth'
 model = dict(
     backbone=dict(
         type='mmflatten.FocalTransformer',
         arch='tiny',
         focal_windows=(15, 13, 9, 7),
-        expand_everywhere=True,
+        expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.2,
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),

@@ -7,7 +7,7 @@ B). The paper's text differs: drop path 0.2, 0.2, 0.3, no random erasing, warm-u
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
-    '../_base_/schedules/imagenet_adamw_300e_focal.py', '../_base_/default_runtime.py'
+    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
 ]
 
 model = dict(

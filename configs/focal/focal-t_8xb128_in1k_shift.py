@@ -5,4 +5,4 @@ AP. Not run by this project.
 """
 _base_ = ['./focal-t_8xb128_in1k.py']
 
-model = dict(backbone=dict(use_shift=True))
+model = dict(backbone=dict(shift=True))

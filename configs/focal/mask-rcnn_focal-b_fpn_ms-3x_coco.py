@@ -2,9 +2,17 @@
 
 Focal Transformer, Table 4: 49.0 box AP, 43.7 mask AP, 110.0 M parameters, 533 G FLOPs. Not run by this project.
 """
-_base_ = ['./mask-rcnn_focal-t_fpn_ms-3x_coco.py']
+_base_ = ['../_base_/recipes/mask-rcnn_ms-3x_coco.py']
 
-pretrained = 'checkpoints/focal-b_in1k.pth'  # yours to give, as for Focal-T
+# A checkpoint of focal-b_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
+pretrained = 'checkpoints/focal-b_in1k.pth'
 model = dict(
-    backbone=dict(arch='base', drop_path_rate=0.3, init_cfg=dict(checkpoint=pretrained)),
+    backbone=dict(
+        type='mmflatten.FocalTransformer',
+        arch='base',
+        focal_windows=(15, 13, 9, 7),
+        expand_always=True,
+        neighbor_boundary='mask',
+        drop_path_rate=0.3,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
     neck=dict(in_channels=[128, 256, 512, 1024]))

@@ -1,22 +1,19 @@
 """Mask R-CNN with Focal-T on COCO, 36 epochs.
 
 Focal Transformer, Table 4: 47.2 box AP, 42.7 mask AP, 48.8 M parameters, 291 G FLOPs. Not run by this project. Recipe:
-sec. 4.2, with warm-up and steps as in Swin's detectors; the authors' detection code is not published. The shorter side
-at 480 to 800, half of the images cropped first: Swin's way to many scales.
+sec. 4.2, with warm-up and steps as in Swin's detectors; the authors' detection code is not published. Multi-scale
+training as in Swin: the shorter side at 480 to 800, half of the images cropped first.
 """
-_base_ = [
-    '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance_ms.py',
-    '../_base_/schedules/coco_3x_focal.py', '../_base_/default_runtime.py'
-]
-# Yours to give: a checkpoint of focal-t_8xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+_base_ = ['../_base_/recipes/mask-rcnn_ms-3x_coco.py']
+
+# A checkpoint of focal-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/focal-t_in1k.pth'
 model = dict(
     backbone=dict(
         type='mmflatten.FocalTransformer',
         arch='tiny',
         focal_windows=(15, 13, 9, 7),
-        expand_everywhere=True,
+        expand_always=True,
         neighbor_boundary='mask',
         drop_path_rate=0.2,
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),

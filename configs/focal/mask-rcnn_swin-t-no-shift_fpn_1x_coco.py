@@ -1,18 +1,18 @@
 """Mask R-CNN with Swin-T whose windows never shift on COCO, 12 epochs.
 
-Focal Transformer, Table 7: 38.8 box AP, 36.4 mask AP (43.7 and 39.8 with shift). Not run by this project. Recipe as
-with Focal-T.
+Focal Transformer, Table 7: 38.8 box AP, 36.4 mask AP (43.7 and 39.8 with shift). Not run by this project. Trained like
+Focal-T.
 """
-_base_ = ['./mask-rcnn_focal-t_fpn_1x_coco.py']
+_base_ = ['../_base_/recipes/mask-rcnn_1x_coco.py']
 
-# Yours to give: a checkpoint of swin-t_8xb128_in1k_no-shift.py
+# A checkpoint of swin-t_8xb128_in1k_no-shift.py.
 pretrained = 'checkpoints/swin-t-no-shift_in1k.pth'
 model = dict(
     backbone=dict(
-        _delete_=True,
         type='mmflatten.FLattenSwin',
         arch='tiny',
         attn_types='SSSS',
         shift=False,
         drop_path_rate=0.2,
-        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')))
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[96, 192, 384, 768]))

@@ -2,7 +2,19 @@
 
 L2ViT, Table 6: 82.3 % top-1, 44.7 box AP in Mask R-CNN, 28 M parameters, 4.5 G FLOPs. Not run by this project.
 """
-_base_ = ['./l2vit-t_32xb128_in1k.py']
+_base_ = [
+    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/l2vit_in1k_300e.py', '../_base_/default_runtime.py'
+]
 
 # Windows, every second one shifted; plain patches.
-model = dict(backbone=dict(block_order='WS', conv_stem=False))
+model = dict(
+    backbone=dict(
+        type='mmflatten.L2ViT',
+        arch='tiny',
+        block_order='WV',
+        conv_stem=False,
+        img_size=224,
+        window_size=7,
+        drop_path_rate=0.1),
+    head=dict(in_channels=768))

@@ -2,7 +2,18 @@
 
 L2ViT, Table 6: 82.5 % top-1, 44.8 box AP in Mask R-CNN, 29 M parameters, 4.7 G FLOPs. Not run by this project.
 """
-_base_ = ['./l2vit-t_32xb128_in1k.py']
+_base_ = [
+    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
+    '../_base_/schedules/l2vit_in1k_300e.py', '../_base_/default_runtime.py'
+]
 
 # The local concentration behind every second attention stays.
-model = dict(backbone=dict(block_order='WC'))
+model = dict(
+    backbone=dict(
+        type='mmflatten.L2ViT',
+        arch='tiny',
+        block_order='WC',
+        img_size=224,
+        window_size=7,
+        drop_path_rate=0.1),
+    head=dict(in_channels=768))

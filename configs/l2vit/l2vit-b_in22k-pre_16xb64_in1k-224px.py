@@ -6,9 +6,9 @@ _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
     '../_base_/schedules/l2vit_in22k-pre_30e.py', '../_base_/default_runtime.py'
 ]
-# Yours to give: a checkpoint of l2vit-b_32xb128_in22k.py, or an official one after tools/convert_checkpoint.py;
-# elsewhere: --cfg-options load_from=PATH. `load_from` takes what fits: the backbone. The head of 21 841 classes does
-# not fit, MMEngine says so (head.fc), and the one of 1000 classes starts anew. No map from 22k to 1k classes is used.
+# A checkpoint of l2vit-b_32xb128_in22k.py, or the official one after tools/convert_checkpoint.py. `load_from` takes
+# what fits: the backbone. The head of 21 841 classes does not, MMEngine says so (head.fc), and the one of 1000 classes
+# starts anew. No map from 22k to 1k classes is used.
 load_from = 'checkpoints/l2vit-b_in22k.pth'
 
 model = dict(

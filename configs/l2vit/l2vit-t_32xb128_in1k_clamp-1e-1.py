@@ -4,4 +4,4 @@ L2ViT, Table 10: 82.7 % top-1, 44.6 box AP and 40.6 mask AP in Mask R-CNN (1e2: 
 """
 _base_ = ['./l2vit-t_32xb128_in1k.py']
 
-model = dict(backbone=dict(clamp_min=1e-1))
+model = dict(backbone=dict(min_denominator=1e-1))

@@ -5,4 +5,4 @@ L2ViT, Table 10: the loss became NaN (1e2: 83.1 % top-1). Not run by this projec
 _base_ = ['./l2vit-t_32xb128_in1k.py']
 
 # Training stops by itself at the first NaN, and names it.
-model = dict(backbone=dict(clamp_min=1e-6))
+model = dict(backbone=dict(min_denominator=1e-6))

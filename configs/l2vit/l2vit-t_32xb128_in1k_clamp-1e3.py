@@ -4,4 +4,4 @@ L2ViT, Table 10: 82.8 % top-1, 45.2 box AP and 41.0 mask AP in Mask R-CNN (1e2: 
 """
 _base_ = ['./l2vit-t_32xb128_in1k.py']
 
-model = dict(backbone=dict(clamp_min=1e3))
+model = dict(backbone=dict(min_denominator=1e3))

@@ -1,9 +1,18 @@
 """Mask R-CNN with Enhanced Swin-T v2 on COCO, 12 epochs.
 
-L2ViT, Table 6: 44.8 box AP (L2ViT-T: 45.5). Not run by this project. Recipe as with L2ViT-T.
+L2ViT, Table 6: 44.8 box AP (L2ViT-T: 45.5). Not run by this project. Trained like L2ViT-T.
 """
-_base_ = ['./mask-rcnn_l2vit-t_fpn_1x_coco.py']
+_base_ = ['../_base_/recipes/mask-rcnn_ms-1x_coco.py']
 
-# Yours to give: a checkpoint of enhanced-swin-t-v2_32xb128_in1k.py
+# A checkpoint of enhanced-swin-t-v2_32xb128_in1k.py.
 pretrained = 'checkpoints/enhanced-swin-t-v2_in1k.pth'
-model = dict(backbone=dict(block_order='WC', init_cfg=dict(checkpoint=pretrained)))
+model = dict(
+    backbone=dict(
+        type='mmflatten.L2ViT',
+        arch='tiny',
+        block_order='WC',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[96, 192, 384, 768]))
+
+optim_wrapper = dict(paramwise_cfg=None)  # everything decays

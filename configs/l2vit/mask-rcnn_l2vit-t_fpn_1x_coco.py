@@ -1,14 +1,13 @@
 """Mask R-CNN with L2ViT-T on COCO, 12 epochs.
 
 L2ViT, Table 4 (and the last lines of Tables 6 and 10): 45.5 box AP, 41.2 mask AP, 48 M parameters, 269 G FLOPs at 800 x
-1280. Not run by this project. Recipe: the authors' code, with images of many scales in the 1x schedule too.
+1280. Not run by this project. Recipe: the authors' code, with multi-scale training in the 1x schedule too.
 """
 _base_ = [
     '../_base_/models/mask-rcnn_fpn.py', '../_base_/datasets/coco_instance_ms.py', '../_base_/schedules/coco_1x.py',
     '../_base_/default_runtime.py'
 ]
-# Yours to give: a checkpoint of l2vit-t_32xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+# A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
 model = dict(
     backbone=dict(

@@ -1,14 +1,13 @@
 """RetinaNet with L2ViT-T on COCO, 12 epochs.
 
 L2ViT, Table 4: 44.1 box AP, 39 M parameters, 250 G FLOPs at 800 x 1280. Not run by this project. Recipe: the authors'
-code, with images of many scales in the 1x schedule too.
+code, with multi-scale training in the 1x schedule too.
 """
 _base_ = [
     '../_base_/models/retinanet_fpn.py', '../_base_/datasets/coco_detection_ms.py', '../_base_/schedules/coco_1x.py',
     '../_base_/default_runtime.py'
 ]
-# Yours to give: a checkpoint of l2vit-t_32xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+# A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
 model = dict(
     backbone=dict(

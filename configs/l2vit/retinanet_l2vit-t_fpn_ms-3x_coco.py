@@ -6,8 +6,7 @@ _base_ = [
     '../_base_/models/retinanet_fpn.py', '../_base_/datasets/coco_detection_ms.py', '../_base_/schedules/coco_3x.py',
     '../_base_/default_runtime.py'
 ]
-# Yours to give: a checkpoint of l2vit-t_32xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+# A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
 model = dict(
     backbone=dict(

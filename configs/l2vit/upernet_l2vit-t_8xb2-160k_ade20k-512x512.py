@@ -7,8 +7,7 @@ _base_ = [
     '../_base_/models/upernet.py', '../_base_/datasets/ade20k_512x512.py', '../_base_/schedules/ade20k_160k.py',
     '../_base_/default_runtime.py'
 ]
-# Yours to give: a checkpoint of l2vit-t_32xb128_in1k.py, or an official one after tools/convert_checkpoint.py.
-# Elsewhere: --cfg-options model.backbone.init_cfg.checkpoint=PATH. From random weights: model.backbone.init_cfg=None.
+# A checkpoint of l2vit-t_32xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
 pretrained = 'checkpoints/l2vit-t_in1k.pth'
 # Not synchronised over the GPUs, in the heads as in the backbone.
 norm_cfg = dict(type='BN', requires_grad=True)

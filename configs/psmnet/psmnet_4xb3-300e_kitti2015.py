@@ -3,8 +3,8 @@
 No paper prints a number for this split, the first 160 of the 200 pairs by name: the official code takes them in the
 order in which the file system lists them. Not run by this project.
 The loss leaves out what lies beyond the model's reach, 192 pixels and more; the official fine-tuning keeps it.
-The weights to start from are yours to give, `load_from` below or `--cfg-options load_from=PATH`: a checkpoint of
-psmnet_4xb3-10e_sceneflow.py, or the official one after tools/convert_checkpoint.py.
+It starts from `load_from`: a checkpoint of psmnet_4xb3-10e_sceneflow.py, or the official one after
+tools/convert_checkpoint.py.
 """
 _base_ = [
     '../_base_/models/psmnet.py', '../_base_/datasets/kitti_stereo.py', '../_base_/schedules/stereo_adam_10e.py',

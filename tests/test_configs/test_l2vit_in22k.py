@@ -76,8 +76,9 @@ def test_a_list_of_images_spares_the_search_in_the_folders(tmp_path):
     assert loader.dataset.get_gt_labels().tolist() == [21840] and next(iter(loader))['inputs'].shape[0] == 1
 
 
-@pytest.mark.parametrize('name', ['l2vit-b_in22k-pre_16xb64_in1k-224px', 'l2vit-b_in22k-pre_16xb64_in1k-384px'])
-def test_fine_tuning_takes_the_backbone_and_a_new_head(name, tmp_path, capfd):
+@pytest.mark.parametrize('name', ['l2vit-b_in22k-pre_16xb64_in1k-224px',
+                                  pytest.param('l2vit-b_in22k-pre_16xb64_in1k-384px', marks=pytest.mark.full)])
+def test_fine_tuning_takes_the_backbone_and_a_new_head(name, tmp_path):
     old = build(read_small('l2vit-b_32xb128_in22k', tmp_path, tmp_path)).state_dict()
     torch.save(dict(state_dict=old), tmp_path / '22k.pth')
     config = read_small(name, class_folders(tmp_path / 'imagenet', 1000, 4), tmp_path / 'run')
@@ -94,5 +95,3 @@ def test_fine_tuning_takes_the_backbone_and_a_new_head(name, tmp_path, capfd):
             if key.startswith('backbone.') and 'running' not in key and 'num_batches' not in key:
                 torch.testing.assert_close(state[key], value, rtol=0, atol=2e-5)
         assert state['head.fc.weight'].shape == (1000, 64) and state['head.fc.weight'].std() > 0
-    said = capfd.readouterr().out
-    assert 'size mismatch for head.fc.weight' in said and 'size mismatch for backbone' not in said

@@ -1,4 +1,7 @@
-"""Every config trains for an iteration and is validated, by the tools' own way, on files in its data set's format."""
+"""Every config trains for an iteration and is validated, by the tools' own way, on files in its data set's format.
+
+So is one config of each task tested with test-time augmentation.
+"""
 import ast
 import math
 import re
@@ -7,8 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 from mmengine.hooks import Hook
+from mmengine.model import revert_sync_batchnorm
+from mmengine.registry import MODELS
 
 from mmflatten.engine.setup import build_runner
+from mmflatten.engine.test import test as run_test
+from mmflatten.engine.tta import add_tta
 
 ROOT = Path(__file__).parents[2] / 'configs'
 # Stereo matching has images in pairs and a test of its own.
@@ -22,17 +29,17 @@ AVERAGE_PRECISIONS = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
 def bases_of(path: Path) -> set[Path]:
     """All files that a config inherits from, at any distance."""
     assignments = [node for node in ast.parse(path.read_text(encoding='utf-8')).body if isinstance(node, ast.Assign)]
-    values = [ast.literal_eval(node.value) for node in assignments if getattr(node.targets[0], 'id', '') == '_base_']
-    names = values[0] if values else []
-    found = {(path.parent / name).resolve() for name in ([names] if isinstance(names, str) else names)}
-    return found.union(*(bases_of(base) for base in found))
+    names = [name for node in assignments if getattr(node.targets[0], 'id', '') == '_base_'
+             for name in ast.literal_eval(node.value)]
+    found = {(path.parent / name).resolve() for name in names}
+    return found.union(*map(bases_of, found))
 
 
 def kinds_of(path: Path) -> set:
-    """What a config is an example of: each of its `_base_` files, and its family's use of a library."""
-    bases = {base for base in bases_of(path) if ROOT / '_base_' in base.parents}
-    data = sorted(base.stem.partition('_')[0] for base in bases if base.parent.name == 'datasets')
-    return {*bases, (path.parent.name, *data[:1])}
+    """What a config is an example of: its model, its data, its family, and mixed letters."""
+    parts = {base for base in bases_of(path) if base.parent.name in ('models', 'datasets')}
+    larger = {part for part in parts if re.search('384|640', part.stem)}  # the same pipeline
+    return {*parts - larger, path if 'mixed' in path.stem else path.parent.name}
 
 
 def sample() -> set[Path]:
@@ -85,3 +92,15 @@ def test_one_training_step_and_one_validation_through_the_real_pipeline(path, sh
     assert any(value.count_nonzero() for value in averages)
     missing = {name for name in expected_metrics(config) if math.isnan(record.metrics.get(name, math.nan))}
     assert not missing
+
+
+@pytest.mark.parametrize('name', ['flatten-swin-t_8xb128_in1k', 'mask-rcnn_flatten-swin-t_fpn_1x_coco',
+                                  'upernet_flatten-swin-t_8xb2-160k_ade20k-512x512'])
+def test_every_task_is_tested_with_test_time_augmentation(name, short_run, tmp_path):
+    config = short_run(ROOT / 'flatten_swin' / f'{name}.py')
+    model = dict(config.model, data_preprocessor=config.model.get('data_preprocessor') or config.data_preprocessor)
+    torch.save(dict(state_dict=revert_sync_batchnorm(MODELS.build(model)).state_dict()), tmp_path / 'model.pth')
+    add_tta(config)
+    expected = expected_metrics(config)
+    metrics = run_test(config, str(tmp_path / 'model.pth'))
+    assert all(-1 <= metrics[metric] <= 100 for metric in expected)

@@ -3,6 +3,15 @@
 The config that inherits it gives the backbone, which returns the class token of its last block, and
 `head.in_channels`.
 """
-_base_ = ['./classifier.py']
-
-model = dict(backbone=dict(_delete_=True), neck=None)
+default_scope = 'mmpretrain'
+model = dict(
+    type='ImageClassifier',
+    backbone=dict(),
+    neck=None,
+    head=dict(
+        type='LinearClsHead',
+        num_classes=1000,
+        in_channels=None,
+        init_cfg=dict(type='TruncNormal', layer='Linear', std=0.02, bias=0.0),
+        loss=dict(type='LabelSmoothLoss', label_smooth_val=0.1, mode='original')),
+    train_cfg=dict(augments=[dict(type='Mixup', alpha=0.8), dict(type='CutMix', alpha=1.0)]))

@@ -1,8 +1,10 @@
 """ADE20K, 160 000 iterations of AdamW for a total batch of 16 (8 GPUs x 2 images): UperNet with Swin and its like."""
+# Norms get no weight decay, nor do position tables: Swin's, and Focal's two for keys outside of the window.
 paramwise_cfg = dict(
     custom_keys={
-        'absolute_pos_embed': dict(decay_mult=0.0),
         'relative_position_bias': dict(decay_mult=0.0),
+        'neighbor_bias': dict(decay_mult=0.0),
+        'pooled_bias': dict(decay_mult=0.0),
         'norm': dict(decay_mult=0.0),
     })
 

@@ -1,12 +1,14 @@
 """COCO, 12 epochs of AdamW for a total batch of 16 (8 GPUs x 2 images).
 
 The recipe of the same lab's Swin detectors (Agent-Attention `downstream/detection`); FLatten's own is not published.
+Focal Transformer has the same optimizer (sec. 4.2).
 """
-# Everything whose name holds `norm` and Swin's position tables get no weight decay.
+# Norms get no weight decay, nor do position tables: Swin's, and Focal's two for keys outside of the window.
 paramwise_cfg = dict(
     custom_keys={
-        'absolute_pos_embed': dict(decay_mult=0.0),
         'relative_position_bias': dict(decay_mult=0.0),
+        'neighbor_bias': dict(decay_mult=0.0),
+        'pooled_bias': dict(decay_mult=0.0),
         'norm': dict(decay_mult=0.0),
     })
 

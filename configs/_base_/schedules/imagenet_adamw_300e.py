@@ -1,18 +1,20 @@
-"""ImageNet, 300 epochs of AdamW for a total batch of 1024: FLatten-Swin-T and -S (8 GPUs x 128 images).
+"""ImageNet, 300 epochs of AdamW for a total batch of 1024 (8 GPUs x 128 images): Swin, FLatten-Swin and Focal.
 
-Swin's recipe, as in the official `cfgs/flatten_swin_*.yaml` and `config.py`: all three learning rates are given for
-a batch of 512 and scaled with it; here the first and the last one are parts of the highest, so a config of another
-batch gives `lr` alone.
+Swin's recipe, as in FLatten's `cfgs/flatten_swin_*.yaml` and in both authors' `config.py`: all three learning rates are
+given for a batch of 512 and scaled with it; here the first and the last one are parts of the highest, so a config of
+another batch gives `lr` alone.
 """
-# What gets no weight decay: one-dimensional tensors and biases. Convolution kernels, `scale` and `positional_encoding`
-# of the linear attention do get it. A family that differs adds to `custom_keys` or replaces this with `_delete_=True`.
+# One-dimensional tensors and biases get no weight decay, nor do position tables: Swin's, and Focal's two for keys
+# outside of the window. Convolution kernels, Focal's pooling, `scale` and `positional_encoding` of the linear attention
+# do get it.
 paramwise_cfg = dict(
     norm_decay_mult=0.0,
     bias_decay_mult=0.0,
     flat_decay_mult=0.0,
     custom_keys={
-        'absolute_pos_embed': dict(decay_mult=0.0),
         'relative_position_bias': dict(decay_mult=0.0),
+        'neighbor_bias': dict(decay_mult=0.0),
+        'pooled_bias': dict(decay_mult=0.0),
     })
 
 optim_wrapper = dict(

@@ -2,19 +2,23 @@
 
 FLatten's authors trained FLatten-DeiT in another code base than the one they published, with "the exact same settings
 as the corresponding baseline model": DeiT's 5 epochs of warm-up (the paper's general text says 20), no clipping of
-gradients. DeiT steps its rates once an epoch, here they step at every iteration. Its images are repeated three times,
-which is a sampler of the config. DeiT also averages its weights, but reports the others: left out.
+gradients. DeiT steps its rates once an epoch, here they step at every iteration. DeiT also averages its weights, but
+reports the others: left out.
 """
-_base_ = ['./imagenet_adamw_300e.py']
-
 # Besides biases and norms, the class token and the positions of the tokens get no weight decay. What linear attention
 # adds (`scale`, `positional_encoding`, the convolution's kernel) does.
 paramwise_cfg = dict(
+    norm_decay_mult=0.0,
+    bias_decay_mult=0.0,
+    flat_decay_mult=0.0,
     custom_keys={
         'embed.cls_token': dict(decay_mult=0.0),
         'embed.position': dict(decay_mult=0.0),
     })
-optim_wrapper = dict(paramwise_cfg=paramwise_cfg, clip_grad=None)
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=5e-4 * 1024 / 512, weight_decay=0.05, eps=1e-8, betas=(0.9, 0.999)),
+    paramwise_cfg=paramwise_cfg)
 
 param_scheduler = [
     dict(type='LinearLR', start_factor=1e-6 / 1e-3, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
@@ -26,3 +30,9 @@ param_scheduler = [
         end=300,
         convert_to_iter_based=True),
 ]
+
+train_cfg = dict(by_epoch=True, max_epochs=300, val_interval=1)
+val_cfg = dict()
+test_cfg = dict()
+
+auto_scale_lr = dict(base_batch_size=1024)

@@ -5,12 +5,21 @@
 batch and a learning rate of 1e-4. The rest, which it calls Swin's strategy, is from the README: the weight decay, the
 moving average, and the ends of the learning rate, whose peak is 4e-5 there (Swin's 2e-5 for a batch of 512).
 """
-_base_ = ['./l2vit_in1k_300e.py']
+# What decays, and the moving average, are as in l2vit_in1k_300e.py.
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=1e-4, weight_decay=1e-8, eps=1e-8, betas=(0.9, 0.999)),
+    paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0))
 
-optim_wrapper = dict(optimizer=dict(lr=1e-4, weight_decay=1e-8))
 param_scheduler = [
     dict(type='LinearLR', start_factor=4e-8 / 1e-4, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', eta_min=4e-7, by_epoch=True, begin=5, end=30, convert_to_iter_based=True),
 ]
-train_cfg = dict(max_epochs=30)
+
+custom_hooks = [dict(type='EMAHook', momentum=1 - 0.9999, update_buffers=True, interval=1)]
+
+train_cfg = dict(by_epoch=True, max_epochs=30, val_interval=1)
+val_cfg = dict()
+test_cfg = dict()
+
 auto_scale_lr = dict(base_batch_size=1024)

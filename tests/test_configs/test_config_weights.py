@@ -1,0 +1,130 @@
+"""What a config starts from: the weights of the classifier that its checkpoint names, and how they are taken over."""
+import inspect
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS
+
+from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.models.layers import GridTable
+
+ROOT = Path(__file__).parents[2] / 'configs'
+CONFIGS = sorted(path for path in ROOT.glob('*/*.py') if path.parent.name != '_base_')
+
+# The weights that a config starts from, by the checkpoint's name: those of the classifier of that name.
+STARTS = {path: match[1] for path in CONFIGS
+          if (match := re.search(r"'checkpoints/(.+_in\d+k)\.pth'", path.read_text(encoding='utf-8')))}
+SAMPLE = set({start: path for path, start in STARTS.items()}.values())
+# What a dense task or another size of image sets by itself.
+OF_THE_TASK = {'out_indices', 'init_cfg', 'img_size', 'drop_path_rate', 'out_type', 'last_projection', 'focal_windows',
+               'expand_always', 'neighbor_boundary'}
+OF_THE_SIZE = {'softmax_window', 'softmax_split', 'window_size'}
+
+
+def starting_name(path: Path) -> str | None:
+    """`swin-t-window-14_in1k` for `swin-t_8xb128_in1k_window-14.py`."""
+    match = re.fullmatch(r'(?!.*pre_)([^_]+)_\d+xb\d+_(in\d+k)(?:_(.+))?', path.stem)
+    return match and '-'.join([match[1], *(match[3] or '').split('_')]).rstrip('-') + f'_{match[2]}'
+
+
+CLASSIFIERS = {starting_name(path): path for path in CONFIGS}
+
+
+@cache
+def read(path: Path) -> Config:
+    return Config.fromfile(path)
+
+
+@cache
+def backbone_of(path: Path) -> torch.nn.Module:
+    return build_on_meta(read(path).model, read(path).default_scope).backbone
+
+
+def arguments(path: Path) -> dict:
+    """What the config gives to its backbone, and the defaults of what it does not give."""
+    given = read(path).model.backbone.to_dict()
+    signature = inspect.signature(MODELS.get(given['type'])).parameters.values()
+    return {**{p.name: p.default for p in signature if p.default is not p.empty}, **given}
+
+
+@pytest.mark.parametrize('path', [
+    pytest.param(path, marks=[] if path in SAMPLE else pytest.mark.full) for path in STARTS
+], ids=lambda path: path.stem)
+def test_a_config_starts_from_the_weights_of_the_classifier_that_its_checkpoint_names(path):
+    if STARTS[path].startswith('focal-l_'):
+        pytest.skip('there is no config for its ImageNet-22k')
+    source = CLASSIFIERS[STARTS[path]]
+    own = OF_THE_TASK | (OF_THE_SIZE if path.stem.endswith('384px') else set())
+    ours, theirs = ({key: value for key, value in arguments(of).items() if key not in own} for of in (path, source))
+    assert ours == theirs
+
+    given, taken = (backbone_of(of).state_dict() for of in (source, path))
+    # Norms of outputs may start anew or be left behind; Focal's last stage has neighbours in larger regions.
+    free = re.compile(r'norms\.\d\..*|last_projection\..*|.*\.neighbor_bias\.table')
+    assert [key for key in given.keys() ^ taken.keys() if not free.fullmatch(key)] == []
+    # Tables are resized as they are loaded.
+    resized = {key for key in given.keys() & taken.keys() if given[key].shape != taken[key].shape}
+    assert all(key.endswith('.table') for key in resized)
+
+
+def test_every_checkpoint_name_is_the_name_of_a_classifier():
+    assert {start for start in STARTS.values() if not start.startswith('focal-l_')} <= CLASSIFIERS.keys()
+
+
+def test_a_detector_without_its_pretrained_weights_says_where_it_looked(load_config):
+    config = load_config('flatten_swin/mask-rcnn_flatten-swin-t_fpn_1x_coco.py')
+    config.model.backbone.init_cfg.checkpoint = 'nowhere/weights.pth'
+    backbone = MODELS.build(config.model.backbone)
+    with pytest.raises(FileNotFoundError, match='nowhere/weights.pth'):
+        backbone.init_weights()
+
+
+def load_classifier(load_config, folder: Path, classifier: str, detector: str) -> tuple[dict, dict, dict]:
+    """State of a classifier's backbone, and of a detector's before and after it started from a file with it."""
+    source = MODELS.build(load_config(classifier).model)
+    source.init_weights()
+    torch.save(dict(state_dict=source.state_dict()), folder / 'classifier.pth')
+    config = load_config(detector)
+    config.model.backbone.init_cfg.checkpoint = str(folder / 'classifier.pth')
+    backbone = MODELS.build(config.model.backbone)
+    fresh = {key: value.clone() for key, value in backbone.state_dict().items()}
+    backbone.init_weights()
+    return source.backbone.state_dict(), fresh, backbone.state_dict()
+
+
+def test_a_detector_starts_from_a_classifier_of_this_folder(load_config, tmp_path):
+    given, _, loaded = load_classifier(load_config, tmp_path, 'flatten_swin/flatten-swin-t_8xb128_in1k.py',
+                                       'flatten_swin/retinanet_flatten-swin-t_fpn_1x_coco.py')
+    for key, value in given.items():
+        torch.testing.assert_close(loaded[key], value, rtol=0, atol=0)
+
+
+def test_focals_detector_resizes_the_tables_of_its_regions(load_config, tmp_path):
+    given, fresh, loaded = load_classifier(load_config, tmp_path, 'focal/focal-t_8xb128_in1k.py',
+                                           'focal/retinanet_focal-t_fpn_1x_coco.py')
+    resized = {key for key in given if '.pooled_bias.' in key}
+    for key in given.keys() - resized:
+        torch.testing.assert_close(loaded[key], given[key], rtol=0, atol=0)
+    sides = Counter((given[key].shape[1], loaded[key].shape[1]) for key in resized)
+    assert sides == {(169, 441): 2, (121, 361): 2, (81, 225): 6, (49, 169): 2}
+    for key in resized:
+        assert not torch.equal(loaded[key], fresh[key])
+        torch.testing.assert_close(loaded[key].mean(), given[key].mean(), atol=5e-3, rtol=0)
+
+
+@pytest.mark.parametrize('name', ['cswin', 'flatten-cswin'])
+def test_fine_tuning_cswin_at_384_takes_all_weights_of_224(name, load_config):
+    thin = dict(embed_dims=16, depths=(1, 1, 2, 1), num_heads=(2, 4, 8, 16))
+    models = []
+    for ending in ('8xb64_in1k', '8xb32_in1k-384px'):
+        config = load_config(f'flatten_cswin/{name}-b_{ending}.py')
+        config.model.backbone.arch, config.model.head.in_channels = thin, 128
+        models.append(MODELS.build(config.model))
+    models[1].load_state_dict(models[0].state_dict(), strict=True)
+    sizes = {module.grid_size for module in models[1].modules() if isinstance(module, GridTable)}
+    assert sizes == ({(96, 96), (48, 48)} if name == 'flatten-cswin' else set())
