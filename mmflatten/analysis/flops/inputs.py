@@ -50,73 +50,65 @@ def _segment(model: nn.Module, image: Tensor) -> None:
 
 
 def _detect(model: nn.Module, image: Tensor) -> None:
-    if not getattr(model, 'with_roi_head', False):
-        model._forward(image, _samples(image))
-        return
-    features = model.extract_feat(image)
-    _run_roi_head(model, features, image)
-
-
-def _samples(image: Tensor) -> list:
-    from mmdet.structures import DetDataSample
-    size = tuple(image.shape[-2:])
-    sample = DetDataSample(metainfo=dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size,
-                                         scale_factor=(1., 1.)))
-    return [sample]
+    if getattr(model, 'with_roi_head', False):
+        _run_roi_head(model, model.extract_feat(image), image)
+    else:
+        from mmdet.structures import DetDataSample
+        size = tuple(image.shape[-2:])
+        meta = dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size, scale_factor=(1., 1.))
+        model._forward(image, [DetDataSample(metainfo=meta)])
 
 
 def _run_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
+    """Proposals, then the heads on regions of the finest map alone: extractors sort real ones by their size."""
     from mmdet.models import roi_heads
-    forwards: list[tuple[type, Callable]] = [
-        (roi_heads.SparseRoIHead, _sparse_roi_head),
-        (roi_heads.HybridTaskCascadeRoIHead, _htc_roi_head),
-        (roi_heads.CascadeRoIHead, _cascade_roi_head),
-        (roi_heads.StandardRoIHead, _standard_roi_head),
-    ]
-    for cls, forward in forwards:
-        if isinstance(model.roi_head, cls):
-            forward(model, features, image)
-            return
-    raise ValueError(f'cannot count RoI head {type(model.roi_head).__name__}: know '
-                     f'{", ".join(cls.__name__ for cls, _ in forwards)} and heads derived from them')
+    forwards: dict[type, Callable] = {
+        roi_heads.SparseRoIHead: _sparse_roi_head,
+        roi_heads.HybridTaskCascadeRoIHead: _htc_roi_head,
+        roi_heads.CascadeRoIHead: _cascade_roi_head,
+        roi_heads.StandardRoIHead: _standard_roi_head,
+    }
+    head = model.roi_head
+    forward = next((forward for cls, forward in forwards.items() if isinstance(head, cls)), None)
+    if forward is None:
+        raise ValueError(f'cannot count RoI head {type(head).__name__}: it must be derived from one of '
+                         f'{", ".join(cls.__name__ for cls in forwards)}')
+    if forward is _sparse_roi_head:
+        forward(head, features, model.rpn_head.init_proposal_features.weight[None])
+    else:
+        model.rpn_head(features)
+        forward(head, features, image.new_empty(NUM_PROPOSALS, 5))
 
 
-def _standard_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
-    model.rpn_head(features)
-    head, rois = model.roi_head, image.new_empty(NUM_PROPOSALS, 5)
-    head._bbox_forward(features, rois)
+def _standard_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
+    head._bbox_forward(features[:1], rois)
     if head.with_mask:
-        head._mask_forward(features, rois[:NUM_MASKS])
+        head._mask_forward(features[:1], rois[:NUM_MASKS])
 
 
-def _cascade_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
-    model.rpn_head(features)
-    head, rois = model.roi_head, image.new_empty(NUM_PROPOSALS, 5)
+def _cascade_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
     for stage in range(head.num_stages):
-        head._bbox_forward(stage, features, rois)
-    for stage in range(head.num_stages if head.with_mask else 0):
-        head._mask_forward(stage, features, rois[:NUM_MASKS])
+        head._bbox_forward(stage, features[:1], rois)
+        if head.with_mask:
+            head._mask_forward(stage, features[:1], rois[:NUM_MASKS])
 
 
-def _htc_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
-    model.rpn_head(features)
-    head, rois = model.roi_head, image.new_empty(NUM_PROPOSALS, 5)
+def _htc_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
     semantic = head.semantic_head(features)[1] if head.with_semantic else None
     for stage in range(head.num_stages):
-        head._bbox_forward(stage, features, rois, semantic_feat=semantic)
+        head._bbox_forward(stage, features[:1], rois, semantic_feat=semantic)
     if head.with_mask:
-        head._mask_forward(-1, features, rois[:NUM_MASKS], semantic_feat=semantic, training=False)
+        head._mask_forward(-1, features[:1], rois[:NUM_MASKS], semantic_feat=semantic, training=False)
 
 
-def _sparse_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
+def _sparse_roi_head(head: nn.Module, features: tuple[Tensor, ...], queries: Tensor) -> None:
     """Sparse R-CNN: its own number of learned proposals, whose features pass from stage to stage."""
-    head, queries = model.roi_head, model.rpn_head.init_proposal_features.weight[None]
-    rois = image.new_empty(queries.shape[1], 5)
+    rois = queries.new_empty(queries.shape[1], 5)
     for stage in range(head.num_stages):
-        extractor = head.bbox_roi_extractor[stage]
-        _, _, queries, attended = head.bbox_head[stage](extractor(features[:extractor.num_inputs], rois), queries)
+        regions = head.bbox_roi_extractor[stage](features[:1], rois)
+        _, _, queries, attended = head.bbox_head[stage](regions, queries)
         if head.with_mask:
-            head._mask_forward(stage, features, rois, attended.flatten(0, 1))
+            head._mask_forward(stage, features[:1], rois, attended.flatten(0, 1))
 
 
 FORWARDS: dict[str, Callable[[nn.Module, Tensor], None]] = {

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -50,33 +50,11 @@ def build_on_meta(model: dict, scope: str) -> nn.Module:
 
 @contextmanager
 def shape_only_kernels(counter: OperationCounter) -> Iterator[None]:
-    """Give the operators that cannot run on meta tensors a kernel that counts and leaves the result's shape.
+    """Let three compiled operators of mmcv run on meta tensors: a kernel counts and leaves the output as it is.
 
-    They are compiled operators of mmcv, which PyTorch's dispatcher does not see, and RoI extractors, which sort
-    proposals by their size. An operator of mmcv without such a kernel raises on meta tensors; none counts as zero.
+    They are functions of `mmcv._ext` that PyTorch's dispatcher does not see, so there is no other place to count them;
+    they are put back at the end. Every other operator of mmcv raises on meta tensors; none counts as zero.
     """
-    with ExitStack() as replacements:
-        if 'mmcv._ext' in sys.modules:
-            for name, kernel in _mmcv_kernels(counter).items():
-                replacements.enter_context(_replaced(sys.modules['mmcv._ext'], name, kernel))
-        if 'mmdet.models' in sys.modules:
-            extractor = sys.modules['mmdet.models'].SingleRoIExtractor
-            replacements.enter_context(_replaced(extractor, 'forward', _extract_rois(counter)))
-        yield
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
-
-
-def _mmcv_kernels(counter: OperationCounter) -> dict[str, Callable[..., None]]:
-    """Kernels of `mmcv._ext`; all of them write into an output that their caller made."""
 
     def roi_align(features: Tensor, rois: Tensor, output: Tensor, *args: Any, **kwargs: Any) -> None:
         counter.add_elementwise('mmcv::roi_align', output)
@@ -88,16 +66,14 @@ def _mmcv_kernels(counter: OperationCounter) -> dict[str, Callable[..., None]]:
                               output: Tensor, *args: Any, **kwargs: Any) -> None:
         deform_conv(x, weight, offset, output)
 
-    return {'roi_align_forward': roi_align, 'deform_conv_forward': deform_conv,
-            'modulated_deform_conv_forward': modulated_deform_conv}
-
-
-def _extract_rois(counter: OperationCounter) -> Callable[..., Tensor]:
-
-    def forward(self: nn.Module, feats: tuple[Tensor, ...], rois: Tensor, roi_scale_factor: float | None = None
-                ) -> Tensor:
-        out = feats[0].new_empty(rois.shape[0], self.out_channels, *self.roi_layers[0].output_size)
-        counter.add_elementwise('mmcv::roi_align', out)
-        return out
-
-    return forward
+    kernels = dict(roi_align_forward=roi_align, deform_conv_forward=deform_conv,
+                   modulated_deform_conv_forward=modulated_deform_conv)
+    extension = sys.modules.get('mmcv._ext')
+    originals = {name: getattr(extension, name) for name in kernels if extension}
+    try:
+        for name in originals:
+            setattr(extension, name, kernels[name])
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(extension, name, original)
