@@ -5,7 +5,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -33,49 +33,33 @@ def restart_environment(environment: Mapping[str, str]) -> dict[str, str] | None
     return {**QUIET_PROFILER, **environment, **missing}
 
 
-@dataclass(frozen=True)
-class Machine:
-    """Where a measurement was made."""
-
-    processor: str
-    cpus: int
-    threads: int
-    gpu: str
-    system: str
-    python: str
-    torch: str
-    blas: str
-    mmflatten: str
-    allocator: str
-
-    def lines(self) -> list[str]:
-        """Two lines for people."""
-        place = self.gpu or f'{self.processor}, {self.threads} of {self.cpus} CPUs'
-        return [f'machine: {place}; {self.system}',
-                f'software: torch {self.torch} ({self.blas}), Python {self.python}, mmflatten {self.mmflatten}; '
-                f'allocator: {self.allocator}']
-
-
-def describe_machine(device: str) -> Machine:
-    """The machine, as this process uses it."""
+def describe_machine(device: str) -> dict[str, str | int]:
+    """The machine and the software, as this process uses them."""
     on_gpu = torch.device(device).type == 'cuda'
     settings = ' '.join(f'{name}={os.environ[name]}' for name in ALLOCATOR if name in os.environ)
     libraries = [name for name, there in (('MKL', torch.backends.mkl.is_available()),
                                           ('oneDNN', torch.backends.mkldnn.is_available())) if there]
-    return Machine(processor_name(), available_cpus(), torch.get_num_threads(),
-                   torch.cuda.get_device_name(device) if on_gpu else '', f'{platform.system()} {platform.machine()}',
-                   platform.python_version(), torch.__version__, ', '.join(libraries) or 'neither MKL nor oneDNN',
-                   __version__, settings or 'as it comes')
+    return dict(processor=processor_name(), cpus=available_cpus(), threads=torch.get_num_threads(),
+                gpu=torch.cuda.get_device_name(device) if on_gpu else '',
+                system=f'{platform.system()} {platform.machine()}', python=platform.python_version(),
+                torch=torch.__version__, blas=', '.join(libraries) or 'neither MKL nor oneDNN', mmflatten=__version__,
+                allocator=settings or 'as it comes')
+
+
+def machine_lines(machine: Mapping[str, str | int]) -> list[str]:
+    """The machine in two lines for people."""
+    place = machine['gpu'] or '{processor}, {threads} of {cpus} CPUs'.format(**machine)
+    return [f'machine: {place}; {machine["system"]}',
+            'software: torch {torch} ({blas}), Python {python}, mmflatten {mmflatten}; allocator: {allocator}'.format(
+                **machine)]
 
 
 def processor_name() -> str:
     """What the processor calls itself."""
     cpuinfo = Path('/proc/cpuinfo')
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text(encoding='utf-8').splitlines():
-            if line.startswith('model name'):
-                return line.partition(':')[2].strip()
-    return platform.processor() or platform.machine()
+    lines = cpuinfo.read_text(encoding='utf-8').splitlines() if cpuinfo.is_file() else []
+    names = (line.partition(':')[2].strip() for line in lines if line.startswith('model name'))
+    return next(names, platform.processor() or platform.machine())
 
 
 def available_cpus() -> int:
@@ -85,12 +69,12 @@ def available_cpus() -> int:
 
 @dataclass(frozen=True)
 class Load:
-    """How busy the machine was.
+    """How busy the machine was; None where the system does not tell.
 
     Attributes:
-        before: load average over a minute when the measurement began, None where the system does not tell.
+        before: load average over a minute when the measurement began.
         after: the same at its end; the measurement itself is in it.
-        others: CPUs that other processes used on average while it ran, None where the system does not tell.
+        others: CPUs that other processes used on average while it ran.
     """
 
     before: float | None
@@ -121,21 +105,17 @@ class LoadWatch:
 
     def __init__(self) -> None:
         self._before = _load_average()
-        self._start = time.monotonic(), _busy_seconds(), _own_seconds()
+        self._start = time.monotonic(), _busy_seconds(), sum(os.times()[:4])
 
     def stop(self) -> Load:
+        """How busy the machine was since the beginning."""
         wall, busy, own = self._start
         busy_now, elapsed = _busy_seconds(), time.monotonic() - wall
         others = None
         if busy is not None and busy_now is not None and elapsed > 0:
             uncertain = _TICKS_OFF / os.sysconf('SC_CLK_TCK')
-            others = max(0., busy_now - busy - (_own_seconds() - own) - uncertain) / elapsed
+            others = max(0., busy_now - busy - (sum(os.times()[:4]) - own) - uncertain) / elapsed
         return Load(self._before, _load_average(), others)
-
-
-def as_dict(machine: Machine, load: Load) -> dict:
-    """For JSON."""
-    return {**asdict(machine), 'load': asdict(load)}
 
 
 def _load_average() -> float | None:
@@ -152,7 +132,3 @@ def _busy_seconds() -> float | None:
         return None
     user, nice, system, _, _, irq, softirq, steal = map(int, stat.read_text().split('\n', 1)[0].split()[1:9])
     return (user + nice + system + irq + softirq + steal) / os.sysconf('SC_CLK_TCK')
-
-
-def _own_seconds() -> float:
-    return sum(os.times()[:4])

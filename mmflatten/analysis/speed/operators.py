@@ -3,13 +3,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from mmflatten.analysis.flops.model_cost import count_parameters
 from mmflatten.analysis.speed.models import RunSettings, make_call, parse_spec
 from mmflatten.analysis.speed.timing import Subject
 from mmflatten.models import attention
@@ -83,10 +86,8 @@ def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, se
     mixer, hw_shape = build_operator(name, tokens, embed_dims, num_heads), map_of(tokens)
     call = make_call(mixer, lambda x_BNC: mixer(x_BNC, hw_shape), torch.randn(settings.batch, tokens, embed_dims),
                      settings)
-    subject = Subject(name, call, settings.batch, sum(parameter.numel() for parameter in mixer.parameters()))
-    if name != EXPLICIT:
-        return subject
-    return Subject(name, call, settings.batch, subject.params, partial(sdpa_kernel, SDPBackend.MATH))
+    around = partial(sdpa_kernel, SDPBackend.MATH) if name == EXPLICIT else nullcontext
+    return Subject(name, call, settings.batch, count_parameters(mixer), around)
 
 
 def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
@@ -102,14 +103,14 @@ def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[f
     Returns:
         The number of tokens; 0 where `other` always costs less, infinity where it does not at the last number.
     """
-    gaps = [math.log(ours / theirs) for ours, theirs in zip(other, softmax, strict=True)]
-    if gaps[-1] >= 0:
-        return math.inf
-    left = max((index for index, gap in enumerate(gaps) if gap >= 0), default=None)
-    if left is None:
+    gaps = np.log(other) - np.log(softmax)
+    dearer = np.flatnonzero(gaps >= 0)
+    if not len(dearer):
         return 0.
-    share = gaps[left] / (gaps[left] - gaps[left + 1])
-    return math.exp((1 - share) * math.log(tokens[left]) + share * math.log(tokens[left + 1]))
+    left = dearer[-1]
+    if left == len(gaps) - 1:
+        return math.inf
+    return float(np.exp(np.interp(0, -gaps[left:left + 2], np.log(tokens[left:left + 2]))))
 
 
 def say_crossover(tokens: Sequence[int], number: float) -> str:
