@@ -23,11 +23,9 @@ def draw_attention_complexity(path: str | Path) -> None:
     Args:
         path: PNG to write.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(16, 4.8), layout='constrained')
-    FigureCanvasAgg(figure)
     memory, work, bert = figure.subplots(1, 3)
     _bars(memory, BARS, lambda case, kind: case.formula(kind, CONSISTENT).nbytes / 1e6,
           lambda case, kind: case.counted(kind).training_bytes / 1e6)
