@@ -15,12 +15,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from mmflatten.analysis.speed.machine import (
+    BUSY_CPUS,
     LoadWatch,
     available_cpus,
     describe_machine,
@@ -199,11 +200,11 @@ def main(argv: Sequence[str]) -> int:
     # Models share the code of their classes, of which Dynamo compiles 8 versions and then gives up.
     with torch._dynamo.config.patch(cache_size_limit=1024) if arguments.compile else nullcontext():
         results = run(arguments, settings)
-    load, machine = watch.stop(), describe_machine(arguments.device)
+    others, machine = watch.others(), describe_machine(arguments.device)
 
     what = (f'{arguments.embed_dims} channels, {arguments.heads} heads' if arguments.operators else
             'x'.join(map(str, settings.size)))
-    print(*machine_lines(machine), f'run: {settings_line(settings, arguments.threads, what)}', load.line(), sep='\n')
+    print(*machine_lines(machine, others), f'run: {settings_line(settings, arguments.threads, what)}', sep='\n')
     show(results, arguments)
     rows = [as_row(result, softmax_beside(results, result) if arguments.operators else results[0], settings)
             for result in results]
@@ -211,10 +212,11 @@ def main(argv: Sequence[str]) -> int:
         write_csv(rows, arguments.csv)
     if arguments.json:
         timed = [{**row, 'seconds': result.timing.seconds} for row, result in zip(rows, results)]
-        everything = {'machine': {**machine, 'load': asdict(load)}, 'command': list(argv), 'results': timed}
+        everything = {'machine': {**machine, 'load': {'others': others}}, 'command': list(argv), 'results': timed}
         arguments.json.write_text(json.dumps(everything, indent=2) + '\n', encoding='utf-8')
-    for warning in load.warnings():
-        say(f'warning: {warning}')
+    if (others or 0.) > BUSY_CPUS:
+        say(f'warning: other processes used {others:.2f} CPUs; rounds that this disturbed were left out if enough '
+            'others remained. Trust the ratios before the times, or repeat on an idle machine')
     if arguments.threads > available_cpus():
         say(f'warning: --threads {arguments.threads} is more than the {available_cpus()} CPUs there are')
     return 0

@@ -18,24 +18,17 @@ from mmflatten.analysis.factorized.formulas import (
 
 @dataclass(frozen=True)
 class Case:
-    """One input of an attention module.
+    """One input of an attention module."""
 
-    Attributes:
-        grid: (H, W), (T, H, W), or (N, 1) for a sequence.
-        c: channels.
-        form: which of the paper's forms, 'dot' or 'Tfm'.
-        layers: how many such modules there are.
-        sizes: the paper's letters.
-    """
-
-    grid: tuple[int, ...]
+    grid: tuple[int, ...]  # (H, W), (T, H, W), or (N, 1) for a sequence
     c: int
-    form: str = 'dot'
+    form: str = 'dot'  # or 'Tfm'
     h: int = 1
-    layers: int = 1
+    layers: int = 1  # how many such modules there are
 
     @property
     def sizes(self) -> Sizes:
+        """The paper's letters."""
         if self.form == 'Tfm':  # BERT's keys and values have all channels
             return Sizes(prod(self.grid), self.c, self.c, self.c, self.h)
         return Sizes.usual(prod(self.grid), self.c)
@@ -70,23 +63,14 @@ BERTS = {
 
 @dataclass(frozen=True)
 class Statement:
-    """A figure of the paper's text.
-
-    Attributes:
-        text: what it is about.
-        paper: the number as printed.
-        printed: from the formulas as printed.
-        consistent: from the formulas without their contradictions.
-        counted: from the modules; memory is that of a training forward pass.
-        remark: what it takes to get the paper's number, '' where the printed formulas give it.
-    """
+    """A figure of the paper's text."""
 
     text: str
-    paper: str
-    printed: float
-    consistent: float
-    counted: float
-    remark: str = ''
+    paper: str  # the number that it prints
+    printed: float  # from the formulas as printed
+    consistent: float  # from the formulas without their contradictions
+    counted: float  # from the modules; memory is that of a training forward pass
+    remark: str = ''  # what it takes to get the paper's number, '' where the printed formulas give it
 
 
 Triple = tuple[float, float, float]  # by the formulas as printed, by the consistent ones, counted
@@ -113,7 +97,7 @@ def work_ratio(case: Case) -> Triple:
 def statements() -> tuple[Statement, ...]:
     """Every figure of sections 1, 3.4 and 5, with what formulas and modules give for it."""
     small, middle, large = MAPS
-    tiny, long = Case((4, 28, 28), 512), Case((32, 64, 64), 64)
+    tiny, long, bert = Case((4, 28, 28), 512), Case((32, 64, 64), 64), BERTS['BERT-base'][0]
     return (
         Statement('64x64 map, memory CA / FA', '17', *memory_ratio(small)),
         Statement('64x64 map, computation CA / FA', '32', *work_ratio(small)),
@@ -131,6 +115,7 @@ def statements() -> tuple[Statement, ...]:
         Statement('28x28x4 volume, memory CA / FA', '2', *memory_ratio(tiny)),
         Statement('28x28x4 volume, computation CA / FA', '2', *work_ratio(tiny),
                   'not with the 512 channels of I3D there; 1024 give 1.9'),
-        Statement('BERT-base, 128 tokens, memory saved by FA, %', '20', *(100 * (1 - 1 / ratio) for ratio in memory_ratio(BERTS['BERT-base'][0])),
+        Statement('BERT-base, 128 tokens, memory saved by FA, %', '20',
+                  *(100 * (1 - 1 / ratio) for ratio in memory_ratio(bert)),
                   'keys and values of c / 4 channels (Table 11) give 22; 512 tokens give 44'),
     )

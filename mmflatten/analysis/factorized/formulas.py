@@ -50,16 +50,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Counted:
-    """A real module at work on one input.
-
-    Attributes:
-        macs: multiply-accumulates.
-        training_bytes: live tensors at their peak in a forward pass that keeps what the backward pass needs.
-        inference_bytes: the same without gradients. Both hold the input, not the parameters.
-    """
+    """A real module at work on one input: multiply-accumulates, and live tensors at their peak without parameters."""
 
     macs: int
-    training_bytes: int
+    training_bytes: int  # in a forward pass that keeps what the backward pass needs
     inference_bytes: int
 
 

@@ -3,9 +3,8 @@
 One run gives two figures, because papers and libraries do not mean the same by "FLOPs".
 
 *Multiply-accumulates* (`OperationCounts.macs`): convolutions, linear layers and every product of two activations, such
-as `q k^T` and `p v`, whether written out, hidden in `scaled_dot_product_attention` or in the fused
-`nn.MultiheadAttention`. Biases and elementwise arithmetic (activations, softmax, norms, pooling, resizing, sums) are
-not multiply-accumulates; `OperationCounts.elementwise` lists them.
+as `q k^T` and `p v`, written out or hidden in fused attention. Biases and elementwise arithmetic (activations, softmax,
+norms, pooling, resizing, sums) are not multiply-accumulates; `OperationCounts.elementwise` lists them.
 
 *The papers' convention* (`OperationCounts.papers_convention`): what OpenMMLab's `get_flops.py` prints, by the formulas
 of `mmengine.analysis`: the multiply-accumulates, plus 5 per element of a layer or group norm with weights (4 without),
@@ -59,20 +58,13 @@ from mmflatten.analysis.flops.rules import (
 
 @dataclass
 class OperationCounts:
-    """What a run cost.
+    """What a run cost."""
 
-    Attributes:
-        by_module: multiply-accumulates and extras by qualified module name, then by kind; a module's own operators
-            only, without those of the modules inside it.
-        by_operator: multiply-accumulates by operator.
-        elementwise: output elements of operators without multiply-accumulates (activations, norms, resizing, ...).
-        uncounted: how often operators ran that may multiply and accumulate but have no formula.
-    """
-
+    # Operations by qualified module name, then by kind; a module's own, without those of the modules inside it.
     by_module: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    by_operator: Counter[str] = field(default_factory=Counter)
-    elementwise: Counter[str] = field(default_factory=Counter)
-    uncounted: Counter[str] = field(default_factory=Counter)
+    by_operator: Counter[str] = field(default_factory=Counter)  # multiply-accumulates
+    elementwise: Counter[str] = field(default_factory=Counter)  # output elements of operators without those
+    uncounted: Counter[str] = field(default_factory=Counter)  # calls of operators without a formula
 
     @property
     def by_kind(self) -> Counter[str]:

@@ -5,6 +5,7 @@ Another task is one more entry of `FORWARDS` and `DEFAULT_SHAPES`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from mmengine.model import BaseModel
@@ -24,60 +25,45 @@ def library_of(model: nn.Module) -> str:
     models of this project, which are stereo models. Its backbones are plain modules.
     """
     roots = (cls.__module__.split('.')[0] for cls in reversed(type(model).__mro__))
-    known = [root for root in roots if root in FORWARDS and (root != 'mmflatten' or isinstance(model, BaseModel))]
-    return known[0] if known else ''
+    known = (root for root in roots if root in FORWARDS and (root != 'mmflatten' or isinstance(model, BaseModel)))
+    return next(known, '')
 
 
-def dummy_forward(model: nn.Module, shape: tuple[int, int], device: str = 'meta') -> None:
-    """Run a model once on one empty RGB image of `shape` = (H, W), from the image to the heads' raw outputs.
-
-    A stereo model gets a pair of such images.
-    """
-    image = torch.empty(1, 3, *shape, device=device)
+def dummy_forward(model: nn.Module, shape: tuple[int, int]) -> None:
+    """Run a model on the meta device once, from an image of `shape` = (H, W), or a stereo pair, to its raw outputs."""
+    image = torch.empty(1, 3, *shape, device='meta')
     FORWARDS.get(library_of(model), nn.Module.__call__)(model, image)
 
 
-def _classify(model: nn.Module, image: Tensor) -> None:
-    model(image, mode='tensor')
-
-
-def _match(model: nn.Module, image: Tensor) -> None:
-    model(dict(left=image, right=image), mode='tensor')
-
-
-def _segment(model: nn.Module, image: Tensor) -> None:
-    model._forward(image)
+def detection_samples(image: Tensor) -> list:
+    """What mmdet wants to know of a batch that is neither resized nor padded."""
+    from mmdet.structures import DetDataSample
+    size = tuple(image.shape[-2:])
+    meta = dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size, scale_factor=(1., 1.))
+    return [DetDataSample(metainfo=meta) for _ in image]
 
 
 def _detect(model: nn.Module, image: Tensor) -> None:
-    if getattr(model, 'with_roi_head', False):
-        _run_roi_head(model, model.extract_feat(image), image)
-    else:
-        from mmdet.structures import DetDataSample
-        size = tuple(image.shape[-2:])
-        meta = dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size, scale_factor=(1., 1.))
-        model._forward(image, [DetDataSample(metainfo=meta)])
-
-
-def _run_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
-    """Proposals, then the heads on regions of the finest map alone: extractors sort real ones by their size."""
+    if not getattr(model, 'with_roi_head', False):
+        model._forward(image, detection_samples(image))
+        return
     from mmdet.models import roi_heads
-    forwards: dict[type, Callable] = {
-        roi_heads.SparseRoIHead: _sparse_roi_head,
-        roi_heads.HybridTaskCascadeRoIHead: _htc_roi_head,
-        roi_heads.CascadeRoIHead: _cascade_roi_head,
-        roi_heads.StandardRoIHead: _standard_roi_head,
-    }
-    head = model.roi_head
-    forward = next((forward for cls, forward in forwards.items() if isinstance(head, cls)), None)
-    if forward is None:
+    forwards: dict[type, Callable[..., None]] = {
+        roi_heads.SparseRoIHead: _sparse_roi_head, roi_heads.HybridTaskCascadeRoIHead: _htc_roi_head,
+        roi_heads.CascadeRoIHead: _cascade_roi_head, roi_heads.StandardRoIHead: _standard_roi_head}
+    head, features = model.roi_head, model.extract_feat(image)
+    kind = next((cls for cls in forwards if isinstance(head, cls)), None)
+    if kind is None:
         raise ValueError(f'cannot count RoI head {type(head).__name__}: it must be derived from one of '
                          f'{", ".join(cls.__name__ for cls in forwards)}')
-    if forward is _sparse_roi_head:
-        forward(head, features, model.rpn_head.init_proposal_features.weight[None])
+    if kind is roi_heads.SparseRoIHead:
+        _sparse_roi_head(head, features, model.rpn_head.init_proposal_features.weight[None])
     else:
         model.rpn_head(features)
-        forward(head, features, image.new_empty(NUM_PROPOSALS, 5))
+        forwards[kind](head, features, image.new_empty(NUM_PROPOSALS, 5))
+
+
+# The heads get regions of the finest map alone: regions of several maps are sorted by a size that is not known here.
 
 
 def _standard_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
@@ -111,6 +97,9 @@ def _sparse_roi_head(head: nn.Module, features: tuple[Tensor, ...], queries: Ten
             head._mask_forward(stage, features[:1], rois, attended.flatten(0, 1))
 
 
-FORWARDS: dict[str, Callable[[nn.Module, Tensor], None]] = {
-    'mmpretrain': _classify, 'mmdet': _detect, 'mmseg': _segment, 'mmflatten': _match,
+FORWARDS: dict[str, Callable[[nn.Module, Tensor], Any]] = {
+    'mmpretrain': lambda model, image: model(image, mode='tensor'),
+    'mmdet': _detect,
+    'mmseg': lambda model, image: model._forward(image),
+    'mmflatten': lambda model, pair: model(dict(left=pair, right=pair), mode='tensor'),
 }

@@ -38,12 +38,7 @@ def parameters_on_meta() -> Iterator[None]:
 
 
 def build_on_meta(model: dict, scope: str) -> nn.Module:
-    """Build a config's model on the meta device, in evaluation mode, without loading or initialising weights.
-
-    Args:
-        model: the config's `model`.
-        scope: its `default_scope`.
-    """
+    """Build a config's `model`, of this `default_scope`, on the meta device in evaluation mode, without its weights."""
     with parameters_on_meta(), DefaultScope.overwrite_default_scope(scope):
         return MODELS.build(ConfigDict(model)).to('meta').eval()
 

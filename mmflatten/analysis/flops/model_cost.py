@@ -15,13 +15,7 @@ from mmflatten.analysis.flops.meta import build_on_meta, shape_only_kernels
 
 @dataclass(frozen=True)
 class ModelCost:
-    """What a model costs on one image.
-
-    Attributes:
-        model: on the meta device.
-        shape: (H, W) of the image.
-        counts: the operations of one forward pass.
-    """
+    """What one forward pass of a model costs, on an image of `shape` = (H, W)."""
 
     model: nn.Module
     shape: tuple[int, int]
@@ -65,25 +59,33 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
 def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> ModelCost:
     """Build a config's model on the meta device and count it.
 
-    Args:
-        path: a config file.
-        shape: (H, W) of the image; by default the backbone's `img_size` for a classifier, or the usual size of the
-            task (224x224, 800x1280, 512x2048).
+    By default the image has the backbone's `img_size` for a classifier, or the usual size of the task.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the config has no model, or its model cannot be built or run at this shape.
+    """
+    config = read_model_config(path)
+    shape = shape or _usual_shape(config)
+    try:
+        return count_model(build_on_meta(config.model, config.get('default_scope', 'mmengine')), shape)
+    except ValueError as error:
+        raise ValueError(f'config {path}: {error}') from error
+
+
+def read_model_config(path: str | Path) -> Config:
+    """A config that has a model.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the config has no model.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f'config {path} does not exist; check the path')
     config = Config.fromfile(path)
     if 'model' not in config:
         raise ValueError(f'config {path} has no model')
-    shape = shape or _usual_shape(config)
-    try:
-        return count_model(build_on_meta(config.model, config.get('default_scope', 'mmengine')), shape)
-    except ValueError as error:
-        raise ValueError(f'config {path}: {error}') from error
+    return config
 
 
 def _usual_shape(config: Config) -> tuple[int, int]:

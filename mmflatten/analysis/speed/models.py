@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from mmflatten.analysis.flops.inputs import library_of
-from mmflatten.analysis.flops.model_cost import count_parameters
+from mmflatten.analysis.flops.model_cost import count_parameters, read_model_config
 from mmflatten.analysis.speed.timing import Subject
 from mmflatten.models import backbones
 from mmflatten.requirements import Library
@@ -41,25 +40,15 @@ ZOO = {
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How models are run.
-
-    Attributes:
-        batch: images per call.
-        size: (H, W) of the images.
-        dtype: a key of `DTYPES`; half precision means autocast.
-        device: of PyTorch.
-        train: a forward and a backward pass, without an optimizer, instead of inference.
-        compile: through `torch.compile`.
-        channels_last: images and weights of convolutions in channels-last memory.
-    """
+    """How models are run."""
 
     batch: int = 8
-    size: tuple[int, int] = (224, 224)
-    dtype: str = 'fp32'
+    size: tuple[int, int] = (224, 224)  # (H, W) of the images
+    dtype: str = 'fp32'  # a key of `DTYPES`; half precision means autocast
     device: str = 'cpu'
-    train: bool = False
+    train: bool = False  # a forward and a backward pass, without an optimizer
     compile: bool = False
-    channels_last: bool = False
+    channels_last: bool = False  # memory of images and of weights of convolutions
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
@@ -99,14 +88,23 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
         ImportError: timm is needed and not installed.
     """
     if spec.startswith(TIMM_PREFIX):
-        return _build_timm(spec[len(TIMM_PREFIX):], size)
+        return _build_timm(spec.removeprefix(TIMM_PREFIX), size)
     if spec.endswith('.py'):
-        return _build_config(spec)
+        config = read_model_config(spec)
+        with DefaultScope.overwrite_default_scope(config.get('default_scope', 'mmengine')):
+            return MODELS.build(config.model)
     name, arguments = parse_spec(spec)
     if name not in backbones.__all__:
         raise ValueError(f'{spec} is no config file (.py), no timm:NAME and no backbone: {name} is not one of '
                          f'{", ".join(backbones.__all__)}')
-    return Classifier(_build_backbone(name, arguments))
+    cls = getattr(backbones, name)
+    indices = inspect.signature(cls).parameters.get('out_indices')
+    if 'out_indices' not in arguments and (indices is None or indices.default is not None):
+        arguments['out_indices'] = (3,)  # a classifier needs the last map of four alone
+    try:
+        return Classifier(cls(**arguments))
+    except TypeError as error:
+        raise ValueError(f'{name} does not take these arguments: {error}') from error
 
 
 class Classifier(nn.Module):
@@ -122,35 +120,11 @@ class Classifier(nn.Module):
         return self.head(features.mean((2, 3)) if features.dim() == 4 else features)
 
 
-def _build_backbone(name: str, arguments: dict[str, Any]) -> nn.Module:
-    cls = getattr(backbones, name)
-    indices = inspect.signature(cls).parameters.get('out_indices')
-    if 'out_indices' not in arguments and (indices is None or indices.default is not None):
-        arguments = {**arguments, 'out_indices': (3,)}  # a classifier needs the last map of four alone
-    try:
-        return cls(**arguments)
-    except TypeError as error:
-        raise ValueError(f'{name} does not take these arguments: {error}') from error
-
-
-def _build_config(path: str) -> nn.Module:
-    if not Path(path).is_file():
-        raise ValueError(f'config {path} does not exist; check the path')
-    config = Config.fromfile(path)
-    if 'model' not in config:
-        raise ValueError(f'config {path} has no model')
-    with DefaultScope.overwrite_default_scope(config.get('default_scope', 'mmengine')):
-        return MODELS.build(ConfigDict(config.model))
-
-
 def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
     status = inspect_library(TIMM)
     if status.state != 'ok':
         raise ImportError(status.message)
     import timm
-    if name not in timm.list_models():
-        near = ', '.join(timm.list_models(f'*{name.split("_")[0]}*')[:5])
-        raise ValueError(f'timm has no model {name}' + (f'; it has {near}, ...' if near else ''))
     model = timm.create_model(name, pretrained=False)
     settings = model.pretrained_cfg
     if settings.get('fixed_input_size') and tuple(settings['input_size'][1:]) != size:
@@ -169,8 +143,7 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
     model = build_model(spec, settings.size)
     if settings.train and library_of(model) == 'mmdet':
         raise ValueError(f'{spec}: training of detectors is not timed, it needs annotated images; leave out --train')
-    image = torch.randn(settings.batch, 3, *settings.size)
-    call = make_call(model, _forward_of(model), image, settings)
+    call = make_call(model, _forward_of(model), torch.randn(settings.batch, 3, *settings.size), settings)
     name = name or (Path(spec).stem if spec.endswith('.py') else spec)
     return Subject(name, call, settings.batch, count_parameters(model))
 

@@ -50,11 +50,7 @@ def map_of(tokens: int) -> tuple[int, int]:
 
 
 def mixer_config(name: str) -> dict[str, Any]:
-    """Config of an attention by its name in `OPERATORS`, or of a mixer's class, as 'LinearAttention:feature_map=elu'.
-
-    Raises:
-        ValueError: an unknown name.
-    """
+    """Config of an attention: a name in `OPERATORS`, or a mixer's class as in 'LinearAttention:feature_map=elu'."""
     if name in OPERATORS:
         return dict(OPERATORS[name])
     kind, arguments = parse_spec(name)
@@ -65,11 +61,7 @@ def mixer_config(name: str) -> dict[str, Any]:
 
 
 def build_operator(name: str, tokens: int, embed_dims: int, num_heads: int) -> nn.Module:
-    """An attention for maps of so many tokens, projections included.
-
-    Raises:
-        ValueError: an unknown name, or arguments that do not fit.
-    """
+    """An attention for maps of so many tokens, projections included."""
     cfg, grid_size = mixer_config(name), map_of(tokens)
     window = cfg.pop('window', None)
     size = grid_size if window is None else (min(window, grid_size[0]), min(window, grid_size[1]))
@@ -93,15 +85,8 @@ def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, se
 def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
     """The number of tokens from which on `other` costs less than `softmax`, up to the last one measured.
 
-    Between two measured numbers both curves are taken as straight in logarithmic axes.
-
-    Args:
-        tokens: rising.
-        softmax: its cost (seconds, bytes) at each number of tokens, positive.
-        other: the other attention's.
-
-    Returns:
-        The number of tokens; 0 where `other` always costs less, infinity where it does not at the last number.
+    `softmax` and `other` are costs at each of `tokens`, which rise; between them both curves are taken as straight in
+    logarithmic axes. 0 where `other` always costs less, infinity where it does not at the last number.
     """
     gaps = np.log(other) - np.log(softmax)
     dearer = np.flatnonzero(gaps >= 0)
@@ -114,7 +99,7 @@ def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[f
 
 
 def say_crossover(tokens: Sequence[int], number: float) -> str:
-    """A crossover in words: 'about 830', 'below 196' or 'above 12544'."""
+    """'about 830', 'below 196' or 'above 12544'."""
     if number == 0:
         return f'below {min(tokens)}'
     return f'above {max(tokens)}' if math.isinf(number) else f'about {number:.0f}'

@@ -30,21 +30,13 @@ ratio: throughput relative to {reference}, within a round; median and quartiles 
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured of one subject.
-
-    Attributes:
-        subject: what was timed.
-        timing: its times.
-        peak: bytes, see `peak_memory`.
-        left_out: rounds that are not in `timing`, because other processes were busy meanwhile.
-        tokens: of an attention; 0 for a model.
-    """
+    """What was measured of one subject."""
 
     subject: Subject
     timing: Timing
-    peak: int
-    left_out: int = 0
-    tokens: int = 0
+    peak: int  # bytes, see `peak_memory`
+    left_out: int = 0  # rounds that are not in `timing`, because other processes were busy meanwhile
+    tokens: int = 0  # of an attention; 0 for a model
 
     @property
     def mebibytes(self) -> float:

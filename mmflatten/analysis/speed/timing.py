@@ -21,21 +21,13 @@ Clock = Callable[[Callable[[], object], int], float]
 
 @dataclass(frozen=True)
 class Subject:
-    """Something to time.
-
-    Attributes:
-        name: as the tables print it.
-        call: one forward pass, or one training step.
-        images: images, or token maps, per call.
-        params: number of parameters.
-        around: makes the context in which the calls run; entering it is not timed.
-    """
+    """Something to time."""
 
     name: str
-    call: Callable[[], object]
-    images: int = 1
+    call: Callable[[], object]  # one forward pass, or one training step
+    images: int = 1  # images, or token maps, per call
     params: int = 0
-    around: Callable[[], AbstractContextManager] = nullcontext
+    around: Callable[[], AbstractContextManager] = nullcontext  # makes their context; entering it is not timed
 
 
 @dataclass(frozen=True)
@@ -64,17 +56,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A subject's throughput relative to a reference.
+    """A subject's throughput relative to a reference."""
 
-    Attributes:
-        median: median over the rounds of the ratio within a round, which a load that comes and goes changes least.
-        quartiles: lower and upper quartile of the same.
-        best: ratio of the shortest times.
-    """
-
-    median: float
-    quartiles: tuple[float, float]
-    best: float
+    median: float  # over the rounds, of the ratio within a round, which a load that comes and goes changes least
+    quartiles: tuple[float, float]  # of the same
+    best: float  # ratio of the shortest times
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
@@ -119,7 +105,7 @@ def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: 
     while done < limit and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
         watch = LoadWatch()
         samples.append([_sample(subject, clock, number) for subject, number in zip(subjects, repeats)])
-        others.append(watch.stop().others)
+        others.append(watch.others())
         done, elapsed = done + 1, time.monotonic() - start
         progress(done, elapsed, max(0., min(budget - elapsed, elapsed / done * (limit - done))))
     kept = undisturbed(others)

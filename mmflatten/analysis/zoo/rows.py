@@ -27,21 +27,13 @@ Say = Callable[[int, int, str], None]  # done, total, what
 
 @dataclass(frozen=True)
 class ZooEntry:
-    """A row of a paper, or a config that no paper has, and what was counted.
+    """A row of a paper, or a config that no paper has, and what was counted, if anything."""
 
-    Attributes:
-        row: the paper's row; `paper` is '' for a config of our own.
-        image: 'HxW' that the operations are of.
-        params: number of parameters, None where nothing was counted.
-        macs: multiply-accumulates of one forward pass.
-        flops: the same operations as the row's paper counts them.
-    """
-
-    row: PaperRow
-    image: str = ''
+    row: PaperRow  # its `paper` is '' for a config of our own
+    image: str = ''  # 'HxW'
     params: int | None = None
     macs: int | None = None
-    flops: int | None = None
+    flops: int | None = None  # the same operations as the row's paper counts them
 
     @property
     def counted(self) -> bool:
@@ -107,7 +99,7 @@ def zoo_rows(root: Path) -> tuple[PaperRow, ...]:
 def _task_and_dataset(path: Path) -> tuple[str, str]:
     try:
         config = Config.fromfile(path)
-    except Exception:  # of any kind, and counting it will say which
+    except Exception:  # counting it will say which
         return '', ''
     dataset = config.get('train_dataloader', {}).get('dataset', {})
     while 'dataset' in dataset:
