@@ -23,7 +23,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument('--check', action='store_true', help='count again and compare with the files; write nothing')
     parser.add_argument('--paper', choices=sorted({row.cells['paper'] for row in paper_rows()}),
                         help='print the tables of this paper; write nothing')
-    parser.add_argument('--table', help='with --paper: this table alone, such as 8, 2a or fig5')
+    parser.add_argument('--table', help='with --paper: only this table, such as 8, 2a or fig5')
     arguments = parser.parse_args(argv)
     if arguments.table and not arguments.paper:
         parser.error('--table needs --paper: every paper has its own tables')

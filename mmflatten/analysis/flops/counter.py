@@ -15,7 +15,7 @@ UperNet; 240 G for PVT-T in Mask R-CNN and 215 G for Swin-T in ATSS.
 
 Where the two differ from each other, or from a counter you know:
 
-- Norms, resizing and pooling are 0.1 to 1 % of a model, in the papers' convention alone. The papers' own formulas for
+- Norms, resizing and pooling are 0.1 to 1 % of a model, in the papers' convention only. The papers' own formulas for
   classifiers leave them out, so `macs` is the closer figure there.
 - Attention products: mmengine counts `@` and misses `scaled_dot_product_attention`; both figures here always hold the
   products. mmcv 1.x, from which Focal's detection numbers come, misses `@` too: Swin-T Mask R-CNN has 264 G there and

@@ -63,7 +63,7 @@ def _detect(model: nn.Module, image: Tensor) -> None:
         forwards[kind](head, features, image.new_empty(NUM_PROPOSALS, 5))
 
 
-# The heads get regions of the finest map alone: regions of several maps are sorted by a size that is not known here.
+# The heads get regions of the finest map only: extractors sort those of several maps by a size that is unknown here.
 
 
 def _standard_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:

@@ -11,6 +11,7 @@ from torch import nn
 from mmflatten.analysis.flops.counter import OperationCounter, OperationCounts
 from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES, dummy_forward
 from mmflatten.analysis.flops.meta import build_on_meta, shape_only_kernels
+from mmflatten.requirements import check_task
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,11 @@ def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> Mode
 
 
 def read_model_config(path: str | Path) -> Config:
-    """A config that has a model.
+    """A config that has a model, whose libraries are installed.
 
     Raises:
         FileNotFoundError: there is no such file.
+        ImportError: a library of its `default_scope` is missing or does not fit.
         ValueError: the config has no model.
     """
     if not Path(path).is_file():
@@ -85,6 +87,7 @@ def read_model_config(path: str | Path) -> Config:
     config = Config.fromfile(path)
     if 'model' not in config:
         raise ValueError(f'config {path} has no model')
+    check_task(config.get('default_scope'))
     return config
 
 

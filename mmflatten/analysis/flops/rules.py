@@ -47,7 +47,7 @@ def _elements_of(position: int) -> Rule:
 
 
 def _deformable_conv(x: Tensor, weight: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    """The convolution alone; sampling at the offsets is elementwise."""
+    """Only the convolution; sampling at the offsets is elementwise."""
     return {CONV: out.shape[0] * prod(out.shape[2:]) * weight.numel()}
 
 

@@ -100,7 +100,7 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
     cls = getattr(backbones, name)
     indices = inspect.signature(cls).parameters.get('out_indices')
     if 'out_indices' not in arguments and (indices is None or indices.default is not None):
-        arguments['out_indices'] = (3,)  # a classifier needs the last map of four alone
+        arguments['out_indices'] = (3,)  # a classifier needs only the last of four maps
     try:
         return Classifier(cls(**arguments))
     except TypeError as error:

@@ -18,7 +18,7 @@ MACs: multiply-accumulates, products of activations (attention) included. Elemen
 norms, resizing, pooling, sums) are not multiply-accumulates; --json lists them. "not counted" names operators that may
 multiply and accumulate and have no formula.
 papers' way: what OpenMMLab's get_flops.py counts: MACs and elementwise norms, resizing and average pooling.
-* without products of activations, as this paper counts.
+*: without products of activations, as that paper counts.
 Two-stage detectors: 1000 proposals through the box head, 100 through the mask head.
 paper, diff: the paper's own number, and ours (parameters; papers' way) against it. ~ rounds to it, up or down."""
 

@@ -42,7 +42,7 @@ def render_page(entries: Sequence[ZooEntry]) -> str:
 
 
 def render_tables(entries: Sequence[ZooEntry]) -> str:
-    """The tables alone, for some of the rows."""
+    """Only the tables, for some of the rows."""
     return '\n\n'.join(_tables(entries, by='table'))
 
 
