@@ -1,9 +1,14 @@
-"""Models with published parameters and FLOPs, as configs of mmdet and mmseg without anything of ours."""
+"""The tools as modules, and models with published parameters and FLOPs, without anything of ours."""
 import copy
+import importlib.util
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+
+TOOLS = Path(__file__).parents[2] / 'tools' / 'analysis'
 
 SWIN_T = dict(type='SwinTransformer', embed_dims=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7)
 SWIN_S = dict(SWIN_T, depths=[2, 2, 18, 2])
@@ -110,3 +115,16 @@ KINDS = {'mask-rcnn': mask_rcnn, 'cascade-mask-rcnn': cascade_mask_rcnn, 'htc': 
 def known_model() -> Callable[[str, str], dict]:
     """`known_model('mask-rcnn', 'r50')` gives the `model` of a config."""
     return lambda kind, backbone: copy.deepcopy(KINDS[kind](backbone))
+
+
+@pytest.fixture(scope='session')
+def load_tool() -> Callable[[str], ModuleType]:
+    """`load_tool('get_flops')` gives that tool as a module."""
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f'{name}_tool', TOOLS / f'{name}.py')
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

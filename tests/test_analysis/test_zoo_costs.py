@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def params() -> list:
-    """Every config; the first of each backbone and head are the sample, the others the full sweep."""
+    """Every config; the first of each family and head are the sample, the others the full sweep."""
     kinds = {}
     for row in paper_rows():
         head = row.cells['method'].partition(',')[0] if row.cells['task'] != 'classification' else ''
         if row.config:
-            kinds.setdefault(row.config, (row.cells['backbone'], row.cells['task'], head))
+            kinds.setdefault(row.config, (row.cells['backbone'].rpartition('-')[0], row.cells['task'], head))
     first = {kind: config for config, kind in reversed(kinds.items())}
     return [pytest.param(config, marks=[] if first[kind] == config else [pytest.mark.full])
             for config, kind in kinds.items()]

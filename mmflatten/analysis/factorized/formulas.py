@@ -62,8 +62,6 @@ Formulas = dict[str, tuple[Formula, Formula]]
 
 # Floats and operations by module. `k` of the conventional modules is `b` here.
 TABLE_9: Formulas = {
-    'ResBlock': (lambda z: 5 * z.c * z.s, lambda z: 36 * z.c ** 2 * z.s),
-    'ResBlock-bot': (lambda z: (4 * z.m + 3 * z.c) * z.s, lambda z: (4 * z.m * z.c + 18 * z.m ** 2) * z.s),
     'FA-dot': (lambda z: (2 * z.b + 3 * z.c) * z.s + z.b * z.c, lambda z: (8 * z.b * z.c + 2 * z.c ** 2) * z.s),
     'CA-dot': (lambda z: (2 * z.b + 3 * z.c) * z.s + z.s ** 2,
                lambda z: (2 * z.b * z.c + z.c ** 2) * z.s + (2 * z.b + 2 * z.c) * z.s ** 2),
