@@ -2,20 +2,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import prod
-from typing import Any
 
 import torch
 from mmengine.config import ConfigDict
 from mmengine.registry import MODELS, DefaultScope
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.nn.parameter import is_lazy
 
 from mmflatten.analysis.flops.counter import OperationCounter
-from mmflatten.analysis.flops.rules import CONV
+from mmflatten.analysis.flops.rules import deformable_conv
 
 
 @contextmanager
@@ -51,18 +49,14 @@ def shape_only_kernels(counter: OperationCounter) -> Iterator[None]:
     they are put back at the end. Every other operator of mmcv raises on meta tensors; none counts as zero.
     """
 
-    def roi_align(features: Tensor, rois: Tensor, output: Tensor, *args: Any, **kwargs: Any) -> None:
-        counter.add_elementwise('mmcv::roi_align', output)
-
-    def deform_conv(x: Tensor, weight: Tensor, offset: Tensor, output: Tensor, *args: Any, **kwargs: Any) -> None:
-        counter.add('mmcv::deform_conv', {CONV: output.shape[0] * prod(output.shape[2:]) * weight.numel()})
-
-    def modulated_deform_conv(x: Tensor, weight: Tensor, bias: Tensor, ones: Tensor, offset: Tensor, mask: Tensor,
-                              output: Tensor, *args: Any, **kwargs: Any) -> None:
-        deform_conv(x, weight, offset, output)
-
-    kernels = dict(roi_align_forward=roi_align, deform_conv_forward=deform_conv,
-                   modulated_deform_conv_forward=modulated_deform_conv)
+    kernels: dict[str, Callable[..., None]] = {
+        'roi_align_forward': lambda features, rois, output, *args, **kwargs:
+            counter.add_elementwise('mmcv::roi_align', output),
+        'deform_conv_forward': lambda x, weight, offset, output, *args, **kwargs:
+            counter.add('mmcv::deform_conv', deformable_conv(weight, output)),
+        'modulated_deform_conv_forward': lambda x, weight, bias, ones, offset, mask, output, *args, **kwargs:
+            counter.add('mmcv::deform_conv', deformable_conv(weight, output)),
+    }
     extension = sys.modules.get('mmcv._ext')
     originals = {name: getattr(extension, name) for name in kernels if extension}
     try:

@@ -36,9 +36,7 @@ def count_parameters(module: nn.Module) -> int:
 def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
     """Count a model on the meta device: a classifier, detector or segmentor of OpenMMLab, or a module of one image.
 
-    Args:
-        model: built by `build_on_meta` or moved by `.to('meta')`.
-        shape: (H, W) of the image; nothing is padded.
+    The image has `shape` = (H, W); nothing is padded.
 
     Raises:
         ValueError: the model is not on the meta device, or cannot run at this shape.

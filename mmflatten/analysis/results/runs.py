@@ -14,21 +14,13 @@ NO_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'gra
 
 @dataclass(frozen=True)
 class Run:
-    """What the log of a training says.
+    """What the log of a training says."""
 
-    Attributes:
-        name: of the work dir.
-        metrics: of the last validation.
-        validated: epoch, or iteration where the training counts those, of that validation.
-        iterations: trained in all.
-        seconds: of an iteration, the median over the log's records.
-    """
-
-    name: str
-    metrics: dict[str, float]
-    validated: int
-    iterations: int
-    seconds: float
+    name: str  # of the work dir
+    metrics: dict[str, float]  # of the last validation
+    validated: int  # epoch of that validation, or iteration where the training counts those
+    iterations: int  # trained in all
+    seconds: float  # of an iteration, the median over the log's records
 
 
 def read_run(work_dir: str | Path) -> Run:
@@ -51,10 +43,7 @@ def read_run(work_dir: str | Path) -> Run:
 
 
 def render_comparison(runs: Sequence[Run]) -> str:
-    """A table with a row for each metric that all runs have and a column for each run.
-
-    With two runs, a last column is the second minus the first.
-    """
+    """A row for each metric that all runs have, a column for each run, and of two runs the second minus the first."""
     shared = [key for key in runs[0].metrics if all(key in run.metrics for run in runs)]
     rows = [[key, *(f'{run.metrics[key]:.4g}' for run in runs)] for key in shared]
     rows += [['validated after', *(str(run.validated) for run in runs)],

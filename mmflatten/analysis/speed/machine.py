@@ -41,7 +41,7 @@ def describe_machine(device: str) -> dict[str, str | int]:
                 gpu=torch.cuda.get_device_name(device) if on_gpu else '',
                 system=f'{platform.system()} {platform.machine()}', python=platform.python_version(),
                 torch=torch.__version__, blas=', '.join(libraries) or 'neither MKL nor oneDNN', mmflatten=__version__,
-                allocator=settings or 'as it comes')
+                allocator=settings or 'default')
 
 
 def machine_lines(machine: Mapping[str, str | int], others: float | None) -> list[str]:

@@ -18,14 +18,9 @@ LINES = ('-', '--', ':')  # ten colours each
 
 
 def draw_operators(curves: Curves, path: str | Path, title: str = '') -> None:
-    """Draw time on the left and peak memory on the right, both axes logarithmic.
+    """Write a PNG with time on the left and peak memory on the right, both axes logarithmic.
 
     A ring marks where an attention becomes cheaper than softmax for good; the legend says from which N on.
-
-    Args:
-        curves: over the same numbers of tokens.
-        path: PNG to write.
-        title: above both panels.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator

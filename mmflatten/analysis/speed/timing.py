@@ -67,8 +67,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
     """Lower and upper quartile; of a single value that value twice."""
     if len(values) < 2:
         return values[0], values[0]
-    lower, _, upper = quantiles(values, n=4, method='inclusive')
-    return lower, upper
+    return tuple(quantiles(values, n=4, method='inclusive')[::2])
 
 
 def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: float | None = None,
@@ -79,7 +78,6 @@ def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: 
     Each subject is called at least twice before the first round, so memory pools are filled and code is compiled.
 
     Args:
-        subjects: what to time.
         rounds: at most so many.
         seconds: per subject; a round is not begun if it would end later than the sum over all of them. At least
             `MIN_ROUNDS` rounds take place, if `rounds` admits them.
@@ -88,9 +86,6 @@ def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: 
 
     Returns:
         Timings in the order of the subjects, and how many rounds `undisturbed` left out of them.
-
-    Raises:
-        ValueError: no subject, or neither rounds nor seconds bound the run.
     """
     if not subjects or (rounds is None and seconds is None):
         raise ValueError(f'subjects ({len(subjects)}) must not be empty, and rounds ({rounds}) or seconds ({seconds}) '

@@ -37,41 +37,32 @@ class ConfigCost:
 
 
 def count_beside_papers(config: str | Path, shape: tuple[int, int] | None = None) -> ConfigCost:
-    """Count a config and find its rows; by default at the image size of its first row, if that names one.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the config has no model, or its model cannot be built or run at this shape.
-    """
+    """`count_config`, with the config's rows; by default at the image size of the first one, if that names any."""
     rows = rows_of_config(config)
     return ConfigCost(str(config), count_config(config, shape or (rows[0].shape if rows else None)), rows)
 
 
 def render(costs: list[ConfigCost], markdown: bool = False) -> str:
-    """A row for each config and each different pair of numbers it reproduces, and the notes that explain it."""
+    """The table, and the notes that explain it."""
     return f'{align(table_rows(costs), HEADER, {0, 9, 10}, markdown)}\n\n{NOTES}'
 
 
 def table_rows(costs: list[ConfigCost]) -> list[tuple[str, ...]]:
-    """The cells of `render`, columns as in `HEADER`."""
+    """A row for each config and each different pair of numbers it reproduces; columns as in `HEADER`."""
     rows = []
     for cost in costs:
         counts, stem = cost.cost.counts, Path(cost.config).stem
         twins = {other.config for other in costs if Path(other.config).stem == stem}
         missing = ', '.join(f'{name} ({calls}x)' for name, calls in sorted(counts.uncounted.items())) or 'none'
-        for group in _same_numbers(cost.rows) or [[]]:
+        groups = [list(group) for _, group in groupby(sorted(cost.rows, key=_numbers), key=_numbers)]
+        for group in groups or [[]]:
             rows.append((stem if len(twins) == 1 else cost.config, 'x'.join(map(str, cost.cost.shape)),
                          *_number_cells(cost, group), missing))
     return rows
 
 
-def _same_numbers(rows: tuple[PaperRow, ...]) -> list[list[PaperRow]]:
-    """Rows in groups that print the same parameters and FLOPs."""
-
-    def numbers(row: PaperRow) -> tuple[str, ...]:
-        return tuple(row.cells[column] for column in ('paper', 'params_m', 'flops_g', 'flops_input_hw', 'task'))
-
-    return [list(group) for _, group in groupby(sorted(rows, key=numbers), key=numbers)]
+def _numbers(row: PaperRow) -> tuple[str, ...]:
+    return tuple(row.cells[column] for column in ('paper', 'params_m', 'flops_g', 'flops_input_hw', 'task'))
 
 
 def _number_cells(cost: ConfigCost, group: list[PaperRow]) -> tuple[str, ...]:
