@@ -80,7 +80,7 @@ def test_two_stage_detector_counts_1000_boxes_and_100_masks(known_model: KnownMo
 
 def test_htc_counts_every_stage_and_the_semantic_branch(known_model: KnownModel) -> None:
     counts = cost_of(known_model('htc', 'r50')).counts
-    box_head = 1000 * (256 * 49 * 1024 + 1024 * 1024 + 1024 * (81 + 80 * 4))
+    box_head = 1000 * (256 * 49 * 1024 + 1024 * 1024 + 1024 * (81 + 4))  # one box for all classes
     assert [sum(counts.within(f'roi_head.bbox_head.{stage}').values()) for stage in range(3)] == [box_head] * 3
     mask_heads = [sum(counts.within(f'roi_head.mask_head.{stage}').values()) for stage in range(3)]
     assert mask_heads[0] < mask_heads[1] == mask_heads[2]  # the later ones take in the features of the one before
@@ -103,7 +103,7 @@ def test_sparse_rcnn_counts_its_own_proposals_and_dynamic_convolutions(known_mod
 ])
 def test_other_one_stage_heads_count_and_leave_nothing_out(known_model: KnownModel, bbox_head: dict) -> None:
     config = known_model('atss', 'r50')
-    config.update(type='SingleStageDetector', bbox_head=bbox_head)
+    config['type'], config['bbox_head'] = 'SingleStageDetector', bbox_head
     counts = count_model(build_on_meta(config, 'mmdet'), (256, 320)).counts
     assert counts.within('bbox_head').total() > 1e9
     assert not counts.uncounted
