@@ -103,7 +103,7 @@ def test_sparse_rcnn_counts_its_own_proposals_and_dynamic_convolutions(known_mod
 ])
 def test_other_one_stage_heads_count_and_leave_nothing_out(known_model: KnownModel, bbox_head: dict) -> None:
     config = known_model('atss', 'r50')
-    config['type'], config['bbox_head'] = 'SingleStageDetector', bbox_head
+    config['type'], config['bbox_head'], config['train_cfg'] = 'SingleStageDetector', bbox_head, None
     counts = count_model(build_on_meta(config, 'mmdet'), (256, 320)).counts
     assert counts.within('bbox_head').total() > 1e9
     assert not counts.uncounted
