@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mmflatten.analysis.flops.model_cost import count_parameters
@@ -60,22 +59,17 @@ def mixer_config(name: str) -> dict[str, Any]:
     return dict(type=kind, **arguments)
 
 
-def build_operator(name: str, tokens: int, embed_dims: int, num_heads: int) -> nn.Module:
-    """An attention for maps of so many tokens, projections included."""
-    cfg, grid_size = mixer_config(name), map_of(tokens)
+def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, settings: RunSettings) -> Subject:
+    """An attention, projections included, ready to be timed on random tokens `(batch, tokens, embed_dims)`."""
+    torch.manual_seed(0)
+    cfg, hw_shape = mixer_config(name), map_of(tokens)
     window = cfg.pop('window', None)
-    size = grid_size if window is None else (min(window, grid_size[0]), min(window, grid_size[1]))
+    grid_size = hw_shape if window is None else (min(window, hw_shape[0]), min(window, hw_shape[1]))
     try:
-        mixer = build_mixer(cfg, embed_dims=embed_dims, num_heads=num_heads, grid_size=size)
+        mixer = build_mixer(cfg, embed_dims=embed_dims, num_heads=num_heads, grid_size=grid_size)
     except TypeError as error:
         raise ValueError(f'operator {name} does not take these arguments: {error}') from error
-    return mixer if window is None else Windowed(mixer, size)
-
-
-def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, settings: RunSettings) -> Subject:
-    """An attention that is ready to be timed on random tokens `(batch, tokens, embed_dims)`."""
-    torch.manual_seed(0)
-    mixer, hw_shape = build_operator(name, tokens, embed_dims, num_heads), map_of(tokens)
+    mixer = mixer if window is None else Windowed(mixer, grid_size)
     call = make_call(mixer, lambda x_BNC: mixer(x_BNC, hw_shape), torch.randn(settings.batch, tokens, embed_dims),
                      settings)
     around = partial(sdpa_kernel, SDPBackend.MATH) if name == EXPLICIT else nullcontext

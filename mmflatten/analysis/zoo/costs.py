@@ -68,14 +68,12 @@ def _numbers(row: PaperRow) -> tuple[str, ...]:
 def _number_cells(cost: ConfigCost, group: list[PaperRow]) -> tuple[str, ...]:
     row = group[0] if group else None
     params, flops = cost.cost.params / 1e6, cost.papers_convention(row)
-    params_cell, macs_cell, flops_cell = f'{params:.3f}', giga(cost.cost.counts.macs), giga(flops)
-    if row is None:
-        return params_cell, '-', '-', macs_cell, flops_cell, '-', '-', '-'
+    printed_params = row.cells['params_m'] if row and row.params_m else ''
+    printed_flops = row.cells['flops_g'] if row and row.flops_g and row.shape == cost.cost.shape else ''
+    star = '' if row is None or row.with_products else '*'
     tables = ', '.join(dict.fromkeys(other.cells['table'] for other in group))
-    printed_params = row.cells['params_m'] if row.params_m else ''
-    printed_flops = row.cells['flops_g'] if row.flops_g and row.shape == cost.cost.shape else ''
-    return (params_cell, *beside(params, printed_params), macs_cell, flops_cell + ('' if row.with_products else '*'),
-            *beside(flops / 1e9, printed_flops), f'{row.cells["paper"]} {tables}')
+    return (f'{params:.3f}', *beside(params, printed_params), giga(cost.cost.counts.macs), giga(flops) + star,
+            *beside(flops / 1e9, printed_flops), f'{row.cells["paper"]} {tables}' if row else '-')
 
 
 def beside(value: float | None, printed: str) -> tuple[str, str]:
