@@ -13,10 +13,9 @@ from mmengine.fileio import load
 
 from mmflatten.engine.cli import command_line, tool_parser
 from mmflatten.engine.config_files import read_config
-from mmflatten.requirements import LIBRARIES, inspect
+from mmflatten.requirements import LIBRARIES, check_task, inspect
 from mmflatten.version import __version__
 from mmflatten.visualization.curves import draw_curves, read_scalars
-from mmflatten.visualization.instances import draw_predictions
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = 'configs/digits/mask-rcnn_flatten-swin-nano_fpn_digits.py'
@@ -27,6 +26,8 @@ METRICS = {'coco/bbox_mAP': 'bbox mAP', 'coco/bbox_mAP_50': 'bbox AP50', 'coco/s
 @command_line
 def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
+    check_task('mmdet')
+    from mmflatten.visualization.instances import draw_predictions  # imports mmdet, so after the check
     work_dir = Path(args.work_dir)
     require_masks(args.config)
     empty(work_dir, args.config)

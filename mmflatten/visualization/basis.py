@@ -21,35 +21,29 @@ PREFERRED = 'neck.attentions.1'  # the module that the paper draws
 
 @dataclass(frozen=True)
 class BasisMasks:
-    """The masks of one image.
+    """The masks of one image."""
 
-    Attributes:
-        image: RGB `(H, W, 3)`, 0 to 255, as the model saw it.
-        masks: `(K, H, W)` on the same pixels; all heads one after the other.
-        shares: `(K,)`, mean coefficient of each mask over the locations: how much it is used.
-    """
-
-    image: np.ndarray
-    masks: np.ndarray
-    shares: np.ndarray
+    image: np.ndarray  # RGB (H, W, 3), 0 to 255, as the model saw it
+    masks: np.ndarray  # (K, H, W) on the same pixels; all heads one after the other
+    shares: np.ndarray  # (K,), mean coefficient of each mask over the locations: how much it is used
 
 
 def find_attention(model: torch.nn.Module, name: str | None = None) -> tuple[str, FactorizedAttention]:
-    """The factorized attention of that name; without one that of the finest FPN level, or the first there is.
+    """The factorized attention of that name; by default that of the finest FPN level, or else the first.
 
     Raises:
         ValueError: the model has none, or none of this name.
     """
     found = {key: module for key, module in model.named_modules() if isinstance(module, FactorizedAttention)}
     if not found:
-        raise ValueError(f'the model ({type(model).__name__}) has no FactorizedAttention; name a config that has, such '
-                         'as configs/factorized/mask-rcnn_r50_fa-fpn-all_fpn_32xb2-24e_coco.py')
+        raise ValueError(f'the model ({type(model).__name__}) has no FactorizedAttention; name a config that has '
+                         'one, such as configs/factorized/mask-rcnn_r50_fa-fpn-all_fpn_32xb2-24e_coco.py')
     if name is None:
         name = PREFERRED if PREFERRED in found else next(iter(found))
     if name not in found:
         raise ValueError(f'module ({name}) is no FactorizedAttention of the model; there are {", ".join(found)}')
     if found[name].ndim != 2:
-        raise ValueError(f'module ({name}) works on volumes (ndim=3), of which there are no pictures here')
+        raise ValueError(f'module ({name}) works on volumes (ndim=3), which cannot be drawn')
     return name, found[name]
 
 
@@ -115,7 +109,6 @@ def draw_basis_masks(results: Sequence[BasisMasks], indices: Sequence[int], path
     Raises:
         ValueError: an index that is not there.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     number = len(results[0].masks)
@@ -124,7 +117,6 @@ def draw_basis_masks(results: Sequence[BasisMasks], indices: Sequence[int], path
     height, width = results[0].image.shape[:2]
     columns, rows = len(indices) + 1, len(results)
     figure = Figure(figsize=(2.4 * columns, (2.4 * height / width + .3) * rows), layout='constrained')
-    FigureCanvasAgg(figure)
     for result, axes in zip(results, figure.subplots(rows, columns, squeeze=False)):
         grey = result.image.mean(-1)
         axes[0].imshow(result.image)

@@ -25,11 +25,9 @@ def draw_curves(scalars: list[dict], metrics: dict[str, str], path: str | Path) 
         metrics: key of a metric in the records -> its name in the picture.
         path: PNG to write.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4), layout='constrained')
-    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     training = [record for record in scalars if 'loss' in record]
     losses = sorted({key for record in training for key in record if key.startswith('loss')})

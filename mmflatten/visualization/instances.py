@@ -9,16 +9,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
-
-from mmflatten.requirements import require
-
-require('mmdet')
-
-from mmdet.structures import DetDataSample  # noqa: E402
-from mmdet.visualization import DetLocalVisualizer  # noqa: E402
-from mmengine.structures import InstanceData  # noqa: E402
-from pycocotools import mask as coco_mask  # noqa: E402
-from pycocotools.coco import COCO  # noqa: E402
+from mmdet.structures import DetDataSample
+from mmdet.visualization import DetLocalVisualizer
+from mmengine.structures import InstanceData
+from pycocotools import mask as coco_mask
+from pycocotools.coco import COCO
 
 
 def draw_predictions(predictions: Sequence[dict], ann_file: str, classes: Sequence[str], palette: Sequence[tuple],

@@ -11,13 +11,13 @@ from pathlib import Path
 from mmflatten.analysis.factorized.cases import BERTS, MAPS, VOLUMES, Case, statements
 from mmflatten.analysis.factorized.formulas import CONSISTENT, FORMS, TABLE_9, Sizes, count_module, formula_cost
 from mmflatten.analysis.factorized.plot import draw_attention_complexity
-from mmflatten.analysis.flops.table import align
+from mmflatten.analysis.text_table import align
 from mmflatten.engine.cli import command_line, tool_parser
 
 HEADER = ('input', 'channels', 'module', 'MB, formula', 'MB, training', 'MB, inference', 'GMAC, formula',
           'GMAC, counted')
 NOTES = """\
-formula: Table 9, mended where it contradicts itself (docs/factorized.md); b = k = m = c / 2, for BERT c.
+formula: Table 9, corrected where it contradicts itself (docs/factorized.md); b = k = m = c / 2, for BERT c.
 GMAC: 1e9 multiply-accumulates, half of the paper's MACC, which counts a multiplication and an addition as two.
 training, inference: tensors alive at the peak of one forward pass in float32, with and without what the backward pass
 needs; the input counts, parameters do not. Counted on the meta device: nothing of this was allocated. A fused softmax
@@ -60,11 +60,11 @@ def module_rows() -> list[tuple[str, ...]]:
         sizes = Sizes.usual(64 * 64, 64, h=4 if form in ('multi', 'Tfm') else 1)
         for kind in ('FA', 'CA'):
             name = f'{kind}-{form}'
-            printed, mended = formula_cost(name, sizes, TABLE_9), formula_cost(name, sizes)
+            printed, corrected = formula_cost(name, sizes, TABLE_9), formula_cost(name, sizes)
             counted = count_module(name, sizes, (64, 64))
-            rows.append((name, number(mended.nbytes / 1e6), number(counted.training_bytes / 1e6),
+            rows.append((name, number(corrected.nbytes / 1e6), number(counted.training_bytes / 1e6),
                          number(counted.inference_bytes / 1e6), number(printed.operations / 2e9),
-                         number(mended.operations / 2e9), number(counted.macs / 1e9)))
+                         number(corrected.operations / 2e9), number(counted.macs / 1e9)))
     return rows
 
 
@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> None:
     print(f'Eight modules, 64x64, 64 channels\n{align(module_rows(), header, {0}, markdown)}\n')
     rows = [(item.text, item.paper, number(item.printed), number(item.consistent), number(item.counted), item.remark)
             for item in statements()]
-    header = ('what the paper says', 'paper', 'printed formulas', 'mended', 'counted', '')
+    header = ('what the paper says', 'paper', 'printed formulas', 'corrected', 'counted', '')
     print(f'{align(rows, header, {0, 5}, markdown)}\n\n{NOTES}')
     draw_attention_complexity(arguments.plot)
     print(f'\n{arguments.plot}')

@@ -2,7 +2,7 @@
 
     python tools/analysis/benchmark.py FLattenSwin:arch=tiny configs/flatten_swin/swin-t_8xb128_in1k.py
     python tools/analysis/benchmark.py FLattenPVT:arch=tiny --vs timm:swin_tiny_patch4_window7_224 --csv speed.csv
-    python tools/analysis/benchmark.py --zoo --plain-linear
+    python tools/analysis/benchmark.py --zoo
     python tools/analysis/benchmark.py --operators softmax focused linear --tokens 196 784 3136 12544 --plot speed.png
 
 On Linux it starts itself again with the settings of glibc's allocator that a measurement on the CPU needs.
@@ -13,25 +13,25 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from mmflatten.analysis.speed.machine import LoadWatch, as_dict, available_cpus, describe_machine, restart_environment
-from mmflatten.analysis.speed.memory import peak_memory
-from mmflatten.analysis.speed.models import (
-    DTYPES,
-    REFERENCE,
-    TIMM_PREFIX,
-    ZOO,
-    RunSettings,
-    model_subject,
-    with_plain_linear,
+from mmflatten.analysis.speed.machine import (
+    BUSY_CPUS,
+    LoadWatch,
+    available_cpus,
+    describe_machine,
+    machine_lines,
+    restart_environment,
 )
-from mmflatten.analysis.speed.operators import OPERATORS, mixer_config, operator_subject
-from mmflatten.analysis.speed.plot import check_matplotlib, draw_operators
+from mmflatten.analysis.speed.memory import peak_memory
+from mmflatten.analysis.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, model_subject
+from mmflatten.analysis.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
+from mmflatten.analysis.speed.plot import draw_operators
 from mmflatten.analysis.speed.table import (
     Result,
     as_row,
@@ -43,10 +43,11 @@ from mmflatten.analysis.speed.table import (
     softmax_beside,
     write_csv,
 )
-from mmflatten.analysis.speed.timing import Progress, Subject, measure
+from mmflatten.analysis.speed.timing import Subject, measure
 from mmflatten.engine.cli import command_line, tool_parser
 
 SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20., 3.
+SAY_EVERY = 5.  # seconds between two lines of progress
 TOKENS = [196, 784, 3136, 12544]
 
 
@@ -73,12 +74,10 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add('models', nargs='*', metavar='MODEL', help='a config file, a backbone with arguments such as '
         'FLattenSwin:arch=tiny,attn_types=LLSS, or timm:NAME')
-    add('--zoo', action='store_true', help=f'{", ".join(ZOO)} against {REFERENCE}, with the ratios they should reach')
+    add('--zoo', action='store_true', help=f'{", ".join(ZOO)} against {REFERENCE}')
     add('--operators', nargs='+', metavar='NAME', help=f'attentions: {", ".join(OPERATORS)}, all, or a class of '
         'mmflatten.models.attention with arguments')
     add('--vs', metavar='MODEL', help="what the ratios refer to (default: the first model; with --zoo timm's Swin-T)")
-    add('--plain-linear', action='store_true', help='time each model of mmflatten a second time with token projections '
-        'by F.linear, so that the ratio shows the attention alone (float32 on the CPU)')
     add('--batch', type=positive, metavar='N', help='images, or token maps (default: 8; for --operators 1)')
     add('--size', nargs='+', type=positive, default=[224], metavar='H', help='H, or H W, of the images (default: 224)')
     add('--tokens', nargs='+', type=positive, metavar='N', default=[],
@@ -108,7 +107,7 @@ def check(arguments: argparse.Namespace) -> None:
     if len(arguments.size) > 2:
         raise ValueError(f'--size {" ".join(map(str, arguments.size))}: give H, or H W')
     if arguments.operators:
-        refused = [('--vs', arguments.vs), ('--plain-linear', arguments.plain_linear)]
+        refused = [('--vs', arguments.vs)]
         if arguments.embed_dims % arguments.heads:
             raise ValueError(f'--embed-dims {arguments.embed_dims} must be divisible by --heads {arguments.heads}')
     else:
@@ -117,16 +116,10 @@ def check(arguments: argparse.Namespace) -> None:
         if given:
             raise ValueError(f'{option} does not go {"with" if arguments.operators else "without"} --operators')
     check_device(arguments.device)
-    if arguments.plain_linear and (torch.device(arguments.device).type != 'cpu' or arguments.dtype != 'fp32'):
-        raise ValueError('--plain-linear changes nothing but float32 on the CPU; leave it out, or --device and --dtype')
-    if arguments.plain_linear and arguments.compile:
-        raise ValueError('--plain-linear does not go with --compile: compiled models keep their projections')
     for option in ('csv', 'json', 'plot'):
         file = getattr(arguments, option)
         if file is not None and not file.absolute().parent.is_dir():
             raise ValueError(f'--{option} {file}: the folder {file.parent} does not exist; make it first')
-    if arguments.plot:
-        check_matplotlib()
 
 
 def check_device(name: str) -> None:
@@ -139,56 +132,57 @@ def check_device(name: str) -> None:
         raise ValueError(f'--device {name}: there are {torch.cuda.device_count()} GPUs, numbered from 0')
 
 
-def measure_models(arguments: argparse.Namespace, settings: RunSettings) -> tuple[list[Result], Result]:
-    """Results, and the one that the ratios refer to."""
-    progress = Progress(1, sys.stderr)
-    wanted = [(name, spec, goal) for name, (spec, goal) in ZOO.items() if arguments.zoo]
-    wanted += [(None, spec, None) for spec in arguments.models]
-    reference = arguments.vs or (REFERENCE if arguments.zoo else None)
-    if reference:
-        wanted.insert(0, (None, reference, None))
-    at_goals = settings == RunSettings() and arguments.threads == 2 and reference == REFERENCE
-    subjects: list[Subject] = []
-    goals: list[float | None] = []
-    for name, spec, goal in wanted:
-        progress.say(f'building {name or spec}')
+def measure_models(arguments: argparse.Namespace, settings: RunSettings) -> list[Result]:
+    """Results; the ratios refer to the first one."""
+    wanted = [(name, spec) for name, spec in ZOO.items() if arguments.zoo]
+    wanted += [(None, spec) for spec in arguments.models]
+    if arguments.vs or arguments.zoo:
+        wanted.insert(0, (None, arguments.vs or REFERENCE))
+    subjects = []
+    for name, spec in wanted:
+        say(f'building {name or spec}')
         subjects.append(model_subject(spec, settings, name))
-        goals.append(goal if at_goals else None)
-        if arguments.plain_linear and not spec.startswith(TIMM_PREFIX):
-            subjects.append(with_plain_linear(subjects[-1]))
-            goals.append(None)
-    results = run_group(subjects, arguments, progress, SECONDS_PER_MODEL)
-    results = [replace(result, goal=goal) for result, goal in zip(results, goals)]
-    return results, results[0]
+    return run_group(subjects, arguments, SECONDS_PER_MODEL)
 
 
 def measure_operators(arguments: argparse.Namespace, settings: RunSettings) -> list[Result]:
     names = list(dict.fromkeys(OPERATORS if arguments.operators == ['all'] else arguments.operators))
     for name in names:
         mixer_config(name)
-    numbers = sorted(set(arguments.tokens or TOKENS))
-    progress, results = Progress(len(numbers), sys.stderr), []
-    for tokens in numbers:
-        progress.say(f'building {len(names)} attentions of {tokens} tokens')
+    numbers, results = sorted(set(arguments.tokens or TOKENS)), []
+    for index, tokens in enumerate(numbers, 1):
+        say(f'[{index}/{len(numbers)}] building {len(names)} attentions of {tokens} tokens')
         subjects = [operator_subject(name, tokens, arguments.embed_dims, arguments.heads, settings) for name in names]
-        group = run_group(subjects, arguments, progress, SECONDS_PER_OPERATOR)
+        group = run_group(subjects, arguments, SECONDS_PER_OPERATOR)
         results.extend(replace(result, tokens=tokens) for result in group)
     return results
 
 
-def run_group(subjects: list[Subject], arguments: argparse.Namespace, progress: Progress,
-              default_seconds: float) -> list[Result]:
+def run_group(subjects: list[Subject], arguments: argparse.Namespace, default_seconds: float) -> list[Result]:
     """Peak memory of each subject, then their times, round by round."""
-    progress.say('memory, then warming up' + (', which compiles and takes minutes' if arguments.compile else ''))
+    say('memory, then warming up' + (', which compiles and takes minutes' if arguments.compile else ''))
     peaks = [peak_memory(subject, arguments.device) for subject in subjects]
     seconds = default_seconds if arguments.rounds is None and arguments.seconds is None else arguments.seconds
-    start = time.monotonic()
-    measured = measure(subjects, rounds=arguments.rounds, seconds=seconds, device=arguments.device,
-                       progress=progress.tell)
-    progress.close_group(time.monotonic() - start)
-    kept = measured.undisturbed()
-    left_out = len(measured.others) - len(kept.others)
-    return [Result(*parts, left_out=left_out) for parts in zip(subjects, kept.timings, peaks)]
+    timings, left_out = measure(subjects, rounds=arguments.rounds, seconds=seconds, device=arguments.device,
+                                progress=progress())
+    return [Result(*parts, left_out) for parts in zip(subjects, timings, peaks)]
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def progress() -> Callable[[int, float, float], None]:
+    """What `measure` reports after a round, not too often and at the end."""
+    last = time.monotonic()
+
+    def tell(rounds: int, elapsed: float, left: float) -> None:
+        nonlocal last
+        if left <= 0 or time.monotonic() - last >= SAY_EVERY:
+            last = time.monotonic()
+            say(f'round {rounds} done; {elapsed:.0f} s so far, about {left:.0f} s left')
+
+    return tell
 
 
 @command_line
@@ -201,42 +195,41 @@ def main(argv: Sequence[str]) -> int:
     settings = RunSettings(arguments.batch or (1 if arguments.operators else 8),
                            (arguments.size[0], arguments.size[-1]), arguments.dtype, arguments.device,
                            arguments.train, arguments.compile, arguments.channels_last)
-    watch, reference = LoadWatch(), None
-    if arguments.operators:
-        results = measure_operators(arguments, settings)
-    else:
-        results, reference = measure_models(arguments, settings)
-    load, machine = watch.stop(), describe_machine(arguments.device)
+    run = measure_operators if arguments.operators else measure_models
+    watch = LoadWatch()
+    # Models share the code of their classes, of which Dynamo compiles 8 versions and then gives up.
+    with torch._dynamo.config.patch(cache_size_limit=1024) if arguments.compile else nullcontext():
+        results = run(arguments, settings)
+    others, machine = watch.others(), describe_machine(arguments.device)
 
     what = (f'{arguments.embed_dims} channels, {arguments.heads} heads' if arguments.operators else
             'x'.join(map(str, settings.size)))
-    print('\n'.join([*machine.lines(), f'run: {settings_line(settings, arguments.threads, what)}', load.line(), '']))
-    if reference:
-        print(model_table(results, reference, arguments.markdown))
-    else:
-        show_operators(results, arguments)
-    rows = [as_row(result, reference or softmax_beside(results, result), settings) for result in results]
+    print(*machine_lines(machine, others), f'run: {settings_line(settings, arguments.threads, what)}', sep='\n')
+    show(results, arguments)
+    rows = [as_row(result, softmax_beside(results, result) if arguments.operators else results[0], settings)
+            for result in results]
     if arguments.csv:
         write_csv(rows, arguments.csv)
     if arguments.json:
-        for row, result in zip(rows, results):
-            row['seconds'] = result.timing.seconds
-        everything = {'machine': as_dict(machine, load), 'command': list(argv), 'results': rows}
+        timed = [{**row, 'seconds': result.timing.seconds} for row, result in zip(rows, results)]
+        everything = {'machine': {**machine, 'load': {'others': others}}, 'command': list(argv), 'results': timed}
         arguments.json.write_text(json.dumps(everything, indent=2) + '\n', encoding='utf-8')
-    warnings = load.warnings()
+    if (others or 0.) > BUSY_CPUS:
+        say(f'warning: other processes used {others:.2f} CPUs; rounds that this disturbed were left out if enough '
+            'others remained. Trust the ratios before the times, or repeat on an idle machine')
     if arguments.threads > available_cpus():
-        warnings.append(f'--threads {arguments.threads} is more than the {available_cpus()} CPUs there are')
-    for warning in warnings:
-        print(f'warning: {warning}', file=sys.stderr)
+        say(f'warning: --threads {arguments.threads} is more than the {available_cpus()} CPUs there are')
     return 0
 
 
-def show_operators(results: list[Result], arguments: argparse.Namespace) -> None:
-    print(operator_table(results, arguments.markdown))
+def show(results: list[Result], arguments: argparse.Namespace) -> None:
+    if not arguments.operators:
+        print(f'\n{model_table(results, results[0], arguments.markdown)}')
+        return
     curves = curves_of(results)
-    table = crossover_table(curves, arguments.markdown)
-    if table:
-        print(f'\n{table}')
+    print(f'\n{operator_table(results, arguments.markdown)}')
+    if SOFTMAX in curves:
+        print(f'\n{crossover_table(curves, arguments.markdown)}')
     if arguments.plot:
         kind = 'training' if arguments.train else 'inference'
         place = arguments.device if arguments.device != 'cpu' else f'CPU threads: {arguments.threads}'

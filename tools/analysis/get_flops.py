@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.analysis.flops.model_cost import ConfigCost, count_config
-from mmflatten.analysis.flops.table import as_json, render, render_modules
+from mmflatten.analysis.flops.table import render_modules
+from mmflatten.analysis.zoo.costs import ConfigCost, as_json, count_beside_papers, render
 from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
 from mmflatten.engine.config_files import require_config_file
 from mmflatten.engine.errors import explain
@@ -49,32 +49,18 @@ def check_paths(arguments: argparse.Namespace) -> None:
 
 def count_all(configs: Sequence[str], shape: tuple[int, int] | None) -> tuple[list[ConfigCost], list[str]]:
     """Count the configs one by one, with progress on the standard error; returns costs and messages of failures."""
-    costs, failures = [], []
-    say = timed_progress()
+    if len(configs) == 1:
+        return [count_beside_papers(configs[0], shape)], []
+    costs, failures, say = [], [], timed_progress()
     for index, config in enumerate(configs, 1):
         try:
-            costs.append(count_config(config, shape))
-            state = 'counted'
-        except Exception as error:
-            if len(configs) == 1:
-                raise
+            costs.append(count_beside_papers(config, shape))
+            say(index, len(configs), f'{config} counted')
+        except Exception as error:  # one broken config must not hide the others
             reason = explain(error)
             failures.append(reason if config in reason else f'{config}: {reason}')
-            state = 'failed'
-        if len(configs) > 1:
-            say(index, len(configs), f'{config} {state}')
+            say(index, len(configs), f'{config} failed')
     return costs, failures
-
-
-def show(costs: list[ConfigCost], arguments: argparse.Namespace) -> None:
-    if costs:
-        print(render(costs, arguments.markdown))
-    if arguments.by_module:
-        for cost in costs:
-            print(f'\n{render_modules(cost, arguments.depth, arguments.markdown)}')
-    if arguments.json is not None:
-        results = [as_json(cost, arguments.by_module) for cost in costs]
-        arguments.json.write_text(json.dumps(results, indent=2) + '\n', encoding='utf-8')
 
 
 @command_line
@@ -83,7 +69,14 @@ def main(argv: Sequence[str]) -> int:
     check_paths(arguments)
     with quiet_libraries():
         costs, failures = count_all(arguments.configs, arguments.shape and tuple(arguments.shape))
-    show(costs, arguments)
+    if costs:
+        print(render(costs, arguments.markdown))
+    for cost in costs if arguments.by_module else ():
+        tree = render_modules(Path(cost.config).stem, cost.cost, arguments.depth, arguments.markdown)
+        print(f'\n{tree}')
+    if arguments.json is not None:
+        results = [as_json(cost, arguments.by_module) for cost in costs]
+        arguments.json.write_text(json.dumps(results, indent=2) + '\n', encoding='utf-8')
     if failures:
         reasons = '; '.join(failures)
         raise ValueError(f'{len(failures)} of {len(arguments.configs)} configs could not be counted: {reasons}')

@@ -12,7 +12,7 @@ from pathlib import Path
 from mmflatten.analysis.zoo.metafiles import render_metafiles
 from mmflatten.analysis.zoo.page import render_page, render_tables
 from mmflatten.analysis.zoo.rows import ZooEntry, count_rows, to_csv, zoo_rows
-from mmflatten.analysis.zoo.tables import paper_rows
+from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
 from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,13 +23,21 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument('--check', action='store_true', help='count again and compare with the files; write nothing')
     parser.add_argument('--paper', choices=sorted({row.cells['paper'] for row in paper_rows()}),
                         help='print the tables of this paper; write nothing')
-    parser.add_argument('--table', help='with --paper: this table alone, such as 8, 2a or fig5')
+    parser.add_argument('--table', help='with --paper: only this table, such as 8, 2a or fig5')
     arguments = parser.parse_args(argv)
     if arguments.table and not arguments.paper:
         parser.error('--table needs --paper: every paper has its own tables')
     if arguments.check and arguments.paper:
         parser.error('--check compares whole files; leave --paper out')
     return arguments
+
+
+def rows_of_table(paper: str, table: str | None) -> list[PaperRow]:
+    """The rows of a paper, or of one of its tables."""
+    rows = [row for row in paper_rows() if row.cells['paper'] == paper and table in (None, row.cells['table'])]
+    if not rows:
+        raise ValueError(f'--table ({table}) is not a table of {paper} with results')
+    return rows
 
 
 def files_of(entries: list[ZooEntry]) -> dict[str, str]:
@@ -59,12 +67,7 @@ def write_or_compare(files: dict[str, str], check: bool) -> None:
 @command_line
 def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
-    rows = zoo_rows(ROOT)
-    if arguments.paper:
-        rows = tuple(row for row in rows if row.cells['paper'] == arguments.paper
-                     and arguments.table in (None, row.cells['table']))
-        if not rows:
-            raise ValueError(f'--table ({arguments.table}) is not a table of {arguments.paper} with results')
+    rows = rows_of_table(arguments.paper, arguments.table) if arguments.paper else zoo_rows(ROOT)
     with quiet_libraries():
         entries, failures = count_rows(rows, ROOT, timed_progress())
     if arguments.paper:

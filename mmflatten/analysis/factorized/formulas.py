@@ -1,13 +1,14 @@
 """Memory and computation of factorized and conventional attention: the paper's formulas, and the modules counted.
 
-Source: Shen et al., Factorized Attention, sec. 3.4 and Tables 9 to 12. Where the paper contradicts itself is listed in
-`docs/factorized.md`; `TABLE_9` to `TABLE_11` are as printed, `CONSISTENT` has the mended entries. The paper's MACC is
-one multiplication *or* addition, so a formula is held against twice the multiply-accumulates of a module.
+Source: Shen et al., Factorized Attention, sec. 3.4 and Table 9. Where the paper contradicts itself is listed in
+`docs/factorized.md`; `TABLE_9` is as printed, `CONSISTENT` has the corrected entries. The paper's MACC is one
+multiplication *or* addition, so a formula is compared with twice the multiply-accumulates of a module.
 """
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -19,6 +20,8 @@ from mmflatten.analysis.speed.live_memory import peak_bytes
 from mmflatten.models.attention import ConventionalAttention, FactorizedAttention
 
 BYTES_PER_FLOAT = 4
+FEED_FORWARD_RATIO = 4  # hidden channels of the network in the Tfm forms, in units of c; the paper names none
+FORMS = ('dot', 'bot', 'multi', 'Tfm')
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,20 @@ class Cost:
     operations: float
 
 
+@dataclass(frozen=True)
+class Counted:
+    """A real module at work on one input: multiply-accumulates, and live tensors at their peak without parameters."""
+
+    macs: int
+    training_bytes: int  # in a forward pass that keeps what the backward pass needs
+    inference_bytes: int
+
+
 Formula = Callable[[Sizes], float]
 Formulas = dict[str, tuple[Formula, Formula]]
 
 # Floats and operations by module. `k` of the conventional modules is `b` here.
 TABLE_9: Formulas = {
-    'ResBlock': (lambda z: 5 * z.c * z.s, lambda z: 36 * z.c ** 2 * z.s),
-    'ResBlock-bot': (lambda z: (4 * z.m + 3 * z.c) * z.s, lambda z: (4 * z.m * z.c + 18 * z.m ** 2) * z.s),
     'FA-dot': (lambda z: (2 * z.b + 3 * z.c) * z.s + z.b * z.c, lambda z: (8 * z.b * z.c + 2 * z.c ** 2) * z.s),
     'CA-dot': (lambda z: (2 * z.b + 3 * z.c) * z.s + z.s ** 2,
                lambda z: (2 * z.b * z.c + z.c ** 2) * z.s + (2 * z.b + 2 * z.c) * z.s ** 2),
@@ -70,30 +80,6 @@ TABLE_9: Formulas = {
                lambda z: (4 * z.b * z.c + 4 * z.m * z.c + 5 * z.c ** 2) * z.s + 2 * (z.b + z.m) * z.s ** 2),
 }
 
-# b = k = m = c / 2.
-TABLE_10: Formulas = {
-    'ResBlock': (lambda z: 5 * z.c * z.s, lambda z: 36 * z.c ** 2 * z.s),
-    'ResBlock-bot': (lambda z: 5 * z.c * z.s, lambda z: 13 / 2 * z.c ** 2 * z.s),
-    'FA-dot': (lambda z: 4 * z.c * z.s + z.c ** 2 / 2, lambda z: 6 * z.c ** 2 * z.s),
-    'CA-dot': (lambda z: 4 * z.c * z.s + z.s ** 2, lambda z: 2 * z.c ** 2 * z.s + 3 * z.c * z.s ** 2),
-    'FA-bot': (lambda z: 4 * z.c * z.s + z.c ** 2 / 4, lambda z: 5 * z.c ** 2 * z.s),
-    'CA-bot': (lambda z: 4 * z.c * z.s + z.s ** 2, lambda z: 4 * z.c ** 2 * z.s + 2 * z.c * z.s ** 2),
-    'FA-multi': (lambda z: 4 * z.c * z.s + z.c ** 2 / (4 * z.h), lambda z: (4 * z.c ** 2 + z.c ** 2 / z.h) * z.s),
-    'CA-multi': (lambda z: 4 * z.c * z.s + z.h * z.s ** 2, lambda z: 4 * z.c * z.s + (z.h * z.c + z.c) * z.s ** 2),
-}
-
-# b = k = m = c / 4. FA-Tfm's computation is printed as (c^2 / 7 4h + 7 c^2) s, which has no reading; left out.
-TABLE_11: Formulas = {
-    'FA-multi': (lambda z: 3 * z.c * z.s + z.c ** 2 / (16 * z.h),
-                 lambda z: (2 * z.c ** 2 + z.c ** 2 / (4 * z.h)) * z.s),
-    'CA-multi': (lambda z: 3 * z.c * z.s + z.h * z.s ** 2,
-                 lambda z: 2 * z.c ** 2 * z.s + (z.h * z.c / 2 + z.m / 2) * z.s ** 2),
-    'CA-Tfm': (lambda z: 7 * z.c * z.s + z.h * z.s ** 2, lambda z: 7 * z.c ** 2 * z.s + z.c * z.s ** 2),
-}
-
-# Exponent of s in memory and in computation.
-TABLE_12 = {name: 2 if name.startswith('CA') else 1 for name in TABLE_9}
-
 # Projections count twice here as they do everywhere else (CA-dot); h heads of b / h channels make b (the others).
 CONSISTENT: Formulas = {
     **TABLE_9,
@@ -102,7 +88,6 @@ CONSISTENT: Formulas = {
     'CA-multi': (TABLE_9['CA-multi'][0], TABLE_9['CA-bot'][1]),
     'FA-Tfm': (TABLE_9['FA-Tfm'][0], lambda z: TABLE_9['FA-multi'][1](z) + 5 * z.c ** 2 * z.s),
 }
-FORMS = ('dot', 'bot', 'multi', 'Tfm')
 
 
 def formula_cost(module: str, sizes: Sizes, table: Formulas = CONSISTENT) -> Cost:
@@ -117,46 +102,29 @@ def formula_cost(module: str, sizes: Sizes, table: Formulas = CONSISTENT) -> Cos
     return Cost(BYTES_PER_FLOAT * floats(sizes), operations(sizes))
 
 
-def build_module(module: str, sizes: Sizes, ndim: int = 2, feed_forward_ratio: int = 4,
-                 normalization: str = 'dot') -> nn.Module:
-    """One of the paper's eight attention modules (Table 8), as this project writes it.
+def build_module(module: str, sizes: Sizes, ndim: int = 2) -> nn.Module:
+    """One of the paper's eight attention modules (Table 8) with dot-product normalization, as this project writes it.
 
     Args:
         module: 'FA-' or 'CA-' and one of `FORMS`.
         sizes: `s` is not used; the forms 'dot' and 'bot' have one head, 'dot' has values of all channels.
         ndim: 2 for maps, 3 for volumes.
-        feed_forward_ratio: hidden channels of the feed-forward network of 'Tfm', in units of `c`.
-        normalization: 'dot', which the formulas are about, or 'gaussian'.
     """
     kind, _, form = module.partition('-')
     if kind not in ('FA', 'CA') or form not in FORMS:
         raise ValueError(f"module ({module!r}) must be 'FA-' or 'CA-' and one of {list(FORMS)}")
-    options: dict[str, Any] = dict(basis_channels=sizes.b, normalization=normalization, ndim=ndim)
-    options |= dict(reprojection=False) if form == 'dot' else dict(value_channels=sizes.m)
+    options: dict[str, Any] = dict(reprojection=False) if form == 'dot' else dict(value_channels=sizes.m)
     if form in ('multi', 'Tfm'):
         options['num_heads'] = sizes.h
     if form == 'Tfm':
-        options['feed_forward_channels'] = feed_forward_ratio * sizes.c
-    return (FactorizedAttention if kind == 'FA' else ConventionalAttention)(sizes.c, **options)
+        options['feed_forward_channels'] = FEED_FORWARD_RATIO * sizes.c
+    cls = FactorizedAttention if kind == 'FA' else ConventionalAttention
+    return cls(sizes.c, basis_channels=sizes.b, normalization='dot', ndim=ndim, **options)
 
 
-@dataclass(frozen=True)
-class Counted:
-    """A real module at work on one input.
-
-    Attributes:
-        macs: multiply-accumulates.
-        training_bytes: live tensors at their peak in a forward pass that keeps what the backward pass needs.
-        inference_bytes: the same without gradients. Both hold the input, not the parameters.
-    """
-
-    macs: int
-    training_bytes: int
-    inference_bytes: int
-
-
-def count_module(module: str, sizes: Sizes, grid: tuple[int, ...], **options: Any) -> Counted:
-    """Count a module of `build_module(module, sizes, **options)` on a map or volume, on the meta device.
+@cache
+def count_module(module: str, sizes: Sizes, grid: tuple[int, ...]) -> Counted:
+    """Count a module of `build_module(module, sizes)` on a map or volume, on the meta device.
 
     Raises:
         ValueError: `grid` does not have `sizes.s` locations.
@@ -164,6 +132,6 @@ def count_module(module: str, sizes: Sizes, grid: tuple[int, ...], **options: An
     if prod(grid) != sizes.s:
         raise ValueError(f'grid ({grid}) has {prod(grid)} locations, sizes.s ({sizes.s}) says otherwise')
     with torch.device('meta'):
-        built = build_module(module, sizes, ndim=len(grid), **options)
+        built = build_module(module, sizes, ndim=len(grid))
         x = torch.empty(1, sizes.c, *grid)
     return Counted(count_operations(built, x).macs, peak_bytes(built, x, training=True), peak_bytes(built, x))

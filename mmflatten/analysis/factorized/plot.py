@@ -18,16 +18,10 @@ BARS = (*MAPS, *(case for case in VOLUMES if (case.label, case.c) in {('28x28x4'
 
 
 def draw_attention_complexity(path: str | Path) -> None:
-    """Draw bars from the formulas and dots from the counted modules, and BERT's memory over the sequence length.
-
-    Args:
-        path: PNG to write.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    """Write a PNG: bars from the formulas, dots from the counted modules, BERT's memory over the sequence length."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(16, 4.8), layout='constrained')
-    FigureCanvasAgg(figure)
     memory, work, bert = figure.subplots(1, 3)
     _bars(memory, BARS, lambda case, kind: case.formula(kind, CONSISTENT).nbytes / 1e6,
           lambda case, kind: case.counted(kind).training_bytes / 1e6)

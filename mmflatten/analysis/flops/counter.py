@@ -1,29 +1,27 @@
 """Counting multiply-accumulates by watching the operators that run, on any device; meta tensors make it free.
 
-Two figures come out of one run, because papers and libraries do not mean the same by "FLOPs".
+One run gives two figures, because papers and libraries do not mean the same by "FLOPs".
 
 *Multiply-accumulates* (`OperationCounts.macs`): convolutions, linear layers and every product of two activations, such
-as `q k^T` and `p v`, whether they are written out, hidden in `scaled_dot_product_attention` or in the fused
-`nn.MultiheadAttention`. Biases and arithmetic on elements (activations, softmax, norms, pooling, resizing, sums) are
-not multiply-accumulates; `OperationCounts.elementwise` lists them.
+as `q k^T` and `p v`, written out or hidden in fused attention. Biases and elementwise arithmetic (activations, softmax,
+norms, pooling, resizing, sums) are not multiply-accumulates; `OperationCounts.elementwise` lists them.
 
 *The papers' convention* (`OperationCounts.papers_convention`): what OpenMMLab's `get_flops.py` prints, by the formulas
-of its counter, `mmengine.analysis`: the multiply-accumulates, plus 5 per element of a layer or group norm with
-weights (4 without), 2 of a batch norm in evaluation mode (1 without weights), 1 per element put out by
-nearest-neighbour resizing, 4 by bilinear resizing and grid sampling, and 1 per element taken in by adaptive average
-pooling. It reproduces ResNet-50 Mask R-CNN at 260 G, Swin-T and -S in Mask R-CNN, Cascade Mask R-CNN and UperNet at
-267, 745, 838, 945 and 1038 G, PVT-T in Mask R-CNN at 240 G and Swin-T in ATSS at 215 G, each within 0.1 %.
+of `mmengine.analysis`: the multiply-accumulates, plus 5 per element of a layer or group norm with weights (4 without),
+2 of a batch norm in evaluation mode (1 without weights), 1 per output element of nearest-neighbour resizing, 4 of
+bilinear resizing and grid sampling, and 1 per input element of adaptive average pooling. It gives, within 0.1 %,
+260 G for ResNet-50 Mask R-CNN; 267, 745, 838, 945 and 1038 G for Swin-T and -S in Mask R-CNN, Cascade Mask R-CNN and
+UperNet; 240 G for PVT-T in Mask R-CNN and 215 G for Swin-T in ATSS.
 
 Where the two differ from each other, or from a counter you know:
 
-- Norms, resizing, pooling: 0.1 to 1 % of a model, in the papers' convention alone.
-- Attention products: mmengine counts `@` and misses `scaled_dot_product_attention`; both figures here hold the
-  products in either case. The module counter of mmcv 1.x, from which the Focal paper's detection numbers come, misses
-  `@` too: Swin-T Mask R-CNN has 264 G there and 267 G elsewhere, and 3.1 G is the share of its products. PVT-T's are
-  31.7 of 240 G. `papers_convention(with_products=False)` gives that figure; `tables.py` says which paper needs it.
-- Classifiers: the papers' own formulas leave out norms and activations, so `macs` is the nearer of the two there.
-- Two-stage detectors: 1000 proposals pass the box head and 100 the mask head, in each stage of a cascade, as in
-  mmdet 2's `forward_dummy`. (mmdet 3 sends all 1000 through the mask heads of a cascade.)
+- Norms, resizing and pooling are 0.1 to 1 % of a model, in the papers' convention only. The papers' own formulas for
+  classifiers leave them out, so `macs` is the closer figure there.
+- Attention products: mmengine counts `@` and misses `scaled_dot_product_attention`; both figures here always hold the
+  products. mmcv 1.x, from which Focal's detection numbers come, misses `@` too: Swin-T Mask R-CNN has 264 G there and
+  267 G elsewhere; 3.1 G are products (of PVT-T's 240 G, 31.7). `papers_convention(with_products=False)` gives that.
+- Two-stage detectors: 1000 proposals pass the box head and 100 the mask head, in each stage of a cascade, as in mmdet
+  2's `forward_dummy`. (mmdet 3 sends all 1000 through the mask heads of a cascade.)
 - FLatten prints 268, 747 and 841 G where 266.5, 745.1 and 837.3 G are counted (Mask R-CNN and Cascade T, S): its code
   for detection is not released, and no one convention gives both these and its Swin baselines.
 - Sparse R-CNN with Swin-T and 300 proposals is printed at 172 G; it is 176 G here, 170 G without any products.
@@ -34,6 +32,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -57,22 +56,15 @@ from mmflatten.analysis.flops.rules import (
 )
 
 
+@dataclass
 class OperationCounts:
-    """What a run cost.
+    """What a run cost."""
 
-    Attributes:
-        by_module: multiply-accumulates and extras by qualified module name, then by kind; a module's own operators
-            alone, without those of the modules inside it.
-        by_operator: multiply-accumulates by operator.
-        elementwise: elements put out by operators without multiply-accumulates (activations, norms, resizing, ...).
-        uncounted: how often operators ran that may multiply and accumulate and for which there is no formula.
-    """
-
-    def __init__(self) -> None:
-        self.by_module: dict[str, Counter[str]] = defaultdict(Counter)
-        self.by_operator: Counter[str] = Counter()
-        self.elementwise: Counter[str] = Counter()
-        self.uncounted: Counter[str] = Counter()
+    # Operations by qualified module name, then by kind; a module's own, without those of the modules inside it.
+    by_module: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    by_operator: Counter[str] = field(default_factory=Counter)  # multiply-accumulates
+    elementwise: Counter[str] = field(default_factory=Counter)  # output elements of operators without those
+    uncounted: Counter[str] = field(default_factory=Counter)  # calls of operators without a formula
 
     @property
     def by_kind(self) -> Counter[str]:
@@ -91,9 +83,8 @@ class OperationCounts:
 
     def within(self, module: str) -> Counter[str]:
         """Totals by kind of a module and everything inside it; '' is the whole model."""
-        inside = (kinds for name, kinds in self.by_module.items()
-                  if not module or name == module or name.startswith(module + '.'))
-        return sum(inside, Counter())
+        return sum((kinds for name, kinds in self.by_module.items()
+                    if not module or f'{name}.'.startswith(f'{module}.')), Counter())
 
 
 def macs_of(kinds: Counter[str]) -> int:
@@ -122,13 +113,12 @@ class OperationCounter:
         return self._running[-1][0] if self._running else ''
 
     def place(self) -> str:
-        """The module that is running, or that raised an error, in words: its name, itself, and what it was given."""
+        """The module that is running, or that raised an error: its name, itself, and the shapes of its inputs."""
         if not self._running:
             return 'outside of its modules'
         name, module, shapes = self._running[-1]
-        leaf = next(module.children(), None) is None
-        given = ', '.join(str(shape) for shape in shapes) or 'no tensor'
-        return f'in {name or "the model itself"}, {module if leaf else type(module).__name__}, given {given}'
+        shown = type(module).__name__ if any(True for _ in module.children()) else module
+        return f'in {name or "the model itself"}, {shown}, given {", ".join(map(str, shapes)) or "no tensor"}'
 
     def __enter__(self) -> OperationCounter:
         if self._names:
@@ -174,7 +164,7 @@ class OperationCounter:
         self.counts.by_operator[operator] += macs_of(Counter(cost))
 
     def add_elementwise(self, operator: str, out: Any) -> None:
-        """Note an operator that works on elements and put out `out`."""
+        """Note an elementwise operator and its output."""
         tensors = (leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor))
         self.counts.elementwise[operator] += next((tensor.numel() for tensor in tensors), 0)
 

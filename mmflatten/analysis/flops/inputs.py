@@ -5,6 +5,7 @@ Another task is one more entry of `FORWARDS` and `DEFAULT_SHAPES`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from mmengine.model import BaseModel
@@ -24,101 +25,81 @@ def library_of(model: nn.Module) -> str:
     models of this project, which are stereo models. Its backbones are plain modules.
     """
     roots = (cls.__module__.split('.')[0] for cls in reversed(type(model).__mro__))
-    known = [root for root in roots if root in FORWARDS and (root != 'mmflatten' or isinstance(model, BaseModel))]
-    return known[0] if known else ''
+    known = (root for root in roots if root in FORWARDS and (root != 'mmflatten' or isinstance(model, BaseModel)))
+    return next(known, '')
 
 
-def dummy_forward(model: nn.Module, shape: tuple[int, int], device: str = 'meta') -> None:
-    """Run a model once on one empty RGB image of `shape` = (H, W), from the image to the heads' raw outputs.
-
-    A stereo model gets a pair of such images.
-    """
-    image = torch.empty(1, 3, *shape, device=device)
+def dummy_forward(model: nn.Module, shape: tuple[int, int]) -> None:
+    """Run a model on the meta device once, from an image of `shape` = (H, W), or a stereo pair, to its raw outputs."""
+    image = torch.empty(1, 3, *shape, device='meta')
     FORWARDS.get(library_of(model), nn.Module.__call__)(model, image)
 
 
-def _classify(model: nn.Module, image: Tensor) -> None:
-    model(image, mode='tensor')
-
-
-def _match(model: nn.Module, image: Tensor) -> None:
-    model(dict(left=image, right=image), mode='tensor')
-
-
-def _segment(model: nn.Module, image: Tensor) -> None:
-    model._forward(image)
+def detection_samples(image: Tensor) -> list:
+    """What mmdet wants to know of a batch that is neither resized nor padded."""
+    from mmdet.structures import DetDataSample
+    size = tuple(image.shape[-2:])
+    meta = dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size, scale_factor=(1., 1.))
+    return [DetDataSample(metainfo=meta) for _ in image]
 
 
 def _detect(model: nn.Module, image: Tensor) -> None:
     if not getattr(model, 'with_roi_head', False):
-        model._forward(image, _samples(image))
+        model._forward(image, detection_samples(image))
         return
-    features = model.extract_feat(image)
-    _run_roi_head(model, features, image)
-
-
-def _samples(image: Tensor) -> list:
-    from mmdet.structures import DetDataSample
-    size = tuple(image.shape[-2:])
-    sample = DetDataSample(metainfo=dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size,
-                                         scale_factor=(1., 1.)))
-    return [sample]
-
-
-def _run_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
     from mmdet.models import roi_heads
-    forwards: list[tuple[type, Callable]] = [
-        (roi_heads.SparseRoIHead, _sparse_roi_head),
-        (roi_heads.HybridTaskCascadeRoIHead, _htc_roi_head),
-        (roi_heads.CascadeRoIHead, _cascade_roi_head),
-        (roi_heads.StandardRoIHead, _standard_roi_head),
-    ]
-    for cls, forward in forwards:
-        if isinstance(model.roi_head, cls):
-            forward(model, features, image)
-            return
-    raise ValueError(f'cannot count RoI head {type(model.roi_head).__name__}: know '
-                     f'{", ".join(cls.__name__ for cls, _ in forwards)} and heads derived from them')
+    forwards: dict[type, Callable[..., None]] = {
+        roi_heads.SparseRoIHead: _sparse_roi_head, roi_heads.HybridTaskCascadeRoIHead: _htc_roi_head,
+        roi_heads.CascadeRoIHead: _cascade_roi_head, roi_heads.StandardRoIHead: _standard_roi_head}
+    head, features = model.roi_head, model.extract_feat(image)
+    kind = next((cls for cls in forwards if isinstance(head, cls)), None)
+    if kind is None:
+        raise ValueError(f'cannot count RoI head {type(head).__name__}: it must be derived from one of '
+                         f'{", ".join(cls.__name__ for cls in forwards)}')
+    if kind is roi_heads.SparseRoIHead:
+        _sparse_roi_head(head, features, model.rpn_head.init_proposal_features.weight[None])
+    else:
+        model.rpn_head(features)
+        forwards[kind](head, features, image.new_empty(NUM_PROPOSALS, 5))
 
 
-def _standard_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
-    model.rpn_head(features)
-    head, rois = model.roi_head, image.new_empty(NUM_PROPOSALS, 5)
-    head._bbox_forward(features, rois)
+# The heads get regions of the finest map only: extractors sort those of several maps by a size that is unknown here.
+
+
+def _standard_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
+    head._bbox_forward(features[:1], rois)
     if head.with_mask:
-        head._mask_forward(features, rois[:NUM_MASKS])
+        head._mask_forward(features[:1], rois[:NUM_MASKS])
 
 
-def _cascade_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
-    model.rpn_head(features)
-    head, rois = model.roi_head, image.new_empty(NUM_PROPOSALS, 5)
+def _cascade_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
     for stage in range(head.num_stages):
-        head._bbox_forward(stage, features, rois)
-    for stage in range(head.num_stages if head.with_mask else 0):
-        head._mask_forward(stage, features, rois[:NUM_MASKS])
+        head._bbox_forward(stage, features[:1], rois)
+        if head.with_mask:
+            head._mask_forward(stage, features[:1], rois[:NUM_MASKS])
 
 
-def _htc_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
-    model.rpn_head(features)
-    head, rois = model.roi_head, image.new_empty(NUM_PROPOSALS, 5)
+def _htc_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
     semantic = head.semantic_head(features)[1] if head.with_semantic else None
     for stage in range(head.num_stages):
-        head._bbox_forward(stage, features, rois, semantic_feat=semantic)
+        head._bbox_forward(stage, features[:1], rois, semantic_feat=semantic)
     if head.with_mask:
-        head._mask_forward(-1, features, rois[:NUM_MASKS], semantic_feat=semantic, training=False)
+        head._mask_forward(-1, features[:1], rois[:NUM_MASKS], semantic_feat=semantic, training=False)
 
 
-def _sparse_roi_head(model: nn.Module, features: tuple[Tensor, ...], image: Tensor) -> None:
+def _sparse_roi_head(head: nn.Module, features: tuple[Tensor, ...], queries: Tensor) -> None:
     """Sparse R-CNN: its own number of learned proposals, whose features pass from stage to stage."""
-    head, queries = model.roi_head, model.rpn_head.init_proposal_features.weight[None]
-    rois = image.new_empty(queries.shape[1], 5)
+    rois = queries.new_empty(queries.shape[1], 5)
     for stage in range(head.num_stages):
-        extractor = head.bbox_roi_extractor[stage]
-        _, _, queries, attended = head.bbox_head[stage](extractor(features[:extractor.num_inputs], rois), queries)
+        regions = head.bbox_roi_extractor[stage](features[:1], rois)
+        _, _, queries, attended = head.bbox_head[stage](regions, queries)
         if head.with_mask:
-            head._mask_forward(stage, features, rois, attended.flatten(0, 1))
+            head._mask_forward(stage, features[:1], rois, attended.flatten(0, 1))
 
 
-FORWARDS: dict[str, Callable[[nn.Module, Tensor], None]] = {
-    'mmpretrain': _classify, 'mmdet': _detect, 'mmseg': _segment, 'mmflatten': _match,
+FORWARDS: dict[str, Callable[[nn.Module, Tensor], Any]] = {
+    'mmpretrain': lambda model, image: model(image, mode='tensor'),
+    'mmdet': _detect,
+    'mmseg': lambda model, image: model._forward(image),
+    'mmflatten': lambda model, pair: model(dict(left=pair, right=pair), mode='tensor'),
 }

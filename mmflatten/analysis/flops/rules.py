@@ -46,8 +46,8 @@ def _elements_of(position: int) -> Rule:
     return lambda *args, out, **kwargs: {MATMUL: args[position].numel()}
 
 
-def _deformable_conv(x: Tensor, weight: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    """The convolution alone; sampling at the offsets is elementwise."""
+def deformable_conv(weight: Tensor, out: Tensor) -> Cost:
+    """Only the convolution; sampling at the offsets is elementwise."""
     return {CONV: out.shape[0] * prod(out.shape[2:]) * weight.numel()}
 
 
@@ -71,7 +71,7 @@ def _mac_rules() -> dict[str, Rule]:
         'aten::addmv': _elements_of(1),
         'aten::addbmm': lambda self, a, b, out, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
         'aten::_addmm_activation': rules['aten::addmm'], 'aten::_int_mm': rules['aten::mm'],
-        'torchvision::deform_conv2d': _deformable_conv,
+        'torchvision::deform_conv2d': lambda x, weight, *args, out, **kwargs: deformable_conv(weight, out),
     }
     return rules
 
@@ -92,10 +92,6 @@ def _output(factor: int) -> Rule:
     return lambda *args, out, **kwargs: {OTHER: factor * out.numel()}
 
 
-def _input(x: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    return {OTHER: x.numel()}
-
-
 def _mean(x: Tensor, dim: Any = None, *args: Any, out: Any, **kwargs: Any) -> Cost:
     # nn.AdaptiveAvgPool2d(1) arrives as this mean.
     return {OTHER: x.numel()} if x.dim() == 4 and list(dim or ()) == [-1, -2] else {}
@@ -111,7 +107,7 @@ OPENMMLAB_RULES: dict[str, Rule] = {
     'aten::upsample_nearest2d': _output(1),
     'aten::upsample_bilinear2d': _output(4),
     'aten::grid_sampler_2d': _output(4),
-    'aten::_adaptive_avg_pool2d': _input,
+    'aten::_adaptive_avg_pool2d': lambda x, *args, out, **kwargs: {OTHER: x.numel()},
     'aten::mean': _mean,
 }
 

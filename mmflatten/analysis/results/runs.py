@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from mmflatten.analysis.text_table import align
 from mmflatten.visualization.curves import read_scalars
 
 NO_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
@@ -13,21 +14,13 @@ NO_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'gra
 
 @dataclass(frozen=True)
 class Run:
-    """What the log of a training says.
+    """What the log of a training says."""
 
-    Attributes:
-        name: of the work dir.
-        metrics: of the last validation.
-        validated: epoch, or iteration where the training counts those, of that validation.
-        iterations: trained in all.
-        seconds: of an iteration, the median over the log's records.
-    """
-
-    name: str
-    metrics: dict[str, float]
-    validated: int
-    iterations: int
-    seconds: float
+    name: str  # of the work dir
+    metrics: dict[str, float]  # of the last validation
+    validated: int  # epoch of that validation, or iteration where the training counts those
+    iterations: int  # trained in all
+    seconds: float  # of an iteration, the median over the log's records
 
 
 def read_run(work_dir: str | Path) -> Run:
@@ -50,22 +43,16 @@ def read_run(work_dir: str | Path) -> Run:
 
 
 def render_comparison(runs: Sequence[Run]) -> str:
-    """A table with a row for each metric that all runs have and a column for each run.
-
-    With two runs, a last column is the second minus the first.
-    """
+    """A row for each metric that all runs have, a column for each run, and of two runs the second minus the first."""
     shared = [key for key in runs[0].metrics if all(key in run.metrics for run in runs)]
-    rows = [['', *(run.name for run in runs)]]
-    rows += [[key, *(f'{run.metrics[key]:.4g}' for run in runs)] for key in shared]
+    rows = [[key, *(f'{run.metrics[key]:.4g}' for run in runs)] for key in shared]
     rows += [['validated after', *(str(run.validated) for run in runs)],
              ['iterations', *(str(run.iterations) for run in runs)],
              ['s per iteration', *(f'{run.seconds:.3f}' for run in runs)]]
+    header = ['', *(run.name for run in runs)]
     if len(runs) == 2:
-        first, second = runs
-        rows[0].append('difference')
-        for row, key in zip(rows[1:], shared):
-            row.append(f'{second.metrics[key] - first.metrics[key]:+.4g}')
-    widths = [max(len(row[column]) for row in rows if column < len(row)) for column in range(len(rows[0]))]
-    rows.insert(1, ['-' * width for width in widths])
-    return '\n'.join('  '.join(cell.ljust(width) if column == 0 else cell.rjust(width)
-                               for column, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows)
+        header.append('difference')
+        differences = [f'{runs[1].metrics[key] - runs[0].metrics[key]:+.4g}' for key in shared]
+        for row, cell in zip(rows, [*differences, '', '', '']):
+            row.append(cell)
+    return align(rows, header, {0})

@@ -15,22 +15,17 @@ from torch.utils._pytree import tree_leaves
 class LiveMemory(TorchDispatchMode):
     """Context manager that adds up the storages that operators make inside it, and takes off those that are freed.
 
-    A storage counts once, however many views it has; tensors from before do not count. Buffers inside a kernel stay
-    unseen, as does whatever the allocator rounds up or keeps.
+    A storage counts once, however many views it has. Buffers inside a kernel stay unseen, as does whatever the
+    allocator rounds up or keeps.
 
-    Attributes:
-        live: bytes alive now.
-        peak: the most that were alive after any operator.
+    Args:
+        known: tensors from before: operators that return them, or write into them, allocate nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *known: Tensor) -> None:
         super().__init__()
-        self.live = self.peak = 0
-        self._storages: set[int] = set()
-
-    def know(self, *tensors: Tensor) -> None:
-        """Tensors from before: operators that return them, or write into them, allocate nothing."""
-        self._storages.update(tensor.untyped_storage()._cdata for tensor in tensors)
+        self.live = self.peak = 0  # bytes alive now, and the most after any operator
+        self._storages = {tensor.untyped_storage()._cdata for tensor in known}
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -62,10 +57,7 @@ def peak_bytes(function: Callable[[Tensor], Any], x: Tensor, *, training: bool =
         x: its input; a meta tensor makes the figure free (the function's parameters must then be on that device too).
         training: with gradients, so that everything which the backward pass needs is kept.
     """
-    with torch.set_grad_enabled(training), LiveMemory() as memory:
-        memory.know(x)
-        if isinstance(function, torch.nn.Module):
-            memory.know(*function.parameters(), *function.buffers())
-        out = function(x)
-    del out
+    known = (*function.parameters(), *function.buffers()) if isinstance(function, torch.nn.Module) else ()
+    with torch.set_grad_enabled(training), LiveMemory(x, *known) as memory:
+        function(x)
     return memory.peak + x.untyped_storage().nbytes()

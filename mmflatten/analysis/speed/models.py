@@ -3,24 +3,21 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from mmflatten.analysis.flops.inputs import library_of
+from mmflatten.analysis.flops.model_cost import count_parameters, read_model_config
 from mmflatten.analysis.speed.timing import Subject
-from mmflatten.models import backbones, layers
+from mmflatten.models import backbones
 from mmflatten.requirements import Library
 from mmflatten.requirements import inspect as inspect_library
 
@@ -30,40 +27,28 @@ DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
 NUM_CLASSES = 1000
 
 REFERENCE = 'timm:swin_tiny_patch4_window7_224'
-# Name -> model, and the throughput relative to `REFERENCE` that it should reach at 224 x 224, batch 8, float32 and two
-# CPU threads.
-ZOO: dict[str, tuple[str, float]] = {
-    'FLatten-Swin-T': ('FLattenSwin:arch=tiny', 1.00),
-    'FLatten-PVT-T': ('FLattenPVT:arch=tiny', 2.1),
-    'FLatten-PVTv2-B2': ('FLattenPVTv2:arch=b2', 1.05),
-    'FLatten-CSwin-T': ('FLattenCSwin:arch=tiny', 1.0),
-    'L2ViT-T': ('L2ViT:arch=tiny', 1.0),
-    'Focal-T': ('FocalTransformer:arch=tiny', 0.75),
-    'DeiT-T': ('FLattenDeiT:arch=tiny,attn_types=S', 3.9),
+ZOO = {
+    'FLatten-Swin-T': 'FLattenSwin:arch=tiny',
+    'FLatten-PVT-T': 'FLattenPVT:arch=tiny',
+    'FLatten-PVTv2-B2': 'FLattenPVTv2:arch=b2',
+    'FLatten-CSwin-T': 'FLattenCSwin:arch=tiny',
+    'L2ViT-T': 'L2ViT:arch=tiny',
+    'Focal-T': 'FocalTransformer:arch=tiny',
+    'DeiT-T': 'FLattenDeiT:arch=tiny,attn_types=S',
 }
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How models are run.
-
-    Attributes:
-        batch: images per call.
-        size: (H, W) of the images.
-        dtype: a key of `DTYPES`; half precision means autocast.
-        device: of PyTorch.
-        train: a forward and a backward pass, without an optimizer, instead of inference.
-        compile: through `torch.compile`.
-        channels_last: images and weights of convolutions in channels-last memory.
-    """
+    """How models are run."""
 
     batch: int = 8
-    size: tuple[int, int] = (224, 224)
-    dtype: str = 'fp32'
+    size: tuple[int, int] = (224, 224)  # (H, W) of the images
+    dtype: str = 'fp32'  # a key of `DTYPES`; half precision means autocast
     device: str = 'cpu'
-    train: bool = False
+    train: bool = False  # a forward and a backward pass, without an optimizer
     compile: bool = False
-    channels_last: bool = False
+    channels_last: bool = False  # memory of images and of weights of convolutions
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
@@ -74,10 +59,7 @@ def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
     """
     name, _, arguments = spec.partition(':')
     try:
-        call = ast.parse(f'dict({arguments})', mode='eval').body
-        if call.args or any(keyword.arg is None for keyword in call.keywords):
-            raise SyntaxError('arguments need names')
-        return name, _literal(call)
+        return name, _literal(ast.parse(f'dict({arguments})', mode='eval').body)
     except (SyntaxError, ValueError) as error:
         raise ValueError(f'{spec}: cannot read the arguments ({arguments}); write NAME:key=value,key=value with '
                          'words, numbers, (tuples) and dict(key=value); other text in quotes') from error
@@ -86,10 +68,10 @@ def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
 def _literal(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
         return node.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == 'dict' and not node.args:
-        return {keyword.arg: _literal(keyword.value) for keyword in node.keywords}
-    if isinstance(node, (ast.Tuple, ast.List)):
+    if isinstance(node, ast.Tuple | ast.List):
         return tuple(map(_literal, node.elts))
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == 'dict' and not node.args:
+        return {keyword.arg: _literal(keyword.value) for keyword in node.keywords}
     return ast.literal_eval(node)
 
 
@@ -106,14 +88,23 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
         ImportError: timm is needed and not installed.
     """
     if spec.startswith(TIMM_PREFIX):
-        return _build_timm(spec[len(TIMM_PREFIX):], size)
-    if Path(spec).suffix == '.py':
-        return _build_config(spec)
+        return _build_timm(spec.removeprefix(TIMM_PREFIX), size)
+    if spec.endswith('.py'):
+        config = read_model_config(spec)
+        with DefaultScope.overwrite_default_scope(config.get('default_scope', 'mmengine')):
+            return MODELS.build(config.model)
     name, arguments = parse_spec(spec)
     if name not in backbones.__all__:
         raise ValueError(f'{spec} is no config file (.py), no timm:NAME and no backbone: {name} is not one of '
                          f'{", ".join(backbones.__all__)}')
-    return Classifier(_build_backbone(name, arguments))
+    cls = getattr(backbones, name)
+    indices = inspect.signature(cls).parameters.get('out_indices')
+    if 'out_indices' not in arguments and (indices is None or indices.default is not None):
+        arguments['out_indices'] = (3,)  # a classifier needs only the last of four maps
+    try:
+        return Classifier(cls(**arguments))
+    except TypeError as error:
+        raise ValueError(f'{name} does not take these arguments: {error}') from error
 
 
 class Classifier(nn.Module):
@@ -129,35 +120,11 @@ class Classifier(nn.Module):
         return self.head(features.mean((2, 3)) if features.dim() == 4 else features)
 
 
-def _build_backbone(name: str, arguments: dict[str, Any]) -> nn.Module:
-    cls = getattr(backbones, name)
-    indices = inspect.signature(cls).parameters.get('out_indices')
-    if 'out_indices' not in arguments and (indices is None or indices.default is not None):
-        arguments = {**arguments, 'out_indices': (3,)}  # a classifier needs the last map of four alone
-    try:
-        return cls(**arguments)
-    except TypeError as error:
-        raise ValueError(f'{name} does not take these arguments: {error}') from error
-
-
-def _build_config(path: str) -> nn.Module:
-    if not Path(path).is_file():
-        raise ValueError(f'config {path} does not exist; check the path')
-    config = Config.fromfile(path)
-    if 'model' not in config:
-        raise ValueError(f'config {path} has no model')
-    with DefaultScope.overwrite_default_scope(config.get('default_scope', 'mmengine')):
-        return MODELS.build(ConfigDict(config.model))
-
-
 def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
     status = inspect_library(TIMM)
     if status.state != 'ok':
         raise ImportError(status.message)
     import timm
-    if name not in timm.list_models():
-        near = ', '.join(timm.list_models(f'*{name.split("_")[0]}*')[:5])
-        raise ValueError(f'timm has no model {name}' + (f'; it has {near}, ...' if near else ''))
     model = timm.create_model(name, pretrained=False)
     settings = model.pretrained_cfg
     if settings.get('fixed_input_size') and tuple(settings['input_size'][1:]) != size:
@@ -176,10 +143,9 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
     model = build_model(spec, settings.size)
     if settings.train and library_of(model) == 'mmdet':
         raise ValueError(f'{spec}: training of detectors is not timed, it needs annotated images; leave out --train')
-    image = torch.randn(settings.batch, 3, *settings.size)
-    call = make_call(model, _forward_of(model), image, settings)
-    params = sum(parameter.numel() for parameter in model.parameters())
-    return Subject(name or (Path(spec).stem if spec.endswith('.py') else spec), call, settings.batch, params)
+    call = make_call(model, _forward_of(model), torch.randn(settings.batch, 3, *settings.size), settings)
+    name = name or (Path(spec).stem if spec.endswith('.py') else spec)
+    return Subject(name, call, settings.batch, count_parameters(model))
 
 
 def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor,
@@ -189,8 +155,6 @@ def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor
     model.train(settings.train).to(settings.device, memory_format=layout)
     inputs = inputs.to(settings.device, memory_format=layout)
     if settings.compile:
-        # All models share this function's and `Classifier.forward`'s code, and Dynamo gives up after 8 versions of one.
-        torch._dynamo.config.cache_size_limit = max(1024, torch._dynamo.config.cache_size_limit)
         forward = torch.compile(forward)
     autocast = partial(torch.autocast, torch.device(settings.device).type, DTYPES[settings.dtype],
                        enabled=settings.dtype != 'fp32')
@@ -222,26 +186,3 @@ def _forward_of(model: nn.Module) -> Callable[[Tensor], Any]:
         return model.predict(image, [DetDataSample(metainfo=meta) for _ in image], rescale=False)
 
     return predict
-
-
-@contextmanager
-def plain_linear() -> Iterator[None]:
-    """Project tokens by `torch.nn.functional.linear`, as other code does, instead of mmflatten's choice.
-
-    Not for compiled models: Dynamo does not notice the change and runs what it compiled first.
-    """
-    ours = layers.linear
-    holders = [module for name, module in list(sys.modules.items())
-               if name.split('.')[0] == 'mmflatten' and getattr(module, 'linear', None) is ours]
-    for module in holders:
-        module.linear = F.linear
-    try:
-        yield
-    finally:
-        for module in holders:
-            module.linear = ours
-
-
-def with_plain_linear(subject: Subject) -> Subject:
-    """The same model, timed with `plain_linear`."""
-    return replace(subject, name=f'{subject.name} (plain)', around=plain_linear)

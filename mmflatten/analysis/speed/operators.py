@@ -3,13 +3,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from mmflatten.analysis.flops.model_cost import count_parameters
 from mmflatten.analysis.speed.models import RunSettings, make_call, parse_spec
 from mmflatten.analysis.speed.timing import Subject
 from mmflatten.models import attention
@@ -47,11 +49,7 @@ def map_of(tokens: int) -> tuple[int, int]:
 
 
 def mixer_config(name: str) -> dict[str, Any]:
-    """Config of an attention by its name in `OPERATORS`, or of a mixer's class, as 'LinearAttention:feature_map=elu'.
-
-    Raises:
-        ValueError: an unknown name.
-    """
+    """Config of an attention: a name in `OPERATORS`, or a mixer's class as in 'LinearAttention:feature_map=elu'."""
     if name in OPERATORS:
         return dict(OPERATORS[name])
     kind, arguments = parse_spec(name)
@@ -61,59 +59,41 @@ def mixer_config(name: str) -> dict[str, Any]:
     return dict(type=kind, **arguments)
 
 
-def build_operator(name: str, tokens: int, embed_dims: int, num_heads: int) -> nn.Module:
-    """An attention for maps of so many tokens, projections included.
-
-    Raises:
-        ValueError: an unknown name, or arguments that do not fit.
-    """
-    cfg, grid_size = mixer_config(name), map_of(tokens)
+def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, settings: RunSettings) -> Subject:
+    """An attention, projections included, ready to be timed on random tokens `(batch, tokens, embed_dims)`."""
+    torch.manual_seed(0)
+    cfg, hw_shape = mixer_config(name), map_of(tokens)
     window = cfg.pop('window', None)
-    size = grid_size if window is None else (min(window, grid_size[0]), min(window, grid_size[1]))
+    grid_size = hw_shape if window is None else (min(window, hw_shape[0]), min(window, hw_shape[1]))
     try:
-        mixer = build_mixer(cfg, embed_dims=embed_dims, num_heads=num_heads, grid_size=size)
+        mixer = build_mixer(cfg, embed_dims=embed_dims, num_heads=num_heads, grid_size=grid_size)
     except TypeError as error:
         raise ValueError(f'operator {name} does not take these arguments: {error}') from error
-    return mixer if window is None else Windowed(mixer, size)
-
-
-def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, settings: RunSettings) -> Subject:
-    """An attention that is ready to be timed on random tokens `(batch, tokens, embed_dims)`."""
-    torch.manual_seed(0)
-    mixer, hw_shape = build_operator(name, tokens, embed_dims, num_heads), map_of(tokens)
+    mixer = mixer if window is None else Windowed(mixer, grid_size)
     call = make_call(mixer, lambda x_BNC: mixer(x_BNC, hw_shape), torch.randn(settings.batch, tokens, embed_dims),
                      settings)
-    subject = Subject(name, call, settings.batch, sum(parameter.numel() for parameter in mixer.parameters()))
-    if name != EXPLICIT:
-        return subject
-    return Subject(name, call, settings.batch, subject.params, partial(sdpa_kernel, SDPBackend.MATH))
+    around = partial(sdpa_kernel, SDPBackend.MATH) if name == EXPLICIT else nullcontext
+    return Subject(name, call, settings.batch, count_parameters(mixer), around)
 
 
 def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
     """The number of tokens from which on `other` costs less than `softmax`, up to the last one measured.
 
-    Between two measured numbers both curves are taken as straight in logarithmic axes.
-
-    Args:
-        tokens: rising.
-        softmax: its cost (seconds, bytes) at each number of tokens, positive.
-        other: the other attention's.
-
-    Returns:
-        The number of tokens; 0 where `other` always costs less, infinity where it does not at the last number.
+    `softmax` and `other` are costs at each of `tokens`, which rise; between them both curves are taken as straight in
+    logarithmic axes. 0 where `other` always costs less, infinity where it does not at the last number.
     """
-    gaps = [math.log(ours / theirs) for ours, theirs in zip(other, softmax, strict=True)]
-    if gaps[-1] >= 0:
-        return math.inf
-    left = max((index for index, gap in enumerate(gaps) if gap >= 0), default=None)
-    if left is None:
+    gaps = np.log(other) - np.log(softmax)
+    dearer = np.flatnonzero(gaps >= 0)
+    if not len(dearer):
         return 0.
-    share = gaps[left] / (gaps[left] - gaps[left + 1])
-    return math.exp((1 - share) * math.log(tokens[left]) + share * math.log(tokens[left + 1]))
+    left = dearer[-1]
+    if left == len(gaps) - 1:
+        return math.inf
+    return float(np.exp(np.interp(0, -gaps[left:left + 2], np.log(tokens[left:left + 2]))))
 
 
 def say_crossover(tokens: Sequence[int], number: float) -> str:
-    """A crossover in words: 'about 830', 'below 196' or 'above 12544'."""
+    """'about 830', 'below 196' or 'above 12544'."""
     if number == 0:
         return f'below {min(tokens)}'
     return f'above {max(tokens)}' if math.isinf(number) else f'about {number:.0f}'

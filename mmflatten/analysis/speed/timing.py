@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import TextIO
 
 import torch
 
@@ -15,7 +14,6 @@ from mmflatten.analysis.speed.machine import BUSY_CPUS, LoadWatch
 
 # A sample repeats a short call until it takes about this long, so that the clock and its overhead do not matter.
 SAMPLE_SECONDS = 0.02
-SAY_EVERY = 5.  # seconds between two lines of progress
 MIN_ROUNDS = 3  # even where the time is up after the first; fewer have no spread
 
 Clock = Callable[[Callable[[], object], int], float]
@@ -23,21 +21,13 @@ Clock = Callable[[Callable[[], object], int], float]
 
 @dataclass(frozen=True)
 class Subject:
-    """Something whose time is taken.
-
-    Attributes:
-        name: as the tables print it.
-        call: one forward pass, or one training step.
-        images: images, or token maps, per call.
-        params: number of parameters.
-        around: makes the context in which the calls run; entering it is not timed.
-    """
+    """Something to time."""
 
     name: str
-    call: Callable[[], object]
-    images: int = 1
+    call: Callable[[], object]  # one forward pass, or one training step
+    images: int = 1  # images, or token maps, per call
     params: int = 0
-    around: Callable[[], AbstractContextManager] = nullcontext
+    around: Callable[[], AbstractContextManager] = nullcontext  # makes their context; entering it is not timed
 
 
 @dataclass(frozen=True)
@@ -66,93 +56,76 @@ class Timing:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A subject's throughput relative to a reference.
+    """A subject's throughput relative to a reference."""
 
-    Attributes:
-        median: median over the rounds of the ratio within a round, which a load that comes and goes changes least.
-        quartiles: lower and upper quartile of the same.
-        best: ratio of the shortest times.
-    """
-
-    median: float
-    quartiles: tuple[float, float]
-    best: float
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """What `measure` found.
-
-    Attributes:
-        timings: in the order of the subjects.
-        others: for each round the CPUs that other processes used meanwhile, None where the system does not tell.
-    """
-
-    timings: list[Timing]
-    others: list[float | None]
-
-    def undisturbed(self) -> Measurement:
-        """Without the rounds in which others used over `BUSY_CPUS`, if at least `MIN_ROUNDS` are left, else all."""
-        kept = [index for index, used in enumerate(self.others) if (used or 0.) <= BUSY_CPUS]
-        if len(kept) < MIN_ROUNDS:
-            return self
-        return Measurement([Timing(tuple(timing.seconds[index] for index in kept)) for timing in self.timings],
-                           [self.others[index] for index in kept])
+    median: float  # over the rounds, of the ratio within a round, which a load that comes and goes changes least
+    quartiles: tuple[float, float]  # of the same
+    best: float  # ratio of the shortest times
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
     """Lower and upper quartile; of a single value that value twice."""
     if len(values) < 2:
         return values[0], values[0]
-    lower, _, upper = quantiles(values, n=4, method='inclusive')
-    return lower, upper
+    return tuple(quantiles(values, n=4, method='inclusive')[::2])
 
 
 def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: float | None = None,
-            device: str = 'cpu', progress: Callable[[int, float, float], None] | None = None) -> Measurement:
-    """Take the time of every subject once per round, in the order given, until the rounds or the time are over.
+            device: str = 'cpu', progress: Callable[[int, float, float], None] = lambda *_: None
+            ) -> tuple[list[Timing], int]:
+    """Time every subject once per round, in the order given, until the rounds or the time are over.
 
     Each subject is called at least twice before the first round, so memory pools are filled and code is compiled.
 
     Args:
-        subjects: what to time.
         rounds: at most so many.
         seconds: per subject; a round is not begun if it would end later than the sum over all of them. At least
             `MIN_ROUNDS` rounds take place, if `rounds` admits them.
         device: 'cpu', or 'cuda' for the clock of the GPU.
         progress: told after each round how many are done, the seconds they took and about how many are left.
 
-    Raises:
-        ValueError: no subject, or neither rounds nor seconds bound the run.
+    Returns:
+        Timings in the order of the subjects, and how many rounds `undisturbed` left out of them.
     """
-    if not subjects:
-        raise ValueError('there is nothing to measure')
-    if rounds is None and seconds is None:
-        raise ValueError('rounds and seconds are both missing; give one, or the measurement never ends')
+    if not subjects or (rounds is None and seconds is None):
+        raise ValueError(f'subjects ({len(subjects)}) must not be empty, and rounds ({rounds}) or seconds ({seconds}) '
+                         'must be given, or the measurement never ends')
     clock = clock_of(device)
     repeats = [_warm_up(subject, clock) for subject in subjects]
     budget = math.inf if seconds is None else seconds * len(subjects)
     limit = math.inf if rounds is None else rounds
-    samples: list[list[float]] = [[] for _ in subjects]
-    others = []
+    samples: list[list[float]] = []  # by round
+    others: list[float | None] = []
     done, elapsed, start = 0, 0., time.monotonic()
     while done < limit and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
         watch = LoadWatch()
-        for subject, number, taken in zip(subjects, repeats, samples):
-            with subject.around():
-                taken.append(clock(subject.call, number))
-        others.append(watch.stop().others)
+        samples.append([_sample(subject, clock, number) for subject, number in zip(subjects, repeats)])
+        others.append(watch.others())
         done, elapsed = done + 1, time.monotonic() - start
-        if progress is not None:
-            progress(done, elapsed, max(0., min(budget - elapsed, elapsed / done * (limit - done))))
-    return Measurement([Timing(tuple(taken)) for taken in samples], others)
+        progress(done, elapsed, max(0., min(budget - elapsed, elapsed / done * (limit - done))))
+    kept = undisturbed(others)
+    return [Timing(taken) for taken in zip(*(samples[index] for index in kept))], done - len(kept)
+
+
+def undisturbed(others: Sequence[float | None]) -> list[int]:
+    """The rounds in which others used `BUSY_CPUS` at most, if at least `MIN_ROUNDS` are left, else all.
+
+    Args:
+        others: for each round the CPUs that other processes used meanwhile, None where the system does not tell.
+    """
+    kept = [index for index, used in enumerate(others) if (used or 0.) <= BUSY_CPUS]
+    return kept if len(kept) >= MIN_ROUNDS else list(range(len(others)))
 
 
 def _warm_up(subject: Subject, clock: Clock) -> int:
     """Call a subject until it runs as it always will; returns how many calls make a sample."""
+    _sample(subject, clock, 1)
+    return max(1, math.ceil(SAMPLE_SECONDS / max(_sample(subject, clock, 1), 1e-6)))
+
+
+def _sample(subject: Subject, clock: Clock, number: int) -> float:
     with subject.around():
-        clock(subject.call, 1)
-        return max(1, math.ceil(SAMPLE_SECONDS / max(clock(subject.call, 1), 1e-6)))
+        return clock(subject.call, number)
 
 
 def clock_of(device: str) -> Clock:
@@ -177,36 +150,3 @@ def _cuda_clock(call: Callable[[], object], number: int) -> float:
     end.record()
     torch.cuda.synchronize()
     return start.elapsed_time(end) / 1e3 / number
-
-
-class Progress:
-    """Lines on a stream, not too many, with the time that is left.
-
-    Args:
-        groups: how many measurements follow each other; those that wait are taken to need as long as the present one.
-        stream: the standard error, as a rule.
-    """
-
-    def __init__(self, groups: int, stream: TextIO) -> None:
-        self._groups, self._stream = groups, stream
-        self._done, self._elapsed, self._last = 0, 0., 0.
-
-    def say(self, text: str) -> None:
-        """Write a line now."""
-        self._stream.write(f'{text}\n')
-        self._stream.flush()
-        self._last = time.monotonic()
-
-    def tell(self, rounds: int, elapsed: float, left: float) -> None:
-        """Take the report of `measure` after a round."""
-        if left > 0 and time.monotonic() - self._last < SAY_EVERY:
-            return
-        left += (elapsed + left) * (self._groups - self._done - 1)
-        group = f'[{self._done + 1}/{self._groups}] ' if self._groups > 1 else ''
-        self.say(f'{group}round {rounds} done; {self._elapsed + elapsed:.0f} s of measuring so far, '
-                 f'about {left:.0f} s left')
-
-    def close_group(self, elapsed: float) -> None:
-        """A measurement is over."""
-        self._done += 1
-        self._elapsed += elapsed

@@ -11,6 +11,7 @@ import yaml
 from mmflatten.analysis.zoo.page import PAPERS as NAMES
 from mmflatten.analysis.zoo.page import table_name
 from mmflatten.analysis.zoo.rows import ZooEntry
+from mmflatten.analysis.zoo.tables import number
 
 INDEX = 'model-index.yml'
 HEADER = '# Written by `python tools/analysis/reproduce_tables.py`; do not edit.\n'
@@ -79,16 +80,9 @@ def _results(entry: ZooEntry) -> list[dict[str, Any]]:
     cells, by_task = entry.row.cells, {}
     for column, (task, metric) in METRICS.items():
         # A classifier's row may hold what a detector reached with its weights; that is no result of this config.
-        figure = _figure(cells[column])
+        figure = number(cells[column])
         if figure is not None and (cells['task'] != 'classification' or column == 'top1'):
             by_task.setdefault(task, {})[metric] = figure
     source = f'the paper ({NAMES[cells["paper"]]}, {table_name(cells["table"])})'
     return [{'Task': task, 'Dataset': DATASETS[cells['dataset']], 'Metrics': metrics, 'Reported By': source}
             for task, metrics in by_task.items()]
-
-
-def _figure(printed: str) -> float | None:
-    try:
-        return float(printed)
-    except ValueError:  # not printed, or 'fail'
-        return None

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from mmflatten.analysis.flops.table import align, difference, giga
+from mmflatten.analysis.text_table import align, giga
+from mmflatten.analysis.zoo.costs import beside
 from mmflatten.analysis.zoo.rows import ZooEntry
 
 PAPERS = {'flatten': 'FLatten Transformer', 'l2vit': 'L2ViT', 'focal': 'Focal Transformer',
@@ -41,7 +42,7 @@ def render_page(entries: Sequence[ZooEntry]) -> str:
 
 
 def render_tables(entries: Sequence[ZooEntry]) -> str:
-    """The tables alone, for some of the rows."""
+    """Only the tables, for some of the rows."""
     return '\n\n'.join(_tables(entries, by='table'))
 
 
@@ -55,22 +56,18 @@ def _summary(entries: Sequence[ZooEntry]) -> str:
 
 
 def _disagreements(entries: Sequence[ZooEntry]) -> str:
-    wrong = [entry for entry in entries if entry.agrees is False]
-    if not wrong:
-        return ''
     header = ('table', 'model', 'params (M)', "paper's", 'diff', 'FLOPs (G)', "paper's", 'diff', 'cause')
-    rows = [(_table_of(entry), _link(entry, _model(entry)), *_costs(entry), entry.row.cause or 'not found yet')
-            for entry in wrong]
-    return f'## Rows that do not agree\n\n{align(rows, header, {0, 1, 8}, markdown=True)}'
+    rows = [(_table_of(entry), _link(entry, _model(entry)), *_params(entry), *_flops(entry),
+             entry.row.cause or 'not found yet') for entry in entries if entry.agrees is False]
+    return f'## Rows that do not agree\n\n{align(rows, header, {0, 1, 8}, markdown=True)}' if rows else ''
 
 
 def _without_config(entries: Sequence[ZooEntry]) -> str:
     rows = [(_table_of(entry), _model(entry),
              'could not be counted' if entry.row.config else entry.row.cause or 'not written yet')
             for entry in entries if not entry.counted]
-    if not rows:
-        return ''
-    return f'## Rows without a model\n\n{align(rows, ("table", "model", "why"), {0, 1, 2}, markdown=True)}'
+    table = align(rows, ('table', 'model', 'why'), {0, 1, 2}, markdown=True)
+    return f'## Rows without a model\n\n{table}' if rows else ''
 
 
 def _table_of(entry: ZooEntry) -> str:
@@ -82,7 +79,8 @@ def _tables(entries: Sequence[ZooEntry], by: str) -> list[str]:
     # A table's rows follow each other in the file, but for figures between them.
     for name in dict.fromkeys(entry.row.cells[by] for entry in entries):
         group = [entry for entry in entries if entry.row.cells[by] == name]
-        title = name.capitalize() if by == 'task' else f'{table_name(name)}: {_subject(group)}'
+        subjects = dict.fromkeys(f'{entry.row.cells["task"]} on {entry.row.cells["dataset"]}' for entry in group)
+        title = name.capitalize() if by == 'task' else f'{table_name(name)}: {", ".join(subjects)}'
         parts += [f'### {title}', _table(group)]
     return parts
 
@@ -92,39 +90,29 @@ def table_name(table: str) -> str:
     return f'Figure {table[3:]}' if table.startswith('fig') else f'Table {table}'
 
 
-def _subject(group: Sequence[ZooEntry]) -> str:
-    return ', '.join(dict.fromkeys(f'{entry.row.cells["task"]} on {entry.row.cells["dataset"]}' for entry in group))
-
-
 def _table(group: Sequence[ZooEntry]) -> str:
     given = [name for name in ACCURACIES if any(entry.row.cells[name] for entry in group)]
-    printed = any(entry.row.cells['paper'] for entry in group)
-    beside = ("paper's", 'diff') if printed else ()
-    header = ('model', 'config', 'image', 'params (M)', *beside, 'MACs (G)', 'FLOPs (G)', *beside,
-              *(f"paper's {ACCURACIES[name]}" for name in given))
-    rows = []
-    for entry in group:
-        params, *beside_params, flops, paper_flops, diff = _costs(entry)
-        macs = giga(entry.macs) if entry.counted else '-'
-        middle = (params, *beside_params, macs, flops, paper_flops, diff) if printed else (params, macs, flops)
-        rows.append((_model(entry), _link(entry, 'config'), entry.image or '-', *middle,
-                     *(entry.row.cells[name] or '-' for name in given)))
+    # Figures of our own configs have no paper's number beside them.
+    shown = 3 if any(entry.row.cells['paper'] for entry in group) else 1
+    header = ('model', 'config', 'image', *('params (M)', "paper's", 'diff')[:shown], 'MACs (G)',
+              *('FLOPs (G)', "paper's", 'diff')[:shown], *(f"paper's {ACCURACIES[name]}" for name in given))
+    rows = [(_model(entry), _link(entry, 'config') if entry.row.config else '-', entry.image or '-',
+             *_params(entry)[:shown], giga(entry.macs) if entry.counted else '-', *_flops(entry)[:shown],
+             *(entry.row.cells[name] or '-' for name in given)) for entry in group]
     return align(rows, header, {0, 1}, markdown=True)
 
 
-def _costs(entry: ZooEntry) -> tuple[str, ...]:
-    """Parameters, the paper's, the difference; FLOPs, the paper's, the difference."""
-    cells = []
-    for value, unit, printed, text in (
-            (entry.params, 1e6, entry.row.cells['params_m'], lambda params: f'{params / 1e6:.2f}'),
-            (entry.flops, 1e9, entry.row.cells['flops_g'], lambda flops: giga(flops) + _star(entry))):
-        cells += [text(value) if value is not None else '-', printed or '-',
-                  difference(value / unit, printed) if printed and value is not None else '-']
-    return tuple(cells)
+def _params(entry: ZooEntry) -> tuple[str, ...]:
+    """Parameters, the paper's, the difference."""
+    value = entry.params / 1e6 if entry.counted else None
+    return (f'{value:.2f}' if entry.counted else '-', *beside(value, entry.row.cells['params_m']))
 
 
-def _star(entry: ZooEntry) -> str:
-    return '' if entry.row.with_products else '*'
+def _flops(entry: ZooEntry) -> tuple[str, ...]:
+    """FLOPs, the paper's, the difference."""
+    value = entry.flops / 1e9 if entry.counted else None
+    cell = giga(entry.flops) + ('' if entry.row.with_products else '*') if entry.counted else '-'
+    return (cell, *beside(value, entry.row.cells['flops_g']))
 
 
 def _model(entry: ZooEntry) -> str:
@@ -137,4 +125,4 @@ def _model(entry: ZooEntry) -> str:
 
 
 def _link(entry: ZooEntry, text: str) -> str:
-    return f'[{text}](../{entry.row.config})' if entry.row.config else text if text != 'config' else '-'
+    return f'[{text}](../{entry.row.config})' if entry.row.config else text

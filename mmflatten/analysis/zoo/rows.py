@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
 from mmengine.config import Config
 
-from mmflatten.analysis.flops.model_cost import ConfigCost, count_config
+from mmflatten.analysis.zoo.costs import ConfigCost, count_beside_papers
 from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
 
 # Columns of a paper's row that the CSV renames, so that nobody takes the paper's numbers for ours.
@@ -27,21 +27,13 @@ Say = Callable[[int, int, str], None]  # done, total, what
 
 @dataclass(frozen=True)
 class ZooEntry:
-    """A row of a paper, or a config that no paper has, and what was counted.
+    """A row of a paper, or a config that no paper has, and what was counted, if anything."""
 
-    Attributes:
-        row: the paper's row; `paper` is '' for a config of our own.
-        image: 'HxW' that the operations are of.
-        params: number of parameters, None where nothing was counted.
-        macs: multiply-accumulates of one forward pass.
-        flops: the same operations as the row's paper counts them.
-    """
-
-    row: PaperRow
-    image: str = ''
+    row: PaperRow  # its `paper` is '' for a config of our own
+    image: str = ''  # 'HxW'
     params: int | None = None
     macs: int | None = None
-    flops: int | None = None
+    flops: int | None = None  # the same operations as the row's paper counts them
 
     @property
     def counted(self) -> bool:
@@ -58,23 +50,20 @@ class ZooEntry:
     def cells(self) -> dict[str, str]:
         """The entry as a row of the CSV."""
         row = self.row.cells
-        ours = {name: '' if (value := getattr(self, name)) is None else str(value) for name in OURS}
-        verdict = {None: '', True: 'yes', False: 'no'}[self.agrees]
-        differences = {'params_diff_percent': percent(self.params, self.row.params_m, 1e6),
-                       'flops_diff_percent': percent(self.flops, self.row.flops_g, 1e9), 'agrees': verdict}
-        printed = {new: row[old] for old, new in PAPERS_NUMBERS.items()}
-        return {**{name: row[name] for name in LABELS}, **printed, **ours, **differences}
+        return {**{name: row[name] for name in LABELS}, **{new: row[old] for old, new in PAPERS_NUMBERS.items()},
+                **{name: '' if (value := getattr(self, name)) is None else str(value) for name in OURS},
+                'params_diff_percent': _percent(self.params, self.row.params_m, 1e6),
+                'flops_diff_percent': _percent(self.flops, self.row.flops_g, 1e9),
+                'agrees': {None: '', True: 'yes', False: 'no'}[self.agrees]}
 
     @classmethod
     def of_cells(cls, cells: dict[str, str]) -> ZooEntry:
         """The entry of a row of the CSV."""
         row = {**{name: cells[name] for name in LABELS}, **{old: cells[new] for old, new in PAPERS_NUMBERS.items()}}
-        ours = {name: int(cells[name]) if cells[name] else None for name in OURS[1:]}
-        return cls(PaperRow(row), cells['image'], **ours)
+        return cls(PaperRow(row), cells['image'], *(int(cells[name]) if cells[name] else None for name in OURS[1:]))
 
 
-def percent(value: int | None, printed: float | None, unit: float) -> str:
-    """How far `value` is from the printed number, in percent with two decimals; '' where there is none of the two."""
+def _percent(value: int | None, printed: float | None, unit: float) -> str:
     return '' if value is None or printed is None else f'{100 * (value / unit / printed - 1):+.2f}'
 
 
@@ -94,23 +83,23 @@ def from_csv(path: Path) -> tuple[ZooEntry, ...]:
 
 
 def zoo_rows(root: Path) -> tuple[PaperRow, ...]:
-    """Every row of the papers' tables, then one for each config below `root` that no row names."""
+    """Every row of the papers' tables, then one without a paper for each config below `root` that no row names."""
     named = {row.config for row in paper_rows()}
     paths = sorted(path for path in root.glob('configs/*/*.py') if path.parent.name != '_base_')
-    others = (path.relative_to(root).as_posix() for path in paths)
-    return (*paper_rows(), *(_row_of_config(root, config) for config in others if config not in named))
-
-
-def _row_of_config(root: Path, config: str) -> PaperRow:
-    """A row without a paper."""
-    task, dataset = _task_and_dataset(root / config)
-    return PaperRow({**dict.fromkeys(paper_rows()[0].cells, ''), 'task': task, 'dataset': dataset, 'config': config})
+    others = []
+    for path in paths:
+        config = path.relative_to(root).as_posix()
+        if config not in named:
+            task, dataset = _task_and_dataset(path)
+            empty = dict.fromkeys(paper_rows()[0].cells, '')
+            others.append(PaperRow({**empty, 'task': task, 'dataset': dataset, 'config': config}))
+    return (*paper_rows(), *others)
 
 
 def _task_and_dataset(path: Path) -> tuple[str, str]:
     try:
         config = Config.fromfile(path)
-    except Exception:  # of any kind, and counting it will say which
+    except Exception:  # counting it will say which
         return '', ''
     dataset = config.get('train_dataloader', {}).get('dataset', {})
     while 'dataset' in dataset:
@@ -129,16 +118,15 @@ def count_rows(rows: Sequence[PaperRow], root: Path, say: Say) -> tuple[list[Zoo
     failures = []
     for number, (config, shape) in enumerate(wanted, 1):
         try:
-            costs[config, shape] = count_config(root / config, shape)
+            costs[config, shape] = count_beside_papers(root / config, shape)
         except Exception as error:  # one broken config, in whatever way, must not hide the others
             failures.append(str(error) if config in str(error) else f'config {config}: {error}')
         say(number, len(wanted), config if (config, shape) in costs else f'{config} failed')
     return [_entry(row, costs.get((row.config, row.shape))) for row in rows], failures
 
 
-def _entry(row: PaperRow, cost: ConfigCost | None) -> ZooEntry:
-    entry = ZooEntry(row)
-    if cost is None:
-        return entry
-    return replace(entry, image='x'.join(map(str, cost.cost.shape)), params=cost.cost.params,
-                   macs=cost.cost.counts.macs, flops=cost.papers_convention(row if row.cells['paper'] else None))
+def _entry(row: PaperRow, found: ConfigCost | None) -> ZooEntry:
+    if found is None:
+        return ZooEntry(row)
+    cost = found.cost
+    return ZooEntry(row, 'x'.join(map(str, cost.shape)), cost.params, cost.counts.macs, found.papers_convention(row))

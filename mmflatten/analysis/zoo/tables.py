@@ -1,9 +1,8 @@
 """The papers' results, carried with the package: `data/tables.csv`, one row per published result.
 
 A row names the config of this project that reproduces it in its column `config`, a path from the root of the
-repository; it is empty where there is none yet. Several rows may name one config. Every number is the paper's own.
-Where the model is right and yet costs something else than the row prints, the column `cause` says why; so it does where
-a row has no config.
+repository, '' where there is none yet. Several rows may name one config. Every number is the paper's own. Where the
+model is right and yet costs something else than the row prints, or where a row has no config, `cause` says why.
 """
 from __future__ import annotations
 
@@ -47,12 +46,12 @@ class PaperRow:
     @property
     def params_m(self) -> float | None:
         """Parameters in millions."""
-        return _number(self.cells['params_m'])
+        return number(self.cells['params_m'])
 
     @property
     def flops_g(self) -> float | None:
         """FLOPs in units of 1e9, as the paper counts them."""
-        return _number(self.cells['flops_g'])
+        return number(self.cells['flops_g'])
 
     @property
     def shape(self) -> tuple[int, int] | None:
@@ -66,7 +65,6 @@ class PaperRow:
         return not any((self.cells['paper'], self.cells['task']) == (paper, task)
                        and self.cells['backbone'].startswith(backbone) for paper, task, backbone in WITHOUT_PRODUCTS)
 
-
     def params_agree(self, params: int) -> bool | None:
         """Whether a number of parameters rounds to what the row prints; None where it prints none."""
         return None if self.params_m is None else within_printed_precision(params / 1e6, self.cells['params_m'])
@@ -76,10 +74,11 @@ class PaperRow:
         return None if self.flops_g is None else abs(flops / 1e9 / self.flops_g - 1) <= FLOPS_TOLERANCE
 
 
-def _number(cell: str) -> float | None:
+def number(cell: str) -> float | None:
+    """The number in a cell; None where it is empty, or a word such as 'fail'."""
     try:
         return float(cell)
-    except ValueError:  # empty, or a word such as 'fail'
+    except ValueError:
         return None
 
 
@@ -92,15 +91,18 @@ def paper_rows() -> tuple[PaperRow, ...]:
 
 def rows_of_config(config: str | Path) -> tuple[PaperRow, ...]:
     """The rows that a config reproduces; it is known by its path from the last folder named `configs` on."""
-    parts = Path(config).resolve().parts
-    if 'configs' not in parts:
-        return ()
-    start = len(parts) - 1 - parts[::-1].index('configs')
-    path = '/'.join(parts[start:])
-    return tuple(row for row in paper_rows() if row.config == path)
+    _, folder, below = Path(config).resolve().as_posix().rpartition('/configs/')
+    return tuple(row for row in paper_rows() if folder and row.config == f'configs/{below}')
 
 
 def within_printed_precision(value: float, printed: str) -> bool:
     """Whether `value` rounds to the number as the paper prints it, up or down: 28.29 to '28' or '29'."""
     decimals = len(printed.partition('.')[2])
     return abs(value - float(printed)) < 10 ** -decimals
+
+
+def difference(value: float, printed: str) -> str:
+    """How far `value` is from the paper's number: '+1.2%', with '~' when it rounds to what is printed."""
+    mark = '~' if within_printed_precision(value, printed) else ''
+    percent = round(100 * (value / float(printed) - 1), 1)
+    return f'{percent:+.1f}%{mark}' if percent else f'0.0%{mark}'

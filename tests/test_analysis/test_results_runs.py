@@ -1,13 +1,10 @@
 """Trainings side by side: the last validation counts, and what a log lacks is said."""
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 
 from mmflatten.analysis.results.runs import read_run, render_comparison
-
-TOOL = Path(__file__).parents[2] / 'tools' / 'analysis' / 'compare_runs.py'
 
 
 def write_log(work_dir: Path, *records: dict) -> Path:
@@ -39,17 +36,15 @@ def test_the_last_validation_and_the_median_time_count(runs):
     assert (run.validated, run.iterations, run.seconds) == (2, 60, 0.4)
 
 
-def test_the_tool_prints_shared_metrics_and_the_difference_of_two(runs, capsys):
-    spec = importlib.util.spec_from_file_location('compare_runs_tool', TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def test_the_tool_prints_shared_metrics_and_the_difference_of_two(load_tool, runs, capsys):
+    module = load_tool('compare_runs')
     assert module.main([str(run) for run in runs]) == 0
     lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
     assert lines['plain'] == ['attention', 'difference']
     assert lines['stereo/epe'] == ['2', '1.5', '-0.5'] and lines['stereo/d1'] == ['30', '31', '+1']
     assert 'stereo/own' not in lines and lines['iterations'] == ['60', '60']
     assert module.main([str(runs[0].parent / 'nowhere')]) == 1
-    assert 'no training has logged there' in capsys.readouterr().err
+    assert 'nowhere' in capsys.readouterr().err
 
 
 def test_three_runs_have_no_difference(runs):
@@ -58,5 +53,5 @@ def test_three_runs_have_no_difference(runs):
 
 
 def test_a_log_without_validation_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r'work dir \(.*bare\) has a log without any validation'):
+    with pytest.raises(ValueError, match='bare.*validation'):
         read_run(write_log(tmp_path / 'bare', training(10, 1)))

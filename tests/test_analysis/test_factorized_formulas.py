@@ -1,32 +1,53 @@
 """The resource figures of Factorized Attention: its formulas, its contradictions, and the modules themselves."""
-import importlib.util
-import json
 import math
-import warnings
-from itertools import accumulate
 from pathlib import Path
 
 import pytest
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from mmflatten.analysis.factorized.cases import BERTS, MAPS, Case, Statement, memory_ratio, statements, work_ratio
 from mmflatten.analysis.factorized.formulas import (
     CONSISTENT,
     FORMS,
     TABLE_9,
-    TABLE_10,
-    TABLE_11,
-    TABLE_12,
+    Formulas,
     Sizes,
     build_module,
     count_module,
     formula_cost,
 )
 from mmflatten.analysis.speed.live_memory import peak_bytes
+from mmflatten.analysis.speed.memory import peak_memory
+from mmflatten.analysis.speed.timing import Subject
 
-TOOL = Path(__file__).parents[2] / 'tools' / 'analysis' / 'attention_complexity.py'
 MODULES = [f'{kind}-{form}' for form in FORMS for kind in ('FA', 'CA')]
+
+# Of Table 9, which compares them with the modules.
+BLOCKS: Formulas = {
+    'ResBlock': (lambda z: 5 * z.c * z.s, lambda z: 36 * z.c ** 2 * z.s),
+    'ResBlock-bot': (lambda z: (4 * z.m + 3 * z.c) * z.s, lambda z: (4 * z.m * z.c + 18 * z.m ** 2) * z.s),
+}
+
+# b = k = m = c / 2.
+TABLE_10: Formulas = {
+    'ResBlock': (lambda z: 5 * z.c * z.s, lambda z: 36 * z.c ** 2 * z.s),
+    'ResBlock-bot': (lambda z: 5 * z.c * z.s, lambda z: 13 / 2 * z.c ** 2 * z.s),
+    'FA-dot': (lambda z: 4 * z.c * z.s + z.c ** 2 / 2, lambda z: 6 * z.c ** 2 * z.s),
+    'CA-dot': (lambda z: 4 * z.c * z.s + z.s ** 2, lambda z: 2 * z.c ** 2 * z.s + 3 * z.c * z.s ** 2),
+    'FA-bot': (lambda z: 4 * z.c * z.s + z.c ** 2 / 4, lambda z: 5 * z.c ** 2 * z.s),
+    'CA-bot': (lambda z: 4 * z.c * z.s + z.s ** 2, lambda z: 4 * z.c ** 2 * z.s + 2 * z.c * z.s ** 2),
+    'FA-multi': (lambda z: 4 * z.c * z.s + z.c ** 2 / (4 * z.h), lambda z: (4 * z.c ** 2 + z.c ** 2 / z.h) * z.s),
+    'CA-multi': (lambda z: 4 * z.c * z.s + z.h * z.s ** 2, lambda z: 4 * z.c * z.s + (z.h * z.c + z.c) * z.s ** 2),
+}
+
+# b = k = m = c / 4. FA-Tfm's computation is printed as (c^2 / 7 4h + 7 c^2) s, which has no reading; left out.
+TABLE_11: Formulas = {
+    'FA-multi': (lambda z: 3 * z.c * z.s + z.c ** 2 / (16 * z.h),
+                 lambda z: (2 * z.c ** 2 + z.c ** 2 / (4 * z.h)) * z.s),
+    'CA-multi': (lambda z: 3 * z.c * z.s + z.h * z.s ** 2,
+                 lambda z: 2 * z.c ** 2 * z.s + (z.h * z.c / 2 + z.m / 2) * z.s ** 2),
+    'CA-Tfm': (lambda z: 7 * z.c * z.s + z.h * z.s ** 2, lambda z: 7 * z.c ** 2 * z.s + z.c * z.s ** 2),
+}
 
 
 @pytest.fixture(scope='module')
@@ -86,32 +107,16 @@ def test_bert_saves_the_papers_20_percent_at_128_tokens_with_narrow_keys_alone()
     assert gaps == sorted(gaps) and gaps[-1] > 10
 
 
-@pytest.mark.parametrize('name', TABLE_10)
-def test_table_10_is_table_9_with_half_the_channels_but_for_one_misprint(name: str) -> None:
-    sizes = Sizes.usual(37, 64, h=4)
-    general, special = (formula_cost(name, sizes, table) for table in (TABLE_9, TABLE_10))
-    assert special.nbytes == general.nbytes
-    # 4 c s in place of 4 c^2 s.
-    missing = (4 * 64 ** 2 - 4 * 64) * 37 if name == 'CA-multi' else 0
-    assert special.operations + missing == general.operations
-
-
-@pytest.mark.parametrize('name', TABLE_11)
-def test_table_11_is_table_9_with_a_quarter_of_the_channels_but_for_one_misprint(name: str) -> None:
-    sizes = Sizes(37, 64, 16, 16, h=4)
-    general, special = (formula_cost(name, sizes, table) for table in (TABLE_9, TABLE_11))
-    assert special.nbytes == general.nbytes
-    # m / 2 in place of c / 2.
-    missing = (64 - 16) / 2 * 37 ** 2 if name == 'CA-multi' else 0
-    assert special.operations + missing == general.operations
-
-
-@pytest.mark.parametrize('name', TABLE_12)
-def test_orders_in_table_12_are_those_of_table_9(name: str) -> None:
-    costs = [formula_cost(name, Sizes.usual(s, 64, h=4), TABLE_9) for s in (10 ** 7, 10 ** 8)]
-    for field in ('nbytes', 'operations'):
-        growth = math.log10(getattr(costs[1], field) / getattr(costs[0], field))
-        assert growth == pytest.approx(TABLE_12[name], abs=.02)
+@pytest.mark.parametrize('table, part, missing', [
+    (TABLE_10, 2, (4 * 64 ** 2 - 4 * 64) * 37),  # 4 c s in place of 4 c^2 s
+    (TABLE_11, 4, (64 - 16) / 2 * 37 ** 2),  # m / 2 in place of c / 2
+])
+def test_tables_10_and_11_are_table_9_with_fewer_channels_but_for_one_misprint_each(table, part, missing) -> None:
+    sizes = Sizes(37, 64, 64 // part, 64 // part, h=4)
+    for name in table:
+        general, special = formula_cost(name, sizes, {**BLOCKS, **TABLE_9}), formula_cost(name, sizes, table)
+        assert special.nbytes == general.nbytes
+        assert special.operations + (missing if name == 'CA-multi' else 0) == general.operations
 
 
 @pytest.mark.parametrize('grid', [(12, 20), (3, 8, 10)])
@@ -146,22 +151,9 @@ def test_peaks_grow_as_the_formulas_do(name: str) -> None:
     assert counted[1].training_bytes / counted[0].training_bytes == pytest.approx(formula[1] / formula[0], rel=.1)
 
 
-def allocated_peak(function, folder: Path) -> int:
-    """Peak of PyTorch's CPU allocator during a call, from the trace of its allocations."""
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # the profiler's remark on its cycles
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-            function()
-    profiler.export_chrome_trace(str(folder / 'trace.json'))
-    events = json.loads((folder / 'trace.json').read_text(encoding='utf-8'))['traceEvents']
-    changes = sorted((event['ts'], event['args']['Ev Idx'], event['args']['Bytes'])
-                     for event in events if event.get('name') == '[memory]')
-    return max(accumulate(size for _, _, size in changes))
-
-
 @pytest.mark.parametrize('training', [False, True])
 @pytest.mark.parametrize('name', ['FA-dot', 'CA-dot', 'CA-multi'])
-def test_peaks_known_without_allocating_are_those_of_the_allocator(name: str, training: bool, tmp_path: Path) -> None:
+def test_peaks_known_without_allocating_are_those_of_the_allocator(name: str, training: bool) -> None:
     sizes = Sizes.usual(40 * 40, 64, h=2)
     module, x = build_module(name, sizes), torch.randn(1, 64, 40, 40)
 
@@ -169,8 +161,7 @@ def test_peaks_known_without_allocating_are_those_of_the_allocator(name: str, tr
         with torch.set_grad_enabled(training):
             module(x)
 
-    run()
-    measured = allocated_peak(run, tmp_path) + x.nbytes
+    measured = peak_memory(Subject('module', run)) + x.nbytes
     counted = count_module(name, sizes, (40, 40))
     assert (counted.training_bytes if training else counted.inference_bytes) == pytest.approx(measured, rel=1e-3)
 
@@ -192,11 +183,8 @@ def test_unknown_modules_and_grids_are_refused_with_their_value() -> None:
         count_module('FA-dot', sizes, (4, 5))
 
 
-def test_the_tool_prints_the_tables_and_draws_the_figures(tmp_path: Path, capsys) -> None:
-    spec = importlib.util.spec_from_file_location('attention_complexity', TOOL)
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    assert tool.main(['--plot', str(tmp_path / 'new' / 'figures.png')]) == 0
+def test_the_tool_prints_the_tables_and_draws_the_figures(load_tool, tmp_path: Path, capsys) -> None:
+    assert load_tool('attention_complexity').main(['--plot', str(tmp_path / 'new' / 'figures.png')]) == 0
     out = capsys.readouterr().out
     for words in ('256x256', '64x64x32', '28x28x4', 'BERT-large', 'CA-multi', '1024.7x', 'not with 64 channels'):
         assert words in out
