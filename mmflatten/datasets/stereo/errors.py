@@ -2,4 +2,4 @@
 
 
 class StereoDataError(ValueError):
-    """A file of a stereo data set cannot be used; the message names the file and the mend."""
+    """A file of a stereo data set cannot be used; the message names the file and the fix."""
