@@ -6,14 +6,13 @@ from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 from mmengine.logging import print_log
 
-from mmflatten.engine.misfits import first
+from mmflatten.engine.errors import first
 
 _NAMED = 5  # categories in a message
 
 
-def check_coco_annotations() -> None:
-    """Let every `CocoDataset` read its file with `CheckedCOCO`."""
-    CocoDataset.COCOAPI = CheckedCOCO
+class AnnotationError(ValueError):
+    """An annotation that contradicts its file, or a file that lacks a class of the data set."""
 
 
 class CheckedCOCO(COCO):
@@ -23,7 +22,7 @@ class CheckedCOCO(COCO):
         annotation_file: path of the JSON file.
 
     Raises:
-        ValueError: an annotation of an unknown category or image, or with a box outside of its image.
+        AnnotationError: an annotation of an unknown category or image, or with a box outside its image.
     """
 
     def __init__(self, annotation_file: str | None = None) -> None:
@@ -36,23 +35,23 @@ class CheckedCOCO(COCO):
         image = self.imgs.get(annotation.get('image_id'))
         if annotation.get('category_id') not in self.cats:
             problem = (f'has the category_id {annotation.get("category_id")}, which is not one of the '
-                       f"file's {len(self.cats)} categories ({first(list(map(str, self.cats)), _NAMED)}); mend one of "
-                       'the two')
+                       f"file's {len(self.cats)} categories ({first(list(map(str, self.cats)), _NAMED)}); correct "
+                       'one of the two')
         elif image is None:
             problem = (f'has the image_id {annotation.get("image_id")}, which the file does not list under images; '
                        'add the image or remove the annotation')
         elif 'bbox' in annotation and not _overlaps(annotation['bbox'], image):
-            problem = (f'has a box outside of its image: [x, y, width, height] = {annotation["bbox"]}, and '
-                       f'{image.get("file_name")} is {image["width"]} x {image["height"]}; mend or remove it')
+            problem = (f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]}, and '
+                       f'{image.get("file_name")} is {image["width"]} x {image["height"]}; correct or remove it')
         else:
             return
-        raise ValueError(f'annotation {annotation.get("id")} in {self.annotation_file} {problem}')
+        raise AnnotationError(f'annotation {annotation.get("id")} in {self.annotation_file} {problem}')
 
     def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
         """As in mmdet, and every class must be there: labels are counted over those that are.
 
         Raises:
-            ValueError: the file has no category of a class's name.
+            AnnotationError: the file has no category of a class's name.
         """
         if cat_names and self.cats:
             self._check_classes(cat_names)
@@ -62,7 +61,7 @@ class CheckedCOCO(COCO):
         names = {category['name'] for category in self.cats.values()}
         missing = [name for name in classes if name not in names]
         if missing:
-            raise ValueError(f'{self.annotation_file} has no category {first(missing, _NAMED)} of the data '
+            raise AnnotationError(f'{self.annotation_file} has no category {first(missing, _NAMED)} of the data '
                              f"set's {len(classes)} classes, only {first(sorted(names), _NAMED)}; give the data set "
                              'metainfo=dict(classes=...)')
         unused = Counter(self.cats[annotation['category_id']]['name'] for annotation in self.anns.values())
@@ -76,3 +75,9 @@ class CheckedCOCO(COCO):
 def _overlaps(box: list, image: dict) -> bool:
     x, y, width, height = box
     return x < image['width'] and y < image['height'] and x + width > 0 and y + height > 0
+
+
+class CheckedCocoDataset(CocoDataset):
+    """mmdet's `CocoDataset`, reading its file with `CheckedCOCO`. The Runner puts it in place of the original."""
+
+    COCOAPI = CheckedCOCO

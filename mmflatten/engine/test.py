@@ -6,9 +6,9 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.fileio import dump
 
+from mmflatten.engine.checkpoints.files import require_local_whole
 from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
-from mmflatten.engine.runner import guard_loading, require_local_whole
 from mmflatten.engine.setup import build_runner
 
 VISUALIZERS = dict(
@@ -34,7 +34,6 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
     if show_dir is not None:
         _require_visualizer(cfg)
     runner = build_runner(cfg)
-    guard_loading(runner, strict=True)
     if show_dir is not None:
         runner.register_hook(DrawPredictions(show_dir))
     if out is not None and Path(out).suffix == '.pkl':

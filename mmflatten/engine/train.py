@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from mmengine.config import Config
 from mmengine.logging import print_log
 
-from mmflatten.engine.checkpoints.files import newest_checkpoint
+from mmflatten.engine.checkpoints.files import newest_checkpoint, require_local_whole
 from mmflatten.engine.config_files import require_parts
-from mmflatten.engine.runner import guard_loading, require_local_whole
 from mmflatten.engine.setup import build_runner
 
 NEWEST = 'newest'
@@ -59,7 +58,6 @@ def train(cfg: Config, command: Sequence[str] = ()) -> None:
     """
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     runner = build_runner(cfg)
-    guard_loading(runner, strict=bool(cfg.get('resume')))
     try:
         runner.train()
     except KeyboardInterrupt as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from mmengine.fileio import LocalBackend, register_backend
 from mmengine.logging import print_log
 
-from mmflatten.engine.errors import mend_space
+from mmflatten.engine.errors import space_hint
 
 ATOMIC_BACKEND = 'mmflatten_atomic'
 LAST_CHECKPOINT = 'last_checkpoint'
@@ -52,7 +52,7 @@ def write_atomically(data: bytes, path: str | Path) -> None:
     except OSError as error:
         raise CheckpointWriteError(
             error.errno, f'cannot write {path} ({len(data) / 2**20:.1f} MiB): {error.strerror}; '
-            f'{mend_space(error.errno, str(path))}') from error
+            f'{space_hint(error.errno, str(path))}') from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             aside.unlink()
@@ -102,6 +102,12 @@ def require_whole(path: str | Path) -> None:
     problem = what_is_wrong(path)
     if problem is not None:
         raise CheckpointError(f'checkpoint {path} cannot be read: {problem}; copy or download it again, or use another')
+
+
+def require_local_whole(path: str) -> None:
+    """`require_whole` for a path on this machine; addresses with a scheme are left to MMEngine."""
+    if '://' not in str(path):
+        require_whole(path)
 
 
 def newest_checkpoint(work_dir: str | Path) -> Path | None:
