@@ -19,9 +19,8 @@ def build_dataset(cfg: dict) -> Any:
     Raises:
         DatasetError: names the data set, the places it reads, and the command that makes them where one is known.
     """
-    cfg = with_checked_annotations(cfg)
     try:
-        dataset = DATASETS.build(cfg)
+        dataset = DATASETS.build(with_checked_annotations(cfg))
         if hasattr(dataset, 'full_init'):
             dataset.full_init()
     except FileNotFoundError as error:
@@ -37,15 +36,17 @@ def build_dataset(cfg: dict) -> Any:
 def with_checked_annotations(cfg: dict) -> dict:
     """A copy of a data set's config with `CheckedCocoDataset` in place of `CocoDataset`, in wrapped data sets too."""
     cfg = dict(cfg)
-    kind = DATASETS.get(cfg['type']) if isinstance(cfg.get('type'), str) else cfg.get('type')
-    if f'{getattr(kind, "__module__", "")}.{getattr(kind, "__name__", "")}' == 'mmdet.datasets.coco.CocoDataset':
-        from mmflatten.engine.coco_checks import CheckedCocoDataset
-        cfg['type'] = CheckedCocoDataset
-    if isinstance(cfg.get('dataset'), dict):
-        cfg['dataset'] = with_checked_annotations(cfg['dataset'])
-    if isinstance(cfg.get('datasets'), (list, tuple)):
-        cfg['datasets'] = [with_checked_annotations(part) if isinstance(part, dict) else part
-                           for part in cfg['datasets']]
+    if isinstance(cfg.get('type'), str):
+        with DATASETS.switch_scope_and_registry(cfg.get('_scope_')) as registry:
+            kind = registry.get(cfg['type'])
+        if f'{getattr(kind, "__module__", "")}.{getattr(kind, "__name__", "")}' == 'mmdet.datasets.coco.CocoDataset':
+            from mmflatten.engine.coco_checks import CheckedCocoDataset
+            cfg['type'] = CheckedCocoDataset
+    for name, inner in cfg.items():
+        if name == 'dataset' and isinstance(inner, dict):
+            cfg[name] = with_checked_annotations(inner)
+        elif name == 'datasets' and isinstance(inner, (list, tuple)):
+            cfg[name] = [with_checked_annotations(part) if isinstance(part, dict) else part for part in inner]
     return cfg
 
 

@@ -1,13 +1,16 @@
 """The Runner of mmflatten: what training and testing change in MMEngine is in this class, and gone with its object."""
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import mmengine.runner
+from mmengine.dist import master_only
 from mmengine.runner import BaseLoop, CheckpointLoader
 from torch import nn
 from torch.utils.data import DataLoader
 
+from mmflatten.engine.checkpoints.files import written_aside
 from mmflatten.engine.checkpoints.loading import (
     WITHOUT_MODULE,
     load_weights,
@@ -76,6 +79,15 @@ class Runner(mmengine.runner.Runner):
     def _init_model_weights(self) -> None:
         with safe_reading():
             super()._init_model_weights()
+
+    @master_only
+    def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
+        """As MMEngine's; a file on this machine is seen under its name only when it is whole."""
+        if '://' in str(out_dir):
+            super().save_checkpoint(out_dir, filename, *args, **kwargs)
+            return
+        with written_aside(Path(out_dir, filename)) as aside:
+            super().save_checkpoint(out_dir, aside.name, *args, **kwargs)
 
     def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
                         revise_keys: Sequence[tuple[str, str]] = WITHOUT_MODULE) -> dict:
