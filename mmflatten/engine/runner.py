@@ -31,7 +31,6 @@ DEFAULT_HOOKS: dict[str, dict] = dict(
     param_scheduler=dict(type='ParamSchedulerHook'),
     checkpoint=dict(type='mmflatten.CheckpointHook'),
     finite_loss=dict(type='mmflatten.FiniteLossHook'),
-    sample_errors=dict(type='mmflatten.NameFailingSamplesHook'),
     data_checks=dict(type='mmflatten.CheckDataHook'))
 
 

@@ -94,21 +94,16 @@ def test_message_of_a_failing_process_comes_last(tiny):
     failed = run_script(tiny, 'dist_train.sh', tiny.folder / 'nothing.py', 2)
     assert failed.returncode != 0
     last = failed.stdout.rstrip().splitlines()[-1]
-    assert last.startswith('rank ') and last.endswith(f'nothing.py does not exist; {tiny.folder} has tiny.py')
+    assert last.startswith('rank ') and f'config {tiny.folder}/nothing.py' in last
 
 
 @pytest.mark.parametrize('script', ['dist_train.sh', 'dist_test.sh', 'slurm_train.sh'])
-def test_scripts_without_arguments_say_how_they_are_used(tiny, script):
+def test_scripts_say_how_they_are_used(tiny, script):
     failed = run_script(tiny, script)
-    assert failed.returncode == 2
-    assert failed.stdout.startswith(f'usage: bash tools/{script}')
-
-
-@pytest.mark.parametrize('script', ['dist_train.sh', 'dist_test.sh'])
-def test_number_of_processes_must_be_one(tiny, script):
-    failed = run_script(tiny, script, tiny.config, 'checkpoint.pth', '--tta')
-    assert failed.returncode == 2
-    assert failed.stdout.rstrip().endswith('must be a whole number above 0, or auto')
+    assert failed.returncode == 2 and failed.stdout.startswith(f'usage: bash tools/{script}')
+    if script.startswith('dist'):
+        failed = run_script(tiny, script, tiny.config, 'checkpoint.pth', '--tta')
+        assert failed.returncode == 2 and 'PROCESSES' in failed.stdout
 
 
 def test_python_without_torch_is_told_to_activate_the_environment(tiny, monkeypatch):
@@ -118,7 +113,7 @@ def test_python_without_torch_is_told_to_activate_the_environment(tiny, monkeypa
     monkeypatch.setenv('PYTHON', str(bare))
     failed = run_script(tiny, 'dist_train.sh', tiny.config, 2)
     assert failed.returncode == 1
-    assert failed.stdout == f'{bare} has no torch; activate the environment (source .venv/bin/activate) or set PYTHON\n'
+    assert failed.stdout.startswith(f'{bare} has no torch')
 
 
 @pytest.mark.parametrize('script, arguments', [

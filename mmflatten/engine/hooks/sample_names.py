@@ -1,17 +1,11 @@
 """Name the image when a data set cannot load it, in any library and in any data-loading process."""
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from mmengine.dataset import Compose
-from mmengine.hooks import Hook
-from mmengine.runner import Runner
-from torch import nn
 
 from mmflatten.datasets.locate import missing_data_hint
 from mmflatten.engine.errors import error_text, is_ours
-from mmflatten.engine.hooks.data_checks import label_limits
-from mmflatten.registry import HOOKS
 
 
 class SampleError(RuntimeError):
@@ -74,32 +68,3 @@ def _message(error: Exception, transform: Any, image: str | None, label_map: str
         return f'image {path} cannot be decoded ({reason}); replace the file or take it out of the data set'
     names = ' and '.join(str(path) for path in (image, label_map) if path)
     return f'the sample of {names or "an unnamed file"} cannot be prepared ({reason})'
-
-
-@HOOKS.register_module()
-class NameFailingSamplesHook(Hook):
-    """Put a NamingPipeline in place of the pipeline of every data set before it is read."""
-
-    def before_train(self, runner: Runner) -> None:
-        _name_samples(runner.train_loop.dataloader.dataset, runner.model)
-
-    def before_val(self, runner: Runner) -> None:
-        _name_samples(runner.val_loop.dataloader.dataset, runner.model)
-
-    def before_test(self, runner: Runner) -> None:
-        _name_samples(runner.test_loop.dataloader.dataset, runner.model)
-
-
-def _name_samples(dataset: Any, model: nn.Module) -> None:
-    for part in _with_inner(dataset):
-        if type(getattr(part, 'pipeline', None)) is Compose:
-            part.pipeline = NamingPipeline(part.pipeline.transforms, label_limits(model))
-
-
-def _with_inner(dataset: Any) -> Iterator[Any]:
-    """A data set and those it wraps (repeated, concatenated, class-balanced, mixed)."""
-    yield dataset
-    inner = [getattr(dataset, 'dataset', None), *(getattr(dataset, 'datasets', None) or [])]
-    for part in inner:
-        if part is not None:
-            yield from _with_inner(part)
