@@ -80,8 +80,7 @@ LISTING = '''
     from mmengine.runner import Runner
 
     LIBRARIES = ('mmcv', 'mmdet', 'mmengine', 'mmpretrain', 'mmseg', 'numpy', 'torch')
-    # Counts the hooks that were ever registered on modules and tensors, by whomever.
-    COUNTERS = {('torch.utils.hooks.RemovableHandle', 'next_id')}
+    excluded = set()
 
     def listed():
         found = {}
@@ -106,7 +105,7 @@ LISTING = '''
 
     def changed(before, after):
         owners = {owner for owner, _ in before}  # a module that is imported later is no change of another
-        return sorted(key for key in before.keys() | after.keys() if key[0] in owners and key not in COUNTERS
+        return sorted(key for key in before.keys() | after.keys() if key[0] in owners and key not in excluded
                       and not isinstance(after.get(key), types.ModuleType)
                       and not same(before.get(key, LIBRARIES), after.get(key, LIBRARIES)))
 
@@ -115,16 +114,21 @@ LISTING = '''
         config.work_dir, config.experiment_name = f'{config.work_dir}/{name}', name
         if stock:
             config.default_hooks = None
-            config.model.backbone = dict(type='mmdet.ResNet', depth=50, base_channels=2)
+            config.model.backbone = dict(type='ResNet', depth=50, base_channels=2, _scope_='mmdet')
         runner = build(config)
         runner.train()
         if config.get('test_cfg'):
             runner.test()
 
     for number in '12':
+        earlier = listed()
         run(Runner.from_cfg, f'classifier{number}', sys.argv[1], stock=True)
         run(Runner.from_cfg, f'detector{number}', sys.argv[2], stock=True)
     before = listed()
+    # A table that MMEngine copies whenever a config says `_scope_`, and PyTorch's count of all hooks on modules.
+    excluded = {*changed(earlier, before), ('torch.utils.hooks.RemovableHandle', 'next_id')}
+    assert excluded <= {('mmengine.registry.default_scope.DefaultScope', '_instance_dict'),
+                        ('torch.utils.hooks.RemovableHandle', 'next_id')}, excluded
     import mmflatten.engine
     from mmflatten.engine.setup import build_runner
     assert not changed(before, listed()), changed(before, listed())
