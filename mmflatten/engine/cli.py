@@ -25,9 +25,8 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 def tool_parser(description: str, **kwargs: object) -> argparse.ArgumentParser:
     """Make a parser that knows the options every tool shares (`--traceback`)."""
     parser = argparse.ArgumentParser(description=description, **kwargs)
-    parser.add_argument(
-        '--traceback', action='store_true',
-        help=f'print the full traceback when something fails (so does {TRACEBACK_VARIABLE}=1)')
+    parser.add_argument('--traceback', action='store_true',
+                        help=f'print the full traceback of a failure (so does {TRACEBACK_VARIABLE}=1)')
     return parser
 
 
@@ -37,13 +36,6 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
     An exception becomes one last line on the standard error (see `errors.explain`). The full traceback goes to the
     run's log file, and to the screen with `--traceback` or `MMFLATTEN_TRACEBACK=1`. Ctrl-C ends with status 130, any
     other failure with 1.
-
-        @command_line
-        def main(argv):
-            arguments = tool_parser(__doc__).parse_args(argv)
-
-        if __name__ == '__main__':
-            sys.exit(main())
     """
 
     @functools.wraps(main)
@@ -71,7 +63,11 @@ def _report(error: BaseException, show_traceback: bool) -> None:
     line = (f'rank {os.environ.get("RANK", "?")}: ' if several else '') + explain(error)
     sys.stderr.write(line + '\n')
     sys.stderr.flush()
-    _leave_for_launcher(line)
+    note = os.environ.get(ERROR_FILE_VARIABLE)
+    with contextlib.suppress(OSError):
+        # The first worker to fail is the cause; the others are then ended by the launcher.
+        if note and Path(note).stat().st_size == 0:
+            Path(note).write_text(line + '\n', encoding='utf-8')
 
 
 def _append_to_log(text: str) -> str | None:
@@ -83,16 +79,6 @@ def _append_to_log(text: str) -> str | None:
                     log.write(text)
                 return handler.baseFilename
     return None
-
-
-def _leave_for_launcher(line: str) -> None:
-    path = os.environ.get(ERROR_FILE_VARIABLE)
-    if not path:
-        return
-    with contextlib.suppress(OSError):
-        # The first worker to fail is the cause; the others are then ended by the launcher.
-        if Path(path).stat().st_size == 0:
-            Path(path).write_text(line + '\n', encoding='utf-8')
 
 
 def timed_progress() -> Callable[[int, int, str], None]:

@@ -53,7 +53,7 @@ def with_checked_annotations(cfg: dict) -> dict:
 def _missing(cfg: dict, error: FileNotFoundError) -> str:
     path = error.filename or cfg.get('data_root') or ''
     hint = missing_data_hint(path) or 'check data_root, data_prefix and ann_file in the config'
-    return f'{_named(cfg)} misses {error.filename or error_text(error)}; {hint}'
+    return f'{_named(cfg)} cannot find {error.filename or error_text(error)}; {hint}'
 
 
 def _named(cfg: dict) -> str:

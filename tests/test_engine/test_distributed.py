@@ -116,30 +116,23 @@ def test_python_without_torch_is_told_to_activate_the_environment(tiny, monkeypa
     assert failed.stdout.startswith(f'{bare} has no torch')
 
 
-@pytest.mark.parametrize('script, arguments', [
-    ('dist_train.sh', ['2', '--seed', '1']), ('slurm_train.sh', ['n', 'c', 'w'])])
-def test_scripts_hand_on_the_command_line_that_the_user_typed(tiny, monkeypatch, script, arguments):
-    # Stand-ins for Python and srun print what an interrupted training would read.
+def test_scripts_hand_on_what_the_user_typed_and_slurm_gets_one_task_per_gpu(tiny, monkeypatch):
+    # Stand-ins for Python and srun print what an interrupted training would read, and what they were asked.
     for name in ('python', 'srun'):
-        (tiny.folder / name).write_text('#!/bin/sh\n[ "$1" = -c ] || printf "%s\\n" "$MMFLATTEN_COMMAND"\n')
+        (tiny.folder / name).write_text(
+            '#!/bin/sh\n[ "$1" = -c ] || printf "%s\\n" "$MMFLATTEN_COMMAND" "$@"\n')
         (tiny.folder / name).chmod(0o755)
     monkeypatch.setenv('PYTHON', str(tiny.folder / 'python'))
-    told = run_script(tiny, script, 'a config.py', *arguments).stdout
-    assert shlex.split(told) == ['bash', str(REPOSITORY / 'tools' / script), 'a config.py', *arguments]
+    monkeypatch.setenv('GPUS', '16')
+    for script, arguments in (('dist_train.sh', ['a config.py', '2', '--seed', '1']),
+                              ('slurm_train.sh', ['gpu', 'name', 'a config.py', 'out', '--resume'])):
+        command, *asked = run_script(tiny, script, *arguments).stdout.splitlines()
+        assert shlex.split(command) == ['bash', str(REPOSITORY / 'tools' / script), *arguments]
+    assert {'--partition=gpu', '--ntasks=16', '--ntasks-per-node=8', '--gres=gpu:8'} <= set(asked)
+    assert asked[-6:] == ['a config.py', '--work-dir', 'out', '--launcher', 'slurm', '--resume']
 
 
 def test_several_machines_need_a_rank_and_an_address(tiny, monkeypatch):
     monkeypatch.setenv('NNODES', '2')
     failed = run_script(tiny, 'dist_train.sh', tiny.config, 2)
-    assert failed.returncode != 0 and 'NODE_RANK must say' in failed.stdout
-
-
-def test_slurm_script_asks_for_one_task_per_gpu(tiny, monkeypatch):
-    # A stand-in for srun prints what it was asked.
-    srun = tiny.folder / 'srun'
-    srun.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    srun.chmod(0o755)
-    monkeypatch.setenv('GPUS', '16')
-    asked = run_script(tiny, 'slurm_train.sh', 'gpu', 'name', 'a config.py', 'out', '--resume').stdout.splitlines()
-    assert {'--partition=gpu', '--ntasks=16', '--ntasks-per-node=8', '--gres=gpu:8'} <= set(asked)
-    assert asked[-6:] == ['a config.py', '--work-dir', 'out', '--launcher', 'slurm', '--resume']
+    assert failed.returncode != 0 and 'NODE_RANK' in failed.stdout

@@ -68,16 +68,11 @@ def test_scaled_learning_rate_reaches_the_optimizer(tiny, tools):
 
 
 @pytest.mark.parametrize('words, expected', [
-    (['t.py', 'c.py'], 't.py c.py --resume'),
     (['t.py', '--resume', 'a b.pth', 'c.py'], 't.py c.py --resume'),
     (['t.py', 'c.py', '--resume', '--seed', '1'], 't.py c.py --seed 1 --resume'),
     (['t.py', '--resume=x', 'a b.py'], "t.py 'a b.py' --resume"),
 ])
-def test_command_to_go_on_with(words, expected):
+def test_the_command_to_go_on_with_is_that_of_the_tool_or_of_the_script_that_started_it(monkeypatch, words, expected):
     assert _resuming(words) == expected
-
-
-def test_command_of_the_script_that_started_the_process_comes_first(monkeypatch):
     monkeypatch.setenv('MMFLATTEN_COMMAND', 'bash tools/dist_train.sh a\\ b.py 2 --seed 1 ')
-    go_on = _resuming(['t.py', 'c.py', '--launcher', 'pytorch'])
-    assert go_on == "bash tools/dist_train.sh 'a b.py' 2 --seed 1 --resume"
+    assert _resuming(words) == "bash tools/dist_train.sh 'a b.py' 2 --seed 1 --resume"

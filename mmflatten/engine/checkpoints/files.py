@@ -88,37 +88,29 @@ def what_is_wrong(path: str | Path) -> str | None:
 
 
 def require_whole(path: str | Path) -> None:
-    """Raise CheckpointError when the file is missing or damaged."""
+    """Raise CheckpointError when the file is missing or damaged; addresses with a scheme are left to MMEngine."""
+    if '://' in str(path):
+        return
     if Path(path).is_dir():
         raise CheckpointError(f'checkpoint {path} is a folder; name a file in it')
     if not Path(path).is_file():
         raise CheckpointError(f'checkpoint {path} does not exist; check the path')
-    problem = what_is_wrong(path)
-    if problem is not None:
+    if (problem := what_is_wrong(path)) is not None:
         raise CheckpointError(f'checkpoint {path} cannot be read: {problem}; copy or download it again, or use another')
-
-
-def require_local_whole(path: str) -> None:
-    """`require_whole` for a path on this machine; addresses with a scheme are left to MMEngine."""
-    if '://' not in str(path):
-        require_whole(path)
 
 
 def newest_checkpoint(work_dir: str | Path) -> Path | None:
     """Find the newest whole checkpoint of a run, passing over damaged ones with a warning.
 
     Looks at `epoch_*.pth` and `iter_*.pth` in `work_dir` and in the folder that its `last_checkpoint` file points to,
-    newest by modification time first.
-
-    Returns None when the run has saved none yet.
+    newest by modification time first. None when the run has saved none yet.
 
     Raises:
         CheckpointError: there are checkpoints, and none is whole. Training is not restarted behind the user's back.
     """
     found = _periodic_checkpoints(Path(work_dir))
     for path in found:
-        problem = what_is_wrong(path)
-        if problem is None:
+        if (problem := what_is_wrong(path)) is None:
             return path
         print_log(f'Passing over checkpoint {path}: {problem}', logger='current', level=logging.WARNING)
     if found:

@@ -78,10 +78,9 @@ def require_training_state(checkpoint: dict, filename: str) -> None:
 
 
 def _differences(weights: dict, own: dict) -> str:
-    parts = dict(
-        missing=[key for key in own if key not in weights],
-        unexpected=[key for key in weights if key not in own],
-        shape=[f'{key} {tuple(value.shape)} instead of {tuple(own[key].shape)}' for key, value in weights.items()
-               if key in own and value.shape != own[key].shape])
-    labels = dict(missing='missing', unexpected='not in the model', shape='of another shape')
-    return '; '.join(f'{labels[kind]}: {first(keys)}' for kind, keys in parts.items() if keys)
+    parts = {
+        'missing': [key for key in own if key not in weights],
+        'not in the model': [key for key in weights if key not in own],
+        'of another shape': [f'{key} {tuple(value.shape)} instead of {tuple(own[key].shape)}'
+                             for key, value in weights.items() if key in own and value.shape != own[key].shape]}
+    return '; '.join(f'{label}: {first(keys)}' for label, keys in parts.items() if keys)

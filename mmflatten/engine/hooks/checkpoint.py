@@ -90,15 +90,13 @@ class CheckpointHook(_CheckpointHook):
             self._resumed_states = checkpoint.get(_STATE_KEY, {})
 
     def _follow_loop(self, runner: Runner) -> None:
-        loop_by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
-        if self._given_by_epoch not in (None, loop_by_epoch):
-            unit = 'epochs' if loop_by_epoch else 'iterations'
-            raise ValueError(
-                f'CheckpointHook(by_epoch={self._given_by_epoch}) does not fit a training loop that counts {unit}: '
-                'such a checkpoint could not be resumed where it was taken; leave by_epoch out')
-        self.by_epoch = loop_by_epoch
+        given, self.by_epoch = self._given_by_epoch, isinstance(runner.train_loop, EpochBasedTrainLoop)
+        unit = 'epoch' if self.by_epoch else 'iter'
+        if given not in (None, self.by_epoch):
+            raise ValueError(f'CheckpointHook(by_epoch={given}) does not fit a training loop that counts each {unit}: '
+                             'its checkpoints could not be resumed where they were taken; leave by_epoch out')
         if self._given_template is None:
-            self.filename_tmpl = 'epoch_{}.pth' if loop_by_epoch else 'iter_{}.pth'
+            self.filename_tmpl = f'{unit}_{{}}.pth'
         if self._given_interval is None:
             self.interval = runner.train_loop.val_interval
 

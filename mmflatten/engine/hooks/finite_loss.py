@@ -20,15 +20,12 @@ class FiniteLossHook(Hook):
 
     MMEngine's hooks run after the optimizer's step, when the weights are NaN already and, with several processes, so
     are those of every other one; so this one listens to the model itself, with PyTorch's `register_forward_hook`.
-
-    Reading the loss makes the host wait for the forward pass. MMEngine waits for the device once per step anyway
-    (it reads every loss for the log), so on the CPU the check costs microseconds; on a GPU it keeps the host from
-    queueing the backward pass during the forward pass. A larger `interval` removes that: the steps between are
-    summed up on the device, read at the interval and before each checkpoint, and the error then names a range.
-    Skipped steps of a gradient scaler (infinite *gradients* in mixed precision) are normal and do not concern it.
+    Infinite *gradients*, for which a gradient scaler skips a step, are normal and do not concern it.
 
     Args:
-        interval (int): Steps between two readings. Default 1.
+        interval (int): Steps between two readings. On a GPU each keeps the host from queueing the backward pass during
+            the forward pass; with more than 1, the steps between are summed up on the device, read at the interval and
+            before each checkpoint, and the error names a range.
     """
 
     priority = 'VERY_HIGH'
