@@ -1,4 +1,4 @@
-"""COCO annotations, checked when they are read: mmdet passes over what it cannot use without a word (needs mmdet)."""
+"""COCO annotations, checked when they are read: mmdet skips silently what it cannot use (needs mmdet)."""
 import logging
 from collections import Counter
 

@@ -51,9 +51,10 @@ def with_checked_annotations(cfg: dict) -> dict:
 
 
 def _missing(cfg: dict, error: FileNotFoundError) -> str:
-    path = error.filename or cfg.get('data_root') or ''
-    hint = missing_data_hint(path) or 'check data_root, data_prefix and ann_file in the config'
-    return f'{_named(cfg)} cannot find {error.filename or error_text(error)}; {hint}'
+    if error.filename is None:
+        return f'{_named(cfg)}: {error_text(error)}'
+    hint = missing_data_hint(error.filename) or 'check data_root, data_prefix and ann_file in the config'
+    return f'{_named(cfg)} cannot find {error.filename}; {hint}'
 
 
 def _named(cfg: dict) -> str:

@@ -1,6 +1,7 @@
 """The last line of a tool that failed.
 
-Errors of mmflatten carry their words where they are raised, and so does a plain `ValueError`. Those of other libraries
+Errors of mmflatten carry their words where they are raised, and so do a plain `ValueError` and an `OSError` without a
+number. Those of other libraries
 are shown as `Type: message`; a row of the table says more about a type of which more is known.
 """
 import errno
@@ -20,7 +21,8 @@ OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def explain(error: BaseException) -> str:
     """Say in one line why a tool failed."""
     message = error_text(error)
-    if is_ours(error) or type(error) is ValueError:
+    by_hand = isinstance(error, OSError) and error.errno is None  # the system's have a number
+    if is_ours(error) or type(error) is ValueError or by_hand:
         return message
     for kind, describe in TABLE:
         if isinstance(error, kind):
@@ -64,9 +66,8 @@ def _named(error: BaseException, message: str) -> str:
 
 
 def _missing_file(error: OSError, message: str) -> str:
-    if error.filename is None:
-        return message
-    return f'{error.filename} does not exist; {missing_data_hint(error.filename) or "check the path"}'
+    path = error.filename or message
+    return f'{path} does not exist; {missing_data_hint(path) or "check the path"}'
 
 
 def _existing_file(error: OSError, message: str) -> str:

@@ -29,7 +29,7 @@ def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: s
 
     Raises:
         ImportError: a library of the config's task is missing or of another version.
-        ValueError: `default_scope` is no library, or the launcher cannot work here.
+        ValueError: `default_scope` is not an installed library, or the launcher cannot work here.
     """
     cfg = read_config(path)
     if options:
@@ -38,7 +38,7 @@ def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: s
     scope = cfg.get('default_scope') or 'mmengine'
     check_task(scope)
     if importlib.util.find_spec(scope) is None:
-        raise ValueError(f'default_scope ({scope}) is no library that is installed; it is one of {", ".join(SCOPES)}')
+        raise ValueError(f'default_scope ({scope}) is not an installed library; choose one of {", ".join(SCOPES)}')
     _use_launcher(cfg, launcher)
     return cfg
 

@@ -1,4 +1,4 @@
-"""A training from a config: resumed where asked, interrupted with a word on how to go on."""
+"""A training from a config: how it resumes, and what to type after an interruption."""
 import logging
 import os
 import shlex

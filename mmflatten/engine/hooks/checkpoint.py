@@ -60,9 +60,7 @@ class CheckpointHook(_CheckpointHook):
 
     def __init__(self, interval: int | None = None, by_epoch: bool | None = None, **kwargs: Any) -> None:
         super().__init__(interval=-1 if interval is None else interval, by_epoch=bool(by_epoch), **kwargs)
-        self._given_interval = interval
-        self._given_by_epoch = by_epoch
-        self._given_template = kwargs.get('filename_tmpl')
+        self._given = dict(interval=interval, by_epoch=by_epoch, template=kwargs.get('filename_tmpl'))
         self._kept_before: list[int] = []
         self._saved_states: dict[str, Any] = {}
         self._resumed_states: dict[str, Any] = {}
@@ -90,14 +88,14 @@ class CheckpointHook(_CheckpointHook):
             self._resumed_states = checkpoint.get(_STATE_KEY, {})
 
     def _follow_loop(self, runner: Runner) -> None:
-        given, self.by_epoch = self._given_by_epoch, isinstance(runner.train_loop, EpochBasedTrainLoop)
+        given, self.by_epoch = self._given['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
         unit = 'epoch' if self.by_epoch else 'iter'
         if given not in (None, self.by_epoch):
             raise ValueError(f'CheckpointHook(by_epoch={given}) does not fit a training loop that counts each {unit}: '
                              'its checkpoints could not be resumed where they were taken; leave by_epoch out')
-        if self._given_template is None:
+        if self._given['template'] is None:
             self.filename_tmpl = f'{unit}_{{}}.pth'
-        if self._given_interval is None:
+        if self._given['interval'] is None:
             self.interval = runner.train_loop.val_interval
 
     def _restore(self, runner: Runner) -> None:
