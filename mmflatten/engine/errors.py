@@ -1,8 +1,7 @@
 """The last line of a tool that failed.
 
 Errors of mmflatten carry their words where they are raised, and so do a plain `ValueError` and an `OSError` without a
-number. Those of other libraries
-are shown as `Type: message`; a row of the table says more about a type of which more is known.
+number. Those of other libraries are shown as `Type: message`; a row of the table says more where more is known.
 """
 import errno
 import json
