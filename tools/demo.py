@@ -102,7 +102,7 @@ def run_tool(name: str, *arguments: str) -> float:
     start = time.perf_counter()
     status = subprocess.run([sys.executable, str(ROOT / 'tools' / name), *arguments]).returncode
     if status:
-        raise RuntimeError(f'tools/{name} ended with status {status}; its message stands above')
+        raise ChildProcessError(f'tools/{name} ended with status {status}; its message stands above')
     return time.perf_counter() - start
 
 

@@ -13,8 +13,8 @@ default_hooks = dict(
     checkpoint=dict(type='mmflatten.CheckpointHook', max_keep_ckpts=3),
     # Stops at the first NaN or infinite loss, before the optimizer's step.
     finite_loss=dict(type='mmflatten.FiniteLossHook', interval=1),
-    # Names the file when an image cannot be decoded.
-    sample_errors=dict(type='mmflatten.NameFailingSamplesHook'))
+    # Compares the classes of data and model, and names the file when an image cannot be decoded.
+    data_checks=dict(type='mmflatten.CheckDataHook'))
 
 env_cfg = dict(
     cudnn_benchmark=False,

@@ -1,4 +1,4 @@
-"""COCO annotations, checked when they are read: mmdet passes over what it cannot use without a word (needs mmdet)."""
+"""COCO annotations, checked when they are read: mmdet skips silently what it cannot use (needs mmdet)."""
 import logging
 from collections import Counter
 
@@ -6,24 +6,18 @@ from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 from mmengine.logging import print_log
 
-from mmflatten.engine.misfits import first
-
-_NAMED = 5  # categories in a message
+from mmflatten.engine.errors import first
 
 
-def check_coco_annotations() -> None:
-    """Let every `CocoDataset` read its file with `CheckedCOCO`."""
-    CocoDataset.COCOAPI = CheckedCOCO
+class AnnotationError(ValueError):
+    """An annotation that contradicts its file, or a file that lacks a class of the data set."""
 
 
 class CheckedCOCO(COCO):
     """COCO's annotations, refused where mmdet would train on something else than the file says.
 
-    Args:
-        annotation_file: path of the JSON file.
-
     Raises:
-        ValueError: an annotation of an unknown category or image, or with a box outside of its image.
+        AnnotationError: an annotation of an unknown category or image, or with a box outside its image.
     """
 
     def __init__(self, annotation_file: str | None = None) -> None:
@@ -36,24 +30,20 @@ class CheckedCOCO(COCO):
         image = self.imgs.get(annotation.get('image_id'))
         if annotation.get('category_id') not in self.cats:
             problem = (f'has the category_id {annotation.get("category_id")}, which is not one of the '
-                       f"file's {len(self.cats)} categories ({first(list(map(str, self.cats)), _NAMED)}); mend one of "
-                       'the two')
+                       f"file's {len(self.cats)} categories ({first(list(map(str, self.cats)), 5)}); correct "
+                       'one of the two')
         elif image is None:
             problem = (f'has the image_id {annotation.get("image_id")}, which the file does not list under images; '
                        'add the image or remove the annotation')
-        elif 'bbox' in annotation and not _overlaps(annotation['bbox'], image):
-            problem = (f'has a box outside of its image: [x, y, width, height] = {annotation["bbox"]}, and '
-                       f'{image.get("file_name")} is {image["width"]} x {image["height"]}; mend or remove it')
+        elif 'bbox' in annotation and not _overlap(*annotation['bbox'], image):
+            problem = (f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]}, and '
+                       f'{image.get("file_name")} is {image["width"]} x {image["height"]}; correct or remove it')
         else:
             return
-        raise ValueError(f'annotation {annotation.get("id")} in {self.annotation_file} {problem}')
+        raise AnnotationError(f'annotation {annotation.get("id")} in {self.annotation_file} {problem}')
 
     def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
-        """As in mmdet, and every class must be there: labels are counted over those that are.
-
-        Raises:
-            ValueError: the file has no category of a class's name.
-        """
+        """As in mmdet; raises AnnotationError where a class has no category: labels count those that have one."""
         if cat_names and self.cats:
             self._check_classes(cat_names)
         return super().get_cat_ids(cat_names, sup_names, cat_ids)
@@ -62,17 +52,22 @@ class CheckedCOCO(COCO):
         names = {category['name'] for category in self.cats.values()}
         missing = [name for name in classes if name not in names]
         if missing:
-            raise ValueError(f'{self.annotation_file} has no category {first(missing, _NAMED)} of the data '
-                             f"set's {len(classes)} classes, only {first(sorted(names), _NAMED)}; give the data set "
+            raise AnnotationError(f'{self.annotation_file} has no category {first(missing, 5)} of the data '
+                             f"set's {len(classes)} classes, only {first(sorted(names), 5)}; give the data set "
                              'metainfo=dict(classes=...)')
         unused = Counter(self.cats[annotation['category_id']]['name'] for annotation in self.anns.values())
         left_out = {name: number for name, number in unused.items() if name not in set(classes)}
         if left_out:
             print_log(f'{self.annotation_file}: annotations of categories that are no classes of the data set are '
-                      f'left out: {first([f"{name} ({number})" for name, number in left_out.items()], _NAMED)}',
+                      f'left out: {first([f"{name} ({number})" for name, number in left_out.items()], 5)}',
                       logger='current', level=logging.WARNING)
 
 
-def _overlaps(box: list, image: dict) -> bool:
-    x, y, width, height = box
+def _overlap(x: float, y: float, width: float, height: float, image: dict) -> bool:
     return x < image['width'] and y < image['height'] and x + width > 0 and y + height > 0
+
+
+class CheckedCocoDataset(CocoDataset):
+    """mmdet's `CocoDataset`, reading its file with `CheckedCOCO`. The Runner puts it in place of the original."""
+
+    COCOAPI = CheckedCOCO

@@ -1,5 +1,6 @@
-"""Reading config files, with a message that names the file where it is none."""
+"""Reading config files: where one of them cannot be read, the message names it."""
 import argparse
+import ast
 import difflib
 import json
 import traceback
@@ -9,8 +10,9 @@ from typing import Any
 
 from mmengine.config import Config, DictAction
 
+from mmflatten.engine.errors import first
+
 _SUFFIXES = ('.py', '.json', '.yaml', '.yml')
-_MANY_CONFIGS = 2000  # searched for a name like the one that does not exist
 
 
 class ConfigError(ValueError):
@@ -32,9 +34,9 @@ def require_config_file(path: str) -> None:
     """Raise FileNotFoundError or ConfigError, with what is there instead, unless `path` can be a config."""
     place = Path(path)
     if place.is_dir():
-        raise ConfigError(f'config {path} is a folder; {_listing(place)}')
+        raise ConfigError(f'config {path} is a folder; {_listing(place, "")}')
     if not place.is_file():
-        raise FileNotFoundError(f'config {path} does not exist; {_nearby(place)}')
+        raise FileNotFoundError(f'config {path} does not exist; {_listing(place.parent, place.name)}')
     if place.suffix not in _SUFFIXES:
         raise ConfigError(f'config {path} must be one of {", ".join(_SUFFIXES)}')
 
@@ -43,16 +45,23 @@ def read_config(path: str) -> Config:
     """`Config.fromfile` that says which file, of those a config inherits from, cannot be read.
 
     Raises:
-        FileNotFoundError, ConfigError: there is no such config, or it cannot be read.
-        SyntaxError, UnicodeDecodeError: as Python raises them.
+        FileNotFoundError: there is no such config.
+        ConfigError: it cannot be read.
     """
     require_config_file(path)
     try:
         return Config.fromfile(path)
-    except (SyntaxError, UnicodeDecodeError):
-        raise
     except Exception as error:
-        raise ConfigError(_reading_failure(path, error)) from error
+        for base in _bases(Path(path)):  # the fault may lie in one of these, which then cannot be read by itself
+            if not base.is_file():
+                raise ConfigError(f'config {path} inherits from {base}, which does not exist; correct its _base_'
+                                  ) from error
+            read_config(str(base))
+        lines = [f', line {entry.lineno}' for entry in traceback.extract_tb(error.__traceback__)
+                 if entry.filename == str(path)]
+        reason = str(error) or 'is it a config?'
+        raise ConfigError(f'config {path}{"".join(lines[-1:])} cannot be read: {type(error).__name__}: {reason}'
+                          ) from error
 
 
 def require_parts(cfg: Config, *names: str) -> None:
@@ -63,36 +72,25 @@ def require_parts(cfg: Config, *names: str) -> None:
                           'config: name one that inherits from it, or add what is missing')
 
 
-def _reading_failure(path: str, error: Exception) -> str:
-    reading = [frame.f_locals['filename'] for frame, _ in traceback.walk_tb(error.__traceback__)
-               if frame.f_code.co_name == '_file2dict']
-    file = reading[-1] if reading else path
-    if isinstance(error, FileNotFoundError) and len(reading) > 1 and not Path(file).exists():
-        return f'config {reading[-2]} inherits from {file}, which does not exist; mend its _base_'
-    if isinstance(error, json.JSONDecodeError):
-        return f'config {file} is not JSON: {error}'
-    stack = traceback.extract_tb(error.__traceback__)
-    lines = [f', line {entry.lineno}' for entry in stack if entry.filename == file]
-    reason = str(error) or 'is it a config?'
-    return f'config {file}{"".join(lines[-1:])} cannot be read: {type(error).__name__}: {reason}'
+def _bases(path: Path) -> list[Path]:
+    """The files that a config names in `_base_`; none where that cannot be told."""
+    try:
+        if path.suffix == '.py':
+            values = {target.id: node.value for node in ast.parse(path.read_text(encoding='utf-8')).body
+                      if isinstance(node, ast.Assign) for target in node.targets if isinstance(target, ast.Name)}
+            bases = ast.literal_eval(values['_base_'])
+        else:
+            bases = json.loads(path.read_text(encoding='utf-8'))['_base_']
+    except (ValueError, SyntaxError, LookupError, TypeError):
+        return []
+    return [path.parent / base for base in ([bases] if isinstance(bases, str) else bases) if '::' not in base]
 
 
-def _nearby(path: Path) -> str:
-    folder = path.parent
-    while not folder.is_dir():
-        folder = folder.parent
-    stems = {}
-    for _, candidate in zip(range(_MANY_CONFIGS), folder.rglob('*.py') if folder != Path('/') else ()):
-        stems.setdefault(candidate.name, candidate)
-    close = difflib.get_close_matches(path.name, stems, n=1, cutoff=0.8)
-    return f'did you mean {stems[close[0]]}?' if close else _listing(folder)
-
-
-def _listing(folder: Path) -> str:
-    """A few configs of a folder, or its subfolders where it has none."""
-    configs = sorted(path.name for path in folder.glob('*.py') if path.name != 'setup.py')
-    folders = (path.name for path in folder.iterdir() if path.is_dir() and path.name[0] not in '._')
-    names = configs or [f'{name}/' for name in sorted(folders)]
-    if not names:
-        return f'{folder} has no configs'
-    return f'{folder} has {", ".join(names[:5])}' + (', ...' if len(names) > 5 else '')
+def _listing(folder: Path, wanted: str) -> str:
+    """The configs of a folder that are named most like `wanted`, else some of what is there."""
+    if not folder.is_dir():
+        return f'{folder} does not exist either'
+    configs = sorted(path.name for path in folder.glob('*.py'))
+    names = difflib.get_close_matches(wanted, configs) or configs
+    names = names or sorted(f'{path.name}/' for path in folder.iterdir() if path.is_dir())
+    return f'{folder} has {first(names, 5)}' if names else f'{folder} has no configs'

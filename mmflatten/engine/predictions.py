@@ -37,7 +37,8 @@ def _plain(element: Any, key: str = '') -> Any:
         element = element.to_dict()
     if isinstance(element, dict):
         if key == 'pred_sem_seg':
-            return _smallest_integers(_plain(element['data'])[0])
+            labels = _plain(element['data'])[0]
+            return labels.astype(np.min_scalar_type(max(int(labels.max()), 255)))
         if key == 'pred_disparity':
             return _plain(element['data'])[0]
         return {name: _plain(value, name) for name, value in element.items() if not name.startswith(_DROPPED)}
@@ -47,10 +48,6 @@ def _plain(element: Any, key: str = '') -> Any:
         from mmdet.structures.mask import encode_mask_results
         return encode_mask_results(element)
     return element
-
-
-def _smallest_integers(labels: np.ndarray) -> np.ndarray:
-    return labels.astype(np.min_scalar_type(max(int(labels.max()), 255)))
 
 
 class DrawPredictions(Hook):

@@ -1,96 +1,117 @@
-"""Loading a checkpoint into a runner's model: whole files only, and a word when it does not fit."""
-import logging
-import re
+"""The Runner of mmflatten: what training and testing change in MMEngine is in this class, and gone with its object."""
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from mmengine.hooks import Hook
-from mmengine.runner import Runner
+import mmengine.runner
+from mmengine.dist import master_only
+from mmengine.runner import BaseLoop, CheckpointLoader
+from torch import nn
+from torch.utils.data import DataLoader
 
-from mmflatten.engine.checkpoints.files import CheckpointError, require_whole
-from mmflatten.engine.checkpoints.reading import holds_stand_ins, use_safe_reading
-from mmflatten.engine.hooks.channels import bare_model
-from mmflatten.engine.misfits import first, is_misfit_report, misfit_message
+from mmflatten.engine.checkpoints.files import written_aside
+from mmflatten.engine.checkpoints.loading import (
+    WITHOUT_MODULE,
+    load_weights,
+    renamed,
+    require_dict,
+    require_training_state,
+)
+from mmflatten.engine.checkpoints.reading import safe_reading
+from mmflatten.engine.datasets import build_dataset
+from mmflatten.engine.hooks.channels import bare_model, require_matching_channels
+from mmflatten.registry import RUNNERS
 
-# What makes a training go on as if it had not stopped.
-_TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')
-
-
-class _LoadingGuard(Hook):
-    """Looks at a checkpoint between reading it and loading it into the model."""
-
-    priority = 'HIGHEST'
-
-    def __init__(self) -> None:
-        self.filename = ''
-
-    def after_load_checkpoint(self, runner: Runner, checkpoint: Any) -> None:
-        if not isinstance(checkpoint, dict):
-            raise CheckpointError(f'checkpoint {self.filename} holds no dict of weights but an object of another kind; '
-                                  'save the state_dict() of a model in the code that knows its class')
-        if runner._resume:
-            _require_training_state(self.filename, checkpoint, runner)
-        if 'state_dict' not in checkpoint:
-            # A bare state dict, which MMEngine accepts but its moving average does not.
-            weights = dict(checkpoint)
-            checkpoint.clear()
-            checkpoint['state_dict'] = weights
-        _require_overlap(self.filename, checkpoint['state_dict'], runner)
+DEFAULT_HOOKS: dict[str, dict] = dict(
+    runtime_info=dict(type='RuntimeInfoHook'),
+    timer=dict(type='IterTimerHook'),
+    sampler_seed=dict(type='DistSamplerSeedHook'),
+    logger=dict(type='mmflatten.LoggerHook'),
+    param_scheduler=dict(type='ParamSchedulerHook'),
+    checkpoint=dict(type='mmflatten.CheckpointHook'),
+    finite_loss=dict(type='mmflatten.FiniteLossHook'),
+    data_checks=dict(type='mmflatten.CheckDataHook'))
 
 
-def guard_loading(runner: Runner, strict: bool) -> None:
-    """Make `runner.load_checkpoint` (testing, resuming and `load_from` go through it) refuse what cannot be right.
+@RUNNERS.register_module()
+class Runner(mmengine.runner.Runner):
+    """MMEngine's Runner with safe checkpoints and checks; a config may name it: `runner_type='mmflatten.Runner'`.
 
-    MMEngine loads what fits and logs the rest, so a checkpoint of another architecture gives a random model.
-
-    Args:
-        strict: True where the model must come back as it was (testing, resuming): every key and shape must fit.
-            False for fine-tuning from `load_from`: the head may differ, but a file of which nothing fits is refused.
+    - Checkpoints on this machine are read without running code from them, and damaged ones are refused. What is
+      tested or resumed must fit the model key by key; what is fine-tuned (`load_from`) may have another head.
+    - The hooks of `DEFAULT_HOOKS`: atomic checkpoints that resume exactly, a stop at the first NaN loss, names of
+      broken images, classes of data and model that agree. A config replaces or removes each by its name.
+    - The channels of backbone, neck and head must agree, and COCO annotations must be sound.
     """
-    use_safe_reading()
-    load = runner.load_checkpoint
-    guard = _LoadingGuard()
-    runner.register_hook(guard)
 
-    def guarded(filename: str, *args: Any, **kwargs: Any) -> dict:
-        guard.filename = filename
-        kwargs['strict'] = kwargs.get('strict', False) or strict
-        try:
-            return load(filename, *args, **kwargs)
-        except RuntimeError as error:
-            if not is_misfit_report(str(error)):
-                raise
-            raise CheckpointError(misfit_message(filename, str(error))) from error
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        require_matching_channels(self.model)
 
-    runner.load_checkpoint = guarded
+    def register_default_hooks(self, hooks: dict[str, Any] | None = None) -> None:
+        """Register `DEFAULT_HOOKS`, changed by `hooks`.
 
+        Args:
+            hooks: name -> a hook, its config, None to leave a default out, or arguments (without `type`) for it.
+        """
+        for name, hook in {**DEFAULT_HOOKS, **(hooks or {})}.items():
+            if isinstance(hook, dict) and 'type' not in hook:
+                hook = {**DEFAULT_HOOKS.get(name, {}), **hook}
+            if hook is not None:
+                self.register_hook(hook)
 
-def require_local_whole(filename: str) -> None:
-    """`require_whole` for a path on this machine; addresses with a scheme are left to MMEngine."""
-    if '://' not in str(filename):
-        require_whole(filename)
+    @staticmethod
+    def build_dataloader(dataloader: DataLoader | dict, seed: int | None = None,
+                         diff_rank_seed: bool = False) -> DataLoader:
+        """As MMEngine's; the data set is built by `build_dataset`."""
+        if isinstance(dataloader, dict) and isinstance(dataloader.get('dataset'), dict):
+            dataset = functools.partial(build_dataset, dataloader['dataset'])
+            dataloader = {**dataloader, 'dataset': dict(type=dataset)}
+        return mmengine.runner.Runner.build_dataloader(dataloader, seed, diff_rank_seed)
 
+    def build_model(self, model: nn.Module | dict) -> nn.Module:
+        """As MMEngine's; what the model's constructor loads is read safely."""
+        with safe_reading():
+            return super().build_model(model)
 
-def _require_overlap(filename: str, weights: dict, runner: Runner) -> None:
-    loaded = [re.sub(r'^module\.', '', key) for key in weights]
-    wanted = bare_model(runner.model).state_dict()
-    if not any(key in wanted for key in loaded):
-        raise CheckpointError(
-            f'checkpoint {filename} has no key of the model: it begins with {first(loaded)} and the model with '
-            f'{first(list(wanted))}; convert it with tools/convert_checkpoint.py')
+    def _init_model_weights(self) -> None:
+        with safe_reading():
+            super()._init_model_weights()
 
+    @master_only
+    def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
+        """As MMEngine's; a file on this machine is seen under its name only when it is whole."""
+        if '://' in str(out_dir):
+            super().save_checkpoint(out_dir, filename, *args, **kwargs)
+            return
+        with written_aside(Path(out_dir, filename)) as aside:
+            super().save_checkpoint(out_dir, aside.name, *args, **kwargs)
 
-def _require_training_state(filename: str, checkpoint: dict, runner: Runner) -> None:
-    if 'meta' not in checkpoint or 'message_hub' not in checkpoint:
-        raise CheckpointError(
-            f'checkpoint {filename} holds weights without the state of a training, so it cannot be resumed; to start '
-            f'from its weights: --cfg-options load_from={filename}')
-    state = {name: checkpoint[name] for name in _TRAINING_STATE if name in checkpoint}
-    if holds_stand_ins(state):
-        raise CheckpointError(
-            f'checkpoint {filename} holds a training state with objects that only their own code could restore, so it '
-            f'cannot be resumed; to start from its weights: --cfg-options load_from={filename}')
-    # MMEngine would run this text as Python, for the sake of a field that configs no longer have.
-    checkpoint['meta'].pop('config', None)
-    lacking = [name for name in _TRAINING_STATE if name not in checkpoint]
-    if lacking:
-        runner.logger.log(logging.WARNING, f'{filename} holds no {" and no ".join(lacking)}: these start anew')
+    def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
+                        revise_keys: Sequence[tuple[str, str]] = WITHOUT_MODULE) -> dict:
+        """Load a checkpoint into the model and return it.
+
+        Args:
+            strict: whether every key must fit. None: yes, unless a training starts from it (`load_from`).
+            revise_keys: patterns in the names of the weights and what replaces them.
+
+        Raises:
+            CheckpointError: it is missing, damaged, of another model, or no state to resume a training from.
+        """
+        with safe_reading():
+            checkpoint = CheckpointLoader.load_checkpoint(filename, map_location)
+        require_dict(checkpoint, filename)
+        if self._resume:
+            require_training_state(checkpoint, filename)
+            # MMEngine would run this text as Python, for the sake of a field that configs no longer have.
+            checkpoint['meta'].pop('config', None)
+        if 'state_dict' not in checkpoint:  # a bare state dict, which the hook of a moving average does not take
+            checkpoint = dict(state_dict=checkpoint)
+        self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
+        fine_tuning = isinstance(self._train_loop, BaseLoop) and not self._resume
+        load_weights(bare_model(self.model), renamed(checkpoint['state_dict'], revise_keys),
+                     not fine_tuning if strict is None else strict, filename)
+        self._has_loaded = True
+        self.logger.info(f'Load checkpoint from {filename}')
+        return checkpoint

@@ -1,27 +1,20 @@
 """From a config file and the options of a tool to a config that a Runner can be built of."""
-import importlib
+import importlib.util
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from mmengine import runner as mmengine_runner
 from mmengine.config import Config, ConfigDict
 from mmengine.registry import RUNNERS
-from mmengine.runner import Runner
 
 from mmflatten.engine.config_files import read_config
-from mmflatten.engine.hooks.channels import require_matching_channels
+from mmflatten.engine.runner import Runner
+from mmflatten.requirements import check_task
 
-# Scope, as in `default_scope`, and the distribution that holds it.
-SCOPES = dict(mmpretrain='onedl-mmpretrain', mmdet='onedl-mmdetection', mmseg='onedl-mmsegmentation', mmflatten=None)
-
-# Hooks every run of our tools gets, also with a config that knows nothing of mmflatten.
-_SAFE_HOOKS = dict(
-    finite_loss=dict(type='mmflatten.FiniteLossHook'),
-    sample_errors=dict(type='mmflatten.NameFailingSamplesHook'),
-    data_checks=dict(type='mmflatten.CheckDataHook'))
-_REPLACED_HOOKS = dict(checkpoint='CheckpointHook', logger='LoggerHook')
+SCOPES = ('mmpretrain', 'mmdet', 'mmseg', 'mmflatten')
 
 
 def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: str | None = None,
@@ -33,29 +26,26 @@ def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: s
         work_dir: The default is the config's own, then `work_dirs/<name of the config>`.
         launcher: none, pytorch, slurm or mpi.
         subfolder: Put behind the default work directory, for a run whose config must not replace the training's there.
+
+    Raises:
+        ImportError: a library of the config's task is missing or of another version.
+        ValueError: `default_scope` is not an installed library, or the launcher cannot work here.
     """
     cfg = read_config(path)
     if options:
         cfg.merge_from_dict(dict(options))
     cfg.work_dir = work_dir or str(Path(cfg.get('work_dir') or Path('work_dirs', Path(path).stem), subfolder))
-    _require_scope(cfg.get('default_scope', 'mmengine'))
+    scope = cfg.get('default_scope') or 'mmengine'
+    check_task(scope)
+    if importlib.util.find_spec(scope) is None:
+        raise ValueError(f'default_scope ({scope}) is not an installed library; choose one of {", ".join(SCOPES)}')
     _use_launcher(cfg, launcher)
-    _use_safe_hooks(cfg)
     return cfg
 
 
-def build_runner(cfg: Config) -> Runner:
-    """Build the runner a config asks for, MMEngine's own unless `runner_type` says otherwise.
-
-    Raises:
-        ValueError: the channels of the model's parts disagree.
-    """
-    if cfg.get('default_scope') == 'mmdet':
-        from mmflatten.engine.coco_checks import check_coco_annotations
-        check_coco_annotations()
-    runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
-    require_matching_channels(runner.model)
-    return runner
+def build_runner(cfg: Config) -> mmengine_runner.Runner:
+    """Build the Runner a config names in `runner_type`, and mmflatten's where it names none."""
+    return RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
 
 
 def set_amp(cfg: Config, dtype: str | None) -> None:
@@ -90,18 +80,6 @@ def set_seed(cfg: Config, seed: int) -> None:
     cfg.randomness = {**cfg.get('randomness', {}), 'seed': seed}
 
 
-def _require_scope(scope: str) -> None:
-    """Import the library of `default_scope`, so that its absence is said before anything is built."""
-    try:
-        importlib.import_module(f'{scope}.registry')
-    except ModuleNotFoundError as error:
-        if error.name != scope:
-            raise
-        known = SCOPES.get(scope)
-        mend = f'pip install {known}' if known else f'known scopes are {", ".join(SCOPES)}'
-        raise ValueError(f'default_scope ({scope}) names a library that is not installed; {mend}') from error
-
-
 def _use_launcher(cfg: Config, launcher: str) -> None:
     cfg.launcher = launcher
     if launcher == 'none':
@@ -121,14 +99,3 @@ def _use_launcher(cfg: Config, launcher: str) -> None:
     wrapper.update(cfg.get('model_wrapper_cfg') or {})
     wrapper.device_ids = None
     cfg.model_wrapper_cfg = wrapper
-
-
-def _use_safe_hooks(cfg: Config) -> None:
-    hooks = cfg.get('default_hooks') or ConfigDict()
-    for name, kind in _REPLACED_HOOKS.items():
-        hook = hooks.setdefault(name, ConfigDict(type=kind))
-        if hook is not None and hook.get('type') in (kind, f'mmengine.{kind}'):
-            hook.type = f'mmflatten.{kind}'
-    for name, hook in _SAFE_HOOKS.items():
-        hooks.setdefault(name, ConfigDict(hook))
-    cfg.default_hooks = hooks

@@ -6,14 +6,16 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.fileio import dump
 
+from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
-from mmflatten.engine.runner import guard_loading, require_local_whole
 from mmflatten.engine.setup import build_runner
 
 VISUALIZERS = dict(
     mmpretrain='UniversalVisualizer', mmdet='DetLocalVisualizer', mmseg='SegLocalVisualizer',
     mmflatten='StereoVisualizer')
+_TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler', 'val_dataloader', 'val_cfg',
+             'val_evaluator')
 
 
 def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | None = None) -> dict:
@@ -26,15 +28,18 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
             `NAME.json` gets the metrics alone.
         show_dir: Folder for a drawing of every image.
     """
-    _require_writable_out(out)
-    require_local_whole(checkpoint)
+    if out is not None:
+        _require_writable(Path(out))
+    require_whole(checkpoint)
     require_parts(cfg, 'model', 'test_dataloader', 'test_cfg', 'test_evaluator')
     cfg.load_from, cfg.resume = checkpoint, False
-    _drop_training(cfg)
-    if show_dir is not None:
-        _require_visualizer(cfg)
+    cfg.merge_from_dict(dict.fromkeys(_TRAINING))  # so that a config without them can be tested too
+    # A checkpoint holds the moving average as its weights. mmpretrain's hook would fetch it from the file again, and
+    # behind the wrapper of test-time augmentation finds no key and tests random weights instead.
+    cfg.custom_hooks = [hook for hook in cfg.get('custom_hooks') or [] if not str(hook.get('type')).endswith('EMAHook')]
+    if show_dir is not None and cfg.get('visualizer') is None and cfg.get('default_scope') in VISUALIZERS:
+        cfg.visualizer = ConfigDict(type=VISUALIZERS[cfg.default_scope], vis_backends=[dict(type='LocalVisBackend')])
     runner = build_runner(cfg)
-    guard_loading(runner, strict=True)
     if show_dir is not None:
         runner.register_hook(DrawPredictions(show_dir))
     if out is not None and Path(out).suffix == '.pkl':
@@ -45,33 +50,10 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
     return metrics
 
 
-def _require_writable_out(out: str | None) -> None:
+def _require_writable(path: Path) -> None:
     """Find out before the test, not after it, that its results cannot be written."""
-    if out is None:
-        return
-    path = Path(out)
-    if path.suffix not in ('.pkl', '.json'):
-        raise ValueError(f'--out ({out}) must end with .pkl (predictions and metrics) or .json (metrics)')
-    if path.is_dir():
-        raise ValueError(f'--out ({out}) is a folder; name a file in it')
+    if path.suffix not in ('.pkl', '.json') or path.is_dir():
+        raise ValueError(f'--out ({path}) must be a file, .pkl (predictions and metrics) or .json (metrics)')
     path.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(path.parent, os.W_OK):
-        raise ValueError(f'--out ({out}) cannot be written: no permission in {path.parent}; name another folder')
-
-
-def _drop_training(cfg: Config) -> None:
-    """Leave out what a test does not use, so that a config without it can be tested too."""
-    for name in ('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler', 'val_dataloader', 'val_cfg',
-                 'val_evaluator'):
-        cfg[name] = None
-    # A checkpoint holds the moving average as its weights. mmpretrain's hook would fetch it from the file again, and
-    # behind the wrapper of test-time augmentation finds no key and tests random weights instead.
-    hooks = cfg.get('custom_hooks') or []
-    cfg.custom_hooks = [hook for hook in hooks if not str(hook.get('type')).endswith('EMAHook')]
-
-
-def _require_visualizer(cfg: Config) -> None:
-    """Give a config without a visualizer its task's own."""
-    scope = cfg.get('default_scope')
-    if cfg.get('visualizer') is None and scope in VISUALIZERS:
-        cfg.visualizer = ConfigDict(type=VISUALIZERS[scope], vis_backends=[dict(type='LocalVisBackend')])
+        raise ValueError(f'--out ({path}) cannot be written: no permission in {path.parent}; name another folder')

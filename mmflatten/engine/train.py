@@ -1,4 +1,4 @@
-"""A training from a config: resumed where asked, interrupted with a word on how to go on."""
+"""A training from a config: how it resumes, and what to type after an interruption."""
 import logging
 import os
 import shlex
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from mmengine.config import Config
 from mmengine.logging import print_log
 
-from mmflatten.engine.checkpoints.files import newest_checkpoint
+from mmflatten.engine.checkpoints.files import newest_checkpoint, require_whole
 from mmflatten.engine.config_files import require_parts
-from mmflatten.engine.runner import guard_loading, require_local_whole
 from mmflatten.engine.setup import build_runner
 
 NEWEST = 'newest'
@@ -42,7 +41,7 @@ def set_resume(cfg: Config, resume: str | None) -> None:
             return
         resume = str(path)
     else:
-        require_local_whole(resume)
+        require_whole(resume)
     print_log(f'Resuming from {resume}', logger='current')
     cfg.load_from, cfg.resume = resume, True
 
@@ -59,11 +58,10 @@ def train(cfg: Config, command: Sequence[str] = ()) -> None:
     """
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     runner = build_runner(cfg)
-    guard_loading(runner, strict=bool(cfg.get('resume')))
     try:
         runner.train()
     except KeyboardInterrupt as error:
-        last = runner.message_hub.runtime_info.get('last_ckpt')
+        last = runner.message_hub.runtime_info.get('last_ckpt') or (cfg.load_from if cfg.get('resume') else None)
         where = f'the last whole checkpoint is {last}' if last else 'no checkpoint had been saved'
         raise TrainingInterrupted(f'interrupted; {where}; go on with: {_resuming(command)}') from error
 

@@ -1,6 +1,5 @@
 """Test-time augmentation for configs that do not describe their own: flips, and scales where the task has them."""
 import copy
-from typing import Any
 
 from mmengine.config import Config, ConfigDict
 
@@ -29,7 +28,9 @@ def add_tta(cfg: Config) -> None:
     if model is None:
         raise ValueError(f'--tta has no default for default_scope ({scope}); give tta_model and tta_pipeline in the '
                          f'config, or use one of {", ".join(_MODELS)}')
-    dataset = _innermost_dataset(cfg.test_dataloader.dataset)
+    dataset = cfg.test_dataloader.dataset
+    while 'dataset' in dataset:
+        dataset = dataset.dataset
     dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(dataset.pipeline, multi_scale=scope != 'mmpretrain')
     module = cfg.model
     preprocessor = cfg.pop('data_preprocessor', None)
@@ -53,29 +54,19 @@ def tta_pipeline(test_pipeline: list[dict], multi_scale: bool) -> list[dict]:
     if pack.get('meta_keys') is not None:
         pack['meta_keys'] = tuple(dict.fromkeys((*pack['meta_keys'], *_NEEDED_META)))
     flips = [dict(type='RandomFlip', prob=prob, direction='horizontal') for prob in (0.0, 1.0)]
-    at = _scaled_resize(steps) if multi_scale else None
-    if at is None:
+    resizes = [i for i, step in enumerate(steps) if multi_scale and step['type'] == 'Resize' and 'scale' in step]
+    if not resizes:
         # Labels must not be flipped: the metrics compare in the original image.
         at = next((i for i, step in enumerate(steps) if 'LoadAnnotations' in step['type']), len(steps))
         before, views = steps[:at], [flips]
     else:
-        before, views = steps[:at], [_at_scales(steps[at]), flips]
-        at += 1
+        before, views = steps[:resizes[0]], [_at_scales(steps[resizes[0]]), flips]
+        at = resizes[0] + 1
     views += [[step] for step in steps[at:]] + [[pack]]
     return [*before, dict(type='TestTimeAug', transforms=views)]
-
-
-def _scaled_resize(steps: list[dict]) -> int | None:
-    return next((i for i, step in enumerate(steps) if step['type'] == 'Resize' and 'scale' in step), None)
 
 
 def _at_scales(resize: dict) -> list[dict]:
     scale = resize['scale']
     base = (scale, scale) if isinstance(scale, int) else tuple(scale)
     return [{**resize, 'scale': tuple(int(round(side * factor)) for side in base)} for factor in SCALES]
-
-
-def _innermost_dataset(dataset: Any) -> Any:
-    while 'dataset' in dataset:
-        dataset = dataset.dataset
-    return dataset

@@ -1,5 +1,6 @@
 """A classification run small enough to train in seconds: its images, its config, and ways to start the tools."""
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -69,6 +70,49 @@ BY_ITERATION = '''
 '''
 
 
+PYRAMID = '''
+    backbone = dict(_delete_=True, type='mmflatten.FLattenSwin', img_size=64, attn_types='LLSS',
+                    arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)))
+'''
+DETECTION = '''
+    _base_ = ['{bases}/models/retinanet_fpn.py', '{bases}/default_runtime.py']
+    default_scope = 'mmdet'
+    {backbone}
+    model = dict(
+        backbone=backbone,
+        neck=dict(in_channels=[8, 16, 32, 64], out_channels=8),
+        bbox_head=dict(num_classes=2, in_channels=8, feat_channels=8, stacked_convs=1))
+    pipeline = [
+        dict(type='LoadImageFromFile'), dict(type='LoadAnnotations', with_bbox=True), dict(type='PackDetInputs')]
+    train_dataloader = dict(
+        batch_size=2, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
+        dataset=dict(type='CocoDataset', data_root='{data}', ann_file='instances.json', data_prefix=dict(img='images'),
+                     metainfo=dict(classes=('cat', 'dog')), pipeline=pipeline))
+    optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.001))
+    train_cfg = dict(by_epoch=True, max_epochs=1)
+    work_dir = '{folder}/run'
+'''
+SEGMENTATION = '''
+    _base_ = ['{bases}/models/semantic-fpn.py', '{bases}/default_runtime.py']
+    default_scope = 'mmseg'
+    {backbone}
+    model = dict(
+        data_preprocessor=dict(size=(64, 64)),
+        backbone=backbone,
+        neck=dict(in_channels=[8, 16, 32, 64], out_channels=8),
+        decode_head=dict(in_channels=[8] * 4, channels=8, num_classes=3))
+    pipeline = [dict(type='LoadImageFromFile'), dict(type='LoadAnnotations'), dict(type='PackSegInputs')]
+    train_dataloader = dict(
+        batch_size=2, num_workers=0, sampler=dict(type='InfiniteSampler', shuffle=True),
+        dataset=dict(type='BaseSegDataset', data_root='{data}', img_suffix='.png',
+                     metainfo=dict(classes=('a', 'b', 'c')),
+                     data_prefix=dict(img_path='images', seg_map_path='maps'), pipeline=pipeline))
+    optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.001))
+    train_cfg = dict(type='IterBasedTrainLoop', max_iters=1)
+    work_dir = '{folder}/run'
+'''
+
+
 class TinyRun:
     """A folder with images and a config; `options` below are `--cfg-options`."""
 
@@ -135,3 +179,57 @@ def _call(main, argv: list) -> int:
     for kind in (MMLogger, MessageHub, Visualizer, DefaultScope):
         kind._instance_dict.clear()
     return main([str(word) for word in argv])
+
+
+@pytest.fixture
+def fails(tools, capsys):
+    """`fails('train', arguments)`: the tool ends with status 1 and this last line, without a traceback before it."""
+
+    def run(tool: str, *argv: object) -> str:
+        capsys.readouterr()
+        assert getattr(tools, tool)(argv) == 1
+        errors = capsys.readouterr().err
+        assert 'Traceback' not in errors
+        return errors.rstrip().splitlines()[-1]
+
+    return run
+
+
+@pytest.fixture(scope='session')
+def trained(tmp_path_factory, tools) -> Path:
+    """A checkpoint of one epoch, which any `TinyRun` can test, fine-tune and resume."""
+    run = TinyRun(tmp_path_factory.mktemp('trained'))
+    assert tools.train([run.config, '--cfg-options', 'train_cfg.max_epochs=1', '--no-validate']) == 0
+    return run.work_dir / 'epoch_1.pth'
+
+
+class Scenes:
+    """Two images of 64 x 64 with a box and a label map each, and a config of a detector or segmentor for them."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.folder, self.data, self.config = folder, folder / 'data', folder / 'config.py'
+        self.annotations = self.data / 'instances.json'
+        for name, image in (('images', np.full((64, 64, 3), 90, np.uint8)), ('maps', np.ones((64, 64), np.uint8))):
+            (self.data / name).mkdir(parents=True)
+            for i in (1, 2):
+                cv2.imwrite(str(self.data / name / f'{i}.png'), image)
+        self.annotate()
+        self.config.write_text(dedent(text).format(bases=REPOSITORY / 'configs' / '_base_', data=self.data,
+                                                   folder=folder, backbone=dedent(PYRAMID).strip()))
+
+    def annotate(self, categories: tuple = ('cat', 'dog'), images: int = 2, **changes) -> None:
+        box = dict(id=1, image_id=1, category_id=1, bbox=[4, 4, 20, 20], area=400, iscrowd=0)
+        self.annotations.write_text(json.dumps(dict(
+            images=[dict(id=i + 1, file_name=f'{i + 1}.png', width=64, height=64) for i in range(images)],
+            categories=[dict(id=i + 1, name=name) for i, name in enumerate(categories)],
+            annotations=[{**box, **changes}, {**box, 'id': 2, 'image_id': 2, 'category_id': 2}][:images])))
+
+
+@pytest.fixture
+def detection(tmp_path) -> Scenes:
+    return Scenes(tmp_path / 'scenes', DETECTION)
+
+
+@pytest.fixture
+def segmentation(tmp_path) -> Scenes:
+    return Scenes(tmp_path / 'scenes', SEGMENTATION)

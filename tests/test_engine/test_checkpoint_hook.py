@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.runner.checkpoint import get_torch_safe_globals
 
 
 def checkpoints(tiny) -> list[str]:
@@ -42,7 +43,7 @@ def test_kill_between_saving_and_deleting_leaves_the_deletion_to_the_resumed_run
     assert checkpoints(tiny) == ['epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
 
 
-def test_old_best_goes_only_after_the_new_best_is_whole(tiny, tools, monkeypatch, capsys):
+def test_old_best_goes_only_after_the_new_best_is_whole(tiny, tools, fails, monkeypatch):
     # Accuracy is replaced by a number that gets better (smaller) every epoch.
     tiny.write_config(extra='''
         custom_imports = dict(imports=['falling'])
@@ -68,8 +69,7 @@ def test_old_best_goes_only_after_the_new_best_is_whole(tiny, tools, monkeypatch
 
     monkeypatch.setattr(os, 'replace', full)
     best = ['--cfg-options', 'default_hooks.checkpoint.save_best=error', 'default_hooks.checkpoint.rule=less']
-    assert tools.train([tiny.config, *best]) == 1
-    line = capsys.readouterr().err.splitlines()[-1]
+    line = fails('train', tiny.config, *best)
     assert 'best_error_epoch_2.pth' in line and f'last good checkpoint is {tiny.work_dir}/epoch_2.pth' in line
     assert checkpoints(tiny) == ['best_error_epoch_1.pth', 'epoch_1.pth', 'epoch_2.pth']
 
@@ -78,18 +78,13 @@ def test_old_best_goes_only_after_the_new_best_is_whole(tiny, tools, monkeypatch
     assert checkpoints(tiny) == ['best_error_epoch_4.pth', 'epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
 
 
-def test_checkpoint_loads_without_pickle(tiny, tools):
-    assert tools.train([tiny.config, '--cfg-options', 'train_cfg.max_epochs=1']) == 0
-    from mmengine.runner.checkpoint import get_torch_safe_globals
+def test_checkpoint_loads_without_pickle(trained):
     with torch.serialization.safe_globals(get_torch_safe_globals()):
-        checkpoint = torch.load(tiny.work_dir / 'epoch_1.pth', weights_only=True)
+        checkpoint = torch.load(trained, weights_only=True)
     assert {'state_dict', 'ema_state_dict', 'optimizer', 'param_schedulers', 'mmflatten'} <= checkpoint.keys()
 
 
-def test_resumed_run_knows_its_checkpoint_as_the_last_good_one(tiny, tools, capsys, monkeypatch):
-    assert tools.train([tiny.config, '--cfg-options', 'train_cfg.max_epochs=1']) == 0
-    moved = tiny.folder / 'moved'
-    tiny.work_dir.rename(moved)
+def test_resumed_run_knows_its_checkpoint_as_the_last_good_one(tiny, fails, trained, monkeypatch):
     replace = os.replace
 
     def full(source, target):
@@ -98,5 +93,18 @@ def test_resumed_run_knows_its_checkpoint_as_the_last_good_one(tiny, tools, caps
         replace(source, target)
 
     monkeypatch.setattr(os, 'replace', full)
-    assert tools.train([tiny.config, '--resume', '--work-dir', moved]) == 1
-    assert f'the last good checkpoint is {moved}/epoch_1.pth' in capsys.readouterr().err.splitlines()[-1]
+    line = fails('train', tiny.config, '--resume', trained)
+    assert f'{tiny.work_dir}/epoch_2.pth' in line and f'last good checkpoint is {trained}' in line
+
+
+def test_resume_passes_over_a_damaged_checkpoint_and_refuses_when_all_are(tiny, tools, fails, capsys):
+    assert tools.train([tiny.config, '--resume', '--cfg-options', 'train_cfg.max_epochs=2', '--no-validate']) == 0
+    assert f'{tiny.work_dir} holds no checkpoint yet' in capsys.readouterr().out
+    newest = tiny.work_dir / 'epoch_2.pth'
+    newest.write_bytes(newest.read_bytes()[:-3000])
+    assert tools.train([tiny.config, '--resume', '--no-validate']) == 0
+    output = capsys.readouterr().out
+    assert f'{newest}: it is truncated' in output and 'resumed epoch: 1, iter: 4' in output
+    for path in tiny.work_dir.glob('*.pth'):
+        path.write_bytes(path.read_bytes()[:1000])
+    assert f'3 checkpoints in {tiny.work_dir}' in fails('train', tiny.config, '--resume')

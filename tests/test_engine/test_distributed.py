@@ -94,21 +94,16 @@ def test_message_of_a_failing_process_comes_last(tiny):
     failed = run_script(tiny, 'dist_train.sh', tiny.folder / 'nothing.py', 2)
     assert failed.returncode != 0
     last = failed.stdout.rstrip().splitlines()[-1]
-    assert last.startswith('rank ') and last.endswith(f'nothing.py does not exist; {tiny.folder} has tiny.py')
+    assert last.startswith('rank ') and f'config {tiny.folder}/nothing.py' in last
 
 
 @pytest.mark.parametrize('script', ['dist_train.sh', 'dist_test.sh', 'slurm_train.sh'])
-def test_scripts_without_arguments_say_how_they_are_used(tiny, script):
+def test_scripts_say_how_they_are_used(tiny, script):
     failed = run_script(tiny, script)
-    assert failed.returncode == 2
-    assert failed.stdout.startswith(f'usage: bash tools/{script}')
-
-
-@pytest.mark.parametrize('script', ['dist_train.sh', 'dist_test.sh'])
-def test_number_of_processes_must_be_one(tiny, script):
-    failed = run_script(tiny, script, tiny.config, 'checkpoint.pth', '--tta')
-    assert failed.returncode == 2
-    assert failed.stdout.rstrip().endswith('must be a whole number above 0, or auto')
+    assert failed.returncode == 2 and failed.stdout.startswith(f'usage: bash tools/{script}')
+    if script.startswith('dist'):
+        failed = run_script(tiny, script, tiny.config, 'checkpoint.pth', '--tta')
+        assert failed.returncode == 2 and 'PROCESSES' in failed.stdout
 
 
 def test_python_without_torch_is_told_to_activate_the_environment(tiny, monkeypatch):
@@ -118,33 +113,26 @@ def test_python_without_torch_is_told_to_activate_the_environment(tiny, monkeypa
     monkeypatch.setenv('PYTHON', str(bare))
     failed = run_script(tiny, 'dist_train.sh', tiny.config, 2)
     assert failed.returncode == 1
-    assert failed.stdout == f'{bare} has no torch; activate the environment (source .venv/bin/activate) or set PYTHON\n'
+    assert failed.stdout.startswith(f'{bare} has no torch')
 
 
-@pytest.mark.parametrize('script, arguments', [
-    ('dist_train.sh', ['2', '--seed', '1']), ('slurm_train.sh', ['n', 'c', 'w'])])
-def test_scripts_hand_on_the_command_line_that_the_user_typed(tiny, monkeypatch, script, arguments):
-    # Stand-ins for Python and srun print what an interrupted training would read.
+def test_scripts_hand_on_what_the_user_typed_and_slurm_gets_one_task_per_gpu(tiny, monkeypatch):
+    # Stand-ins for Python and srun print what an interrupted training would read, and what they were asked.
     for name in ('python', 'srun'):
-        (tiny.folder / name).write_text('#!/bin/sh\n[ "$1" = -c ] || printf "%s\\n" "$MMFLATTEN_COMMAND"\n')
+        (tiny.folder / name).write_text(
+            '#!/bin/sh\n[ "$1" = -c ] || printf "%s\\n" "$MMFLATTEN_COMMAND" "$@"\n')
         (tiny.folder / name).chmod(0o755)
     monkeypatch.setenv('PYTHON', str(tiny.folder / 'python'))
-    told = run_script(tiny, script, 'a config.py', *arguments).stdout
-    assert shlex.split(told) == ['bash', str(REPOSITORY / 'tools' / script), 'a config.py', *arguments]
+    monkeypatch.setenv('GPUS', '16')
+    for script, arguments in (('dist_train.sh', ['a config.py', '2', '--seed', '1']),
+                              ('slurm_train.sh', ['gpu', 'name', 'a config.py', 'out', '--resume'])):
+        command, *asked = run_script(tiny, script, *arguments).stdout.splitlines()
+        assert shlex.split(command) == ['bash', str(REPOSITORY / 'tools' / script), *arguments]
+    assert {'--partition=gpu', '--ntasks=16', '--ntasks-per-node=8', '--gres=gpu:8'} <= set(asked)
+    assert asked[-6:] == ['a config.py', '--work-dir', 'out', '--launcher', 'slurm', '--resume']
 
 
 def test_several_machines_need_a_rank_and_an_address(tiny, monkeypatch):
     monkeypatch.setenv('NNODES', '2')
     failed = run_script(tiny, 'dist_train.sh', tiny.config, 2)
-    assert failed.returncode != 0 and 'NODE_RANK must say' in failed.stdout
-
-
-def test_slurm_script_asks_for_one_task_per_gpu(tiny, monkeypatch):
-    # A stand-in for srun prints what it was asked.
-    srun = tiny.folder / 'srun'
-    srun.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    srun.chmod(0o755)
-    monkeypatch.setenv('GPUS', '16')
-    asked = run_script(tiny, 'slurm_train.sh', 'gpu', 'name', 'a config.py', 'out', '--resume').stdout.splitlines()
-    assert {'--partition=gpu', '--ntasks=16', '--ntasks-per-node=8', '--gres=gpu:8'} <= set(asked)
-    assert asked[-6:] == ['a config.py', '--work-dir', 'out', '--launcher', 'slurm', '--resume']
+    assert failed.returncode != 0 and 'NODE_RANK' in failed.stdout

@@ -13,13 +13,9 @@ from pathlib import Path
 from mmengine.config import Config
 from mmengine.model import BaseModel, revert_sync_batchnorm
 from mmengine.registry import MODELS, init_default_scope
-from mmengine.runner import load_checkpoint
 
-from mmflatten.engine.checkpoints.files import CheckpointError
-from mmflatten.engine.checkpoints.reading import use_safe_reading
+from mmflatten.engine.checkpoints.loading import load_all_weights
 from mmflatten.engine.cli import command_line, tool_parser
-from mmflatten.engine.misfits import is_misfit_report, misfit_message
-from mmflatten.engine.runner import require_local_whole
 from mmflatten.visualization.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 
 
@@ -41,16 +37,9 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def load_model(config: Config, checkpoint: str) -> BaseModel:
     """The config's model with all weights of a checkpoint, on the CPU."""
-    require_local_whole(checkpoint)
-    use_safe_reading()
     init_default_scope(config.get('default_scope', 'mmengine'))
     model = revert_sync_batchnorm(MODELS.build(config.model))
-    try:
-        load_checkpoint(model, checkpoint, map_location='cpu', strict=True)
-    except RuntimeError as error:
-        if not is_misfit_report(str(error)):
-            raise
-        raise CheckpointError(misfit_message(checkpoint, str(error))) from error
+    load_all_weights(model, checkpoint)
     return model
 
 

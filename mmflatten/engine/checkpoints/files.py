@@ -4,14 +4,13 @@ import logging
 import os
 import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from mmengine.fileio import LocalBackend, register_backend
 from mmengine.logging import print_log
 
-from mmflatten.engine.errors import mend_space
+from mmflatten.engine.errors import space_hint
 
-ATOMIC_BACKEND = 'mmflatten_atomic'
 LAST_CHECKPOINT = 'last_checkpoint'
 _PART_SUFFIX = '.part'
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.pth')
@@ -30,46 +29,41 @@ class CheckpointWriteError(OSError):
         return self.strerror
 
 
-def write_atomically(data: bytes, path: str | Path) -> None:
-    """Write a file so that its name shows either the old content or the whole new one, also after a power cut.
+@contextlib.contextmanager
+def written_aside(path: str | Path) -> Iterator[Path]:
+    """Give a hidden file beside `path` to write; whole and flushed to the disk, it takes the name `path`.
 
-    The bytes go to a hidden file in the same folder, are flushed to the disk, and take the name last. Whatever goes
-    wrong before that removes the hidden file and leaves `path` as it was.
+    So `path` shows either the old content or the new, also after a power cut. Whatever goes wrong leaves it as it was.
 
     Raises:
-        CheckpointWriteError: the disk is full, over quota or read-only; says how much is needed and how much is free.
+        CheckpointWriteError: the disk is full, over quota or read-only; says how much is free.
     """
     path = Path(path)
     aside = path.with_name(f'.{path.name}{_PART_SUFFIX}')
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(aside, 'wb') as file:
-            file.write(data)
-            file.flush()
+        yield aside
+        with open(aside, 'rb') as file:
             os.fsync(file.fileno())
         os.replace(aside, path)
         _sync_folder(path.parent)
     except OSError as error:
         raise CheckpointWriteError(
-            error.errno, f'cannot write {path} ({len(data) / 2**20:.1f} MiB): {error.strerror}; '
-            f'{mend_space(error.errno, str(path))}') from error
+            error.errno, f'cannot write {path}: {error.strerror}; {space_hint(error.errno, path)}') from error
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            aside.unlink()
+        aside.unlink(missing_ok=True)
+
+
+def write_atomically(data: bytes, path: str | Path) -> None:
+    """Write a file by `written_aside`."""
+    with written_aside(path) as aside:
+        aside.write_bytes(data)
 
 
 def remove_leftovers(folder: str | Path) -> None:
     """Delete what a killed process had begun to write in `folder`."""
     for aside in Path(folder).glob(f'.*{_PART_SUFFIX}'):
         aside.unlink(missing_ok=True)
-
-
-@register_backend(ATOMIC_BACKEND)
-class AtomicLocalBackend(LocalBackend):
-    """MMEngine's local files with `write_atomically` for bytes."""
-
-    def put(self, obj: bytes, filepath: str | Path) -> None:
-        write_atomically(obj, filepath)
 
 
 def what_is_wrong(path: str | Path) -> str | None:
@@ -94,13 +88,14 @@ def what_is_wrong(path: str | Path) -> str | None:
 
 
 def require_whole(path: str | Path) -> None:
-    """Raise CheckpointError when the file is missing or damaged."""
+    """Raise CheckpointError when the file is missing or damaged; addresses with a scheme are left to MMEngine."""
+    if '://' in str(path):
+        return
     if Path(path).is_dir():
         raise CheckpointError(f'checkpoint {path} is a folder; name a file in it')
     if not Path(path).is_file():
         raise CheckpointError(f'checkpoint {path} does not exist; check the path')
-    problem = what_is_wrong(path)
-    if problem is not None:
+    if (problem := what_is_wrong(path)) is not None:
         raise CheckpointError(f'checkpoint {path} cannot be read: {problem}; copy or download it again, or use another')
 
 
@@ -108,17 +103,14 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
     """Find the newest whole checkpoint of a run, passing over damaged ones with a warning.
 
     Looks at `epoch_*.pth` and `iter_*.pth` in `work_dir` and in the folder that its `last_checkpoint` file points to,
-    newest by modification time first.
-
-    Returns None when the run has saved none yet.
+    newest by modification time first. None when the run has saved none yet.
 
     Raises:
         CheckpointError: there are checkpoints, and none is whole. Training is not restarted behind the user's back.
     """
     found = _periodic_checkpoints(Path(work_dir))
     for path in found:
-        problem = what_is_wrong(path)
-        if problem is None:
+        if (problem := what_is_wrong(path)) is None:
             return path
         print_log(f'Passing over checkpoint {path}: {problem}', logger='current', level=logging.WARNING)
     if found:
@@ -131,8 +123,8 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
 def _periodic_checkpoints(work_dir: Path) -> list[Path]:
     folders = {work_dir.absolute()}
     pointer = work_dir / LAST_CHECKPOINT
-    if pointer.is_file():
-        folders.add(Path(pointer.read_text(encoding='utf-8').strip()).parent.absolute())
+    if pointer.is_file() and (last := pointer.read_text(encoding='utf-8').strip()):
+        folders.add(Path(last).parent.absolute())
     paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir()
              if path.is_file() and _PERIODIC.fullmatch(path.name)]
     return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, int(_PERIODIC.fullmatch(path.name)[1])),

@@ -1,6 +1,8 @@
 """Reading of checkpoint files on this machine: whole ones only, and without running code from them."""
+import contextlib
 import logging
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import torch
 from mmengine.logging import print_log
 from mmengine.runner import CheckpointLoader
 from mmengine.runner.checkpoint import get_torch_safe_globals
+from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
 
 from mmflatten.checkpoints.safe_pickle import Inert, load_without_code
 from mmflatten.engine.checkpoints.files import require_whole
@@ -16,30 +19,33 @@ from mmflatten.engine.checkpoints.files import require_whole
 _NUMPY_TYPES = [type(np.dtype(code)) for code in np.typecodes['AllInteger'] + np.typecodes['AllFloat'] + '?']
 
 
-def use_safe_reading() -> None:
-    """Make MMEngine read local checkpoints with `load_from_local`, whoever asks: test, resume, `init_cfg`.
+@contextlib.contextmanager
+def safe_reading() -> Iterator[None]:
+    """Inside, whoever asks MMEngine for a checkpoint on this machine gets it by `load_from_local`.
 
-    MMEngine itself unpickles a file that `weights_only=True` refuses, which runs whatever the file says.
+    MMEngine itself unpickles a file that `weights_only=True` refuses, which runs whatever the file says. Models of any
+    library read their `init_cfg` through its table of loaders, and there is no other way to give them another one.
     """
-    CheckpointLoader.register_scheme(prefixes='', loader=load_from_local, force=True)
+    table = CheckpointLoader._schemes
+    CheckpointLoader._schemes = {**table, '': load_from_local}
+    try:
+        yield
+    finally:
+        CheckpointLoader._schemes = table
 
 
 def load_from_local(filename: str, map_location: Any = None) -> Any:
     """Read a checkpoint. Objects of foreign classes in it become inert stand-ins, and a warning names them.
 
     Raises:
-        FileNotFoundError: there is no such file; MMEngine's own class, which configs and tests may rely on.
-        CheckpointError: it is damaged.
+        CheckpointError: there is no such file, or it is damaged.
         ValueError: it cannot be read as a checkpoint.
     """
     path = Path(filename).expanduser()
-    if not path.exists():
-        raise FileNotFoundError(f'checkpoint {path} does not exist; check the path')
     require_whole(path)
-    # For good, because PyTorch 2.4 has no context for it.
-    torch.serialization.add_safe_globals([*get_torch_safe_globals(), *_NUMPY_TYPES])
     try:
-        return torch.load(path, map_location=map_location, weights_only=True)
+        with _allowed([*get_torch_safe_globals(), *_NUMPY_TYPES]):
+            return torch.load(path, map_location=map_location, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError):  # foreign classes, or the older format cut off
         content, replaced = load_without_code(path)
     if replaced:
@@ -55,3 +61,15 @@ def holds_stand_ins(content: Any) -> bool:
     if isinstance(content, (list, tuple, set)):
         return any(map(holds_stand_ins, content))
     return isinstance(content, Inert)
+
+
+@contextlib.contextmanager
+def _allowed(classes: list) -> Iterator[None]:
+    """`torch.serialization.safe_globals`, which PyTorch 2.4 does not have."""
+    before = get_safe_globals()
+    add_safe_globals(classes)
+    try:
+        yield
+    finally:
+        clear_safe_globals()
+        add_safe_globals(before)

@@ -1,10 +1,8 @@
-"""Hooks of a run: checkpoints, losses that stay finite, data that fits the model, names of broken samples, drawings."""
+"""Hooks of a run: checkpoints, losses that stay finite, data that fits the model, logs, drawings."""
 from mmflatten.engine.hooks.checkpoint import CheckpointHook
 from mmflatten.engine.hooks.data_checks import CheckDataHook
 from mmflatten.engine.hooks.finite_loss import FiniteLossHook
 from mmflatten.engine.hooks.logger import LoggerHook
-from mmflatten.engine.hooks.sample_names import NameFailingSamplesHook
 from mmflatten.engine.hooks.stereo_drawings import StereoVisualizationHook
 
-__all__ = ['CheckDataHook', 'CheckpointHook', 'FiniteLossHook', 'LoggerHook', 'NameFailingSamplesHook',
-           'StereoVisualizationHook']
+__all__ = ['CheckDataHook', 'CheckpointHook', 'FiniteLossHook', 'LoggerHook', 'StereoVisualizationHook']

@@ -1,7 +1,6 @@
 """Periodic checkpoints that survive a kill, a full disk and a diverging model, and resume where they were."""
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,13 +10,7 @@ from mmengine.hooks import CheckpointHook as _CheckpointHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmflatten.engine.checkpoints import random_states
-from mmflatten.engine.checkpoints.files import (
-    ATOMIC_BACKEND,
-    LAST_CHECKPOINT,
-    CheckpointWriteError,
-    remove_leftovers,
-    write_atomically,
-)
+from mmflatten.engine.checkpoints.files import CheckpointWriteError, remove_leftovers
 from mmflatten.registry import HOOKS
 
 _STATE_KEY = 'mmflatten'
@@ -28,27 +21,31 @@ class NonFiniteWeightsError(ArithmeticError):
 
 
 class _LateRemoval:
-    """A file backend whose removals wait: MMEngine deletes the old best checkpoint before it writes the new one."""
+    """A file backend whose removals wait: MMEngine deletes an outdated checkpoint before it writes the new one."""
 
     def __init__(self, backend: BaseStorageBackend) -> None:
         self.outdated: list[str] = []
-        self._backend = backend
+        self.backend = backend
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._backend, name)
+        return getattr(self.backend, name)
 
     def remove(self, filepath: str) -> None:
         self.outdated.append(str(filepath))
 
     rmtree = remove
 
+    def remove_now(self, kept: set) -> None:
+        for path in set(self.outdated) - kept:
+            (self.backend.rmtree if self.backend.isdir(path) else self.backend.remove)(path)
+
 
 @HOOKS.register_module()
 class CheckpointHook(_CheckpointHook):
     """MMEngine's checkpoint hook, made safe; every argument of the original is accepted.
 
-    - A checkpoint is written aside and renamed, `last_checkpoint` too, and an outdated one is deleted only after the
-      new one is whole (`max_keep_ckpts`, `save_best`).
+    - An outdated checkpoint is deleted only after the new one is whole (`max_keep_ckpts`, `save_best`); that it is
+      written aside and renamed is the Runner's part.
     - A model with NaN or infinite weights is never saved: it raises NonFiniteWeightsError.
     - The random states of every process and the seed of the sampler travel with the checkpoint. With
       `num_workers=0` a resumed run on the CPU equals an uninterrupted one bit for bit. Two things are not restored:
@@ -63,19 +60,15 @@ class CheckpointHook(_CheckpointHook):
 
     def __init__(self, interval: int | None = None, by_epoch: bool | None = None, **kwargs: Any) -> None:
         super().__init__(interval=-1 if interval is None else interval, by_epoch=bool(by_epoch), **kwargs)
-        self._given_interval = interval
-        self._given_by_epoch = by_epoch
-        self._given_template = kwargs.get('filename_tmpl')
+        self._given = dict(interval=interval, by_epoch=by_epoch, template=kwargs.get('filename_tmpl'))
+        self._kept_before: list[int] = []
         self._saved_states: dict[str, Any] = {}
         self._resumed_states: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
         self._follow_loop(runner)
-        folder = str(self.out_dir or runner.work_dir)
-        if self.backend_args is None and self.file_client_args is None and '://' not in folder:
-            self.backend_args = dict(backend=ATOMIC_BACKEND)
         super().before_train(runner)
-        if self.backend_args == dict(backend=ATOMIC_BACKEND) and is_main_process():
+        if is_main_process() and '://' not in str(self.out_dir):
             remove_leftovers(self.out_dir)
         if runner._resume:
             # The hub remembers the path of the run before; the file may have moved since.
@@ -86,22 +79,23 @@ class CheckpointHook(_CheckpointHook):
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         checkpoint[_STATE_KEY] = self._saved_states
+        known = checkpoint['message_hub']['runtime_info']
+        if 'keep_ckpt_ids' in known:  # a kill before the outdated one is removed leaves that to the resumed run
+            known['keep_ckpt_ids'] = sorted({*self._kept_before, *known['keep_ckpt_ids']})
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         if runner._resume:
             self._resumed_states = checkpoint.get(_STATE_KEY, {})
 
     def _follow_loop(self, runner: Runner) -> None:
-        loop_by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
-        if self._given_by_epoch not in (None, loop_by_epoch):
-            unit = 'epochs' if loop_by_epoch else 'iterations'
-            raise ValueError(
-                f'CheckpointHook(by_epoch={self._given_by_epoch}) does not fit a training loop that counts {unit}: '
-                'such a checkpoint could not be resumed where it was taken; leave by_epoch out')
-        self.by_epoch = loop_by_epoch
-        if self._given_template is None:
-            self.filename_tmpl = 'epoch_{}.pth' if loop_by_epoch else 'iter_{}.pth'
-        if self._given_interval is None:
+        given, self.by_epoch = self._given['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
+        unit = 'epoch' if self.by_epoch else 'iter'
+        if given not in (None, self.by_epoch):
+            raise ValueError(f'CheckpointHook(by_epoch={given}) does not fit a training loop that counts each {unit}: '
+                             'its checkpoints could not be resumed where they were taken; leave by_epoch out')
+        if self._given['template'] is None:
+            self.filename_tmpl = f'{unit}_{{}}.pth'
+        if self._given['interval'] is None:
             self.interval = runner.train_loop.val_interval
 
     def _restore(self, runner: Runner) -> None:
@@ -123,78 +117,39 @@ class CheckpointHook(_CheckpointHook):
         # Every process takes part here; the saving below is the main process' alone.
         self._saved_states = dict(
             random=random_states.capture_all_ranks(), sampler_seed=getattr(_train_sampler(runner), 'seed', None))
-        outdated = self._rotate(runner, step)
-        name = self.filename_tmpl.format(step)
-        with self._announcing(runner, self.file_backend.join_path(self.out_dir, name)):
-            runner.save_checkpoint(
-                self.out_dir, name, self.file_client_args, save_optimizer=self.save_optimizer,
-                save_param_scheduler=self.save_param_scheduler, meta=meta, by_epoch=self.by_epoch,
-                backend_args=self.backend_args, **self.args)
-            if is_main_process():
-                write_atomically(str(self.last_ckpt).encode(), Path(runner.work_dir, LAST_CHECKPOINT))
-        for old_step in outdated:
-            self._remove(self.file_backend.join_path(self.out_dir, self.filename_tmpl.format(old_step)))
-        if outdated:
-            runner.message_hub.update_info('keep_ckpt_ids', list(self.keep_ckpt_ids))
-
-    @contextlib.contextmanager
-    def _announcing(self, runner: Runner, path: str) -> Iterator[None]:
-        """Call `path` the last checkpoint, in the file being written too; take that back if the writing fails."""
-        previous, self.last_ckpt = self.last_ckpt, path
-        runner.message_hub.update_info('last_ckpt', path)
-        try:
-            with _explain_full_disk(previous):
-                yield
-        except BaseException:
-            self.last_ckpt = previous
-            runner.message_hub.update_info('last_ckpt', previous)
-            raise
-
-    def _rotate(self, runner: Runner, step: int) -> list[int]:
-        """Enter `step` into the kept checkpoints and return the steps that fall out."""
-        if self.max_keep_ckpts <= 0 or (self.keep_ckpt_ids and self.keep_ckpt_ids[-1] == step):
-            return []
-        outdated = [self.keep_ckpt_ids.popleft()] if len(self.keep_ckpt_ids) == self.max_keep_ckpts else []
-        self.keep_ckpt_ids.append(step)
-        # The one about to go stays listed in the file being written: a kill before its removal leaves it to the
-        # resumed run, which deletes what exceeds `max_keep_ckpts`.
-        runner.message_hub.update_info('keep_ckpt_ids', outdated + list(self.keep_ckpt_ids))
-        return outdated
+        self._kept_before = list(getattr(self, 'keep_ckpt_ids', ()))
+        with self._replacing(runner):
+            super()._save_checkpoint_with_step(runner, step, meta)
 
     def _save_best_checkpoint(self, runner: Runner, metrics: dict) -> None:
-        if not self.save_best:
-            return
-        unknown = [key for key in self.key_indicators if key != 'auto' and key not in metrics]
+        unknown = [key for key in self.key_indicators if key not in ('auto', *metrics)] if self.save_best else []
         if unknown:
             raise ValueError(
                 f'save_best ({", ".join(unknown)}) is no metric of this run; there are: {", ".join(metrics)}')
-        backend, self.file_backend = self.file_backend, _LateRemoval(self.file_backend)
-        try:
-            with _explain_full_disk(self.last_ckpt):
-                super()._save_best_checkpoint(runner, metrics)
-            outdated = self.file_backend.outdated
-        finally:
-            self.file_backend = backend
-        kept = {getattr(self, 'best_ckpt_path', None), *getattr(self, 'best_ckpt_path_dict', {}).values()}
-        for path in set(outdated) - kept:
-            self._remove(path)
+        with self._replacing(runner):
+            super()._save_best_checkpoint(runner, metrics)
 
-    def _remove(self, path: str) -> None:
-        if not is_main_process():
+    @contextlib.contextmanager
+    def _replacing(self, runner: Runner) -> Iterator[None]:
+        """Keep outdated checkpoints until the new ones are whole, and call the old one the last if that fails."""
+        if isinstance(self.file_backend, _LateRemoval):  # saving the best saves the last once more
+            yield
             return
-        if self.file_backend.isfile(path):
-            self.file_backend.remove(path)
-        elif self.file_backend.isdir(path):
-            self.file_backend.rmtree(path)
-
-
-@contextlib.contextmanager
-def _explain_full_disk(previous: str | None) -> Iterator[None]:
-    try:
-        yield
-    except CheckpointWriteError as error:
-        kept = f'the last good checkpoint is {previous}' if previous else 'no checkpoint was there before'
-        raise CheckpointWriteError(error.errno, f'{error.strerror}; {kept}; go on with --resume') from error
+        previous, self.file_backend = self.last_ckpt, _LateRemoval(self.file_backend)
+        late = self.file_backend
+        try:
+            yield
+        except BaseException as error:
+            self.last_ckpt = previous
+            runner.message_hub.update_info('last_ckpt', previous)
+            if isinstance(error, CheckpointWriteError):
+                kept = f'the last good checkpoint is {previous}' if previous else 'no checkpoint was there before'
+                raise CheckpointWriteError(error.errno, f'{error.strerror}; {kept}; go on with --resume') from error
+            raise
+        finally:
+            self.file_backend = late.backend
+        best = getattr(self, 'best_ckpt_path_dict', {})
+        late.remove_now(kept={getattr(self, 'best_ckpt_path', None), *best.values()})
 
 
 def _require_finite_weights(runner: Runner, iteration: int, last_good: str | None) -> None:

@@ -1,10 +1,12 @@
 """Stop training at the first loss that is NaN or infinite, before it reaches the weights."""
+from typing import Any
 
 import torch
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
+from torch import Tensor, nn
 
+from mmflatten.engine.hooks.channels import bare_model
 from mmflatten.registry import HOOKS
 
 
@@ -14,20 +16,16 @@ class NonFiniteLossError(ArithmeticError):
 
 @HOOKS.register_module()
 class FiniteLossHook(Hook):
-    """Check the summed loss between forward and backward of a step.
+    """Check the losses that the model's forward pass returns, on every process, before the backward pass.
 
     MMEngine's hooks run after the optimizer's step, when the weights are NaN already and, with several processes, so
-    are those of every other one. This hook therefore guards `model.parse_losses`, which every step calls on its own
-    process right before the backward pass, wrapped in DistributedDataParallel or not.
-
-    Reading the loss makes the host wait for the forward pass. MMEngine waits for the device once per step anyway
-    (it reads every loss for the log), so on the CPU the check costs microseconds; on a GPU it keeps the host from
-    queueing the backward pass during the forward pass. A larger `interval` removes that: the steps between are
-    summed up on the device, read at the interval and before each checkpoint, and the error then names a range.
-    Skipped steps of a gradient scaler (infinite *gradients* in mixed precision) are normal and do not concern it.
+    are those of every other one; so this one listens to the model itself, with PyTorch's `register_forward_hook`.
+    Infinite *gradients*, for which a gradient scaler skips a step, are normal and do not concern it.
 
     Args:
-        interval (int): Steps between two readings. Default 1.
+        interval (int): Steps between two readings. On a GPU each keeps the host from queueing the backward pass during
+            the forward pass; with more than 1, the steps between are summed up on the device, read at the interval and
+            before each checkpoint, and the error names a range.
     """
 
     priority = 'VERY_HIGH'
@@ -36,32 +34,34 @@ class FiniteLossHook(Hook):
         if interval < 1:
             raise ValueError(f'interval ({interval}) must be 1 or more')
         self.interval = interval
-        self._all_finite: torch.Tensor | None = None
-        self._last_losses: dict[str, torch.Tensor] = {}
+        self._all_finite: Tensor | None = None
+        self._last_losses: dict[str, Tensor] = {}
         self._first_unread = 0
 
     def before_train(self, runner: Runner) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        parse_losses = model.parse_losses
         self._first_unread = runner.iter
 
-        def guarded(losses: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-            loss, log_vars = parse_losses(losses)
-            finite = loss.detach().isfinite().all()
-            self._all_finite = finite if self._all_finite is None else self._all_finite & finite
-            self._last_losses = log_vars
-            if (runner.iter + 1) % self.interval == 0:
-                self._read(runner)
-            return loss, log_vars
+        def listen(model: nn.Module, args: tuple, kwargs: dict, losses: Any) -> None:
+            if kwargs.get('mode') == 'loss' and isinstance(losses, dict):
+                self._note(losses)
+                if (runner.iter + 1) % self.interval == 0:
+                    self._read(runner)
 
-        model.parse_losses = guarded
+        self._handle = bare_model(runner.model).register_forward_hook(listen, with_kwargs=True)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         self._read(runner)
 
     def after_train(self, runner: Runner) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        del model.parse_losses
+        self._handle.remove()
+
+    def _note(self, losses: dict[str, Any]) -> None:
+        # As MMEngine sums them up: the mean of each, of every item of a list too, if its name says that it is a loss.
+        self._last_losses = {
+            name: sum(item.detach().float().mean() for item in (value if isinstance(value, (list, tuple)) else [value]))
+            for name, value in losses.items() if 'loss' in name}
+        finite = torch.isfinite(sum(self._last_losses.values(), torch.zeros(())))
+        self._all_finite = finite if self._all_finite is None else self._all_finite & finite
 
     def _read(self, runner: Runner) -> None:
         if self._all_finite is not None and not self._all_finite:

@@ -1,59 +1,47 @@
 """Name the image when a data set cannot load it, in any library and in any data-loading process."""
-import traceback
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from mmengine.dataset import Compose
-from mmengine.hooks import Hook
-from mmengine.runner import Runner
-from torch import nn
 
-from mmflatten.engine.hooks.data_checks import label_limits
-from mmflatten.registry import HOOKS
+from mmflatten.datasets.locate import missing_data_hint
+from mmflatten.engine.errors import error_text, is_ours
 
 
 class SampleError(RuntimeError):
     """A sample of a data set could not be loaded or transformed."""
 
 
-class NamingPipeline:
+class NamingPipeline(Compose):
     """A data set's pipeline whose errors say which files the sample was made of.
 
     OpenCV returns None and Pillow speaks of a `BytesIO` when bytes are no image; the path is known here alone, in the
-    process that reads it. A missing file passes unchanged, since its error holds the path, and so do errors of our own
-    classes, which name the file themselves.
+    process that reads it. Errors of our own classes pass unchanged: they name the file themselves.
 
     Args:
-        pipeline: the data set's own.
+        transforms: the steps of the data set's own pipeline.
         labels: how many labels the model knows, and the one it ignores; a label beyond them is an error too. None for
             a model that does not say.
     """
 
-    def __init__(self, pipeline: Compose, labels: tuple[int, int] | None = None) -> None:
-        self.pipeline = pipeline
+    def __init__(self, transforms: list, labels: tuple[int, int] | None = None) -> None:
+        super().__init__(transforms)
         self.labels = labels
-
-    @property
-    def transforms(self) -> list:
-        return self.pipeline.transforms
 
     def __call__(self, data: dict) -> dict | None:
         image, label_map = data.get('img_path'), data.get('seg_map_path')
-        try:
-            results = self.pipeline(data)
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            if type(error).__module__.startswith('mmflatten.'):
-                raise
-            raise SampleError(_message(error, image, label_map)) from error
+        for transform in self.transforms:
+            try:
+                data = transform(data)
+            except Exception as error:
+                if is_ours(error):
+                    raise
+                raise SampleError(_message(error, transform, image, label_map)) from error
+            if data is None:
+                return None
         if self.labels is not None:
-            _require_known_labels(results, *self.labels, label_map or image)
-        return results
-
-    def __repr__(self) -> str:
-        return repr(self.pipeline)
+            _require_known_labels(data, *self.labels, label_map or image)
+        return data
 
 
 def _require_known_labels(results: Any, number: int, ignored: int, path: str | None) -> None:
@@ -66,52 +54,17 @@ def _require_known_labels(results: Any, number: int, ignored: int, path: str | N
     unknown = labels[(labels != ignored) & ((labels < 0) | (labels >= number))]
     if unknown.numel():
         raise SampleError(f'{path} has the label {unknown[0].item()}, and the model has {number} classes (0 to '
-                          f'{number - 1}); mend the label, or num_classes of the head')
+                          f'{number - 1}); correct the label, or num_classes of the head')
 
 
-def _message(error: Exception, image: str | None, label_map: str | None) -> str:
-    step = _failing_step(error)
-    reason = f'{step}: {type(error).__name__}: {error}'
+def _message(error: Exception, transform: Any, image: str | None, label_map: str | None) -> str:
+    if isinstance(error, FileNotFoundError):
+        path = error.filename or error_text(error)
+        return f'{path} does not exist; {missing_data_hint(path) or "check data_root and data_prefix in the config"}'
+    step = getattr(transform, '__name__', type(transform).__name__)
+    reason = f'{step}: {type(error).__name__}: {error_text(error)}'
     if step.startswith('Load'):
         path = label_map if 'Annotation' in step and label_map else image
         return f'image {path} cannot be decoded ({reason}); replace the file or take it out of the data set'
     names = ' and '.join(str(path) for path in (image, label_map) if path)
     return f'the sample of {names or "an unnamed file"} cannot be prepared ({reason})'
-
-
-def _failing_step(error: Exception) -> str:
-    """Class of the outermost transform that was running."""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        owner = frame.f_locals.get('self')
-        if frame.f_code.co_name in ('__call__', 'transform') and not isinstance(owner, (NamingPipeline, Compose)):
-            return type(owner).__name__
-    return 'pipeline'
-
-
-@HOOKS.register_module()
-class NameFailingSamplesHook(Hook):
-    """Put a NamingPipeline around the pipeline of every data set before it is read."""
-
-    def before_train(self, runner: Runner) -> None:
-        _name_samples(runner.train_loop.dataloader.dataset, runner.model)
-
-    def before_val(self, runner: Runner) -> None:
-        _name_samples(runner.val_loop.dataloader.dataset, runner.model)
-
-    def before_test(self, runner: Runner) -> None:
-        _name_samples(runner.test_loop.dataloader.dataset, runner.model)
-
-
-def _name_samples(dataset: Any, model: nn.Module) -> None:
-    for part in _with_inner(dataset):
-        if type(getattr(part, 'pipeline', None)) is Compose:
-            part.pipeline = NamingPipeline(part.pipeline, label_limits(model))
-
-
-def _with_inner(dataset: Any) -> Iterator[Any]:
-    """A data set and those it wraps (repeated, concatenated, class-balanced, mixed)."""
-    yield dataset
-    inner = [getattr(dataset, 'dataset', None), *(getattr(dataset, 'datasets', None) or [])]
-    for part in inner:
-        if part is not None:
-            yield from _with_inner(part)

@@ -145,7 +145,12 @@ class Backbone(BaseModule):
         state = state.get('state_dict', state)
         prefix = prefix if not prefix or prefix.endswith('.') else prefix + '.'
         weights = {key[len(prefix):]: value for key, value in state.items() if key.startswith(prefix)}
-        missing, unexpected = self.load_state_dict(weights, strict=False)
+        try:
+            missing, unexpected = self.load_state_dict(weights, strict=False)
+        except RuntimeError as error:  # PyTorch lists the weights of another shape, a line for each
+            shapes = ' '.join(line.strip() for line in str(error).splitlines()[1:3])
+            raise ValueError(f'checkpoint {checkpoint} (prefix {prefix!r}) does not fit {type(self).__name__}: '
+                             f'{shapes}') from error
         misfits = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
         misfits += [f'unexpected {key}' for key in unexpected if not _matches(key, self.droppable_weights)]
         if misfits:

@@ -1,0 +1,250 @@
+"""What cannot work ends with status 1 and one last line that names the field, the file and the value."""
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from mmflatten.engine.checkpoints.files import what_is_wrong
+from mmflatten.engine.hooks.channels import require_matching_channels
+from mmflatten.models import backbones
+
+
+@dataclass
+class Case:
+    """A run spoiled by `spoil` or `options`; `words` are in the last line, where {run} is the run's folder."""
+
+    words: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    spoil: Callable[[Any], object] = lambda run: None
+
+
+CLASSIFIER = {
+    'unknown argument': Case(('FLattenSwin', 'atn_types'), ('model.backbone.atn_types=LS', )),
+    'unknown type': Case(('mmflatten.FlattenSwin', 'model registry'), ('model.backbone.type=mmflatten.FlattenSwin', )),
+    'too many letters': Case(('attn_types', 'LLS', '2'), ('model.backbone.attn_types=LLS', )),
+    'unknown letter': Case(('attn_types', 'LX', 'X'), ('model.backbone.attn_types=LX', )),
+    'width and heads': Case(('embed_dims', '9', 'num_heads'),
+                            ('model.backbone.arch.embed_dims=9', 'model.backbone.arch.num_heads=(2,2)')),
+    'unknown scope': Case(('default_scope (mmpretrian)', 'mmpretrain'), ('default_scope=mmpretrian', )),
+    'channels of the head': Case(('model.head.in_channels (20)', '16'), ('model.head.in_channels=20', )),
+    'fewer classes than data': Case(('model.head.num_classes is 1', '2 classes'),
+                                    ('model.head.num_classes=1', 'data_preprocessor.num_classes=1')),
+    'epochs of another loop': Case(('by_epoch=False', ), ('default_hooks.checkpoint.by_epoch=False', )),
+    'unknown metric': Case(('save_best (mAP)', 'accuracy/top1'), ('default_hooks.checkpoint.save_best=mAP', )),
+    'no data': Case(('{run}/digits', 'python tools/dataset/prepare_digits.py --out {run}/digits'),
+                    ('train_dataloader.dataset.data_root={run}/digits', )),
+    'no images': Case(('CustomDataset', 'data_root={run}/data'), (),
+                      lambda run: [image.unlink() for image in run.images]),
+    'a class folder missing': Case(('CustomDataset', 'data_root={run}/data'),
+                                   ("train_dataloader.dataset.metainfo.classes=('a','b')", ),
+                                   lambda run: shutil.rmtree(run.data / 'dark')),
+    'NaN loss': Case(('at iteration 1', 'loss=nan', 'none yet'), ('optim_wrapper.optimizer.lr=0.1', ),
+                     lambda run: run.write_config(extra="model['head']['loss']['loss_weight'] = float('nan')")),
+}
+DETECTOR = {
+    'channels of the neck': Case(('model.neck.in_channels ([8, 16, 30, 64])', '[8, 16, 32, 64]'),
+                                 ('model.neck.in_channels=[8,16,30,64]', )),
+    'other number of classes': Case(('model.bbox_head.num_classes is 3', '2 classes'),
+                                    ('model.bbox_head.num_classes=3', )),
+    'no images': Case(('CocoDataset', 'ann_file=instances.json'), (), lambda run: run.annotate(images=0)),
+    'all images filtered out': Case(('CocoDataset', 'filter_cfg'),
+                                    ('train_dataloader.dataset.filter_cfg.min_size=100', )),
+    'no annotations': Case(('CocoDataset', '{run}/data/instances.json'), (), lambda run: run.annotations.unlink()),
+    'annotations are not JSON': Case(('ann_file=instances.json', 'line 1 column 1'), (),
+                                     lambda run: run.annotations.write_text('images: []')),
+    'annotations are a list': Case(('ann_file=instances.json', 'list'), (),
+                                   lambda run: run.annotations.write_text('[]')),
+    'annotations without a part': Case(('ann_file=instances.json', 'categories'), (),
+                                       lambda run: run.annotations.write_text('{}')),
+    'box outside its image': Case(('annotation 1', '{run}/data/instances.json', '[70, 4, 20, 20]', '64 x 64'), (),
+                                  lambda run: run.annotate(bbox=[70, 4, 20, 20])),
+    'unknown category': Case(('annotation 1', '{run}/data/instances.json', 'category_id 7', '(1, 2)'), (),
+                             lambda run: run.annotate(category_id=7)),
+    'unknown image': Case(('annotation 1', 'image_id 9'), (), lambda run: run.annotate(image_id=9)),
+    'class without a category': Case(('no category dog', 'bird, cat'), (),
+                                     lambda run: run.annotate(categories=('cat', 'bird'))),
+    'wrapped data set': Case(('annotation 1', 'image_id 9'), (), lambda run: (
+        run.annotate(image_id=9), run.config.write_text(
+            run.config.read_text() + "\ntrain_dataloader['dataset'] = dict(type='RepeatDataset', times=2, "
+            "dataset=train_dataloader['dataset'])\n"))),
+    'metric without annotations': Case(('{run}/data/gone.json', 'does not exist'), (
+        'val_cfg.type=ValLoop', 'val_dataloader.dataset.type=CocoDataset', 'val_evaluator.type=CocoMetric',
+        'val_evaluator.ann_file={run}/data/gone.json'), lambda run: run.config.write_text(
+            run.config.read_text() + '\nval_dataloader = train_dataloader\n')),
+}
+
+
+def check(case: Case, run: Any, fails: Callable) -> None:
+    case.spoil(run)
+    options = [option.replace('{run}', str(run.folder)) for option in case.options]
+    line = fails('train', run.config, *(['--cfg-options', *options] if options else []))
+    assert all(word.replace('{run}', str(run.folder)) in line for word in case.words), line
+    assert len(line) < 700
+
+
+@pytest.mark.parametrize('name', CLASSIFIER)
+def test_a_classifier_that_cannot_be_trained(name, tiny, fails):
+    check(CLASSIFIER[name], tiny, fails)
+
+
+@pytest.mark.parametrize('name', DETECTOR)
+def test_a_detector_that_cannot_be_trained(name, detection, fails):
+    check(DETECTOR[name], detection, fails)
+
+
+def test_a_segmentor_without_images_does_not_wait_forever(segmentation, fails):
+    for path in (segmentation.data / 'images').iterdir():
+        path.unlink()
+    line = fails('train', segmentation.config)
+    assert 'BaseSegDataset' in line and f'data_root={segmentation.data}' in line
+
+
+def test_a_label_map_with_an_unknown_class_is_named_and_ignored_labels_are_not(segmentation, tools, fails):
+    path = segmentation.data / 'maps' / '2.png'
+    labels = np.full((64, 64), 1, np.uint8)
+    labels[:9] = 255
+    cv2.imwrite(str(path), labels)
+    assert tools.train([segmentation.config]) == 0
+    labels[20, 20] = 4
+    cv2.imwrite(str(path), labels)
+    line = fails('train', segmentation.config)
+    assert f'{path} has the label 4' in line and '3 classes' in line
+
+
+@pytest.mark.parametrize('workers', [0, 1])
+@pytest.mark.parametrize('fault', ['no image', 'nothing', 'label'])
+def test_a_broken_sample_is_named_in_any_process(tiny, fails, workers, fault):
+    image, label = (tiny.data / 'gone.png', 1) if fault == 'nothing' else (tiny.images[5], 5 if fault == 'label' else 1)
+    if fault == 'no image':
+        image.write_bytes(b'no image')
+    (tiny.folder / 'list.txt').write_text(''.join(f'{path} 0\n' for path in tiny.images if path != image)
+                                          + f'{image} {label}\n')
+    line = fails('train', tiny.config, '--cfg-options', f'train_dataloader.num_workers={workers}',
+                 f'train_dataloader.dataset.ann_file={tiny.folder}/list.txt')
+    assert str(image) in line and 'label 5' in line or fault != 'label', line
+
+
+def test_annotations_that_are_left_out_are_told_and_a_box_over_the_border_is_no_mistake(detection, tools, capsys):
+    detection.annotate(categories=('cat', 'bird', 'dog'), bbox=[50, 4, 20, 20])
+    assert tools.train([detection.config]) == 0
+    assert 'bird (1)' in capsys.readouterr().out
+
+
+def test_checkpoints_that_cannot_be_loaded(tiny, fails, trained):
+    other = ['--cfg-options', 'model.backbone.attn_types=SS']
+    for tool, arguments in (('test', [trained]), ('train', ['--resume', trained])):
+        line = fails(tool, tiny.config, *arguments, *other)
+        assert str(trained) in line and 'missing: backbone.stages.0.' in line and 'not in the model: backbone' in line
+    wider = ['--cfg-options', 'model.head.num_classes=3', 'data_preprocessor.num_classes=3']
+    assert 'head.fc.weight (2, 16) instead of (3, 16)' in fails('test', tiny.config, trained, *wider)
+
+    paths = {name: tiny.folder / f'{name}.pth' for name in ('strange', 'cut', 'list', 'nowhere', 'weights')}
+    torch.save(dict(weight=torch.zeros(3)), paths['strange'])
+    torch.save([1, 2], paths['list'])
+    torch.save(dict(state_dict=torch.load(trained, weights_only=False)['state_dict']), paths['weights'])
+    paths['cut'].write_bytes(trained.read_bytes()[:-2000])
+    assert f'{paths["weights"]} holds weights' in fails('train', tiny.config, '--resume', paths['weights'])
+    for name, word in (('cut', 'truncated'), ('list', 'list'), ('nowhere', 'does not exist')):
+        line = fails('test', tiny.config, paths[name])
+        assert f'checkpoint {paths[name]}' in line and word in line
+    init = ['model.backbone.init_cfg.type=Pretrained', 'model.backbone.init_cfg.checkpoint']
+    for options, name, word in ((['load_from'], 'strange', 'with weight'), (init, 'strange', 'missing stages.0.'),
+                                (init, 'cut', 'truncated'), (init, 'nowhere', 'does not exist')):
+        line = fails('train', tiny.config, '--cfg-options', *options[:-1], f'{options[-1]}={paths[name]}')
+        assert f'checkpoint {paths[name]}' in line and word in line, line
+
+
+def test_nan_loss_leaves_the_last_good_checkpoint(tiny, fails):
+    exploding = "param_scheduler = [dict(type='MultiStepLR', by_epoch=True, milestones=[1], gamma=1e30)]\n"
+    for interval, words in ((1, 'at iteration 6 (epoch 2): loss=nan'), (1000, 'NaN or infinite at iteration 8')):
+        tiny.write_config(extra=f'{exploding}default_hooks = dict(finite_loss=dict(interval={interval}))')
+        line = fails('train', tiny.config)
+        good = tiny.work_dir / 'epoch_1.pth'
+        assert words in line and str(good) in line
+        assert list(tiny.work_dir.glob('*.pth')) == [good] and what_is_wrong(good) is None
+        assert all(weight.isfinite().all() for weight in torch.load(good, weights_only=False)['state_dict'].values())
+
+
+FULL_DISK = '''
+import resource, torch
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+@HOOKS.register_module()
+class Grow(Hook):
+    def before_save_checkpoint(self, runner, checkpoint):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (230_000, 230_000))
+        checkpoint["ballast"] = torch.zeros(40_000 * runner.epoch)
+'''
+
+
+def test_full_disk_keeps_the_old_checkpoint_and_names_the_new_one(tiny, start_tool):
+    # A limit on the size of a file stands for the full disk: the write stops in the middle, with the same class of
+    # error. The second checkpoint carries a ballast that exceeds it.
+    tiny.write_config(extra='''
+        custom_imports = dict(imports=['grow'])
+        custom_hooks = [dict(type='Grow')]
+    ''')
+    (tiny.folder / 'grow.py').write_text(FULL_DISK)
+    process = start_tool('train.py', tiny.config, '--no-validate', extra_path=tiny.folder)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    line = output.rstrip().splitlines()[-1]
+    assert f'{tiny.work_dir}/epoch_2.pth' in line and f'{tiny.work_dir}/epoch_1.pth' in line and '--resume' in line
+    assert sorted(path.name for path in tiny.work_dir.iterdir() if path.is_file()) == [
+        'epoch_1.pth', 'last_checkpoint', 'tiny.py']
+    assert (tiny.work_dir / 'last_checkpoint').read_text() == str(tiny.work_dir / 'epoch_1.pth')
+    assert what_is_wrong(tiny.work_dir / 'epoch_1.pth') is None
+
+
+def test_options_that_cannot_work(tiny, fails, monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
+    monkeypatch.delenv('RANK', raising=False)
+    (tiny.folder / 'folder.pkl').mkdir()
+    for tool, option, word in (('train', ['--amp'], '--amp'),
+                               ('train', ['--auto-scale-lr'], 'auto_scale_lr.base_batch_size'),
+                               ('train', ['--launcher', 'pytorch'], 'tools/dist_train.sh'),
+                               ('test', ['x.pth', '--out', 'out.txt'], '--out (out.txt)'),
+                               ('test', ['x.pth', '--out', tiny.folder / 'folder.pkl'], f'{tiny.folder}/folder.pkl')):
+        assert word in fails(tool, tiny.config, *option)
+
+
+@pytest.mark.parametrize('arguments', [
+    ['--epochs', '3'], ['--cfg-options', 'a.b=1', 'train_cfg.max_epochs'], ['--cfg-options', '=3'], ['--seed', '-1'],
+    ['--seed', '4294967296'], ['--seed', 'x']])
+def test_errors_of_the_command_line_end_with_status_2(tiny, tools, capsys, arguments):
+    with pytest.raises(SystemExit) as stop:
+        tools.train([tiny.config, *arguments])
+    assert stop.value.code == 2
+    assert arguments[0] in capsys.readouterr().err.rstrip().splitlines()[-1]
+
+
+def test_a_missing_config_and_a_part_of_one(tiny, fails):
+    line = fails('train', tiny.folder / 'nothing.py')
+    assert f'config {tiny.folder}/nothing.py' in line and 'tiny.py' in line
+
+    part = tiny.folder / 'part.py'
+    part.write_text("model = dict(type='ImageClassifier')\ntrain_cfg = dict(by_epoch=True, max_epochs=1)\n")
+    line = fails('train', part, '--work-dir', tiny.folder)
+    assert f'config {part}' in line and 'train_dataloader, optim_wrapper' in line
+    (tiny.folder / 'a.pth').write_bytes(b'\x80')
+    assert 'test_dataloader, test_cfg' in fails('test', part, tiny.folder / 'a.pth', '--work-dir', tiny.folder)
+
+
+@pytest.mark.parametrize('channels, index, fits', [
+    ([8, 16], [0, 1], True), ([8, 17], [0, 1], False), (16, 1, True), (8, 1, False), (16, -1, True), ([16], [5], True)])
+def test_a_segmentation_head_is_compared_with_the_maps_it_takes(channels, index, fits):
+    model = torch.nn.Module()
+    model.backbone = backbones.FLattenSwin(arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 1)), attn_types='LS',
+                                           out_indices=(0, 1))
+    model.decode_head = torch.nn.Module()
+    model.decode_head.in_channels, model.decode_head.in_index = channels, index
+    if fits:
+        require_matching_channels(model)
+    else:
+        with pytest.raises(ValueError, match='model.decode_head.in_channels'):
+            require_matching_channels(model)

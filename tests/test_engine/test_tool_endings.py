@@ -1,0 +1,88 @@
+"""How a tool ends: exit status, last line, where the traceback goes, what it leaves for the launcher."""
+import errno
+
+import pytest
+
+from mmflatten.engine.cli import ERROR_FILE_VARIABLE, command_line, quiet_libraries, tool_parser
+from mmflatten.engine.errors import explain
+from mmflatten.engine.hooks.sample_names import SampleError
+
+
+def ending_with(error):
+    @command_line
+    def main(argv):
+        raise error
+
+    return main
+
+
+class OutOfMemoryError(RuntimeError):
+    """Any error of a library."""
+
+
+@pytest.mark.parametrize('error, words', [
+    (KeyboardInterrupt(), ['interrupted']),
+    (ValueError('embed_dims (100) must be even'), ['embed_dims (100) must be even']),
+    (PermissionError(13, 'Permission denied', '/some/file'), ['/some/file: Permission denied']),
+    (FileExistsError(17, 'File exists', 'run'), ['run', 'folder']),
+    (FileNotFoundError(2, 'No such file', 'data/coco/annotations/x.json'), ['data/coco', 'cocodataset.org']),
+    (OSError(errno.ENOSPC, 'No space left on device'), ['No space left on device', 'MiB are free']),
+    (KeyError('categories'), ['KeyError: categories']),
+    (AssertionError(), ['AssertionError']),
+    (OutOfMemoryError('error:\n  something\n'), ['OutOfMemoryError: error: something']),
+    (RuntimeError('DataLoader worker (pid 7) is killed by signal: Killed. '), ['pid 7', 'num_workers']),
+    (ModuleNotFoundError("No module named 'mmdet'", name='mmdet'), ['install mmdet']),
+    (SampleError('Caught SampleError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n'
+                 '  File "x.py", line 1\nValueError: inner\n\nThe above exception was the direct cause:\n\n'
+                 'mmflatten.engine.hooks.sample_names.SampleError: image a.png cannot be read\n'),
+     ['image a.png cannot be read']),
+])
+def test_a_failure_gives_a_status_and_one_last_line(capsys, error, words):
+    assert ending_with(error)([]) == (130 if isinstance(error, KeyboardInterrupt) else 1)
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line == explain(error) and all(word in line for word in words)
+
+
+def test_out_of_memory_on_a_gpu_says_what_to_lower():
+    import torch
+    line = explain(torch.cuda.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.'))
+    assert 'batch_size' in line and '--amp' in line
+
+
+def test_success_is_status_zero_and_a_returned_status_is_kept():
+    assert command_line(lambda argv: None)([]) == 0
+    assert command_line(lambda argv: 3)([]) == 3
+    with pytest.raises(SystemExit) as stop:
+        command_line(lambda argv: tool_parser('Does a thing.').parse_args(argv))(['--wrong'])
+    assert stop.value.code == 2
+
+
+def test_the_traceback_goes_to_the_log_and_on_request_to_the_screen(tiny, tools, fails, capsys, monkeypatch):
+    arguments = [tiny.config, '--cfg-options', 'model.backbone.attn_types=LX']
+    assert fails('train', *arguments)
+    log, = tiny.work_dir.glob('*/*.log')
+    assert 'Traceback' in log.read_text()
+    assert tools.train([*arguments, '--traceback']) == 1
+    assert 'Traceback' in capsys.readouterr().err
+    monkeypatch.setenv('MMFLATTEN_TRACEBACK', '1')
+    ending_with(ZeroDivisionError('division by zero'))([])
+    assert 'Traceback' in capsys.readouterr().err
+
+
+def test_the_first_failing_process_leaves_its_message_for_the_launcher(tmp_path, monkeypatch):
+    note = tmp_path / 'note'
+    note.touch()
+    monkeypatch.setenv(ERROR_FILE_VARIABLE, str(note))
+    monkeypatch.setenv('WORLD_SIZE', '2')
+    for rank, text in (('1', 'first'), ('0', 'second')):
+        monkeypatch.setenv('RANK', rank)
+        ending_with(ModuleNotFoundError(text))([])
+    assert note.read_text() == 'rank 1: first\n'
+
+
+def test_libraries_are_quiet_only_inside():
+    from mmengine.logging import MMLogger
+    logger = MMLogger.get_current_instance()
+    with quiet_libraries():
+        assert not logger.isEnabledFor(20)
+    assert logger.isEnabledFor(20)
