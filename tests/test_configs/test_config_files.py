@@ -9,6 +9,7 @@ from mmengine.config import Config
 
 ROOT = Path(__file__).parents[2] / 'configs'
 BASES = sorted((ROOT / '_base_').rglob('*.py'))
+PARTS = [path for path in BASES if path.parent.name in ('datasets', 'models', 'schedules')]
 CONFIGS = sorted(set(ROOT.glob('*/*.py')) - set(BASES))
 # 310: PVT's and CSwin's training cools down for 10 epochs.
 EPOCHS = {'in1k': (300, 310), '384px': (30, ), '1x': (12, ), '3x': (36, )}
@@ -31,8 +32,8 @@ def parents(path: Path) -> list[Path]:
 
 
 def chain(path: Path) -> int:
-    """How many files the longest line of inheritance has."""
-    return 1 + max(map(chain, parents(path)), default=0)
+    """How many files the longest line of inheritance has, down to the parts."""
+    return 1 if path in PARTS else 1 + max(map(chain, parents(path)), default=0)
 
 
 def family(path: Path) -> str:
@@ -45,12 +46,19 @@ def test_names_are_unique():
 
 
 @each(CONFIGS)
-def test_a_chain_of_inheritance_has_three_files_at_most_and_stays_in_its_family(path):
+def test_a_config_is_three_files_from_its_parts_at_most_and_stays_in_its_family(path):
     assert chain(path) <= 3
     for parent in parents(path):
         assert ROOT in parent.parents
         # A baseline and its variant inherit the same recipe or parts, and neither inherits from the other.
         assert ROOT / '_base_' in parent.parents or family(parent) == family(path)
+
+
+@each(PARTS)
+def test_a_part_varies_one_other_of_its_folder_at_most(path):
+    varied = parents(path)
+    assert len(varied) <= 1
+    assert all(part.parent == path.parent and not parents(part) for part in varied)
 
 
 @each([*BASES, *CONFIGS])

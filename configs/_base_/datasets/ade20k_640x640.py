@@ -1,67 +1,34 @@
-"""ADE20K (SceneParse150), crops of 640 x 640, tested whole at 2560 x 640: the size of Swin-L and Focal-L.
+"""ADE20K, crops of 640 x 640, tested whole at 2560 x 640: the size of Swin-L and Focal-L.
 
-data/ade/ADEChallengeData2016/{images,annotations}/{training,validation}; 2 images per GPU, counted in iterations.
+Folders, batch and the rest as in ade20k_512x512.py.
 """
-dataset_type = 'ADE20KDataset'  # reduce_zero_label=True: 0 is not labelled and is ignored
-data_root = 'data/ade/ADEChallengeData2016'
-crop_size = (640, 640)
+_base_ = ['./ade20k_512x512.py']
 
+crop_size = (640, 640)
 train_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(type='LoadAnnotations'),
+    *_base_.train_pipeline[:2],
     dict(type='RandomResize', scale=(2560, 640), ratio_range=(0.5, 2.0), keep_ratio=True),
     dict(type='RandomCrop', crop_size=crop_size, cat_max_ratio=0.75),
-    dict(type='RandomFlip', prob=0.5),
-    dict(type='PhotoMetricDistortion'),
-    dict(type='PackSegInputs'),
+    *_base_.train_pipeline[4:],
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='Resize', scale=(2560, 640), keep_ratio=True),
-    # After the resize: the metric compares in the size of the original image.
-    dict(type='LoadAnnotations'),
-    dict(type='PackSegInputs'),
+    *_base_.test_pipeline[2:],
 ]
 tta_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(
         type='TestTimeAug',
         transforms=[
-            # Relative to the test size, as the papers count them: 0.5 is 1024 x 256.
             [
                 dict(type='Resize', scale=(int(2560 * ratio), int(640 * ratio)), keep_ratio=True)
                 for ratio in [0.5, 0.75, 1.0, 1.25, 1.5, 1.75]
             ],
-            [
-                dict(type='RandomFlip', prob=0., direction='horizontal'),
-                dict(type='RandomFlip', prob=1., direction='horizontal')
-            ],
-            [dict(type='LoadAnnotations')],
-            [dict(type='PackSegInputs')],
+            *_base_.tta_pipeline[-1].transforms[1:],
         ]),
 ]
 
-train_dataloader = dict(
-    batch_size=2,
-    num_workers=4,
-    persistent_workers=True,
-    sampler=dict(type='InfiniteSampler', shuffle=True),
-    dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        data_prefix=dict(img_path='images/training', seg_map_path='annotations/training'),
-        pipeline=train_pipeline))
-val_dataloader = dict(
-    batch_size=1,
-    num_workers=4,
-    persistent_workers=True,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        data_prefix=dict(img_path='images/validation', seg_map_path='annotations/validation'),
-        pipeline=test_pipeline))
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline))
+val_dataloader = dict(dataset=dict(pipeline=test_pipeline))
 test_dataloader = val_dataloader
-
-val_evaluator = dict(type='IoUMetric', iou_metrics=['mIoU'])
-test_evaluator = val_evaluator

@@ -7,7 +7,7 @@ stuff maps as they are. Without `--no-deps` it brings an OpenCV of its own over 
 _base_ = ['./coco_htc_ms.py']
 
 train_pipeline = [
-    dict(type='LoadImageFromFile'),
+    _base_.train_pipeline[0],
     # mmdet's own settings, which are those of InstaBoost's authors.
     dict(
         type='InstaBoost',
@@ -20,9 +20,6 @@ train_pipeline = [
         color_prob=0.5,
         hflag=False,
         aug_ratio=0.5),
-    dict(type='LoadAnnotations', with_bbox=True, with_mask=True, with_seg=True),
-    dict(type='RandomResize', scale=[(1600, 400), (1600, 1400)], keep_ratio=True),
-    dict(type='RandomFlip', prob=0.5),
-    dict(type='PackDetInputs'),
+    *_base_.train_pipeline[1:],
 ]
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

@@ -1,71 +1,18 @@
-"""Digit scenes with boxes alone, 160 x 160; 8 scenes per batch. Made by tools/dataset/prepare_digits.py."""
-dataset_type = 'CocoDataset'
-data_root = 'data/digits/'
-image_size = (160, 160)
-metainfo = dict(
-    classes=tuple('0123456789'),
-    palette=[(230, 25, 75), (60, 180, 75), (255, 225, 25), (0, 130, 200), (245, 130, 48), (145, 30, 180),
-             (70, 240, 240), (240, 50, 230), (210, 245, 60), (250, 190, 212)])
+"""Digit scenes with boxes alone, for detectors without masks: otherwise as digits_coco.py."""
+_base_ = ['./digits_coco.py']
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnnotations', with_bbox=True),
-    dict(type='Resize', scale=image_size, keep_ratio=True),
-    dict(type='PackDetInputs'),
+    *_base_.train_pipeline[2:],
 ]
 test_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=image_size, keep_ratio=True),
+    *_base_.test_pipeline[:2],
     dict(type='LoadAnnotations', with_bbox=True),
-    dict(type='PackDetInputs', meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')),
+    _base_.test_pipeline[-1],
 ]
-tta_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(
-        type='TestTimeAug',
-        transforms=[
-            [dict(type='Resize', scale=scale, keep_ratio=True) for scale in [(128, 128), (160, 160), (192, 192)]],
-            # mmdet undoes the flip of every augmented image and wants to be told that there was none.
-            [dict(type='RandomFlip', prob=0.)],
-            [dict(type='LoadAnnotations', with_bbox=True)],
-            [
-                dict(
-                    type='PackDetInputs',
-                    meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor', 'flip',
-                               'flip_direction'))
-            ],
-        ]),
-]
-
-train_dataloader = dict(
-    batch_size=8,
-    num_workers=2,
-    persistent_workers=True,
-    sampler=dict(type='DefaultSampler', shuffle=True),
-    dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        metainfo=metainfo,
-        ann_file='annotations/instances_train.json',
-        data_prefix=dict(img='images/training/'),
-        filter_cfg=dict(filter_empty_gt=True, min_size=32),
-        pipeline=train_pipeline))
-val_dataloader = dict(
-    batch_size=8,
-    num_workers=1,
-    persistent_workers=True,
-    drop_last=False,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        metainfo=metainfo,
-        ann_file='annotations/instances_val.json',
-        data_prefix=dict(img='images/validation/'),
-        test_mode=True,
-        pipeline=test_pipeline))
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline))
+val_dataloader = dict(dataset=dict(pipeline=test_pipeline))
 test_dataloader = val_dataloader
-
-val_evaluator = dict(
-    type='CocoMetric', ann_file=data_root + 'annotations/instances_val.json', metric='bbox')
+val_evaluator = dict(metric='bbox')
 test_evaluator = val_evaluator

@@ -1,25 +1,9 @@
-"""COCO, 36 epochs of AdamW for a total batch of 16 (8 GPUs x 2 images); multi-scale training is the data set's."""
-# Norms get no weight decay, nor do position tables: Swin's, and Focal's two for keys outside of the window.
-paramwise_cfg = dict(
-    custom_keys={
-        'relative_position_bias': dict(decay_mult=0.0),
-        'neighbor_bias': dict(decay_mult=0.0),
-        'pooled_bias': dict(decay_mult=0.0),
-        'norm': dict(decay_mult=0.0),
-    })
-
-optim_wrapper = dict(
-    type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=1e-4, weight_decay=0.05, betas=(0.9, 0.999)),
-    paramwise_cfg=paramwise_cfg)
+"""COCO, 36 epochs of AdamW: otherwise as coco_1x.py; multi-scale training is the data set's."""
+_base_ = ['./coco_1x.py']
 
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.001, by_epoch=False, begin=0, end=500),
     dict(type='MultiStepLR', by_epoch=True, begin=0, end=36, milestones=[27, 33], gamma=0.1),
 ]
 
-train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=36, val_interval=1)
-val_cfg = dict(type='ValLoop')
-test_cfg = dict(type='TestLoop')
-
-auto_scale_lr = dict(base_batch_size=16)
+train_cfg = dict(max_epochs=36)
