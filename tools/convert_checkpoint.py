@@ -9,7 +9,7 @@ import torch
 
 from mmflatten.checkpoints import FAMILIES
 from mmflatten.checkpoints.files import ENTRIES, convert_file
-from mmflatten.engine.checkpoints.files import write_atomically
+from mmflatten.engine.checkpoints.files import written_aside
 from mmflatten.engine.cli import command_line, tool_parser
 
 
@@ -47,9 +47,10 @@ def main(argv: Sequence[str]) -> None:
     check_paths(args.source, args.destination, args.force)
     result, weights = convert_file(args.source, args.family, key=args.key, revert=args.revert,
                                    run_pickled_code=args.run_pickled_code)
-    data = io.BytesIO()
+    data = io.BytesIO()  # PyTorch would hide the cause of a failed write
     torch.save(result, data)
-    write_atomically(data.getvalue(), args.destination)
+    with written_aside(args.destination) as aside:
+        aside.write_bytes(data.getvalue())
     for note in weights.notes:
         print(f'{args.source}: {note}')
     written = result[FAMILIES[args.family].entry if args.revert else 'state_dict']

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from mmflatten.engine.cli import command_line, tool_parser
 from mmflatten.engine.config_files import ConfigOptions
-from mmflatten.engine.setup import drop_validation, load_config, set_amp, set_auto_scale_lr, set_seed
+from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr
 from mmflatten.engine.train import NEWEST, set_resume, train
 
 CONFIG_DTYPE = 'config'
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument('--auto-scale-lr', action='store_true',
                         help='scale the learning rate with the total batch size')
     parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
-    parser.add_argument('--seed', type=seed, help='seed of all random numbers, 0 or more')
+    parser.add_argument('--seed', type=seed, help='seed of Python, NumPy, PyTorch, samplers and loaders')
     parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
                         help='replace fields of the config, for example train_dataloader.batch_size=4')
     parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
@@ -43,9 +43,9 @@ def main(argv: Sequence[str]) -> None:
     if args.auto_scale_lr:
         set_auto_scale_lr(cfg)
     if args.no_validate:
-        drop_validation(cfg)
+        cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.seed is not None:
-        set_seed(cfg, args.seed)
+        cfg.randomness = {**cfg.get('randomness', {}), 'seed': args.seed}
     set_resume(cfg, args.resume)
     train(cfg, command=['python', 'tools/train.py', *argv])
 

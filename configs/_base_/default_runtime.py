@@ -12,7 +12,7 @@ default_hooks = dict(
     # Saves whenever the schedule validates, keeps the three newest, and never replaces a whole file by part of one.
     checkpoint=dict(type='mmflatten.CheckpointHook', max_keep_ckpts=3),
     # Stops at the first NaN or infinite loss, before the optimizer's step.
-    finite_loss=dict(type='mmflatten.FiniteLossHook', interval=1),
+    finite_loss=dict(type='mmflatten.FiniteLossHook'),
     # Compares the classes of data and model, and names the file when an image cannot be decoded.
     data_checks=dict(type='mmflatten.CheckDataHook'))
 

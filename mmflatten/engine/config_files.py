@@ -1,8 +1,6 @@
 """Reading config files: where one of them cannot be read, the message names it."""
 import argparse
-import ast
 import difflib
-import json
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +9,6 @@ from typing import Any
 from mmengine.config import Config, DictAction
 
 from mmflatten.engine.errors import first
-
-_SUFFIXES = ('.py', '.json', '.yaml', '.yml')
 
 
 class ConfigError(ValueError):
@@ -34,11 +30,9 @@ def require_config_file(path: str) -> None:
     """Raise FileNotFoundError or ConfigError, with what is there instead, unless `path` can be a config."""
     place = Path(path)
     if place.is_dir():
-        raise ConfigError(f'config {path} is a folder; {_listing(place, "")}')
+        raise ConfigError(f'config {path} is a folder; {_listing(place)}')
     if not place.is_file():
         raise FileNotFoundError(f'config {path} does not exist; {_listing(place.parent, place.name)}')
-    if place.suffix not in _SUFFIXES:
-        raise ConfigError(f'config {path} must be one of {", ".join(_SUFFIXES)}')
 
 
 def read_config(path: str) -> Config:
@@ -75,22 +69,13 @@ def require_parts(cfg: Config, *names: str) -> None:
 def _bases(path: Path) -> list[Path]:
     """The files that a config names in `_base_`; none where that cannot be told."""
     try:
-        if path.suffix == '.py':
-            values = {target.id: node.value for node in ast.parse(path.read_text(encoding='utf-8')).body
-                      if isinstance(node, ast.Assign) for target in node.targets if isinstance(target, ast.Name)}
-            bases = ast.literal_eval(values['_base_'])
-        else:
-            bases = json.loads(path.read_text(encoding='utf-8'))['_base_']
-    except (ValueError, SyntaxError, LookupError, TypeError):
+        return [path.parent / base for base in Config._get_base_files(str(path)) if '::' not in base]
+    except Exception:  # the config itself cannot be read, which its reader says
         return []
-    return [path.parent / base for base in ([bases] if isinstance(bases, str) else bases) if '::' not in base]
 
 
-def _listing(folder: Path, wanted: str) -> str:
-    """The configs of a folder that are named most like `wanted`, else some of what is there."""
-    if not folder.is_dir():
-        return f'{folder} does not exist either'
+def _listing(folder: Path, wanted: str = '') -> str:
+    """The configs of a folder that are named most like `wanted`, else some of them."""
     configs = sorted(path.name for path in folder.glob('*.py'))
     names = difflib.get_close_matches(wanted, configs) or configs
-    names = names or sorted(f'{path.name}/' for path in folder.iterdir() if path.is_dir())
-    return f'{folder} has {first(names, 5)}' if names else f'{folder} has no configs'
+    return f'{folder} has {first(names, 5) or "no configs"}'

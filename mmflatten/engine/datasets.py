@@ -1,16 +1,21 @@
-"""Data sets as the Runner builds them: a failure names the data set and where it reads."""
+"""Data sets whose failures name their files: the data set that cannot be built, the sample that cannot be loaded."""
 from typing import Any
 
+import torch
+from mmengine.dataset import Compose
 from mmengine.registry import DATASETS
 
-from mmflatten.datasets.locate import missing_data_hint
-from mmflatten.engine.errors import error_text, is_ours
+from mmflatten.engine.errors import error_text, explain, is_ours
 
 _PLACES = ('data_root', 'ann_file', 'data_prefix')
 
 
 class DatasetError(RuntimeError):
     """A data set that cannot be built: files are missing, or hold something else than the config expects."""
+
+
+class SampleError(RuntimeError):
+    """A sample of a data set could not be loaded or transformed."""
 
 
 def build_dataset(cfg: dict) -> Any:
@@ -20,47 +25,72 @@ def build_dataset(cfg: dict) -> Any:
         DatasetError: names the data set, the places it reads, and the command that makes them where one is known.
     """
     try:
-        dataset = DATASETS.build(with_checked_annotations(cfg))
+        dataset = DATASETS.build(cfg)
         if hasattr(dataset, 'full_init'):
             dataset.full_init()
-    except FileNotFoundError as error:
-        raise DatasetError(_missing(cfg, error)) from error
     except Exception as error:
         if is_ours(error):
             raise
-        raise DatasetError(f'{_named(cfg)} cannot be read: {type(error).__name__}: {error_text(error)}; check that its '
-                           'files are what the config expects, and that filter_cfg leaves samples') from error
+        while isinstance(cfg.get('dataset'), dict):
+            cfg = cfg['dataset']
+        places = ', '.join(f'{name}={cfg[name]}' for name in _PLACES if cfg.get(name))
+        raise DatasetError(f'data set {cfg.get("type")} ({places}) cannot be read: {explain(error)}; check '
+                           'data_root, data_prefix, ann_file and filter_cfg in the config') from error
     return dataset
 
 
-def with_checked_annotations(cfg: dict) -> dict:
-    """A copy of a data set's config with `CheckedCocoDataset` in place of `CocoDataset`, in wrapped data sets too."""
-    cfg = dict(cfg)
-    if isinstance(cfg.get('type'), str):
-        with DATASETS.switch_scope_and_registry(cfg.get('_scope_')) as registry:
-            kind = registry.get(cfg['type'])
-        if f'{getattr(kind, "__module__", "")}.{getattr(kind, "__name__", "")}' == 'mmdet.datasets.coco.CocoDataset':
-            from mmflatten.engine.coco_checks import CheckedCocoDataset
-            cfg['type'] = CheckedCocoDataset
-    for name, inner in cfg.items():
-        if name == 'dataset' and isinstance(inner, dict):
-            cfg[name] = with_checked_annotations(inner)
-        elif name == 'datasets' and isinstance(inner, (list, tuple)):
-            cfg[name] = [with_checked_annotations(part) if isinstance(part, dict) else part for part in inner]
-    return cfg
+class NamingPipeline(Compose):
+    """A data set's pipeline whose errors say which files the sample was made of.
+
+    OpenCV returns None and Pillow speaks of a `BytesIO` when bytes are no image; the path is known here alone, in the
+    process that reads it. Errors of our own classes pass unchanged: they name the file themselves.
+
+    Args:
+        transforms: the steps of the data set's own pipeline.
+        labels: how many labels the model knows, and the one it ignores; a label beyond them is an error too. None for
+            a model that does not say.
+    """
+
+    def __init__(self, transforms: list, labels: tuple[int, int] | None = None) -> None:
+        super().__init__(transforms)
+        self.labels = labels
+
+    def __call__(self, data: dict) -> dict | None:
+        image, label_map = data.get('img_path'), data.get('seg_map_path')
+        for transform in self.transforms:
+            try:
+                data = transform(data)
+            except Exception as error:
+                if is_ours(error):
+                    raise
+                raise SampleError(_message(error, transform, image, label_map)) from error
+            if data is None:
+                return None
+        if self.labels is not None:
+            _require_known_labels(data, *self.labels, label_map or image)
+        return data
 
 
-def _missing(cfg: dict, error: FileNotFoundError) -> str:
-    if error.filename is None:
-        return f'{_named(cfg)}: {error_text(error)}'
-    hint = missing_data_hint(error.filename) or 'check data_root, data_prefix and ann_file in the config'
-    return f'{_named(cfg)} cannot find {error.filename}; {hint}'
+def _require_known_labels(results: Any, number: int, ignored: int, path: str | None) -> None:
+    """Raise `SampleError` where the truth of a classifier's or segmentor's sample is no class of the model."""
+    sample = results.get('data_samples') if isinstance(results, dict) else None
+    truth = getattr(sample, 'gt_sem_seg', None)
+    labels = getattr(sample, 'gt_label', None) if truth is None else truth.data
+    if not isinstance(labels, torch.Tensor) or labels.is_floating_point():
+        return
+    unknown = labels[(labels != ignored) & ((labels < 0) | (labels >= number))]
+    if unknown.numel():
+        raise SampleError(f'{path} has the label {unknown[0].item()}, and the model has {number} classes (0 to '
+                          f'{number - 1}); correct the label, or num_classes of the head')
 
 
-def _named(cfg: dict) -> str:
-    """Type and places of the data set, or of the first one that it wraps."""
-    while isinstance(cfg.get('dataset'), dict):
-        cfg = cfg['dataset']
-    kind = cfg.get('type')
-    places = ', '.join(f'{name}={cfg[name]}' for name in _PLACES if cfg.get(name))
-    return f'data set {getattr(kind, "__name__", kind)} ({places})'
+def _message(error: Exception, transform: Any, image: str | None, label_map: str | None) -> str:
+    if isinstance(error, FileNotFoundError):
+        return explain(error)
+    step = getattr(transform, '__name__', type(transform).__name__)
+    reason = f'{step}: {type(error).__name__}: {error_text(error)}'
+    if step.startswith('Load'):
+        path = label_map if 'Annotation' in step and label_map else image
+        return f'image {path} cannot be decoded ({reason}); replace the file or take it out of the data set'
+    names = ' and '.join(str(path) for path in (image, label_map) if path)
+    return f'the sample of {names or "an unnamed file"} cannot be prepared ({reason})'

@@ -70,16 +70,6 @@ def set_auto_scale_lr(cfg: Config) -> None:
     cfg.auto_scale_lr.enable = True
 
 
-def drop_validation(cfg: Config) -> None:
-    """Train without validating."""
-    cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
-
-
-def set_seed(cfg: Config, seed: int) -> None:
-    """Seed Python, NumPy, PyTorch, the samplers and the data-loading processes."""
-    cfg.randomness = {**cfg.get('randomness', {}), 'seed': seed}
-
-
 def _use_launcher(cfg: Config, launcher: str) -> None:
     cfg.launcher = launcher
     if launcher == 'none':

@@ -63,15 +63,6 @@ def train(cfg: Config, command: Sequence[str] = ()) -> None:
     except KeyboardInterrupt as error:
         last = runner.message_hub.runtime_info.get('last_ckpt') or (cfg.load_from if cfg.get('resume') else None)
         where = f'the last whole checkpoint is {last}' if last else 'no checkpoint had been saved'
-        raise TrainingInterrupted(f'interrupted; {where}; go on with: {_resuming(command)}') from error
-
-
-def _resuming(command: Sequence[str]) -> str:
-    """The same command line with a bare `--resume`."""
-    kept, skipped = [], False
-    for word in shlex.split(os.environ.get(COMMAND_VARIABLE, '')) or command:
-        value_of_resume = skipped and not word.startswith('-')
-        skipped = word == '--resume'
-        if not (skipped or value_of_resume or word.startswith('--resume=')):
-            kept.append(word)
-    return shlex.join([*kept, '--resume'])
+        # Of several `--resume` the last one counts, so it goes behind whatever was typed.
+        typed = (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(' --resume')
+        raise TrainingInterrupted(f'interrupted; {where}; go on with: {typed} --resume') from error

@@ -86,8 +86,8 @@ DETECTION = '''
         dict(type='LoadImageFromFile'), dict(type='LoadAnnotations', with_bbox=True), dict(type='PackDetInputs')]
     train_dataloader = dict(
         batch_size=2, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
-        dataset=dict(type='CocoDataset', data_root='{data}', ann_file='instances.json', data_prefix=dict(img='images'),
-                     metainfo=dict(classes=('cat', 'dog')), pipeline=pipeline))
+        dataset=dict(type='mmflatten.CheckedCocoDataset', data_root='{data}', ann_file='instances.json',
+                     data_prefix=dict(img='images'), metainfo=dict(classes=('cat', 'dog')), pipeline=pipeline))
     optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.001))
     train_cfg = dict(by_epoch=True, max_epochs=1)
     work_dir = '{folder}/run'

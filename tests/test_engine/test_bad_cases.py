@@ -24,7 +24,7 @@ class Case:
 
 
 CLASSIFIER = {
-    'unknown argument': Case(('FLattenSwin', 'atn_types'), ('model.backbone.atn_types=LS', )),
+    'unknown argument': Case(('atn_types', ), ('model.backbone.atn_types=LS', )),
     'unknown type': Case(('mmflatten.FlattenSwin', 'model registry'), ('model.backbone.type=mmflatten.FlattenSwin', )),
     'too many letters': Case(('attn_types', 'LLS', '2'), ('model.backbone.attn_types=LLS', )),
     'unknown letter': Case(('attn_types', 'LX', 'X'), ('model.backbone.attn_types=LX', )),
@@ -73,7 +73,7 @@ DETECTOR = {
             run.config.read_text() + "\ntrain_dataloader['dataset'] = dict(type='RepeatDataset', times=2, "
             "dataset=train_dataloader['dataset'])\n"))),
     'metric without annotations': Case(('{run}/data/gone.json', 'does not exist'), (
-        'val_cfg.type=ValLoop', 'val_dataloader.dataset.type=CocoDataset', 'val_evaluator.type=CocoMetric',
+        'val_cfg.type=ValLoop', 'val_dataloader.dataset.type=mmflatten.CheckedCocoDataset', 'val_evaluator.type=CocoMetric',
         'val_evaluator.ann_file={run}/data/gone.json'), lambda run: run.config.write_text(
             run.config.read_text() + '\nval_dataloader = train_dataloader\n')),
 }

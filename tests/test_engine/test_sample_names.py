@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mmcv.transforms import LoadAnnotations, LoadImageFromFile, Resize
 
-from mmflatten.engine.hooks.sample_names import NamingPipeline, SampleError
+from mmflatten.engine.datasets import NamingPipeline, SampleError
 
 
 @pytest.fixture

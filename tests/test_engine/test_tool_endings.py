@@ -4,8 +4,8 @@ import errno
 import pytest
 
 from mmflatten.engine.cli import ERROR_FILE_VARIABLE, command_line, quiet_libraries, tool_parser
+from mmflatten.engine.datasets import SampleError
 from mmflatten.engine.errors import explain
-from mmflatten.engine.hooks.sample_names import SampleError
 
 
 def ending_with(error):
@@ -34,7 +34,7 @@ class OutOfMemoryError(RuntimeError):
     (ModuleNotFoundError("No module named 'mmdet'", name='mmdet'), ['install mmdet']),
     (SampleError('Caught SampleError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n'
                  '  File "x.py", line 1\nValueError: inner\n\nThe above exception was the direct cause:\n\n'
-                 'mmflatten.engine.hooks.sample_names.SampleError: image a.png cannot be read\n'),
+                 'mmflatten.engine.datasets.SampleError: image a.png cannot be read\n'),
      ['image a.png cannot be read']),
 ])
 def test_a_failure_gives_a_status_and_one_last_line(capsys, error, words):

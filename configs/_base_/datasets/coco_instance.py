@@ -2,7 +2,7 @@
 
 data/coco/{train2017,val2017}/*.jpg, data/coco/annotations/instances_{train,val}2017.json
 """
-dataset_type = 'CocoDataset'
+dataset_type = 'mmflatten.CheckedCocoDataset'
 data_root = 'data/coco/'
 
 train_pipeline = [

@@ -1,5 +1,5 @@
 """Digit scenes with boxes and masks, 160 x 160; 8 scenes per batch. Made by tools/dataset/prepare_digits.py."""
-dataset_type = 'CocoDataset'
+dataset_type = 'mmflatten.CheckedCocoDataset'
 data_root = 'data/digits/'
 image_size = (160, 160)
 metainfo = dict(

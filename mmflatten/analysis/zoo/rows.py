@@ -20,7 +20,8 @@ OURS = ('image', 'params', 'macs', 'flops')
 COLUMNS = (*LABELS[:-1], *OURS, 'paper_flops_input_hw', 'paper_params_m', 'params_diff_percent', 'paper_flops_g',
            'flops_diff_percent', 'agrees', 'cause', *list(PAPERS_NUMBERS.values())[3:])
 TASKS = {'mmpretrain': 'classification', 'mmdet': 'detection', 'mmseg': 'segmentation', 'mmflatten': 'stereo'}
-DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'CocoDataset': 'coco', 'ADE20KDataset': 'ade20k'}
+DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'mmflatten.CheckedCocoDataset': 'coco',
+            'ADE20KDataset': 'ade20k'}
 
 Say = Callable[[int, int, str], None]  # done, total, what
 

@@ -54,12 +54,6 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         aside.unlink(missing_ok=True)
 
 
-def write_atomically(data: bytes, path: str | Path) -> None:
-    """Write a file by `written_aside`."""
-    with written_aside(path) as aside:
-        aside.write_bytes(data)
-
-
 def remove_leftovers(folder: str | Path) -> None:
     """Delete what a killed process had begun to write in `folder`."""
     for aside in Path(folder).glob(f'.*{_PART_SUFFIX}'):

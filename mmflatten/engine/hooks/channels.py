@@ -1,6 +1,5 @@
 """Whether the parts of a model fit: channels that the backbone puts out, and those that neck or head take in."""
 from collections.abc import Sequence
-from typing import Any
 
 from mmengine.model import BaseTTAModel, is_model_wrapper
 from torch import nn
@@ -29,25 +28,21 @@ def require_matching_channels(model: nn.Module) -> None:
     given = getattr(backbone, 'out_channels', None)
     if not isinstance(given, Sequence):
         return
-    name = next((name for name in _HEADS if isinstance(getattr(model, name, None), nn.Module)), None)
-    if neck is not None and getattr(neck, 'in_channels', None) is not None:
-        _compare('neck', neck.in_channels, given, backbone)
-    # Pooling passes the channels on; other necks make their own.
-    elif name is not None and (neck is None or not list(neck.parameters())):
-        head = getattr(model, name)
-        _compare(name, getattr(head, 'in_channels', None), _taken(given, getattr(head, 'in_index', None)), backbone)
-
-
-def _taken(given: Sequence[int], index: Any) -> Sequence[int] | None:
-    """The maps that a head takes; None where it asks for one that is not there, which it says itself."""
-    positions = [index] if isinstance(index, int) else list(index if index is not None else range(len(given)))
-    return [given[i] for i in positions] if all(-len(given) <= i < len(given) for i in positions) else None
-
-
-def _compare(name: str, wanted: Any, given: Sequence[int] | None, backbone: nn.Module) -> None:
-    if given is None or not isinstance(wanted, (int, Sequence)):
-        return
-    found = given[-1] if isinstance(wanted, int) else list(given)  # one number stands for the last map
-    if (wanted if isinstance(wanted, int) else list(wanted)) != found:
-        raise ValueError(f'model.{name}.in_channels ({wanted}) must be the channels of the maps that the backbone puts '
-                         f'out, {found} ({type(backbone).__name__} with out_indices {tuple(backbone.out_indices)})')
+    # A neck without parameters pools and passes the channels on; other necks make their own.
+    makes_own = neck is not None and any(True for _ in neck.parameters())
+    for name in ('neck', ) if makes_own else _HEADS:
+        part = getattr(model, name, None)
+        wanted = getattr(part, 'in_channels', None)
+        if not isinstance(wanted, (int, Sequence)):
+            continue
+        index = getattr(part, 'in_index', None)
+        if index is None:
+            index = -1 if isinstance(wanted, int) else range(len(given))
+        try:
+            found = given[index] if isinstance(index, int) else [given[i] for i in index]
+        except IndexError:  # the head itself says that there is no such map
+            continue
+        if (wanted if isinstance(wanted, int) else list(wanted)) != found:
+            raise ValueError(
+                f'model.{name}.in_channels ({wanted}) must be the channels of the maps that the backbone puts out, '
+                f'{found} ({type(backbone).__name__} with out_indices {tuple(backbone.out_indices)})')

@@ -11,6 +11,7 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmflatten.engine.checkpoints import random_states
 from mmflatten.engine.checkpoints.files import CheckpointWriteError, remove_leftovers
+from mmflatten.engine.errors import first
 from mmflatten.registry import HOOKS
 
 _STATE_KEY = 'mmflatten'
@@ -61,7 +62,6 @@ class CheckpointHook(_CheckpointHook):
     def __init__(self, interval: int | None = None, by_epoch: bool | None = None, **kwargs: Any) -> None:
         super().__init__(interval=-1 if interval is None else interval, by_epoch=bool(by_epoch), **kwargs)
         self._given = dict(interval=interval, by_epoch=by_epoch, template=kwargs.get('filename_tmpl'))
-        self._kept_before: list[int] = []
         self._saved_states: dict[str, Any] = {}
         self._resumed_states: dict[str, Any] = {}
 
@@ -79,9 +79,6 @@ class CheckpointHook(_CheckpointHook):
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         checkpoint[_STATE_KEY] = self._saved_states
-        known = checkpoint['message_hub']['runtime_info']
-        if 'keep_ckpt_ids' in known:  # a kill before the outdated one is removed leaves that to the resumed run
-            known['keep_ckpt_ids'] = sorted({*self._kept_before, *known['keep_ckpt_ids']})
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         if runner._resume:
@@ -117,7 +114,6 @@ class CheckpointHook(_CheckpointHook):
         # Every process takes part here; the saving below is the main process' alone.
         self._saved_states = dict(
             random=random_states.capture_all_ranks(), sampler_seed=getattr(_train_sampler(runner), 'seed', None))
-        self._kept_before = list(getattr(self, 'keep_ckpt_ids', ()))
         with self._replacing(runner):
             super()._save_checkpoint_with_step(runner, step, meta)
 
@@ -153,15 +149,12 @@ class CheckpointHook(_CheckpointHook):
 
 
 def _require_finite_weights(runner: Runner, iteration: int, last_good: str | None) -> None:
-    # One comparison on the device for the whole model, and one wait for it: milliseconds per checkpoint.
-    finite = [parameter.detach().isfinite().all() for parameter in runner.model.parameters()]
-    if not finite or bool(torch.stack([flag.to(finite[0].device) for flag in finite]).all()):
-        return
-    broken = [name for (name, _), flag in zip(runner.model.named_parameters(), finite) if not flag]
-    raise NonFiniteWeightsError(
-        f'the weights are NaN or infinite at iteration {iteration} ({len(broken)} tensors, {broken[0]} first), so '
-        f'they are not saved; last good checkpoint: {last_good or "none yet"}; lower the learning rate or clip '
-        'gradients, then go on with --resume')
+    broken = [name for name, weight in runner.model.named_parameters() if not weight.detach().isfinite().all()]
+    if broken:
+        raise NonFiniteWeightsError(
+            f'the weights are NaN or infinite at iteration {iteration} ({first(broken)}), so they are not saved; last '
+            f'good checkpoint: {last_good or "none yet"}; lower the learning rate or clip gradients, then go on with '
+            '--resume')
 
 
 def _train_sampler(runner: Runner) -> Any:

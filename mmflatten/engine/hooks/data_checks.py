@@ -8,8 +8,8 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import nn
 
+from mmflatten.engine.datasets import NamingPipeline
 from mmflatten.engine.hooks.channels import bare_model
-from mmflatten.engine.hooks.sample_names import NamingPipeline
 from mmflatten.registry import HOOKS
 
 _HEADS = re.compile(r'(?:^|.*\.)(?:head|decode_head|auxiliary_head|bbox_head|mask_head)(?:\.\d+)?')

@@ -41,7 +41,8 @@ class Linear(nn.Linear):
 @cache
 def convolution_pays() -> bool:
     """Whether a 1 x 1 convolution projects tokens clearly faster than `F.linear` here; measured once, in some 50 ms."""
-    x, weight, bias = torch.rand(2, 3136, 96), torch.rand(288, 96), torch.rand(288)
+    # Constants: random numbers would be missing from those of the training that asks.
+    x, weight, bias = torch.ones(2, 3136, 96), torch.ones(288, 96), torch.ones(288)
 
     def seconds(project: Callable[[Tensor, Tensor, Tensor], Tensor]) -> float:
         start = time.perf_counter()

@@ -1,0 +1,61 @@
+"""COCO annotations, checked when they are read: mmdet skips silently what it cannot use (needs mmdet)."""
+from collections.abc import Sequence
+
+from mmdet.datasets import CocoDataset
+from mmdet.datasets.api_wrappers import COCO
+
+
+class AnnotationError(ValueError):
+    """An annotation that contradicts its file, or a file that lacks a class of the data set."""
+
+
+class CheckedCOCO(COCO):
+    """COCO's annotations, refused where mmdet would train on something else than the file says.
+
+    Raises:
+        AnnotationError: an annotation of an unknown category or image, or with a box outside its image.
+    """
+
+    def __init__(self, annotation_file: str | None = None) -> None:
+        super().__init__(annotation_file)
+        self.annotation_file = annotation_file
+        for annotation in self.dataset.get('annotations', []):
+            if (problem := self._problem(annotation)) is not None:
+                raise AnnotationError(f'annotation {annotation.get("id")} in {annotation_file} {problem}; correct or '
+                                      'remove it')
+
+    def _problem(self, annotation: dict) -> str | None:
+        category, image = annotation.get('category_id'), self.imgs.get(annotation.get('image_id'))
+        if category not in self.cats:
+            return f'has the category_id {category}, which is not one of the categories ({_first(self.cats)})'
+        if image is None:
+            return f'has the image_id {annotation.get("image_id")}, which is not listed under images'
+        if 'bbox' in annotation and not _overlap(*annotation['bbox'], image):
+            return (f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]}, and '
+                    f'{image.get("file_name")} is {image["width"]} x {image["height"]}')
+        return None
+
+    def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
+        """As in mmdet; raises AnnotationError where a class has no category: mmdet would number the others anew."""
+        names = {category['name'] for category in self.cats.values()}
+        missing = [name for name in cat_names if name not in names]
+        if missing and names:
+            raise AnnotationError(f"{self.annotation_file} has no category {_first(missing)} of the data set's "
+                                  f'{len(cat_names)} classes, only {_first(sorted(names))}; give the data set '
+                                  'metainfo=dict(classes=...)')
+        return super().get_cat_ids(cat_names, sup_names, cat_ids)
+
+
+class CheckedCocoDataset(CocoDataset):
+    """mmdet's `CocoDataset`, which reads its file with `CheckedCOCO`."""
+
+    COCOAPI = CheckedCOCO
+
+
+def _first(names: Sequence[object], number: int = 5) -> str:
+    names = [str(name) for name in names]
+    return ', '.join(names[:number]) + (f' and {len(names) - number} more' if len(names) > number else '')
+
+
+def _overlap(x: float, y: float, width: float, height: float, image: dict) -> bool:
+    return x < image['width'] and y < image['height'] and x + width > 0 and y + height > 0
