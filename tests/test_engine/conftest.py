@@ -107,6 +107,9 @@ SEGMENTATION = '''
         dataset=dict(type='BaseSegDataset', data_root='{data}', img_suffix='.png',
                      metainfo=dict(classes=('a', 'b', 'c')),
                      data_prefix=dict(img_path='images', seg_map_path='maps'), pipeline=pipeline))
+    test_dataloader = dict(train_dataloader, sampler=dict(type='DefaultSampler', shuffle=False))
+    test_evaluator = dict(type='IoUMetric')
+    test_cfg = dict(type='TestLoop')
     optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.001))
     train_cfg = dict(type='IterBasedTrainLoop', max_iters=1)
     work_dir = '{folder}/run'

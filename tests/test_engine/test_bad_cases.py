@@ -129,10 +129,9 @@ def test_a_broken_sample_is_named_in_any_process(tiny, fails, workers, fault):
     assert str(image) in line and 'label 5' in line or fault != 'label', line
 
 
-def test_annotations_that_are_left_out_are_told_and_a_box_over_the_border_is_no_mistake(detection, tools, capsys):
+def test_a_category_that_is_no_class_and_a_box_over_the_border_are_no_mistakes(detection, tools):
     detection.annotate(categories=('cat', 'bird', 'dog'), bbox=[50, 4, 20, 20])
     assert tools.train([detection.config]) == 0
-    assert 'bird (1)' in capsys.readouterr().out
 
 
 def test_checkpoints_that_cannot_be_loaded(tiny, fails, trained):
@@ -161,8 +160,9 @@ def test_checkpoints_that_cannot_be_loaded(tiny, fails, trained):
 
 def test_nan_loss_leaves_the_last_good_checkpoint(tiny, fails):
     exploding = "param_scheduler = [dict(type='MultiStepLR', by_epoch=True, milestones=[1], gamma=1e30)]\n"
-    for interval, words in ((1, 'at iteration 6 (epoch 2): loss=nan'), (1000, 'NaN or infinite at iteration 8')):
-        tiny.write_config(extra=f'{exploding}default_hooks = dict(finite_loss=dict(interval={interval}))')
+    for hooks, words in (('', 'at iteration 6 (epoch 2): loss=nan'),
+                         ('default_hooks = dict(finite_loss=None)', 'NaN or infinite at iteration 8')):
+        tiny.write_config(extra=exploding + hooks)
         line = fails('train', tiny.config)
         good = tiny.work_dir / 'epoch_1.pth'
         assert words in line and str(good) in line

@@ -5,13 +5,12 @@ import os
 import pytest
 import torch
 
-from mmflatten.engine.checkpoints import files as checkpoint_files
 from mmflatten.engine.checkpoints.files import (
     CheckpointError,
     CheckpointWriteError,
     newest_checkpoint,
     what_is_wrong,
-    write_atomically,
+    written_aside,
 )
 
 
@@ -19,10 +18,15 @@ def save(path, size=1000):
     torch.save(dict(state_dict=dict(weight=torch.arange(float(size)))), path)
 
 
+def write(data, path):
+    with written_aside(path) as aside:
+        aside.write_bytes(data)
+
+
 def test_writing_replaces_the_old_content_and_leaves_nothing_else(tmp_path):
     path = tmp_path / 'new_folder' / 'a.pth'
-    write_atomically(b'old', path)
-    write_atomically(b'new', path)
+    write(b'old', path)
+    write(b'new', path)
     assert path.read_bytes() == b'new'
     assert os.listdir(path.parent) == ['a.pth']
 
@@ -33,21 +37,8 @@ def test_full_disk_leaves_the_old_file_and_says_how_much_is_free(tmp_path):
     # A real ENOSPC without a full disk: the file written aside is the device that is always full.
     (tmp_path / '.a.pth.part').symlink_to('/dev/full')
     with pytest.raises(CheckpointWriteError, match=r'a\.pth: No space left .* MiB are free') as raised:
-        write_atomically(bytes(2**20), path)
+        write(bytes(2**20), path)
     assert raised.value.errno == errno.ENOSPC
-    assert path.read_bytes() == b'old'
-    assert os.listdir(tmp_path) == ['a.pth']
-
-
-def test_interruption_before_renaming_leaves_the_old_file(tmp_path, monkeypatch):
-    def interrupt(*paths):
-        raise KeyboardInterrupt
-
-    path = tmp_path / 'a.pth'
-    path.write_bytes(b'old')
-    monkeypatch.setattr(checkpoint_files.os, 'replace', interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(b'new', path)
     assert path.read_bytes() == b'old'
     assert os.listdir(tmp_path) == ['a.pth']
 
@@ -68,12 +59,6 @@ def test_damage_is_found(tmp_path, damage, problem):
     assert found is None if problem is None else problem in found
 
 
-def test_old_format_of_pytorch_is_accepted(tmp_path):
-    path = tmp_path / 'a.pth'
-    torch.save(dict(weight=torch.zeros(3)), path, _use_new_zipfile_serialization=False)
-    assert what_is_wrong(path) is None
-
-
 def test_newest_whole_periodic_checkpoint_is_taken(tmp_path):
     for i, name in enumerate(['epoch_9.pth', 'epoch_10.pth', 'best_acc_epoch_11.pth', '.epoch_12.pth.part']):
         save(tmp_path / name)
@@ -84,9 +69,6 @@ def test_newest_whole_periodic_checkpoint_is_taken(tmp_path):
     assert newest_checkpoint(tmp_path).name == 'epoch_1.pth'
     (tmp_path / 'epoch_1.pth').write_bytes(b'PK')
     assert newest_checkpoint(tmp_path).name == 'epoch_10.pth'
-
-
-def test_checkpoints_are_found_where_last_checkpoint_points(tmp_path):
     elsewhere = tmp_path / 'elsewhere'
     elsewhere.mkdir()
     save(elsewhere / 'iter_5.pth')

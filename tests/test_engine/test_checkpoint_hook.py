@@ -12,35 +12,16 @@ def checkpoints(tiny) -> list[str]:
     return sorted(path.name for path in tiny.work_dir.glob('*.pth'))
 
 
-@pytest.mark.parametrize('by_epoch, kept', [
-    (True, ['epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']),
-    (False, ['iter_12.pth', 'iter_15.pth', 'iter_16.pth'])])
-def test_three_newest_are_kept_and_the_interval_follows_validation(tiny, tools, by_epoch, kept):
+@pytest.mark.parametrize('by_epoch, half, first, kept', [
+    (True, 'train_cfg.max_epochs=2', ['epoch_1.pth', 'epoch_2.pth'], ['epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']),
+    (False, 'train_cfg.max_iters=6', ['iter_3.pth', 'iter_6.pth'], ['iter_12.pth', 'iter_15.pth', 'iter_16.pth'])])
+def test_three_newest_are_kept_and_the_interval_follows_validation(tiny, tools, by_epoch, half, first, kept):
     tiny.write_config(by_epoch)
-    assert tools.train([tiny.config]) == 0
+    assert tools.train([tiny.config, '--cfg-options', half]) == 0
+    assert checkpoints(tiny) == first
+    assert tools.train([tiny.config, '--resume']) == 0
     assert checkpoints(tiny) == kept
     assert (tiny.work_dir / 'last_checkpoint').read_text() == str(tiny.work_dir / kept[-1])
-
-
-def test_resumed_run_goes_on_deleting_old_checkpoints(tiny, tools):
-    assert tools.train([tiny.config, '--cfg-options', 'train_cfg.max_epochs=2']) == 0
-    assert checkpoints(tiny) == ['epoch_1.pth', 'epoch_2.pth']
-    assert tools.train([tiny.config, '--resume']) == 0
-    assert checkpoints(tiny) == ['epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
-
-
-def test_kill_between_saving_and_deleting_leaves_the_deletion_to_the_resumed_run(tiny, tools, monkeypatch):
-    remove = os.remove
-
-    def die(path):
-        monkeypatch.setattr(os, 'remove', remove)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, 'remove', die)
-    assert tools.train([tiny.config]) == 130
-    assert checkpoints(tiny) == ['epoch_1.pth', 'epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
-    assert tools.train([tiny.config, '--resume']) == 0
-    assert checkpoints(tiny) == ['epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
 
 
 def test_old_best_goes_only_after_the_new_best_is_whole(tiny, tools, fails, monkeypatch):

@@ -22,6 +22,7 @@ POSITIONS = ('relative_position_bias', 'neighbor_bias', 'pooled_bias', 'position
 EXCEPTIONS = dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0,
                   custom_keys={name: dict(decay_mult=0.0) for name in POSITIONS})
 RATE, LR, DECAY = 0.5, 1e-3, 0.05
+OURS = 'mmflatten.LayerDecayOptimWrapperConstructor'
 
 
 def classifier(family: str) -> nn.Module:
@@ -34,20 +35,13 @@ def classifier(family: str) -> nn.Module:
             neck=None if family == 'flatten_deit' else dict(type='GlobalAveragePooling')))
 
 
-def groups_of(model: nn.Module, constructor: str, **paramwise: object) -> dict[str, dict]:
-    """The optimizer's settings by the name of the parameter."""
+def groups_of(model: nn.Module, constructor: str = OURS, **paramwise: object) -> dict[str, dict]:
+    """The optimizer's settings by the name of the parameter, for those that it trains."""
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         wrapper = build_optim_wrapper(model, dict(
-            optimizer=dict(type='AdamW', lr=LR, weight_decay=DECAY), constructor=constructor,
-            paramwise_cfg={**EXCEPTIONS, **paramwise}))
+            optimizer=dict(type='AdamW', lr=LR, weight_decay=DECAY), constructor=constructor, paramwise_cfg=paramwise))
     found = {id(parameter): group for group in wrapper.optimizer.param_groups for parameter in group['params']}
-    names = {name: found[id(parameter)] for name, parameter in model.named_parameters()}
-    assert len(names) == len(found)
-    return names
-
-
-def decayed(family: str) -> dict[str, dict]:
-    return groups_of(classifier(family), 'mmflatten.LayerDecayOptimWrapperConstructor', layer_decay_rate=RATE)
+    return {name: found[id(parameter)] for name, parameter in model.named_parameters() if id(parameter) in found}
 
 
 def layer(name: str) -> int:
@@ -63,37 +57,28 @@ def layer(name: str) -> int:
 
 
 @pytest.mark.parametrize('family', BACKBONES)
-def test_rates_halve_from_layer_to_layer_towards_the_image(family):
-    groups = decayed(family)
+def test_rates_halve_from_layer_to_layer_and_weight_decay_spares_norms_biases_and_positions(family):
+    model = classifier(family)
+    groups = groups_of(model, layer_decay_rate=RATE, **EXCEPTIONS)
+    parameters = dict(model.named_parameters())
+    norms = {f'{name}.weight' for name, module in model.named_modules()
+             if isinstance(module, (nn.LayerNorm, nn.BatchNorm2d))}
+    assert groups.keys() == parameters.keys()
     assert {layer(name) for name in groups} == set(range(5)), 'embedding, three blocks, head'
     for name, group in groups.items():
         assert group['lr'] == pytest.approx(LR * RATE ** (4 - layer(name))), name
-        assert group['lr_scale'] == pytest.approx(RATE ** (4 - layer(name))), name
+        spared = (name.endswith('.bias') or name in norms or parameters[name].ndim == 1
+                  or any(position in name for position in POSITIONS))
+        assert group['weight_decay'] == (0 if spared else DECAY), name
     full = {name for name, group in groups.items() if group['lr'] == LR}
     assert {'head.fc.weight', 'head.fc.bias'} <= full
     assert all(re.match(r'head\.|backbone\.(norms|last_projection)\.', name) for name in full)
 
 
-@pytest.mark.parametrize('family', BACKBONES)
-def test_weight_decay_spares_norms_biases_and_positions_with_and_without_layers(family):
-    model = classifier(family)
-    for groups in (groups_of(model, 'DefaultOptimWrapperConstructor'), decayed(family)):
-        norms = {f'{name}.weight' for name, module in model.named_modules()
-                 if isinstance(module, (nn.LayerNorm, nn.BatchNorm2d))}
-        shapes = dict(model.named_parameters())
-        for name, group in groups.items():
-            spared = (name.endswith('.bias') or name in norms or shapes[name].ndim == 1
-                      or any(position in name for position in POSITIONS))
-            assert group['weight_decay'] == (0 if spared else DECAY), name
-        # No table goes by another name, but for the positional encoding of FLatten's keys, which is decayed there too.
-        known = (*POSITIONS, 'positional_encoding')
-        assert all(any(position in name for position in known) for name in shapes if name.endswith('table'))
-
-
 def test_mmpretrains_own_constructor_gives_the_same_rates():
     model = classifier('flatten_deit')
-    theirs = groups_of(model, 'LearningRateDecayOptimWrapperConstructor', layer_decay_rate=RATE)
-    ours = groups_of(model, 'mmflatten.LayerDecayOptimWrapperConstructor', layer_decay_rate=RATE)
+    theirs = groups_of(model, 'LearningRateDecayOptimWrapperConstructor', layer_decay_rate=RATE, **EXCEPTIONS)
+    ours = groups_of(model, layer_decay_rate=RATE, **EXCEPTIONS)
     for name, group in theirs.items():
         assert group['lr'] == pytest.approx(ours[name]['lr']) and group['weight_decay'] == ours[name]['weight_decay']
 
@@ -101,39 +86,19 @@ def test_mmpretrains_own_constructor_gives_the_same_rates():
 def test_other_rules_hold_beside_the_layers_and_frozen_parameters_are_left_out():
     model = classifier('flatten_swin')
     model.head.requires_grad_(False)
-    with DefaultScope.overwrite_default_scope('mmpretrain'):
-        wrapper = build_optim_wrapper(model, dict(
-            optimizer=dict(type='AdamW', lr=LR), constructor='mmflatten.LayerDecayOptimWrapperConstructor',
-            paramwise_cfg=dict(layer_decay_rate=RATE, custom_keys={'stages.0.embed': dict(lr_mult=0.1)})))
-    found = {id(parameter): group for group in wrapper.optimizer.param_groups for parameter in group['params']}
-    assert id(model.head.fc.weight) not in found
-    assert found[id(model.backbone.stages[0].embed.projection.weight)]['lr'] == pytest.approx(LR * 0.1 * RATE ** 4)
-
-
-def test_detectors_and_segmentors_keep_the_full_rate_outside_of_the_backbone():
-    backbone = dict(type='mmflatten.FLattenSwin', arch=PYRAMID, attn_types='LS', img_size=56, out_indices=(0, 1))
-    with DefaultScope.overwrite_default_scope('mmseg'):
-        model = MODELS.build(dict(
-            type='EncoderDecoder', backbone=backbone, test_cfg=dict(mode='whole'),
-            decode_head=dict(type='FCNHead', in_channels=16, in_index=1, channels=8, num_classes=3)))
-    groups = groups_of(model, 'mmflatten.LayerDecayOptimWrapperConstructor', layer_decay_rate=RATE)
-    assert all(group['lr'] == LR for name, group in groups.items()
-               if name.startswith(('decode_head.', 'backbone.norms.')))
-    assert groups['backbone.stages.0.embed.projection.weight']['lr'] == pytest.approx(LR * RATE ** 4)
+    groups = groups_of(model, layer_decay_rate=RATE, custom_keys={'stages.0.embed': dict(lr_mult=0.1)})
+    assert 'head.fc.weight' not in groups
+    assert groups['backbone.stages.0.embed.projection.weight']['lr'] == pytest.approx(LR * 0.1 * RATE ** 4)
 
 
 @pytest.mark.parametrize('rate', [None, 0, 1.5])
 def test_a_rate_that_cannot_be_is_refused(rate):
     with pytest.raises(ValueError, match=rf'layer_decay_rate \({rate}\)'):
-        build_optim_wrapper(classifier('flatten_swin'), dict(
-            optimizer=dict(type='AdamW', lr=LR), constructor='mmflatten.LayerDecayOptimWrapperConstructor',
-            paramwise_cfg={} if rate is None else dict(layer_decay_rate=rate)))
+        groups_of(classifier('flatten_swin'), **({} if rate is None else dict(layer_decay_rate=rate)))
 
 
 def test_a_backbone_without_layers_is_named():
     model = nn.Module()
     model.backbone = nn.Linear(1, 1)
     with pytest.raises(ValueError, match='get_layer_depth.*Linear'):
-        build_optim_wrapper(model, dict(
-            optimizer=dict(type='AdamW', lr=LR), constructor='mmflatten.LayerDecayOptimWrapperConstructor',
-            paramwise_cfg=dict(layer_decay_rate=0.5)))
+        groups_of(model, layer_decay_rate=RATE)
