@@ -69,10 +69,6 @@ def _missing_file(error: OSError, message: str) -> str:
     return f'{path} does not exist; {missing_data_hint(path) or "check the path"}'
 
 
-def _existing_file(error: OSError, message: str) -> str:
-    return f'{error.filename or message} is a file where a folder is to be made; name another folder'
-
-
 def _os_error(error: OSError, message: str) -> str:
     if error.errno in OUT_OF_SPACE:
         return f'{message}; {space_hint(error.errno, error.filename)}'
@@ -101,7 +97,6 @@ TABLE: tuple[tuple[type[BaseException], Callable[..., str]], ...] = (
     (json.JSONDecodeError, lambda error, message: f'a file is not JSON: {message}'),
     (FileNotFoundError, _missing_file),
     (NotADirectoryError, _missing_file),
-    (FileExistsError, _existing_file),
     (OSError, _os_error),
     (ImportError, _import_error),
     (torch.cuda.OutOfMemoryError, _out_of_memory),

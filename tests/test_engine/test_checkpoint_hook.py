@@ -1,11 +1,14 @@
 """Which checkpoints a run keeps, and when it lets go of the old ones."""
 import errno
 import os
+import resource
 from pathlib import Path
 
 import pytest
 import torch
 from mmengine.runner.checkpoint import get_torch_safe_globals
+
+from mmflatten.engine.checkpoints.files import what_is_wrong
 
 
 def checkpoints(tiny) -> list[str]:
@@ -65,17 +68,17 @@ def test_checkpoint_loads_without_pickle(trained):
     assert {'state_dict', 'ema_state_dict', 'optimizer', 'param_schedulers', 'mmflatten'} <= checkpoint.keys()
 
 
-def test_resumed_run_knows_its_checkpoint_as_the_last_good_one(tiny, fails, trained, monkeypatch):
-    replace = os.replace
-
-    def full(source, target):
-        if str(target).endswith('.pth'):
-            raise OSError(errno.ENOSPC, 'No space left on device', target)
-        replace(source, target)
-
-    monkeypatch.setattr(os, 'replace', full)
-    line = fails('train', tiny.config, '--resume', trained)
+def test_full_disk_leaves_nothing_half_written_and_names_the_last_good_checkpoint(tiny, fails, trained):
+    # A limit on the size of a file stands for the full disk: the write stops in the middle.
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (trained.stat().st_size // 2, limits[1]))
+    try:
+        line = fails('train', tiny.config, '--resume', trained)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert f'{tiny.work_dir}/epoch_2.pth' in line and f'last good checkpoint is {trained}' in line
+    assert [path.name for path in tiny.work_dir.iterdir() if path.is_file()] == ['tiny.py']
+    assert what_is_wrong(trained) is None
 
 
 def test_resume_passes_over_a_damaged_checkpoint_and_refuses_when_all_are(tiny, tools, fails, capsys):

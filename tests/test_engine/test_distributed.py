@@ -93,23 +93,19 @@ def test_message_of_a_failing_process_comes_last(tiny):
     assert last.startswith('rank ') and f'config {tiny.folder}/nothing.py' in last
 
 
-@pytest.mark.parametrize('script', ['dist_train.sh', 'dist_test.sh', 'slurm_train.sh'])
-def test_scripts_say_how_they_are_used(tiny, script):
-    failed = run_script(tiny, script)
-    assert failed.returncode == 2 and failed.stdout.startswith(f'usage: bash tools/{script}')
-    if script.startswith('dist'):
-        failed = run_script(tiny, script, tiny.config, 'checkpoint.pth', '--tta')
-        assert failed.returncode == 2 and 'PROCESSES' in failed.stdout
-
-
-def test_python_without_torch_is_told_to_activate_the_environment(tiny, monkeypatch):
-    bare = tiny.folder / 'bare'
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    bare.chmod(0o755)
-    monkeypatch.setenv('PYTHON', str(bare))
-    failed = run_script(tiny, 'dist_train.sh', tiny.config, 2)
-    assert failed.returncode == 1
-    assert failed.stdout.startswith(f'{bare} has no torch')
+@pytest.mark.parametrize('script, arguments, environment, words', [
+    *((script, [], {}, f'usage: bash tools/{script}') for script in ('dist_train.sh', 'dist_test.sh', 'slurm_train.sh')),
+    ('dist_train.sh', ['x.py', '--tta'], {}, 'PROCESSES'),
+    ('dist_test.sh', ['x.py', 'x.pth', '--tta'], {}, 'PROCESSES'),
+    ('dist_train.sh', ['x.py', 2], dict(NNODES='2'), 'NODE_RANK'),
+    ('dist_train.sh', ['x.py', 2], dict(PYTHON='{folder}/bare'), 'bare has no torch')])
+def test_scripts_say_what_is_missing(tiny, monkeypatch, script, arguments, environment, words):
+    (tiny.folder / 'bare').write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    (tiny.folder / 'bare').chmod(0o755)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.replace('{folder}', str(tiny.folder)))
+    failed = run_script(tiny, script, *arguments)
+    assert failed.returncode != 0 and words in failed.stdout
 
 
 def test_scripts_hand_on_what_the_user_typed_and_slurm_gets_one_task_per_gpu(tiny, monkeypatch):
@@ -126,9 +122,3 @@ def test_scripts_hand_on_what_the_user_typed_and_slurm_gets_one_task_per_gpu(tin
         assert shlex.split(command) == ['bash', str(REPOSITORY / 'tools' / script), *arguments]
     assert {'--partition=gpu', '--ntasks=16', '--ntasks-per-node=8', '--gres=gpu:8'} <= set(asked)
     assert asked[-6:] == ['a config.py', '--work-dir', 'out', '--launcher', 'slurm', '--resume']
-
-
-def test_several_machines_need_a_rank_and_an_address(tiny, monkeypatch):
-    monkeypatch.setenv('NNODES', '2')
-    failed = run_script(tiny, 'dist_train.sh', tiny.config, 2)
-    assert failed.returncode != 0 and 'NODE_RANK' in failed.stdout

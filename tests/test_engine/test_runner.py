@@ -96,7 +96,7 @@ LISTING = f'''
     runner.test()
     after = listed()
     changed = sorted(map(str, (place for place in before if after.get(place) is not before[place])))
-    assert len(before) > 10_000 and not changed, changed
+    assert len(before) > 3_000 and not changed, changed
 '''
 
 

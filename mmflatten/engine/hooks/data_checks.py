@@ -36,36 +36,27 @@ class CheckDataHook(Hook):
 
 def _check(dataset: Any, split: str, model: nn.Module) -> None:
     model = bare_model(model)
-    check_classes(dataset, split, model)
-    for part in _with_inner(dataset):
-        if type(getattr(part, 'pipeline', None)) is Compose:
-            part.pipeline = NamingPipeline(part.pipeline.transforms, label_limits(model))
-
-
-def check_classes(dataset: Any, split: str, model: nn.Module) -> None:
-    """Raise ValueError where the number of classes of a data set is not that of the model's heads."""
-    classes = getattr(dataset, 'metainfo', {}).get('classes') or ()
-    for head, number in heads_with_classes(model) if classes else ():
-        # A detector's predictions are looked up in the classes; elsewhere classes may be left unused.
-        if number < len(classes) or (type(model).__module__.startswith('mmdet.') and number != len(classes)):
-            raise ValueError(f'{split}_dataloader.dataset ({type(dataset).__name__}) has {len(classes)} classes and '
-                             f"model.{head}.num_classes is {number}; set it to {len(classes)}, or the data set's "
-                             "metainfo=dict(classes=...) to the model's classes")
-
-
-def heads_with_classes(model: nn.Module) -> Iterator[tuple[str, int]]:
-    """Name and `num_classes` of the heads that tell the classes of the data set apart."""
-    for name, module in model.named_modules():
-        number = getattr(module, 'num_classes', None)
-        if isinstance(number, int) and _HEADS.fullmatch(name):
-            yield name, number
-
-
-def label_limits(model: nn.Module) -> tuple[int, int] | None:
-    """The number of labels a classifier or segmentor has, and the one it ignores; None for other models."""
+    _check_classes(dataset, split, model)
+    # A classifier or segmentor: the labels that its head knows, and the one that it ignores.
     head = getattr(model, 'decode_head', None) or getattr(model, 'head', None)
     number = getattr(head, 'num_classes', None)
-    return (number, getattr(head, 'ignore_index', -100)) if isinstance(number, int) else None
+    labels = (number, getattr(head, 'ignore_index', -100)) if isinstance(number, int) else None
+    for part in _with_inner(dataset):
+        if type(getattr(part, 'pipeline', None)) is Compose:
+            part.pipeline = NamingPipeline(part.pipeline.transforms, labels)
+
+
+def _check_classes(dataset: Any, split: str, model: nn.Module) -> None:
+    classes = len(getattr(dataset, 'metainfo', {}).get('classes') or ())
+    for name, head in model.named_modules():
+        number = getattr(head, 'num_classes', None)
+        if not (classes and isinstance(number, int) and _HEADS.fullmatch(name)):
+            continue
+        # A detector's predictions are looked up in the classes; elsewhere classes may be left unused.
+        if number < classes or (type(model).__module__.startswith('mmdet.') and number != classes):
+            raise ValueError(f'{split}_dataloader.dataset ({type(dataset).__name__}) has {classes} classes and '
+                             f"model.{name}.num_classes is {number}; set it to {classes}, or the data set's "
+                             "metainfo=dict(classes=...) to the model's classes")
 
 
 def _with_inner(dataset: Any) -> Iterator[Any]:

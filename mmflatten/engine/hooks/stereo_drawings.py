@@ -1,6 +1,4 @@
 """Drawings of stereo pairs during training, at every validation."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,4 @@
 """An unreadable file is named whichever transform reads it, and pipelines behave as before otherwise."""
-import pickle
-
 import cv2
 import numpy as np
 import pytest
@@ -23,13 +21,6 @@ def pipeline(backend='cv2'):
                                              imdecode_backend=backend), Resize(scale=(4, 4))])
 
 
-def test_results_are_those_of_the_transforms_also_in_another_process(sample):
-    for made in (pipeline(), pickle.loads(pickle.dumps(pipeline()))):
-        results = made(dict(sample))
-        assert results['img'].shape == (4, 4, 3) and (results['gt_seg_map'] == 3).all()
-    assert NamingPipeline([lambda results: None, len])(sample) is None
-
-
 @pytest.mark.parametrize('backend', ['cv2', 'pillow'])
 @pytest.mark.parametrize('key', ['img_path', 'seg_map_path'])
 def test_an_unreadable_image_or_label_map_is_named(sample, key, backend):
@@ -38,8 +29,8 @@ def test_an_unreadable_image_or_label_map_is_named(sample, key, backend):
         pipeline(backend)(sample)
 
 
-def test_a_missing_file_and_a_failure_of_another_step_are_named(sample):
-    with pytest.raises(SampleError, match='nowhere.png does not exist'):
-        pipeline()({**sample, 'img_path': 'nowhere.png'})
+def test_a_failure_of_another_step_is_named_and_a_whole_sample_passes(sample):
     with pytest.raises(SampleError, match=f'{sample["img_path"]} and .*KeyError: lost'):
         NamingPipeline([LoadImageFromFile(), lambda results: results['lost']])(sample)
+    assert pipeline()(sample)['img'].shape == (4, 4, 3)
+    assert NamingPipeline([lambda results: None, len])(sample) is None
