@@ -1,10 +1,6 @@
 """A classification run small enough to train in seconds: its images, its config, and ways to start the tools."""
 import importlib.util
 import json
-import os
-import signal
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
@@ -68,18 +64,14 @@ BY_ITERATION = '''
     train_cfg = dict(by_epoch=False, max_iters=16, val_interval=3)
     log_processor = dict(by_epoch=False)
 '''
-
-
-PYRAMID = '''
-    backbone = dict(_delete_=True, type='mmflatten.FLattenSwin', img_size=64, attn_types='LLSS',
-                    arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)))
-'''
+# The backbone of a detector and a segmentor.
+PYRAMID = """dict(_delete_=True, type='mmflatten.FLattenSwin', img_size=64, attn_types='LLSS',
+                      arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)))"""
 DETECTION = '''
     _base_ = ['{bases}/models/retinanet_fpn.py', '{bases}/default_runtime.py']
     default_scope = 'mmdet'
-    {backbone}
     model = dict(
-        backbone=backbone,
+        backbone={backbone},
         neck=dict(in_channels=[8, 16, 32, 64], out_channels=8),
         bbox_head=dict(num_classes=2, in_channels=8, feat_channels=8, stacked_convs=1))
     pipeline = [
@@ -95,10 +87,9 @@ DETECTION = '''
 SEGMENTATION = '''
     _base_ = ['{bases}/models/semantic-fpn.py', '{bases}/default_runtime.py']
     default_scope = 'mmseg'
-    {backbone}
     model = dict(
         data_preprocessor=dict(size=(64, 64)),
-        backbone=backbone,
+        backbone={backbone},
         neck=dict(in_channels=[8, 16, 32, 64], out_channels=8),
         decode_head=dict(in_channels=[8] * 4, channels=8, num_classes=3))
     pipeline = [dict(type='LoadImageFromFile'), dict(type='LoadAnnotations'), dict(type='PackSegInputs')]
@@ -145,24 +136,6 @@ class TinyRun:
 @pytest.fixture
 def tiny(tmp_path: Path) -> TinyRun:
     return TinyRun(tmp_path)
-
-
-@pytest.fixture(scope='session')
-def start_tool():
-    """Start a tool as a user does; returns the running process, its output in pipes."""
-
-    def start(tool: str, *arguments: object, extra_path: object = '', **environment: str) -> subprocess.Popen:
-        env = {**os.environ, 'PYTHONPATH': f'{REPOSITORY}:{extra_path}', 'OMP_NUM_THREADS': '1', **environment}
-        command = [sys.executable, str(REPOSITORY / 'tools' / tool), *map(str, arguments)]
-        return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                preexec_fn=_listen_to_ctrl_c)
-
-    return start
-
-
-def _listen_to_ctrl_c() -> None:
-    # A shell starts what runs in its background deaf to SIGINT, and children inherit that.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope='session')
@@ -218,7 +191,7 @@ class Scenes:
                 cv2.imwrite(str(self.data / name / f'{i}.png'), image)
         self.annotate()
         self.config.write_text(dedent(text).format(bases=REPOSITORY / 'configs' / '_base_', data=self.data,
-                                                   folder=folder, backbone=dedent(PYRAMID).strip()))
+                                                   folder=folder, backbone=PYRAMID))
 
     def annotate(self, categories: tuple = ('cat', 'dog'), images: int = 2, **changes) -> None:
         box = dict(id=1, image_id=1, category_id=1, bbox=[4, 4, 20, 20], area=400, iscrowd=0)

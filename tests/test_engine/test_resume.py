@@ -1,5 +1,8 @@
 """Killed and resumed training ends with the weights of an uninterrupted one, bit for bit (CPU, no loader processes)."""
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -8,6 +11,7 @@ import torch
 
 from mmflatten.models.layers.linear import convolution_pays
 
+REPOSITORY = Path(__file__).parents[2]
 # A hook module the config imports: it kills its own process when and how the environment says.
 KILLER = '''
     import os
@@ -19,6 +23,7 @@ KILLER = '''
     class Killer(Hook):
         def before_train_iter(self, runner, batch_idx, data_batch=None):
             if runner.iter == int(os.environ.get('INTERRUPT_AT', -1)):
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells are deaf to it
                 os.kill(os.getpid(), signal.SIGINT)
 
         def before_save_checkpoint(self, runner, checkpoint):
@@ -32,47 +37,25 @@ USE_KILLER = '''
 '''
 
 
-def add_killer(tiny, by_epoch):
-    (tiny.folder / 'killer.py').write_text(dedent(KILLER))
-    tiny.write_config(by_epoch, USE_KILLER)
-
-
-def whole_state(path: Path) -> dict:
-    checkpoint = torch.load(path, weights_only=False)
-    return {key: checkpoint[key] for key in ('state_dict', 'ema_state_dict', 'optimizer', 'param_schedulers')}
-
-
-def assert_equal_states(one, other, path=''):
-    if isinstance(one, torch.Tensor):
-        assert torch.equal(one, other), path
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys(), path
-        for key in one:
-            assert_equal_states(one[key], other[key], f'{path}.{key}')
-    elif isinstance(one, (list, tuple)):
-        assert len(one) == len(other), path
-        for i, (a, b) in enumerate(zip(one, other)):
-            assert_equal_states(a, b, f'{path}.{i}')
-    else:
-        assert one == other, path
-
-
 @pytest.mark.parametrize('by_epoch, last, environment', [
     (False, 'iter_16.pth', dict(KILL_SAVING_AT='11')),
     (True, 'epoch_4.pth', dict(INTERRUPT_AT='10', MMFLATTEN_COMMAND='bash dist_train.sh a\\ b.py 2 ')),
 ])
-def test_resumed_training_equals_uninterrupted(tiny, tools, start_tool, monkeypatch, by_epoch, last, environment):
-    add_killer(tiny, by_epoch)
+def test_resumed_training_equals_uninterrupted(tiny, tools, monkeypatch, by_epoch, last, environment):
+    (tiny.folder / 'killer.py').write_text(dedent(KILLER))
+    tiny.write_config(by_epoch, USE_KILLER)
     monkeypatch.syspath_prepend(str(tiny.folder))
     straight = tiny.folder / 'straight'
     assert tools.train([tiny.config, '--work-dir', straight, '--seed', 3]) == 0
 
-    killed = start_tool('train.py', tiny.config, '--seed', 3, extra_path=tiny.folder, **environment)
-    output, _ = killed.communicate(timeout=120)
+    killed = subprocess.run(
+        [sys.executable, REPOSITORY / 'tools' / 'train.py', tiny.config, '--seed', '3'], text=True, timeout=120,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, 'PYTHONPATH': f'{REPOSITORY}:{tiny.folder}', 'OMP_NUM_THREADS': '1', **environment})
     half_written = [path.name for path in tiny.work_dir.glob('.*.part')]
     if by_epoch:
         assert killed.returncode == 130 and not half_written
-        line = output.splitlines()[-1]
+        line = killed.stdout.splitlines()[-1]
         assert 'epoch_2.pth' in line and line.endswith(f'{environment["MMFLATTEN_COMMAND"]}--resume')
     else:
         assert killed.returncode == -signal.SIGKILL and half_written == ['.iter_12.pth.part']
@@ -83,7 +66,12 @@ def test_resumed_training_equals_uninterrupted(tiny, tools, start_tool, monkeypa
     assert tools.train([tiny.config, '--resume']) == 0
 
     assert not list(tiny.work_dir.glob('.*.part'))
-    assert_equal_states(whole_state(straight / last), whole_state(tiny.work_dir / last))
+    one, other = (torch.load(folder / last, weights_only=False) for folder in (straight, tiny.work_dir))
+    assert one['param_schedulers'] == other['param_schedulers']
+    assert one['optimizer']['param_groups'] == other['optimizer']['param_groups']
+    for state in (lambda found: found['state_dict'], lambda found: found['ema_state_dict'],
+                  lambda found: found['optimizer']['state']):
+        torch.testing.assert_close(state(one), state(other), rtol=0, atol=0)
 
 
 RECORDER = '''

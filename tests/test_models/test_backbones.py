@@ -39,7 +39,7 @@ CASES = [
                  id='l2vit-switches'),
     pytest.param('L2ViT', dict(conv_stem=False, mlp='pvt_v2', lcm_kernel=0), id='l2vit-patches'),
 ]
-SIZES = [(64, 64), (65, 97), (33, 160), (224, 224), (32, 32)]
+SIZES = [(64, 64), (65, 97), (33, 160), (224, 224), (32, 32), (7, 16), (1, 2)]  # the last below a window and a patch
 
 
 def build(name, **kwargs):
