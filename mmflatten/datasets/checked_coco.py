@@ -1,5 +1,5 @@
 """COCO annotations, checked when they are read: mmdet skips silently what it cannot use (needs mmdet)."""
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
@@ -52,9 +52,8 @@ class CheckedCocoDataset(CocoDataset):
     COCOAPI = CheckedCOCO
 
 
-def _first(names: Sequence[object], number: int = 5) -> str:
-    names = [str(name) for name in names]
-    return ', '.join(names[:number]) + (f' and {len(names) - number} more' if len(names) > number else '')
+def _first(names: Collection[object]) -> str:
+    return ', '.join([*map(str, names)][:5]) + (', ...' if len(names) > 5 else '')
 
 
 def _overlap(x: float, y: float, width: float, height: float, image: dict) -> bool:

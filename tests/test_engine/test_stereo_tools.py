@@ -8,11 +8,8 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from mmengine.hooks import Hook
-from mmengine.registry import HOOKS
 
 from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
-from mmflatten.engine.hooks.stereo_drawings import StereoVisualizationHook
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
 CONFIG = '''
@@ -55,7 +52,7 @@ def test_a_training_learns_saves_resumes_and_is_tested(stereo, tools, capsys):
     assert tools.train([stereo, '--seed', 0]) == 0
     assert {'epoch_1.pth', 'epoch_2.pth'} <= {path.name for path in work_dir.iterdir()}
     drawings = sorted(path.name for path in work_dir.rglob('vis_image/*.png'))
-    assert drawings == ['000000_0_1.png', '000000_0_2.png']
+    assert drawings == ['000000_0_1.png', '000000_0_2.png']  # of two batches the first
 
     out, folder = stereo.parent / 'out.pkl', stereo.parent / 'drawings'
     assert tools.test([stereo, work_dir / 'epoch_2.pth', '--out', out, '--show-dir', folder]) == 0
@@ -103,11 +100,3 @@ def test_what_cannot_work_is_named(stereo, fails):
     checkpoint = stereo.parent / 'x.pth'
     torch.save(dict(state_dict={}), checkpoint)
     assert 'default_scope (mmflatten)' in fails('test', stereo, checkpoint, '--tta')
-
-
-def test_the_drawing_hook_draws_at_its_interval():
-    hook: Hook = HOOKS.build(dict(type='mmflatten.StereoVisualizationHook', interval=3))
-    assert isinstance(hook, StereoVisualizationHook)
-    hook.after_val_iter(None, 1, outputs=[object()])  # between two drawings nothing is touched
-    with pytest.raises(ValueError, match=r'interval \(0\) must be 1 or more'):
-        StereoVisualizationHook(interval=0)

@@ -13,7 +13,7 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 
 from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
-from mmflatten.engine.tta import add_tta, tta_pipeline
+from mmflatten.engine.tta import tta_pipeline
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_'
 SIZE = 96
@@ -127,10 +127,3 @@ def test_default_augmentation_flips_before_the_labels_are_read():
     assert labels[0]['type'] == 'LoadAnnotations'
     assert pack[0]['meta_keys'] == ('img_path', 'flip', 'flip_direction')
     assert pipeline[1]['scale'] == (200, 100) and len(pipeline) == 4
-
-
-def test_augmentation_that_has_no_default_says_what_to_give(tiny):
-    cfg = Config.fromfile(tiny.config)
-    cfg.default_scope = 'mmflatten'
-    with pytest.raises(ValueError, match=r'default_scope \(mmflatten\).*tta_model'):
-        add_tta(cfg)
