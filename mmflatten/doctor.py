@@ -42,16 +42,14 @@ REPAIRS = {
 
 def main() -> int:
     """Print the report; 1 when something that is required is broken."""
-    lines = [f'mmflatten {__version__} in {Path(__file__).resolve().parent.parent}', '',
-             _row('Python', platform.python_version(), 'ok', sys.executable),
-             _row('system', platform.system(), '', _system())]
     rows, broken, notes = report_libraries()
     data, data_notes = report_data()
-    notes += data_notes
-    lines += [*rows, '', *data]
-    if notes:
-        lines += ['', 'To know:', *(f'  - {note}' for note in notes)]
-    lines += ['', f'Broken ({len(broken)}):' if broken else 'Nothing is broken.', *(f'  - {item}' for item in broken)]
+    disk = f'{shutil.disk_usage(Path.cwd()).free / 2 ** 30:.0f} GB of disk free'
+    lines = [f'mmflatten {__version__} in {Path(__file__).resolve().parent.parent}', '',
+             _row('Python', platform.python_version(), 'ok', sys.executable),
+             _row('system', platform.system(), '', f'{platform.machine()}, {os.cpu_count()} cores, {disk}'),
+             *rows, '', *data, '', 'To know:', *(f'  - {note}' for note in (*notes, *data_notes)), '']
+    lines += [f'Broken ({len(broken)}):' if broken else 'Nothing is broken.', *(f'  - {item}' for item in broken)]
     sys.stdout.write('\n'.join(lines) + '\n')
     return 1 if broken else 0
 
@@ -114,16 +112,6 @@ def _try(name: str, missing: list[str]) -> tuple[bool, str]:
 
 def _row(name: str, value: str, state: str, remark: str) -> str:
     return f'  {name:<19}{value:<11}{state:<9}{remark}'.rstrip()
-
-
-def _system() -> str:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
-    disk = f'{shutil.disk_usage(Path.cwd()).free / 2 ** 30:.0f} GB of disk free'
-    try:
-        memory = f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2 ** 30:.0f} GB of memory, "
-    except (AttributeError, ValueError, OSError):  # not every system tells
-        memory = ''
-    return f'{platform.machine()}, {cores} cores, {memory}{disk}'
 
 
 if __name__ == '__main__':

@@ -1,16 +1,17 @@
 """State dicts of the official code to the names of this project, and back; strict both ways."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor
 
+from mmflatten.checkpoints.expansion import expand, find_problems
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.matching import Match, match_keys
 from mmflatten.checkpoints.rules import OFFICIAL, OURS, Family, Key
 
 PARALLEL = 'module.'
+CODE = {OFFICIAL: 'the official code', OURS: 'this project'}
 
 
 def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
@@ -65,20 +66,16 @@ def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> di
         raise ValueError(f'family ({family_name!r}) must be one of {sorted(FAMILIES)}')
     family, target = FAMILIES[family_name], OURS if source == OFFICIAL else OFFICIAL
     state = without_parallel(state) if source == OFFICIAL else state
-    match = match_keys(state, family, source)
-    if match.problems:
-        raise ValueError(_report(state, match, family, source))
+    pieces = expand(family, state, source)
+    problems = find_problems(pieces, state, source)
+    if problems:
+        raise ValueError(_report(problems, state, family, source))
     result: dict[str, Tensor] = {}
-    for (part, indices), kind in match.kinds.items():
-        if part.ours is None:
-            continue
-        old, new = part.beginning(source, match.last), part.beginning(target, match.last)
-        for key in part.kinds[kind]:
-            names = old.names(indices, key.names(source))
-            if names[0] in state:  # keys of an option may all be absent
-                tensors = _regroup({name: state[name] for name in names}, key, target)
-                result.update(zip(new.names(indices, key.names(target)), tensors))
-    _check_widths(result if target == OURS else state, family, match.last)
+    for key in (key for piece in pieces for key in piece.keys):
+        old, new = key.names(source), key.names(target)  # empty here for what is not converted
+        if old and new and old[0] in state:  # keys of an option may all be absent
+            result.update(zip(new, _regroup({name: state[name] for name in old}, key, target)))
+    _check_widths(result if target == OURS else state, family, max(piece.stage for piece in pieces))
     return result
 
 
@@ -111,20 +108,12 @@ def _check_widths(ours: Mapping[str, Tensor], family: Family, last: int) -> None
         raise ValueError(f'widths differ around the last stage: {sizes}; are stages or blocks missing?')
 
 
-def _report(state: Iterable[str], match: Match, family: Family, source: str) -> str:
-    code = 'the official code' if source == OFFICIAL else 'this project'
-    more = '; ...' if len(match.problems) > 5 else ''
+def _report(problems: list[str], state: Collection[str], family: Family, source: str) -> str:
+    """The problems, how the names should begin, and what the state dict is instead, if it fits anything else."""
+    more = '; ...' if len(problems) > 5 else ''
     beginnings = dict.fromkeys(part.official if source == OFFICIAL else part.ours for part in family.parts_of(source))
-    text = (f'the state dict does not fit family {family.name!r} of {code}: {"; ".join(match.problems[:5])}{more}. '
-            f'Its names begin with {", ".join(map(str, beginnings))}.')
-    # A key or two missing is an accident; trouble all over means that it is a state dict of something else.
-    return text + (_suggestion(state, family, source) if len(match.problems) > 2 else '')
-
-
-def _suggestion(state: Iterable[str], family: Family, source: str) -> str:
-    """What the state dict is instead, if it fits anything else."""
-    other = OURS if source == OFFICIAL else OFFICIAL
-    if not match_keys(state, family, other).problems:
-        return ' It has the names of this project already.' if source == OFFICIAL else ' It has official names already.'
-    fits = [name for name, candidate in FAMILIES.items() if not match_keys(state, candidate, source).problems]
-    return f' It fits family {" or ".join(map(repr, fits))}.' if fits else ''
+    fits = [f' It has the names of {CODE[side]}, family {name!r}.' for side in CODE for name, other in FAMILIES.items()
+            # A key or two missing is an accident; trouble all over means that it is a state dict of something else.
+            if len(problems) > 2 and not find_problems(expand(other, state, side), state, side)]
+    return (f'the state dict does not fit family {family.name!r} of {CODE[source]}: {"; ".join(problems[:5])}{more}. '
+            f'Its names begin with {", ".join(map(str, beginnings))}.{"".join(fits)}')

@@ -43,14 +43,11 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
     Raises:
         ValueError: an unreadable file, a file without weights, an entry that is not there.
     """
-    path = Path(path)
+    content, replaced = ((torch.load(path, map_location='cpu', weights_only=False), []) if run_pickled_code else
+                         load_without_code(path))
     notes = []
-    if run_pickled_code:
-        content = torch.load(path, map_location='cpu', weights_only=False)
-    else:
-        content, replaced = load_without_code(path)
-        if replaced:
-            notes.append(f'left out objects of foreign classes, without running their code: {", ".join(replaced)}')
+    if replaced:
+        notes.append(f'left out objects of foreign classes, without running their code: {", ".join(replaced)}')
     weights, entry = _select(content, key, path)
     if entry is not None:
         others = [name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry]
@@ -83,7 +80,7 @@ def convert_file(source: str | Path, family: str, *, key: str | None = None, rev
     return {FAMILIES[family].entry: official, 'meta': meta}, weights
 
 
-def _select(content: Any, key: str | None, path: Path) -> tuple[Mapping[str, Tensor], str | None]:
+def _select(content: Any, key: str | None, path: str | Path) -> tuple[Mapping[str, Tensor], str | None]:
     if isinstance(content, nn.Module):
         return content.state_dict(), None
     if not isinstance(content, Mapping):
