@@ -4,15 +4,13 @@ The table says `layers.{i}.blocks.{j}` and, for a linear block, `attn.scale`, wh
 `expand` counts stages and blocks, chooses the kind of each block and returns keys with full names, such as
 `layers.0.blocks.1.attn.scale`. `find_problems` compares these names with those of the state dict.
 """
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, count, pairwise
 
-from mmflatten.checkpoints.rules import Family, Key, Part, shorten
+from mmflatten.checkpoints.rules import OFFICIAL, Family, Key, Part, shorten
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ def expand(family: Family, names: Iterable[str], side: str) -> list[Piece]:
     def has(part: Part, i: int, j: int = 0) -> bool:
         return i >= part.first_stage and part.beginning(side, i, j) in begun
 
-    parts = family.parts_of(side)
+    parts = [part for part in family.parts if side == OFFICIAL or part.ours is not None]
     stages = _length(any(has(part, i) for part in parts if '{i' in part.official) for i in count())
     pieces = []
     for part in parts:
@@ -46,9 +44,8 @@ def expand(family: Family, names: Iterable[str], side: str) -> list[Piece]:
             for j in range(_length(has(part, i, j) for j in count())) if '{j' in part.official else (0,):
                 here = begun.get(part.beginning(side, i, j, stages - 1), set())
                 if here or part.ours is not None:
-                    kinds = {kind: part.keys(kind, i, j, stages - 1) for kind in part.kinds}
-                    kind = _nearest(kinds, here, side)
-                    pieces.append(Piece(i, kind, kinds[kind]))
+                    kinds = [Piece(i, kind, part.keys(kind, i, j, stages - 1)) for kind in part.kinds]
+                    pieces.append(_nearest(kinds, here, side))
     return pieces
 
 
@@ -75,11 +72,11 @@ def _length(there: Iterable[bool]) -> int:
     return max(1, next(n for n, two in enumerate(pairwise(there)) if not any(two)))
 
 
-def _nearest(kinds: Mapping[str, tuple[Key, ...]], here: set[str], side: str) -> str:
+def _nearest(kinds: Iterable[Piece], here: set[str], side: str) -> Piece:
     """The kind that leaves the fewest names missing or unknown; of equals, the one of more keys."""
-    def distance(kind: str) -> tuple[int, int]:
-        known = {name for key in kinds[kind] for name in key.names(side)}
-        required = {name for key in kinds[kind] if key.option is None for name in key.names(side)}
+    def distance(piece: Piece) -> tuple[int, int]:
+        known = {name for key in piece.keys for name in key.names(side)}
+        required = {name for key in piece.keys if key.option is None for name in key.names(side)}
         return len(required - here) + len(here - known), -len(required)
 
     return min(kinds, key=distance)

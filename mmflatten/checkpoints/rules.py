@@ -1,6 +1,4 @@
 """Vocabulary of the key tables: what a family's official names are, and what the same weights are called here."""
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -60,10 +58,10 @@ class Part:
     def keys(self, kind: str, i: int, j: int, last: int) -> tuple[Key, ...]:
         """The keys of a kind, and those that are dropped, by their full names."""
         official, ours = (self.beginning(side, i, j, last) for side in (OFFICIAL, OURS))
-        dropped = [_join(official, end) for end in self.dropped]
-        return (*(Key(tuple(_join(official, end) for end in key.official),
-                      _join(ours, key.ours or '') if self.ours else None, key.ratio, key.option)
-                  for key in self.kinds[kind]), *(Key((name,), None, option=name) for name in dropped))
+        kept = (Key(tuple(_join(official, end) for end in key.official),
+                    _join(ours, key.ours or '') if self.ours else None, key.ratio, key.option)
+                for key in self.kinds[kind])
+        return *kept, *(Key((_join(official, end),), None, option=f'{official}.{end}') for end in self.dropped)
 
 
 @dataclass(frozen=True)
@@ -84,10 +82,6 @@ class Family:
     widths: tuple[str, ...] = ()
     entry: str = 'model'
     parallel: bool = False
-
-    def parts_of(self, side: str) -> list[Part]:
-        """The parts that there are on a side."""
-        return [part for part in self.parts if side == OFFICIAL or part.ours is not None]
 
 
 def single(official: str, ours: str, option: str | None = None) -> tuple[Key, ...]:

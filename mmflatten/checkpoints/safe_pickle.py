@@ -17,26 +17,20 @@ from typing import Any
 import torch
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Do nothing, whatever is asked for."""
-
-
 class Inert:
     """Stand-in for an object of a foreign class: takes whatever the file does to it, and does nothing."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Inert:
-        return object.__new__(cls)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Inert:
         return Inert()
 
-    __init__ = __setstate__ = __setitem__ = append = extend = add = _nothing  # what unpickling calls
+    def _ignore(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing."""
+
+    __init__ = __setstate__ = __setitem__ = append = extend = add = _ignore  # what unpickling calls
 
 
 class _Rebuild:
     """A function of PyTorch that a file may call. Behind this object a file cannot set the function's attributes."""
-
-    __slots__ = ('_function',)
 
     def __init__(self, function: Callable) -> None:
         self._function = function
@@ -90,7 +84,5 @@ def _reader(replaced: dict[str, type[Inert]]) -> SimpleNamespace:
                 return _ALLOWED[module, name]
             return replaced.setdefault(f'{module}.{name}', type(f'{module}.{name}', (Inert,), {}))
 
-    def load(file: Any, **kwargs: Any) -> Any:
-        return Unpickler(file, **kwargs).load()
-
-    return SimpleNamespace(__name__=__name__, Unpickler=Unpickler, load=load)
+    return SimpleNamespace(__name__=__name__, Unpickler=Unpickler,
+                           load=lambda file, **kwargs: Unpickler(file, **kwargs).load())
