@@ -44,7 +44,7 @@ class Environment:
         if self.probe('import pip, sys; assert sys.version_info >= (3, 10)') is not None:
             return
         say(f'Making {self.folder.name}, which is not there or does not work')
-        base = getattr(sys, '_base_executable', sys.executable)  # of a virtual environment, the Python behind it
+        base = getattr(sys, '_base_executable', None) or sys.executable
         if subprocess.run([base, '-m', 'venv', '--clear', str(self.folder)]).returncode:
             raise InstallError(f'{base} cannot make a virtual environment; on Debian and Ubuntu: '
                                'apt-get install python3-venv python3-dev')
@@ -131,7 +131,7 @@ def compile_with_progress(env: Environment, command: list[str]) -> None:
             file.write(line)
             if step := re.match(r'\s*\[(\d+)/(\d+)\]', line):
                 done, total, now = int(step[1]), int(step[2]), time.monotonic()
-                start, shown = start or now, shown or now  # with the compile, not with the download before it
+                start, shown = start or now, shown or now  # the clock starts with the compile, not with the download
                 if now - shown >= 5 or done == total:
                     print(f'   {done:3d} of {total} files compiled, {clock(now - start)} so far, '
                           f'about {clock((now - start) / done * (total - done))} left', flush=True)
@@ -140,8 +140,8 @@ def compile_with_progress(env: Environment, command: list[str]) -> None:
                 print('   ' + line.strip()[:116], flush=True)
     if process.returncode:
         tail = '\n'.join(log.read_text(errors='replace').splitlines()[-25:])
-        raise InstallError(f'{tail}\n\nonedl-mmcv did not compile; the whole output: {log}\nA C++ compiler and Python.h '
-                           'are required; on Debian and Ubuntu: apt-get install g++ python3-dev')
+        raise InstallError(f'{tail}\n\nonedl-mmcv did not compile; the whole output: {log}\nA C++ compiler and '
+                           'Python.h are required; on Debian and Ubuntu: apt-get install g++ python3-dev')
 
 
 def compile_jobs() -> int:
