@@ -14,14 +14,11 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.analysis.flops.inputs import library_of
+from mmflatten.analysis.flops.inputs import detection_samples, library_of
 from mmflatten.analysis.flops.model_cost import count_parameters, read_model_config
 from mmflatten.analysis.speed.timing import Subject
 from mmflatten.models import backbones
-from mmflatten.requirements import Library
-from mmflatten.requirements import inspect as inspect_library
 
-TIMM = Library('timm', 'timm', '>=1.0.9', '1.0.31', 'models to compare with')
 TIMM_PREFIX = 'timm:'
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
 NUM_CLASSES = 1000
@@ -49,6 +46,10 @@ class RunSettings:
     train: bool = False  # a forward and a backward pass, without an optimizer
     compile: bool = False
     channels_last: bool = False  # memory of images and of weights of convolutions
+
+    @property
+    def mode(self) -> str:
+        return 'training' if self.train else 'inference'
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
@@ -85,7 +86,7 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
 
     Raises:
         ValueError: none of these, or arguments that do not fit.
-        ImportError: timm is needed and not installed.
+        ImportError: timm is required and not installed.
     """
     if spec.startswith(TIMM_PREFIX):
         return _build_timm(spec.removeprefix(TIMM_PREFIX), size)
@@ -121,9 +122,6 @@ class Classifier(nn.Module):
 
 
 def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
-    status = inspect_library(TIMM)
-    if status.state != 'ok':
-        raise ImportError(status.message)
     import timm
     model = timm.create_model(name, pretrained=False)
     settings = model.pretrained_cfg
@@ -137,7 +135,7 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
 
     Raises:
         ValueError: a model that cannot be built, or cannot be run like this.
-        ImportError: timm is needed and not installed.
+        ImportError: timm is required and not installed.
     """
     torch.manual_seed(0)
     model = build_model(spec, settings.size)
@@ -176,13 +174,6 @@ def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor
 def _forward_of(model: nn.Module) -> Callable[[Tensor], Any]:
     """From the image to what the model puts out: logits, maps of logits, or a detector's boxes and masks."""
     library = library_of(model)
-    if library != 'mmdet':
-        return (lambda image: model(image, mode='tensor')) if library else model
-    from mmdet.structures import DetDataSample
-
-    def predict(image: Tensor) -> Any:
-        size = tuple(image.shape[-2:])
-        meta = dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size)
-        return model.predict(image, [DetDataSample(metainfo=meta) for _ in image], rescale=False)
-
-    return predict
+    if library == 'mmdet':
+        return lambda image: model.predict(image, detection_samples(image), rescale=False)
+    return (lambda image: model(image, mode='tensor')) if library else model

@@ -4,19 +4,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from statistics import median, quantiles
+from timeit import timeit
+from typing import NamedTuple
 
+import numpy as np
 import torch
 
-from mmflatten.analysis.speed.machine import BUSY_CPUS, LoadWatch
+from mmflatten.analysis.speed.machine import BUSY_CPUS, watch_load
 
 # A sample repeats a short call until it takes about this long, so that the clock and its overhead do not matter.
 SAMPLE_SECONDS = 0.02
 MIN_ROUNDS = 3  # even where the time is up after the first; fewer have no spread
 
-Clock = Callable[[Callable[[], object], int], float]
+Call = Callable[[], object]
+Clock = Callable[[Call, int], float]  # `clock(call, number)`: seconds per call over `number` calls in a row
 
 
 @dataclass(frozen=True)
@@ -24,55 +26,38 @@ class Subject:
     """Something to time."""
 
     name: str
-    call: Callable[[], object]  # one forward pass, or one training step
-    images: int = 1  # images, or token maps, per call
+    call: Call  # one forward pass, or one training step
+    batch: int = 1  # images, or token maps, per call
     params: int = 0
-    around: Callable[[], AbstractContextManager] = nullcontext  # makes their context; entering it is not timed
+    tokens: int = 0  # of an attention; 0 for a model
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Seconds per call of one subject, one figure per round."""
+class Spread(NamedTuple):
+    """What the rounds say: quartiles and median over them, and the figure from the shortest time."""
 
-    seconds: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        return median(self.seconds)
-
-    @property
-    def best(self) -> float:
-        return min(self.seconds)
-
-    @property
-    def quartiles(self) -> tuple[float, float]:
-        return quartiles(self.seconds)
-
-    def against(self, reference: Timing) -> Ratio:
-        """How much faster than the reference this is; both must come from the same rounds."""
-        by_round = [theirs / ours for ours, theirs in zip(self.seconds, reference.seconds, strict=True)]
-        return Ratio(median(by_round), quartiles(by_round), reference.best / self.best)
+    q1: float
+    median: float
+    q3: float
+    best: float
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """A subject's throughput relative to a reference."""
-
-    median: float  # over the rounds, of the ratio within a round, which a load that comes and goes changes least
-    quartiles: tuple[float, float]  # of the same
-    best: float  # ratio of the shortest times
+def time_of(seconds: Sequence[float]) -> Spread:
+    """Seconds per call, from one figure per round."""
+    return Spread(*np.quantile(seconds, (.25, .5, .75)).tolist(), min(seconds))
 
 
-def quartiles(values: Sequence[float]) -> tuple[float, float]:
-    """Lower and upper quartile; of a single value that value twice."""
-    if len(values) < 2:
-        return values[0], values[0]
-    return tuple(quantiles(values, n=4, method='inclusive')[::2])
+def ratio_of(seconds: Sequence[float], reference: Sequence[float]) -> Spread:
+    """Throughput relative to a reference, from the same rounds.
+
+    The ratio is taken within a round: a load that comes and goes changes that least.
+    """
+    by_round = np.divide(reference, seconds)
+    return Spread(*np.quantile(by_round, (.25, .5, .75)).tolist(), min(reference) / min(seconds))
 
 
 def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: float | None = None,
             device: str = 'cpu', progress: Callable[[int, float, float], None] = lambda *_: None
-            ) -> tuple[list[Timing], int]:
+            ) -> tuple[list[tuple[float, ...]], int]:
     """Time every subject once per round, in the order given, until the rounds or the time are over.
 
     Each subject is called at least twice before the first round, so memory pools are filled and code is compiled.
@@ -85,26 +70,26 @@ def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: 
         progress: told after each round how many are done, the seconds they took and about how many are left.
 
     Returns:
-        Timings in the order of the subjects, and how many rounds `undisturbed` left out of them.
+        Seconds per call, of each subject in each round, and how many rounds `undisturbed` left out of them.
     """
     if not subjects or (rounds is None and seconds is None):
         raise ValueError(f'subjects ({len(subjects)}) must not be empty, and rounds ({rounds}) or seconds ({seconds}) '
                          'must be given, or the measurement never ends')
     clock = clock_of(device)
-    repeats = [_warm_up(subject, clock) for subject in subjects]
+    repeats = [_warm_up(subject.call, clock) for subject in subjects]
     budget = math.inf if seconds is None else seconds * len(subjects)
     limit = math.inf if rounds is None else rounds
     samples: list[list[float]] = []  # by round
     others: list[float | None] = []
     done, elapsed, start = 0, 0., time.monotonic()
     while done < limit and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
-        watch = LoadWatch()
-        samples.append([_sample(subject, clock, number) for subject, number in zip(subjects, repeats)])
-        others.append(watch.others())
+        load = watch_load()
+        samples.append([clock(subject.call, number) for subject, number in zip(subjects, repeats)])
+        others.append(load())
         done, elapsed = done + 1, time.monotonic() - start
         progress(done, elapsed, max(0., min(budget - elapsed, elapsed / done * (limit - done))))
     kept = undisturbed(others)
-    return [Timing(taken) for taken in zip(*(samples[index] for index in kept))], done - len(kept)
+    return list(zip(*(samples[index] for index in kept))), done - len(kept)
 
 
 def undisturbed(others: Sequence[float | None]) -> list[int]:
@@ -117,30 +102,20 @@ def undisturbed(others: Sequence[float | None]) -> list[int]:
     return kept if len(kept) >= MIN_ROUNDS else list(range(len(others)))
 
 
-def _warm_up(subject: Subject, clock: Clock) -> int:
-    """Call a subject until it runs as it always will; returns how many calls make a sample."""
-    _sample(subject, clock, 1)
-    return max(1, math.ceil(SAMPLE_SECONDS / max(_sample(subject, clock, 1), 1e-6)))
-
-
-def _sample(subject: Subject, clock: Clock, number: int) -> float:
-    with subject.around():
-        return clock(subject.call, number)
+def _warm_up(call: Call, clock: Clock) -> int:
+    """Call until it runs as it always will; returns how many calls make a sample."""
+    clock(call, 1)
+    return max(1, math.ceil(SAMPLE_SECONDS / max(clock(call, 1), 1e-6)))
 
 
 def clock_of(device: str) -> Clock:
-    """`clock(call, number)`: seconds per call over `number` calls in a row on this device."""
-    return _cuda_clock if torch.device(device).type == 'cuda' else _cpu_clock
+    """The clock of a device."""
+    if torch.device(device).type == 'cuda':
+        return _cuda_clock
+    return lambda call, number: timeit(call, number=number) / number
 
 
-def _cpu_clock(call: Callable[[], object], number: int) -> float:
-    start = time.perf_counter()
-    for _ in range(number):
-        call()
-    return (time.perf_counter() - start) / number
-
-
-def _cuda_clock(call: Callable[[], object], number: int) -> float:
+def _cuda_clock(call: Call, number: int) -> float:
     """Events lie in the GPU's own queue, so the time of launching kernels counts only where the GPU waits for it."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()

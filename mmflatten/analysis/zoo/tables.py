@@ -29,6 +29,11 @@ class PaperRow:
 
     cells: dict[str, str]
 
+    @classmethod
+    def of(cls, **cells: str) -> PaperRow:
+        """A row with these cells and nothing else; one without a `paper` stands for a config of our own."""
+        return cls({**dict.fromkeys(paper_rows()[0].cells, ''), **cells})
+
     @property
     def label(self) -> str:
         """The paper and its table, such as 'flatten 2a'."""
@@ -46,17 +51,17 @@ class PaperRow:
     @property
     def params_m(self) -> float | None:
         """Parameters in millions."""
-        return number(self.cells['params_m'])
+        return number(self.cells['paper_params_m'])
 
     @property
     def flops_g(self) -> float | None:
         """FLOPs in units of 1e9, as the paper counts them."""
-        return number(self.cells['flops_g'])
+        return number(self.cells['paper_flops_g'])
 
     @property
     def shape(self) -> tuple[int, int] | None:
         """(H, W) the FLOPs are quoted at."""
-        size = self.cells['flops_input_hw']
+        size = self.cells['paper_flops_input_hw']
         return tuple(int(side) for side in size.split('x')) if size else None
 
     @property
@@ -67,7 +72,7 @@ class PaperRow:
 
     def params_agree(self, params: int) -> bool | None:
         """Whether a number of parameters rounds to what the row prints; None where it prints none."""
-        return None if self.params_m is None else within_printed_precision(params / 1e6, self.cells['params_m'])
+        return None if self.params_m is None else within_printed_precision(params / 1e6, self.cells['paper_params_m'])
 
     def flops_agree(self, flops: int) -> bool | None:
         """Whether FLOPs, in the paper's convention and at the row's image size, are within 2 % of the row's."""
@@ -102,7 +107,9 @@ def within_printed_precision(value: float, printed: str) -> bool:
 
 
 def difference(value: float, printed: str) -> str:
-    """How far `value` is from the paper's number: '+1.2%', with '~' when it rounds to what is printed."""
+    """How far `value` is from the paper's number: '+1.2%', with '~' when it rounds to that; '-' if none is printed."""
+    if not printed:
+        return '-'
     mark = '~' if within_printed_precision(value, printed) else ''
     percent = round(100 * (value / float(printed) - 1), 1)
     return f'{percent:+.1f}%{mark}' if percent else f'0.0%{mark}'
