@@ -53,9 +53,9 @@ def test_command_line_starts_again_with_the_allocator_settings(tmp_path: Path) -
                           capture_output=True, text=True, env={'PYTHONPATH': str(ROOT), 'PATH': ''})
     assert done.returncode == 0, done.stderr
     assert 'allocator: MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000' in done.stdout
-    assert 'run: inference, batch 2, 32x32, fp32, cpu, 1 threads' in done.stdout
+    assert 'run: batch 2, size 32x32, dtype fp32, device cpu' in done.stdout
     everything = json.loads((tmp_path / 'out.json').read_text())
-    assert everything['machine']['threads'] == 1 and everything['machine']['load']['others'] is not None
+    assert everything['machine']['threads'] == 1 and everything['machine']['CPUs used by others'] is not None
     assert everything['command'][0] == SWIN and len(everything['results'][0]['seconds']) == 2
 
 
@@ -65,7 +65,7 @@ def test_configs_backbones_and_timm_stand_side_by_side(tool: ModuleType, config:
     assert tool.main([config, SWIN, '--vs', 'timm:test_vit', *QUICK, '--csv', str(out)]) == 0
     names = ['timm:test_vit', 'tiny', SWIN]
     lines = capsys.readouterr().out.splitlines()
-    first = next(index for index, line in enumerate(lines) if line.startswith('model ')) + 2
+    first = next(index for index, line in enumerate(lines) if line.startswith('name ')) + 2
     assert all(line.startswith(name) for line, name in zip(lines[first:], names))
     rows = rows_of(out)
     assert [row['name'] for row in rows] == names and float(rows[0]['ratio']) == 1

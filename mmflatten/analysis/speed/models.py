@@ -45,7 +45,6 @@ class RunSettings:
     device: str = 'cpu'
     train: bool = False  # a forward and a backward pass, without an optimizer
     compile: bool = False
-    channels_last: bool = False  # memory of images and of weights of convolutions
 
     @property
     def mode(self) -> str:
@@ -149,9 +148,8 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
 def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor,
               settings: RunSettings) -> Callable[[], Any]:
     """Move a model to where it runs; returns what runs it once, by `forward(inputs)`."""
-    layout = torch.channels_last if settings.channels_last else torch.preserve_format
-    model.train(settings.train).to(settings.device, memory_format=layout)
-    inputs = inputs.to(settings.device, memory_format=layout)
+    model.train(settings.train).to(settings.device)
+    inputs = inputs.to(settings.device)
     if settings.compile:
         forward = torch.compile(forward)
     autocast = partial(torch.autocast, torch.device(settings.device).type, DTYPES[settings.dtype],

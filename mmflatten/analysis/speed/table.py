@@ -14,7 +14,7 @@ from mmflatten.analysis.text_table import align
 
 Row = dict[str, Any]  # figures of one model, or of one attention at one number of tokens, as in the CSV
 
-HEADER = ('', 'input', 'params (M)', 'rounds', 'median (ms)', 'quartiles (ms)', 'best (ms)', 'per s', 'ratio',
+HEADER = ('name', 'input', 'params (M)', 'rounds', 'median (ms)', 'quartiles (ms)', 'best (ms)', 'per s', 'ratio',
           'ratio quartiles', 'best ratio', 'peak (MiB)')
 NOTES = """\
 input: height x width of the images, or number of tokens. per s: images, or maps of tokens, by the median time.
