@@ -5,11 +5,11 @@
     python tools/analysis/benchmark.py --zoo
     python tools/analysis/benchmark.py --operators softmax focused linear --tokens 196 784 3136 12544 --plot speed.png
 
-On Linux it starts itself again with the settings of glibc's allocator that a measurement on the CPU needs.
 See docs/benchmark.md for what is measured and how to read it.
 """
 import argparse
 import json
+import math
 import os
 import sys
 import time
@@ -25,8 +25,8 @@ from mmflatten.analysis.speed.machine import (
     BUSY_CPUS,
     available_cpus,
     describe_machine,
-    restart_environment,
-    watch_load,
+    keep_freed_memory,
+    seconds_of_others,
 )
 from mmflatten.analysis.speed.memory import peak_memory
 from mmflatten.analysis.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, model_subject
@@ -153,11 +153,10 @@ def run_group(subjects: list[Subject], arguments: argparse.Namespace, settings: 
     """Peak memory of each subject, then their times, round by round."""
     say('memory, then warming up' + (', which compiles and takes minutes' if settings.compile else ''))
     peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
-    limits = dict(rounds=arguments.rounds, seconds=arguments.seconds)
-    if not any(limits.values()):
-        limits['seconds'] = default_seconds
-    times, left_out = measure(subjects, **limits, device=settings.device, progress=progress())
-    return result_rows(subjects, times, left_out, peaks, settings, reference)
+    seconds = arguments.seconds or (math.inf if arguments.rounds else default_seconds)
+    times = measure(subjects, rounds=arguments.rounds or math.inf, seconds=seconds, device=settings.device,
+                    progress=progress())
+    return result_rows(subjects, times, peaks, settings, reference)
 
 
 def say(text: str) -> None:
@@ -212,24 +211,21 @@ def main(argv: Sequence[str]) -> int:
                            (arguments.size[0], arguments.size[-1]), arguments.dtype, arguments.device,
                            arguments.train, arguments.compile)
     run = measure_operators if arguments.operators else measure_models
-    load = watch_load()
+    os.environ.setdefault('KINETO_LOG_LEVEL', '99')  # else the profiler writes to the standard error every time
+    allocator, start, before = keep_freed_memory(), time.monotonic(), seconds_of_others()
     # Models share the code of their classes, of which Dynamo compiles 8 versions and then gives up.
     with torch._dynamo.config.patch(cache_size_limit=1024) if settings.compile else nullcontext():
         rows = run(arguments, settings)
-    others = load()
-    machine = describe_machine(settings.device) | {'CPUs used by others': None if others is None else round(others, 3)}
+    others = (seconds_of_others() - before) / (time.monotonic() - start)
+    machine = {**describe_machine(settings.device), 'allocator': allocator, 'CPUs used by others': f'{others:.2f}'}
     show(rows, machine, arguments, settings)
     write(rows, machine, arguments, argv)
-    if (others or 0.) > BUSY_CPUS:
-        say(f'warning: other processes used {others:.2f} CPUs; rounds that this disturbed were left out if enough '
-            'others remained. Trust the ratios before the times, or repeat on an idle machine')
+    if others > BUSY_CPUS:
+        say(f'warning: other processes used {others:.2f} CPUs; repeat on an idle machine, or trust only the ratios')
     if arguments.threads > available_cpus():
         say(f'warning: --threads {arguments.threads} is more than the {available_cpus()} CPUs there are')
     return 0
 
 
 if __name__ == '__main__':
-    environment = restart_environment(os.environ)
-    if environment is not None:
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
     sys.exit(main())

@@ -80,8 +80,6 @@ def read_model_config(path: str | Path) -> Config:
         ImportError: a library of its `default_scope` is missing or does not fit.
         ValueError: the config has no model.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f'config {path} does not exist; check the path')
     config = Config.fromfile(path)
     if 'model' not in config:
         raise ValueError(f'config {path} has no model')

@@ -84,8 +84,7 @@ def _norm(weight_at: int) -> Rule:
 
 
 def _batch_norm(x: Tensor, weight: Tensor | None, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    training = len(args) > 3 and args[3] is True
-    return {OTHER: x.numel() * ((4 if training else 1) + (weight is not None))}
+    return {OTHER: x.numel() * (1 if weight is None else 2)}  # in evaluation mode
 
 
 def _output(factor: int) -> Rule:
@@ -148,3 +147,8 @@ def is_elementwise(func: OpOverload) -> bool:
     """Whether an operator works on elements (activations, norms, pooling, resizing, sums): no multiply-accumulates."""
     tagged = torch.Tag.pointwise in func.tags or getattr(torch.Tag, 'reduction', None) in func.tags
     return tagged or operator_name(func).removeprefix('aten::') in _ELEMENTWISE
+
+
+def is_known(func: OpOverload) -> bool:
+    """Whether there is a rule for an operator, or it needs none."""
+    return operator_name(func) in MAC_RULES or is_free(func) or is_elementwise(func)

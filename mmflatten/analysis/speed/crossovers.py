@@ -36,28 +36,24 @@ def say_crossover(tokens: Sequence[int], number: float) -> str:
     return f'above {max(tokens)}' if math.isinf(number) else f'about {number:.0f}'
 
 
-def tokens_of(rows: Sequence[Row]) -> list[int]:
-    """The numbers of tokens that were measured, rising."""
-    return sorted({row['tokens'] for row in rows})
-
-
-def cost_curves(rows: Sequence[Row], column: str) -> dict[str, list[float]]:
-    """What each attention costs (`TIME` or `MEMORY`), the number of tokens rising."""
-    rows = sorted(rows, key=lambda row: row['tokens'])
-    return {name: [row[column] for row in rows if row['name'] == name] for name in dict.fromkeys(
-        row['name'] for row in rows)}
+def curves(rows: Sequence[Row], column: str) -> tuple[list[int], dict[str, list[float]]]:
+    """The numbers of tokens, and what each attention costs (`TIME` or `MEMORY`) at each of them."""
+    costs: dict[str, list[float]] = {}
+    for row in rows:
+        costs.setdefault(row['name'], []).append(row[column])
+    return list(dict.fromkeys(row['tokens'] for row in rows)), costs
 
 
 def crossovers(rows: Sequence[Row], column: str) -> dict[str, float]:
-    """`crossover` of every attention with softmax, which must be among them."""
-    costs, tokens = cost_curves(rows, column), tokens_of(rows)
-    softmax = costs.pop(SOFTMAX)
-    return {name: crossover(tokens, softmax, other) for name, other in costs.items()}
+    """`crossover` of every attention with softmax; empty if softmax was not measured."""
+    tokens, costs = curves(rows, column)
+    softmax = costs.pop(SOFTMAX, None)
+    return {name: crossover(tokens, softmax, other) for name, other in costs.items()} if softmax else {}
 
 
 def crossover_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """From how many tokens on each attention is cheaper than softmax, which must be among them."""
-    tokens, by_memory = tokens_of(rows), crossovers(rows, MEMORY)
+    (tokens, _), by_memory = curves(rows, MEMORY), crossovers(rows, MEMORY)
     cells = [(name, say_crossover(tokens, number), say_crossover(tokens, by_memory[name]))
              for name, number in crossovers(rows, TIME).items()]
     return align(cells, ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens'), {0}, markdown)

@@ -68,7 +68,7 @@ def live_peak(function: Callable[[Tensor], Any], x: Tensor, *, training: bool = 
 
 
 class _LiveStorages(TorchDispatchMode):
-    """Adds up the storages that are alive after each operator: that of `x` and those made since, but none of `known`."""
+    """Adds up the storages alive after each operator: that of `x` and those made since, but none of `known`."""
 
     def __init__(self, x: Tensor, known: list[Tensor]) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.analysis.flops.inputs import detection_samples, library_of
+from mmflatten.analysis.flops.inputs import FORWARDS, detection_samples, library_of
 from mmflatten.analysis.flops.model_cost import count_parameters, read_model_config
 from mmflatten.analysis.speed.timing import Subject
 from mmflatten.models import backbones
@@ -45,10 +45,6 @@ class RunSettings:
     device: str = 'cpu'
     train: bool = False  # a forward and a backward pass, without an optimizer
     compile: bool = False
-
-    @property
-    def mode(self) -> str:
-        return 'training' if self.train else 'inference'
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
@@ -129,6 +125,11 @@ def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
     return model
 
 
+def _detect(model: nn.Module, image: Tensor) -> Any:
+    """From the image to boxes and masks; `FORWARDS` ends with the raw outputs of the heads."""
+    return model.predict(image, detection_samples(image), rescale=False)
+
+
 def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:
     """A model that is ready to be timed.
 
@@ -138,9 +139,12 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
     """
     torch.manual_seed(0)
     model = build_model(spec, settings.size)
-    if settings.train and library_of(model) == 'mmdet':
+    library = library_of(model)
+    if settings.train and library == 'mmdet':
         raise ValueError(f'{spec}: training of detectors is not timed, it needs annotated images; leave out --train')
-    call = make_call(model, _forward_of(model), torch.randn(settings.batch, 3, *settings.size), settings)
+    forward = _detect if library == 'mmdet' else FORWARDS.get(library, nn.Module.__call__)
+    call = make_call(model, lambda image: forward(model, image), torch.randn(settings.batch, 3, *settings.size),
+                     settings)
     name = name or (Path(spec).stem if spec.endswith('.py') else spec)
     return Subject(name, call, settings.batch, count_parameters(model))
 
@@ -167,11 +171,3 @@ def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor
         model.zero_grad(set_to_none=True)
 
     return train if settings.train else infer
-
-
-def _forward_of(model: nn.Module) -> Callable[[Tensor], Any]:
-    """From the image to what the model puts out: logits, maps of logits, or a detector's boxes and masks."""
-    library = library_of(model)
-    if library == 'mmdet':
-        return lambda image: model.predict(image, detection_samples(image), rescale=False)
-    return (lambda image: model(image, mode='tensor')) if library else model

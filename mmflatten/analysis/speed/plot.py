@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mmflatten.analysis.speed.crossovers import MEMORY, TIME, cost_curves, crossovers, say_crossover, tokens_of
+from mmflatten.analysis.speed.crossovers import MEMORY, TIME, crossovers, curves, say_crossover
 from mmflatten.analysis.speed.operators import SOFTMAX
 from mmflatten.analysis.speed.table import Row
 
@@ -29,9 +29,10 @@ def draw_operators(rows: Sequence[Row], path: Path, title: str) -> None:
 
     figure = Figure(figsize=(14, 5), layout='constrained')
     for axes, (column, label) in zip(figure.subplots(1, 2), PANELS.items()):
-        _draw_panel(axes, rows, column)
+        tokens, costs = curves(rows, column)
+        _draw_panel(axes, tokens, costs, crossovers(rows, column))
         axes.set(xlabel='tokens N', ylabel=label, xscale='log', yscale='log')
-        axes.set_xticks(tokens_of(rows), list(map(str, tokens_of(rows))))
+        axes.set_xticks(tokens, list(map(str, tokens)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.grid(alpha=.3)
         axes.legend(title=f'cheaper than {SOFTMAX} from N', title_fontsize='small', fontsize='small',
@@ -40,17 +41,13 @@ def draw_operators(rows: Sequence[Row], path: Path, title: str) -> None:
     figure.savefig(path, dpi=100)
 
 
-def _draw_panel(axes: Axes, rows: Sequence[Row], column: str) -> None:
-    tokens, costs = tokens_of(rows), cost_curves(rows, column)
-    found = crossovers(rows, column) if SOFTMAX in costs else {}
-    softmax = costs.pop(SOFTMAX, None)
-    for index, (name, cost) in enumerate(costs.items()):
-        style = dict(color=f'C{index % 10}', linestyle=LINES[index // 10 % len(LINES)])
-        number = found.get(name, math.inf)
-        label = f'{name}: {say_crossover(tokens, number)}' if softmax else name
-        axes.plot(tokens, cost, marker='.', linewidth=1.2, label=label, **style)
-        if 0 < number < math.inf:
-            height = np.exp(np.interp(math.log(number), np.log(tokens), np.log(softmax)))
-            axes.plot(number, height, marker='o', markersize=9, markerfacecolor='none', color=style['color'], zorder=4)
-    if softmax:
-        axes.plot(tokens, softmax, 'k.-', linewidth=2.5, label=SOFTMAX, zorder=3)
+def _draw_panel(axes: Axes, tokens: list[int], costs: dict[str, list[float]], found: dict[str, float]) -> None:
+    for index, name in enumerate(name for name in costs if name != SOFTMAX):
+        color, line = f'C{index % 10}', LINES[index // 10 % len(LINES)]
+        label = f'{name}: {say_crossover(tokens, found[name])}' if found else name
+        axes.plot(tokens, costs[name], line, color=color, marker='.', linewidth=1.2, label=label)
+        if 0 < found.get(name, 0) < math.inf:
+            height = np.exp(np.interp(math.log(found[name]), np.log(tokens), np.log(costs[SOFTMAX])))
+            axes.plot(found[name], height, 'o', markersize=9, markerfacecolor='none', color=color, zorder=4)
+    if found:
+        axes.plot(tokens, costs[SOFTMAX], 'k.-', linewidth=2.5, label=SOFTMAX, zorder=3)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.analysis.speed.machine import BUSY_CPUS
 from mmflatten.analysis.speed.models import RunSettings
 from mmflatten.analysis.speed.operators import SOFTMAX, map_of
 from mmflatten.analysis.speed.timing import Spread, Subject, ratio_of, time_of
@@ -18,19 +17,18 @@ HEADER = ('name', 'input', 'params (M)', 'rounds', 'median (ms)', 'quartiles (ms
           'ratio quartiles', 'best ratio', 'peak (MiB)')
 NOTES = """\
 input: height x width of the images, or number of tokens. per s: images, or maps of tokens, by the median time.
-rounds: in each round everything ran in turn. Rounds in which other processes used more than {busy:g} CPUs are left out.
-median, quartiles, best: time of one call, over the rounds. ratio: throughput relative to {reference}
+rounds: in each round everything ran in turn. median, quartiles, best: time of one call, over the rounds.
+ratio: throughput relative to {reference}
 within a round; median and quartiles over the rounds; best ratio: by the two shortest times.
 peak: tensors made by one call at the moment when they are most; weights and input do not count."""
 
 
-def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]], left_out: int, peaks: Sequence[int],
+def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]], peaks: Sequence[int],
                 settings: RunSettings, reference: int | None) -> list[Row]:
     """Everything that was measured of subjects side by side; a row for each, in seconds and MiB.
 
     Args:
         seconds: of one call, of each subject in each round.
-        left_out: rounds that are not in `seconds`.
         peaks: bytes, see `peak_memory`.
         reference: index of the subject that the ratios refer to; without it they are ''.
     """
@@ -42,9 +40,9 @@ def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]],
         height, width = map_of(subject.tokens) if subject.tokens else settings.size
         rows.append({
             'name': subject.name, 'tokens': subject.tokens or '', 'height': height, 'width': width,
-            'batch': settings.batch, 'dtype': settings.dtype, 'device': settings.device, 'mode': settings.mode,
-            'compiled': int(settings.compile), 'params': subject.params,
-            'rounds': len(taken), 'rounds_left_out': left_out,
+            'batch': settings.batch, 'dtype': settings.dtype, 'device': settings.device,
+            'mode': 'training' if settings.train else 'inference', 'compiled': int(settings.compile),
+            'params': subject.params, 'rounds': len(taken),
             'median_s': time.median, 'q1_s': time.q1, 'q3_s': time.q3, 'best_s': time.best,
             'per_s': subject.batch / time.median, 'peak_mib': peak / 2 ** 20,
             'reference': '' if reference is None else subjects[reference].name,
@@ -55,7 +53,7 @@ def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]],
 
 def result_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """The rows for people, with notes that explain them."""
-    notes = NOTES.format(busy=BUSY_CPUS, reference=rows[0]['reference'] or f'{SOFTMAX}, which was not measured,')
+    notes = NOTES.format(reference=rows[0]['reference'] or f'{SOFTMAX}, which was not measured,')
     return f'{align([_cells(row) for row in rows], HEADER, {0}, markdown)}\n\n{notes}'
 
 
@@ -65,7 +63,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     ratio, ratio_q1, ratio_q3, ratio_best = (f'{row[name]:.3f}' if row['reference'] else '-'
                                              for name in ('ratio', 'ratio_q1', 'ratio_q3', 'ratio_best'))
     return (row['name'], str(row['tokens'] or f'{row["height"]}x{row["width"]}'), f'{row["params"] / 1e6:.2f}',
-            f'{row["rounds"]} of {row["rounds"] + row["rounds_left_out"]}', median, f'{q1}-{q3}', best,
+            str(row['rounds']), median, f'{q1}-{q3}', best,
             f'{row["per_s"]:.2f}', ratio, f'{ratio_q1}-{ratio_q3}', ratio_best, f'{row["peak_mib"]:.1f}')
 
 

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from mmflatten.analysis.speed.machine import BUSY_CPUS, watch_load
-
 # A sample repeats a short call until it takes about this long, so that the clock and its overhead do not matter.
 SAMPLE_SECONDS = 0.02
 MIN_ROUNDS = 3  # even where the time is up after the first; fewer have no spread
@@ -55,51 +53,31 @@ def ratio_of(seconds: Sequence[float], reference: Sequence[float]) -> Spread:
     return Spread(*np.quantile(by_round, (.25, .5, .75)).tolist(), min(reference) / min(seconds))
 
 
-def measure(subjects: Sequence[Subject], *, rounds: int | None = None, seconds: float | None = None,
-            device: str = 'cpu', progress: Callable[[int, float, float], None] = lambda *_: None
-            ) -> tuple[list[tuple[float, ...]], int]:
+def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: float = math.inf, device: str = 'cpu',
+            progress: Callable[[int, float, float], None] = lambda *_: None) -> list[tuple[float, ...]]:
     """Time every subject once per round, in the order given, until the rounds or the time are over.
 
     Each subject is called at least twice before the first round, so memory pools are filled and code is compiled.
 
     Args:
-        rounds: at most so many.
+        rounds: at most so many; this or `seconds` must be finite.
         seconds: per subject; a round is not begun if it would end later than the sum over all of them. At least
             `MIN_ROUNDS` rounds take place, if `rounds` admits them.
         device: 'cpu', or 'cuda' for the clock of the GPU.
         progress: told after each round how many are done, the seconds they took and about how many are left.
 
     Returns:
-        Seconds per call, of each subject in each round, and how many rounds `undisturbed` left out of them.
+        Seconds per call, of each subject in each round.
     """
-    if not subjects or (rounds is None and seconds is None):
-        raise ValueError(f'subjects ({len(subjects)}) must not be empty, and rounds ({rounds}) or seconds ({seconds}) '
-                         'must be given, or the measurement never ends')
     clock = clock_of(device)
     repeats = [_warm_up(subject.call, clock) for subject in subjects]
-    budget = math.inf if seconds is None else seconds * len(subjects)
-    limit = math.inf if rounds is None else rounds
-    samples: list[list[float]] = []  # by round
-    others: list[float | None] = []
+    budget, by_round = seconds * len(subjects), []
     done, elapsed, start = 0, 0., time.monotonic()
-    while done < limit and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
-        load = watch_load()
-        samples.append([clock(subject.call, number) for subject, number in zip(subjects, repeats)])
-        others.append(load())
+    while done < rounds and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
+        by_round.append([clock(subject.call, number) for subject, number in zip(subjects, repeats)])
         done, elapsed = done + 1, time.monotonic() - start
-        progress(done, elapsed, max(0., min(budget - elapsed, elapsed / done * (limit - done))))
-    kept = undisturbed(others)
-    return list(zip(*(samples[index] for index in kept))), done - len(kept)
-
-
-def undisturbed(others: Sequence[float | None]) -> list[int]:
-    """The rounds in which others used `BUSY_CPUS` at most, if at least `MIN_ROUNDS` are left, else all.
-
-    Args:
-        others: for each round the CPUs that other processes used meanwhile, None where the system does not tell.
-    """
-    kept = [index for index, used in enumerate(others) if (used or 0.) <= BUSY_CPUS]
-    return kept if len(kept) >= MIN_ROUNDS else list(range(len(others)))
+        progress(done, elapsed, max(0., min(budget - elapsed, elapsed / done * (rounds - done))))
+    return list(zip(*by_round))
 
 
 def _warm_up(call: Call, clock: Clock) -> int:
