@@ -15,7 +15,8 @@ from mmflatten.analysis.speed.machine import seconds_of_others
 from mmflatten.analysis.speed.memory import peak_memory
 from mmflatten.analysis.speed.models import DTYPES, ZOO, RunSettings, build_model, make_call, model_subject, parse_spec
 from mmflatten.analysis.speed.operators import OPERATORS, map_of, operator_subject
-from mmflatten.analysis.speed.timing import MIN_ROUNDS, Subject, clock_of, measure, ratio_of, time_of
+from mmflatten.analysis.speed.table import ratio_columns, result_rows
+from mmflatten.analysis.speed.timing import MIN_ROUNDS, Subject, clock_of, measure
 
 SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2))'
 SMALL = RunSettings(batch=2, size=(32, 32))
@@ -59,9 +60,14 @@ def test_time_bounds_a_run_but_leaves_rounds_for_a_spread() -> None:
 
 def test_ratio_is_taken_within_rounds_and_withstands_a_change_of_load() -> None:
     reference = (1., 1., 1., 9., 9.)  # the machine became nine times slower in the middle of the run
-    assert ratio_of((.5, .5, .5, 4.5, 4.5), reference) == (2, 2, 2, 2)
-    assert time_of((4., 1., 3., 2., 5.)) == (2, 3, 4, 1)  # lower quartile, median, upper quartile, best
-    assert time_of((7.,)) == (7, 7, 7, 7)
+    assert set(ratio_columns((.5, .5, .5, 4.5, 4.5), reference).values()) == {2}
+
+
+@pytest.mark.parametrize('seconds, expected', [((4., 1., 3., 2., 5.), (2, 3, 4, 1)), ((7.,), (7, 7, 7, 7))])
+def test_a_row_holds_quartiles_median_and_best(seconds: tuple[float, ...], expected: tuple[float, ...]) -> None:
+    row, = result_rows([Subject('one', print)], [seconds], [2 ** 20], SMALL, reference=None)
+    assert tuple(row[name] for name in ('q1_s', 'median_s', 'q3_s', 'best_s')) == expected
+    assert (row['peak_mib'], row['reference'], row['ratio']) == (1, '', '')
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a GPU')

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from mmflatten.analysis.speed.crossovers import crossover_table
+from mmflatten.analysis.speed.crossovers import crossover_table, draw_operators
 from mmflatten.analysis.speed.machine import (
     BUSY_CPUS,
     available_cpus,
@@ -31,7 +31,6 @@ from mmflatten.analysis.speed.machine import (
 from mmflatten.analysis.speed.memory import peak_memory
 from mmflatten.analysis.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, model_subject
 from mmflatten.analysis.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
-from mmflatten.analysis.speed.plot import draw_operators
 from mmflatten.analysis.speed.table import Row, result_rows, result_table, write_csv
 from mmflatten.analysis.speed.timing import Subject, measure
 from mmflatten.engine.cli import command_line, tool_parser

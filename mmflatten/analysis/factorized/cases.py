@@ -26,46 +26,37 @@ class Statement(NamedTuple):
     remark: str = ''  # what it takes to get the paper's number, '' where the printed formulas give it
 
 
-def memory(case: Case) -> Figures:
-    """GB of the conventional module."""
-    return tuple(cost.nbytes / 1e9 for cost in costs('CA', case))
+def conventional(case: Case, quantity: str) -> Figures:
+    """GB ('nbytes') or 1e9 operations ('operations') of the conventional module."""
+    return tuple(getattr(cost, quantity) / 1e9 for cost in costs('CA', case))
 
 
-def work(case: Case) -> Figures:
-    """Operations of the conventional module, in 1e9."""
-    return tuple(cost.operations / 1e9 for cost in costs('CA', case))
-
-
-def memory_ratio(case: Case) -> Figures:
-    """Memory of the conventional module in units of the factorized one's."""
-    return tuple(ca.nbytes / fa.nbytes for ca, fa in zip(costs('CA', case), costs('FA', case)))
-
-
-def work_ratio(case: Case) -> Figures:
-    """Computation of the conventional module in units of the factorized one's."""
-    return tuple(ca.operations / fa.operations for ca, fa in zip(costs('CA', case), costs('FA', case)))
+def ratio(case: Case, quantity: str) -> Figures:
+    """The same of the conventional module in units of the factorized one's."""
+    return tuple(getattr(ca, quantity) / getattr(fa, quantity) for ca, fa in zip(costs('CA', case), costs('FA', case)))
 
 
 def statements() -> tuple[Statement, ...]:
     """Every figure of sections 1, 3.4 and 5, with what formulas and modules give for it."""
     small, middle, large = MAPS
     tiny, long, bert = Case((4, 28, 28), 512), Case((32, 64, 64), 64), BERTS['BERT-base'][0]
-    bert_saves = tuple(100 * (1 - 1 / ratio) for ratio in memory_ratio(bert))
+    bert_saves = tuple(100 * (1 - 1 / times) for times in ratio(bert, 'nbytes'))
     return (
-        Statement('64x64 map, memory CA / FA', '17', memory_ratio(small)),
-        Statement('64x64 map, computation CA / FA', '32', work_ratio(small)),
-        Statement('128x128 map, memory of CA, GB', '1', memory(middle)),
-        Statement('128x128 map, computation of CA, 1e9', '50', work(middle)),
-        Statement('256x256 map, memory of CA, GB', '17.2', memory(large)),
-        Statement('256x256 map, computation of CA, 1e9', '412', work(large),
+        Statement('64x64 map, memory CA / FA', '17', ratio(small, 'nbytes')),
+        Statement('64x64 map, computation CA / FA', '32', ratio(small, 'operations')),
+        Statement('128x128 map, memory of CA, GB', '1', conventional(middle, 'nbytes')),
+        Statement('128x128 map, computation of CA, 1e9', '50', conventional(middle, 'operations')),
+        Statement('256x256 map, memory of CA, GB', '17.2', conventional(large, 'nbytes')),
+        Statement('256x256 map, computation of CA, 1e9', '412', conventional(large, 'operations'),
                   'half of it: multiply-accumulates, where the other figures are operations'),
-        Statement('64x64x32 volume, memory of CA, GB', '68', memory(long)),
-        Statement('64x64x32 volume, computation of CA, 1e9', '3200', work(long)),
-        Statement('64x64x32 volume, memory CA / FA', '32', memory_ratio(long), 'not with 64 channels; 1024 give 33.0'),
-        Statement('64x64x32 volume, computation CA / FA', '1025', work_ratio(long),
+        Statement('64x64x32 volume, memory of CA, GB', '68', conventional(long, 'nbytes')),
+        Statement('64x64x32 volume, computation of CA, 1e9', '3200', conventional(long, 'operations')),
+        Statement('64x64x32 volume, memory CA / FA', '32', ratio(long, 'nbytes'),
+                  'not with 64 channels; 1024 give 33.0'),
+        Statement('64x64x32 volume, computation CA / FA', '1025', ratio(long, 'operations'),
                   'with 64 channels, and CA-dot counted as the other modules are'),
-        Statement('28x28x4 volume, memory CA / FA', '2', memory_ratio(tiny)),
-        Statement('28x28x4 volume, computation CA / FA', '2', work_ratio(tiny),
+        Statement('28x28x4 volume, memory CA / FA', '2', ratio(tiny, 'nbytes')),
+        Statement('28x28x4 volume, computation CA / FA', '2', ratio(tiny, 'operations'),
                   'not with the 512 channels of I3D there; 1024 give 1.9'),
         Statement('BERT-base, 128 tokens, memory saved by FA, %', '20', bert_saves,
                   'keys and values of c / 4 channels (Table 11) give 22; 512 tokens give 44'),

@@ -42,13 +42,10 @@ class Case:
 
     @property
     def b(self) -> int:
-        """Channels of the basis, or of the keys."""
+        """Channels of the basis or of the keys, and of the values (`m`); 'dot' always has values of all channels."""
         return self.c // self.part
 
-    @property
-    def m(self) -> int:
-        """Channels of the values; the form 'dot' has values of all channels, whatever this says."""
-        return self.c // self.part
+    m = b
 
     @property
     def label(self) -> str:

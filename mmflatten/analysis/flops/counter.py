@@ -18,8 +18,8 @@ Where the two differ from each other, or from a counter you know:
 - Norms, resizing and pooling are 0.1 to 1 % of a model, in the papers' convention only. The papers' own formulas for
   classifiers leave them out, so `macs` is the closer figure there.
 - Attention products: mmengine counts `@` and misses `scaled_dot_product_attention`; both figures here always hold the
-  products. mmcv 1.x, from which Focal's detection numbers come, misses `@` too: Swin-T Mask R-CNN has 264 G there and
-  267 G elsewhere. `papers_convention(with_products=False)` gives that.
+  products. mmcv 1.x, from which Focal's detection numbers come, misses `@` too, as does
+  `papers_convention(with_products=False)`; see `WITHOUT_PRODUCTS` in `zoo/tables.py`.
 - Two-stage detectors: 1000 proposals pass the box head and 100 the mask head, in each stage of a cascade, as in mmdet
   2's `forward_dummy`. (mmdet 3 sends all 1000 through the mask heads of a cascade.)
 - FLatten prints 268, 747 and 841 G where 266.5, 745.1 and 837.3 G are counted (Mask R-CNN and Cascade T, S): its code

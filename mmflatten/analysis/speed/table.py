@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mmflatten.analysis.speed.models import RunSettings
 from mmflatten.analysis.speed.operators import SOFTMAX, map_of
-from mmflatten.analysis.speed.timing import Spread, Subject, ratio_of, time_of
+from mmflatten.analysis.speed.timing import Subject
 from mmflatten.analysis.text_table import align
 
 Row = dict[str, Any]  # figures of one model, or of one attention at one number of tokens, as in the CSV
@@ -34,21 +36,32 @@ def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]],
     """
     rows = []
     for subject, taken, peak in zip(subjects, seconds, peaks):
-        time, ratio = time_of(taken), Spread('', '', '', '')
-        if reference is not None:
-            ratio = ratio_of(taken, seconds[reference])
+        q1, median, q3 = _quartiles(taken)
         height, width = map_of(subject.tokens) if subject.tokens else settings.size
         rows.append({
             'name': subject.name, 'tokens': subject.tokens or '', 'height': height, 'width': width,
             'batch': settings.batch, 'dtype': settings.dtype, 'device': settings.device,
             'mode': 'training' if settings.train else 'inference', 'compiled': int(settings.compile),
             'params': subject.params, 'rounds': len(taken),
-            'median_s': time.median, 'q1_s': time.q1, 'q3_s': time.q3, 'best_s': time.best,
-            'per_s': subject.batch / time.median, 'peak_mib': peak / 2 ** 20,
-            'reference': '' if reference is None else subjects[reference].name,
-            'ratio': ratio.median, 'ratio_q1': ratio.q1, 'ratio_q3': ratio.q3, 'ratio_best': ratio.best,
-            'seconds': taken})
+            'median_s': median, 'q1_s': q1, 'q3_s': q3, 'best_s': min(taken), 'per_s': subject.batch / median,
+            'peak_mib': peak / 2 ** 20, 'reference': '' if reference is None else subjects[reference].name,
+            **ratio_columns(taken, None if reference is None else seconds[reference]), 'seconds': taken})
     return rows
+
+
+def _quartiles(values: Sequence[float]) -> list[float]:
+    return np.quantile(values, (.25, .5, .75)).tolist()
+
+
+def ratio_columns(seconds: Sequence[float], reference: Sequence[float] | None) -> dict[str, float | str]:
+    """Throughput relative to a reference timed in the same rounds; '' without one.
+
+    The ratio is taken within a round, because a load that comes and goes changes that least.
+    """
+    if reference is None:
+        return dict(ratio='', ratio_q1='', ratio_q3='', ratio_best='')
+    q1, median, q3 = _quartiles(np.divide(reference, seconds))
+    return dict(ratio=median, ratio_q1=q1, ratio_q3=q3, ratio_best=min(reference) / min(seconds))
 
 
 def result_table(rows: Sequence[Row], markdown: bool = False) -> str:

@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from timeit import timeit
-from typing import NamedTuple
 
-import numpy as np
 import torch
 
 # A sample repeats a short call until it takes about this long, so that the clock and its overhead do not matter.
@@ -28,29 +26,6 @@ class Subject:
     batch: int = 1  # images, or token maps, per call
     params: int = 0
     tokens: int = 0  # of an attention; 0 for a model
-
-
-class Spread(NamedTuple):
-    """What the rounds say: quartiles and median over them, and the figure from the shortest time."""
-
-    q1: float
-    median: float
-    q3: float
-    best: float
-
-
-def time_of(seconds: Sequence[float]) -> Spread:
-    """Seconds per call, from one figure per round."""
-    return Spread(*np.quantile(seconds, (.25, .5, .75)).tolist(), min(seconds))
-
-
-def ratio_of(seconds: Sequence[float], reference: Sequence[float]) -> Spread:
-    """Throughput relative to a reference, from the same rounds.
-
-    The ratio is taken within a round: a load that comes and goes changes that least.
-    """
-    by_round = np.divide(reference, seconds)
-    return Spread(*np.quantile(by_round, (.25, .5, .75)).tolist(), min(reference) / min(seconds))
 
 
 def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: float = math.inf, device: str = 'cpu',

@@ -70,14 +70,15 @@ class ZooEntry:
 
     def csv_cells(self) -> dict[str, object]:
         """The entry as a row of the CSV."""
-        agrees = {None: '', True: 'yes', False: 'no'}[self.agrees]
-        return {**self.row.cells, 'image': self.image, 'params': self.params, 'macs': self.macs, 'flops': self.flops,
-                'params_diff_percent': _percent(self.params, self.row.params_m, 1e6),
-                'flops_diff_percent': _percent(self.flops, self.row.flops_g, 1e9), 'agrees': agrees}
+        row = self.row.cells
+        return {**row, 'image': self.image, 'params': self.params, 'macs': self.macs, 'flops': self.flops,
+                'params_diff_percent': _percent(self.params, row['paper_params_m'], 1e6),
+                'flops_diff_percent': _percent(self.flops, row['paper_flops_g'], 1e9),
+                'agrees': {None: '', True: 'yes', False: 'no'}[self.agrees]}
 
 
-def _percent(value: int | None, printed: float | None, unit: float) -> str:
-    return '' if value is None or printed is None else f'{100 * (value / unit / printed - 1):+.2f}'
+def _percent(value: int | None, printed: str, unit: float) -> str:
+    return '' if value is None or not printed else f'{100 * (value / unit / float(printed) - 1):+.2f}'
 
 
 def to_csv(entries: Iterable[ZooEntry]) -> str:
@@ -87,14 +88,6 @@ def to_csv(entries: Iterable[ZooEntry]) -> str:
     writer.writeheader()
     writer.writerows(entry.csv_cells() for entry in entries)
     return text.getvalue()
-
-
-def from_csv(path: Path) -> list[ZooEntry]:
-    """The entries of a CSV that `to_csv` wrote."""
-    with path.open(newline='', encoding='utf-8') as file:
-        return [ZooEntry(PaperRow({name: cells[name] for name in paper_rows()[0].cells}), cells['image'],
-                         *(int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops')))
-                for cells in csv.DictReader(file)]
 
 
 def zoo_rows(root: Path) -> list[PaperRow]:

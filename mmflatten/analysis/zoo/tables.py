@@ -49,16 +49,6 @@ class PaperRow:
         return self.cells['cause']
 
     @property
-    def params_m(self) -> float | None:
-        """Parameters in millions."""
-        return number(self.cells['paper_params_m'])
-
-    @property
-    def flops_g(self) -> float | None:
-        """FLOPs in units of 1e9, as the paper counts them."""
-        return number(self.cells['paper_flops_g'])
-
-    @property
     def shape(self) -> tuple[int, int] | None:
         """(H, W) the FLOPs are quoted at."""
         size = self.cells['paper_flops_input_hw']
@@ -72,11 +62,13 @@ class PaperRow:
 
     def params_agree(self, params: int) -> bool | None:
         """Whether a number of parameters rounds to what the row prints; None where it prints none."""
-        return None if self.params_m is None else within_printed_precision(params / 1e6, self.cells['paper_params_m'])
+        printed = self.cells['paper_params_m']
+        return within_printed_precision(params / 1e6, printed) if printed else None
 
     def flops_agree(self, flops: int) -> bool | None:
         """Whether FLOPs, in the paper's convention and at the row's image size, are within 2 % of the row's."""
-        return None if self.flops_g is None else abs(flops / 1e9 / self.flops_g - 1) <= FLOPS_TOLERANCE
+        printed = number(self.cells['paper_flops_g'])
+        return abs(flops / 1e9 / printed - 1) <= FLOPS_TOLERANCE if printed else None
 
 
 def number(cell: str) -> float | None:
