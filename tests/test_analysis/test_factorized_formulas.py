@@ -88,7 +88,7 @@ def test_a_factorized_module_at_256x256_needs_less_than_a_conventional_one_at_64
 
 
 def test_28x28x4_saves_a_factor_of_2_with_1024_channels_not_with_512() -> None:
-    for c, memory, work in ((512, 2.5, 3.4), (1024, 1.9, 1.9)):
+    for c, memory, work in ((512, 2.5, 3.4), (1024, 1.7, 1.9)):
         case = Case((4, 28, 28), c)
         assert ratio(case, 'nbytes')[0] == pytest.approx(memory, abs=.05)
         assert ratio(case, 'operations')[0] == pytest.approx(work, abs=.05)
