@@ -52,7 +52,7 @@ def test_each_paper_is_shown_by_its_own_way_of_counting() -> None:
         cost = count_model(Spectrum(), (10, 10))  # 8 * 64 * 27 in the convolution, 8 * 8 ** 3 in the product
     rows = tuple(row for row in paper_rows() if row.label in ('flatten 2b', 'focal 5')
                  and (row.cells['method'], row.cells['backbone']) == ('cascade-mask-rcnn', 'swin-t'))
-    rows = [PaperRow({**row.cells, 'paper_flops_input_hw': '10x10'}) for row in rows]
+    rows = [PaperRow({**row.cells, 'flops_input_hw': '10x10'}) for row in rows]
     flatten, focal = table_rows('cascade', cost, rows)
     assert (cost.counts.macs, cost.counts.papers_convention(with_products=False)) == (17920, 13824)
     assert flatten[7] == '745' and flatten[9:] == ('flatten 2b', 'none') and not flatten[6].endswith('*')

@@ -9,7 +9,7 @@ import yaml
 
 from mmflatten.analysis.zoo.metafiles import render_metafiles
 from mmflatten.analysis.zoo.page import render_page
-from mmflatten.analysis.zoo.rows import COLUMNS, ZooEntry, count_rows, to_csv, zoo_rows
+from mmflatten.analysis.zoo.rows import COLUMNS, PRINTED, ZooEntry, count_rows, to_csv, zoo_rows
 from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ def read_csv(text: str) -> list[ZooEntry]:
     """The entries that `to_csv` wrote."""
     entries = []
     for cells in csv.DictReader(StringIO(text)):
-        row = PaperRow({name: cells[name] for name in paper_rows()[0].cells})
+        row = PaperRow({name: cells[f'paper_{name}' if name in PRINTED else name] for name in paper_rows()[0].cells})
         numbers = (int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops'))
         entries.append(ZooEntry(row, cells['image'], *numbers))
     return entries
@@ -38,8 +38,8 @@ def committed() -> list[ZooEntry]:
 
 def swin_t(**cells: str) -> PaperRow:
     known = dict(paper='flatten', table='8', task='classification', dataset='imagenet1k', method='-', backbone='swin-t',
-                 schedule='300e', paper_flops_input_hw='224x224',
-                 paper_params_m='29', paper_flops_g='4.5', paper_top1='81.3', config=SWIN_T)
+                 schedule='300e', flops_input_hw='224x224',
+                 params_m='29', flops_g='4.5', top1='81.3', config=SWIN_T)
     return PaperRow.of(**{**known, **cells})
 
 
@@ -54,11 +54,11 @@ def tool(load_tool) -> ModuleType:
 
 @pytest.mark.parametrize('cells, agrees', [
     ({}, True),
-    (dict(paper_params_m='28', paper_flops_g='4.43'), True),  # rounded down; 1.9 %
-    (dict(paper_params_m='30'), False),
-    (dict(paper_flops_g='4.4'), False),  # 2.5 %
-    (dict(paper_params_m=''), True),
-    (dict(paper_params_m='', paper_flops_g=''), None),
+    (dict(params_m='28', flops_g='4.43'), True),  # rounded down; 1.9 %
+    (dict(params_m='30'), False),
+    (dict(flops_g='4.4'), False),  # 2.5 %
+    (dict(params_m=''), True),
+    (dict(params_m='', flops_g=''), None),
 ])
 def test_an_entry_agrees_if_its_parameters_round_to_the_papers_and_its_flops_are_within_2_percent(cells, agrees):
     assert counted(swin_t(**cells)).agrees is agrees
@@ -124,7 +124,7 @@ def test_committed_files_hold_what_counting_gives(tool, capsys):
 
 def test_page_opens_with_what_does_not_agree_and_why():
     entries = [counted(swin_t()),
-               counted(swin_t(paper_params_m='31', table='2', cause='the paper counts a head twice')),
+               counted(swin_t(params_m='31', table='2', cause='the paper counts a head twice')),
                ZooEntry(PaperRow.of(paper='focal', table='5', backbone='focal-t', method='atss', cause='no such head')),
                counted(PaperRow.of(task='classification', config='configs/digits/mine.py'))]
     page = render_page(entries)
@@ -142,9 +142,9 @@ def test_page_opens_with_what_does_not_agree_and_why():
 
 def test_metafiles_name_the_paper_for_every_figure_and_hold_counted_sizes():
     detector = PaperRow.of(paper='flatten', table='2a', task='detection', dataset='coco', backbone='swin-t',
-                           paper_ap_box='43.7', paper_ap_mask='39.8', config='configs/flatten_swin/mask.py')
-    words = swin_t(paper_top1='fail', paper_ap_box='44', config='configs/l2vit/x.py')
-    files = render_metafiles([counted(swin_t()), counted(detector), counted(swin_t(table='5', paper_top1='81.2')),
+                           ap_box='43.7', ap_mask='39.8', config='configs/flatten_swin/mask.py')
+    words = swin_t(top1='fail', ap_box='44', config='configs/l2vit/x.py')
+    files = render_metafiles([counted(swin_t()), counted(detector), counted(swin_t(table='5', top1='81.2')),
                               counted(words), ZooEntry(PaperRow.of(paper='focal'))])
     assert list(files) == ['configs/flatten_swin/metafile.yml', 'configs/l2vit/metafile.yml', 'model-index.yml']
     content = yaml.safe_load(files['configs/flatten_swin/metafile.yml'])

@@ -44,4 +44,4 @@ def table_rows(name: str, cost: ModelCost, published: Sequence[PaperRow]) -> lis
 
 
 def _numbers(row: PaperRow) -> list[str]:
-    return [row.cells[name] for name in ('paper', 'paper_params_m', 'paper_flops_g', 'paper_flops_input_hw', 'task')]
+    return [row.cells[name] for name in ('paper', 'params_m', 'flops_g', 'flops_input_hw', 'task')]

@@ -38,10 +38,10 @@ DATASETS = {'imagenet1k': 'ImageNet-1k', 'imagenet22k': 'ImageNet-22k', 'coco': 
             'sceneflow': 'SceneFlow', 'digits': 'digit scenes'}
 # Task and metric of every figure that a row may print.
 METRICS = {
-    'paper_top1': ('Image Classification', 'Top 1 Accuracy'), 'paper_ap_box': ('Object Detection', 'box AP'),
-    'paper_ap_mask': ('Instance Segmentation', 'mask AP'), 'paper_miou': ('Semantic Segmentation', 'mIoU'),
-    'paper_miou_ms': ('Semantic Segmentation', 'mIoU(ms+flip)'), 'paper_macc': ('Semantic Segmentation', 'mAcc'),
-    'paper_epe': ('Stereo Matching', 'EPE'),
+    'top1': ('Image Classification', 'Top 1 Accuracy'), 'ap_box': ('Object Detection', 'box AP'),
+    'ap_mask': ('Instance Segmentation', 'mask AP'), 'miou': ('Semantic Segmentation', 'mIoU'),
+    'miou_ms': ('Semantic Segmentation', 'mIoU(ms+flip)'), 'macc': ('Semantic Segmentation', 'mAcc'),
+    'epe': ('Stereo Matching', 'EPE'),
 }
 
 
@@ -81,7 +81,7 @@ def _results(entry: ZooEntry) -> list[dict[str, Any]]:
     for column, (task, metric) in METRICS.items():
         # A classifier's row may hold what a detector reached with its weights; that is no result of this config.
         figure = number(cells[column])
-        if figure is not None and (cells['task'] != 'classification' or column == 'paper_top1'):
+        if figure is not None and (cells['task'] != 'classification' or column == 'top1'):
             by_task.setdefault(task, {})[metric] = figure
     source = f'the paper ({NAMES[cells["paper"]]}, {table_name(cells["table"])})'
     return [{'Task': task, 'Dataset': DATASETS[cells['dataset']], 'Metrics': metrics, 'Reported By': source}

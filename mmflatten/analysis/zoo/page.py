@@ -10,8 +10,8 @@ from mmflatten.analysis.zoo.rows import ZooEntry
 
 PAPERS = {'flatten': 'FLatten Transformer', 'l2vit': 'L2ViT', 'focal': 'Focal Transformer',
           'factorized': 'Factorized Attention', '': 'Configs that no paper has'}
-ACCURACIES = {'paper_top1': 'top-1 (%)', 'paper_ap_box': 'box AP', 'paper_ap_mask': 'mask AP', 'paper_miou': 'mIoU',
-              'paper_miou_ms': 'mIoU, multi-scale', 'paper_macc': 'mAcc', 'paper_epe': 'EPE (px)'}
+ACCURACIES = {'top1': 'top-1 (%)', 'ap_box': 'box AP', 'ap_mask': 'mask AP', 'miou': 'mIoU',
+              'miou_ms': 'mIoU, multi-scale', 'macc': 'mAcc', 'epe': 'EPE (px)'}
 COMMAND = 'python tools/analysis/reproduce_tables.py'
 
 INTRODUCTION = f"""\

@@ -13,6 +13,8 @@ from mmflatten.analysis.flops.model_cost import ModelCost, count_config
 from mmflatten.analysis.text_table import giga
 from mmflatten.analysis.zoo.tables import PaperRow, difference, paper_rows, rows_of_config
 
+LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'cause')
+PRINTED = ('flops_input_hw', 'params_m', 'flops_g', 'top1', 'ap_box', 'ap_mask', 'miou', 'macc', 'miou_ms', 'epe')
 COLUMNS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'image', 'params', 'macs',
            'flops', 'paper_flops_input_hw', 'paper_params_m', 'params_diff_percent', 'paper_flops_g',
            'flops_diff_percent', 'agrees', 'cause', 'paper_top1', 'paper_ap_box', 'paper_ap_mask', 'paper_miou',
@@ -52,7 +54,7 @@ class ZooEntry:
 
     def params_cells(self, decimals: int) -> tuple[str, str, str]:
         """Parameters in millions, the paper's, and the difference."""
-        printed = self.row.cells['paper_params_m']
+        printed = self.row.cells['params_m']
         if not self.counted:
             return '-', printed or '-', '-'
         value = self.params / 1e6
@@ -60,10 +62,10 @@ class ZooEntry:
 
     def flops_cells(self) -> tuple[str, str, str]:
         """FLOPs in 1e9, '*' where the paper leaves out products; the paper's, if at this image size; the difference."""
-        printed = self.row.cells['paper_flops_g']
+        printed = self.row.cells['flops_g']
         if not self.counted:
             return '-', printed or '-', '-'
-        if self.image != self.row.cells['paper_flops_input_hw']:
+        if self.image != self.row.cells['flops_input_hw']:
             printed = ''
         star = '' if self.row.with_products else '*'
         return giga(self.flops) + star, printed or '-', difference(self.flops / 1e9, printed)
@@ -71,9 +73,10 @@ class ZooEntry:
     def csv_cells(self) -> dict[str, object]:
         """The entry as a row of the CSV."""
         row = self.row.cells
-        return {**row, 'image': self.image, 'params': self.params, 'macs': self.macs, 'flops': self.flops,
-                'params_diff_percent': _percent(self.params, row['paper_params_m'], 1e6),
-                'flops_diff_percent': _percent(self.flops, row['paper_flops_g'], 1e9),
+        printed = {f'paper_{name}': row[name] for name in PRINTED}
+        return {**{name: row[name] for name in LABELS}, **printed, 'image': self.image, 'params': self.params, 'macs': self.macs, 'flops': self.flops,
+                'params_diff_percent': _percent(self.params, row['params_m'], 1e6),
+                'flops_diff_percent': _percent(self.flops, row['flops_g'], 1e9),
                 'agrees': {None: '', True: 'yes', False: 'no'}[self.agrees]}
 
 

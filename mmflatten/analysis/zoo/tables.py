@@ -51,7 +51,7 @@ class PaperRow:
     @property
     def shape(self) -> tuple[int, int] | None:
         """(H, W) the FLOPs are quoted at."""
-        size = self.cells['paper_flops_input_hw']
+        size = self.cells['flops_input_hw']
         return tuple(int(side) for side in size.split('x')) if size else None
 
     @property
@@ -62,12 +62,12 @@ class PaperRow:
 
     def params_agree(self, params: int) -> bool | None:
         """Whether a number of parameters rounds to what the row prints; None where it prints none."""
-        printed = self.cells['paper_params_m']
+        printed = self.cells['params_m']
         return within_printed_precision(params / 1e6, printed) if printed else None
 
     def flops_agree(self, flops: int) -> bool | None:
         """Whether FLOPs, in the paper's convention and at the row's image size, are within 2 % of the row's."""
-        printed = number(self.cells['paper_flops_g'])
+        printed = number(self.cells['flops_g'])
         return abs(flops / 1e9 / printed - 1) <= FLOPS_TOLERANCE if printed else None
 
 
