@@ -74,7 +74,8 @@ class ZooEntry:
         """The entry as a row of the CSV."""
         row = self.row.cells
         printed = {f'paper_{name}': row[name] for name in PRINTED}
-        return {**{name: row[name] for name in LABELS}, **printed, 'image': self.image, 'params': self.params, 'macs': self.macs, 'flops': self.flops,
+        return {**{name: row[name] for name in LABELS}, **printed,
+                'image': self.image, 'params': self.params, 'macs': self.macs, 'flops': self.flops,
                 'params_diff_percent': _percent(self.params, row['params_m'], 1e6),
                 'flops_diff_percent': _percent(self.flops, row['flops_g'], 1e9),
                 'agrees': {None: '', True: 'yes', False: 'no'}[self.agrees]}
