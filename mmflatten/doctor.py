@@ -15,10 +15,9 @@ from mmflatten.datasets.locate import DATA_FOLDERS
 from mmflatten.requirements import CORE, LIBRARIES, Library, inspect
 from mmflatten.version import __version__
 
-PROBE_SECONDS = 120
 OPENCV = Library('cv2', 'opencv-python', '>=4.8', '4.12.0.88', 'reading images')
 NMS = 'import torch; from {} import nms; nms(torch.tensor([[0., 0., 9., 9.]]), torch.ones(1), 0.5); '
-# What is run to try a library; its last line is shown. A library without an entry is only imported.
+# What is run to try a library, whose last line is shown; the others are only imported.
 PROBES = {
     'torch': 'import torch; cuda = torch.version.cuda; gpus = range(torch.cuda.device_count()); '
              'print("built for", f"CUDA {cuda};" if cuda else "the CPU only;", '
@@ -29,11 +28,10 @@ PROBES = {
             'assert cuda or not torch.cuda.is_available(), "compiled without CUDA, but there is a GPU"; '
             'print("nms runs; compiled for", f"CUDA {cuda}" if cuda else "the CPU only")',
 }
-TORCH_AGAIN = LIBRARIES['torch'].install_command.replace('install', 'install --force-reinstall')
 # What repairs a library that is there and fails, where installing its tested version does nothing.
 REPAIRS = {
-    'torch': TORCH_AGAIN,
-    'torchvision': TORCH_AGAIN,
+    **dict.fromkeys(('torch', 'torchvision'),
+                    LIBRARIES['torch'].install_command.replace('install', 'install --force-reinstall')),
     'mmcv': LIBRARIES['mmcv'].install_command.replace(
         '--no-build-isolation', '--no-build-isolation --no-cache-dir --force-reinstall --no-deps'),
     'cv2': f'pip install --force-reinstall --no-deps opencv-python-headless=={OPENCV.tested}',  # needs no desktop
@@ -42,37 +40,33 @@ REPAIRS = {
 
 def main() -> int:
     """Print the report; 1 when something that is required is broken."""
-    lines = [f'mmflatten {__version__} in {Path(__file__).resolve().parent.parent}', '',
-             _row('Python', platform.python_version(), 'ok', sys.executable),
-             _row('system', platform.system(), '', _system())]
     rows, broken, notes = report_libraries()
     data, data_notes = report_data()
-    notes += data_notes
-    lines += [*rows, '', *data]
-    if notes:
-        lines += ['', 'To know:', *(f'  - {note}' for note in notes)]
-    lines += ['', f'Broken ({len(broken)}):' if broken else 'Nothing is broken.', *(f'  - {item}' for item in broken)]
-    sys.stdout.write('\n'.join(lines) + '\n')
+    report = [f'mmflatten {__version__} in {Path(__file__).resolve().parent.parent}', '',
+              _row('Python', platform.python_version(), 'ok', sys.executable),
+              _row('system', platform.system(), '', f'{platform.machine()}, {os.cpu_count()} cores, '
+                   f'{shutil.disk_usage(Path.cwd()).free / 2 ** 30:.0f} GB of disk free'),
+              *rows, '', *data, '', 'To know:', *(f'  - {note}' for note in (*notes, *data_notes)), '',
+              f'Broken ({len(broken)}):' if broken else 'Nothing is broken.', *(f'  - {item}' for item in broken)]
+    sys.stdout.write('\n'.join(report) + '\n')
     return 1 if broken else 0
 
 
 def report_libraries() -> tuple[list[str], list[str], list[str]]:
     """A row for each library, what is broken, and what is only worth knowing."""
-    libraries = (*LIBRARIES.values(), OPENCV)
-    found = [inspect(library) for library in libraries]
-    missing = [library.name for library, status in zip(libraries, found) if status.state == 'missing']
+    found = {library: inspect(library) for library in (*LIBRARIES.values(), OPENCV)}
+    missing = [library.name for library, status in found.items() if status.state == 'missing']
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        probes = list(pool.map(lambda library: _try(library.name, missing), libraries))
+        probes = list(pool.map(lambda library: _try(library.name, missing), found))
     rows, broken, notes = [], [], []
-    for library, status, (failed, remark) in zip(libraries, found, probes):
+    for (library, status), (failed, remark) in zip(found.items(), probes):
         remark = remark or f'required {library.required} for {library.purpose}'
         rows.append(_row(library.name, status.version or '-', 'broken' if failed else status.state, remark))
         if status.state == 'wrong' or (status.state == 'missing' and library.name in CORE):
             broken.append(status.message)
         elif failed:
-            lacks_another = 'ModuleNotFoundError' in remark
-            fix = library.install_command if lacks_another else REPAIRS.get(library.name, library.install_command)
-            broken.append(f'{library.name}: {remark}\n    fix it with: {fix}')
+            fix = REPAIRS.get(library.name) if 'ModuleNotFoundError' not in remark else None
+            broken.append(f'{library.name}: {remark}\n    fix it with: {fix or library.install_command}')
         elif status.state != 'ok':
             notes.append(status.message)
     if shutil.which('nvidia-smi') and 'no GPU here' in probes[0][1]:
@@ -99,31 +93,19 @@ def _try(name: str, missing: list[str]) -> tuple[bool, str]:
     """Whether a library fails when it is used, and the last line that this printed."""
     if name in missing:
         return False, ''
-    code = PROBES.get(name, f'import {name}; print("imports")')
+    command = [sys.executable, '-c', PROBES.get(name, f'import {name}; print("imports")')]
     try:
-        child = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, errors='replace',
-                               timeout=PROBE_SECONDS)
+        child = subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=120)
     except (subprocess.TimeoutExpired, OSError) as error:
         return True, str(error)
-    lines = (child.stderr if child.returncode else child.stdout).strip().splitlines() or ['']
     if child.returncode < 0:
         return True, f'crashed: the Python process ended with status {child.returncode}'
-    waits_for = [other for other in missing if f"No module named '{other}'" in lines[-1]]  # which has its own row
-    return bool(child.returncode and not waits_for), lines[-1]
+    *_, last = ['', *(child.stderr if child.returncode else child.stdout).strip().splitlines()]
+    return child.returncode > 0 and not any(f"No module named '{other}'" in last for other in missing), last
 
 
 def _row(name: str, value: str, state: str, remark: str) -> str:
     return f'  {name:<19}{value:<11}{state:<9}{remark}'.rstrip()
-
-
-def _system() -> str:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
-    disk = f'{shutil.disk_usage(Path.cwd()).free / 2 ** 30:.0f} GB of disk free'
-    try:
-        memory = f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2 ** 30:.0f} GB of memory, "
-    except (AttributeError, ValueError, OSError):  # not every system tells
-        memory = ''
-    return f'{platform.machine()}, {cores} cores, {memory}{disk}'
 
 
 if __name__ == '__main__':

@@ -1,7 +1,6 @@
 """The libraries mmflatten needs: which versions, what is installed, and the pip command that fixes the difference.
 
-Only package metadata is read, so a check costs milliseconds and imports none of the libraries. The files in
-`requirements/` repeat the versions for pip; `tests/test_install` keeps both equal.
+Only package metadata is read, no library imported. `requirements/` repeats the versions for pip; a test compares them.
 """
 import importlib.util
 import logging
@@ -76,55 +75,42 @@ def inspect(library: Library) -> Status:
         spec = importlib.util.find_spec(library.name)
         if spec and spec.origin:  # a source checkout on the path carries no metadata; a bare folder has no origin
             return Status('ok', 'unknown')
-        return Status('missing', '', f'{library.name} is not installed, {required} for {library.purpose}',
-                      library.install_command)
+        return Status('missing', '', f'{required} for {library.purpose}, none is installed', library.install_command)
     installed = ' and '.join(f'{name} {version}' for name, version in found.items())
-    remove = f"pip uninstall -y {' '.join(found)} && " if library.original in found else ''
-    fix = remove + library.install_command
+    fix = (f"pip uninstall -y {' '.join(found)} && " if library.original in found else '') + library.install_command
+    version = ', '.join(found.values())
     if len(found) > 1:
-        return Status('wrong', ', '.join(found.values()), f'{installed} are installed side by side and overwrite each '
-                      f"other's `{library.name}` package; only {required}", fix)
-    version, = found.values()
+        return Status('wrong', version, f"{installed} overwrite each other's `{library.name}` package; {required}", fix)
     if _release(version) < _release(library.required):
         return Status('wrong', version, f'{installed} is installed, {required}', fix)
     torch = _installed_version('torch')
     if library.name == 'torchvision' and torch:  # each torchvision is compiled for one torch
         partner = re.search(r'torch\s*\(?==\s*([\d.]+)', ' '.join(metadata.requires('torchvision') or ()))
         if partner and _release(partner[1]) != _release(torch):
-            return Status('wrong', version, f'{installed} is compiled for torch {partner[1]}, torch {torch} is '
-                          'installed', fix)
+            return Status('wrong', version, f'{installed} is compiled for torch {partner[1]}, not for {torch}', fix)
     if library.untested and _release(version) >= _release(library.untested):
         return Status('untested', version, f'{installed} is above the tested range (below {library.untested})', fix)
     return Status('ok', version)
 
 
-def require(*names: str) -> None:
-    """Check libraries by their import names, such as 'mmdet'; a version above the tested range logs one warning.
+@cache
+def check_task(scope: str) -> None:
+    """Check the libraries of a task, once, where a tool starts; a version above the tested range logs one warning.
+
+    Args:
+        scope: a config's `default_scope`: 'mmpretrain', 'mmdet', 'mmseg', or 'mmflatten' for stereo.
 
     Raises:
         ImportError: a library is missing, too old, or installed beside the distribution that it replaces; with the pip
             commands that fix it.
     """
-    found = [inspect(LIBRARIES[name]) for name in names]
+    found = [inspect(LIBRARIES[name]) for name in (*CORE, scope) if name in LIBRARIES]
     problems = [status.message for status in found if status.state in ('wrong', 'missing')]
     if problems:
         raise ImportError('\n'.join(['mmflatten cannot work with the libraries installed here:', *problems]))
     untested = [f'{status.problem}; to go back: {status.fix}' for status in found if status.state == 'untested']
     if untested:
         logging.getLogger('mmflatten').warning('Not tested with these libraries: %s', ' | '.join(untested))
-
-
-@cache
-def check_task(scope: str) -> None:
-    """Check the libraries of a task, once, where a tool starts.
-
-    Args:
-        scope: a config's `default_scope`: 'mmpretrain', 'mmdet', 'mmseg', or 'mmflatten' for stereo.
-
-    Raises:
-        ImportError: as `require`.
-    """
-    require(*CORE, *(name for name in (scope,) if name in LIBRARIES))
 
 
 def _installed_version(distribution: str) -> str | None:

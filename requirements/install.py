@@ -43,8 +43,7 @@ class Environment:
         """Make the environment; one whose Python or pip does not run is made anew."""
         if self.probe('import pip, sys; assert sys.version_info >= (3, 10)') is not None:
             return
-        if self.folder.exists():
-            say(f'{self.folder.name} does not work (half made, or its Python is gone or too old): making it anew')
+        say(f'Making {self.folder.name}, which is not there or does not work')
         base = getattr(sys, '_base_executable', None) or sys.executable
         if subprocess.run([base, '-m', 'venv', '--clear', str(self.folder)]).returncode:
             raise InstallError(f'{base} cannot make a virtual environment; on Debian and Ubuntu: '
@@ -53,15 +52,15 @@ class Environment:
     def probe(self, code: str) -> str | None:
         """What `code` prints in the environment, without white space around it; None where it fails."""
         try:
-            done = subprocess.run([str(self.python), '-c', code], env=self.settings, cwd=self.folder, text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            done = subprocess.run([self.python, '-c', code], env=self.settings, cwd=self.folder, text=True,
+                                  capture_output=True)
         except OSError:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
     def pip_command(self, *arguments: str) -> list[str]:
-        return [str(self.python), '-m', 'pip', 'install', '--disable-pip-version-check', '-c', str(CONSTRAINTS),
-                *arguments]
+        pip = [str(self.python), '-m', 'pip', 'install', '--disable-pip-version-check', '-c', str(CONSTRAINTS)]
+        return [*pip, *arguments]
 
     def pip_install(self, *arguments: str) -> None:
         if subprocess.run(self.pip_command(*arguments), env=self.settings, cwd=ROOT).returncode:
@@ -94,8 +93,7 @@ def clock(seconds: float) -> str:
 
 def pinned(*names: str) -> list[str]:
     """`name==version` lines of the constraints file."""
-    lines = CONSTRAINTS.read_text().splitlines()
-    return [line for name in names for line in lines if line.startswith(f'{name}==')]
+    return [line for line in CONSTRAINTS.read_text().splitlines() if line.split('==')[0] in names]
 
 
 def install_torch(env: Environment) -> None:
@@ -126,26 +124,24 @@ def compile_with_progress(env: Environment, command: list[str]) -> None:
     # which Python's flags ask for, a file takes about 40 % less time.
     settings = {'MAX_JOBS': str(compile_jobs()), **env.settings, 'PYTHONUNBUFFERED': '1',
                 'CPPFLAGS': f"{env.settings.get('CPPFLAGS', '')} -g0".strip()}
-    start = shown = None
+    start = shown = 0.
     with log.open('w') as file, subprocess.Popen(command, env=settings, cwd=ROOT, text=True, errors='replace',
                                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         for line in process.stdout:
             file.write(line)
-            step = re.match(r'\s*\[(\d+)/(\d+)\]', line)
-            now = time.monotonic()
-            if step and start is None:  # the clock starts with the compile, not with the download before it
-                start = shown = now
-            if step and (now - shown >= 5 or step.group(1) == step.group(2)):
-                done, total = map(int, step.groups())
-                print(f'   {done:3d} of {total} files compiled, {clock(now - start)} so far, '
-                      f'about {clock((now - start) / done * (total - done))} left', flush=True)
-                shown = now
+            if step := re.match(r'\s*\[(\d+)/(\d+)\]', line):
+                done, total, now = int(step[1]), int(step[2]), time.monotonic()
+                start, shown = start or now, shown or now  # the clock starts with the compile, not with the download
+                if now - shown >= 5 or done == total:
+                    print(f'   {done:3d} of {total} files compiled, {clock(now - start)} so far, '
+                          f'about {clock((now - start) / done * (total - done))} left', flush=True)
+                    shown = now
             elif re.match(r'\s*(Collecting|Downloading|Using cached|Building wheel|Successfully|ERROR)', line):
                 print('   ' + line.strip()[:116], flush=True)
     if process.returncode:
-        tail = ''.join(log.read_text(errors='replace').splitlines(keepends=True)[-25:])
-        raise InstallError(f'{tail}\nonedl-mmcv did not compile; the whole output: {log}\nA C++ compiler and Python.h '
-                           'are required; on Debian and Ubuntu: apt-get install g++ python3-dev')
+        tail = '\n'.join(log.read_text(errors='replace').splitlines()[-25:])
+        raise InstallError(f'{tail}\n\nonedl-mmcv did not compile; the whole output: {log}\nA C++ compiler and '
+                           'Python.h are required; on Debian and Ubuntu: apt-get install g++ python3-dev')
 
 
 def compile_jobs() -> int:
@@ -178,10 +174,8 @@ STEPS = (
 
 def fingerprint(files: tuple[str, ...], python: str) -> str:
     """Hash of what a step depends on: its files, the pins, the Python release and the place of the tree."""
-    digest = hashlib.sha256(f'{ROOT} {python} '.encode())
-    for name in (*files, 'requirements/constraints.txt'):
-        digest.update((ROOT / name).read_bytes())
-    return digest.hexdigest()
+    content = b''.join((ROOT / name).read_bytes() for name in (*files, 'requirements/constraints.txt'))
+    return hashlib.sha256(f'{ROOT} {python} '.encode() + content).hexdigest()
 
 
 def install(env: Environment) -> None:
@@ -190,16 +184,14 @@ def install(env: Environment) -> None:
     if not env.done() and free_gb < DISK_GB:
         say(f'Warning: {free_gb:.1f} GB of disk are free, about {DISK_GB} are required')
     env.make()
-    python = env.probe('import sys; print(sys.version)') or ''
-    marks = {name: fingerprint(files, python) for name, *_, files in STEPS}
-    before, start = env.done(), time.monotonic()
-    for number, (name, action, announcement, _) in enumerate(STEPS, 1):
-        if before.get(name) != marks[name]:
-            say(f'[{number}/{len(STEPS)}] {clock(time.monotonic() - start)}  {announcement}')
+    python, start = env.probe('import sys; print(sys.version)') or '', time.monotonic()
+    for number, (name, action, announcement, files) in enumerate(STEPS, 1):
+        mark = fingerprint(files, python)
+        if env.done().get(name) != mark:
+            say(f'[{number}/{len(STEPS)}] {announcement}')
             action(env)
-            env.finish(name, marks[name])
-    if before != env.done():
-        say(f'Installed into {env.folder.name} in {clock(time.monotonic() - start)}')
+            env.finish(name, mark)
+            say(f'[{number}/{len(STEPS)}] done after {clock(time.monotonic() - start)}')
 
 
 def main() -> int:

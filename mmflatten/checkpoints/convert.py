@@ -1,36 +1,33 @@
-"""State dicts of the official code to the names of this project, and back; strict both ways."""
-from __future__ import annotations
+"""State dicts of the official code to the names of this project, and back; strict both ways.
 
-from collections.abc import Iterable, Mapping
+A family's table (`rules`) is filled in with the stages and blocks of the state dict (`expansion`). If its names are
+exactly those that the filled-in table asks for, every key of the table moves a tensor from one name to the other.
+"""
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor
 
+from mmflatten.checkpoints.expansion import expand, find_problems
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.matching import Match, match_keys
 from mmflatten.checkpoints.rules import OFFICIAL, OURS, Family, Key
 
 PARALLEL = 'module.'
+CODE = {OFFICIAL: 'the official code', OURS: 'this project'}
 
 
 def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
     """Rename the weights of an official model for this project.
 
-    Those of a classifier go to mmpretrain's `ImageClassifier` with a backbone of this project, those of PSMNet to
-    `PSMNet`. Names that all begin with `module.`, as `DataParallel` makes them, lose that beginning. Tables of another
-    image size keep their size: the modules resize them when they load them.
+    A classifier becomes mmpretrain's `ImageClassifier` with a backbone of this project. `module.` is removed from the
+    names of a `DataParallel` model. Tables keep their size: the modules resize them when they load them.
 
     Args:
-        state_dict: official names to tensors, the weights alone.
+        state_dict: official names to tensors, the weights alone. The result shares those that are not joined.
         family: a key of `FAMILIES`, such as 'flatten_swin'.
 
-    Returns:
-        `backbone.*` and `head.fc.*` of a classifier, to be loaded with `strict=True`; tensors are shared with
-        `state_dict` where they are not joined.
-
     Raises:
-        ValueError: an unknown family; a key that the family does not have, a key that is missing, tensors whose shapes
-            cannot belong together. The message names the keys.
+        ValueError: an unknown family; unknown or missing keys, or tensors whose shapes cannot belong together, by name.
     """
     return _translate(state_dict, family, OFFICIAL)
 
@@ -38,17 +35,12 @@ def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[st
 def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
     """The inverse of `convert_state_dict`: weights trained here, under the names of the official code.
 
-    What `convert_state_dict` drops (index buffers, which the official code makes itself, and PVT's unused norm) does
-    not come back.
-
-    Args:
-        state_dict: weights of an `ImageClassifier` whose backbone returns its last stage (`out_indices=(3,)`), or of
-            a `PSMNet`.
-        family: as for `convert_state_dict`.
+    The model must be one of the official code, its backbone returning the last stage alone (`out_indices=(3,)`). What
+    `convert_state_dict` drops (index buffers, which the official code makes itself, and PVT's unused norm) does not
+    come back.
 
     Raises:
-        ValueError: as `convert_state_dict`; also a model that the official code does not know, such as one with another
-            attention.
+        ValueError: as `convert_state_dict`; also a model with another attention.
     """
     return _translate(state_dict, family, OURS)
 
@@ -65,20 +57,16 @@ def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> di
         raise ValueError(f'family ({family_name!r}) must be one of {sorted(FAMILIES)}')
     family, target = FAMILIES[family_name], OURS if source == OFFICIAL else OFFICIAL
     state = without_parallel(state) if source == OFFICIAL else state
-    match = match_keys(state, family, source)
-    if match.problems:
-        raise ValueError(_report(state, match, family, source))
+    pieces = expand(family, state, source)
+    problems = find_problems(pieces, state, source)
+    if problems:
+        raise ValueError(_report(problems, state, family_name, source))
     result: dict[str, Tensor] = {}
-    for (part, indices), kind in match.kinds.items():
-        if part.ours is None:
-            continue
-        old, new = part.beginning(source, match.last), part.beginning(target, match.last)
-        for key in part.kinds[kind]:
-            names = old.names(indices, key.names(source))
-            if names[0] in state:  # keys of an option may all be absent
-                tensors = _regroup({name: state[name] for name in names}, key, target)
-                result.update(zip(new.names(indices, key.names(target)), tensors))
-    _check_widths(result if target == OURS else state, family, match.last)
+    for key in (key for piece in pieces for key in piece.keys):
+        old, new = key.names(source), key.names(target)  # empty here for what is not converted
+        if old and new and old[0] in state:  # keys of an option may all be absent
+            result.update(zip(new, _regroup({name: state[name] for name in old}, key, target)))
+    _check_widths(result if target == OURS else state, family, max(piece.stage for piece in pieces))
     return result
 
 
@@ -106,25 +94,16 @@ def _check_values(state: Mapping[str, Tensor]) -> None:
 
 def _check_widths(ours: Mapping[str, Tensor], family: Family, last: int) -> None:
     names = [name.replace('{last}', str(last)) for name in family.widths]
-    if len({ours[name].shape[-1] for name in names}) > 1:
-        sizes = ', '.join(f'{name} has {ours[name].shape[-1]}' for name in names)
-        raise ValueError(f'widths differ around the last stage: {sizes}; are stages or blocks missing?')
+    widths = {name: ours[name].shape[-1] for name in names}
+    if len(set(widths.values())) > 1:
+        raise ValueError(f'the last axes should be of one width, but are {widths}: are stages or blocks missing?')
 
 
-def _report(state: Iterable[str], match: Match, family: Family, source: str) -> str:
-    code = 'the official code' if source == OFFICIAL else 'this project'
-    more = '; ...' if len(match.problems) > 5 else ''
-    beginnings = dict.fromkeys(part.official if source == OFFICIAL else part.ours for part in family.parts_of(source))
-    text = (f'the state dict does not fit family {family.name!r} of {code}: {"; ".join(match.problems[:5])}{more}. '
-            f'Its names begin with {", ".join(map(str, beginnings))}.')
-    # A key or two missing is an accident; trouble all over means that it is a state dict of something else.
-    return text + (_suggestion(state, family, source) if len(match.problems) > 2 else '')
-
-
-def _suggestion(state: Iterable[str], family: Family, source: str) -> str:
-    """What the state dict is instead, if it fits anything else."""
-    other = OURS if source == OFFICIAL else OFFICIAL
-    if not match_keys(state, family, other).problems:
-        return ' It has the names of this project already.' if source == OFFICIAL else ' It has official names already.'
-    fits = [name for name, candidate in FAMILIES.items() if not match_keys(state, candidate, source).problems]
-    return f' It fits family {" or ".join(map(repr, fits))}.' if fits else ''
+def _report(problems: list[str], state: Collection[str], family: str, source: str) -> str:
+    """The problems, and what the state dict is instead, if it fits anything else."""
+    more = '; ...' if len(problems) > 5 else ''
+    fits = [f' It has the names of {CODE[side]}, family {name!r}.' for side in CODE for name, other in FAMILIES.items()
+            # A key or two missing is an accident; trouble all over means that it is a state dict of something else.
+            if len(problems) > 2 and not find_problems(expand(other, state, side), state, side)]
+    return (f'the state dict does not fit family {family!r} of {CODE[source]}: {"; ".join(problems[:5])}{more}.'
+            f'{"".join(fits)}')

@@ -1,6 +1,4 @@
 """Checkpoint files: which entry of one holds the weights, and what a converted one holds."""
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,9 +29,7 @@ class Weights:
 
 
 def read_weights(path: str | Path, key: str | None = None, run_pickled_code: bool = False) -> Weights:
-    """Read the weights of a checkpoint: a bare state dict, or one entry of a nested file.
-
-    Names that all begin with `module.`, as `DataParallel` makes them, lose that beginning.
+    """Read the weights of a checkpoint: a bare state dict, or one entry of a nested file; without `module.`.
 
     Args:
         path: a file of `torch.save`.
@@ -43,14 +39,9 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
     Raises:
         ValueError: an unreadable file, a file without weights, an entry that is not there.
     """
-    path = Path(path)
-    notes = []
-    if run_pickled_code:
-        content = torch.load(path, map_location='cpu', weights_only=False)
-    else:
-        content, replaced = load_without_code(path)
-        if replaced:
-            notes.append(f'left out objects of foreign classes, without running their code: {", ".join(replaced)}')
+    content, replaced = ((torch.load(path, map_location='cpu', weights_only=False), []) if run_pickled_code
+                         else load_without_code(path))
+    notes = [f'left out an object of a foreign class, without running its code: {name}' for name in replaced]
     weights, entry = _select(content, key, path)
     if entry is not None:
         others = [name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry]
@@ -63,40 +54,33 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
 
 def convert_file(source: str | Path, family: str, *, key: str | None = None, revert: bool = False,
                  run_pickled_code: bool = False) -> tuple[dict, Weights]:
-    """Convert the weights of a file.
+    """What to save in place of a file, and the weights that were read from it; raises as the functions it calls.
 
-    Returns:
-        What to save: `dict(state_dict=..., meta=...)`, or with `revert` the entry and the names in which the official
-        code expects them, `dict(model=..., meta=...)` for classifiers; and the weights that were read.
-
-    Raises:
-        ValueError: as `read_weights`, `convert_state_dict` and `revert_state_dict`.
+    Converted weights are in the entry `state_dict`; reverted ones in the entry, and under the names, in which the
+    official code expects them.
     """
     weights = read_weights(source, key, run_pickled_code)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
                 source_sha256=hashlib.sha256(Path(source).read_bytes()).hexdigest(), mmflatten_version=__version__)
     if not revert:
         return dict(state_dict=convert_state_dict(weights.state_dict, family), meta=meta), weights
-    official = revert_state_dict(weights.state_dict, family)
-    if FAMILIES[family].parallel:
-        official = {PARALLEL + name: value for name, value in official.items()}
+    start = PARALLEL if FAMILIES[family].parallel else ''
+    official = {start + name: value for name, value in revert_state_dict(weights.state_dict, family).items()}
     return {FAMILIES[family].entry: official, 'meta': meta}, weights
 
 
-def _select(content: Any, key: str | None, path: Path) -> tuple[Mapping[str, Tensor], str | None]:
+def _select(content: Any, key: str | None, path: str | Path) -> tuple[Mapping[str, Tensor], str | None]:
     if isinstance(content, nn.Module):
         return content.state_dict(), None
     if not isinstance(content, Mapping):
         raise ValueError(f'{path} holds an object of type {type(content).__name__}, not a dict of weights; save the '
                          'state_dict() of a model in the code that knows its class')
-    there = shorten([repr(name) for name in content], 8) or 'nothing'
     entry = key if key is not None else next((name for name in ENTRIES if name in content), None)
-    if entry is not None and entry not in content:
-        raise ValueError(f'{path} has no entry {entry!r}; it has {there}')
-    weights = content if entry is None else content[entry]
+    weights = content if entry is None else content.get(entry)
     weights = weights.state_dict() if isinstance(weights, nn.Module) else weights
     if not isinstance(weights, Mapping) or not weights or not all(isinstance(v, Tensor) for v in weights.values()):
-        what = f'its entry {entry!r}' if entry is not None else f'it (with {there})'
-        raise ValueError(f'{path} holds no weights where they were looked for: {what} is not a dict of tensors. '
-                         f'--key names another entry; looked for were {", ".join(ENTRIES)}')
+        where = '' if entry is None else f' in its entry {entry!r}'
+        there = shorten([repr(name) for name in content], 8) or 'nothing'
+        raise ValueError(f'{path} holds no dict of tensors{where}; it has {there}. --key names another entry; '
+                         f'looked for were {", ".join(ENTRIES)}')
     return weights, entry

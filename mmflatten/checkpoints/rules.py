@@ -1,37 +1,33 @@
 """Vocabulary of the key tables: what a family's official names are, and what the same weights are called here."""
-from __future__ import annotations
-
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 OFFICIAL, OURS = 'official', 'ours'  # the two sides that a key has a name on
 
 
 @dataclass(frozen=True)
 class Key:
-    """One tensor inside a part, by the end of its name.
+    """One tensor: the ends of its names in the table of a part, its full names after `Part.keys`.
 
     Args:
-        official: ends of the official names. Several tensors are one here, concatenated on their first axis.
-        ours: end of the name here.
+        official: official names. Several tensors are one here, concatenated on their first axis.
+        ours: the name here; None for what is not converted.
         ratio: lengths of the concatenated tensors relative to each other.
         option: an option of the model, such as a bias that can be switched off: all its keys are there, or none. With
             `{i}` in its name it is an option of each stage, which a stage must have if a later one does.
     """
 
     official: tuple[str, ...]
-    ours: str
+    ours: str | None
     ratio: tuple[int, ...] = (1,)
     option: str | None = None
 
     def names(self, side: str) -> tuple[str, ...]:
-        """The ends of its names on a side."""
-        return self.official if side == OFFICIAL else (self.ours,)
+        """Its names on a side."""
+        return self.official if side == OFFICIAL else () if self.ours is None else (self.ours,)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Part:
     """A piece of the model whose names share a beginning: the patch embedding, one block, the head.
 
@@ -52,15 +48,20 @@ class Part:
     first_stage: int = 0
     dropped: Mapping[str, str] = field(default_factory=dict)
 
-    def beginning(self, side: str, last: int) -> Template:
-        """The shared beginning on a side that has this part, of a model whose last stage is `last`."""
+    def beginning(self, side: str, i: int = 0, j: int = 0, last: int = 0) -> str:
+        """What all its names on a side begin with, in block `j` of stage `i`, of a model whose last stage is `last`."""
         text = (self.official if side == OFFICIAL else self.ours) or ''
-        return Template(text.replace('{last}', str(last)))
+        for index, number in (('i', i), ('i+1', i + 1), ('i-1', i - 1), ('j', j), ('last', last)):
+            text = text.replace(f'{{{index}}}', str(number))
+        return text
 
-    @cached_property
-    def indices(self) -> tuple[str, ...]:
-        """Which of stage `i` and block `j` tell its instances apart."""
-        return tuple(re.findall(r'\{([ij])', self.official))
+    def keys(self, kind: str, i: int, j: int, last: int) -> tuple[Key, ...]:
+        """The keys of a kind, and those that are dropped, by their full names."""
+        official, ours = (self.beginning(side, i, j, last) for side in (OFFICIAL, OURS))
+        kept = (Key(tuple(_join(official, end) for end in key.official),
+                    _join(ours, key.ours or '') if self.ours else None, key.ratio, key.option)
+                for key in self.kinds[kind])
+        return *kept, *(Key((_join(official, end),), None, option=f'{official}.{end}') for end in self.dropped)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Family:
 
     Args:
         name: as in `convert_state_dict(..., family=name)`.
-        parts: tried in this order.
+        parts: no two with the same names.
         widths: names here, with `{last}`, of tensors whose last axes have one length. They tell that the last stages
             of a checkpoint are gone, since a model of fewer stages has the same names.
         entry: entry of a checkpoint file in which the official code looks for the weights.
@@ -81,37 +82,6 @@ class Family:
     widths: tuple[str, ...] = ()
     entry: str = 'model'
     parallel: bool = False
-
-    def parts_of(self, side: str) -> list[Part]:
-        """The parts that there are on a side."""
-        return [part for part in self.parts if side == OFFICIAL or part.ours is not None]
-
-
-class Template:
-    """A beginning of names with indices in it, such as `layers.{i-1}.downsample`."""
-
-    def __init__(self, text: str) -> None:
-        self._format = re.sub(r'\{([ij])[^}]*\}', r'{\1}', text)
-        pattern, self.offsets = '', {}
-        for literal, index, offset in re.findall(r'([^{]+)|\{([ij])([+-]\d+)?\}', text):
-            pattern += rf'(?P<{index}>0|[1-9]\d*)' if index else re.escape(literal)
-            if index:
-                self.offsets[index] = int(offset or 0)
-        self._pattern = re.compile(rf'{pattern}(?:\.(?P<end>.+))?')
-
-    def match(self, name: str) -> tuple[tuple[int, ...], str] | None:
-        """Indices counted from 0, and the end of the name ('' if there is none); None if it does not fit."""
-        match = self._pattern.fullmatch(name)
-        if match is None:
-            return None
-        indices = tuple(int(match[index]) - offset for index, offset in self.offsets.items())
-        return None if min(indices, default=0) < 0 else (indices, match['end'] or '')
-
-    def names(self, indices: tuple[int, ...], ends: Iterable[str]) -> list[str]:
-        """The full names of tensors, in the order of their ends; those of a set are sorted."""
-        numbers = {index: number + offset for (index, offset), number in zip(self.offsets.items(), indices)}
-        beginning = self._format.format(**numbers)
-        return [_join(beginning, end) for end in (sorted(ends) if isinstance(ends, set) else ends)]
 
 
 def single(official: str, ours: str, option: str | None = None) -> tuple[Key, ...]:

@@ -17,26 +17,20 @@ from typing import Any
 import torch
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Do nothing, whatever is asked for."""
-
-
 class Inert:
     """Stand-in for an object of a foreign class: takes whatever the file does to it, and does nothing."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Inert:
-        return object.__new__(cls)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Inert:
         return Inert()
 
-    __init__ = __setstate__ = __setitem__ = append = extend = add = _nothing  # what unpickling calls
+    def _ignore(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing."""
+
+    __init__ = __setstate__ = __setitem__ = append = extend = add = _ignore  # what unpickling calls
 
 
 class _Rebuild:
     """A function of PyTorch that a file may call. Behind this object a file cannot set the function's attributes."""
-
-    __slots__ = ('_function',)
 
     def __init__(self, function: Callable) -> None:
         self._function = function
@@ -65,39 +59,30 @@ def load_without_code(path: str | Path) -> tuple[Any, list[str]]:
     Raises:
         ValueError: no checkpoint, a damaged one, or a TorchScript archive.
     """
+    replaced: dict[str, type[Inert]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # on formats; what matters of it becomes an error here
         try:
-            return torch.load(path, map_location='cpu', weights_only=True), []
+            try:
+                return torch.load(path, map_location='cpu', weights_only=True), []
+            except pickle.UnpicklingError:
+                content = torch.load(path, map_location='cpu', weights_only=False, pickle_module=_reader(replaced))
+                return content, sorted(replaced)
         except FileNotFoundError:
             raise
-        except pickle.UnpicklingError:
-            reader, replaced = _reader_with_stand_ins()
         except Exception as error:  # a damaged file can fail anywhere in the reader
-            raise _unreadable(path, error) from error
-        try:
-            return torch.load(path, map_location='cpu', weights_only=False, pickle_module=reader), sorted(replaced)
-        except Exception as error:
-            raise _unreadable(path, error) from error
+            reason = ' '.join(str(error).split()).split('. ')[0][:200]
+            raise ValueError(f'{path} cannot be read as a PyTorch checkpoint ({type(error).__name__}: {reason}). Is it '
+                             'whole, and is it a file of weights?') from error
 
 
-def _reader_with_stand_ins() -> tuple[SimpleNamespace, dict[str, type[Inert]]]:
-    """What `torch.load` uses of the module `pickle`, and the classes replaced so far, which fills while it reads."""
-    replaced: dict[str, type[Inert]] = {}
-
+def _reader(replaced: dict[str, type[Inert]]) -> SimpleNamespace:
+    """What `torch.load` uses of the module `pickle`; fills in the classes that it replaces."""
     class Unpickler(pickle.Unpickler):
         def find_class(self, module: str, name: str) -> Any:
             if (module, name) in _ALLOWED:
                 return _ALLOWED[module, name]
             return replaced.setdefault(f'{module}.{name}', type(f'{module}.{name}', (Inert,), {}))
 
-    def load(file: Any, **kwargs: Any) -> Any:
-        return Unpickler(file, **kwargs).load()
-
-    return SimpleNamespace(__name__=__name__, Unpickler=Unpickler, load=load), replaced
-
-
-def _unreadable(path: str | Path, error: Exception) -> ValueError:
-    reason = ' '.join(str(error).split()).split('. ')[0][:200]
-    return ValueError(f'{path} cannot be read as a PyTorch checkpoint ({type(error).__name__}: {reason}). Is it whole, '
-                      'and is it a file of weights?')
+    return SimpleNamespace(__name__=__name__, Unpickler=Unpickler,
+                           load=lambda file, **kwargs: Unpickler(file, **kwargs).load())

@@ -1,26 +1,24 @@
 """The resource figures of Factorized Attention: its formulas, its contradictions, and the modules themselves."""
-import math
 from pathlib import Path
 
 import pytest
 import torch
 
-from mmflatten.analysis.factorized.cases import BERTS, MAPS, Case, Statement, memory_ratio, statements, work_ratio
+from mmflatten.analysis.factorized.cases import BERTS, MAPS, Statement, ratio, statements
 from mmflatten.analysis.factorized.formulas import (
     CONSISTENT,
     FORMS,
     TABLE_9,
+    Case,
     Formulas,
-    Sizes,
     build_module,
-    count_module,
+    counted_cost,
     formula_cost,
 )
-from mmflatten.analysis.speed.live_memory import peak_bytes
-from mmflatten.analysis.speed.memory import peak_memory
-from mmflatten.analysis.speed.timing import Subject
+from mmflatten.analysis.speed.memory import live_peak, peak_memory
 
-MODULES = [f'{kind}-{form}' for form in FORMS for kind in ('FA', 'CA')]
+KINDS = ('FA', 'CA')
+HEADS = {'dot': 1, 'bot': 1, 'multi': 4, 'Tfm': 4}
 
 # Of Table 9, which compares them with the modules.
 BLOCKS: Formulas = {
@@ -56,7 +54,7 @@ def said() -> dict[str, Statement]:
 
 
 def test_the_papers_ratios_at_64x64_follow_from_its_formulas() -> None:
-    memory, work = memory_ratio(MAPS[0]), work_ratio(MAPS[0])
+    memory, work = ratio(MAPS[0], 'nbytes'), ratio(MAPS[0], 'operations')
     assert round(memory[0]) == 17 and round(work[0]) == 32
     assert work[2] == pytest.approx(work[1], rel=1e-12) and int(work[2]) == 32
     assert 13 < memory[2] < 17  # the real modules also hold the sum with the residual connection
@@ -64,46 +62,47 @@ def test_the_papers_ratios_at_64x64_follow_from_its_formulas() -> None:
 
 def test_of_the_papers_ratios_for_64x64x32_one_follows_with_64_channels_and_the_other_with_1024() -> None:
     narrow, wide = Case((32, 64, 64), 64), Case((32, 64, 64), 1024)
-    assert round(work_ratio(narrow)[1]) == 1025 and round(work_ratio(narrow)[2]) == 1025
-    assert round(work_ratio(narrow)[0]) == 1024  # as printed, with CA-dot's projections counted once
-    assert round(memory_ratio(narrow)[0]) == 513
-    assert int(memory_ratio(wide)[0]) == 32 and round(work_ratio(wide)[0]) == 64
+    # As printed, CA-dot's projections are counted once.
+    assert list(map(round, ratio(narrow, 'operations'))) == [1024, 1025, 1025]
+    assert round(ratio(narrow, 'nbytes')[0]) == 513
+    assert int(ratio(wide, 'nbytes')[0]) == 32 and round(ratio(wide, 'operations')[0]) == 64
 
 
-def test_the_papers_absolute_figures(said: dict[str, Statement]) -> None:
-    for text, factor in (('128x128 map, memory of CA, GB', 1.), ('128x128 map, computation of CA, 1e9', 1.),
-                         ('256x256 map, memory of CA, GB', 1.), ('64x64x32 volume, memory of CA, GB', 1.),
-                         ('64x64x32 volume, computation of CA, 1e9', 1.),
-                         ('256x256 map, computation of CA, 1e9', 2.)):  # 412 alone is in multiply-accumulates
-        paper = float(said[text].paper)
-        assert factor * paper <= said[text].printed < 1.1 * factor * paper, text
-    assert said['256x256 map, computation of CA, 1e9'].counted / 2 == pytest.approx(412.9, abs=.05)
+@pytest.mark.parametrize('text, factor', [
+    ('128x128 map, memory of CA, GB', 1), ('128x128 map, computation of CA, 1e9', 1),
+    ('256x256 map, memory of CA, GB', 1), ('64x64x32 volume, memory of CA, GB', 1),
+    ('64x64x32 volume, computation of CA, 1e9', 1),
+    ('256x256 map, computation of CA, 1e9', 2),  # 412 alone is in multiply-accumulates
+])
+def test_the_papers_absolute_figures(said: dict[str, Statement], text: str, factor: int) -> None:
+    paper = factor * float(said[text].paper)
+    assert paper <= said[text].figures[0] < 1.1 * paper
 
 
 def test_a_factorized_module_at_256x256_needs_less_than_a_conventional_one_at_64x64() -> None:
     small, large = MAPS[0], MAPS[-1]
     for table in (TABLE_9, CONSISTENT):
-        conventional, factorized = small.formula('CA', table), large.formula('FA', table)
+        conventional, factorized = formula_cost('CA', small, table), formula_cost('FA', large, table)
         assert factorized.nbytes < conventional.nbytes and factorized.operations < conventional.operations
-    assert large.counted('FA').macs < small.counted('CA').macs
+    assert counted_cost('FA', large).operations < counted_cost('CA', small).operations
 
 
 def test_28x28x4_saves_a_factor_of_2_with_1024_channels_not_with_512() -> None:
-    ratios = {c: (memory_ratio(Case((4, 28, 28), c))[0], work_ratio(Case((4, 28, 28), c))[0]) for c in (512, 1024)}
-    assert [round(ratio, 1) for ratio in ratios[512]] == [2.5, 3.4]
-    assert [round(ratio) for ratio in ratios[1024]] == [2, 2]
+    for c, memory, work in ((512, 2.5, 3.4), (1024, 1.7, 1.9)):
+        case = Case((4, 28, 28), c)
+        assert ratio(case, 'nbytes')[0] == pytest.approx(memory, abs=.05)
+        assert ratio(case, 'operations')[0] == pytest.approx(work, abs=.05)
 
 
 def test_bert_saves_the_papers_20_percent_at_128_tokens_with_narrow_keys_alone() -> None:
-    case = BERTS['BERT-base'][0]
 
-    def saved(width: int, length: int) -> float:
-        sizes = Sizes(length, case.c, width, width, case.h)
-        return 1 - formula_cost('FA-Tfm', sizes).nbytes / formula_cost('CA-Tfm', sizes).nbytes
+    def saved(length: int, part: int) -> float:
+        case = Case((length, 1), 768, 'Tfm', h=12, part=part)
+        return 1 - formula_cost('FA', case).nbytes / formula_cost('CA', case).nbytes
 
-    assert [round(100 * saved(case.c, length), 1) for length in (128, 512)] == [12.5, 43.8]
-    assert round(100 * saved(case.c // 4, 128)) == 22
-    gaps = [memory_ratio(longer)[0] for longer in BERTS['BERT-large']]
+    assert [round(100 * saved(length, part=1), 1) for length in (128, 512)] == [12.5, 43.8]
+    assert round(100 * saved(128, part=4)) == 22
+    gaps = [ratio(longer, 'nbytes')[0] for longer in BERTS['BERT-large']]
     assert gaps == sorted(gaps) and gaps[-1] > 10
 
 
@@ -112,75 +111,66 @@ def test_bert_saves_the_papers_20_percent_at_128_tokens_with_narrow_keys_alone()
     (TABLE_11, 4, (64 - 16) / 2 * 37 ** 2),  # m / 2 in place of c / 2
 ])
 def test_tables_10_and_11_are_table_9_with_fewer_channels_but_for_one_misprint_each(table, part, missing) -> None:
-    sizes = Sizes(37, 64, 64 // part, 64 // part, h=4)
-    for name in table:
-        general, special = formula_cost(name, sizes, {**BLOCKS, **TABLE_9}), formula_cost(name, sizes, table)
-        assert special.nbytes == general.nbytes
-        assert special.operations + (missing if name == 'CA-multi' else 0) == general.operations
+    case = Case((37, 1), 64, h=4, part=part)
+    for name, (floats, operations) in table.items():
+        general_floats, general_operations = {**BLOCKS, **TABLE_9}[name]
+        assert floats(case) == general_floats(case)
+        assert operations(case) + (missing if name == 'CA-multi' else 0) == general_operations(case)
 
 
 @pytest.mark.parametrize('grid', [(12, 20), (3, 8, 10)])
-@pytest.mark.parametrize('name', MODULES)
-def test_modules_multiply_and_add_exactly_what_the_consistent_formulas_say(name: str, grid: tuple[int, ...]) -> None:
-    c, s, ratio = 32, math.prod(grid), 4
-    sizes = Sizes.usual(s, c, h=4 if name.endswith(('multi', 'Tfm')) else 1)
+@pytest.mark.parametrize('form', FORMS)
+@pytest.mark.parametrize('kind', KINDS)
+def test_modules_multiply_and_add_exactly_what_the_consistent_formulas_say(
+        kind: str, form: str, grid: tuple[int, ...]) -> None:
+    case = Case(grid, 32, form, h=HEADS[form])
     # A network of two layers with 4 c hidden channels costs 16 c^2, not the 5 c^2 of the formula.
-    more = (4 * ratio - 5) * c ** 2 * s if name.endswith('Tfm') else 0
-    assert 2 * count_module(name, sizes, grid).macs == formula_cost(name, sizes).operations + more
+    more = (4 * 4 - 5) * case.c ** 2 * case.s if form == 'Tfm' else 0
+    assert counted_cost(kind, case).operations == formula_cost(kind, case).operations + more
 
 
 def test_printed_formulas_of_ca_dot_and_ca_multi_disagree_with_the_modules() -> None:
-    sizes = Sizes.usual(256, 32, h=4)
-    for name in ('CA-dot', 'CA-multi'):
-        assert 2 * count_module(name, sizes, (16, 16)).macs != formula_cost(name, sizes, TABLE_9).operations
+    for form in ('dot', 'multi'):
+        case = Case((16, 16), 32, form, h=4)
+        assert counted_cost('CA', case).operations != formula_cost('CA', case, TABLE_9).operations
     # FA-Tfm is printed with 4 (b m / h) h, FA-multi and Table 11 with 4 b m / h, which heads of b / h channels need.
-    assert formula_cost('FA-Tfm', sizes, TABLE_9).operations - formula_cost('FA-Tfm', sizes).operations == (
-        4 * sizes.b * sizes.m * (1 - 1 / 4) * sizes.s)
+    case = Case((16, 16), 32, 'Tfm', h=4)
+    printed, consistent = formula_cost('FA', case, TABLE_9), formula_cost('FA', case)
+    assert printed.operations - consistent.operations == 4 * case.b * case.m * (1 - 1 / 4) * case.s
 
 
-@pytest.mark.parametrize('name', MODULES)
-def test_peaks_grow_as_the_formulas_do(name: str) -> None:
-    counted, formula = [], []
-    for side in (32, 64):
-        sizes = Sizes.usual(side * side, 32, h=4 if name.endswith(('multi', 'Tfm')) else 1)
-        counted.append(count_module(name, sizes, (side, side)))
-        formula.append(formula_cost(name, sizes).nbytes)
+@pytest.mark.parametrize('form', FORMS)
+@pytest.mark.parametrize('kind', KINDS)
+def test_peaks_grow_as_the_formulas_do(kind: str, form: str) -> None:
+    cases = [Case((side, side), 32, form, h=HEADS[form]) for side in (32, 64)]
+    counted, formula = ([cost(kind, case) for case in cases] for cost in (counted_cost, formula_cost))
     for one, expected in zip(counted, formula):
-        assert expected * .9 < one.training_bytes < expected * 1.5
-        assert one.inference_bytes <= one.training_bytes
-    assert counted[1].training_bytes / counted[0].training_bytes == pytest.approx(formula[1] / formula[0], rel=.1)
+        assert expected.nbytes * .9 < one.nbytes < expected.nbytes * 1.5
+        assert one.inference_nbytes <= one.nbytes
+    assert counted[1].nbytes / counted[0].nbytes == pytest.approx(formula[1].nbytes / formula[0].nbytes, rel=.1)
 
 
 @pytest.mark.parametrize('training', [False, True])
-@pytest.mark.parametrize('name', ['FA-dot', 'CA-dot', 'CA-multi'])
-def test_peaks_known_without_allocating_are_those_of_the_allocator(name: str, training: bool) -> None:
-    sizes = Sizes.usual(40 * 40, 64, h=2)
-    module, x = build_module(name, sizes), torch.randn(1, 64, 40, 40)
+@pytest.mark.parametrize('kind, form', [('FA', 'dot'), ('CA', 'dot'), ('CA', 'multi')])
+def test_peaks_known_without_allocating_are_those_of_the_allocator(kind: str, form: str, training: bool) -> None:
+    case = Case((40, 40), 64, form, h=2)
+    module, x = build_module(kind, case), torch.randn(1, 64, 40, 40)
 
     def run() -> None:
         with torch.set_grad_enabled(training):
             module(x)
 
-    measured = peak_memory(Subject('module', run)) + x.nbytes
-    counted = count_module(name, sizes, (40, 40))
-    assert (counted.training_bytes if training else counted.inference_bytes) == pytest.approx(measured, rel=1e-3)
+    counted = counted_cost(kind, case)
+    known = counted.nbytes if training else counted.inference_nbytes
+    assert known == pytest.approx(peak_memory(run) + x.nbytes, rel=1e-3)
 
 
 def test_views_cost_nothing_and_freed_tensors_are_taken_off() -> None:
     x = torch.empty(1000, device='meta')
-    assert peak_bytes(lambda x: x.view(10, 100).t().flatten(0, 0)[3:], x) == 4000
-    assert peak_bytes(lambda x: (x + 1).add_(1).view(10, 100), x) == 2 * 4000
-    assert peak_bytes(lambda x: ((x + 1) + 1) + 1, x) == 3 * 4000
-    assert peak_bytes(lambda x: ((x.requires_grad_() * 2).exp() * 2).exp(), x, training=True) == 4 * 4000
-
-
-def test_unknown_modules_and_grids_are_refused_with_their_value() -> None:
-    sizes = Sizes.usual(16, 8)
-    for call in (lambda: build_module('FA-none', sizes), lambda: formula_cost('FA-none', sizes)):
-        with pytest.raises(ValueError, match="'FA-none'"):
-            call()
-    with pytest.raises(ValueError, match=r'grid \(\(4, 5\)\) has 20 locations, sizes.s \(16\)'):
-        count_module('FA-dot', sizes, (4, 5))
+    assert live_peak(lambda x: x.view(10, 100).t().flatten(0, 0)[3:], x) == 4000
+    assert live_peak(lambda x: (x + 1).add_(1).view(10, 100), x) == 2 * 4000
+    assert live_peak(lambda x: ((x + 1) + 1) + 1, x) == 3 * 4000
+    assert live_peak(lambda x: ((x.requires_grad_() * 2).exp() * 2).exp(), x, training=True) == 4 * 4000
 
 
 def test_the_tool_prints_the_tables_and_draws_the_figures(load_tool, tmp_path: Path, capsys) -> None:

@@ -6,8 +6,8 @@ import torch
 from mmengine.analysis import get_model_complexity_info
 from mmengine.model import revert_sync_batchnorm
 from mmengine.registry import MODELS, DefaultScope
-from torch import nn
 
+from mmflatten.analysis.flops import count_operations
 from mmflatten.analysis.flops.meta import build_on_meta
 from mmflatten.analysis.flops.model_cost import ModelCost, count_model
 from mmflatten.analysis.flops.rules import PRODUCT
@@ -60,10 +60,11 @@ def test_counting_on_meta_equals_counting_a_real_run() -> None:
                   neck=dict(type='GlobalAveragePooling'),
                   backbone=dict(type='mmflatten.FLattenSwin', out_indices=(3,),
                                 arch=dict(embed_dims=16, depths=[1, 1, 2, 1], num_heads=[1, 2, 4, 8])))
-    from mmflatten.analysis.flops import count_operations
-    with DefaultScope.overwrite_default_scope('mmpretrain'):
+    image = torch.zeros(1, 3, 65, 97)
+    with DefaultScope.overwrite_default_scope('mmpretrain'), torch.no_grad():
         model = MODELS.build(config).eval()
-    real = count_operations(model, torch.zeros(1, 3, 65, 97), mode='tensor')
+        model(image, mode='tensor')  # the first call of all measures which projection is faster on this machine
+    real = count_operations(model, image, mode='tensor')
     meta = count_model(build_on_meta(config, 'mmpretrain'), (65, 97))
     assert meta.counts.macs == real.macs
     assert meta.counts.by_kind[PRODUCT] == real.by_kind[PRODUCT] > 0
@@ -117,11 +118,6 @@ def test_deformable_convolution_counts_like_a_convolution(known_model: KnownMode
     offsets = sum(kinds.total() for name, kinds in deformable.by_module.items() if name.endswith('conv_offset'))
     assert offsets > 0
     assert deformable.macs == plain.macs + offsets
-
-
-def test_model_with_memory_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"parameters with memory \(weight\); count model.to\('meta'\)"):
-        count_model(nn.Conv2d(3, 4, 1), (8, 8))
 
 
 def test_channels_that_disagree_are_reported_with_the_module(known_model: KnownModel) -> None:

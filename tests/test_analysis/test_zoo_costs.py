@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from mmflatten.analysis.flops.model_cost import count_model
-from mmflatten.analysis.zoo.costs import ConfigCost, count_beside_papers, render, table_rows
+from mmflatten.analysis.zoo.costs import render, table_rows
+from mmflatten.analysis.zoo.rows import ZooEntry, count_beside_papers
 from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).parents[2]
@@ -24,21 +25,14 @@ def params() -> list:
             for config, kind in kinds.items()]
 
 
-def describe(row: PaperRow, params: int, flops: int) -> str:
-    return (f'{row.label}: {params / 1e6:.2f} M, {flops / 1e9:.2f} G; the paper {row.cells["params_m"]} M, '
-            f'{row.cells["flops_g"]} G; cause: {row.cause!r}')
-
-
 @pytest.mark.parametrize('config', params())
 def test_parameters_round_to_the_papers_and_flops_are_within_2_percent_or_the_row_says_why(config: str) -> None:
     rows = [row for row in paper_rows() if row.config == config]
     for shape in dict.fromkeys(row.shape for row in rows):
         cost = count_beside_papers(ROOT / config, shape)
-        assert not cost.cost.counts.uncounted
-        for row in (row for row in rows if row.shape == shape):
-            flops = cost.papers_convention(row)
-            agrees = False not in (row.params_agree(cost.cost.params), row.flops_agree(flops))
-            assert agrees is not bool(row.cause), describe(row, cost.cost.params, flops)
+        assert not cost.counts.uncounted
+        for entry in (ZooEntry.of(row, cost) for row in rows if row.shape == shape):
+            assert (entry.agrees is not False) is not bool(entry.row.cause), entry
 
 
 class Spectrum(nn.Module):
@@ -58,8 +52,8 @@ def test_each_paper_is_shown_by_its_own_way_of_counting() -> None:
         cost = count_model(Spectrum(), (10, 10))  # 8 * 64 * 27 in the convolution, 8 * 8 ** 3 in the product
     rows = tuple(row for row in paper_rows() if row.label in ('flatten 2b', 'focal 5')
                  and (row.cells['method'], row.cells['backbone']) == ('cascade-mask-rcnn', 'swin-t'))
-    rows = tuple(PaperRow({**row.cells, 'flops_input_hw': '10x10'}) for row in rows)
-    flatten, focal = table_rows([ConfigCost('cascade.py', cost, rows)])
+    rows = [PaperRow({**row.cells, 'flops_input_hw': '10x10'}) for row in rows]
+    flatten, focal = table_rows('cascade', cost, rows)
     assert (cost.counts.macs, cost.counts.papers_convention(with_products=False)) == (17920, 13824)
     assert flatten[7] == '745' and flatten[9:] == ('flatten 2b', 'none') and not flatten[6].endswith('*')
     assert focal[7] == '742' and focal[9] == 'focal 5' and focal[6].endswith('*')
@@ -68,12 +62,11 @@ def test_each_paper_is_shown_by_its_own_way_of_counting() -> None:
 def test_an_operator_without_a_formula_is_named() -> None:
     with torch.device('meta'):
         cost = count_model(Spectrum(), (12, 12))
-    assert table_rows([ConfigCost('spectrum.py', cost, ())])[0][-1] == 'aten::_fft_r2c (1x)'
+    assert table_rows('spectrum', cost, [])[0][-1] == 'aten::_fft_r2c (1x)'
 
 
 def test_configs_of_one_name_are_shown_by_their_path() -> None:
     with torch.device('meta'):
         cost = count_model(Spectrum(), (10, 10))
-    costs = [ConfigCost(path, cost, ()) for path in ('a/one.py', 'b/one.py', 'b/two.py')]
-    assert [row[0] for row in table_rows(costs)] == ['a/one.py', 'b/one.py', 'two']
-    assert '| a/one.py |' in render(costs, markdown=True)
+    table = render(dict.fromkeys(('a/one.py', 'b/one.py', 'b/two.py'), cost), markdown=True)
+    assert [line.split('|')[1].strip() for line in table.splitlines()[2:5]] == ['a/one.py', 'b/one.py', 'two']

@@ -9,7 +9,7 @@ import yaml
 
 from mmflatten.analysis.zoo.metafiles import render_metafiles
 from mmflatten.analysis.zoo.page import render_page
-from mmflatten.analysis.zoo.rows import COLUMNS, ZooEntry, count_rows, from_csv, to_csv, zoo_rows
+from mmflatten.analysis.zoo.rows import COLUMNS, PRINTED, ZooEntry, count_rows, to_csv, zoo_rows
 from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).parents[2]
@@ -17,18 +17,30 @@ SWIN_T = 'configs/flatten_swin/swin-t_8xb128_in1k.py'
 
 
 @pytest.fixture(scope='module')
-def rows() -> tuple[PaperRow, ...]:
+def rows() -> list[PaperRow]:
     return zoo_rows(ROOT)
 
 
-def row_of(**cells: str) -> PaperRow:
-    return PaperRow({**dict.fromkeys(paper_rows()[0].cells, ''), **cells})
+def read_csv(text: str) -> list[ZooEntry]:
+    """The entries that `to_csv` wrote."""
+    entries = []
+    for cells in csv.DictReader(StringIO(text)):
+        row = PaperRow({name: cells[f'paper_{name}' if name in PRINTED else name] for name in paper_rows()[0].cells})
+        numbers = (int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops'))
+        entries.append(ZooEntry(row, cells['image'], *numbers))
+    return entries
+
+
+@pytest.fixture(scope='module')
+def committed() -> list[ZooEntry]:
+    return read_csv((ROOT / 'docs' / 'model_zoo.csv').read_text(encoding='utf-8'))
 
 
 def swin_t(**cells: str) -> PaperRow:
     known = dict(paper='flatten', table='8', task='classification', dataset='imagenet1k', method='-', backbone='swin-t',
-                 schedule='300e', flops_input_hw='224x224', params_m='29', flops_g='4.5', top1='81.3', config=SWIN_T)
-    return row_of(**{**known, **cells})
+                 schedule='300e', flops_input_hw='224x224',
+                 params_m='29', flops_g='4.5', top1='81.3', config=SWIN_T)
+    return PaperRow.of(**{**known, **cells})
 
 
 def counted(row: PaperRow, params: int = 28_288_354, flops: int = 4_512_000_000) -> ZooEntry:
@@ -53,10 +65,10 @@ def test_an_entry_agrees_if_its_parameters_round_to_the_papers_and_its_flops_are
     assert ZooEntry(swin_t(**cells)).agrees is None, 'nothing was counted'
 
 
-def test_csv_keeps_everything_and_calls_the_papers_numbers_the_papers(tmp_path):
-    entries = [counted(swin_t(cause='one, with a comma')), ZooEntry(row_of(paper='focal', table='11', cause='no head'))]
-    (tmp_path / 'zoo.csv').write_text(to_csv(entries))
-    assert list(from_csv(tmp_path / 'zoo.csv')) == entries
+def test_csv_keeps_everything_and_calls_the_papers_numbers_the_papers():
+    missing = ZooEntry(PaperRow.of(paper='focal', table='11', cause='no head'))
+    entries = [counted(swin_t(cause='one, with a comma')), missing]
+    assert read_csv(to_csv(entries)) == entries
     first = next(csv.DictReader(StringIO(to_csv(entries))))
     assert tuple(first) == COLUMNS
     assert (first['params'], first['paper_params_m'], first['params_diff_percent']) == ('28288354', '29', '-2.45')
@@ -69,7 +81,7 @@ def test_a_config_is_counted_once_for_each_size_and_a_broken_one_does_not_stop_t
     broken.write_text('model = dict(')
     (tmp_path / 'configs' / 'flatten_swin').symlink_to(ROOT / 'configs' / 'flatten_swin')
     (tmp_path / 'configs' / '_base_').symlink_to(ROOT / 'configs' / '_base_')
-    rows = [swin_t(), row_of(config='configs/mine/broken.py'), swin_t(table='9'), row_of(paper='focal')]
+    rows = [swin_t(), PaperRow.of(config='configs/mine/broken.py'), swin_t(table='9'), PaperRow.of(paper='focal')]
     said = []
     (first, failed, second, without), failures = count_rows(
         rows, tmp_path, lambda done, total, what: said.append(f'[{done}/{total}] {what}'))
@@ -80,7 +92,7 @@ def test_a_config_is_counted_once_for_each_size_and_a_broken_one_does_not_stop_t
 
 
 def test_every_config_of_the_repository_is_in_the_zoo(rows):
-    assert rows[:len(paper_rows())] == paper_rows()
+    assert rows[:len(paper_rows())] == list(paper_rows())
     others = rows[len(paper_rows()):]
     named = {row.config for row in rows} - {''}
     assert named == {path.relative_to(ROOT).as_posix() for path in ROOT.glob('configs/*/*.py')
@@ -88,21 +100,19 @@ def test_every_config_of_the_repository_is_in_the_zoo(rows):
     assert all(row.cells['task'] and not row.cells['paper'] for row in others)
 
 
-def test_committed_files_have_every_row_and_config_of_today(rows):
+def test_committed_files_have_every_row_and_config_of_today(rows, committed, tool):
     """Without counting again; `--check` does that, in the full sweep."""
-    entries = from_csv(ROOT / 'docs' / 'model_zoo.csv')
     fix = 'run tools/analysis/reproduce_tables.py'
-    assert [entry.row for entry in entries] == list(rows), fix
-    assert all(entry.counted for entry in entries if entry.row.config), fix
-    files = {'docs/model_zoo.csv': to_csv(entries), 'docs/model_zoo.md': render_page(entries),
-             **render_metafiles(entries)}
+    assert [entry.row for entry in committed] == rows, fix
+    assert all(entry.counted for entry in committed if entry.row.config), fix
+    files = tool.files_of(committed)
     assert [name for name, text in files.items() if (ROOT / name).read_text(encoding='utf-8') != text] == [], fix
     assert {path.relative_to(ROOT).as_posix() for path in ROOT.glob('configs/*/metafile.yml')} == {
         name for name in files if name.startswith('configs/')}
 
 
-def test_every_row_of_the_papers_has_a_config_and_every_disagreement_a_cause():
-    entries = [entry for entry in from_csv(ROOT / 'docs' / 'model_zoo.csv') if entry.row.cells['paper']]
+def test_every_row_of_the_papers_has_a_config_and_every_disagreement_a_cause(committed):
+    entries = [entry for entry in committed if entry.row.cells['paper']]
     assert [entry.row.label for entry in entries if not (entry.row.config or entry.row.cause)] == []
     assert [entry.row.label for entry in entries if entry.agrees is False and not entry.row.cause] == []
 
@@ -113,9 +123,10 @@ def test_committed_files_hold_what_counting_gives(tool, capsys):
 
 
 def test_page_opens_with_what_does_not_agree_and_why():
-    entries = [counted(swin_t()), counted(swin_t(params_m='31', table='2', cause='the paper counts a head twice')),
-               ZooEntry(row_of(paper='focal', table='5', backbone='focal-t', method='atss', cause='no such head')),
-               counted(row_of(task='classification', config='configs/digits/mine.py'))]
+    entries = [counted(swin_t()),
+               counted(swin_t(params_m='31', table='2', cause='the paper counts a head twice')),
+               ZooEntry(PaperRow.of(paper='focal', table='5', backbone='focal-t', method='atss', cause='no such head')),
+               counted(PaperRow.of(task='classification', config='configs/digits/mine.py'))]
     page = render_page(entries)
     wrong, missing, first_table = (page.index(title) for title in (
         '## Rows that do not agree', '## Rows without a model', '## FLatten Transformer'))
@@ -130,11 +141,11 @@ def test_page_opens_with_what_does_not_agree_and_why():
 
 
 def test_metafiles_name_the_paper_for_every_figure_and_hold_counted_sizes():
-    detector = row_of(paper='flatten', table='2a', task='detection', dataset='coco', backbone='swin-t', ap_box='43.7',
-                      ap_mask='39.8', config='configs/flatten_swin/mask.py')
+    detector = PaperRow.of(paper='flatten', table='2a', task='detection', dataset='coco', backbone='swin-t',
+                           ap_box='43.7', ap_mask='39.8', config='configs/flatten_swin/mask.py')
     words = swin_t(top1='fail', ap_box='44', config='configs/l2vit/x.py')
     files = render_metafiles([counted(swin_t()), counted(detector), counted(swin_t(table='5', top1='81.2')),
-                              counted(words), ZooEntry(row_of(paper='focal'))])
+                              counted(words), ZooEntry(PaperRow.of(paper='focal'))])
     assert list(files) == ['configs/flatten_swin/metafile.yml', 'configs/l2vit/metafile.yml', 'model-index.yml']
     content = yaml.safe_load(files['configs/flatten_swin/metafile.yml'])
     assert content['Collections'][0]['Name'] == 'FLatten-Swin'

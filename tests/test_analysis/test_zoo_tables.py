@@ -11,11 +11,9 @@ def test_all_rows_are_carried() -> None:
     assert {row.cells['paper'] for row in paper_rows()} == {'flatten', 'factorized', 'l2vit', 'focal'}
 
 
-def test_numbers_are_read_and_gaps_are_none() -> None:
-    row = next(row for row in paper_rows() if row.label == 'flatten 2a' and row.cells['backbone'] == 'swin-t')
-    assert (row.params_m, row.flops_g, row.shape) == (48, 267, (800, 1280))
-    factorized = next(row for row in paper_rows() if row.label == 'factorized 1')
-    assert (factorized.params_m, factorized.flops_g, factorized.shape) == (None, None, None)
+def test_shape_is_read_and_may_be_missing() -> None:
+    shapes = {row.label: row.shape for row in paper_rows()}
+    assert shapes['flatten 2a'] == (800, 1280) and shapes['factorized 1'] is None
 
 
 def test_config_is_found_from_anywhere_and_may_serve_several_rows(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 """Official state dicts for the converters: of the golden cases with weights, and of any shape without."""
+import functools
 import importlib.util
 from pathlib import Path
 
@@ -8,18 +9,13 @@ import torch
 GOLDEN = Path(__file__).parents[1] / 'data' / 'golden'
 
 
-def _load_synth():
-    spec = importlib.util.spec_from_file_location('golden_synth', GOLDEN / 'synth.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class Golden:
     """One golden case: `state` are its official weights, `buffers` the index buffers that its file holds besides."""
 
     def __init__(self, name: str) -> None:
-        synth = _load_synth()
+        spec = importlib.util.spec_from_file_location('golden_synth', GOLDEN / 'synth.py')
+        synth = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(synth)
         self.case = synth.load_case(name)
         self.family = self.case['family']
         self.expected = self.case['expected']
@@ -36,11 +32,4 @@ class Golden:
 @pytest.fixture(scope='session')
 def golden():
     """Loader of golden cases by name; each is drawn once."""
-    loaded = {}
-
-    def load(name: str) -> Golden:
-        if name not in loaded:
-            loaded[name] = Golden(name)
-        return loaded[name]
-
-    return load
+    return functools.cache(Golden)

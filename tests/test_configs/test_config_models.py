@@ -1,4 +1,5 @@
 """The model of every config: its size, what its optimizer decays, and what an ablation changes."""
+import csv
 import re
 from functools import cache
 from pathlib import Path
@@ -9,7 +10,6 @@ from mmengine.config import Config
 from mmengine.registry import MODELS
 
 from mmflatten.analysis.flops.meta import build_on_meta
-from mmflatten.analysis.zoo.rows import from_csv
 from mmflatten.models import attention
 
 ROOT = Path(__file__).parents[2] / 'configs'
@@ -48,7 +48,8 @@ PARAMETERS = {
     'flatten-cswin-b_8xb64_in1k': 74_867_032,
     'flatten-cswin-b_8xb32_in1k-384px': 78_369_112,
 }
-COUNTED = {entry.row.config: entry.params for entry in from_csv(ROOT.parent / 'docs' / 'model_zoo.csv')}
+with open(ROOT.parent / 'docs' / 'model_zoo.csv', newline='', encoding='utf-8') as zoo:
+    COUNTED = {row['config']: int(row['params'] or 0) for row in csv.DictReader(zoo)}
 FIRST = set({(Path(name).parent, Path(name).stem.partition('_')[0]): name for name in reversed(NAMES)}.values())
 
 

@@ -1,6 +1,5 @@
 """Imports point one way, and the parts of the package work with the few libraries they need."""
 import ast
-import os
 import subprocess
 import sys
 import tempfile
@@ -90,16 +89,9 @@ def test_area_imports_none_of_the_libraries_barred_there(area):
             if name.split('.')[0] in BARRED[area]] == []
 
 
-def run_script(code: str, python: Path | str = sys.executable) -> str:
-    environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
-    done = subprocess.run([python, '-c', code], env=environment, text=True, capture_output=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def test_importing_the_package_loads_no_library():
+def test_importing_the_package_loads_no_library(run_python):
     code = "import sys, mmflatten\nprint(sorted({'torch', 'numpy', 'mmengine', 'mmcv'} & set(sys.modules)))\n"
-    assert run_script(code) == '[]\n'
+    assert run_python('-c', code) == (0, '[]\n')
 
 
 SCRIPTS = {'operators': BARRED['ops'], 'backbones': (*BARRED['models/backbones'], 'cv2')}  # MMEngine brings no OpenCV
@@ -107,19 +99,22 @@ LIBRARIES = {'operators': ('torch', 'einops'), 'backbones': ('torch', 'einops', 
 
 
 @pytest.mark.parametrize('script, absent', SCRIPTS.items())
-def test_core_runs_while_other_libraries_are_blocked(script, absent):
+def test_core_runs_while_other_libraries_are_blocked(run_python, script, absent):
     code = BLOCKER.format(blocked=absent) + f'runpy.run_path({str(ISOLATED / script)!r} + ".py")\n'
-    assert f'{script} run' in run_script(code)
+    status, output = run_python('-c', code)
+    assert status == 0 and f'{script} run' in output, output
 
 
 @pytest.mark.full
 @pytest.mark.parametrize('script, absent', SCRIPTS.items())
-def test_core_runs_in_an_environment_with_its_libraries_alone(script, absent):
+def test_core_runs_in_an_environment_with_its_libraries_alone(run_python, script, absent):
     """Takes 5 GB of disk for a minute or two; pip finds torch in the cache that set-up left."""
     constraints = ROOT / 'requirements' / 'constraints.txt'
     with tempfile.TemporaryDirectory() as folder:
         python = Path(folder) / 'bin' / 'python'
         subprocess.run([sys.executable, '-m', 'venv', folder], check=True)
         subprocess.run([python, '-m', 'pip', 'install', '-q', '-c', constraints, *LIBRARIES[script]], check=True)
-        run_script(f'from importlib.util import find_spec\nassert not any(map(find_spec, {absent}))', python)
-        assert f'{script} run' in run_script((ISOLATED / f'{script}.py').read_text(), python)
+        code = f'from importlib.util import find_spec\nassert not any(map(find_spec, {absent}))'
+        assert run_python('-c', code, python=python) == (0, '')
+        status, output = run_python(str(ISOLATED / f'{script}.py'), python=python)
+        assert status == 0 and f'{script} run' in output, output

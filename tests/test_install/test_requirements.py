@@ -1,43 +1,36 @@
 """What a tool says, where it starts, of libraries that are wrong, doubled, missing or newer than tested."""
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from mmflatten.requirements import LIBRARIES
 
-ROOT = Path(__file__).resolve().parents[2]
 TESTED = {library.distribution: library.tested for library in LIBRARIES.values()}
+CHECK = 'from mmflatten.requirements import check_task as check; check({0!r}); check({0!r})'
 
 
-def run_with(folder: Path, versions: dict, scope: str = 'mmdet', torchvision_needs: str = '') -> tuple[int, str]:
+@pytest.fixture
+def check_task(run_python, distribution):
     """Check a task twice in a Python without site-packages, where package metadata tells of `versions` alone."""
-    for name, version in versions.items():
-        info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
-        info.mkdir()
-        needs = f'Requires-Dist: {torchvision_needs}\n' if name == 'torchvision' and torchvision_needs else ''
-        (info / 'METADATA').write_text(f'Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}')
-    environment = {**os.environ, 'PYTHONPATH': f'{folder}{os.pathsep}{ROOT}'}
-    code = f'from mmflatten.requirements import check_task as check; check({scope!r}); check({scope!r})'
-    done = subprocess.run([sys.executable, '-S', '-c', code], env=environment, cwd=folder, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return done.returncode, done.stdout
+
+    def check(versions: dict, scope: str = 'mmdet', torchvision_needs: str = '') -> tuple[int, str]:
+        for name, version in versions.items():
+            distribution(name, version, torchvision_needs if name == 'torchvision' else '')
+        return run_python('-S', '-c', CHECK.format(scope))
+
+    return check
 
 
 def without(*names: str) -> dict:
     return {name: version for name, version in TESTED.items() if name not in names}
 
 
-def test_tested_versions_pass_silently(tmp_path):
-    assert run_with(tmp_path, TESTED, torchvision_needs=f"torch=={TESTED['torch']}") == (0, '')
+def test_tested_versions_pass_silently(check_task):
+    assert check_task(TESTED, torchvision_needs=f"torch=={TESTED['torch']}") == (0, '')
 
 
-def test_everything_missing_or_too_old_is_named_with_what_is_required_and_the_command(tmp_path):
+def test_everything_missing_or_too_old_is_named_with_what_is_required_and_the_command(check_task, tmp_path):
     (tmp_path / 'numpy-2.2.6.dist-info').mkdir()  # half removed: without METADATA
     old = {'torch': '2.3.1', 'einops': '0.3.0', 'onedl-mmdetection': '3.5.0'}
-    status, output = run_with(tmp_path, {**without('onedl-mmengine', 'numpy'), **old})
+    status, output = check_task({**without('onedl-mmengine', 'numpy'), **old})
     assert status == 1 and 'ImportError' in output
     for name in ('torch', 'einops', 'mmdet', 'mmengine', 'numpy'):
         library = LIBRARIES[name]
@@ -45,40 +38,40 @@ def test_everything_missing_or_too_old_is_named_with_what_is_required_and_the_co
         assert library.required in output and f'{library.distribution}=={library.tested}' in output
 
 
-def test_versions_above_the_tested_range_get_one_line_and_work(tmp_path):
-    status, output = run_with(tmp_path, {**TESTED, 'torch': '2.14.0', 'onedl-mmdetection': '4.0', 'numpy': '2.99'})
+def test_versions_above_the_tested_range_get_one_line_and_work(check_task):
+    status, output = check_task({**TESTED, 'torch': '2.14.0', 'onedl-mmdetection': '4.0', 'numpy': '2.99'})
     assert status == 0
     assert len(output.splitlines()) == 1
     assert 'torch 2.14.0' in output and 'onedl-mmdetection 4.0' in output and 'numpy' not in output
 
 
 @pytest.mark.parametrize('version', ['2.4', '2.4.0+cpu', '2.10.0', '2.13.1+cu130'])
-def test_versions_compare_by_their_release_numbers(tmp_path, version):
-    assert run_with(tmp_path, {**TESTED, 'torch': version}) == (0, '')
+def test_versions_compare_by_their_release_numbers(check_task, version):
+    assert check_task({**TESTED, 'torch': version}) == (0, '')
 
 
 @pytest.mark.parametrize('versions, removed', [
     ({**without('onedl-mmcv'), 'mmcv': '2.2.0'}, 'mmcv'),
     ({**TESTED, 'mmcv': LIBRARIES['mmcv'].tested}, 'onedl-mmcv mmcv')])
-def test_unmaintained_original_is_refused_and_removed_first_even_beside_its_replacement(tmp_path, versions, removed):
-    status, output = run_with(tmp_path, versions)
+def test_unmaintained_original_is_refused_and_removed_first_even_beside_its_replacement(check_task, versions, removed):
+    status, output = check_task(versions)
     assert status == 1
     assert f'pip uninstall -y {removed} && ' in output and '--no-build-isolation' in output
 
 
 @pytest.mark.parametrize('scope, refused', [('mmdet', True), ('mmseg', False), ('mmflatten', False)])
-def test_only_the_libraries_of_the_task_are_asked_for(tmp_path, scope, refused):
-    status, output = run_with(tmp_path, without('onedl-mmdetection'), scope)
+def test_only_the_libraries_of_the_task_are_asked_for(check_task, scope, refused):
+    status, output = check_task(without('onedl-mmdetection'), scope)
     assert (status == 1) is refused and ('pip install onedl-mmdetection==' in output) is refused
 
 
 @pytest.mark.parametrize('torch, refused', [('2.12.1+cu130', False), ('2.13.0', True)])
-def test_torchvision_for_another_torch_is_refused(tmp_path, torch, refused):
-    status, output = run_with(tmp_path, {**TESTED, 'torch': torch}, torchvision_needs='torch==2.12.1')
+def test_torchvision_for_another_torch_is_refused(check_task, torch, refused):
+    status, output = check_task({**TESTED, 'torch': torch}, torchvision_needs='torch==2.12.1')
     assert (status == 1) is refused and ('torch==2.12.1 torchvision==0.27.1' in output) is refused
 
 
-def test_source_checkout_without_metadata_counts_as_installed(tmp_path):
+def test_source_checkout_without_metadata_counts_as_installed(check_task, tmp_path):
     (tmp_path / 'einops').mkdir()
-    (tmp_path / 'einops' / '__init__.py').write_text('')
-    assert run_with(tmp_path, without('einops')) == (0, '')
+    (tmp_path / 'einops' / '__init__.py').touch()
+    assert check_task(without('einops')) == (0, '')

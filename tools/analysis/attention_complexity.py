@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mmflatten.analysis.factorized.cases import BERTS, MAPS, VOLUMES, Case, statements
-from mmflatten.analysis.factorized.formulas import CONSISTENT, FORMS, TABLE_9, Sizes, count_module, formula_cost
+from mmflatten.analysis.factorized.cases import BERTS, MAPS, VOLUMES, statements
+from mmflatten.analysis.factorized.formulas import FORMS, Case, costs
 from mmflatten.analysis.factorized.plot import draw_attention_complexity
 from mmflatten.analysis.text_table import align
 from mmflatten.engine.cli import command_line, tool_parser
@@ -20,7 +20,7 @@ NOTES = """\
 formula: Table 9, corrected where it contradicts itself (docs/factorized.md); b = k = m = c / 2, for BERT c.
 GMAC: 1e9 multiply-accumulates, half of the paper's MACC, which counts a multiplication and an addition as two.
 training, inference: tensors alive at the peak of one forward pass in float32, with and without what the backward pass
-needs; the input counts, parameters do not. Counted on the meta device: nothing of this was allocated. A fused softmax
+needs; the input counts, parameters do not. Counted on the meta device: none of this was allocated. A fused softmax
 kernel (GPU) keeps no matrix of a conventional Gaussian module; the dot-product modules here have no such kernel."""
 
 
@@ -36,16 +36,20 @@ def case_rows(cases: Iterable[Case]) -> list[tuple[str, ...]]:
     """Two rows for each input, and one with what factorizing saves."""
     rows = []
     for case in cases:
-        numbers = {}
-        for kind in ('CA', 'FA'):
-            formula, counted = case.formula(kind, CONSISTENT), case.counted(kind)
-            numbers[kind] = (formula.nbytes / 1e6, counted.training_bytes / 1e6, counted.inference_bytes / 1e6,
-                             formula.operations / 2e9, counted.macs / 1e9)
+        figures = {kind: case_figures(kind, case) for kind in ('CA', 'FA')}
+        for kind, values in figures.items():
             name = f'{kind}-{case.form}' + (f' x {case.layers}' if case.layers > 1 else '')
-            rows.append((case.label, str(case.c), name, *map(number, numbers[kind])))
-        ratios = (conventional / factorized for conventional, factorized in zip(numbers['CA'], numbers['FA']))
+            rows.append((case.label, str(case.c), name, *map(number, values)))
+        ratios = (conventional / factorized for conventional, factorized in zip(figures['CA'], figures['FA']))
         rows.append(('', '', 'CA / FA', *(f'{ratio:.1f}x' for ratio in ratios)))
     return rows
+
+
+def case_figures(kind: str, case: Case) -> tuple[float, ...]:
+    """The figures of a row: memory in MB by formula, in training and in inference; GMAC by formula and counted."""
+    _, formula, counted = costs(kind, case)
+    return (formula.nbytes / 1e6, counted.nbytes / 1e6, counted.inference_nbytes / 1e6, formula.operations / 2e9,
+            counted.operations / 2e9)
 
 
 def number(value: float) -> str:
@@ -57,14 +61,11 @@ def module_rows() -> list[tuple[str, ...]]:
     """The paper's eight modules on the 64 x 64 map of 64 channels, four heads where there are several."""
     rows = []
     for form in FORMS:
-        sizes = Sizes.usual(64 * 64, 64, h=4 if form in ('multi', 'Tfm') else 1)
+        case = Case((64, 64), 64, form, h=4 if form in ('multi', 'Tfm') else 1)
         for kind in ('FA', 'CA'):
-            name = f'{kind}-{form}'
-            printed, corrected = formula_cost(name, sizes, TABLE_9), formula_cost(name, sizes)
-            counted = count_module(name, sizes, (64, 64))
-            rows.append((name, number(corrected.nbytes / 1e6), number(counted.training_bytes / 1e6),
-                         number(counted.inference_bytes / 1e6), number(printed.operations / 2e9),
-                         number(corrected.operations / 2e9), number(counted.macs / 1e9)))
+            printed = costs(kind, case)[0].operations / 2e9
+            *memory, corrected, counted = case_figures(kind, case)
+            rows.append((f'{kind}-{form}', *map(number, (*memory, printed, corrected, counted))))
     return rows
 
 
@@ -78,8 +79,7 @@ def main(argv: Sequence[str]) -> None:
     header = ('module', 'MB, formula', 'MB, training', 'MB, inference', 'GMAC, printed', 'GMAC, formula',
               'GMAC, counted')
     print(f'Eight modules, 64x64, 64 channels\n{align(module_rows(), header, {0}, markdown)}\n')
-    rows = [(item.text, item.paper, number(item.printed), number(item.consistent), number(item.counted), item.remark)
-            for item in statements()]
+    rows = [(item.text, item.paper, *map(number, item.figures), item.remark) for item in statements()]
     header = ('what the paper says', 'paper', 'printed formulas', 'corrected', 'counted', '')
     print(f'{align(rows, header, {0, 5}, markdown)}\n\n{NOTES}')
     draw_attention_complexity(arguments.plot)

@@ -5,44 +5,33 @@
     python tools/analysis/benchmark.py --zoo
     python tools/analysis/benchmark.py --operators softmax focused linear --tokens 196 784 3136 12544 --plot speed.png
 
-On Linux it starts itself again with the settings of glibc's allocator that a measurement on the CPU needs.
 See docs/benchmark.md for what is measured and how to read it.
 """
 import argparse
 import json
+import math
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from mmflatten.analysis.speed.crossovers import crossover_table, draw_operators
 from mmflatten.analysis.speed.machine import (
     BUSY_CPUS,
-    LoadWatch,
     available_cpus,
     describe_machine,
-    machine_lines,
-    restart_environment,
+    keep_freed_memory,
+    seconds_of_others,
 )
 from mmflatten.analysis.speed.memory import peak_memory
 from mmflatten.analysis.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, model_subject
 from mmflatten.analysis.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
-from mmflatten.analysis.speed.plot import draw_operators
-from mmflatten.analysis.speed.table import (
-    Result,
-    as_row,
-    crossover_table,
-    curves_of,
-    model_table,
-    operator_table,
-    settings_line,
-    softmax_beside,
-    write_csv,
-)
+from mmflatten.analysis.speed.table import Row, result_rows, result_table, write_csv
 from mmflatten.analysis.speed.timing import Subject, measure
 from mmflatten.engine.cli import command_line, tool_parser
 
@@ -89,7 +78,6 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     add('--threads', type=positive, default=2, metavar='N', help='CPU threads (default: 2)')
     add('--train', action='store_true', help='forward and backward pass instead of inference')
     add('--compile', action='store_true', help='through torch.compile')
-    add('--channels-last', action='store_true', help='images and convolutions in channels-last memory')
     add('--rounds', type=positive, metavar='N', help='at most so many rounds')
     add('--seconds', type=positive_seconds, metavar='S', help=f'per model (default without --rounds: '
         f'{SECONDS_PER_MODEL:g}) or per attention and number of tokens ({SECONDS_PER_OPERATOR:g}); at least 3 rounds')
@@ -132,8 +120,8 @@ def check_device(name: str) -> None:
         raise ValueError(f'--device {name}: there are {torch.cuda.device_count()} GPUs, numbered from 0')
 
 
-def measure_models(arguments: argparse.Namespace, settings: RunSettings) -> list[Result]:
-    """Results; the ratios refer to the first one."""
+def measure_models(arguments: argparse.Namespace, settings: RunSettings) -> list[Row]:
+    """A row for each model; the ratios refer to the first one."""
     wanted = [(name, spec) for name, spec in ZOO.items() if arguments.zoo]
     wanted += [(None, spec) for spec in arguments.models]
     if arguments.vs or arguments.zoo:
@@ -142,30 +130,32 @@ def measure_models(arguments: argparse.Namespace, settings: RunSettings) -> list
     for name, spec in wanted:
         say(f'building {name or spec}')
         subjects.append(model_subject(spec, settings, name))
-    return run_group(subjects, arguments, SECONDS_PER_MODEL)
+    return run_group(subjects, arguments, settings, SECONDS_PER_MODEL, reference=0)
 
 
-def measure_operators(arguments: argparse.Namespace, settings: RunSettings) -> list[Result]:
+def measure_operators(arguments: argparse.Namespace, settings: RunSettings) -> list[Row]:
+    """A row for each attention and number of tokens; the ratios refer to softmax, if it is among the attentions."""
     names = list(dict.fromkeys(OPERATORS if arguments.operators == ['all'] else arguments.operators))
     for name in names:
-        mixer_config(name)
-    numbers, results = sorted(set(arguments.tokens or TOKENS)), []
+        mixer_config(name)  # an unknown one fails before the first is built
+    reference = names.index(SOFTMAX) if SOFTMAX in names else None
+    numbers, rows = sorted(set(arguments.tokens or TOKENS)), []
     for index, tokens in enumerate(numbers, 1):
         say(f'[{index}/{len(numbers)}] building {len(names)} attentions of {tokens} tokens')
         subjects = [operator_subject(name, tokens, arguments.embed_dims, arguments.heads, settings) for name in names]
-        group = run_group(subjects, arguments, SECONDS_PER_OPERATOR)
-        results.extend(replace(result, tokens=tokens) for result in group)
-    return results
+        rows += run_group(subjects, arguments, settings, SECONDS_PER_OPERATOR, reference)
+    return rows
 
 
-def run_group(subjects: list[Subject], arguments: argparse.Namespace, default_seconds: float) -> list[Result]:
+def run_group(subjects: list[Subject], arguments: argparse.Namespace, settings: RunSettings, default_seconds: float,
+              reference: int | None) -> list[Row]:
     """Peak memory of each subject, then their times, round by round."""
-    say('memory, then warming up' + (', which compiles and takes minutes' if arguments.compile else ''))
-    peaks = [peak_memory(subject, arguments.device) for subject in subjects]
-    seconds = default_seconds if arguments.rounds is None and arguments.seconds is None else arguments.seconds
-    timings, left_out = measure(subjects, rounds=arguments.rounds, seconds=seconds, device=arguments.device,
-                                progress=progress())
-    return [Result(*parts, left_out) for parts in zip(subjects, timings, peaks)]
+    say('memory, then warming up' + (', which compiles and takes minutes' if settings.compile else ''))
+    peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
+    seconds = arguments.seconds or (math.inf if arguments.rounds else default_seconds)
+    times = measure(subjects, rounds=arguments.rounds or math.inf, seconds=seconds, device=settings.device,
+                    progress=progress())
+    return result_rows(subjects, times, peaks, settings, reference)
 
 
 def say(text: str) -> None:
@@ -185,6 +175,30 @@ def progress() -> Callable[[int, float, float], None]:
     return tell
 
 
+def show(rows: list[Row], machine: dict[str, Any], arguments: argparse.Namespace, settings: RunSettings) -> None:
+    """Print what was measured and on what, and draw it."""
+    run = {**vars(settings), 'size': 'x'.join(map(str, settings.size))}
+    if arguments.operators:
+        del run['size']
+        run |= dict(embed_dims=arguments.embed_dims, heads=arguments.heads)
+    settings_line = ', '.join(f'{name} {value}' for name, value in run.items())
+    print(*(f'{name}: {value}' for name, value in machine.items()), f'run: {settings_line}', sep='\n')
+    print(f'\n{result_table(rows, arguments.markdown)}')
+    if arguments.operators and rows[0]['reference']:
+        print(f'\n{crossover_table(rows, arguments.markdown)}')
+    if arguments.plot:
+        draw_operators(rows, arguments.plot, f'{settings_line}, {machine["threads"]} CPU threads')
+
+
+def write(rows: list[Row], machine: dict[str, Any], arguments: argparse.Namespace, argv: Sequence[str]) -> None:
+    """Write the files that were asked for."""
+    if arguments.csv:
+        write_csv(rows, arguments.csv)
+    if arguments.json:
+        everything = {'machine': machine, 'command': list(argv), 'results': rows}
+        arguments.json.write_text(json.dumps(everything, indent=2) + '\n', encoding='utf-8')
+
+
 @command_line
 def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
@@ -194,51 +208,23 @@ def main(argv: Sequence[str]) -> int:
         torch.cuda.set_device(arguments.device)  # its clock and its memory are asked of the current GPU
     settings = RunSettings(arguments.batch or (1 if arguments.operators else 8),
                            (arguments.size[0], arguments.size[-1]), arguments.dtype, arguments.device,
-                           arguments.train, arguments.compile, arguments.channels_last)
+                           arguments.train, arguments.compile)
     run = measure_operators if arguments.operators else measure_models
-    watch = LoadWatch()
+    os.environ.setdefault('KINETO_LOG_LEVEL', '99')  # else the profiler writes to the standard error every time
+    allocator, start, before = keep_freed_memory(), time.monotonic(), seconds_of_others()
     # Models share the code of their classes, of which Dynamo compiles 8 versions and then gives up.
-    with torch._dynamo.config.patch(cache_size_limit=1024) if arguments.compile else nullcontext():
-        results = run(arguments, settings)
-    others, machine = watch.others(), describe_machine(arguments.device)
-
-    what = (f'{arguments.embed_dims} channels, {arguments.heads} heads' if arguments.operators else
-            'x'.join(map(str, settings.size)))
-    print(*machine_lines(machine, others), f'run: {settings_line(settings, arguments.threads, what)}', sep='\n')
-    show(results, arguments)
-    rows = [as_row(result, softmax_beside(results, result) if arguments.operators else results[0], settings)
-            for result in results]
-    if arguments.csv:
-        write_csv(rows, arguments.csv)
-    if arguments.json:
-        timed = [{**row, 'seconds': result.timing.seconds} for row, result in zip(rows, results)]
-        everything = {'machine': {**machine, 'load': {'others': others}}, 'command': list(argv), 'results': timed}
-        arguments.json.write_text(json.dumps(everything, indent=2) + '\n', encoding='utf-8')
-    if (others or 0.) > BUSY_CPUS:
-        say(f'warning: other processes used {others:.2f} CPUs; rounds that this disturbed were left out if enough '
-            'others remained. Trust the ratios before the times, or repeat on an idle machine')
+    with torch._dynamo.config.patch(cache_size_limit=1024) if settings.compile else nullcontext():
+        rows = run(arguments, settings)
+    others = (seconds_of_others() - before) / (time.monotonic() - start)
+    machine = {**describe_machine(settings.device), 'allocator': allocator, 'CPUs used by others': f'{others:.2f}'}
+    show(rows, machine, arguments, settings)
+    write(rows, machine, arguments, argv)
+    if others > BUSY_CPUS:
+        say(f'warning: other processes used {others:.2f} CPUs; repeat on an idle machine, or trust only the ratios')
     if arguments.threads > available_cpus():
         say(f'warning: --threads {arguments.threads} is more than the {available_cpus()} CPUs there are')
     return 0
 
 
-def show(results: list[Result], arguments: argparse.Namespace) -> None:
-    if not arguments.operators:
-        print(f'\n{model_table(results, results[0], arguments.markdown)}')
-        return
-    curves = curves_of(results)
-    print(f'\n{operator_table(results, arguments.markdown)}')
-    if SOFTMAX in curves:
-        print(f'\n{crossover_table(curves, arguments.markdown)}')
-    if arguments.plot:
-        kind = 'training' if arguments.train else 'inference'
-        place = arguments.device if arguments.device != 'cpu' else f'CPU threads: {arguments.threads}'
-        draw_operators(curves, arguments.plot, f'attention over N tokens: {kind}, {arguments.embed_dims} channels, '
-                       f'{arguments.heads} heads, {arguments.dtype}, {place}')
-
-
 if __name__ == '__main__':
-    environment = restart_environment(os.environ)
-    if environment is not None:
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
     sys.exit(main())

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from mmflatten.analysis.results.runs import read_run, render_comparison
+from mmflatten.analysis.results.runs import render_comparison
 from mmflatten.engine.cli import command_line, tool_parser
 
 
@@ -15,7 +15,7 @@ def main(argv: Sequence[str]) -> None:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('work_dirs', nargs='+', metavar='WORK_DIR', help='work dirs of trainings')
     args = parser.parse_args(argv)
-    print(render_comparison([read_run(work_dir) for work_dir in args.work_dirs]))
+    print(render_comparison(args.work_dirs))
 
 
 if __name__ == '__main__':

@@ -9,9 +9,13 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from mmflatten.analysis.flops.table import render_modules
-from mmflatten.analysis.zoo.costs import ConfigCost, as_json, count_beside_papers, render
+from mmflatten.analysis.flops.model_cost import ModelCost
+from mmflatten.analysis.flops.table import as_json, render_modules
+from mmflatten.analysis.zoo.costs import render
+from mmflatten.analysis.zoo.rows import count_beside_papers
+from mmflatten.analysis.zoo.tables import rows_of_config
 from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
 from mmflatten.engine.config_files import require_config_file
 from mmflatten.engine.errors import explain
@@ -47,20 +51,26 @@ def check_paths(arguments: argparse.Namespace) -> None:
         raise ValueError(f'--json {arguments.json}: the folder {arguments.json.parent} does not exist; make it first')
 
 
-def count_all(configs: Sequence[str], shape: tuple[int, int] | None) -> tuple[list[ConfigCost], list[str]]:
+def count_all(configs: Sequence[str], shape: tuple[int, int] | None) -> tuple[dict[str, ModelCost], list[str]]:
     """Count the configs one by one, with progress on the standard error; returns costs and messages of failures."""
     if len(configs) == 1:
-        return [count_beside_papers(configs[0], shape)], []
-    costs, failures, say = [], [], timed_progress()
+        return {configs[0]: count_beside_papers(configs[0], shape)}, []
+    costs, failures, say = {}, [], timed_progress()
     for index, config in enumerate(configs, 1):
         try:
-            costs.append(count_beside_papers(config, shape))
+            costs[config] = count_beside_papers(config, shape)
             say(index, len(configs), f'{config} counted')
         except Exception as error:  # one broken config must not hide the others
             reason = explain(error)
             failures.append(reason if config in reason else f'{config}: {reason}')
             say(index, len(configs), f'{config} failed')
     return costs, failures
+
+
+def config_as_json(config: str, cost: ModelCost, with_modules: bool) -> dict[str, Any]:
+    """Everything known about a config's cost, and the papers' rows that it reproduces."""
+    rows = [{**row.cells, 'with_products': row.with_products} for row in rows_of_config(config)]
+    return {'config': config, **as_json(cost, with_modules), 'paper_rows': rows}
 
 
 @command_line
@@ -71,11 +81,11 @@ def main(argv: Sequence[str]) -> int:
         costs, failures = count_all(arguments.configs, arguments.shape and tuple(arguments.shape))
     if costs:
         print(render(costs, arguments.markdown))
-    for cost in costs if arguments.by_module else ():
-        tree = render_modules(Path(cost.config).stem, cost.cost, arguments.depth, arguments.markdown)
-        print(f'\n{tree}')
+    if arguments.by_module:
+        for config, cost in costs.items():
+            print(f'\n{render_modules(Path(config).stem, cost, arguments.depth, arguments.markdown)}')
     if arguments.json is not None:
-        results = [as_json(cost, arguments.by_module) for cost in costs]
+        results = [config_as_json(config, cost, arguments.by_module) for config, cost in costs.items()]
         arguments.json.write_text(json.dumps(results, indent=2) + '\n', encoding='utf-8')
     if failures:
         reasons = '; '.join(failures)

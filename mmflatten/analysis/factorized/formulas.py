@@ -10,57 +10,63 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from mmflatten.analysis.flops.counter import count_operations
-from mmflatten.analysis.speed.live_memory import peak_bytes
+from mmflatten.analysis.speed.memory import live_peak
 from mmflatten.models.attention import ConventionalAttention, FactorizedAttention
 
 BYTES_PER_FLOAT = 4
 FEED_FORWARD_RATIO = 4  # hidden channels of the network in the Tfm forms, in units of c; the paper names none
-FORMS = ('dot', 'bot', 'multi', 'Tfm')
+FORMS = ('dot', 'bot', 'multi', 'Tfm')  # of the paper's modules (Table 8); 'dot' and 'bot' have one head
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """The paper's letters: `s` locations, `c` channels, `b` of basis or key, `m` of the value, `h` heads."""
+class Case:
+    """Attention on one input, with the paper's letters as attributes: `s, c, b, m, h`."""
 
-    s: int
-    c: int
-    b: int
-    m: int
-    h: int = 1
+    grid: tuple[int, ...]  # (H, W), (T, H, W), or (N, 1) for a sequence
+    c: int  # channels
+    form: str = 'dot'  # one of `FORMS`
+    h: int = 1  # heads
+    part: int = 2  # b = m = c / part; 2 is the assumption of Table 10 and of the figures
+    layers: int = 1  # how many such modules there are
 
-    @classmethod
-    def usual(cls, s: int, c: int, h: int = 1) -> Sizes:
-        """`b = m = c / 2`, the assumption of Table 10 and of the figures."""
-        return cls(s, c, c // 2, c // 2, h)
+    @property
+    def s(self) -> int:
+        """Locations."""
+        return prod(self.grid)
 
+    @property
+    def b(self) -> int:
+        """Channels of the basis or of the keys, and of the values (`m`); 'dot' always has values of all channels."""
+        return self.c // self.part
 
-@dataclass(frozen=True)
-class Cost:
-    """Bytes in float32, and operations: multiplications and additions, two for a multiply-accumulate."""
+    m = b
 
-    nbytes: float
-    operations: float
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A real module at work on one input: multiply-accumulates, and live tensors at their peak without parameters."""
-
-    macs: int
-    training_bytes: int  # in a forward pass that keeps what the backward pass needs
-    inference_bytes: int
+    @property
+    def label(self) -> str:
+        """The grid as the paper writes it: height, width, then frames."""
+        if len(self.grid) == 3:
+            return 'x'.join(map(str, (*self.grid[1:], self.grid[0])))
+        return str(self.grid[0]) if self.grid[1] == 1 else 'x'.join(map(str, self.grid))
 
 
-Formula = Callable[[Sizes], float]
+class Cost(NamedTuple):
+    """What attention takes."""
+
+    nbytes: float  # in float32; of a counted module the peak of a forward pass that keeps what the backward pass needs
+    operations: float  # multiplications and additions, two for a multiply-accumulate
+    inference_nbytes: float | None = None  # peak of a counted module without gradients
+
+
+Formula = Callable[[Case], float]
 Formulas = dict[str, tuple[Formula, Formula]]
 
-# Floats and operations by module. `k` of the conventional modules is `b` here.
+# Floats in memory and operations, by module. `k` of the conventional modules is `b` here.
 TABLE_9: Formulas = {
     'FA-dot': (lambda z: (2 * z.b + 3 * z.c) * z.s + z.b * z.c, lambda z: (8 * z.b * z.c + 2 * z.c ** 2) * z.s),
     'CA-dot': (lambda z: (2 * z.b + 3 * z.c) * z.s + z.s ** 2,
@@ -90,48 +96,32 @@ CONSISTENT: Formulas = {
 }
 
 
-def formula_cost(module: str, sizes: Sizes, table: Formulas = CONSISTENT) -> Cost:
-    """What a table says a module costs.
-
-    Raises:
-        ValueError: a module that the table does not have.
-    """
-    if module not in table:
-        raise ValueError(f'module ({module!r}) must be one of {list(table)}')
-    floats, operations = table[module]
-    return Cost(BYTES_PER_FLOAT * floats(sizes), operations(sizes))
+def formula_cost(kind: str, case: Case, table: Formulas = CONSISTENT) -> Cost:
+    """What a table says that all layers cost; `kind` is 'FA' or 'CA'."""
+    floats, operations = table[f'{kind}-{case.form}']
+    return Cost(case.layers * BYTES_PER_FLOAT * floats(case), case.layers * operations(case))
 
 
-def build_module(module: str, sizes: Sizes, ndim: int = 2) -> nn.Module:
-    """One of the paper's eight attention modules (Table 8) with dot-product normalization, as this project writes it.
-
-    Args:
-        module: 'FA-' or 'CA-' and one of `FORMS`.
-        sizes: `s` is not used; the forms 'dot' and 'bot' have one head, 'dot' has values of all channels.
-        ndim: 2 for maps, 3 for volumes.
-    """
-    kind, _, form = module.partition('-')
-    if kind not in ('FA', 'CA') or form not in FORMS:
-        raise ValueError(f"module ({module!r}) must be 'FA-' or 'CA-' and one of {list(FORMS)}")
-    options: dict[str, Any] = dict(reprojection=False) if form == 'dot' else dict(value_channels=sizes.m)
-    if form in ('multi', 'Tfm'):
-        options['num_heads'] = sizes.h
-    if form == 'Tfm':
-        options['feed_forward_channels'] = FEED_FORWARD_RATIO * sizes.c
-    cls = FactorizedAttention if kind == 'FA' else ConventionalAttention
-    return cls(sizes.c, basis_channels=sizes.b, normalization='dot', ndim=ndim, **options)
+def build_module(kind: str, case: Case) -> nn.Module:
+    """One of the paper's eight attention modules with dot-product normalization, as this project writes it."""
+    options: dict[str, Any] = dict(reprojection=False) if case.form == 'dot' else dict(value_channels=case.m)
+    if case.form in ('multi', 'Tfm'):
+        options['num_heads'] = case.h
+    if case.form == 'Tfm':
+        options['feed_forward_channels'] = FEED_FORWARD_RATIO * case.c
+    cls = {'FA': FactorizedAttention, 'CA': ConventionalAttention}[kind]
+    return cls(case.c, basis_channels=case.b, normalization='dot', ndim=len(case.grid), **options)
 
 
 @cache
-def count_module(module: str, sizes: Sizes, grid: tuple[int, ...]) -> Counted:
-    """Count a module of `build_module(module, sizes)` on a map or volume, on the meta device.
-
-    Raises:
-        ValueError: `grid` does not have `sizes.s` locations.
-    """
-    if prod(grid) != sizes.s:
-        raise ValueError(f'grid ({grid}) has {prod(grid)} locations, sizes.s ({sizes.s}) says otherwise')
+def counted_cost(kind: str, case: Case) -> Cost:
+    """What all layers cost on the meta device, without parameters; inference frees each layer before the next."""
     with torch.device('meta'):
-        built = build_module(module, sizes, ndim=len(grid))
-        x = torch.empty(1, sizes.c, *grid)
-    return Counted(count_operations(built, x).macs, peak_bytes(built, x, training=True), peak_bytes(built, x))
+        module, x = build_module(kind, case), torch.empty(1, case.c, *case.grid)
+    return Cost(case.layers * live_peak(module, x, training=True), case.layers * 2 * count_operations(module, x).macs,
+                live_peak(module, x))
+
+
+def costs(kind: str, case: Case) -> tuple[Cost, Cost, Cost]:
+    """By the formulas as printed, by those without their contradictions, and counted."""
+    return formula_cost(kind, case, TABLE_9), formula_cost(kind, case), counted_cost(kind, case)

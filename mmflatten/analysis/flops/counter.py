@@ -9,22 +9,21 @@ norms, pooling, resizing, sums) are not multiply-accumulates; `OperationCounts.e
 *The papers' convention* (`OperationCounts.papers_convention`): what OpenMMLab's `get_flops.py` prints, by the formulas
 of `mmengine.analysis`: the multiply-accumulates, plus 5 per element of a layer or group norm with weights (4 without),
 2 of a batch norm in evaluation mode (1 without weights), 1 per output element of nearest-neighbour resizing, 4 of
-bilinear resizing and grid sampling, and 1 per input element of adaptive average pooling. It gives, within 0.1 %,
-260 G for ResNet-50 Mask R-CNN; 267, 745, 838, 945 and 1038 G for Swin-T and -S in Mask R-CNN, Cascade Mask R-CNN and
-UperNet; 240 G for PVT-T in Mask R-CNN and 215 G for Swin-T in ATSS.
+bilinear resizing and grid sampling, and 1 per input element of adaptive average pooling. It gives the published FLOPs
+of ResNet-50, Swin and PVT in Mask R-CNN, Cascade Mask R-CNN, ATSS and UperNet within 0.1 %
+(`tests/test_analysis/test_flops_models.py`).
 
 Where the two differ from each other, or from a counter you know:
 
 - Norms, resizing and pooling are 0.1 to 1 % of a model, in the papers' convention only. The papers' own formulas for
   classifiers leave them out, so `macs` is the closer figure there.
 - Attention products: mmengine counts `@` and misses `scaled_dot_product_attention`; both figures here always hold the
-  products. mmcv 1.x, from which Focal's detection numbers come, misses `@` too: Swin-T Mask R-CNN has 264 G there and
-  267 G elsewhere; 3.1 G are products (of PVT-T's 240 G, 31.7). `papers_convention(with_products=False)` gives that.
+  products. mmcv 1.x, from which Focal's detection numbers come, misses `@` too, as does
+  `papers_convention(with_products=False)`; see `WITHOUT_PRODUCTS` in `zoo/tables.py`.
 - Two-stage detectors: 1000 proposals pass the box head and 100 the mask head, in each stage of a cascade, as in mmdet
   2's `forward_dummy`. (mmdet 3 sends all 1000 through the mask heads of a cascade.)
 - FLatten prints 268, 747 and 841 G where 266.5, 745.1 and 837.3 G are counted (Mask R-CNN and Cascade T, S): its code
   for detection is not released, and no one convention gives both these and its Swin baselines.
-- Sparse R-CNN with Swin-T and 300 proposals is printed at 172 G; it is 176 G here, 170 G without any products.
 - Auxiliary heads that only train, post-processing, and the final resizing of a segmentation map are not run.
 """
 from __future__ import annotations
@@ -42,18 +41,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.analysis.flops.rules import (
-    CONV,
-    LINEAR,
-    MAC_RULES,
-    MATMUL,
-    OPENMMLAB_RULES,
-    OTHER,
-    PRODUCT,
-    is_elementwise,
-    is_free,
-    operator_name,
-)
+from mmflatten.analysis.flops import rules
+from mmflatten.analysis.flops.rules import CONV, LINEAR, MATMUL, OTHER, PRODUCT
 
 
 @dataclass
@@ -104,7 +93,7 @@ class OperationCounter:
         self.counts = OperationCounts()
         self._running: list[tuple[str, nn.Module, list[tuple[int, ...]]]] = []  # name, module, shapes of its inputs
         self._names = {} if model is None else {id(module): name for name, module in model.named_modules()}
-        self._parameters = set() if model is None else {_storage(p) for p in model.parameters()}
+        self._parameters = set() if model is None else {parameter.untyped_storage() for parameter in model.parameters()}
         self._exits = ExitStack()
 
     @property
@@ -131,7 +120,7 @@ class OperationCounter:
         self._exits.close()
 
     def _open(self, module: nn.Module, inputs: Any) -> None:
-        shapes = [tuple(leaf.shape) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)]
+        shapes = [tuple(tensor.shape) for tensor in _tensors(inputs)]
         self._running.append((self._names.get(id(module), self.module), module, shapes))
 
     def _close(self, module: nn.Module, inputs: Any, output: Any) -> None:
@@ -139,24 +128,24 @@ class OperationCounter:
 
     def observe(self, func: OpOverload, args: tuple, kwargs: dict, out: Any) -> None:
         """Count one operator that ran."""
-        name = operator_name(func)
-        if name in MAC_RULES:
-            cost = MAC_RULES[name](*args, **kwargs, out=out)
+        name = rules.operator_name(func)
+        if name in rules.MAC_RULES:
+            cost = rules.MAC_RULES[name](*args, **kwargs, out=out)
             if MATMUL in cost:
                 cost = {LINEAR if self._holds_parameter(name, args) else PRODUCT: cost[MATMUL]}
             self.add(name, cost)
-        elif is_free(func):
+        elif rules.is_free(func):
             return
-        elif is_elementwise(func):
+        elif rules.is_elementwise(func):
             self.add_elementwise(name, out)
-            if name in OPENMMLAB_RULES:
-                self.counts.by_module[self.module].update(OPENMMLAB_RULES[name](*args, **kwargs, out=out))
-        elif any(isinstance(leaf, Tensor) for leaf in tree_leaves(out)):
+            if name in rules.OPENMMLAB_RULES:
+                self.counts.by_module[self.module].update(rules.OPENMMLAB_RULES[name](*args, **kwargs, out=out))
+        elif _tensors(out):
             self.counts.uncounted[name] += 1
 
     def _holds_parameter(self, operator: str, args: tuple) -> bool:
         factors = args[1:] if 'add' in operator else args
-        return any(isinstance(factor, Tensor) and _storage(factor) in self._parameters for factor in factors)
+        return any(factor.untyped_storage() in self._parameters for factor in _tensors(factors))
 
     def add(self, operator: str, cost: dict[str, int]) -> None:
         """Count `cost` for the running module; called for kernels that PyTorch's dispatcher does not see."""
@@ -165,8 +154,7 @@ class OperationCounter:
 
     def add_elementwise(self, operator: str, out: Any) -> None:
         """Note an elementwise operator and its output."""
-        tensors = (leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor))
-        self.counts.elementwise[operator] += next((tensor.numel() for tensor in tensors), 0)
+        self.counts.elementwise[operator] += next((tensor.numel() for tensor in _tensors(out)), 0)
 
 
 class _Watch(TorchDispatchMode):
@@ -178,7 +166,7 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
-        if not (operator_name(func) in MAC_RULES or is_free(func) or is_elementwise(func)):
+        if not rules.is_known(func):
             with self:
                 out = func.decompose(*args, **kwargs)
             if out is not NotImplemented:
@@ -188,8 +176,8 @@ class _Watch(TorchDispatchMode):
         return out
 
 
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+def _tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
 
 
 def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> OperationCounts:

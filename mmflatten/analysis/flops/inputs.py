@@ -48,35 +48,31 @@ def _detect(model: nn.Module, image: Tensor) -> None:
         model._forward(image, detection_samples(image))
         return
     from mmdet.models import roi_heads
-    forwards: dict[type, Callable[..., None]] = {
-        roi_heads.SparseRoIHead: _sparse_roi_head, roi_heads.HybridTaskCascadeRoIHead: _htc_roi_head,
-        roi_heads.CascadeRoIHead: _cascade_roi_head, roi_heads.StandardRoIHead: _standard_roi_head}
     head, features = model.roi_head, model.extract_feat(image)
-    kind = next((cls for cls in forwards if isinstance(head, cls)), None)
-    if kind is None:
-        raise ValueError(f'cannot count RoI head {type(head).__name__}: it must be derived from one of '
-                         f'{", ".join(cls.__name__ for cls in forwards)}')
-    if kind is roi_heads.SparseRoIHead:
+    if isinstance(head, roi_heads.SparseRoIHead):
         _sparse_roi_head(head, features, model.rpn_head.init_proposal_features.weight[None])
+        return
+    model.rpn_head(features)
+    rois = image.new_empty(NUM_PROPOSALS, 5)
+    if isinstance(head, roi_heads.HybridTaskCascadeRoIHead):
+        _htc_roi_head(head, features, rois)
+    elif isinstance(head, roi_heads.CascadeRoIHead):
+        for stage in range(head.num_stages):
+            _boxes_and_masks(head, features, rois, stage)
+    elif isinstance(head, roi_heads.StandardRoIHead):
+        _boxes_and_masks(head, features, rois)
     else:
-        model.rpn_head(features)
-        forwards[kind](head, features, image.new_empty(NUM_PROPOSALS, 5))
+        raise ValueError(f'cannot count RoI head {type(head).__name__}: it must be derived from the standard, cascade, '
+                         'HTC or Sparse R-CNN head of mmdet')
 
 
 # The heads get regions of the finest map only: extractors sort those of several maps by a size that is unknown here.
 
 
-def _standard_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
-    head._bbox_forward(features[:1], rois)
+def _boxes_and_masks(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor, *stage: int) -> None:
+    head._bbox_forward(*stage, features[:1], rois)
     if head.with_mask:
-        head._mask_forward(features[:1], rois[:NUM_MASKS])
-
-
-def _cascade_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
-    for stage in range(head.num_stages):
-        head._bbox_forward(stage, features[:1], rois)
-        if head.with_mask:
-            head._mask_forward(stage, features[:1], rois[:NUM_MASKS])
+        head._mask_forward(*stage, features[:1], rois[:NUM_MASKS])
 
 
 def _htc_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:

@@ -25,7 +25,7 @@ def parameters_on_meta() -> Iterator[None]:
 
     def to_meta(module: nn.Module, name: str, parameter: nn.Parameter | None) -> nn.Parameter | None:
         if parameter is None or is_lazy(parameter) or parameter.is_meta:
-            return None
+            return None  # it is registered as it is
         return nn.Parameter(torch.empty_like(parameter, device='meta'), requires_grad=parameter.requires_grad)
 
     hook = register_module_parameter_registration_hook(to_meta)
@@ -48,7 +48,6 @@ def shape_only_kernels(counter: OperationCounter) -> Iterator[None]:
     They are functions of `mmcv._ext` that PyTorch's dispatcher does not see, so there is no other place to count them;
     they are put back at the end. Every other operator of mmcv raises on meta tensors; none counts as zero.
     """
-
     kernels: dict[str, Callable[..., None]] = {
         'roi_align_forward': lambda features, rois, output, *args, **kwargs:
             counter.add_elementwise('mmcv::roi_align', output),
@@ -57,12 +56,10 @@ def shape_only_kernels(counter: OperationCounter) -> Iterator[None]:
         'modulated_deform_conv_forward': lambda x, weight, bias, ones, offset, mask, output, *args, **kwargs:
             counter.add('mmcv::deform_conv', deformable_conv(weight, output)),
     }
-    extension = sys.modules.get('mmcv._ext')
-    originals = {name: getattr(extension, name) for name in kernels if extension}
+    extension = vars(sys.modules['mmcv._ext']) if 'mmcv._ext' in sys.modules else {}
+    originals = {name: extension[name] for name in kernels if extension}
     try:
-        for name in originals:
-            setattr(extension, name, kernels[name])
+        extension.update(kernels)
         yield
     finally:
-        for name, original in originals.items():
-            setattr(extension, name, original)
+        extension.update(originals)

@@ -41,11 +41,6 @@ def _encoder_layer(src: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
     return cost
 
 
-def _elements_of(position: int) -> Rule:
-    """A matrix or vector times a vector: one multiply-accumulate per element of the left operand."""
-    return lambda *args, out, **kwargs: {MATMUL: args[position].numel()}
-
-
 def deformable_conv(weight: Tensor, out: Tensor) -> Cost:
     """Only the convolution; sampling at the offsets is elementwise."""
     return {CONV: out.shape[0] * prod(out.shape[2:]) * weight.numel()}
@@ -67,9 +62,9 @@ def _mac_rules() -> dict[str, Rule]:
     rules |= {
         'aten::_native_multi_head_attention': _self_attention_layer,
         'aten::_transformer_encoder_layer_fwd': _encoder_layer,
-        'aten::mv': _elements_of(0), 'aten::dot': _elements_of(0), 'aten::vdot': _elements_of(0),
-        'aten::addmv': _elements_of(1),
-        'aten::addbmm': lambda self, a, b, out, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
+        **dict.fromkeys(('aten::mv', 'aten::dot', 'aten::vdot'), lambda a, b, **kwargs: {MATMUL: a.numel()}),
+        'aten::addmv': lambda self, a, b, **kwargs: {MATMUL: a.numel()},
+        'aten::addbmm': lambda self, a, b, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
         'aten::_addmm_activation': rules['aten::addmm'], 'aten::_int_mm': rules['aten::mm'],
         'torchvision::deform_conv2d': lambda x, weight, *args, out, **kwargs: deformable_conv(weight, out),
     }
@@ -84,8 +79,7 @@ def _norm(weight_at: int) -> Rule:
 
 
 def _batch_norm(x: Tensor, weight: Tensor | None, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    training = len(args) > 3 and args[3] is True
-    return {OTHER: x.numel() * ((4 if training else 1) + (weight is not None))}
+    return {OTHER: x.numel() * (1 if weight is None else 2)}  # in evaluation mode
 
 
 def _output(factor: int) -> Rule:
@@ -148,3 +142,8 @@ def is_elementwise(func: OpOverload) -> bool:
     """Whether an operator works on elements (activations, norms, pooling, resizing, sums): no multiply-accumulates."""
     tagged = torch.Tag.pointwise in func.tags or getattr(torch.Tag, 'reduction', None) in func.tags
     return tagged or operator_name(func).removeprefix('aten::') in _ELEMENTWISE
+
+
+def is_known(func: OpOverload) -> bool:
+    """Whether there is a rule for an operator, or it needs none."""
+    return operator_name(func) in MAC_RULES or is_free(func) or is_elementwise(func)

@@ -14,14 +14,11 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.analysis.flops.inputs import library_of
+from mmflatten.analysis.flops.inputs import FORWARDS, detection_samples, library_of
 from mmflatten.analysis.flops.model_cost import count_parameters, read_model_config
 from mmflatten.analysis.speed.timing import Subject
 from mmflatten.models import backbones
-from mmflatten.requirements import Library
-from mmflatten.requirements import inspect as inspect_library
 
-TIMM = Library('timm', 'timm', '>=1.0.9', '1.0.31', 'models to compare with')
 TIMM_PREFIX = 'timm:'
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
 NUM_CLASSES = 1000
@@ -48,7 +45,6 @@ class RunSettings:
     device: str = 'cpu'
     train: bool = False  # a forward and a backward pass, without an optimizer
     compile: bool = False
-    channels_last: bool = False  # memory of images and of weights of convolutions
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
@@ -85,7 +81,7 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
 
     Raises:
         ValueError: none of these, or arguments that do not fit.
-        ImportError: timm is needed and not installed.
+        ImportError: timm is required and not installed.
     """
     if spec.startswith(TIMM_PREFIX):
         return _build_timm(spec.removeprefix(TIMM_PREFIX), size)
@@ -121,9 +117,6 @@ class Classifier(nn.Module):
 
 
 def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
-    status = inspect_library(TIMM)
-    if status.state != 'ok':
-        raise ImportError(status.message)
     import timm
     model = timm.create_model(name, pretrained=False)
     settings = model.pretrained_cfg
@@ -132,18 +125,26 @@ def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
     return model
 
 
+def _detect(model: nn.Module, image: Tensor) -> Any:
+    """From the image to boxes and masks; `FORWARDS` ends with the raw outputs of the heads."""
+    return model.predict(image, detection_samples(image), rescale=False)
+
+
 def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:
     """A model that is ready to be timed.
 
     Raises:
         ValueError: a model that cannot be built, or cannot be run like this.
-        ImportError: timm is needed and not installed.
+        ImportError: timm is required and not installed.
     """
     torch.manual_seed(0)
     model = build_model(spec, settings.size)
-    if settings.train and library_of(model) == 'mmdet':
+    library = library_of(model)
+    if settings.train and library == 'mmdet':
         raise ValueError(f'{spec}: training of detectors is not timed, it needs annotated images; leave out --train')
-    call = make_call(model, _forward_of(model), torch.randn(settings.batch, 3, *settings.size), settings)
+    forward = _detect if library == 'mmdet' else FORWARDS.get(library, nn.Module.__call__)
+    call = make_call(model, lambda image: forward(model, image), torch.randn(settings.batch, 3, *settings.size),
+                     settings)
     name = name or (Path(spec).stem if spec.endswith('.py') else spec)
     return Subject(name, call, settings.batch, count_parameters(model))
 
@@ -151,9 +152,8 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
 def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor,
               settings: RunSettings) -> Callable[[], Any]:
     """Move a model to where it runs; returns what runs it once, by `forward(inputs)`."""
-    layout = torch.channels_last if settings.channels_last else torch.preserve_format
-    model.train(settings.train).to(settings.device, memory_format=layout)
-    inputs = inputs.to(settings.device, memory_format=layout)
+    model.train(settings.train).to(settings.device)
+    inputs = inputs.to(settings.device)
     if settings.compile:
         forward = torch.compile(forward)
     autocast = partial(torch.autocast, torch.device(settings.device).type, DTYPES[settings.dtype],
@@ -171,18 +171,3 @@ def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor
         model.zero_grad(set_to_none=True)
 
     return train if settings.train else infer
-
-
-def _forward_of(model: nn.Module) -> Callable[[Tensor], Any]:
-    """From the image to what the model puts out: logits, maps of logits, or a detector's boxes and masks."""
-    library = library_of(model)
-    if library != 'mmdet':
-        return (lambda image: model(image, mode='tensor')) if library else model
-    from mmdet.structures import DetDataSample
-
-    def predict(image: Tensor) -> Any:
-        size = tuple(image.shape[-2:])
-        meta = dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size)
-        return model.predict(image, [DetDataSample(metainfo=meta) for _ in image], rescale=False)
-
-    return predict

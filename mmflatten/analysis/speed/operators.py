@@ -1,14 +1,11 @@
-"""Attentions to time over the number of tokens, and where a linear one overtakes softmax."""
+"""Attentions to time over the number of tokens."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mmflatten.analysis.flops.model_cost import count_parameters
@@ -70,30 +67,11 @@ def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, se
     except TypeError as error:
         raise ValueError(f'operator {name} does not take these arguments: {error}') from error
     mixer = mixer if window is None else Windowed(mixer, grid_size)
-    call = make_call(mixer, lambda x_BNC: mixer(x_BNC, hw_shape), torch.randn(settings.batch, tokens, embed_dims),
-                     settings)
-    around = partial(sdpa_kernel, SDPBackend.MATH) if name == EXPLICIT else nullcontext
-    return Subject(name, call, settings.batch, count_parameters(mixer), around)
 
+    def forward(x_BNC: Tensor) -> Tensor:
+        return mixer(x_BNC, hw_shape)
 
-def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
-    """The number of tokens from which on `other` costs less than `softmax`, up to the last one measured.
-
-    `softmax` and `other` are costs at each of `tokens`, which rise; between them both curves are taken as straight in
-    logarithmic axes. 0 where `other` always costs less, infinity where it does not at the last number.
-    """
-    gaps = np.log(other) - np.log(softmax)
-    dearer = np.flatnonzero(gaps >= 0)
-    if not len(dearer):
-        return 0.
-    left = dearer[-1]
-    if left == len(gaps) - 1:
-        return math.inf
-    return float(np.exp(np.interp(0, -gaps[left:left + 2], np.log(tokens[left:left + 2]))))
-
-
-def say_crossover(tokens: Sequence[int], number: float) -> str:
-    """'about 830', 'below 196' or 'above 12544'."""
-    if number == 0:
-        return f'below {min(tokens)}'
-    return f'above {max(tokens)}' if math.isinf(number) else f'about {number:.0f}'
+    if name == EXPLICIT:
+        forward = sdpa_kernel(SDPBackend.MATH)(forward)
+    call = make_call(mixer, forward, torch.randn(settings.batch, tokens, embed_dims), settings)
+    return Subject(name, call, settings.batch, count_parameters(mixer), tokens)

@@ -6,7 +6,6 @@ from itertools import groupby
 from pathlib import PurePosixPath
 
 from mmflatten.analysis.text_table import align, giga
-from mmflatten.analysis.zoo.costs import beside
 from mmflatten.analysis.zoo.rows import ZooEntry
 
 PAPERS = {'flatten': 'FLatten Transformer', 'l2vit': 'L2ViT', 'focal': 'Focal Transformer',
@@ -57,7 +56,7 @@ def _summary(entries: Sequence[ZooEntry]) -> str:
 
 def _disagreements(entries: Sequence[ZooEntry]) -> str:
     header = ('table', 'model', 'params (M)', "paper's", 'diff', 'FLOPs (G)', "paper's", 'diff', 'cause')
-    rows = [(_table_of(entry), _link(entry, _model(entry)), *_params(entry), *_flops(entry),
+    rows = [(_table_of(entry), _link(entry, _model(entry)), *entry.params_cells(2), *entry.flops_cells(),
              entry.row.cause or 'not found yet') for entry in entries if entry.agrees is False]
     return f'## Rows that do not agree\n\n{align(rows, header, {0, 1, 8}, markdown=True)}' if rows else ''
 
@@ -97,22 +96,9 @@ def _table(group: Sequence[ZooEntry]) -> str:
     header = ('model', 'config', 'image', *('params (M)', "paper's", 'diff')[:shown], 'MACs (G)',
               *('FLOPs (G)', "paper's", 'diff')[:shown], *(f"paper's {ACCURACIES[name]}" for name in given))
     rows = [(_model(entry), _link(entry, 'config') if entry.row.config else '-', entry.image or '-',
-             *_params(entry)[:shown], giga(entry.macs) if entry.counted else '-', *_flops(entry)[:shown],
+             *entry.params_cells(2)[:shown], giga(entry.macs) if entry.counted else '-', *entry.flops_cells()[:shown],
              *(entry.row.cells[name] or '-' for name in given)) for entry in group]
     return align(rows, header, {0, 1}, markdown=True)
-
-
-def _params(entry: ZooEntry) -> tuple[str, ...]:
-    """Parameters, the paper's, the difference."""
-    value = entry.params / 1e6 if entry.counted else None
-    return (f'{value:.2f}' if entry.counted else '-', *beside(value, entry.row.cells['params_m']))
-
-
-def _flops(entry: ZooEntry) -> tuple[str, ...]:
-    """FLOPs, the paper's, the difference."""
-    value = entry.flops / 1e9 if entry.counted else None
-    cell = giga(entry.flops) + ('' if entry.row.with_products else '*') if entry.counted else '-'
-    return (cell, *beside(value, entry.row.cells['flops_g']))
 
 
 def _model(entry: ZooEntry) -> str:

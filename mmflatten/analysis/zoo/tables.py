@@ -29,6 +29,11 @@ class PaperRow:
 
     cells: dict[str, str]
 
+    @classmethod
+    def of(cls, **cells: str) -> PaperRow:
+        """A row with these cells and nothing else; one without a `paper` stands for a config of our own."""
+        return cls({**dict.fromkeys(paper_rows()[0].cells, ''), **cells})
+
     @property
     def label(self) -> str:
         """The paper and its table, such as 'flatten 2a'."""
@@ -44,16 +49,6 @@ class PaperRow:
         return self.cells['cause']
 
     @property
-    def params_m(self) -> float | None:
-        """Parameters in millions."""
-        return number(self.cells['params_m'])
-
-    @property
-    def flops_g(self) -> float | None:
-        """FLOPs in units of 1e9, as the paper counts them."""
-        return number(self.cells['flops_g'])
-
-    @property
     def shape(self) -> tuple[int, int] | None:
         """(H, W) the FLOPs are quoted at."""
         size = self.cells['flops_input_hw']
@@ -67,11 +62,13 @@ class PaperRow:
 
     def params_agree(self, params: int) -> bool | None:
         """Whether a number of parameters rounds to what the row prints; None where it prints none."""
-        return None if self.params_m is None else within_printed_precision(params / 1e6, self.cells['params_m'])
+        printed = self.cells['params_m']
+        return within_printed_precision(params / 1e6, printed) if printed else None
 
     def flops_agree(self, flops: int) -> bool | None:
         """Whether FLOPs, in the paper's convention and at the row's image size, are within 2 % of the row's."""
-        return None if self.flops_g is None else abs(flops / 1e9 / self.flops_g - 1) <= FLOPS_TOLERANCE
+        printed = number(self.cells['flops_g'])
+        return abs(flops / 1e9 / printed - 1) <= FLOPS_TOLERANCE if printed else None
 
 
 def number(cell: str) -> float | None:
@@ -102,7 +99,9 @@ def within_printed_precision(value: float, printed: str) -> bool:
 
 
 def difference(value: float, printed: str) -> str:
-    """How far `value` is from the paper's number: '+1.2%', with '~' when it rounds to what is printed."""
+    """How far `value` is from the paper's number: '+1.2%', with '~' when it rounds to that; '-' if none is printed."""
+    if not printed:
+        return '-'
     mark = '~' if within_printed_precision(value, printed) else ''
     percent = round(100 * (value / float(printed) - 1), 1)
     return f'{percent:+.1f}%{mark}' if percent else f'0.0%{mark}'
