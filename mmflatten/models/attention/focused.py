@@ -54,7 +54,9 @@ class FocusedLinearAttention(TokenMixer):
     def _feature_map(self, x_BNC: Tensor) -> Tensor:
         """Positive queries or keys, focused, in full precision: cubes overflow float16."""
         with no_autocast(x_BNC):
-            x_BNC = F.relu(upcast(x_BNC)[0]) + _EPS
+            x_BNC = F.relu(upcast(x_BNC)[0])
             if self.scale is None or self.focusing_factor is None:
-                return x_BNC
-            return focused_map(x_BNC / F.softplus(self.scale), self.focusing_factor)
+                return x_BNC + _EPS
+            rescale = F.softplus(self.scale).reciprocal()
+            # (x + eps) / softplus(scale) in one pass over memory.
+            return focused_map(torch.addcmul(_EPS * rescale, x_BNC, rescale), self.focusing_factor)
