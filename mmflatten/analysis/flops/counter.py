@@ -13,18 +13,7 @@ bilinear resizing and grid sampling, and 1 per input element of adaptive average
 of ResNet-50, Swin and PVT in Mask R-CNN, Cascade Mask R-CNN, ATSS and UperNet within 0.1 %
 (`tests/test_analysis/test_flops_models.py`).
 
-Where the two differ from each other, or from a counter you know:
-
-- Norms, resizing and pooling are 0.1 to 1 % of a model, in the papers' convention only. The papers' own formulas for
-  classifiers leave them out, so `macs` is the closer figure there.
-- Attention products: mmengine counts `@` and misses `scaled_dot_product_attention`; both figures here always hold the
-  products. mmcv 1.x, from which Focal's detection numbers come, misses `@` too, as does
-  `papers_convention(with_products=False)`; see `WITHOUT_PRODUCTS` in `zoo/tables.py`.
-- Two-stage detectors: 1000 proposals pass the box head and 100 the mask head, in each stage of a cascade, as in mmdet
-  2's `forward_dummy`. (mmdet 3 sends all 1000 through the mask heads of a cascade.)
-- FLatten prints 268, 747 and 841 G where 266.5, 745.1 and 837.3 G are counted (Mask R-CNN and Cascade T, S): its code
-  for detection is not released, and no one convention gives both these and its Swin baselines.
-- Auxiliary heads that only train, post-processing, and the final resizing of a segmentation map are not run.
+Where the two differ from each other, or from a counter you know: `docs/flops.md`.
 """
 from __future__ import annotations
 
