@@ -18,9 +18,10 @@ DATASETS = _child(_mmengine.DATASETS, 'mmflatten.datasets.stereo', 'mmflatten.da
 TRANSFORMS = _child(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = _child(_mmengine.METRICS, 'mmflatten.evaluation')
 VISUALIZERS = _child(_mmengine.VISUALIZERS, 'mmflatten.visualization')
-HOOKS = _child(_mmengine.HOOKS, 'mmflatten.engine')
-OPTIM_WRAPPER_CONSTRUCTORS = _child(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS, 'mmflatten.engine')
-RUNNERS = _child(_mmengine.RUNNERS, 'mmflatten.engine')
+HOOKS = _child(_mmengine.HOOKS, 'mmflatten.engine.hooks')
+OPTIM_WRAPPER_CONSTRUCTORS = _child(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS,
+                                    'mmflatten.engine.layer_decay')
+RUNNERS = _child(_mmengine.RUNNERS, 'mmflatten.engine.runner')
 
 # Nothing of ours is in these. A stereo config's default scope is `mmflatten`, and MMEngine warns at every build whose
 # registry has no child of that scope.

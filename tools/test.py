@@ -3,14 +3,16 @@ import sys
 from collections.abc import Sequence
 
 from mmflatten.engine.cli import command_line, tool_parser
-from mmflatten.engine.config_files import ConfigOptions
-from mmflatten.engine.setup import load_config
-from mmflatten.engine.test import test
-from mmflatten.engine.tta import add_tta
 
 
 @command_line
 def main(argv: Sequence[str]) -> None:
+    # Imported here, so that a missing library ends with one line that says how to install it.
+    from mmflatten.engine.config_files import ConfigOptions
+    from mmflatten.engine.setup import load_config
+    from mmflatten.engine.test import test
+    from mmflatten.engine.tta import add_tta
+
     parser = tool_parser(__doc__)
     parser.add_argument('config', help='config file')
     parser.add_argument('checkpoint', help='checkpoint file; every key must fit the model')

@@ -4,9 +4,6 @@ import sys
 from collections.abc import Sequence
 
 from mmflatten.engine.cli import command_line, tool_parser
-from mmflatten.engine.config_files import ConfigOptions
-from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr
-from mmflatten.engine.train import NEWEST, set_resume, train
 
 CONFIG_DTYPE = 'config'
 
@@ -20,6 +17,11 @@ def seed(text: str) -> int:
 
 @command_line
 def main(argv: Sequence[str]) -> None:
+    # Imported here, so that a missing library ends with one line that says how to install it.
+    from mmflatten.engine.config_files import ConfigOptions
+    from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr
+    from mmflatten.engine.train import NEWEST, set_resume, train
+
     parser = tool_parser(__doc__)
     parser.add_argument('config', help='config file')
     parser.add_argument('--work-dir', help='where logs and checkpoints go; default work_dirs/<config name>')

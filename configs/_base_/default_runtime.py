@@ -11,7 +11,7 @@ default_hooks = dict(
     param_scheduler=dict(type='ParamSchedulerHook'),
     # Saves whenever the schedule validates, keeps the three newest, and never replaces a whole file by part of one.
     checkpoint=dict(type='mmflatten.CheckpointHook', max_keep_ckpts=3),
-    # Stops at the first NaN or infinite loss, before the optimizer's step.
+    # Stops at the first NaN or infinite loss, before the weights it spoils are saved.
     finite_loss=dict(type='mmflatten.FiniteLossHook'),
     # Compares the classes of data and model, and names the file when an image cannot be decoded.
     data_checks=dict(type='mmflatten.CheckDataHook'))

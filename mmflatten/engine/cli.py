@@ -11,8 +11,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from mmengine.logging import MMLogger
-
 from mmflatten.engine.errors import explain
 
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
@@ -72,6 +70,9 @@ def _report(error: BaseException, show_traceback: bool) -> None:
 
 def _append_to_log(text: str) -> str | None:
     """Append to the log file of the run, where there is one, and return its path."""
+    if 'mmengine' not in sys.modules:  # nothing has run yet
+        return None
+    from mmengine.logging import MMLogger
     for handler in MMLogger.get_current_instance().handlers:
         if isinstance(handler, logging.FileHandler):
             with contextlib.suppress(OSError):  # a full disk must not hide the failure that is being reported
@@ -97,6 +98,7 @@ def timed_progress() -> Callable[[int, int, str], None]:
 @contextlib.contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Hold back what OpenMMLab's constructors say of themselves; it would stand in the middle of a tool's table."""
+    from mmengine.logging import MMLogger
     logger = MMLogger.get_current_instance()
     level = logger.level
     logger.setLevel(logging.WARNING)

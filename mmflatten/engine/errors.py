@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from mmflatten.datasets.locate import missing_data_hint
+from mmflatten.requirements import LIBRARIES
 
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -22,7 +23,7 @@ def explain(error: BaseException) -> str:
     message = error_text(error)
     by_hand = isinstance(error, OSError) and error.errno is None  # the system's have a number
     if is_ours(error) or type(error) is ValueError or by_hand:
-        return message
+        return message or _named(error, message)
     for kind, describe in TABLE:
         if isinstance(error, kind):
             return describe(error, message)
@@ -76,7 +77,9 @@ def _os_error(error: OSError, message: str) -> str:
 
 
 def _import_error(error: ImportError, message: str) -> str:
-    return f'{message}; install {error.name} or check the spelling' if error.name else message
+    library = LIBRARIES.get((error.name or '').partition('.')[0])
+    fix = library.install_command if library else f'install {error.name} or check the spelling'
+    return f'{message}; {fix}' if error.name else message
 
 
 def _out_of_memory(error: BaseException, message: str) -> str:

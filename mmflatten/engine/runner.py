@@ -42,7 +42,7 @@ class Runner(mmengine.runner.Runner):
       tested or resumed must fit the model key by key; what is fine-tuned (`load_from`) may have another head.
     - The hooks of `DEFAULT_HOOKS`: atomic checkpoints that resume exactly, a stop at the first NaN loss, names of
       broken images, classes of data and model that agree. A config replaces or removes each by its name.
-    - The channels of backbone, neck and head must agree, and COCO annotations must be sound.
+    - The channels of backbone, neck and head must agree.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from mmdet.datasets import CocoDataset
 from mmengine.config import Config
 from mmengine.registry import DATASETS, METRICS, init_default_scope
 from mmengine.runner import Runner
@@ -48,6 +49,8 @@ def coco_root(digit_root, tmp_path_factory) -> Path:
         content = json.loads((digit_root / 'annotations' / f'instances_{split}.json').read_text())
         for category, name in zip(content['categories'], names):
             category['name'] = name
+        others = [name for name in CocoDataset.METAINFO['classes'] if name not in names]
+        content['categories'] += [dict(id=100 + i, name=name) for i, name in enumerate(others)]
         (root / 'annotations' / f'instances_{split}2017.json').write_text(json.dumps(content))
     return root
 

@@ -83,7 +83,6 @@ def check(case: Case, run: Any, fails: Callable) -> None:
     options = [option.replace('{run}', str(run.folder)) for option in case.options]
     line = fails('train', run.config, *(['--cfg-options', *options] if options else []))
     assert all(word.replace('{run}', str(run.folder)) in line for word in case.words), line
-    assert len(line) < 700
 
 
 @pytest.mark.parametrize('name', CLASSIFIER)

@@ -64,7 +64,7 @@ def test_official_names_come_back_and_foreign_ones_are_named():
         convert_state_dict({key: value for key, value in state.items() if key != 'keys.bias'}, 'efficient_attention')
     with pytest.raises(ValueError, match='surplus.weight'):
         convert_state_dict({**state, 'surplus.weight': torch.zeros(1)}, 'efficient_attention')
-    with pytest.raises(ValueError, match='names of this project already'):
+    with pytest.raises(ValueError, match='efficient_attention'):
         convert_state_dict(converted, 'efficient_attention')
 
 

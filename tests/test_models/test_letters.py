@@ -77,6 +77,24 @@ def test_the_softmax_of_a_family_can_be_overridden(family):
     assert model(torch.randn(1, 3, 64, 64))[-1].isfinite().all()
 
 
+@pytest.mark.parametrize('mixer', [dict(type='HydraAttention'), dict(type='FocusedLinearAttention')],
+                         ids=lambda mixer: mixer['type'])
+@pytest.mark.parametrize('family', FAMILIES)
+def test_a_linear_attention_in_the_place_of_softmax_never_counts_padding(family, mixer):
+    """In shifted windows and stripes too, on a map that does not fit them."""
+    letters = 'WVWV' if family == 'L2ViT' else ('S', 'S', 'SS', 'S')
+    windows = dict(FLattenSwin=dict(softmax_window=4), L2ViT=dict(window_size=4)).get(family, {})
+    model = build(family, letters, mixers=dict.fromkeys('SWV' if family == 'L2ViT' else 'S', mixer), **windows).eval()
+    assert {type(m).__name__ for m in mixers_of(model)} == {mixer['type']}
+    maps = model(torch.randn(2, 3, 65, 97))
+    assert all(out.isfinite().all() for out in maps)
+    masked = build(family, letters, mixers=dict.fromkeys('SWV' if family == 'L2ViT' else 'S', mixer), **windows,
+                   **({} if family in ('FLattenPVT', 'FLattenPVTv2', 'FLattenDeiT') else dict(mask_padding=True)))
+    image = torch.randn(1, 3, 65, 97)
+    for a, b in zip(model(image), masked.eval()(image)):
+        torch.testing.assert_close(a, b)
+
+
 @pytest.mark.parametrize(('kwargs', 'message'), [
     (dict(letters=('X', 'S', 'S', 'S')), r'X.*mixers'),
     (dict(letters=('HH', 'S', 'S', 'S'), mixers=MIXERS), r"'HH'"),

@@ -32,6 +32,9 @@ class TokenMixer(BaseModule):
     splits_heads = True
     """Whether `attend` sees `(B, h, N, d)`, heads apart; else it sees `(B, N, C)` and returns that."""
 
+    has_logits = False
+    """Whether a mask may exclude single pairs of query and key, as in shifted windows, and padding may be attended."""
+
     extra_projections: tuple[str, ...] = ()
     """Widths of what is projected from the input besides query, key and value: 'C' (a gate) or 'd', that of a head."""
 

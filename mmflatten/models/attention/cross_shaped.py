@@ -42,7 +42,7 @@ class CrossShapedAttention(BaseModule):
                  qkv_bias: bool = True, sr_ratio: int = 1, project: bool = True,
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
-        if embed_dims % num_heads:
+        if num_heads < 1 or embed_dims % num_heads:
             raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_heads ({num_heads})')
         if split is not None and split < 1:
             raise ValueError(f'split ({split}) must be at least 1, or None for the whole map')

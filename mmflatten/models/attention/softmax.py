@@ -21,6 +21,8 @@ class SoftmaxAttention(TokenMixer):
             windows of `Windowed` do.
     """
 
+    has_logits = True
+
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *,
                  relative_position_bias: bool = False, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)

@@ -22,18 +22,19 @@ class Windowed(BaseModule):
         mixer: the inner mixer, called as `mixer(x, window_size, mask)`.
         window_size: `(h, w)`, where None is the whole side of the map; None alone makes the whole map one window.
         shift: roll the map by half a window first (Swin's every second block).
-        mask_shift: forbid attention between tokens that the roll made neighbours. FLatten's linear windows mix them.
-        mask_padding: forbid attention to padding. Nothing is masked where nothing was padded.
+        mask_padding: forbid attention to padding. Nothing is masked where nothing was padded. A mixer without logits
+            never counts it: it would pollute the sums over all keys.
     """
 
     def __init__(self, mixer: nn.Module, window_size: tuple[int | None, int | None] | None, *,
-                 shift: bool = False, mask_shift: bool = True, mask_padding: bool = False) -> None:
+                 shift: bool = False, mask_padding: bool = False) -> None:
         super().__init__()
         self.mixer = mixer
         self.window_size = None if window_size is None else tuple(window_size)
         self.shift = shift
-        self.mask_shift = mask_shift
-        self.mask_padding = mask_padding
+        # Attention between tokens that the roll made neighbours is forbidden; FLatten's linear windows mix them.
+        self.mask_shift = getattr(mixer, 'has_logits', False)
+        self.mask_padding = mask_padding or not self.mask_shift
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         if mask is not None:

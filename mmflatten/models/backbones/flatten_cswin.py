@@ -53,11 +53,9 @@ class FLattenCSwin(PyramidBackbone):
         for i, stage in enumerate(plan):
             dims, blocks = stage.embed_dims, []
             for letter, rate in stage.blocks:
-                softmax = letter == 'S'
-                # Padding would pollute the sums over all keys, so linear stripes never count it.
+                split = (softmax_splits if letter == 'S' else linear_splits)[i]
                 mixer = CrossShapedAttention(dims, stage.num_heads, stage.grid, mixer=mixers[letter], qkv_bias=qkv_bias,
-                                             split=(softmax_splits if softmax else linear_splits)[i],
-                                             mask_padding=mask_padding or not softmax)
+                                             split=split, mask_padding=mask_padding)
                 blocks.append(pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate))
             embed = ConvEmbed(stage.in_channels, dims, 3, 2, 1) if i else ConvEmbed(3, dims, 7, 4, 2)
             stages.append(Stage(embed, blocks))

@@ -51,13 +51,10 @@ class FLattenSwin(PyramidBackbone):
         for i, stage in enumerate(plan):
             dims, blocks = stage.embed_dims, []
             for j, (letter, rate) in enumerate(stage.blocks):
-                softmax = letter == 'S'
-                window = _fit(softmax_window if softmax else linear_window, stage.grid)
+                window = _fit(softmax_window if letter == 'S' else linear_window, stage.grid)
                 inner = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads,
                                     grid_size=window or stage.grid, qkv_bias=qkv_bias)
-                # FLatten's windows shift without a mask; padding would pollute the sums over all keys.
-                mixer = Windowed(inner, window, shift=shift and j % 2 == 1, mask_shift=softmax,
-                                 mask_padding=mask_padding or not softmax)
+                mixer = Windowed(inner, window, shift=shift and j % 2 == 1, mask_padding=mask_padding)
                 blocks.append(pre_norm_block(mixer, FeedForward(dims, stage.hidden_dims), dims, rate))
             embed = PatchMerging(stage.in_channels, dims) if i else ConvEmbed(3, dims, 4, 4)
             stages.append(Stage(embed, blocks))

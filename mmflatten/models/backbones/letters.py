@@ -20,6 +20,8 @@ def letter_mixers(mixers: Mapping[str, dict] | None, linear_attention: dict | No
     Raises:
         ValueError: a letter that is no capital or is taken (`M`), a config without a type, `L` given twice.
     """
+    if mixers is not None and not isinstance(mixers, Mapping):
+        raise ValueError(f'mixers ({mixers!r}) must be a dict, such as dict(H=dict(type=...))')
     given = dict(mixers or {})
     if linear_attention is not None:
         if 'L' in given:
@@ -27,7 +29,7 @@ def letter_mixers(mixers: Mapping[str, dict] | None, linear_attention: dict | No
                              'one of them')
         given['L'] = linear_attention
     for letter, cfg in given.items():
-        if not re.fullmatch('[A-LN-Z]', letter):
+        if not re.fullmatch('[A-LN-Z]', str(letter)):
             raise ValueError(f'mixers has the letter {letter!r}, which must be one of A to Z without M')
         if not isinstance(cfg, Mapping) or 'type' not in cfg:
             raise ValueError(f'mixers[{letter!r}] ({cfg!r}) must be a dict with a type, such as {SOFTMAX}')

@@ -51,8 +51,8 @@ def convolution_pays() -> bool:
     with _disable_current_modes():  # whoever counts the operators of a model must not count these
         # The feed-forward network of a first stage, with biases, which `F.linear` adds in a pass of its own. Constants:
         # random numbers would be missing from those of the training that asks.
-        x, expand, reduce = torch.ones(1, 12544, 96), torch.ones(384, 96), torch.ones(96, 384)
-        wide_bias, bias = torch.ones(384), torch.ones(96)
+        x, expand, reduce, wide_bias, bias = (torch.ones(shape, device='cpu', dtype=torch.float32) for shape in (
+            (1, 12544, 96), (384, 96), (96, 384), (384,), (96,)))
         rounds = [(seconds(_convolve), seconds(F.linear)) for _ in range(4)]
     convolution, linear = (min(times) for times in zip(*rounds))
     return convolution < _CLEAR_GAIN * linear
