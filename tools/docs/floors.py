@@ -24,7 +24,7 @@ FLOORS = (
     {'tools': (2, 98, 'command lines: train, test, convert, count, measure')},
 )
 # The rooms of `models`, from left to right.
-MODELS = {'layers': (4, 13), 'attention': (16, 26), 'backbones': (29, 40), 'detection': (43, 53), 'stereo': (56, 64)}
+MODELS = {'stereo': (4, 12), 'detection': (16, 26), 'layers': (30, 39), 'attention': (43, 52), 'backbones': (55, 65)}
 BOX, STOREY = 9, 14  # height of a room, and of a floor
 COLORS = ('#dbe7f3', '#d5ebe4', '#fdebc8', '#f9ddd0', '#eadcf0', '#dfe3ee', '#e6e6e6')
 INK, LINE = '#24303c', '#5b6b7a'
