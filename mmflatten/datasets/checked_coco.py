@@ -1,8 +1,8 @@
 """COCO annotations, checked when they are read: mmdet skips silently what it cannot use (needs mmdet)."""
-from collections.abc import Collection
-
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
+
+from mmflatten.checkpoints.rules import shorten
 
 
 class AnnotationError(ValueError):
@@ -27,7 +27,8 @@ class CheckedCOCO(COCO):
     def _problem(self, annotation: dict) -> str | None:
         category, image = annotation.get('category_id'), self.imgs.get(annotation.get('image_id'))
         if category not in self.cats:
-            return f'has the category_id {category}, which is not one of the categories ({_first(self.cats)})'
+            known = shorten([*map(str, self.cats)], 5)
+            return f'has the category_id {category}, which is not one of the categories ({known})'
         if image is None:
             return f'has the image_id {annotation.get("image_id")}, which is not listed under images'
         if 'bbox' in annotation and not _overlap(*annotation['bbox'], image):
@@ -40,8 +41,8 @@ class CheckedCOCO(COCO):
         names = {category['name'] for category in self.cats.values()}
         missing = [name for name in cat_names if name not in names]
         if missing and names:
-            raise AnnotationError(f"{self.annotation_file} has no category {_first(missing)} of the data set's "
-                                  f'{len(cat_names)} classes, only {_first(sorted(names))}; give the data set '
+            raise AnnotationError(f"{self.annotation_file} has no category {shorten(missing, 5)} of the data set's "
+                                  f'{len(cat_names)} classes, only {shorten(sorted(names), 5)}; give the data set '
                                   'metainfo=dict(classes=...)')
         return super().get_cat_ids(cat_names, sup_names, cat_ids)
 
@@ -50,10 +51,6 @@ class CheckedCocoDataset(CocoDataset):
     """mmdet's `CocoDataset`, which reads its file with `CheckedCOCO`."""
 
     COCOAPI = CheckedCOCO
-
-
-def _first(names: Collection[object]) -> str:
-    return ', '.join([*map(str, names)][:5]) + (', ...' if len(names) > 5 else '')
 
 
 def _overlap(x: float, y: float, width: float, height: float, image: dict) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mmengine.config import Config, DictAction
 
-from mmflatten.engine.errors import first
+from mmflatten.checkpoints.rules import shorten
 
 
 class ConfigError(ValueError):
@@ -78,4 +78,4 @@ def _listing(folder: Path, wanted: str = '') -> str:
     """The configs of a folder that are named most like `wanted`, else some of them."""
     configs = sorted(path.name for path in folder.glob('*.py'))
     names = difflib.get_close_matches(wanted, configs) or configs
-    return f'{folder} has {first(names, 5) or "no configs"}'
+    return f'{folder} has {shorten(names, 5) or "no configs"}'

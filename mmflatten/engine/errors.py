@@ -7,7 +7,7 @@ import errno
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -43,12 +43,6 @@ def error_text(error: BaseException) -> str:
     if carried:  # PyTorch hands over the text of the traceback, whose last error comes last
         text = re.split(rf'^(?:[\w.]+\.)?{carried[1]}: ', text, flags=re.MULTILINE)[-1]
     return ' '.join(text.split())
-
-
-def first(names: Sequence[str], number: int = 3) -> str:
-    """The first few of many names, and how many there are besides."""
-    rest = len(names) - number
-    return ', '.join(names[:number]) + (f' and {rest} more' if rest > 0 else '')
 
 
 def space_hint(number: int | None, path: str | Path | None) -> str:

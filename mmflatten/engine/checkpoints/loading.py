@@ -9,9 +9,9 @@ from mmengine.logging import print_log
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 
+from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints.files import CheckpointError
 from mmflatten.engine.checkpoints.reading import holds_stand_ins, load_from_local
-from mmflatten.engine.errors import first
 
 WITHOUT_MODULE = ((r'^module\.', ''),)  # what DistributedDataParallel puts before every name
 # What makes a training go on as if it had not stopped.
@@ -31,8 +31,8 @@ def load_weights(model: nn.Module, weights: dict, strict: bool, filename: str) -
     own = model.state_dict()
     if not any(key in own for key in weights):
         raise CheckpointError(
-            f'checkpoint {filename} has no key of the model: it begins with {first(list(weights))} and the model with '
-            f'{first(list(own))}; convert it with tools/convert_checkpoint.py')
+            f'checkpoint {filename} has no key of the model: it begins with {shorten(weights, 3)} and the model with '
+            f'{shorten(own, 3)}; convert it with tools/convert_checkpoint.py')
     try:
         load_state_dict(model, weights, strict)
     except RuntimeError as error:
@@ -83,4 +83,4 @@ def _differences(weights: dict, own: dict) -> str:
         'not in the model': [key for key in weights if key not in own],
         'of another shape': [f'{key} {tuple(value.shape)} instead of {tuple(own[key].shape)}'
                              for key, value in weights.items() if key in own and value.shape != own[key].shape]}
-    return '; '.join(f'{label}: {first(keys)}' for label, keys in parts.items() if keys)
+    return '; '.join(f'{label}: {shorten(keys, 3)}' for label, keys in parts.items() if keys)

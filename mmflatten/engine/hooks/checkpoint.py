@@ -9,9 +9,9 @@ from mmengine.fileio import BaseStorageBackend
 from mmengine.hooks import CheckpointHook as _CheckpointHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
+from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints import random_states
 from mmflatten.engine.checkpoints.files import CheckpointWriteError, remove_leftovers
-from mmflatten.engine.errors import first
 from mmflatten.registry import HOOKS
 
 _STATE_KEY = 'mmflatten'
@@ -152,9 +152,9 @@ def _require_finite_weights(runner: Runner, iteration: int, last_good: str | Non
     broken = [name for name, weight in runner.model.named_parameters() if not weight.detach().isfinite().all()]
     if broken:
         raise NonFiniteWeightsError(
-            f'the weights are NaN or infinite at iteration {iteration} ({first(broken)}), so they are not saved; last '
-            f'good checkpoint: {last_good or "none yet"}; lower the learning rate or clip gradients, then go on with '
-            '--resume')
+            f'the weights are NaN or infinite at iteration {iteration} ({shorten(broken, 3)}), so they are not saved; '
+            f'last good checkpoint: {last_good or "none yet"}; lower the learning rate or clip gradients, then go on '
+            'with --resume')
 
 
 def _train_sampler(runner: Runner) -> Any:
