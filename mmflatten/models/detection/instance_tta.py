@@ -80,8 +80,8 @@ class InstanceTTAModel(BaseTTAModel):
 def _look(module: nn.Module, data: dict) -> View:
     data = module.data_preprocessor(data, False)
     maps = module.extract_feat(data['inputs'])
-    roi_head = getattr(module, 'roi_head', None)
-    semantic = dict(semantic_feat=roi_head.semantic_head(maps)[1]) if getattr(roi_head, 'with_semantic', False) else {}
+    with_semantic = getattr(getattr(module, 'roi_head', None), 'with_semantic', False)
+    semantic = dict(semantic_feat=module.roi_head.semantic_head(maps)[1]) if with_semantic else {}
     return View(maps, data['data_samples'], semantic)
 
 
