@@ -76,16 +76,16 @@ class FLattenPVT(PyramidBackbone):
                 ffn = self._feed_forward(dims, stage.hidden_dims)
                 blocks.append(pre_norm_block(mixer, ffn, dims, rate, _BLOCK_EPS))
             token = with_cls_token and i == len(letters) - 1
-            embed = (ClassTokenEmbed if token else ConvEmbed)(stage.in_channels, dims, **self._patches(first=i == 0))
+            embed = (ClassTokenEmbed if token else ConvEmbed)(stage.in_channels, dims, *self._patches(first=i == 0))
             norm = nn.LayerNorm(dims, _BLOCK_EPS) if token else self._norm(dims)
             position = self._position(dims, stage.grid, num_prefix=int(token))
             stages.append((ClassTokenStage if token else Stage)(embed, blocks, norm, position))
         super().__init__(stages, None, **kwargs)
 
     @staticmethod
-    def _patches(first: bool) -> dict[str, int]:
-        patch = 4 if first else 2
-        return dict(kernel_size=patch, stride=patch)
+    def _patches(first: bool) -> tuple[int, int, int]:
+        """Kernel size, stride and padding of a stage's embedding."""
+        return (4, 4, 0) if first else (2, 2, 0)
 
     @staticmethod
     def _position(embed_dims: int, grid: tuple[int, int], num_prefix: int) -> nn.Module | None:
@@ -130,8 +130,8 @@ class FLattenPVTv2(FLattenPVT):
                     nn.init.zeros_(conv.bias)
 
     @staticmethod
-    def _patches(first: bool) -> dict[str, int]:
-        return dict(kernel_size=7, stride=4, padding=3) if first else dict(kernel_size=3, stride=2, padding=1)
+    def _patches(first: bool) -> tuple[int, int, int]:
+        return (7, 4, 3) if first else (3, 2, 1)
 
     @staticmethod
     def _position(embed_dims: int, grid: tuple[int, int], num_prefix: int) -> None:
