@@ -6,9 +6,9 @@ _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
     '../_base_/schedules/l2vit_in22k-pre_30e.py', '../_base_/default_runtime.py'
 ]
-# A checkpoint of l2vit-b_8xb128_in22k.py, or the official one after tools/convert_checkpoint.py. The authors keep the rows
-# of its head that belong to the 1000 classes; with the official head mapped: see docs/checkpoints.md. A head of 21 841
-# classes does not fit, MMEngine says so (head.fc), and the one of 1000 classes starts anew.
+# A checkpoint of l2vit-b_8xb128_in22k.py, or the official one after tools/convert_checkpoint.py. The authors keep the
+# rows of its head that belong to the 1000 classes; with the official head mapped: see docs/checkpoints.md. A head of
+# 21 841 classes does not fit, MMEngine says so (head.fc), and the one of 1000 classes starts anew.
 load_from = 'checkpoints/l2vit-b_in22k.pth'
 
 model = dict(

@@ -6,9 +6,9 @@ as the corresponding baseline model": DeiT's 5 epochs of warm-up (the paper's ge
 gradients. DeiT steps its rates once an epoch, here they step at every iteration. DeiT also averages its weights, but
 reports the others: left out.
 """
-# Besides biases and norms, DeiT's class token and positions get no weight decay, nor does PVT's class token; PVT's
-# positions do, as in its code, and so does what linear attention adds (`scale`, `positional_encoding`, the kernel of its
-# convolution).
+# Besides biases and norms, DeiT's class token and positions get no weight decay, nor does PVT's class token. PVT's
+# positions do, as in its code, and so do `scale`, `positional_encoding` and the kernel of the convolution in linear
+# attention.
 paramwise_cfg = dict(
     norm_decay_mult=0.0,
     bias_decay_mult=0.0,

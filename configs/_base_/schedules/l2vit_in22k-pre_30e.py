@@ -1,7 +1,7 @@
 """ImageNet-1k, 30 epochs of AdamW for a total batch of 1024: L2ViT fine-tuned from ImageNet-22k.
 
-The commands of the authors' README. The paper (sec. 7) has the same epochs, warm-up, batch and drop path, but a learning
-rate of 1e-4, and calls all that Swin's strategy, whose rate is the README's 4e-5 (2e-5 for a batch of 512).
+The commands of the authors' README. The paper (sec. 7) has the same epochs, warm-up, batch and drop path, but a
+learning rate of 1e-4, and calls all that Swin's strategy, whose rate is the README's 4e-5 (2e-5 for a batch of 512).
 16 GPUs x 64 images, or 8 as in the README, with
 `--cfg-options optim_wrapper.accumulative_counts=2 custom_hooks.0.interval=2`.
 """
