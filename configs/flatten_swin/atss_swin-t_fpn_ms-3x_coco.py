@@ -1,7 +1,7 @@
 """ATSS with Swin-T on COCO, 36 epochs.
 
 Focal Transformer, Table 5: 47.2 box AP, 35.7 M parameters, 212 G FLOPs. Not run by this project.
-Drop path 0.2, as in every 3x config of Swin's detection code, which holds none with ATSS, and in Focal-T's ATSS.
+Drop path 0.2, as in all 3x configs with Swin-T and -S in Swin's detection code, which has none with ATSS.
 """
 _base_ = ['../_base_/recipes/atss_ms-3x_coco.py']
 

@@ -1,6 +1,6 @@
 """ImageNet, 300 epochs of AdamW for a total batch of 1024: DeiT's recipe, for DeiT and FLatten-DeiT in all papers.
 
-PVT and PVTv2 took it over; their code has the same rates, warm-up and decay, and neither scales the lowest rate.
+PVT's and PVTv2's code took it over: the same rates, of which the first and the last do not depend on the batch.
 FLatten's authors trained FLatten-DeiT in another code base than the one they published, with "the exact same settings
 as the corresponding baseline model": DeiT's 5 epochs of warm-up (the paper's general text says 20), no clipping of
 gradients. DeiT steps its rates once an epoch, here they step at every iteration. DeiT also averages its weights, but
