@@ -23,8 +23,12 @@ COMMAND = 'python tools/analysis/reproduce_tables.py'
 INTRODUCTION = f"""\
 # Model zoo
 
-Every result of the four papers for a model that this project can configure, beside what its config costs here.
-Results of other models are listed [at the end](#what-is-covered), with the reason.
+Every result of the four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model that
+this project can configure, beside what its config costs here. The papers' other results are
+[listed at the end](#what-is-covered), with the reason.
+
+[Classification](#classification) · [Detection](#detection) · [Segmentation](#segmentation) ·
+[Stereo matching](#stereo-matching) · [What differs](#what-differs) · [What is covered](#what-is-covered)
 
 - **Accuracy is the papers' own.** None on this page was measured by this project, which has trained none of these
   models. (It has trained those for the digit scenes; their configs say in the first lines what came out.)
@@ -49,6 +53,7 @@ models that this project cannot configure."""
 
 def render_page(entries: Sequence[ZooEntry]) -> str:
     """The whole page."""
+    entries = sorted(entries, key=_order)
     parts = [INTRODUCTION, _summary(entries)]
     for task, title in TASKS.items():
         group = [entry for entry in entries if entry.row.cells['task'] == task]
@@ -74,31 +79,34 @@ def render_coverage(entries: Iterable[ZooEntry], printed: Sequence[Mapping[str, 
     out = Counter((row['paper'], row['table']) for row in missing)
     counts = [(place(row), row['results'], str(here[key]), str(out[key]), row['note'])
               for row in printed for key in [(row['paper'], row['table'])]]
-    header = ('table', 'results', 'here', 'out of reach', 'note')
-    parts = [f'## What is covered\n\n{COVERAGE}', align(counts, header, {0, 4}, markdown=True)]
+    total = ('all', *(str(sum(int(row[column]) for row in counts)) for column in (1, 2, 3)), '')
+    table = align([*counts, total], ('table', 'results', 'here', 'out of reach', 'note'), {0, 4}, markdown=True)
+    parts = [f'## What is covered\n\n{COVERAGE}', table]
     for paper, group in groupby(missing, key=lambda row: row['paper']):
-        parts.append(f'### Out of reach: {PAPERS[paper]}\n\n{_models_by_reason(list(group))}')
+        rows = list(group)
+        lines = [f'- {_models([row for row in rows if row["reason"] == reason])}: {reason}'
+                 for reason in dict.fromkeys(row['reason'] for row in rows)]
+        parts.append('\n'.join([f'### Out of reach: {PAPERS[paper]}\n', *lines]))
     return '\n\n'.join(parts)
 
 
-def _models_by_reason(missing: Sequence[Mapping[str, str]]) -> str:
-    lines = []
-    for reason in dict.fromkeys(row['reason'] for row in missing):
-        lines.append(f'- {reason}')
-        rows = [row for row in missing if row['reason'] == reason]
-        for table in dict.fromkeys(row['table'] for row in rows):
-            models = dict.fromkeys(row['model'] for row in rows if row['table'] == table)
-            lines.append(f'  - {table_name(table)}: {", ".join(models)}')
-    return '\n'.join(lines)
+def _models(missing: Iterable[Mapping[str, str]]) -> str:
+    """'ViL-Small; ViL-Base (Table 3, Table 4); ViL-S (Table 9)'."""
+    tables: dict[str, list[str]] = {}
+    for row in missing:
+        tables.setdefault(row['model'], []).append(table_name(row['table']))
+    models: dict[str, list[str]] = {}
+    for model, names in tables.items():
+        models.setdefault(', '.join(names), []).append(model)
+    return '; '.join(f'{"; ".join(group)} ({names})' for names, group in models.items())
 
 
 def _summary(entries: Sequence[ZooEntry]) -> str:
     rows = [entry for entry in entries if entry.row.cells['paper']]
-    verdicts = [entry.agrees for entry in rows]
+    verdicts = Counter(entry.agrees for entry in rows)
     configs = {entry.row.config for entry in entries if entry.row.config}
-    return (f'{len(rows)} results and {len(configs)} configs. The papers print parameters or FLOPs of '
-            f'{len(rows) - verdicts.count(None)} of the results: {verdicts.count(True)} agree with ours, '
-            f'{verdicts.count(False)} differ.')
+    return (f'{len(rows)} results, {len(configs)} configs. For {len(rows) - verdicts[None]} of the results the papers '
+            f'print parameters or FLOPs: {verdicts[True]} agree with ours, {verdicts[False]} differ.')
 
 
 def _differences(entries: Sequence[ZooEntry]) -> str:
@@ -127,7 +135,6 @@ def _difference(entry: ZooEntry) -> str:
 
 def _tables(entries: Sequence[ZooEntry]) -> list[str]:
     parts = []
-    # A table's rows follow each other in the file, but for figures between them.
     for name in dict.fromkeys(map(_title, entries)):
         parts += [f'### {name}', _table([entry for entry in entries if _title(entry) == name])]
     return parts
@@ -138,6 +145,13 @@ def _title(entry: ZooEntry) -> str:
     if not cells['paper']:
         return f'{TASKS.get(cells["task"], "")}: {PAPERS[""].lower()}'
     return f'{place(cells)}: {DATASETS[cells["dataset"]]}'
+
+
+def _order(entry: ZooEntry) -> tuple[int, bool, int, str]:
+    """Papers as in `PAPERS`, their tables by number, then their figures."""
+    paper, table = entry.row.cells['paper'], entry.row.cells['table']
+    digits = ''.join(filter(str.isdigit, table))
+    return list(PAPERS).index(paper), table.startswith('fig'), int(digits or 0), table
 
 
 def place(cells: Mapping[str, str]) -> str:
