@@ -1,5 +1,11 @@
 """The papers' results, carried with the package: `data/tables.csv`, one row per published result.
 
+A result is a line of a table, once for each detector that the line reports; evaluations of one training that share a
+line (classes and boxes, one scale and several) are one result. The same result in two tables is two rows.
+`data/printed_rows.csv` holds how many results each table prints, counted in the paper, `data/out_of_reach.csv` those of
+models that nothing here can configure, with the reason; the rest are the rows of `tables.csv`. Tables without results
+of models (formulas, architectures) are in none of the files.
+
 A row names the config of this project that reproduces it in its column `config`, a path from the root of the
 repository, '' where there is none yet. Several rows may name one config. Every number is the paper's own. Where the
 model is right and yet costs something else than the row prints, or where a row has no config, `cause` says why.
@@ -82,8 +88,22 @@ def number(cell: str) -> float | None:
 @cache
 def paper_rows() -> tuple[PaperRow, ...]:
     """Every row of the papers' tables, in the order of the file."""
-    with TABLES.open(newline='', encoding='utf-8') as file:
-        return tuple(PaperRow(cells) for cells in csv.DictReader(file))
+    return tuple(PaperRow(cells) for cells in _read(TABLES.name))
+
+
+def printed_results() -> list[dict[str, str]]:
+    """How many `results` each `table` of each `paper` prints, with a `note` where the count needs one."""
+    return _read('printed_rows.csv')
+
+
+def out_of_reach() -> list[dict[str, str]]:
+    """The results without a row: `paper`, `table`, `task`, `model`, and the `reason` why nothing here configures it."""
+    return _read('out_of_reach.csv')
+
+
+def _read(name: str) -> list[dict[str, str]]:
+    with TABLES.with_name(name).open(newline='', encoding='utf-8') as file:
+        return list(csv.DictReader(file))
 
 
 def rows_of_config(config: str | Path) -> tuple[PaperRow, ...]:
