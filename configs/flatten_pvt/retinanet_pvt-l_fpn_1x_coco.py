@@ -1,0 +1,18 @@
+"""RetinaNet with PVT-L on COCO, 12 epochs.
+
+Focal Transformer, Tables 3 and 10: 42.6 box AP, 71.1 M parameters, 345 G FLOPs; L2ViT, Table 4, has them too. Not run
+by this project.
+PVT's recipe.
+"""
+_base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
+
+# A checkpoint of pvt-l_8xb32_in1k.py, or the official one after tools/convert_checkpoint.py.
+pretrained = 'checkpoints/pvt-l_in1k.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenPVT',
+        arch='large',
+        attn_types='SSSS',
+        drop_path_rate=0.1,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
+    neck=dict(in_channels=[128, 320, 512]))
