@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mmflatten.analysis.zoo import tables
-from mmflatten.analysis.zoo.tables import paper_rows, rows_of_config, within_printed_precision
+from mmflatten.analysis.zoo.tables import PaperRow, paper_rows, rows_of_config, within_printed_precision
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,3 +53,17 @@ def test_products_are_left_out_where_the_tables_leave_them_out() -> None:
 ])
 def test_printed_precision_allows_rounding_up_or_down(value: float, printed: str, agrees: bool) -> None:
     assert within_printed_precision(value, printed) is agrees
+
+
+@pytest.mark.parametrize('flops, printed, agrees', [
+    (1_149_000_000, '1.1', True),  # rounded, 4.5 % off
+    (1_258_000_000, '1.2', True),  # cut off, 4.8 %
+    (1_258_000_000, '1.3', True),
+    (1_300_000_000, '1.2', False),
+    (9_453_000_000, '9.1', False),
+    (254_900_000_000, '250', True),  # 1.96 %
+    (255_100_000_000, '250', False),  # 2.04 %
+    (1, '', None),
+])
+def test_flops_agree_if_they_round_to_the_papers_or_are_within_2_percent(flops, printed, agrees) -> None:
+    assert PaperRow.of(flops_g=printed).flops_agree(flops) is agrees

@@ -74,9 +74,14 @@ class PaperRow:
         return within_printed_precision(params / 1e6, printed) if printed else None
 
     def flops_agree(self, flops: int) -> bool | None:
-        """Whether FLOPs, in the paper's convention and at the row's image size, are within 2 % of the row's."""
-        printed = number(self.cells['flops_g'])
-        return abs(flops / 1e9 / printed - 1) <= FLOPS_TOLERANCE if printed else None
+        """Whether FLOPs round to what the row prints or are within 2 % of it; None where it prints none.
+
+        They are to be counted in the paper's convention and at the row's image size.
+        """
+        printed, value = self.cells['flops_g'], flops / 1e9
+        if not printed:
+            return None
+        return within_printed_precision(value, printed) or abs(value / float(printed) - 1) <= FLOPS_TOLERANCE
 
 
 def number(cell: str) -> float | None:
