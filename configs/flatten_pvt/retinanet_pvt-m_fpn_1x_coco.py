@@ -2,7 +2,7 @@
 
 Focal Transformer, Tables 3 and 10: 41.9 box AP, 53.9 M parameters, 283 G FLOPs; L2ViT, Table 4, has them too. Not run
 by this project.
-PVT's recipe.
+Recipe: `detection/configs/retinanet_pvt_m_fpn_1x_coco.py` of whai362/PVT, without drop path.
 """
 _base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
 
@@ -13,6 +13,6 @@ model = dict(
         type='mmflatten.FLattenPVT',
         arch='medium',
         attn_types='SSSS',
-        drop_path_rate=0.1,
+        drop_path_rate=0.0,
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
     neck=dict(in_channels=[128, 320, 512]))

@@ -2,7 +2,7 @@
 
 Focal Transformer, Tables 3 and 10: 40.4 box AP, 34.2 M parameters, 226 G FLOPs; L2ViT, Table 4, has them too. Not run
 by this project.
-PVT's recipe.
+Recipe: `detection/configs/retinanet_pvt_s_fpn_1x_coco.py` of whai362/PVT.
 """
 _base_ = ['../_base_/recipes/retinanet_1x-pvt_coco.py']
 

@@ -1,8 +1,8 @@
 """UperNet with Swin-L on ADE20K at 640 x 640, 160 000 iterations, from ImageNet-22k weights.
 
-Focal Transformer, Table 12 (from Swin's paper): 52.1 mIoU, 53.5 with --tta; 234 M parameters and 3230 G FLOPs, which
-are those of an image of 3328 x 640 here. Not run by this project. Recipe: Swin's; its code starts from weights of
-windows of 12 x 12, which 7 x 7 here are not: the paper prints the FLOPs of 7 x 7.
+Focal Transformer, Table 12 (from Swin's paper): 52.1 mIoU, 53.5 with --tta; 234 M parameters and 3230 G FLOPs, the
+latter at 3328 x 640, it seems: there this model has 3231 G. Not run by this project. Recipe: Swin's. The paper does not
+say which windows; with 12 x 12 it would be 3344 G.
 """
 _base_ = [
     '../_base_/models/upernet.py', '../_base_/datasets/ade20k_640x640.py', '../_base_/schedules/ade20k_160k.py',
