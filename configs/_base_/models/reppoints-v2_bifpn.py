@@ -2,8 +2,7 @@
 
 Swin's release: `reppoitsv2_swin_tiny_patch4_window7_mstrain_480_960_giou_gfocal_bifpn_adamw_3x_coco.py` and its base
 `reppointsv2_swin_bifpn.py`. Its PointAssignerV2 and ATSSAssignerV2 are mmdet's assigners where there are no masks. The
-losses are the head's own. The config that inherits it gives the backbone, which returns the maps of strides 8, 16 and
-32, and `neck.in_channels`.
+config that inherits it gives the backbone, which returns the maps of strides 8, 16 and 32, and `neck.in_channels`.
 """
 default_scope = 'mmdet'
 norm_cfg = dict(type='GN', num_groups=32, requires_grad=True)
@@ -29,7 +28,7 @@ model = dict(
         gradient_mul=0.1,
         point_strides=[8, 16, 32, 64, 128],
         norm_cfg=norm_cfg,
-        loss_cls=dict(type='QualityFocalLoss', beta=2.0, loss_weight=1.0),
+        loss_cls=dict(type='QualityFocalLoss', use_sigmoid=True, beta=2.0, loss_weight=1.0),
         loss_bbox_init=dict(type='GIoULoss', loss_weight=1.0),
         loss_bbox_refine=dict(type='GIoULoss', loss_weight=2.0)),
     train_cfg=dict(

@@ -65,7 +65,7 @@ class RepPointsV2Head(RepPointsHead):
 
     def __init__(self, num_classes: int, in_channels: int, *, num_shared_convs: int = 1, corner_channels: int = 64,
                  corner_iou: float = 0.7,
-                 loss_cls: dict = dict(type='QualityFocalLoss', beta=2.0, loss_weight=1.0),
+                 loss_cls: dict = dict(type='QualityFocalLoss', use_sigmoid=True, beta=2.0, loss_weight=1.0),
                  loss_bbox_init: dict = dict(type='GIoULoss', loss_weight=1.0),
                  loss_bbox_refine: dict = dict(type='GIoULoss', loss_weight=2.0),
                  loss_corner: dict = dict(type='GaussianFocalLoss', alpha=2.0, gamma=4.0, loss_weight=0.25),
@@ -81,7 +81,7 @@ class RepPointsV2Head(RepPointsHead):
                 ('reppoints_cls_out', *VERIFICATION)]
         init_cfg = init_cfg or dict(type='Normal', layer=['Conv2d', 'DeformConv2d'], std=0.01, override=rare)
         super().__init__(
-            num_classes, in_channels, loss_cls=dict(use_sigmoid=True, **loss_cls), loss_bbox_init=loss_bbox_init,
+            num_classes, in_channels, loss_cls=loss_cls, loss_bbox_init=loss_bbox_init,
             loss_bbox_refine=loss_bbox_refine, transform_method='exact_minmax', init_cfg=init_cfg, **kwargs)
         self.corner_iou = corner_iou
         self.loss_corner = MMDET_MODELS.build(loss_corner)
