@@ -9,7 +9,7 @@ from mmengine.config import Config
 
 from mmflatten.analysis.recipes.datasets import DATA_SETS, training_set
 from mmflatten.analysis.recipes.recipe import SETTINGS, Recipe, length
-from mmflatten.analysis.recipes.sources import FILE, files_of, lines_of
+from mmflatten.analysis.recipes.sources import FILE, SourceLine, files_of, lines_of
 from mmflatten.analysis.text_table import align
 
 COMMAND = 'python tools/analysis/recipes.py'
@@ -38,7 +38,7 @@ class ConfigRecipe:
     data: str
     length: str
     recipe: Recipe
-    sources: dict[str, str]
+    sources: dict[str, SourceLine]
 
     @classmethod
     def read(cls, path: Path, configs: Path) -> ConfigRecipe:
@@ -48,7 +48,7 @@ class ConfigRecipe:
             ValueError: a setting has no source.
         """
         cfg = Config.fromfile(path)
-        sources = {setting: line.source for setting, line in lines_of(files_of(cfg, configs)).items()}
+        sources = lines_of(files_of(cfg, configs))
         lacking = [name for name in SETTINGS if name not in sources]
         if lacking:
             raise ValueError(f'config {path} has no source for {", ".join(lacking)}; add a line to {FILE}')
@@ -91,7 +91,7 @@ def _section(number: int, group: Sequence[ConfigRecipe]) -> str:
     rows = []
     for name in SETTINGS:
         values = sorted({getattr(each.recipe, name) for each in group})
-        marks = dict.fromkeys(notes[each.sources[name]] for each in group)
+        marks = dict.fromkeys(notes[each.sources[name].source] for each in group)
         rows.append((TITLES[name], ', '.join(values), ', '.join(marks)))
     table = align(rows, ('setting', 'value', 'source'), {0, 1, 2}, markdown=True)
     title = f'## {number}. {first.data}, {first.length}, batch {first.recipe.batch.split()[0]}: {_folders(group)}'
@@ -101,7 +101,7 @@ def _section(number: int, group: Sequence[ConfigRecipe]) -> str:
 
 def _notes(group: Sequence[ConfigRecipe]) -> dict[str, str]:
     """A letter for every source of a section, in the order of the settings."""
-    sources = dict.fromkeys(each.sources[name] for name in SETTINGS for each in group)
+    sources = dict.fromkeys(each.sources[name].source for name in SETTINGS for each in group)
     return {source: chr(ord('a') + index) for index, source in enumerate(sources)}
 
 
@@ -109,7 +109,7 @@ def _legend(group: Sequence[ConfigRecipe], notes: dict[str, str]) -> str:
     """What the letters stand for, with the folders where a source is not everybody's."""
     lines = []
     for source, letter in notes.items():
-        users = [each for each in group if source in each.sources.values()]
+        users = [each for each in group if source in {line.source for line in each.sources.values()}]
         whose = '' if len(users) == len(group) else f' ({_folders(users)})'
         lines.append(f'- *{letter}*{whose}: {source}')
     return '\n'.join(lines)

@@ -45,7 +45,7 @@ def plain(value: float | None) -> str:
 
 def gpus_of(cfg: Config) -> int:
     """The GPUs that a config is written for: those of its name (`8xb128`), else what its base batch size asks for."""
-    named = _GPUS.search(Path(cfg.filename).stem)
+    named = _GPUS.search(Path(cfg.filename or '').stem)
     return int(named[1]) if named else max(1, base_batch(cfg) // (cfg.train_dataloader.batch_size * steps(cfg)))
 
 
@@ -113,8 +113,8 @@ def _phase(item: ConfigDict, peak: float) -> str:
     if item.type == 'LinearLR':
         return f'linear warm-up of {end - begin} {unit} from {plain(item.start_factor * peak)}'
     if item.type == 'MultiStepLR':
-        milestones = ' and '.join(map(str, item.milestones))
-        return f'times {plain(item.get("gamma", 0.1))} after {unit if len(item.milestones) > 1 else unit[:-1]} {milestones}'
+        counted = unit if len(item.milestones) > 1 else unit[:-1]
+        return f'times {plain(item.get("gamma", 0.1))} after {counted} {" and ".join(map(str, item.milestones))}'
     if item.type == 'ConstantLR':
         return f'constant to {at}' if item.get('factor') == 1 else f'times {plain(item.get("factor"))} to {at}'
     if item.type == 'CosineAnnealingLR':
@@ -136,8 +136,8 @@ def _decay(wrapper: ConfigDict) -> str:
              if 'decay_mult' in rule]
     spared = [name for name, factor in rest if factor == 0]
     other = [f'{name} times {plain(factor)}' for name, factor in rest if factor != 0]
-    return '; '.join([f'{plain(weight_decay)} {"for all but" if spared else "for everything"} {", ".join(spared)}'.strip(),
-                      *other])
+    scope = f'for all but {", ".join(spared)}' if spared else 'for everything'
+    return '; '.join([f'{plain(weight_decay)} {scope}', *other])
 
 
 def _ema(cfg: Config) -> str:

@@ -35,8 +35,9 @@ def source_lines() -> tuple[SourceLine, ...]:
         ValueError: a line names a setting that recipes do not have.
     """
     with FILE.open(newline='', encoding='utf-8') as file:
-        lines = tuple(SourceLine(row['configs'], SETTINGS if row['settings'] == 'all' else tuple(row['settings'].split()),
-                                 row['source']) for row in csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    lines = tuple(SourceLine(row['configs'], SETTINGS if row['settings'] == 'all' else tuple(row['settings'].split()),
+                             row['source']) for row in rows)
     unknown = [name for line in lines for name in line.settings if name not in SETTINGS]
     if unknown:
         raise ValueError(f'{FILE.name}: settings ({", ".join(unknown)}) must be among {", ".join(SETTINGS)}')
