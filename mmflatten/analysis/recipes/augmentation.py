@@ -60,7 +60,8 @@ def _random_crop(item: ConfigDict) -> str:
 
 
 def _choice(item: ConfigDict) -> str:
-    return ' or '.join(f'({", ".join(_transforms(branch))})' for branch in item.transforms)
+    branches = dict.fromkeys(', '.join(_transforms(branch)) for branch in item.transforms)
+    return ' or '.join(f'({branch})' for branch in branches) if len(branches) > 1 else next(iter(branches))
 
 
 def _rand_augment(item: ConfigDict) -> str:

@@ -25,8 +25,8 @@ Configs that train alike share a section; they may differ in drop path, which is
 batch above it: on another number of GPUs, `tools/train.py --auto-scale-lr` scales it linearly. *Other vectors* are
 one-dimensional parameters besides norms and biases; a name in code style stands for every parameter whose name contains
 it. The letters name the source below the table: a file of the official code, a table or section of the paper, or why it
-was chosen here. `python tools/analysis/check_recipe.py CONFIG` prints what a recipe means on your GPUs, and warns
-where it does not add up.
+was chosen here; where the configs of a section have different ones, the lists say whose. `python
+tools/analysis/check_recipe.py CONFIG` prints what a recipe means on your GPUs, and warns where it does not add up.
 """
 
 
@@ -87,41 +87,35 @@ def render_page(recipes: Sequence[ConfigRecipe]) -> str:
 
 
 def _section(number: int, group: Sequence[ConfigRecipe]) -> str:
-    first, notes = group[0], _notes(group)
+    first, letters = group[0], _letters(group)
     rows = []
     for name in SETTINGS:
         values = sorted({getattr(each.recipe, name) for each in group})
-        marks = dict.fromkeys(notes[each.sources[name].source] for each in group)
+        marks = dict.fromkeys(letters[each.sources[name].source] for each in group)
         rows.append((TITLES[name], ', '.join(values), ', '.join(marks)))
     table = align(rows, ('setting', 'value', 'source'), {0, 1, 2}, markdown=True)
     title = f'## {number}. {first.data}, {first.length}, batch {first.recipe.batch.split()[0]}: {_folders(group)}'
-    lists = [f'Drop path {value}: {links}.' for value, links in _by_drop_path(group).items()]
-    return '\n\n'.join([title, table, _legend(group, notes), *lists])
+    legend = '\n'.join(f'- *{letter}*: {source}' for source, letter in letters.items())
+    return '\n\n'.join([title, table, legend, *_lists(group, letters)])
 
 
-def _notes(group: Sequence[ConfigRecipe]) -> dict[str, str]:
+def _letters(group: Sequence[ConfigRecipe]) -> dict[str, str]:
     """A letter for every source of a section, in the order of the settings."""
     sources = dict.fromkeys(each.sources[name].source for name in SETTINGS for each in group)
     return {source: chr(ord('a') + index) for index, source in enumerate(sources)}
-
-
-def _legend(group: Sequence[ConfigRecipe], notes: dict[str, str]) -> str:
-    """What the letters stand for, with the folders where a source is not everybody's."""
-    lines = []
-    for source, letter in notes.items():
-        users = [each for each in group if source in {line.source for line in each.sources.values()}]
-        whose = '' if len(users) == len(group) else f' ({_folders(users)})'
-        lines.append(f'- *{letter}*{whose}: {source}')
-    return '\n'.join(lines)
 
 
 def _folders(group: Sequence[ConfigRecipe]) -> str:
     return ', '.join(dict.fromkeys(each.folder for each in group))
 
 
-def _by_drop_path(group: Sequence[ConfigRecipe]) -> dict[str, str]:
-    """Links to the configs of each drop path."""
-    links: dict[str, list[str]] = {}
+def _lists(group: Sequence[ConfigRecipe], letters: dict[str, str]) -> list[str]:
+    """Links to the configs by drop path, and by sources where not all have the same."""
+    links: dict[tuple[str, str], list[str]] = {}
     for each in group:
-        links.setdefault(each.recipe.drop_path, []).append(f'[{PurePosixPath(each.name).stem}](../configs/{each.name})')
-    return {value: ', '.join(links[value]) for value in sorted(links)}
+        own = ', '.join(sorted({letters[line.source] for line in each.sources.values()}))
+        link = f'[{PurePosixPath(each.name).stem}](../configs/{each.name})'
+        links.setdefault((each.recipe.drop_path, own), []).append(link)
+    shared = len({own for _, own in links}) == 1
+    return [f'Drop path {drop_path}{"" if shared else f", sources {own}"}: {", ".join(names)}.'
+            for (drop_path, own), names in sorted(links.items())]

@@ -27,16 +27,14 @@ class Recipe:
     @classmethod
     def of(cls, cfg: Config) -> Recipe:
         return cls(_batch(cfg), _rate(cfg), _schedule(cfg), _decay(cfg.optim_wrapper), augmentation(cfg),
-                   plain(cfg.model.get('backbone', {}).get('drop_path_rate')), _ema(cfg))
+                   _drop_path(cfg), _ema(cfg))
 
 
 SETTINGS = tuple(field.name for field in fields(Recipe))
 
 
-def plain(value: float | None) -> str:
-    """A number as people write it: 2e-4, 0.05, 1; '-' for None."""
-    if value is None:
-        return '-'
+def plain(value: float) -> str:
+    """A number as people write it: 2e-4, 0.05, 1."""
     if value == 0 or abs(value) >= 0.01:
         return f'{value:.6g}'
     mantissa, exponent = f'{value:.2e}'.split('e')
@@ -138,6 +136,11 @@ def _decay(wrapper: ConfigDict) -> str:
     other = [f'{name} times {plain(factor)}' for name, factor in rest if factor != 0]
     scope = f'for all but {", ".join(spared)}' if spared else 'for everything'
     return '; '.join([f'{plain(weight_decay)} {scope}', *other])
+
+
+def _drop_path(cfg: Config) -> str:
+    rate = cfg.model.get('backbone', {}).get('drop_path_rate')
+    return plain(rate) if rate else 'none'
 
 
 def _ema(cfg: Config) -> str:
