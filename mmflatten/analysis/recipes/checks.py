@@ -95,9 +95,9 @@ def _horizon(training: Training) -> Iterator[str]:
 
 
 def _frozen(training: Training) -> Iterator[str]:
-    names, backbone = frozen(training.model), training.cfg.model.get('backbone') or {}
-    loaded = training.cfg.get('load_from') or 'checkpoint' in (backbone.get('init_cfg') or {}) or (
-        training.cfg.model.get('pretrained'))
+    names, model = frozen(training.model), training.cfg.model
+    starts = [model.get('init_cfg'), (model.get('backbone') or {}).get('init_cfg')]
+    loaded = training.cfg.get('load_from') or model.get('pretrained') or 'checkpoint' in str(starts)
     if names and not loaded:
         yield (f'{len(names)} parameters are frozen ({names[0]}, ...) at random values, for no checkpoint is loaded; '
                'give load_from or backbone.init_cfg, or train them')
@@ -135,8 +135,8 @@ CHECKS: dict[str, Callable[[Training], Iterator[str]]] = {
     'unit': _unit,
     'warm-up': _warmup,
     'schedule': _schedule_end,
-    'averages': _averages,
-    'average-length': _horizon,
+    'ema': _averages,
+    'ema-length': _horizon,
     'frozen': _frozen,
     'validation': _validation,
     'checkpoints': _checkpoints,

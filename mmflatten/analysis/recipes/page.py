@@ -14,7 +14,7 @@ from mmflatten.analysis.text_table import align
 
 COMMAND = 'python tools/analysis/recipes.py'
 TITLES = dict(batch='batch', rate='optimizer and rate', schedule='schedule', decay='weight decay',
-              augmentation='augmentation', drop_path='drop path', ema='averaged weights')
+              augmentation='augmentation', drop_path='drop path', ema='EMA')
 
 INTRODUCTION = f"""\
 # Recipes

@@ -34,7 +34,7 @@ def _facts(training: Training) -> dict[str, str]:
         'schedule': recipe.schedule,
         'warm-up': _warmup(training),
         'validation': _validation(training),
-        'averages': recipe.ema,
+        'EMA': recipe.ema,
         'checkpoints': _checkpoints(training),
     }
 
@@ -75,7 +75,7 @@ def _checkpoints(training: Training) -> str:
     found = checkpoints_of(training)
     if not found.written:
         return 'none'
-    parts = [('weights', found.weights), ('averages', found.averages), ('optimizer', found.optimizer)]
+    parts = [('weights', found.weights), ('EMA', found.averages), ('optimizer', found.optimizer)]
     sizes = ', '.join(f'{name} {size(number)}' for name, number in parts if number)
     return (f'every {_units(training, found.interval)}, {found.written} of {size(found.size)} ({sizes}); '
             f'{found.kept} kept, at most {size(found.most)} on the disk')
