@@ -6,6 +6,7 @@
 Neither data, weights nor a GPU are needed. Exits with status 1 if there is a warning.
 """
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -40,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     cfg = load_config(arguments.config, arguments.cfg_options)
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
-    with quiet_libraries():
+    with quiet_libraries(logging.ERROR):  # MMEngine warns of each frozen parameter
         gpus = arguments.gpus or gpus_of(read_config(arguments.config))  # before --cfg-options change the batch
         training = Training.of(cfg, gpus, arguments.dataset_size)
         warnings = warnings_of(training)
