@@ -1,4 +1,4 @@
-"""What is said of a training beforehand, against MMEngine's Runner: rates, checkpoints, parameters, number of images."""
+"""What is said of a training beforehand, against MMEngine's Runner: rates, checkpoints, parameters, images."""
 from pathlib import Path
 from typing import Any
 
