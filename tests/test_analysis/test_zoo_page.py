@@ -113,8 +113,7 @@ def test_committed_files_have_every_row_and_config_of_today(rows, committed, too
         name for name in files if name.startswith('configs/')}
 
 
-def test_every_row_of_the_papers_has_a_config_and_a_cause_exactly_where_it_differs(committed):
-    assert [row.label for row in paper_rows() if not row.config] == []
+def test_a_row_has_a_cause_exactly_where_it_differs(committed):
     assert [entry.row for entry in committed if (entry.agrees is False) != bool(entry.row.cause)] == []
 
 
@@ -127,6 +126,7 @@ def test_page_holds_results_by_task_then_what_differs_then_what_is_covered():
     detector = swin_t(task='detection', dataset='coco', table='2a', method='mask-rcnn', schedule='1x', top1='')
     entries = [counted(swin_t()), counted(detector), counted(swin_t(table='4')), counted(swin_t(table='11')),
                counted(swin_t(paper='focal', table='fig5')), counted(swin_t(paper='focal', table='9')),
+               counted(swin_t(paper='factorized', task='stereo', backbone='psmnet', method='psmnet + attention')),
                counted(PaperRow.of(task='classification', config='configs/digits/mine.py'))]
     page = render_page(entries)
     assert [line.lstrip('# ') for line in page.splitlines() if line.startswith('#')][:9] == [
@@ -137,9 +137,9 @@ def test_page_holds_results_by_task_then_what_differs_then_what_is_covered():
     assert '## What differs' not in page
     wrong = render_page([*entries, counted(swin_t(params_m='31', cause='a head more'))])
     assert wrong.index('## Detection') < wrong.index('## What differs') < wrong.index('## What is covered')
-    assert '6 results, 2 configs. For 6 of' in page and '6 agree with ours, 0 differ' in page
+    assert '7 results, 2 configs. For 7 of' in page and '7 agree with ours, 0 differ' in page
     assert f'| [swin-t, mask-rcnn, 1x](../{SWIN_T}) ' in page and '| [mine](../configs/digits/mine.py) ' in page
-    assert "| paper's top-1 (%) |" in page
+    assert f'| [psmnet + attention](../{SWIN_T}) ' in page and "| paper's top-1 (%) |" in page
 
 
 def test_page_gives_each_cause_once_with_its_rows_and_the_figures_that_differ():

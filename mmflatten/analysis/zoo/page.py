@@ -178,7 +178,10 @@ def _table(group: Sequence[ZooEntry]) -> str:
 
 def _linked_model(entry: ZooEntry) -> str:
     cells = entry.row.cells
-    method = '' if cells['method'] in ('-', cells['backbone']) else f', {cells["method"]}'
-    schedule = '' if cells['schedule'] in ('300e', '') else f', {cells["schedule"]}'
-    name = f'{cells["backbone"]}{method}{schedule}' if cells['paper'] else PurePosixPath(cells['config']).stem
+    name = _model(cells) if cells['paper'] else PurePosixPath(cells['config']).stem
     return f'[{name}](../{cells["config"]})' if cells['config'] else name
+
+
+def _model(cells: Mapping[str, str]) -> str:
+    parts = [cells[column] for column in ('backbone', 'method', 'schedule') if cells[column] not in ('', '-', '300e')]
+    return ', '.join(parts[1:] if cells['method'].startswith(cells['backbone']) else parts)

@@ -7,8 +7,8 @@ models that nothing here can configure, with the reason; the rest are the rows o
 of models (formulas, architectures) are in none of the files.
 
 A row names the config of this project that reproduces it in its column `config`, a path from the root of the
-repository, '' where there is none yet. Several rows may name one config. Every number is the paper's own. Where the
-model is right and yet costs something else than the row prints, or where a row has no config, `cause` says why.
+repository; several rows may name one config. Every number is the paper's own. Where the model is right and yet costs
+something else than the row prints, `cause` says why; "Inference: " begins one that is our reading of the figures.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PaperRow:
 
     @property
     def cause(self) -> str:
-        """Why our figures differ from the row's, or why it has no config; '' where they agree."""
+        """Why our figures differ from the row's; '' where they agree."""
         return self.cells['cause']
 
     @property
