@@ -10,4 +10,4 @@ _base_ = [
 model = dict(
     backbone=dict(norm_eval=False),
     head=dict(in_channels=2048, loss=dict(label_smooth_val=0.0)),
-    train_cfg=dict(augments=[]))
+    train_cfg=None)
