@@ -109,11 +109,11 @@ def test_images_are_counted_in_an_annotation_file_that_is_there(tmp_path):
     assert training_set(Config(dict(type='RepeatDataset', times=5, dataset=coco.to_dict()))).images == 5
 
 
-@pytest.mark.parametrize('config, images', [
-    ('flatten_swin/swin-t_8xb128_in1k.py', 1_281_167), ('focal/mask-rcnn_focal-t_fpn_1x_coco.py', 117_266),
-    ('flatten_swin/upernet_swin-t_8xb2-160k_ade20k-512x512.py', 20_210), ('l2vit/l2vit-b_8xb128_in22k.py', 14_197_122),
-    ('psmnet/psmnet_8xb3-100e_sceneflow.py', 35_454), ('psmnet/psmnet_4xb3-300e_kitti2012.py', 160),
-    ('digits/mask-rcnn_flatten-swin-nano_fpn_digits.py', 1000)])
-def test_standard_sets_have_their_known_size(config, images, monkeypatch, tmp_path):
+@pytest.mark.parametrize('base, images', [
+    ('imagenet_bs128_224', 1_281_167), ('in22k_bs128_224', 14_197_122), ('coco_instance', 117_266),
+    ('ade20k_512x512', 20_210), ('sceneflow_stereo', 35_454), ('kitti_stereo', 160), ('digits_coco', 1000),
+    ('digits_cls', 4405)])
+def test_standard_sets_have_their_known_size(base, images, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # no data here
-    assert training_set(Config.fromfile(CONFIGS / config).train_dataloader.dataset).images == images
+    cfg = Config.fromfile(CONFIGS / '_base_' / 'datasets' / f'{base}.py')
+    assert training_set(cfg.train_dataloader.dataset).images == images

@@ -11,7 +11,6 @@ from mmflatten.analysis.recipes.disk import checkpoint_interval
 from mmflatten.analysis.recipes.parameters import by_rate, frozen
 from mmflatten.analysis.recipes.recipe import averages, base_batch, ema_momentum, plain, schedulers, steps
 from mmflatten.analysis.recipes.training import Training
-from mmflatten.checkpoints.rules import shorten
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def _frozen(training: Training) -> Iterator[str]:
     still = by_rate(training.model, training.optimizer).get(0.)
     if still:
         yield (f'{still.tensors} parameters with gradients are in the optimizer at a rate of 0 '
-               f'({shorten(list(still.kinds), 3)}): they cost memory and time and stay as they are; freeze them by '
+               f'({", ".join(still.kinds)}): they cost memory and time and stay as they are; freeze them by '
                'requires_grad=False (frozen_stages), or correct lr_mult')
 
 
