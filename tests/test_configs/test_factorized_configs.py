@@ -12,7 +12,7 @@ from mmflatten.analysis.zoo.tables import paper_rows
 from mmflatten.models.attention import ConventionalAttention, FactorizedAttention, MapAttention
 
 ROOT = Path(__file__).parents[2]
-ROWS = [row for row in paper_rows() if row.cells['paper'] == 'factorized' and row.cells['task'] == 'detection']
+ROWS = [row for row in paper_rows() if row.cells['paper'] == 'factorized' and row.config.startswith('configs/factorized')]
 STAGES = {'res3': 'backbone.layer3.attention', 'res4': 'backbone.layer4.attention'}
 LEVELS = {f'fpn{level}': f'neck.attentions.{level}' for level in range(1, 6)}
 EVERYWHERE = {*STAGES.values(), *LEVELS.values()}
@@ -28,10 +28,8 @@ DEPTHS = {'resnet50': [3, 4, 6, 3], 'resnet101': [3, 4, 23, 3], 'resnext101': [3
 
 def expected_places(row) -> set[str]:
     method = row.cells['method']
-    if row.cells['table'] == '1':
+    if row.cells['table'] in ('1', 'fig6'):
         return POSITIONS[method.partition(' at ')[2]]
-    if row.cells['table'] == 'fig6':
-        return {STAGES['res3']}
     return EVERYWHERE if row.cells['table'] in '23' or 'fpn_all' in method else set()
 
 
@@ -56,7 +54,7 @@ def test_a_config_has_attention_where_and_of_the_kind_that_its_row_says(row, mod
     assert places.keys() == expected_places(row)
     method = row.cells['method'].partition(', ')[2]
     variant = VARIANTS.get(method, {})
-    kind = ConventionalAttention if row.cells['table'] == 'fig6' else FactorizedAttention
+    kind = ConventionalAttention if 'non-local' in row.cells['method'] else FactorizedAttention
     for module in places.values():
         assert type(module) is kind and module.normalization == 'gaussian' and module.zero_init
         assert module.basis.out_channels == variant.get('basis', 64)
