@@ -12,7 +12,8 @@ from mmflatten.analysis.zoo.tables import paper_rows
 from mmflatten.models.attention import ConventionalAttention, FactorizedAttention, MapAttention
 
 ROOT = Path(__file__).parents[2]
-ROWS = [row for row in paper_rows() if row.cells['paper'] == 'factorized' and row.config.startswith('configs/factorized')]
+ROWS = [row for row in paper_rows()
+        if row.cells['paper'] == 'factorized' and row.config.startswith('configs/factorized/')]
 STAGES = {'res3': 'backbone.layer3.attention', 'res4': 'backbone.layer4.attention'}
 LEVELS = {f'fpn{level}': f'neck.attentions.{level}' for level in range(1, 6)}
 EVERYWHERE = {*STAGES.values(), *LEVELS.values()}
