@@ -4,6 +4,7 @@ Group norm in neck and head, points turned into boxes by their moments, as in Re
 inherits it gives the backbone, which returns the maps of strides 8, 16 and 32, and `neck.in_channels`.
 """
 default_scope = 'mmdet'
+visualizer = dict(type='DetLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
 norm_cfg = dict(type='GN', num_groups=32, requires_grad=True)
 model = dict(
     type='RepPointsDetector',
