@@ -32,6 +32,7 @@ setup(
     python_requires='>=3.10',
     packages=find_packages(include=['mmflatten', 'mmflatten.*']),
     package_data={'mmflatten': ['py.typed', '**/*.csv']},
+    entry_points={'console_scripts': ['mmflatten = mmflatten.cli.main:main']},
     install_requires=read_requirements('runtime'),
     extras_require=extras,
     zip_safe=False,

@@ -28,7 +28,7 @@ def scenes(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope='session')
 def train_on(scenes, tmp_path_factory) -> Callable[[str], SimpleNamespace]:
-    """Function that trains a digit config for one epoch or iteration; returns `config`, `checkpoint`, `results`, `log`."""
+    """Function that trains a digit config for one epoch or iteration; returns its `config`, `checkpoint`, `results`, ..."""
 
     def train(name: str) -> SimpleNamespace:
         folder = tmp_path_factory.mktemp(name)

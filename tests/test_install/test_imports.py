@@ -14,7 +14,7 @@ ISOLATED = Path(__file__).parent / 'isolated'
 # The floors of the house from the ground; what stands on one imports from it or from below.
 FLOORS = (('version', 'requirements', 'ops', 'structures'), ('registry', 'checkpoints'), ('models', 'evaluation'),
           ('visualization',), ('datasets', 'analysis'), ('engine',), ('apis', 'studies', 'tools'),
-          ('report', 'cli', 'doctor'))
+          ('doctor',), ('report', 'cli'), ('__main__',))
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Libraries that an area must not import.
 TASKS = ('mmdet', 'mmseg', 'mmpretrain', 'timm')
