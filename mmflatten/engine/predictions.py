@@ -72,13 +72,22 @@ class DrawPredictions(Hook):
             self.drawn += 1
             image = mmcv.imfrombytes(get(sample.img_path), channel_order='rgb')
             out_file = self.out_dir / f'{number:06d}_{Path(sample.img_path).stem}.png'
-            _draw(runner.visualizer, image, sample, str(out_file))
+            draw_sample(runner.visualizer, image, sample, str(out_file))
 
 
-def _draw(visualizer: Any, image: np.ndarray, sample: Any, out_file: str) -> None:
+def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str, score: float = DRAWING_SCORE,
+                truth: bool = True) -> None:
+    """Draw a prediction.
+
+    Args:
+        image: (H, W, 3) RGB.
+        score: instances below it are left out.
+        truth: draw the truth too, where the sample has it.
+    """
     if hasattr(visualizer, 'visualize_cls'):
         # Text is drawn into the image, which must be large enough to read it.
-        visualizer.visualize_cls(image, sample, resize=max(READABLE_SIDE, min(image.shape[:2])), out_file=out_file)
+        visualizer.visualize_cls(image, sample, resize=max(READABLE_SIDE, min(image.shape[:2])), draw_gt=truth,
+                                 out_file=out_file)
         return
-    options = dict(pred_score_thr=DRAWING_SCORE) if 'pred_instances' in sample else {}
-    visualizer.add_datasample(Path(out_file).stem, image, sample, out_file=out_file, **options)
+    options = dict(pred_score_thr=score) if 'pred_instances' in sample else {}
+    visualizer.add_datasample(Path(out_file).stem, image, sample, draw_gt=truth, out_file=out_file, **options)
