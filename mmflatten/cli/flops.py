@@ -16,7 +16,7 @@ from mmflatten.analysis.zoo.costs import render
 from mmflatten.analysis.zoo.rows import count_beside_papers
 from mmflatten.analysis.zoo.tables import rows_of_config
 from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
-from mmflatten.engine.config_files import require_config_file
+from mmflatten.engine.config_files import config_file
 from mmflatten.engine.errors import explain
 
 
@@ -42,8 +42,7 @@ def parser() -> argparse.ArgumentParser:
 
 def check_paths(arguments: argparse.Namespace) -> None:
     """Fail before the first model is built."""
-    for config in arguments.configs:
-        require_config_file(config)
+    arguments.configs = [config_file(config) for config in arguments.configs]
     if arguments.json is not None and arguments.json.is_dir():
         raise ValueError(f'--json {arguments.json} is a folder; name a file in it')
     if arguments.json is not None and not arguments.json.absolute().parent.is_dir():

@@ -11,6 +11,7 @@ COMMANDS = {
     'train': 'train a classifier, detector, segmentor or stereo model',
     'test': 'metrics of a checkpoint, with predictions and drawings on request',
     'predict': 'predict from your own images or videos',
+    'models': 'the models that there is a config for, by name',
     'flops': 'parameters and FLOPs of configs, beside what the papers print',
     'doctor': 'what is installed, what is wrong with it, and what fixes it',
 }

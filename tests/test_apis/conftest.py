@@ -26,6 +26,6 @@ def stereo_run(tmp_path_factory) -> SimpleNamespace:
     with DefaultScope.overwrite_default_scope('mmflatten'):
         torch.manual_seed(0)
         torch.save(dict(state_dict=MODELS.build(load_config(str(config)).model).state_dict()), checkpoint)
-    left, = (folder / 'data').glob('**/TEST/**/left/*')
+    left, = (folder / 'data').glob('frames_cleanpass/TEST/**/left/*')
     return SimpleNamespace(config=str(config), checkpoint=str(checkpoint),
                            pair=(str(left), str(left).replace('/left/', '/right/')))

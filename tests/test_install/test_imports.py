@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'mmflatten'
 ISOLATED = Path(__file__).parent / 'isolated'
 # The floors of the house from the ground; what stands on one imports from it or from below.
-FLOORS = (('version', 'requirements', 'ops', 'structures'), ('registry', 'checkpoints'), ('models', 'evaluation'),
+FLOORS = (('version', 'requirements', 'config_library', 'ops', 'structures'), ('registry', 'checkpoints'),
+          ('models', 'evaluation'),
           ('visualization',), ('datasets', 'analysis'), ('engine',), ('apis', 'studies', 'tools'),
           ('doctor',), ('report', 'cli'), ('__main__',))
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
