@@ -25,9 +25,11 @@ def environment(tmp_path_factory) -> Path:
     """A virtual environment with the wheel; all other libraries come from the one that runs the tests."""
     folder = tmp_path_factory.mktemp('wheel')
     sources = folder / 'sources'
-    skipped = shutil.ignore_patterns('.git', '.venv*', 'build', 'data', 'work_dirs', 'tests', '__pycache__',
-                                     '*.egg-info')
-    shutil.copytree(ROOT, sources, ignore=skipped)
+    sources.mkdir()
+    for name in ('mmflatten', 'configs', 'tools', 'requirements'):
+        shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns('__pycache__'))
+    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'README.md', 'model-index.yml'):
+        shutil.copy(ROOT / name, sources)
     pip = [sys.executable, '-m', 'pip', '--disable-pip-version-check', '-q']
     subprocess.run([*pip, 'wheel', '--no-deps', '--no-build-isolation', '-w', folder, sources], check=True)
     wheel, = folder.glob('*.whl')
