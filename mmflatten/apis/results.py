@@ -70,7 +70,7 @@ class ResultFolder:
 
     def _draw(self, item: Input, pixels: np.ndarray, sample: BaseDataElement) -> None:
         file = self.folder / 'drawings' / f'{item.name}.png'
-        draw_sample(self.visualizer, pixels, sample, str(file), self.score, truth=False)
+        draw_sample(self.visualizer, pixels, sample, str(file), score=self.score, truth=False)
         if item.video is None:
             return
         frame = cv2.imread(str(file))

@@ -25,6 +25,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
                       help="mixed precision; the default type is the config's, else float16")
     made.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch size')
+    made.add_argument('--track', choices=['tensorboard', 'mlflow', 'wandb'],
+                      help='report scalars, drawings of the validation and the config there too')
     made.add_argument('--no-validate', action='store_true', help='do not validate during training')
     made.add_argument('--seed', type=seed, help='seed of Python, NumPy, PyTorch, samplers and loaders')
     made.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
@@ -39,6 +41,7 @@ def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr
+    from mmflatten.engine.tracking import add_tracking
     from mmflatten.engine.train import set_resume, train
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
     if args.amp is not None:
@@ -50,4 +53,6 @@ def main(argv: Sequence[str]) -> None:
     if args.seed is not None:
         cfg.randomness = {**cfg.get('randomness', {}), 'seed': args.seed}
     set_resume(cfg, args.resume)
+    if args.track is not None:
+        add_tracking(cfg, args.track)
     train(cfg, command=['mmflatten', 'train', *argv])

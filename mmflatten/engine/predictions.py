@@ -75,19 +75,21 @@ class DrawPredictions(Hook):
             draw_sample(runner.visualizer, image, sample, str(out_file))
 
 
-def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str, score: float = DRAWING_SCORE,
-                truth: bool = True) -> None:
-    """Draw a prediction.
+def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str | None = None, *, name: str = 'drawing',
+                step: int = 0, score: float = DRAWING_SCORE, truth: bool = True) -> None:
+    """Draw a prediction to a file, else to the visualizer's backends.
 
     Args:
         image: (H, W, 3) RGB.
+        name: of the drawing in the backends, with the `step` of training.
         score: instances below it are left out.
         truth: draw the truth too, where the sample has it.
     """
+    options = dict(draw_gt=truth, out_file=out_file, step=step)
     if hasattr(visualizer, 'visualize_cls'):
         # Text is drawn into the image, which must be large enough to read it.
-        visualizer.visualize_cls(image, sample, resize=max(READABLE_SIDE, min(image.shape[:2])), draw_gt=truth,
-                                 out_file=out_file)
+        visualizer.visualize_cls(image, sample, name=name, resize=max(READABLE_SIDE, min(image.shape[:2])), **options)
         return
-    options = dict(pred_score_thr=score) if 'pred_instances' in sample else {}
-    visualizer.add_datasample(Path(out_file).stem, image, sample, draw_gt=truth, out_file=out_file, **options)
+    if 'pred_instances' in sample:
+        options['pred_score_thr'] = score
+    visualizer.add_datasample(name, image, sample, **options)

@@ -37,4 +37,4 @@ val_evaluator = dict(type='mmflatten.StereoMetric', max_disp=48)
 test_evaluator = val_evaluator
 
 # Draws the first pair of every tenth validation batch.
-custom_hooks = [dict(type='mmflatten.StereoVisualizationHook', interval=10)]
+custom_hooks = [dict(type='mmflatten.DrawValidationHook', interval=10)]
