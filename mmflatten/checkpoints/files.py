@@ -41,10 +41,11 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
     Raises:
         ValueError: an unreadable file, a file without weights, an entry that is not there.
     """
+    replaced: list[str] = []
     if Path(path).suffix == SAFETENSORS:
-        content, replaced = read_safetensors(path), []
+        content: Any = read_safetensors(path)
     elif run_pickled_code:
-        content, replaced = torch.load(path, map_location='cpu', weights_only=False), []
+        content = torch.load(path, map_location='cpu', weights_only=False)
     else:
         content, replaced = load_without_code(path)
     notes = [f'left out an object of a foreign class, without running its code: {name}' for name in replaced]

@@ -5,9 +5,11 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate
 from operator import mul
 
+import torch
 from mmengine.logging import MMLogger
 from timm.layers import SelectAdaptivePool2d
 from timm.models import FeatureInfo
@@ -22,9 +24,23 @@ _NO_DECAY = ('embed.cls_token', 'embed.position.', 'relative_position_bias.', 'n
 
 
 class _Model(nn.Module):
-    """What timm asks of a model, whatever it returns."""
+    """What timm asks of a model, whatever it returns.
 
-    backbone: Backbone
+    Args:
+        backbone: class of the backbone.
+        out_indices: its stages, or blocks, whose results are needed.
+        in_chans: channels of the image.
+        kwargs: arguments of the backbone.
+    """
+
+    def __init__(self, backbone: type[Backbone], out_indices: Sequence[int], in_chans: int = 3, **kwargs) -> None:
+        super().__init__()
+        self._construct = partial(backbone, out_indices=tuple(out_indices), **kwargs)
+        self.backbone = self._construct()
+        _set_in_channels(self.backbone, in_chans)
+        if not next(self.parameters()).is_meta:
+            with _without_report():
+                self.backbone.init_weights()
 
     def no_weight_decay(self) -> set[str]:
         """Names of the parameters that weight decay leaves alone."""
@@ -39,6 +55,14 @@ class _Model(nn.Module):
         for module in (self.backbone, *getattr(self.backbone, 'stages', ())):
             module.with_cp = enable
 
+    @torch.no_grad()
+    def init_non_persistent_buffers(self) -> None:
+        """Compute anew what no checkpoint holds, such as indices: Hugging Face builds models without memory."""
+        own, saved = dict(self.backbone.named_buffers()), self.backbone.state_dict()
+        for name, buffer in self._construct().named_buffers():
+            if name not in saved:
+                own[name].copy_(buffer)
+
 
 class Classifier(_Model):
     """A backbone, a pooling of its last map, and a linear layer.
@@ -47,20 +71,17 @@ class Classifier(_Model):
     checkpoints of either load into the other.
 
     Args:
-        backbone: class of the backbone.
         last: the stage, or in a plain backbone the block, whose result is classified.
         num_classes: 0 for no linear layer.
-        in_chans: channels of the image.
         global_pool: 'token' for the class token, which DeiT has; 'avg', 'max', 'avgmax' or 'catavgmax' of the map; ''
             for the map itself. None takes the class token where there is one, else 'avg'.
         drop_rate: of the dropout before the linear layer.
-        kwargs: arguments of the backbone.
+        backbone, in_chans, kwargs: the class of the backbone, the channels of the image, arguments of the backbone.
     """
 
     def __init__(self, backbone: type[Backbone], last: int, num_classes: int = 1000, in_chans: int = 3,
                  global_pool: str | None = None, drop_rate: float = 0., **kwargs) -> None:
-        super().__init__()
-        self.backbone = _build(backbone, (last,), in_chans, **kwargs)
+        super().__init__(backbone, (last,), in_chans, **kwargs)
         self.feature_info = _feature_info(self.backbone)
         self.num_features = self.backbone.out_channels[-1]
         self.drop_rate = drop_rate
@@ -116,37 +137,29 @@ class FeatureExtractor(_Model):
     """The maps of several stages, finest first, each through a norm of its own: what detectors and segmentors take.
 
     Args:
-        backbone: class of the backbone.
         out_indices: stages, or blocks of a plain backbone.
-        in_chans: channels of the image.
-        kwargs: arguments of the backbone.
+        backbone, in_chans, kwargs: as in `Classifier`.
     """
 
     num_classes = 0
 
     def __init__(self, backbone: type[Backbone], out_indices: Sequence[int], in_chans: int = 3, **kwargs) -> None:
-        super().__init__()
         if issubclass(backbone, PlainBackbone):
             kwargs.setdefault('out_type', 'featmap')
-        self.backbone = _build(backbone, out_indices, in_chans, **kwargs)
+        super().__init__(backbone, out_indices, in_chans, **kwargs)
         self.feature_info = FeatureInfo(_feature_info(self.backbone), self.backbone.out_indices)
 
     def forward(self, image: Tensor) -> list[Tensor]:
         return list(self.backbone(image))
 
 
-def _build(backbone: type[Backbone], out_indices: Sequence[int], in_chans: int, **kwargs) -> Backbone:
-    """A backbone with its initial weights, for images of `in_chans` channels."""
-    model = backbone(out_indices=tuple(out_indices), **kwargs)
-    name, conv = next((name, module) for name, module in model.named_modules() if isinstance(module, nn.Conv2d))
+def _set_in_channels(backbone: Backbone, in_chans: int) -> None:
+    """Let the first convolution take images of `in_chans` channels."""
+    name, conv = next((name, module) for name, module in backbone.named_modules() if isinstance(module, nn.Conv2d))
     if in_chans != conv.in_channels:
         parent, _, leaf = name.rpartition('.')
-        setattr(model.get_submodule(parent), leaf, nn.Conv2d(
+        setattr(backbone.get_submodule(parent), leaf, nn.Conv2d(
             in_chans, conv.out_channels, conv.kernel_size, conv.stride, conv.padding, bias=conv.bias is not None))
-    if not next(model.parameters()).is_meta:
-        with _without_report():
-            model.init_weights()
-    return model
 
 
 @contextmanager
