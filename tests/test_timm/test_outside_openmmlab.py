@@ -1,4 +1,4 @@
-"""docs/outside_openmmlab.md, run as its reader runs it: a model of timm, a plain loop, Hugging Face's Trainer, weights."""
+"""docs/outside_openmmlab.md, run as its reader runs it: models of timm, a plain loop, a Trainer, weights."""
 import re
 from pathlib import Path
 
