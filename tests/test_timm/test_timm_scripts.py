@@ -49,7 +49,7 @@ def test_timms_loaders_optimizers_schedules_averages_and_checkpoints_take_a_mode
     config = resolve_data_config(dict(img_size=SIZE), model=model)
     assert config['input_size'] == (3, SIZE, SIZE) and config['crop_mode'] == 'squash'
     loader = create_loader(create_dataset('', root=folder, split='train', is_training=True), config['input_size'], 40,
-                           is_training=True, color_jitter=.4, re_prob=.25, num_workers=0,
+                           is_training=True, color_jitter=.4, re_prob=.25, num_workers=0, persistent_workers=False,
                            mean=config['mean'], std=config['std'], device=torch.device('cpu'))
     optimizer = create_optimizer_v2(model, 'adamw', lr=1e-3, weight_decay=.05, layer_decay=.9)
     scheduler, epochs = create_scheduler_v2(optimizer, 'cosine', num_epochs=2, warmup_epochs=0)
