@@ -8,7 +8,7 @@ centre.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs32_flatten-cswin_384.py',
-    '../_base_/schedules/imagenet_adamw_30e_384_cswin.py', '../_base_/default_runtime.py'
+    '../_base_/schedules/imagenet_adamw_30e_384_flatten-cswin.py', '../_base_/default_runtime.py'
 ]
 load_from = 'checkpoints/flatten-cswin-b_in1k.pth'
 

@@ -6,7 +6,7 @@ Evaluated like FLatten's code: squeezed to a square of 256, then the centre.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_cswin.py', '../_base_/default_runtime.py'
+    '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py', '../_base_/default_runtime.py'
 ]
 
 # The first two stages attend linearly over the whole map; the paper's Table 15 gives their windows as 3 x 3. They have

@@ -1,11 +1,12 @@
 """Mask R-CNN with PVT-T on COCO, 12 epochs.
 
-FLatten Transformer, Table 2a: 36.7 box AP, 35.1 mask AP, 33 M parameters, 240 G FLOPs. Not run by this project. Trained
-like FLatten-PVT-T.
+FLatten Transformer, Table 2a: 36.7 box AP, 35.1 mask AP, 33 M parameters, 240 G FLOPs. Not run by this project. Recipe:
+`detection/configs/mask_rcnn_pvt_t_fpn_1x_coco.py` of whai362/PVT.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_1x-pvt_coco.py']
 
-# A checkpoint of pvt-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py.
+# A checkpoint of pvt-t_8xb128_in1k.py, or the official one after tools/convert_checkpoint.py. Its class token is left
+# behind, as in PVT's dense tasks.
 pretrained = 'checkpoints/pvt-t_in1k.pth'
 model = dict(
     backbone=dict(

@@ -1,7 +1,8 @@
 """Semantic FPN with FLatten-PVT-T on ADE20K, 40 000 iterations.
 
 FLatten Transformer, Table 1: 37.21 mIoU, 48.95 mAcc, 16 M parameters, 169 G FLOPs at 2048 x 512. Not run by this
-project. The authors' segmentation code is not published. Recipe: the same lab's Agent-Attention with PVT.
+project. The authors' segmentation code is not published, so the batch of their run is unknown: PVT's own has 32
+images at the same rate. Recipe: the same lab's Agent-Attention with PVT, which has 16.
 """
 _base_ = ['../_base_/recipes/semantic-fpn_40k_ade20k-512x512.py']
 

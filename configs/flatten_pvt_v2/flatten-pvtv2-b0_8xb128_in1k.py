@@ -7,7 +7,7 @@ the whole map, without spatial reduction. The paper lists 512 channels in the la
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
-    '../_base_/schedules/imagenet_adamw_310e_pvt.py', '../_base_/default_runtime.py'
+    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py', '../_base_/default_runtime.py'
 ]
 
 model = dict(

@@ -1,7 +1,7 @@
 """ATSS with FLatten-Swin-T on COCO, 36 epochs.
 
 No paper reports it; Focal Transformer, Table 5, has Swin-T at 47.2 box AP. Not run by this project.
-Optimizer and drop path as in mask-rcnn_flatten-swin-t_fpn_1x_coco.py.
+Optimizer and drop path as in mask-rcnn_flatten-swin-t_fpn_ms-3x_coco.py.
 """
 _base_ = ['../_base_/recipes/atss_ms-3x_coco.py']
 

@@ -1,7 +1,7 @@
 """Cascade Mask R-CNN with FLatten-Swin-S on COCO, 36 epochs.
 
 FLatten Transformer, Table 2b: 52.2 box AP, 45.4 mask AP, 108 M parameters, 841 G FLOPs. Not run by this project.
-Trained like FLatten-Swin-T, with the same lab's drop path of 0.1 for S too (Swin's own code has 0.2).
+Trained like FLatten-Swin-T, with the same lab's drop path of 0.1 for S too (Swin's own is 0.2).
 """
 _base_ = ['../_base_/recipes/cascade-mask-rcnn_ms-3x_coco.py']
 

@@ -1,14 +1,14 @@
 """L2ViT-B on ImageNet-1k, fine-tuned for 30 epochs from ImageNet-22k.
 
-L2ViT, Table 3: 86.0 % top-1, 89 M parameters, 15.9 G FLOPs. Not run by this project. Recipe: sec. 7 of the paper.
+L2ViT, Table 3: 86.0 % top-1, 89 M parameters, 15.9 G FLOPs. Not run by this project. Recipe: the authors' README.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_224.py',
     '../_base_/schedules/l2vit_in22k-pre_30e.py', '../_base_/default_runtime.py'
 ]
-# A checkpoint of l2vit-b_32xb128_in22k.py, or the official one after tools/convert_checkpoint.py. `load_from` takes
-# what fits: the backbone. The head of 21 841 classes does not, MMEngine says so (head.fc), and the one of 1000 classes
-# starts anew. No map from 22k to 1k classes is used.
+# A checkpoint of l2vit-b_8xb128_in22k.py, or the official one after tools/convert_checkpoint.py. The authors keep the
+# rows of its head that belong to the 1000 classes; with the official head mapped: see docs/checkpoints.md. A head of
+# 21 841 classes does not fit, MMEngine says so (head.fc), and the one of 1000 classes starts anew.
 load_from = 'checkpoints/l2vit-b_in22k.pth'
 
 model = dict(

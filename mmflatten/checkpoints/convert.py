@@ -36,8 +36,8 @@ def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str
     """The inverse of `convert_state_dict`: weights trained here, under the names of the official code.
 
     The model must be one of the official code, its backbone returning the last stage alone (`out_indices=(3,)`). What
-    `convert_state_dict` drops (index buffers, which the official code makes itself, and PVT's unused norm) does not
-    come back.
+    `convert_state_dict` drops (index buffers, which the official code makes itself, and FLatten-PVT's unused norm) does
+    not come back.
 
     Raises:
         ValueError: as `convert_state_dict`; also a model with another attention.

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
+from mmflatten.checkpoints.head_map import map_head
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import load_without_code
 from mmflatten.version import __version__
@@ -90,21 +91,32 @@ def encode(content: dict, name: str | Path) -> bytes:
     return data.getvalue()
 
 
-def convert_file(source: str | Path, family: str, *, key: str | None = None, revert: bool = False,
-                 run_pickled_code: bool = False) -> tuple[dict, Weights]:
+def convert_file(source: str | Path, family: str | None, *, key: str | None = None, revert: bool = False,
+                 head_map: str | Path | None = None, run_pickled_code: bool = False) -> tuple[dict, Weights]:
     """What to save in place of a file, and the weights that were read from it; raises as the functions it calls.
 
     Converted weights are in the entry `state_dict`; reverted ones in the entry, and under the names, in which the
-    official code expects them.
+    official code expects them. Without a family, the file is of this project and keeps its names.
+
+    Args:
+        head_map: file of the classes that the new head takes from the old one, see `map_head`.
     """
     weights = read_weights(source, key, run_pickled_code)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
-                source_sha256=hashlib.sha256(Path(source).read_bytes()).hexdigest(), mmflatten_version=__version__)
-    if not revert:
-        return dict(state_dict=convert_state_dict(weights.state_dict, family), meta=meta), weights
+                source_sha256=_sha256(source), mmflatten_version=__version__)
+    ours = weights.state_dict if revert or family is None else convert_state_dict(weights.state_dict, family)
+    if head_map is not None:
+        ours = map_head(ours, head_map)
+        meta.update(head_map=Path(head_map).name, head_map_sha256=_sha256(head_map))
+    if not revert or family is None:
+        return dict(state_dict=ours, meta=meta), weights
     start = PARALLEL if FAMILIES[family].parallel else ''
-    official = {start + name: value for name, value in revert_state_dict(weights.state_dict, family).items()}
+    official = {start + name: value for name, value in revert_state_dict(ours, family).items()}
     return {FAMILIES[family].entry: official, 'meta': meta}, weights
+
+
+def _sha256(path: str | Path) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _select(content: Any, key: str | None, path: str | Path) -> tuple[Mapping[str, Tensor], str | None]:

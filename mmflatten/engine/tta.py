@@ -8,7 +8,7 @@ SCALES = (0.75, 1.0, 1.25)
 
 _MODELS = dict(
     mmpretrain=dict(type='mmpretrain.AverageClsScoreTTA'),
-    mmdet=dict(type='mmflatten.InstanceTTAModel', iou_threshold=0.5, max_per_img=100),
+    mmdet=dict(type='mmflatten.InstanceTTAModel'),
     mmseg=dict(type='mmseg.SegTTAModel'))
 _NEEDED_META = ('flip', 'flip_direction')
 
@@ -17,8 +17,8 @@ def add_tta(cfg: Config) -> None:
     """Make the config test with augmentation, by its own `tta_model` and `tta_pipeline` where it has them.
 
     Defaults made of the test pipeline: classification averages the scores of the image and its mirror image;
-    detection and segmentation take three scales, each mirrored too. Detection merges boxes by NMS and keeps with each
-    box the mask of its view; segmentation averages the class probabilities.
+    detection and segmentation take three scales, each mirrored too. Detection merges the views before it suppresses
+    duplicates, and averages masks (`InstanceTTAModel`); segmentation averages the class probabilities.
 
     Raises:
         ValueError: the task has no default and the config no `tta_model`, or the test pipeline has no `Pack*` step.

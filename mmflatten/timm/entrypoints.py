@@ -54,7 +54,7 @@ MODELS: dict[str, tuple[type[Backbone], dict]] = {
     **_sizes('l2vit', L2ViT, {'tiny': .1, 'small': .3, 'base': .4, 'deep-narrow': .1}),
     **_sizes('focal', FocalTransformer, dict(_SWIN, large=.5)),
     **_sizes('mmflatten_deit', FLattenDeiT, _DEIT, attn_types='S'),
-    **_sizes('mmflatten_pvt', FLattenPVT, _PVT, attn_types='SSSS'),
+    **_sizes('mmflatten_pvt', FLattenPVT, _PVT, attn_types='SSSS', with_cls_token=True),
     **_sizes('mmflatten_pvt_v2', FLattenPVTv2, _PVT_V2, attn_types='SSSS'),
     **_sizes('mmflatten_swin', FLattenSwin, _SWIN, attn_types='SSSS'),
     **{f'mmflatten_cswin_{size}': (FLattenCSwin, dict(arch=arch, drop_path_rate=_CSWIN[size], attn_types='SSSS'))
@@ -64,9 +64,11 @@ MODELS: dict[str, tuple[type[Backbone], dict]] = {
 
 def _default_cfg(name: str, backbone: type[Backbone]) -> dict[str, Any]:
     """How timm feeds a model by default, as the official code evaluates it: FLatten's squeezes images to a square."""
-    return dict(input_size=(3, 224, 224), pool_size=(14, 14) if backbone is FLattenDeiT else (7, 7), crop_pct=.875,
-                crop_mode='squash' if name.startswith('flatten_') else 'center', interpolation='bicubic',
-                first_conv=_FIRST_CONV.get(backbone, 'backbone.stages.0.embed.projection'), classifier='head.fc')
+    return dict(
+        input_size=(3, 224, 224), pool_size=(14, 14) if backbone is FLattenDeiT else (7, 7), interpolation='bicubic',
+        crop_pct=.9 if name.startswith('mmflatten_cswin_') else .875,
+        crop_mode='squash' if name.startswith('flatten_') else 'center', classifier='head.fc',
+        first_conv=_FIRST_CONV.get(backbone, 'backbone.stages.0.embed.projection'))
 
 
 default_cfgs = generate_default_cfgs({name: _default_cfg(name, backbone) for name, (backbone, _) in MODELS.items()})
@@ -78,6 +80,8 @@ def _entrypoint(name: str) -> Callable[..., nn.Module]:
 
     def build(pretrained: bool = False, features_only: bool = False, **kwargs) -> nn.Module:
         kwargs = {**defaults, **kwargs}
+        if features_only and 'with_cls_token' in defaults:  # PVT has a class token as a classifier alone
+            del kwargs['with_cls_token']
         if pretrained:
             _require_weights(name, kwargs)
         levels = _levels(backbone, kwargs['arch'])

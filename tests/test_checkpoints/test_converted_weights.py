@@ -81,6 +81,8 @@ VARIANTS = [
                          sr_ratios=(1, 1))),
     ('flatten_pvt', dict(type='FLattenPVT', arch=TINY_PVT, attn_types='LS', linear_sr_ratios=(1, 1),
                          sr_ratios=(2, 2), qkv_bias=False)),
+    ('pvt', dict(type='FLattenPVT', arch=TINY_PVT, attn_types='SS', linear_sr_ratios=(1, 1), sr_ratios=(4, 1),
+                 with_cls_token=True)),
     ('flatten_pvt_v2', dict(type='FLattenPVTv2', arch=TINY_PVT, attn_types='LS', linear_sr_ratios=(1, 1),
                             sr_ratios=(2, 2))),
     ('flatten_cswin', dict(type='FLattenCSwin', arch=TINY, attn_types='SS', softmax_split=(2, 7))),

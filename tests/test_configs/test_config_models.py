@@ -17,7 +17,7 @@ CONFIGS = sorted(path for path in ROOT.glob('*/*.py') if path.parent.name != '_b
 NAMES = [path.relative_to(ROOT).as_posix() for path in CONFIGS]
 
 # Counted on the official classes (the classifiers) or with the libraries' own Swin (the baselines of dense tasks).
-# PVT's official class has a norm of 2 x 512 behind its last stage that it never calls.
+# FLatten-PVT's official class has a norm of 2 x 512 behind its last stage that it never calls.
 PARAMETERS = {
     'flatten-swin-t_8xb128_in1k': 29_192_384,
     'flatten-swin-s_8xb128_in1k': 50_510_288,
@@ -34,10 +34,11 @@ PARAMETERS = {
     'flatten-pvt-s_8xb64_in1k': 21_670_248 - 1024,
     'flatten-pvt-m_8xb64_in1k': 37_242_216 - 1024,
     'flatten-pvt-l_8xb32_in1k': 50_649_192 - 1024,
-    'pvt-t_8xb128_in1k': 13_228_264 - 1024,
-    'pvt-s_8xb64_in1k': 24_484_840 - 1024,
-    'pvt-m_8xb64_in1k': 44_207_080 - 1024,
-    'pvt-l_8xb32_in1k': 61_368_296 - 1024,
+    'flatten-pvt-t_8xb128_in1k_ssss': 13_228_264 - 1024,
+    'pvt-t_8xb128_in1k': 13_229_288,
+    'pvt-s_8xb128_in1k': 24_485_864,
+    'pvt-m_8xb128_in1k': 44_208_104,
+    'pvt-l_8xb128_in1k': 61_369_320,
     'flatten-pvtv2-b0_8xb128_in1k': 3_594_824,
     'flatten-pvtv2-b1_8xb128_in1k': 12_931_240,
     'flatten-pvtv2-b2_8xb128_in1k': 22_548_264,
@@ -83,9 +84,12 @@ TABLES = ('relative_position_bias', 'neighbor_bias', 'pooled_bias')
     ('flatten_deit/flatten-deit-t_8xb128_in1k', (VECTORS, *POSITIONS)),
     ('l2vit/l2vit-deit-t-enhanced_8xb128_in1k', (VECTORS, *POSITIONS)),
     ('flatten_pvt/flatten-pvt-t_8xb128_in1k', (VECTORS, )),
+    ('flatten_pvt/pvt-t_8xb128_in1k', (VECTORS, 'cls_token')),
     ('flatten_pvt_v2/flatten-pvtv2-b0_8xb128_in1k', (VECTORS, )),
     ('flatten_cswin/flatten-cswin-t_8xb256_in1k', (VECTORS, )),
-    ('flatten_cswin/cswin-b_8xb32_in1k-384px', (VECTORS, )),
+    ('flatten_cswin/flatten-cswin-b_8xb32_in1k-384px', (VECTORS, )),
+    ('flatten_cswin/cswin-t_8xb256_in1k', (VECTORS, )),
+    ('flatten_cswin/cswin-b_8xb32_in1k-384px', ()),
     ('l2vit/l2vit-t_32xb128_in1k', (VECTORS, )),
     ('l2vit/l2vit-b_in22k-pre_16xb64_in1k-384px', (VECTORS, )),
     ('flatten_swin/mask-rcnn_flatten-swin-t_fpn_1x_coco', ('norm', *TABLES)),
@@ -98,7 +102,7 @@ TABLES = ('relative_position_bias', 'neighbor_bias', 'pooled_bias')
     ('flatten_deit/mask-rcnn_flatten-deit-t_simple-fpn_1x_coco', ('norm', *POSITIONS)),
     ('flatten_deit/upernet_flatten-deit-s_simple-fpn_8xb2-160k_ade20k-512x512', ('norm', *POSITIONS)),
     ('flatten_pvt/mask-rcnn_flatten-pvt-t_fpn_1x_coco', ()),
-    ('flatten_pvt/semantic-fpn_pvt-t_8xb2-40k_ade20k-512x512', ()),
+    ('flatten_pvt/semantic-fpn_pvt-t_8xb4-40k_ade20k-512x512', ()),
     ('l2vit/mask-rcnn_l2vit-t_fpn_1x_coco', ()),
     ('l2vit/mask-rcnn_enhanced-swin-t-v1_fpn_1x_coco', ()),
     ('l2vit/upernet_l2vit-s_8xb2-160k_ade20k-512x512', ()),

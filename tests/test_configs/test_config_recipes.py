@@ -41,7 +41,10 @@ def test_the_rate_of_a_classifier_is_5e_4_for_a_batch_of_512(name, load_config):
 @pytest.mark.parametrize('name, low, first, warm_up', [
     ('flatten_deit/flatten-deit-t_8xb128_in1k', 1e-5, 1e-6, 5),
     ('flatten_pvt/flatten-pvt-l_8xb32_in1k', .02 * 2.5e-4, .002 * 2.5e-4, 5),
+    ('flatten_pvt/pvt-l_8xb128_in1k', 1e-5, 1e-6, 5),
     ('flatten_cswin/flatten-cswin-t_8xb256_in1k', .02 * 2e-3, .002 * 2e-3, 20),
+    ('flatten_cswin/cswin-s_8xb256_in1k', 1e-5, 1e-6, 20),
+    ('flatten_cswin/cswin-b_8xb128_in1k', 1e-5, 1e-6, 20),
     ('flatten_swin/swin-b_8xb64_in1k', .01 * 5e-4, .001 * 5e-4, 20),
 ])
 def test_rates_follow_the_official_scheduler_to_the_end_of_the_cool_down(name, low, first, warm_up, load_config):
@@ -60,7 +63,8 @@ def test_rates_follow_the_official_scheduler_to_the_end_of_the_cool_down(name, l
 
 @pytest.mark.parametrize('name, peak, first, last', [
     ('flatten_swin/flatten-swin-b_8xb32_in1k-384px', 1e-5, 1e-8, 1e-7),
-    ('flatten_cswin/cswin-b_8xb32_in1k-384px', 2.5e-6, 2.5e-6, 2.5e-7),
+    ('flatten_cswin/flatten-cswin-b_8xb32_in1k-384px', 2.5e-6, 2.5e-6, 2.5e-7),
+    ('flatten_cswin/cswin-b_8xb32_in1k-384px', 5e-6, 5e-6, 5e-7),
 ])
 def test_rates_of_fine_tuning_at_384(name, peak, first, last, load_config):
     rates = learning_rates(load_config(f'{name}.py'), 200)
@@ -69,8 +73,8 @@ def test_rates_of_fine_tuning_at_384(name, peak, first, last, load_config):
 
 @pytest.mark.parametrize('name, peak, first, last, warm_up, epochs', [
     ('l2vit-t_32xb128_in1k', 4e-3, 0, 1e-6, 20, 300),
-    ('l2vit-b_32xb128_in22k', 1e-3, 1e-6, 1e-5, 5, 90),
-    ('l2vit-b_in22k-pre_16xb64_in1k-384px', 1e-4, 4e-8, 4e-7, 5, 30),
+    ('l2vit-b_8xb128_in22k', 1e-3, 1e-6, 1e-5, 5, 90),
+    ('l2vit-b_in22k-pre_16xb64_in1k-384px', 4e-5, 4e-8, 4e-7, 5, 30),
 ])
 def test_l2vits_rates_are_those_of_its_authors_function(name, peak, first, last, warm_up, epochs, load_config):
     """Linear over the warm-up, then a cosine over the iterations that are left."""
@@ -90,7 +94,8 @@ def test_upernets_rate_is_the_warm_up_times_the_decay_from_the_first_iteration_o
         assert found[step] == pytest.approx(expected, abs=1e-3 * 6e-5), step
 
 
-@pytest.mark.parametrize('name', ['flatten_deit/flatten-deit-t_8xb128_in1k', 'l2vit/l2vit-deit-t-xca_8xb128_in1k'])
+@pytest.mark.parametrize('name', ['flatten_deit/flatten-deit-t_8xb128_in1k', 'l2vit/l2vit-deit-t-xca_8xb128_in1k',
+                                  'flatten_pvt/pvt-s_8xb128_in1k', 'flatten_pvt_v2/pvtv2-b4_8xb128_in1k'])
 def test_every_image_of_deits_epoch_comes_three_times(name, load_config):
     sampler = dict(load_config(f'{name}.py').train_dataloader.sampler)
     order = list(DATA_SAMPLERS.build(sampler, default_args=dict(dataset=range(12), seed=0)))
@@ -149,3 +154,25 @@ def test_htc_trains_at_400_to_1400_pixels(load_config):
               for _ in range(40)]
     assert all(395 <= min(shape) <= 1400 and max(shape) <= 1600 for shape in shapes)
     assert min(map(min, shapes)) < 600 and max(map(max, shapes)) > 1400
+
+
+# Swin's own detectors, and those of Focal's ablations beside them, whose recipe is Swin's 1x.
+SWIN = {'flatten_swin/mask-rcnn_swin-t_fpn_1x': .1, 'flatten_swin/mask-rcnn_swin-t_fpn_ms-3x': .2,
+        'flatten_swin/cascade-mask-rcnn_swin-s_fpn_ms-3x': .2, 'flatten_swin/atss_swin-t_fpn_ms-3x': .2,
+        'focal/mask-rcnn_swin-t-no-shift_fpn_1x': .1, 'focal/mask-rcnn_swin-t-window-14_fpn_1x': .1}
+
+
+@pytest.mark.parametrize('name', SWIN)
+def test_detectors_with_swin_are_trained_at_many_scales_with_swins_drop_path(name, load_config):
+    config = load_config(f'{name}_coco.py')
+    assert config.model.backbone.drop_path_rate == SWIN[name]
+    assert any(step.type == 'RandomChoice' and 'RandomCrop' in str(step) for step in config.train_pipeline)
+
+
+def test_semantic_fpn_with_pvt_is_tested_at_sides_that_are_multiples_of_32(load_config):
+    config = load_config('flatten_pvt/semantic-fpn_pvt-t_8xb4-40k_ade20k-512x512.py')
+    results = dict(img=np.zeros((60, 81, 3), dtype=np.uint8), img_shape=(60, 81), seg_fields=[])
+    for loader in (config.val_dataloader, config.test_dataloader):
+        for step in loader.dataset.pipeline[1:3]:  # between the image's file and the truth, which keeps its size
+            results = TRANSFORMS.build(dict(step))(results)
+        assert results['img'].shape[:2] == (512, 704)

@@ -52,7 +52,7 @@ def build(config: Config) -> torch.nn.Module:
 
 def test_the_files_of_imagenet_22k_are_read_and_a_step_trains_its_classes(tmp_path):
     root = class_folders(tmp_path / 'imagenet22k', 4, 3)
-    config = read_small('l2vit-b_32xb128_in22k', root, tmp_path)
+    config = read_small('l2vit-b_8xb128_in22k', root, tmp_path)
     loaders = {split: Runner.build_dataloader(config[f'{split}_dataloader'], seed=0) for split in ('train', 'val')}
     for loader in loaders.values():
         assert type(loader.dataset).__name__ == 'ImageNet21k' and len(loader.dataset) == 3
@@ -71,7 +71,7 @@ def test_a_list_of_images_spares_the_search_in_the_folders(tmp_path):
     root = class_folders(tmp_path / 'imagenet22k', 2, 2)
     (root / 'meta').mkdir()
     (root / 'meta' / 'train.txt').write_text('n00000001/n00000001_1.JPEG 21840\n')
-    config = read_small('l2vit-b_32xb128_in22k', root, tmp_path)
+    config = read_small('l2vit-b_8xb128_in22k', root, tmp_path)
     loader = Runner.build_dataloader(config.train_dataloader, seed=0)
     assert loader.dataset.get_gt_labels().tolist() == [21840] and next(iter(loader))['inputs'].shape[0] == 1
 
@@ -79,7 +79,7 @@ def test_a_list_of_images_spares_the_search_in_the_folders(tmp_path):
 @pytest.mark.parametrize('name', ['l2vit-b_in22k-pre_16xb64_in1k-224px',
                                   pytest.param('l2vit-b_in22k-pre_16xb64_in1k-384px', marks=pytest.mark.full)])
 def test_fine_tuning_takes_the_backbone_and_a_new_head(name, tmp_path):
-    old = build(read_small('l2vit-b_32xb128_in22k', tmp_path, tmp_path)).state_dict()
+    old = build(read_small('l2vit-b_8xb128_in22k', tmp_path, tmp_path)).state_dict()
     torch.save(dict(state_dict=old), tmp_path / '22k.pth')
     config = read_small(name, class_folders(tmp_path / 'imagenet', 1000, 4), tmp_path / 'run')
     config.load_from = str(tmp_path / '22k.pth')

@@ -105,6 +105,8 @@ def test_every_base_has_all_loaders_and_evaluators(path):
     ('imagenet_bs128_flatten_224', 224),
     ('imagenet_bs32_384', 384),
     ('imagenet_bs32_flatten-cswin_384', 384),
+    ('imagenet_bs256_cswin_224', 224),
+    ('imagenet_bs32_cswin_384', 384),
 ])
 def test_imagenet_loads_at_its_size(imagenet_root, name, size):
     config = load_base(name, imagenet_root)
@@ -117,6 +119,8 @@ def test_imagenet_loads_at_its_size(imagenet_root, name, size):
 @pytest.mark.parametrize('name, border', [
     ('imagenet_bs128_224', 112),
     ('imagenet_bs128_flatten_224', 112),
+    ('imagenet_bs256_cswin_224', 112),
+    ('imagenet_bs32_cswin_384', 192),
 ])
 def test_imagenet_evaluation_keeps_the_centre(imagenet_root, name, border):
     blue, _, red = first_batch(load_base(name, imagenet_root), 'val')['inputs'][0].float()
@@ -233,8 +237,9 @@ def test_the_truth_scores_a_hundred_in_the_segmentation_metric(digit_root):
 
 @pytest.mark.parametrize('name, views', [
     ('imagenet_bs128_224', 2), ('imagenet_bs128_flatten_224', 2), ('imagenet_bs32_384', 2),
-    ('imagenet_bs32_flatten-cswin_384', 2), ('coco_instance', 6), ('coco_detection_ms', 6), ('ade20k_512x512', 12),
-    ('digits_cls', 2), ('digits_coco', 3), ('digits_coco_det', 3), ('digits_seg', 3)])
+    ('imagenet_bs32_flatten-cswin_384', 2), ('imagenet_bs256_cswin_224', 2), ('coco_instance', 6),
+    ('coco_detection_ms', 6), ('ade20k_512x512', 12), ('digits_cls', 2), ('digits_coco', 3), ('digits_coco_det', 3),
+    ('digits_seg', 3)])
 def test_test_time_augmentation_loads(request, name, views):
     fixture = name.split('_')[0].replace('digits', 'digit').replace('ade20k', 'ade') + '_root'
     config = load_base(name, request.getfixturevalue(fixture))

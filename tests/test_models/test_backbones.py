@@ -60,7 +60,7 @@ def test_every_registered_backbone_is_in_these_tests():
 
 
 SHARED = dict(drop_path_rate=.1, out_indices=(0, 1), frozen_stages=0, with_cp=True, init_cfg=None)
-PVT = dict(attn_types='LLLL', linear_sr_ratios=(1, 1, 1, 1), sr_ratios=(8, 4, 2, 1))
+PVT = dict(attn_types='LLLL', linear_sr_ratios=(1, 1, 1, 1), sr_ratios=(8, 4, 2, 1), with_cls_token=False)
 PUBLIC = {
     'FLattenDeiT': (('tiny', 'small', 'base'), dict(img_size=224, patch_size=16, attn_types='L', out_type='cls_token')),
     'FLattenPVT': (('tiny', 'small', 'medium', 'large'), PVT),

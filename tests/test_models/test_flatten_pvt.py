@@ -32,6 +32,43 @@ def test_pvt_has_the_official_parameters_without_the_norm_that_is_never_called(k
     assert classifier_parameters(FLattenPVT, **kwargs) == counted - 2 * 512
 
 
+@pytest.mark.parametrize(('arch', 'counted'), [('tiny', 13_229_288), ('small', 24_485_864), ('medium', 44_208_104),
+                                               ('large', 61_369_320)])
+def test_pvt_with_its_class_token_has_the_parameters_of_its_own_code(arch, counted):
+    assert classifier_parameters(FLattenPVT, arch=arch, attn_types='SSSS', with_cls_token=True) == counted
+
+
+def test_the_class_token_is_the_map_of_the_last_stage_at_any_size():
+    model = randomised(FLattenPVT(SMALL, img_size=64, attn_types='SSSS', with_cls_token=True))
+    for size in ((64, 64), (65, 97)):
+        shapes = [out.shape for out in model(torch.randn(2, 3, *size))]
+        assert [shape[1] for shape in shapes] == [8, 12, 20, 32]
+        assert shapes[0][2:] == (-(-size[0] // 4), -(-size[1] // 4)) and shapes[3][2:] == (1, 1)
+
+
+def test_dense_tasks_start_from_a_classifier_and_leave_its_class_token_behind(tmp_path):
+    classifier = randomised(FLattenPVT(SMALL, img_size=64, attn_types='SSSS', with_cls_token=True))
+    torch.save(classifier.state_dict(), tmp_path / 'classifier.pth')
+    start = dict(type='Pretrained', checkpoint=str(tmp_path / 'classifier.pth'))
+    given, sizes = classifier.state_dict(), {64: (2, 2), 128: (4, 4)}
+    for size, grid in sizes.items():
+        model = FLattenPVT(SMALL, img_size=size, attn_types='SSSS', init_cfg=start)
+        model.init_weights()
+        taken = model.state_dict()
+        assert given.keys() - taken.keys() == {'stages.3.embed.cls_token', 'stages.3.norm.weight', 'stages.3.norm.bias'}
+        table = given['stages.3.position.table'][:, 1:].view(1, 2, 2, 32).permute(0, 3, 1, 2)
+        expected = F.interpolate(table, grid, mode='bicubic').flatten(2).transpose(1, 2)
+        torch.testing.assert_close(taken['stages.3.position.table'], expected)
+        assert torch.equal(taken['stages.3.blocks.0.ffn.fn.fc1.weight'], given['stages.3.blocks.0.ffn.fn.fc1.weight'])
+
+
+def test_layer_decay_puts_the_class_token_with_the_first_block_of_its_stage():
+    model = FLattenPVT(SMALL, img_size=64, attn_types='SSSS', with_cls_token=True)
+    names = 'embed.cls_token', 'blocks.0.attn.norm.bias'
+    token, block = (model.get_layer_depth(f'stages.3.{name}') for name in names)
+    assert token == block
+
+
 @pytest.mark.parametrize(('kwargs', 'counted'), [
     (dict(arch='b0'), 3_594_824), (dict(arch='b1'), 12_931_240), (dict(arch='b2'), 22_548_264),
     (dict(arch='b3'), 38_273_832), (dict(arch='b4'), 51_836_968), (dict(arch='b5'), 67_061_544),

@@ -28,25 +28,29 @@ def feed_forward(weights, block, x, H, W, ratio, version):
     return weights.linear(f'{block}.mlp.fc2', F.gelu(hidden), x.shape[-1])
 
 
-def embed(weights, i, x, version, grid):
+def embed(weights, i, x, version, grid, prefix=False):
     kernel, stride, padding = ((7, 4, 3), (3, 2, 1))[min(i, 1)] if version == 2 else ((4, 4, 0), (2, 2, 0))[min(i, 1)]
     x = weights.conv(f'patch_embed{i + 1}.proj', x, DIMS[i], kernel, stride, padding)
     H, W = x.shape[2:]
     x = weights.layer_norm(f'patch_embed{i + 1}.norm', x.flatten(2).transpose(1, 2))
     if version == 1:
-        table = weights.weight(f'pos_embed{i + 1}', 1, grid[0] * grid[1], DIMS[i])
+        table = weights.weight(f'pos_embed{i + 1}', 1, grid[0] * grid[1] + prefix, DIMS[i])
+        first, table = table[:, :int(prefix)], table[:, int(prefix):]
         if grid != (H, W):
             table = table.view(1, *grid, DIMS[i]).permute(0, 3, 1, 2)
             table = F.interpolate(table, size=(H, W), mode='bilinear').flatten(2).transpose(1, 2)
-        x = x + table
+        if prefix:
+            x = torch.cat((weights.weight('cls_token', 1, 1, DIMS[i]).expand(len(x), -1, -1), x), dim=1)
+        x = x + torch.cat((first, table), dim=1)
     return x, H, W
 
 
 def official(version, grids, types='LLLL', linear_ratios=(1, 1, 1, 1), ratios=(8, 4, 2, 1), mlp_ratios=(8, 8, 4, 4),
-             power=3, kernel=5, bias=True):
+             power=3, kernel=5, bias=True, token=False):
+    """With `token`, the code of PVT itself, which classifies by a class token that joins the last stage."""
     def forward(weights, x):
         for i in range(4):
-            x, H, W = embed(weights, i, x, version, grids[i])
+            x, H, W = embed(weights, i, x, version, grids[i], prefix=token and i == 3)
             for j in range(DEPTHS[i]):
                 block = f'block{i + 1}.{j}'
                 linear = types[i] == 'L' or types[i] == 'M' and j < int(types[4:])
@@ -56,6 +60,8 @@ def official(version, grids, types='LLLL', linear_ratios=(1, 1, 1, 1), ratios=(8
                 x = x + feed_forward(weights, block, x, H, W, mlp_ratios[i], version)
             if version == 2:
                 x = weights.layer_norm(f'norm{i + 1}', x, 1e-6)
+            if token and i == 3:
+                return weights.head(weights.layer_norm('norm', x, 1e-6)[:, 0])
             x = x.transpose(1, 2).reshape(-1, DIMS[i], H, W)
         if version == 1:
             weights.layer_norm('norm', x.flatten(2).transpose(1, 2), 1e-6)  # in the file, but of no effect
@@ -82,9 +88,15 @@ def test_pvt_resizes_its_tables_as_the_official_model(version, assert_parity):
     _check(version, (256, 128), (128, 128), dict(types='SSSS'), assert_parity)
 
 
+@pytest.mark.parametrize('size', [(128, 128), (256, 128)])
+def test_pvt_with_its_class_token_equals_the_official_model(size, assert_parity):
+    _check(1, size, (128, 128), dict(types='SSSS', token=True), assert_parity)
+
+
 def _check(version, size, img_size, settings, assert_parity):
     torch.manual_seed(0)
-    renamed = dict(types='attn_types', linear_ratios='linear_sr_ratios', ratios='sr_ratios', bias='qkv_bias')
+    renamed = dict(types='attn_types', linear_ratios='linear_sr_ratios', ratios='sr_ratios', bias='qkv_bias',
+                   token='with_cls_token')
     arguments = {renamed[key]: value for key, value in settings.items() if key in renamed}
     arch = dict(embed_dims=DIMS, depths=DEPTHS, num_heads=HEADS, mlp_ratios=settings.get('mlp_ratios', (8, 8, 4, 4)))
     attention_cfg = dict(type='FocusedLinearAttention', focusing_factor=settings.get('power', 3),
@@ -92,5 +104,6 @@ def _check(version, size, img_size, settings, assert_parity):
     grids = [(img_size[0] // 2 ** (i + 2), img_size[1] // 2 ** (i + 2)) for i in range(4)]
     backbone = dict(type='FLattenPVT' if version == 1 else 'FLattenPVTv2', arch=arch, img_size=img_size,
                     out_indices=(3,), linear_attention=attention_cfg, **arguments)
-    assert_parity('flatten_pvt' if version == 1 else 'flatten_pvt_v2', official(version, grids, **settings), backbone,
+    family = 'pvt' if settings.get('token') else 'flatten_pvt' if version == 1 else 'flatten_pvt_v2'
+    assert_parity(family, official(version, grids, **settings), backbone,
                   size)

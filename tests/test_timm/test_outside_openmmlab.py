@@ -56,7 +56,8 @@ def test_the_trainer_of_the_document_learns_the_digits_and_its_folder_loads(tmp_
     subprocess.run([*install, 'transformers>=5,<6'], check=True)
     subprocess.run([*install, '--no-deps', 'accelerate>=1.10,<2'], check=True)
     blocks = [block(text) for text in ('import timm\n', 'optimizer.step()', 'trainer.train()')]
-    (tmp_path / 'page.py').write_text('\n'.join(['import torch', 'torch.manual_seed(0)', *blocks, CHECK]), encoding='utf-8')
+    page = '\n'.join(['import torch', 'torch.manual_seed(0)', *blocks, CHECK])
+    (tmp_path / 'page.py').write_text(page, encoding='utf-8')
     environment = {**os.environ, 'PYTHONPATH': f'{tmp_path / "site"}{os.pathsep}{ROOT}', 'OMP_NUM_THREADS': '1',
                    'HF_HUB_OFFLINE': '1'}
     done = subprocess.run([sys.executable, 'page.py'], cwd=tmp_path, env=environment, text=True,

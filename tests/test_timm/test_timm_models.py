@@ -22,15 +22,16 @@ PAIRS = {
     'l2vit_deep_narrow': 'l2vit/l2vit-deep-narrow_32xb128_in1k.py',
     'focal_small': 'focal/focal-s_8xb128_in1k.py',
     'mmflatten_deit_tiny': 'flatten_deit/deit-t_8xb128_in1k.py',
-    'mmflatten_pvt_large': 'flatten_pvt/pvt-l_8xb32_in1k.py',
+    'mmflatten_pvt_large': 'flatten_pvt/pvt-l_8xb128_in1k.py',
     'mmflatten_pvt_v2_b0': 'flatten_pvt_v2/pvtv2-b0_8xb128_in1k.py',
     'mmflatten_swin_small': 'flatten_swin/swin-s_8xb128_in1k.py',
     'mmflatten_cswin_tiny': 'flatten_cswin/cswin-t_8xb256_in1k.py',
-    'mmflatten_cswin_base': 'flatten_cswin/cswin-b_8xb64_in1k.py',
+    'mmflatten_cswin_base': 'flatten_cswin/cswin-b_8xb128_in1k.py',
 }
 ARCH = dict(embed_dims=16, depths=(1, 1, 2, 1), num_heads=(1, 2, 4, 8))
 PVT_ARCH = dict(ARCH, embed_dims=(16, 32, 64, 128))
 NANO = {
+    'mmflatten_pvt_tiny': dict(arch=PVT_ARCH),
     'flatten_deit_tiny': dict(arch=dict(embed_dims=32, depth=5, num_heads=2)),
     'flatten_pvt_tiny': dict(arch=PVT_ARCH), 'flatten_pvt_v2_b0': dict(arch=PVT_ARCH),
     'flatten_swin_tiny': dict(arch=ARCH), 'flatten_cswin_tiny': dict(arch=ARCH), 'l2vit_tiny': dict(arch=ARCH),
@@ -204,6 +205,14 @@ def test_weights_in_a_file_fill_classifiers_and_feature_maps(tmp_path):
     maps = nano(features_only=True, out_indices=(0, 1), **overlay(path)).state_dict()
     assert 'backbone.norms.0.weight' in maps and 'backbone.stages.2.embed.norm.weight' not in maps
     assert all(torch.equal(value, state[key]) for key, value in maps.items() if '.norms.' not in key)
+
+
+def test_pvts_class_token_is_left_behind_by_feature_maps():
+    state = nano('mmflatten_pvt_tiny').state_dict()
+    assert 'backbone.stages.3.embed.cls_token' in state
+    maps = nano('mmflatten_pvt_tiny', features_only=True, pretrained=True,
+                pretrained_cfg_overlay=dict(state_dict=state, num_classes=5)).state_dict()
+    assert torch.equal(maps['backbone.stages.3.position.table'], state['backbone.stages.3.position.table'][:, 1:])
 
 
 @pytest.mark.parametrize('features_only', [False, True])

@@ -1,4 +1,4 @@
-"""ImageNet-1k at 224, evaluated on the centre of an image whose shorter side is 256 (L2ViT, Focal).
+"""ImageNet-1k at 224, evaluated on the centre of an image whose shorter side is 256.
 
 data/imagenet/{train,val}/<class>/*.JPEG; 128 images per GPU.
 """

@@ -1,5 +1,5 @@
 """ADE20K, 160 000 iterations of AdamW for a total batch of 16 (8 GPUs x 2 images): UperNet with Swin and its like."""
-# Norms get no weight decay, nor do position tables: Swin's, and Focal's two for keys outside of the window.
+# Norms get no weight decay, nor do position tables, as in coco_1x.py.
 paramwise_cfg = dict(
     custom_keys={
         'relative_position_bias': dict(decay_mult=0.0),

@@ -1,6 +1,7 @@
 """COCO, 12 epochs of AdamW for a total batch of 16 (8 GPUs x 2 images): Mask R-CNN with PVT and its like.
 
-The recipe of the same lab's PVT detectors (Agent-Attention `downstream/detection`), which decays every parameter.
+PVT's own (`detection/configs/mask_rcnn_pvt_t_fpn_1x_coco.py` of whai362/PVT), which decays every parameter; the PVT
+detectors of FLatten's lab (Agent-Attention `downstream/detection`) have the same.
 """
 optim_wrapper = dict(
     type='OptimWrapper', optimizer=dict(type='AdamW', lr=2e-4, weight_decay=1e-4, betas=(0.9, 0.999)))

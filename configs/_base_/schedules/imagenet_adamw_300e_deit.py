@@ -1,12 +1,14 @@
-"""ImageNet, 300 epochs of AdamW for a total batch of 1024: DeiT's recipe, for DeiT in all papers and FLatten-DeiT.
+"""ImageNet, 300 epochs of AdamW for a total batch of 1024: DeiT's recipe, for DeiT and FLatten-DeiT in all papers.
 
+PVT's and PVTv2's code took it over: the same rates, of which the first and the last do not depend on the batch.
 FLatten's authors trained FLatten-DeiT in another code base than the one they published, with "the exact same settings
 as the corresponding baseline model": DeiT's 5 epochs of warm-up (the paper's general text says 20), no clipping of
 gradients. DeiT steps its rates once an epoch, here they step at every iteration. DeiT also averages its weights, but
 reports the others: left out.
 """
-# Besides biases and norms, the class token and the positions of the tokens get no weight decay. What linear attention
-# adds (`scale`, `positional_encoding`, the convolution's kernel) does.
+# Besides biases and norms, DeiT's class token and positions get no weight decay, nor does PVT's class token. PVT's
+# positions do, as in its code, and so do `scale`, `positional_encoding` and the kernel of the convolution in linear
+# attention.
 paramwise_cfg = dict(
     norm_decay_mult=0.0,
     bias_decay_mult=0.0,

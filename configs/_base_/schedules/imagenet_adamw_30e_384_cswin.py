@@ -1,26 +1,18 @@
-"""ImageNet at 384, 30 epochs of AdamW for a total batch of 256 (8 GPUs x 32 images): CSwin-B and FLatten-CSwin-B.
+"""ImageNet at 384, 20 epochs of AdamW and 10 more at the lowest rate, for a total batch of 256 (8 GPUs x 32): CSwin-B.
 
-The official configuration at 384: 20 epochs and 10 more at the lowest rate, without a warm-up.
+The command of CSwin's README and its `finetune.py`: no warm-up, no clipping of gradients, and every parameter decays.
 """
-# One-dimensional tensors and biases get no weight decay.
 optim_wrapper = dict(
-    type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=5e-6 * 256 / 512, weight_decay=1e-8, eps=1e-8, betas=(0.9, 0.999)),
-    paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0))
+    type='OptimWrapper', optimizer=dict(type='AdamW', lr=5e-6, weight_decay=1e-8, eps=1e-8, betas=(0.9, 0.999)))
 
+# CSwin steps its rates once an epoch; here they step at every iteration.
 param_scheduler = [
-    dict(
-        type='CosineAnnealingLR',
-        eta_min_ratio=5e-7 / 5e-6,
-        by_epoch=True,
-        begin=0,
-        end=20,
-        convert_to_iter_based=True),
+    dict(type='CosineAnnealingLR', eta_min=5e-7, by_epoch=True, begin=0, end=20, convert_to_iter_based=True),
     dict(type='ConstantLR', factor=1.0, by_epoch=True, begin=20, end=30),
 ]
 
-# Averaged weights with a decay of 0.99982, as in imagenet_adamw_310e_cswin.py.
-custom_hooks = [dict(type='EMAHook', momentum=1.8e-4, update_buffers=True)]
+# Averaged weights with a decay of 0.9998.
+custom_hooks = [dict(type='EMAHook', momentum=2e-4, update_buffers=True)]
 
 train_cfg = dict(by_epoch=True, max_epochs=30, val_interval=1)
 val_cfg = dict()

@@ -1,18 +1,18 @@
 """ImageNet-1k, 30 epochs of AdamW for a total batch of 1024: L2ViT fine-tuned from ImageNet-22k.
 
-16 GPUs x 64 images, or 8 as in the authors' README, with
-`--cfg-options optim_wrapper.accumulative_counts=2 custom_hooks.0.interval=2`. The paper (sec. 7) gives epochs, warm-up,
-batch and a learning rate of 1e-4. The rest, which it calls Swin's strategy, is from the README: the weight decay, the
-moving average, and the ends of the learning rate, whose peak is 4e-5 there (Swin's 2e-5 for a batch of 512).
+The commands of the authors' README. The paper (sec. 7) has the same epochs, warm-up, batch and drop path, but a
+learning rate of 1e-4, and calls all that Swin's strategy, whose rate is the README's 4e-5 (2e-5 for a batch of 512).
+16 GPUs x 64 images, or 8 as in the README, with
+`--cfg-options optim_wrapper.accumulative_counts=2 custom_hooks.0.interval=2`.
 """
 # What decays, and the moving average, are as in l2vit_in1k_300e.py.
 optim_wrapper = dict(
     type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=1e-4, weight_decay=1e-8, eps=1e-8, betas=(0.9, 0.999)),
+    optimizer=dict(type='AdamW', lr=4e-5, weight_decay=1e-8, eps=1e-8, betas=(0.9, 0.999)),
     paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0))
 
 param_scheduler = [
-    dict(type='LinearLR', start_factor=4e-8 / 1e-4, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
+    dict(type='LinearLR', start_factor=4e-8 / 4e-5, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', eta_min=4e-7, by_epoch=True, begin=5, end=30, convert_to_iter_based=True),
 ]
 

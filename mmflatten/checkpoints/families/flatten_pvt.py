@@ -1,6 +1,7 @@
-"""FLatten-PVT and FLatten-PVTv2, which hold PVT itself with global pooling, and PVTv2.
+"""PVT, FLatten-PVT and FLatten-PVTv2, which hold PVT without class token, and PVTv2.
 
-Official code: LeapLabTHU/FLatten-Transformer `models/flatten_pvt.py` and `models/flatten_pvt_v2.py`.
+Official code: whai362/PVT `classification/pvt.py`, LeapLabTHU/FLatten-Transformer `models/flatten_pvt.py` and
+`models/flatten_pvt_v2.py`.
 """
 from __future__ import annotations
 
@@ -25,10 +26,21 @@ def _blocks(common: tuple[Key, ...]) -> Part:
         'linear block with spatial reduction': (*common, *_REDUCTION, *_LINEAR)})
 
 
+_POSITION = Part('pos_embed{i+1}', 'backbone.stages.{i}.position', {'positional table': single('', 'table')})
 _WIDTHS = ('backbone.stages.{last}.blocks.0.attn.norm.weight', 'head.fc.weight')
 
+# Here the class token belongs to the last stage, and so does the norm, which it passes at last.
+PVT = Family('pvt', (
+    _POSITION,
+    _EMBED,
+    Part('cls_token', 'backbone.stages.{last}.embed.cls_token', {'class token': single('', '')}),
+    _blocks(_BLOCK),
+    Part('norm', 'backbone.stages.{last}.norm', {'norm': affine({'': ''})}),
+    HEAD,
+), widths=_WIDTHS)
+
 FLATTEN_PVT = Family('flatten_pvt', (
-    Part('pos_embed{i+1}', 'backbone.stages.{i}.position', {'positional table': single('', 'table')}),
+    _POSITION,
     _EMBED,
     _blocks(_BLOCK),
     Part('norm', None, {'norm': affine({'': ''})}),  # the official forward pass never uses it

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from mmflatten.models.attention import build_mixer
 from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
 from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, block_letters, check_letters, letter_mixers
-from mmflatten.models.backbones.plain import ClassTokenEmbed, PlainBackbone
+from mmflatten.models.backbones.plain import PlainBackbone, PlainEmbed
 from mmflatten.models.layers import FeedForward, pre_norm_block
 from mmflatten.registry import MODELS
 
@@ -59,5 +59,5 @@ class FLattenDeiT(PlainBackbone):
                                 grid_size=stage.grid, qkv_bias=qkv_bias)
             ffn = FeedForward(stage.embed_dims, stage.hidden_dims)
             blocks.append(pre_norm_block(mixer, ffn, stage.embed_dims, rate, _EPS))
-        super().__init__(ClassTokenEmbed(stage.embed_dims, patch_size, stage.grid), blocks, out_type, out_indices,
+        super().__init__(PlainEmbed(stage.embed_dims, patch_size, stage.grid), blocks, out_type, out_indices,
                          frozen_stages, _EPS, with_cp, init_cfg)

@@ -8,10 +8,10 @@ from torch import nn
 
 from mmflatten.models.attention import build_mixer
 from mmflatten.models.backbones.arch import per_stage, resolve_arch, stage_plan
-from mmflatten.models.backbones.base import DEFAULT_INIT
+from mmflatten.models.backbones.base import DEFAULT_INIT, Backbone
 from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers, parse_attn_types
-from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
-from mmflatten.models.layers import ConvEmbed, FeedForward, GridTable, TokenConv, pre_norm_block
+from mmflatten.models.backbones.pyramid import ClassTokenStage, PyramidBackbone, Stage
+from mmflatten.models.layers import ClassTokenEmbed, ConvEmbed, FeedForward, GridTable, TokenConv, pre_norm_block
 from mmflatten.registry import MODELS
 
 _WIDE = dict(embed_dims=(64, 128, 320, 512), num_heads=(1, 2, 5, 8), mlp_ratios=(8., 8., 4., 4.))
@@ -37,30 +37,35 @@ class FLattenPVT(PyramidBackbone):
     """Pyramid Vision Transformer with linear attention in some of its stages; 'SSSS' is PVT.
 
     Source: FLatten Transformer (ICCV 2023), Pyramid Vision Transformer (ICCV 2021). The maps are those of the blocks:
-    the official model has a norm behind the last stage, but never calls it.
+    FLatten's model has a norm behind the last stage, but never calls it. PVT itself classifies by a class token, and
+    leaves it out in dense tasks; weights of such a classifier load without it.
 
     Args:
         arch: 'tiny', 'small', 'medium', 'large', or a dict of `embed_dims`, `depths`, `num_heads` and, if wanted,
             `mlp_ratios`, each with a number per stage.
         sr_ratios: in softmax blocks, per stage, how many times smaller the map of keys and values is on a side.
         linear_sr_ratios: the same for blocks of other letters.
+        with_cls_token: PVT's own classifier: a class token joins the last stage, and its result behind a norm is what
+            that stage returns, as a map of 1 x 1.
         img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
     archs = ARCHS
+    droppable_weights = (*Backbone.droppable_weights, r'stages\.\d\.(embed\.cls_token|norm\..*)')
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
                  attn_types: str | Sequence[str] = 'LLLL', linear_sr_ratios: Sequence[int] = (1, 1, 1, 1),
                  sr_ratios: Sequence[int] = (8, 4, 2, 1), linear_attention: dict | None = None, qkv_bias: bool = True,
-                 drop_path_rate: float = 0.1, mixers: dict | None = None, **kwargs) -> None:
+                 drop_path_rate: float = 0.1, mixers: dict | None = None, with_cls_token: bool = False,
+                 **kwargs) -> None:
         settings = resolve_arch(arch, self.archs)
         for name, ratios in (('linear_sr_ratios', linear_sr_ratios), ('sr_ratios', sr_ratios)):
             per_stage(name, ratios, len(settings['depths']))
         mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX))
         letters = parse_attn_types(attn_types, settings['depths'], mixers)
 
-        stages = []
+        stages: list[Stage] = []
         for i, stage in enumerate(stage_plan(settings, img_size, letters, drop_path_rate)):
             dims, blocks = stage.embed_dims, []
             for letter, rate in stage.blocks:
@@ -70,18 +75,21 @@ class FLattenPVT(PyramidBackbone):
                                     qkv_bias=qkv_bias, sr_ratio=ratio)
                 ffn = self._feed_forward(dims, stage.hidden_dims)
                 blocks.append(pre_norm_block(mixer, ffn, dims, rate, _BLOCK_EPS))
-            embed = self._embed(stage.in_channels, dims, first=i == 0)
-            stages.append(Stage(embed, blocks, self._norm(dims), self._position(dims, stage.grid)))
+            token = with_cls_token and i == len(letters) - 1
+            embed = (ClassTokenEmbed if token else ConvEmbed)(stage.in_channels, dims, *self._patches(first=i == 0))
+            norm = nn.LayerNorm(dims, _BLOCK_EPS) if token else self._norm(dims)
+            position = self._position(dims, stage.grid, num_prefix=int(token))
+            stages.append((ClassTokenStage if token else Stage)(embed, blocks, norm, position))
         super().__init__(stages, None, **kwargs)
 
     @staticmethod
-    def _embed(in_channels: int, embed_dims: int, first: bool) -> ConvEmbed:
-        patch = 4 if first else 2
-        return ConvEmbed(in_channels, embed_dims, patch, patch)
+    def _patches(first: bool) -> tuple[int, int, int]:
+        """Kernel size, stride and padding of a stage's embedding."""
+        return (4, 4, 0) if first else (2, 2, 0)
 
     @staticmethod
-    def _position(embed_dims: int, grid: tuple[int, int]) -> nn.Module | None:
-        return GridTable(embed_dims, grid, std=.02)
+    def _position(embed_dims: int, grid: tuple[int, int], num_prefix: int) -> nn.Module | None:
+        return GridTable(embed_dims, grid, num_prefix, std=.02)
 
     @staticmethod
     def _feed_forward(embed_dims: int, hidden_dims: int) -> FeedForward:
@@ -122,11 +130,11 @@ class FLattenPVTv2(FLattenPVT):
                     nn.init.zeros_(conv.bias)
 
     @staticmethod
-    def _embed(in_channels: int, embed_dims: int, first: bool) -> ConvEmbed:
-        return ConvEmbed(in_channels, embed_dims, 7, 4, 3) if first else ConvEmbed(in_channels, embed_dims, 3, 2, 1)
+    def _patches(first: bool) -> tuple[int, int, int]:
+        return (7, 4, 3) if first else (3, 2, 1)
 
     @staticmethod
-    def _position(embed_dims: int, grid: tuple[int, int]) -> None:
+    def _position(embed_dims: int, grid: tuple[int, int], num_prefix: int) -> None:
         return None
 
     @staticmethod

@@ -3,17 +3,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from mmengine.model import ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
-from mmflatten.models.layers import ConvEmbed, GridTable, output_map, split_prefix
+from mmflatten.models.layers import ClassTokenEmbed, ConvEmbed, GridTable, output_map, split_prefix
 
 OUT_TYPES = ('cls_token', 'featmap')
 
 
-class ClassTokenEmbed(ConvEmbed):
+class PlainEmbed(ClassTokenEmbed):
     """Patch embedding with a class token before the map and a learned position of every token.
 
     `(B, 3, H, W) -> (B, 1 + H' W', C), (H', W')`; the class token is not counted in the shape of the map.
@@ -26,13 +25,11 @@ class ClassTokenEmbed(ConvEmbed):
 
     def __init__(self, embed_dims: int, patch_size: int, grid_size: tuple[int, int]) -> None:
         super().__init__(3, embed_dims, patch_size, patch_size, norm=False)
-        self.cls_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, embed_dims), std=.02))
         self.position = GridTable(embed_dims, grid_size, num_prefix=1, std=.02)
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         tokens, hw_shape = super().forward(x_BCHW)
-        prefix = self.cls_token.to(tokens.dtype).expand(tokens.shape[0], -1, -1)
-        return self.position(torch.cat((prefix, tokens), dim=1), hw_shape), hw_shape
+        return self.position(tokens, hw_shape), hw_shape
 
 
 class PlainBackbone(Backbone):

@@ -39,6 +39,14 @@ class Stage(BaseModule):
         return self.norm(run_blocks(self.blocks, x_BNC, hw_shape, self.with_cp)), hw_shape
 
 
+class ClassTokenStage(Stage):
+    """A last stage whose embedding puts a class token before the map: the token alone comes out, as a map of 1 x 1."""
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        x_BNC, _ = super().forward(x_BCHW)
+        return x_BNC[:, :1], (1, 1)
+
+
 class PyramidBackbone(Backbone):
     """Stages one after the other: image `(B, 3, H, W)` -> maps `(B, C_i, H_i, W_i)` for `i` in `out_indices`.
 

@@ -43,6 +43,22 @@ class ConvEmbed(BaseModule):
         return self.norm(map_to_tokens(x_BCHW)), map_shape(x_BCHW)
 
 
+class ClassTokenEmbed(ConvEmbed):
+    """`ConvEmbed` with a class token before the map: `(B, C_in, H, W) -> (B, 1 + H' W', C), (H', W')`.
+
+    The class token is not counted in the shape of the map.
+    """
+
+    def __init__(self, in_channels: int, embed_dims: int, *args, **kwargs) -> None:
+        super().__init__(in_channels, embed_dims, *args, **kwargs)
+        self.cls_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, embed_dims), std=.02))
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        tokens, hw_shape = super().forward(x_BCHW)
+        prefix = self.cls_token.to(tokens.dtype).expand(tokens.shape[0], -1, -1)
+        return torch.cat((prefix, tokens), dim=1), hw_shape
+
+
 class PatchMerging(BaseModule):
     """Swin's downsampling by 2: neighbours concatenated, normalised and projected.
 

@@ -1,6 +1,8 @@
 """Positional terms: depthwise convolutions on tokens, and tables that follow the size of the map."""
 from __future__ import annotations
 
+from math import isqrt
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -53,7 +55,8 @@ class GridTable(BaseModule):
     """A learned row for every token of a map, added to the tokens of a map of any size.
 
     The parameter keeps the size it was trained at; `forward` resizes it bilinearly. A checkpoint of another size is
-    resized bicubically when it is loaded. Prefix tokens have rows of their own.
+    resized bicubically when it is loaded. Prefix tokens have rows of their own. Where a table has none, the row of a
+    class token in a checkpoint (PVT's dense tasks start from such) is left behind.
 
     Args:
         embed_dims: channels.
@@ -90,6 +93,8 @@ class GridTable(BaseModule):
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[1] != self.table.shape[1]:
+            if not self.num_prefix and isqrt(table.shape[1] - 1) ** 2 == table.shape[1] - 1:
+                table = table[:, 1:]
             size = square_size(table.shape[1] - self.num_prefix, prefix + 'table')
             state_dict[prefix + 'table'] = self._resized(table, size, self.grid_size, 'bicubic')
         super()._load_from_state_dict(state_dict, prefix, *args)

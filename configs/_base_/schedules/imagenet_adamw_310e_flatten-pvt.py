@@ -4,7 +4,7 @@ The official `cfgs/flatten_pvt_*.yaml`: 5 epochs of warm-up (the paper's general
 gradient clipping but for the larger models. All rates are given for a batch of 512 and scaled with it; here the first
 and the last one are parts of the highest, so a config of another batch gives `lr` alone.
 """
-# One-dimensional tensors and biases get no weight decay; the positions of PVT's tokens do.
+# One-dimensional tensors and biases get no weight decay; the positions of the tokens do.
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='AdamW', lr=5e-4 * 1024 / 512, weight_decay=0.05, eps=1e-8, betas=(0.9, 0.999)),
