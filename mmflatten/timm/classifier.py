@@ -119,7 +119,8 @@ class Classifier(_Model):
             nn.init.trunc_normal_(fc.weight, std=.02)
             nn.init.zeros_(fc.bias)
         pooling = nn.Identity() if pool == TOKEN else SelectAdaptivePool2d(pool_type=pool, flatten=bool(pool))
-        self.head = nn.Sequential(OrderedDict(global_pool=pooling, drop=nn.Dropout(self.drop_rate), fc=fc))
+        head = nn.Sequential(OrderedDict(global_pool=pooling, drop=nn.Dropout(self.drop_rate), fc=fc))
+        self.head = head.to(next(self.backbone.parameters())).train(self.training)
 
     def forward_features(self, image: Tensor) -> Tensor:
         """The class token `(B, C)`, or the last map `(B, C, H, W)`, normalised as for the classifier."""

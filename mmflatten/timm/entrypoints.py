@@ -1,7 +1,8 @@
 """The names under which timm builds the backbones.
 
 `flatten_*`, `l2vit_*` and `focal_*` are the papers' models; `mmflatten_*` the models that they vary, as this project
-has them, with softmax attention in all blocks. Stochastic depth is that of the papers' trainings.
+has them, with softmax attention in all blocks. Stochastic depth is that of the configs; a size without one has that of
+the next smaller.
 """
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ def _levels(backbone: type[Backbone], arch: str | Mapping) -> int:
     """The number of stages, or of blocks in DeiT."""
     if backbone is FLattenDeiT:
         return arch.get('depth', 12) if isinstance(arch, Mapping) else 12
-    return len(arch.get('depths', range(4))) if isinstance(arch, Mapping) else 4
+    depths = arch.get('depths') if isinstance(arch, Mapping) else None
+    return len(depths) if isinstance(depths, (list, tuple)) else 4
 
 
 def _absolute(out_indices: int | tuple, levels: int) -> tuple[int, ...]:

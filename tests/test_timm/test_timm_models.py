@@ -131,6 +131,13 @@ def test_pooling_and_head_can_be_exchanged(name, pool, width):
     torch.testing.assert_close(model.forward_head(features, pre_logits=True), features.mean((2, 3)))
 
 
+def test_a_new_head_is_where_the_model_is():
+    model = nano(drop_rate=.9).double().eval()
+    model.reset_classifier(3)
+    image = torch.rand(1, 3, 64, 64, dtype=torch.float64)
+    assert torch.equal(model(image), model(image))  # no dropout, as the model is in evaluation mode
+
+
 def test_what_a_head_cannot_be_is_refused():
     with pytest.raises(ValueError, match='global_pool.*token'):
         nano(global_pool='token')
@@ -142,7 +149,9 @@ def test_what_a_head_cannot_be_is_refused():
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="'huge'"):
         timm.create_model('flatten_swin_tiny', arch='huge')
-    with pytest.raises(ValueError, match="'Q'|has Q"):
+    with pytest.raises(ValueError, match='depths'):
+        timm.create_model('flatten_swin_tiny', arch=dict(ARCH, depths=2))
+    with pytest.raises(ValueError, match='has Q'):
         nano(attn_types='QLSS')
 
 
