@@ -1,6 +1,6 @@
 """DeiT-T with linear attention, LeakyReLU as its feature map.
 
-L2ViT, Table 1: 67.6 % top-1, 5.7 M parameters, 1.3 G FLOPs. Not run by this project.
+L2ViT, Table 1: 67.6 % top-1. Not run by this project.
 """
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 

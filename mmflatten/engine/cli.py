@@ -96,15 +96,15 @@ def timed_progress() -> Callable[[int, int, str], None]:
 
 
 @contextlib.contextmanager
-def quiet_libraries() -> Iterator[None]:
-    """Hold back what OpenMMLab's constructors say of themselves; it would stand in the middle of a tool's table."""
+def quiet_libraries(level: int = logging.WARNING) -> Iterator[None]:
+    """Hold back what OpenMMLab's constructors say below `level`; it would stand in the middle of a tool's table."""
     from mmengine.logging import MMLogger
     logger = MMLogger.get_current_instance()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
+    before = logger.level
+    logger.setLevel(level)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
             yield
     finally:
-        logger.setLevel(level)
+        logger.setLevel(before)

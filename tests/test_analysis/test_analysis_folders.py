@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 ANALYSIS = Path(__file__).parents[2] / 'mmflatten' / 'analysis'
-BELOW = {'flops': set(), 'zoo': {'flops'}, 'speed': {'flops'}, 'factorized': {'flops', 'speed'}, 'results': set()}
+BELOW = {'flops': set(), 'recipes': {'flops'}, 'zoo': {'flops'}, 'speed': {'flops'}, 'factorized': {'flops', 'speed'},
+         'results': set()}
 
 
 @pytest.mark.parametrize('folder', BELOW)

@@ -1,9 +1,11 @@
 """Parameters and FLOPs of whole models, against published numbers and OpenMMLab's own counter."""
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from mmengine.analysis import get_model_complexity_info
+from mmengine.config import Config
 from mmengine.model import revert_sync_batchnorm
 from mmengine.registry import MODELS, DefaultScope
 
@@ -12,6 +14,7 @@ from mmflatten.analysis.flops.meta import build_on_meta
 from mmflatten.analysis.flops.model_cost import ModelCost, count_model
 from mmflatten.analysis.flops.rules import PRODUCT
 
+CONFIGS = Path(__file__).parents[2] / 'configs'
 KnownModel = Callable[[str, str], dict]
 SHAPES = {'mmdet': (800, 1280), 'mmseg': (512, 2048)}
 
@@ -94,6 +97,14 @@ def test_sparse_rcnn_counts_its_own_proposals_and_dynamic_convolutions(known_mod
     assert f'{cost.params / 1e6:.1f}' == '109.7'  # Focal, table 5
     dynamic_conv = cost.counts.within('roi_head.bbox_head.0.instance_interactive_conv')
     assert dynamic_conv[PRODUCT] == 300 * 49 * 2 * 256 * 64
+    assert not cost.counts.uncounted
+
+
+def test_reppoints_v2_costs_what_swins_release_prints() -> None:
+    """45 M and 283 G with Swin-T, in the README of its detectors."""
+    cost = cost_of(Config.fromfile(CONFIGS / 'focal' / 'reppoints-v2_swin-t_bifpn_ms-3x_coco.py').model)
+    assert cost.params / 1e6 == pytest.approx(44.92, abs=0.005)
+    assert f'{cost.counts.papers_convention() / 1e9:.0f}' == '283'
     assert not cost.counts.uncounted
 
 

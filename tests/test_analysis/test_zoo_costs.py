@@ -26,7 +26,7 @@ def params() -> list:
 
 
 @pytest.mark.parametrize('config', params())
-def test_parameters_round_to_the_papers_and_flops_are_within_2_percent_or_the_row_says_why(config: str) -> None:
+def test_what_a_config_costs_agrees_with_the_papers_or_the_row_says_why(config: str) -> None:
     rows = [row for row in paper_rows() if row.config == config]
     for shape in dict.fromkeys(row.shape for row in rows):
         cost = count_beside_papers(ROOT / config, shape)

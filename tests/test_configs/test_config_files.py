@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2] / 'configs'
 BASES = sorted((ROOT / '_base_').rglob('*.py'))
 PARTS = [path for path in BASES if path.parent.name in ('datasets', 'models', 'schedules')]
 CONFIGS = sorted(set(ROOT.glob('*/*.py')) - set(BASES))
-# 310: PVT's and CSwin's training cools down for 10 epochs.
-EPOCHS = {'in1k': (300, 310), '384px': (30, ), '1x': (12, ), '3x': (36, )}
+# 310: PVT's and CSwin's training cools down for 10 epochs; 90: residual networks.
+EPOCHS = {'in1k': (90, 300, 310), '384px': (30, ), '1x': (12, ), '3x': (36, )}
 FAMILY = re.compile(r'(?:^|_)((?:flatten-|enhanced-|l2vit-)?(?:swin|pvtv2|pvt|cswin|deit)|focal|l2vit|psmnet)')
 read = cache(Config.fromfile)
 

@@ -166,6 +166,13 @@ def test_multi_scale_training_crops_about_half_of_the_images(coco_root):
     assert len(set(shapes)) > 8
 
 
+def test_scales_from_480_to_960_are_of_whole_images(coco_root):
+    dataset = DATASETS.build(load_base('coco_detection_ms960', coco_root).train_dataloader.dataset)
+    np.random.seed(0)
+    shapes = {tuple(dataset[0]['inputs'].shape[1:]) for _ in range(30)}
+    assert shapes <= {(side, side) for side in range(480, 961, 32)} and max(shapes) > (800, 800) > min(shapes)
+
+
 @pytest.mark.parametrize('name', ['ade20k_512x512', 'digits_seg'])
 def test_segmentation_bases_ignore_zero_and_count_from_one(ade_root, digit_root, name):
     root = digit_root if name == 'digits_seg' else ade_root

@@ -5,25 +5,20 @@ from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, DefaultScope
 from mmengine.structures import InstanceData
 
-from mmflatten.models.detection.verification import (
-    corner_targets,
-    foreground_weights,
-    normalized_focal_loss,
-    refine_corners,
-)
+from mmflatten.models.detection.verification import corner_boxes, refine_corners
 
 STRIDES = [8, 16, 32]
 SIZE = (64, 96)
 LEVELS = [(SIZE[0] // stride, SIZE[1] // stride) for stride in STRIDES]
+PLACES = sum(height * width for height, width in LEVELS)
 META = dict(img_shape=SIZE, pad_shape=SIZE, batch_input_shape=SIZE, ori_shape=SIZE, scale_factor=(1., 1.))
 CONFIG = Config(dict(
     type='mmflatten.RepPointsV2Head', num_classes=3, in_channels=16, feat_channels=16, point_feat_channels=16,
     corner_channels=8, stacked_convs=1, point_strides=STRIDES, norm_cfg=dict(type='GN', num_groups=4),
     train_cfg=dict(
-        init=dict(assigner=dict(type='PointAssigner', scale=4, pos_num=1), pos_weight=-1, allowed_border=-1),
-        refine=dict(assigner=dict(type='MaxIoUAssigner', pos_iou_thr=0.5, neg_iou_thr=0.4, min_pos_iou=0),
-                    pos_weight=-1, allowed_border=-1)),
-    test_cfg=dict(nms_pre=50, score_thr=0., nms=dict(type='nms', iou_threshold=0.5), max_per_img=20)))
+        init=dict(assigner=dict(type='PointAssigner', scale=4, pos_num=1)),
+        refine=dict(assigner=dict(type='ATSSAssigner', topk=9))),
+    test_cfg=dict(nms_pre=50, score_thr=0., nms=dict(type='nms', iou_threshold=0.6), max_per_img=20)))
 
 
 def build(**settings):
@@ -47,92 +42,6 @@ def truth(*boxes, labels=None) -> InstanceData:
 def losses_of(head, *truths) -> dict[str, torch.Tensor]:
     losses = head.loss_by_feat(*head(features(len(truths))), list(truths), [META] * len(truths))
     return {name: sum(value) if isinstance(value, list) else value for name, value in losses.items()}
-
-
-def test_corners_are_marked_in_their_cells_with_their_offsets():
-    box = torch.tensor([[12., 20., 60., 44.]])  # in cells of 8: 1.5, 2.5 and 7.5, 5.5
-    heatmaps, offsets, is_corner = corner_targets(box, LEVELS[0], 8, min_iou=0.7)
-    assert heatmaps.shape == (2, 8, 12) and offsets.shape == (4, 8, 12)
-    assert is_corner.nonzero().tolist() == [[0, 2, 1], [1, 5, 7]]
-    assert offsets[:, 2, 1].tolist() == [0.5, 0.5, 0, 0] and offsets[:, 5, 7].tolist() == [0, 0, 0.5, 0.5]
-    assert heatmaps.max() == 1 and (heatmaps[0] > 0).sum() == is_corner[0].sum(), 'a small box has no bump'
-
-
-def test_a_large_box_has_a_bump_that_falls_off_around_its_corner():
-    box = torch.tensor([[160., 160., 480., 480.]])
-    heatmap = corner_targets(box, (64, 64), 8, min_iou=0.7)[0][0]
-    row = heatmap[20, 20:]
-    bump = row[row > 0]
-    assert len(bump) > 2 and (bump.diff() < 0).all()
-    torch.testing.assert_close(heatmap, heatmap.t())
-
-
-def test_corners_outside_of_the_map_are_marked_at_its_border():
-    is_corner = corner_targets(torch.tensor([[-5., 0., 96., 64.]]), LEVELS[0], 8, min_iou=0.7)[2]
-    assert is_corner.nonzero().tolist() == [[0, 0, 0], [1, 7, 11]]
-
-
-def test_foreground_is_inside_of_the_boxes_of_a_class_and_every_box_weighs_one():
-    boxes = torch.tensor([[8., 8., 40., 24.], [48., 8., 56., 16.]])
-    weights = foreground_weights(boxes, torch.tensor([2, 0]), LEVELS[0], 8, num_classes=3)
-    assert weights[2].nonzero().tolist() == [[y, x] for y in (1, 2, 3) for x in (1, 2, 3, 4, 5)]
-    assert weights[0].nonzero().tolist() == [[1, 6], [1, 7], [2, 6], [2, 7]] and not weights[1].any()
-    torch.testing.assert_close(weights.sum((1, 2)), torch.tensor([1., 0., 1.]))
-
-
-def test_a_point_in_two_boxes_of_a_class_has_the_weight_of_the_smaller():
-    large, small = [0., 0., 88., 56.], [16., 16., 24., 24.]
-    expected = foreground_weights(torch.tensor([small]), torch.tensor([1]), LEVELS[0], 8, 2)[1, 2, 2]
-    for boxes in ([large, small], [small, large]):
-        weights = foreground_weights(torch.tensor(boxes), torch.tensor([1, 1]), LEVELS[0], 8, 2)
-        assert weights[1, 2, 2] == expected == 1 / 4
-
-
-def test_a_box_between_the_points_or_off_the_map_is_no_foreground():
-    boxes = torch.tensor([[9., 9., 15., 15.], [-30., -30., -10., -10.], [200., 200., 240., 240.]])
-    assert not foreground_weights(boxes, torch.zeros(3, dtype=torch.long), LEVELS[0], 8, 1).any()
-
-
-def test_the_loss_of_the_foreground_counts_objects_alike_whatever_their_size():
-    weights = torch.zeros(1, 10, 10)
-    weights[0, :4, :5], weights[0, 9, 9] = 1 / 20, 1.
-    logits = torch.full((1, 10, 10), -2.)
-    gain = []
-    for found in ((slice(0, 4), slice(0, 5)), (9, 9)):
-        better = logits.clone()
-        better[0][found] = 2.
-        gain.append(normalized_focal_loss(logits, weights, 2., 0.25) - normalized_focal_loss(better, weights, 2., 0.25))
-    torch.testing.assert_close(*gain)
-    assert gain[0] > 0
-
-
-def test_without_objects_the_loss_of_the_foreground_is_that_of_its_false_alarms():
-    logits = torch.tensor([[0., -20.]])
-    expected = 0.75 * torch.log(torch.tensor(2.)) * 0.5 ** 2
-    torch.testing.assert_close(normalized_focal_loss(logits, torch.zeros(1, 2), 2., 0.25), expected)
-
-
-def test_a_corner_moves_to_the_verified_corner_next_to_it_and_else_stays():
-    logits = torch.full((1, 2, 8, 12), -30.)
-    logits[0, 0, 3, 4] = 30.
-    offsets = torch.zeros(1, 4, 8, 12)
-    offsets[0, :2, 3, 4] = torch.tensor([0.25, 0.75])
-    boxes = torch.zeros(1, 4, 8, 12)
-    # The point at row 5, column 6 predicts 3.6, 2.9 (next to the corner's cell) and 8, 7.
-    boxes[0, :, 5, 6] = torch.tensor([3.6 - 6, 2.9 - 5, 2., 2.])
-    boxes[0, :, 0, 11] = torch.tensor([-2., 0., 0., 1.])
-    refined = refine_corners(boxes, logits, offsets)
-    torch.testing.assert_close(refined[0, :, 5, 6], torch.tensor([4.25 - 6, 3.75 - 5, 2., 2.]))
-    torch.testing.assert_close(refined[0, :, 0, 11], boxes[0, :, 0, 11])
-
-
-def test_an_unsure_corner_is_followed_by_the_share_of_its_score():
-    boxes, offsets = torch.zeros(1, 4, 3, 3), torch.zeros(1, 4, 3, 3)
-    logits = torch.full((1, 2, 3, 3), -30.)
-    logits[0, 1, 2, 2] = 0.
-    refined = refine_corners(boxes, logits, offsets)
-    torch.testing.assert_close(refined[0, 2:, 1, 1], torch.tensor([0.5, 0.5]))
-    torch.testing.assert_close(refined[0, 2:, 0, 0], torch.zeros(2))
 
 
 @pytest.mark.parametrize('truths', [
@@ -189,16 +98,66 @@ def test_predictions_are_boxes_in_the_image():
 
 
 @torch.no_grad()
-def test_predicted_boxes_are_the_refined_points_with_their_corners_verified():
+def test_corners_of_predicted_boxes_are_sought_one_level_finer_and_the_finest_boxes_stay():
     head = build()
     head.corner_score_outs[0].bias.fill_(2.)
     _, boxes = head.eval()(features(2))
     _, _, points, corners, offsets, _ = head.train()(features(2))
-    for level in range(len(STRIDES)):
-        plain = head.points2bbox(points[level])
-        expected = refine_corners(plain, corners[level], offsets[level])
-        torch.testing.assert_close(boxes[level], expected)
-        assert (expected - plain)[:, :2].abs().max() > 10 * (expected - plain)[:, 2:].abs().max() > 0
+    plain = [corner_boxes(level) for level in points]
+    torch.testing.assert_close(boxes[0], plain[0])
+    for level, scale in ((1, 2), (2, 4)):
+        torch.testing.assert_close(boxes[level], refine_corners(plain[level], corners[0], offsets[0], scale))
+
+
+def losses_at(points, scores, *truths, meta=META) -> dict[str, torch.Tensor]:
+    """Losses where every level predicts these points, `(18,)` by place, and these class logits."""
+    head, batch = build().train(), len(truths)
+    with torch.no_grad():
+        *_, corners, offsets, foregrounds = head(features(batch))
+    levels = [points(row, column, stride) for stride, (row, column) in zip(STRIDES, LEVELS)]
+    levels = [level.expand(batch, -1, -1, -1).clone().requires_grad_() for level in levels]
+    logits = [scores.view(1, -1, 1, 1).expand(batch, -1, *size) for size in LEVELS]
+    return head.loss_by_feat(logits, levels, levels, corners, offsets, foregrounds, list(truths), [meta] * batch)
+
+
+def pointing_at(box, swap=False):
+    """Points of which the first two are corners of this box, from every place; the others are far off."""
+
+    def points(height, width, stride):
+        y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing='ij')
+        corners = [(box[1] / stride - y, box[0] / stride - x), (box[3] / stride - y, box[2] / stride - x)]
+        first_two = [part for corner in (corners[::-1] if swap else corners) for part in corner]
+        return torch.stack(first_two + [torch.full_like(first_two[0], 99.)] * 14)
+
+    return points
+
+
+@pytest.mark.parametrize('swap', [False, True])
+def test_boxes_of_the_first_two_points_are_compared_with_the_truth_by_giou(swap):
+    box, half = (16., 8., 56., 40.), (16., 8., 36., 40.)
+    exact = losses_at(pointing_at(box, swap), torch.zeros(3), truth(box))
+    assert exact['loss_pts_init'] < 1e-5 and exact['loss_pts_refine'] < 1e-5
+    loss = losses_at(pointing_at(half, swap), torch.zeros(3), truth(box))
+    torch.testing.assert_close(loss['loss_pts_init'], torch.tensor(0.5))  # IoU 0.5, and nothing beside the union
+    torch.testing.assert_close(loss['loss_pts_refine'], torch.tensor(1.))  # weighs 2
+
+
+def test_classes_are_scored_by_the_iou_of_the_refined_box():
+    box, half = (16., 8., 56., 40.), (16., 8., 36., 40.)
+    sure = torch.tensor([-20., 0., -20.])  # 0.5 for class 1, which is the IoU of every box
+    loss = losses_at(pointing_at(half), sure, truth(box, labels=[1]))['loss_cls']
+    # Places of the object lose nothing, each other one of all places this; the sum is divided by the object's places.
+    background = 0.25 * torch.log(torch.tensor(2.))
+    number = PLACES * background / (loss + background)
+    assert 1 <= round(float(number)) <= 3 * 9
+    torch.testing.assert_close(number, number.round(), rtol=0, atol=1e-4)
+
+
+def test_places_in_the_padding_are_no_background():
+    points, logits = pointing_at((8., 8., 40., 40.)), torch.zeros(3)
+    padded = losses_at(points, logits, truth(), meta=dict(META, pad_shape=(SIZE[0], 48)))['loss_cls']
+    inside = 8 * 6 + 4 * 3 + 2 * 2
+    torch.testing.assert_close(padded, losses_at(points, logits, truth())['loss_cls'] * inside / PLACES)
 
 
 @pytest.mark.parametrize('setting', [dict(use_grid_points=True), dict(center_init=False)])

@@ -8,8 +8,7 @@ from typing import Any
 
 import yaml
 
-from mmflatten.analysis.zoo.page import PAPERS as NAMES
-from mmflatten.analysis.zoo.page import table_name
+from mmflatten.analysis.zoo.page import DATASETS, place
 from mmflatten.analysis.zoo.rows import ZooEntry
 from mmflatten.analysis.zoo.tables import number
 
@@ -33,9 +32,7 @@ FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatte
             'flatten_swin': ('FLatten-Swin', 'flatten'), 'flatten_cswin': ('FLatten-CSwin', 'flatten'),
             'l2vit': ('L2ViT', 'l2vit'), 'focal': ('Focal Transformer', 'focal'),
             'factorized': ('Factorized Attention', 'factorized'), 'psmnet': ('PSMNet', 'factorized'),
-            'digits': ('Digit scenes', None)}
-DATASETS = {'imagenet1k': 'ImageNet-1k', 'imagenet22k': 'ImageNet-22k', 'coco': 'COCO', 'ade20k': 'ADE20K',
-            'sceneflow': 'SceneFlow', 'digits': 'digit scenes'}
+            'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None)}
 # Task and metric of every figure that a row may print.
 METRICS = {
     'top1': ('Image Classification', 'Top 1 Accuracy'), 'ap_box': ('Object Detection', 'box AP'),
@@ -83,6 +80,6 @@ def _results(entry: ZooEntry) -> list[dict[str, Any]]:
         figure = number(cells[column])
         if figure is not None and (cells['task'] != 'classification' or column == 'top1'):
             by_task.setdefault(task, {})[metric] = figure
-    source = f'the paper ({NAMES[cells["paper"]]}, {table_name(cells["table"])})'
+    source = f'the paper ({place(cells)})'
     return [{'Task': task, 'Dataset': DATASETS[cells['dataset']], 'Metrics': metrics, 'Reported By': source}
             for task, metrics in by_task.items()]

@@ -1,8 +1,14 @@
 """The papers' results, carried with the package: `data/tables.csv`, one row per published result.
 
+A result is a line of a table, once for each detector that the line reports; evaluations of one training that share a
+line (classes and boxes, one scale and several) are one result. The same result in two tables is two rows.
+`data/printed_rows.csv` holds how many results each table prints, counted in the paper, `data/out_of_reach.csv` those of
+models that nothing here can configure, with the reason; the rest are the rows of `tables.csv`. Tables without results
+of models (formulas, architectures) are in none of the files.
+
 A row names the config of this project that reproduces it in its column `config`, a path from the root of the
-repository, '' where there is none yet. Several rows may name one config. Every number is the paper's own. Where the
-model is right and yet costs something else than the row prints, or where a row has no config, `cause` says why.
+repository; several rows may name one config. Every number is the paper's own. Where the model is right and yet costs
+something else than the row prints, `cause` says why; "Inference: " begins one that is our reading of the figures.
 """
 from __future__ import annotations
 
@@ -15,9 +21,12 @@ TABLES = Path(__file__).parents[1] / 'data' / 'tables.csv'
 
 # Which rows leave the products of activations out of their FLOPs, by (paper, task, beginning of the backbone's name).
 # The evidence is in the tables themselves: for detection Focal and L2ViT give Swin-T 264 G in Mask R-CNN and 245 G in
-# RetinaNet, which is without products; with them it has 267 and 248 G. Focal's rows of its own models hold them: in
-# RetinaNet these are 265, 367 and 514 G for -T, -S and -B; with products we count 265.0, 365.2 and 517.3 G.
-WITHOUT_PRODUCTS = (('focal', 'detection', 'swin'), ('l2vit', 'detection', ''))
+# RetinaNet, which is without products; with them it has 267 and 248 G. They give PVT-S 245 and 226 G, with products it
+# has 305 and 286 G; Focal gives ResNet-50 166 G in Sparse R-CNN, with products it has 169 G. Focal's rows of its own
+# models hold them: in RetinaNet these are 265, 367 and 514 G for -T, -S and -B; with products we count 265.0, 365.2
+# and 517.3 G.
+WITHOUT_PRODUCTS = (('focal', 'detection', 'resnet'), ('focal', 'detection', 'pvt'), ('focal', 'detection', 'swin'),
+                    ('l2vit', 'detection', ''))
 
 # Papers count FLOPs in ways that differ by this share; parameters are counted by everybody alike.
 FLOPS_TOLERANCE = 0.02
@@ -45,7 +54,7 @@ class PaperRow:
 
     @property
     def cause(self) -> str:
-        """Why our figures differ from the row's, or why it has no config; '' where they agree."""
+        """Why our figures differ from the row's; '' where they agree."""
         return self.cells['cause']
 
     @property
@@ -66,9 +75,14 @@ class PaperRow:
         return within_printed_precision(params / 1e6, printed) if printed else None
 
     def flops_agree(self, flops: int) -> bool | None:
-        """Whether FLOPs, in the paper's convention and at the row's image size, are within 2 % of the row's."""
-        printed = number(self.cells['flops_g'])
-        return abs(flops / 1e9 / printed - 1) <= FLOPS_TOLERANCE if printed else None
+        """Whether FLOPs round to what the row prints or are within 2 % of it; None where it prints none.
+
+        They are to be counted in the paper's convention and at the row's image size.
+        """
+        printed, value = self.cells['flops_g'], flops / 1e9
+        if not printed:
+            return None
+        return within_printed_precision(value, printed) or abs(value / float(printed) - 1) <= FLOPS_TOLERANCE
 
 
 def number(cell: str) -> float | None:
@@ -82,8 +96,22 @@ def number(cell: str) -> float | None:
 @cache
 def paper_rows() -> tuple[PaperRow, ...]:
     """Every row of the papers' tables, in the order of the file."""
-    with TABLES.open(newline='', encoding='utf-8') as file:
-        return tuple(PaperRow(cells) for cells in csv.DictReader(file))
+    return tuple(PaperRow(cells) for cells in _read(TABLES.name))
+
+
+def printed_results() -> list[dict[str, str]]:
+    """How many `results` each `table` of each `paper` prints, with a `note` where the count needs one."""
+    return _read('printed_rows.csv')
+
+
+def out_of_reach() -> list[dict[str, str]]:
+    """The results without a row: `paper`, `table`, `task`, `model`, and the `reason` why nothing here configures it."""
+    return _read('out_of_reach.csv')
+
+
+def _read(name: str) -> list[dict[str, str]]:
+    with TABLES.with_name(name).open(newline='', encoding='utf-8') as file:
+        return list(csv.DictReader(file))
 
 
 def rows_of_config(config: str | Path) -> tuple[PaperRow, ...]:

@@ -1,7 +1,7 @@
 """Parts of detectors: backbones and necks with attention, a head, test-time augmentation.
 
-Those that extend classes of mmdet are imported when a config builds them: mmdet's import takes seconds that a
-classifier need not spend, and mmdet need not be there. So the registry holds a function for each.
+Those that use mmdet or mmcv are imported when a config builds them: mmdet's import takes seconds that a classifier
+need not spend, and neither need be there. So the registry holds a function for each.
 """
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from torch import nn
 from mmflatten.models.detection.simple_feature_pyramid import SimpleFeaturePyramid
 from mmflatten.registry import MODELS
 
-_EXTENDING_MMDET = {
+_BUILT_LATER = {
     'AttentionFPN': 'attention_fpn',
     'AttentionResNeXt': 'attention_resnet',
     'AttentionResNet': 'attention_resnet',
+    'BiFPN': 'bifpn',
     'InstanceTTAModel': 'instance_tta',
     'RepPointsV2Head': 'reppoints_v2_head',
 }
-__all__ = ['AttentionFPN', 'AttentionResNeXt', 'AttentionResNet', 'InstanceTTAModel', 'RepPointsV2Head',
-           'SimpleFeaturePyramid']
+__all__ = ['AttentionFPN', 'AttentionResNeXt', 'AttentionResNet', 'BiFPN', 'InstanceTTAModel',
+           'RepPointsV2Head', 'SimpleFeaturePyramid']
 
 
 def __getattr__(name: str) -> type[nn.Module]:
-    if name not in _EXTENDING_MMDET:
+    if name not in _BUILT_LATER:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    return getattr(import_module(f'{__name__}.{_EXTENDING_MMDET[name]}'), name)
+    return getattr(import_module(f'{__name__}.{_BUILT_LATER[name]}'), name)
 
 
 def _register(name: str) -> None:
@@ -38,5 +39,5 @@ def _register(name: str) -> None:
     MODELS.register_module(name=name, module=build)
 
 
-for _name in _EXTENDING_MMDET:
+for _name in _BUILT_LATER:
     _register(_name)

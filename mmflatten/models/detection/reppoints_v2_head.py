@@ -7,10 +7,12 @@ from mmcv.ops import DeformConv2d
 from mmdet.models.dense_heads.corner_head import BiCornerPool
 from mmdet.models.dense_heads.reppoints_head import RepPointsHead
 from mmdet.registry import MODELS as MMDET_MODELS
-from mmengine.model import ModuleList
+from mmdet.structures.bbox import bbox_overlaps
+from mmengine.structures import InstanceData
 from torch import Tensor, nn
 
 from mmflatten.models.detection.verification import (
+    corner_boxes,
     corner_targets,
     foreground_weights,
     normalized_focal_loss,
@@ -22,21 +24,37 @@ VERIFICATION = ('corner_score_outs', 'foreground_out')
 NUM_VERIFIED = 6  # channels: a score and two offsets for each of two corners
 
 
+class CornerFeatures(BiCornerPool):
+    """mmdet's corner pooling with a last convolution of 1 x 1, which is that of RepPoints V2's code."""
+
+    def __init__(self, width: int, directions: list[str], pooled: int, norm_cfg: dict | None) -> None:
+        super().__init__(width, directions, pooled, width, norm_cfg=norm_cfg)
+        self.conv2 = ConvModule(width, width, 1, norm_cfg=norm_cfg)
+
+
 class RepPointsV2Head(RepPointsHead):
     """mmdet's head of RepPoints with two auxiliary tasks that verify what it regresses.
 
-    Source: *RepPoints V2: Verification Meets Regression for Object Detection* (NeurIPS 2020), written from the paper's
-    description. The features of the regression branch pass one more convolution. From these come a foreground map per
-    class and an embedding, which is added to the features of both branches, and, by corner pooling, heatmaps and
-    offsets of top left and bottom right corners, which the refinement sees as 6 more channels. In prediction the
-    corners of a box move to verified corners nearby, see `refine_corners`. Every object is verified on every level.
+    The features of the regression branch pass one more convolution. From these come a foreground map per class and an
+    embedding, which is added to the features of both branches, and, by corner pooling, heatmaps and offsets of top
+    left and bottom right corners, which the refinement sees as 6 more channels. In prediction the corners of a box
+    move to verified corners nearby. Every object is verified on every level.
 
-    It predicts points around their centre, `moment` as well as `minmax`; grid points are those of version 1.
+    Sources: *RepPoints V2: Verification Meets Regression for Object Detection* (arXiv:2007.08508, sec. 3) and, for what
+    the paper leaves open, the values of its code (github.com/Scalsol/RepPointsV2) and of Swin's release
+    (`reppointsv2_swin_bifpn.py`): a box is that of the first two points (`exact_minmax`), the classes are scored by
+    quality focal loss against the IoU of the refined box, and boxes learn by GIoU. Inferred: the two points count in
+    either order, since mmdet's GIoU rewards a box turned inside out; heatmaps are mmdet's Gaussians.
 
     Args:
+        num_classes: without the background.
+        in_channels: channels of every level.
         num_shared_convs: convolutions of the verification on top of the regression branch.
         corner_channels: channels that are corner-pooled.
         corner_iou: IoU that a box keeps with a corner off by the radius of the heatmap's bump.
+        loss_cls: on `(logits, (labels, quality))`.
+        loss_bbox_init: on the boxes of the first points in pixels.
+        loss_bbox_refine: on those of the refined points.
         loss_corner: on the heatmaps.
         loss_offset: on the offsets in the corners' cells.
         foreground_weight: weight of the foreground's normalized focal loss.
@@ -47,8 +65,11 @@ class RepPointsV2Head(RepPointsHead):
 
     def __init__(self, num_classes: int, in_channels: int, *, num_shared_convs: int = 1, corner_channels: int = 64,
                  corner_iou: float = 0.7,
+                 loss_cls: dict = dict(type='QualityFocalLoss', use_sigmoid=True, beta=2.0, loss_weight=1.0),
+                 loss_bbox_init: dict = dict(type='GIoULoss', loss_weight=1.0),
+                 loss_bbox_refine: dict = dict(type='GIoULoss', loss_weight=2.0),
                  loss_corner: dict = dict(type='GaussianFocalLoss', alpha=2.0, gamma=4.0, loss_weight=0.25),
-                 loss_offset: dict = dict(type='SmoothL1Loss', beta=1.0, loss_weight=1.0),
+                 loss_offset: dict = dict(type='SmoothL1Loss', beta=1 / 9, loss_weight=1.0),
                  foreground_weight: float = 0.1, foreground_gamma: float = 2.0, foreground_alpha: float = 0.25,
                  init_cfg: dict | list | None = None, **kwargs) -> None:
         if kwargs.get('use_grid_points') or not kwargs.get('center_init', True):
@@ -58,8 +79,10 @@ class RepPointsV2Head(RepPointsHead):
         self.corner_channels = corner_channels
         rare = [dict(type='Normal', name=name, std=0.01, bias_prob=0.01) for name in
                 ('reppoints_cls_out', *VERIFICATION)]
-        init_cfg = init_cfg or dict(type='Normal', layer='Conv2d', std=0.01, override=rare)
-        super().__init__(num_classes, in_channels, init_cfg=init_cfg, **kwargs)
+        init_cfg = init_cfg or dict(type='Normal', layer=['Conv2d', 'DeformConv2d'], std=0.01, override=rare)
+        super().__init__(
+            num_classes, in_channels, loss_cls=loss_cls, loss_bbox_init=loss_bbox_init,
+            loss_bbox_refine=loss_bbox_refine, transform_method='exact_minmax', init_cfg=init_cfg, **kwargs)
         self.corner_iou = corner_iou
         self.loss_corner = MMDET_MODELS.build(loss_corner)
         self.loss_offset = MMDET_MODELS.build(loss_offset)
@@ -69,21 +92,38 @@ class RepPointsV2Head(RepPointsHead):
     def _init_layers(self) -> None:
         super()._init_layers()
         width, norm = self.feat_channels, dict(conv_cfg=self.conv_cfg, norm_cfg=self.norm_cfg)
-        self.shared_convs = ModuleList(
+        self.shared_convs = nn.ModuleList(
             ConvModule(width, width, 3, padding=1, **norm) for _ in range(self.num_shared_convs))
         self.foreground_out = nn.Conv2d(width, self.num_classes, 1)
         self.foreground_embedding = ConvModule(width, width, 1, **norm)
-        self.corner_pools = ModuleList(
-            BiCornerPool(width, directions, self.corner_channels, width, norm_cfg=self.norm_cfg)
+        self.corner_pools = nn.ModuleList(
+            CornerFeatures(width, directions, self.corner_channels, self.norm_cfg)
             for directions in (['top', 'left'], ['bottom', 'right']))
-        self.corner_score_outs = ModuleList(nn.Conv2d(width, 1, 3, padding=1) for _ in range(2))
-        self.corner_offset_outs = ModuleList(nn.Conv2d(width, 2, 3, padding=1) for _ in range(2))
+        self.corner_score_outs = nn.ModuleList(nn.Conv2d(width, 1, 3, padding=1) for _ in range(2))
+        self.corner_offset_outs = nn.ModuleList(nn.Conv2d(width, 2, 3, padding=1) for _ in range(2))
         self.reppoints_cls_conv, self.reppoints_pts_refine_conv = (
             DeformConv2d(width + NUM_VERIFIED, self.point_feat_channels, self.dcn_kernel, 1, self.dcn_pad)
             for _ in range(2))
 
+    def forward(self, feats: tuple[Tensor, ...]) -> tuple[list[Tensor], ...]:
+        """By level: in training all that is compared with the truth, else class scores and boxes.
+
+        As in RepPoints V2's code, corners are sought at a finer level: those of the second and third level at the
+        first, those of the next two at the second, and so on. Boxes of the first level stay as they are.
+        """
+        outputs = super().forward(feats)
+        if self.training:
+            return outputs
+        scores, _, refined, corners, offsets, _ = outputs
+        boxes = [corner_boxes(points) for points in refined]
+        for level in range(1, len(boxes)):
+            finer = (level - 1) // 2
+            scale = self.point_strides[level] / self.point_strides[finer]
+            boxes[level] = refine_corners(boxes[level], corners[finer], offsets[finer], scale)
+        return scores, boxes
+
     def forward_single(self, x: Tensor) -> tuple[Tensor, ...]:
-        """One level: in training all that is compared with the truth, else class scores and boxes."""
+        """One level: class logits, first and refined points, corners' logits and offsets, foreground's logits."""
         cls_feat = pts_feat = x
         for conv in self.cls_convs:
             cls_feat = conv(cls_feat)
@@ -100,9 +140,7 @@ class RepPointsV2Head(RepPointsHead):
         points = self.reppoints_pts_init_out(self.relu(self.reppoints_pts_init_conv(pts_feat)))
         cls_feat, pts_feat = (torch.cat((feat, corners, offsets), dim=1) for feat in (cls_feat + embedding, pts_feat))
         scores, refined = self._refine(cls_feat, pts_feat, points)
-        if self.training:
-            return scores, points, refined, corners, offsets, foreground
-        return scores, refine_corners(self.points2bbox(refined), corners, offsets)
+        return scores, points, refined, corners, offsets, foreground
 
     def _find_corners(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Logits `(B, 2, H, W)` and offsets `(B, 4, H, W)` of top left and bottom right corners."""
@@ -122,13 +160,39 @@ class RepPointsV2Head(RepPointsHead):
     def loss_by_feat(self, cls_scores: list[Tensor], pts_preds_init: list[Tensor], pts_preds_refine: list[Tensor],
                      corners: list[Tensor], offsets: list[Tensor], foregrounds: list[Tensor],
                      batch_gt_instances: list, batch_img_metas: list[dict],
-                     batch_gt_instances_ignore: list | None = None) -> dict:
-        """Losses of version 1 and of the verification; the maps are listed by level."""
-        losses = super().loss_by_feat(cls_scores, pts_preds_init, pts_preds_refine, batch_gt_instances,
-                                      batch_img_metas, batch_gt_instances_ignore)
-        losses.update(self._corner_losses(corners, offsets, batch_gt_instances))
-        losses['loss_foreground'] = self._foreground_loss(foregrounds, batch_gt_instances)
-        return losses
+                     batch_gt_instances_ignore: list | None = None) -> dict[str, Tensor]:
+        """Losses of detection and of the verification; the maps are listed by level."""
+        truths = batch_gt_instances
+        ignored = batch_gt_instances_ignore or [None] * len(truths)
+        centers, inside = self.get_points([map_shape(scores) for scores in cls_scores], batch_img_metas,
+                                          cls_scores[0].device)
+        first, refined = (self._boxes(points, centers[0]) for points in (pts_preds_init, pts_preds_refine))
+        matches_first = [_match(self.init_assigner, list(priors), *rest)
+                         for priors, *rest in zip(centers, inside, truths, ignored)]
+        num_levels = [len(level) for level in centers[0]]
+        matches = [_match(self.refine_assigner, priors.split(num_levels), *rest)
+                   for priors, *rest in zip(first.detach(), inside, truths, ignored)]
+
+        predicted, wanted, average = _matched(first, matches_first, truths)
+        loss_first = _box_loss(self.loss_bbox_init, predicted, wanted, average)
+        predicted, wanted, average = _matched(refined, matches, truths)
+        match = torch.cat(matches)
+        quality, labels = refined.new_zeros(len(match)), match.new_full((len(match),), self.num_classes)
+        quality[match > 0] = bbox_overlaps(predicted.detach(), wanted, is_aligned=True)
+        labels[match > 0] = torch.cat([truth.labels[one[one > 0] - 1] for truth, one in zip(truths, matches)])
+        logits = torch.cat([scores.flatten(2).transpose(1, 2) for scores in cls_scores], dim=1).flatten(0, 1)
+        return dict(
+            loss_cls=self.loss_cls(logits.float(), (labels, quality), (match >= 0).float(), avg_factor=average),
+            loss_pts_init=loss_first,
+            loss_pts_refine=_box_loss(self.loss_bbox_refine, predicted, wanted, average),
+            loss_foreground=self._foreground_loss(foregrounds, truths),
+            **self._corner_losses(corners, offsets, truths))
+
+    def _boxes(self, points: list[Tensor], centers: list[Tensor]) -> Tensor:
+        """The boxes of points in pixels, `(B, N, 4)`: level after level."""
+        return torch.cat([
+            corner_boxes(level.float()).flatten(2).transpose(1, 2) * stride + center[:, [0, 1, 0, 1]]
+            for level, stride, center in zip(points, self.point_strides, centers)], dim=1)
 
     def _corner_losses(self, corners: list[Tensor], offsets: list[Tensor], truths: list) -> dict[str, Tensor]:
         levels = list(zip(self.point_strides, corners))
@@ -148,6 +212,29 @@ class RepPointsV2Head(RepPointsHead):
         weights = torch.cat([part.flatten() for part in by_level])
         logits = _by_image(foregrounds, len(truths)).float()
         return self.foreground_weight * normalized_focal_loss(logits, weights, **self.foreground_focus)
+
+
+def _match(assigner, priors: list[Tensor], inside: list[Tensor], truth: InstanceData,
+           ignored: InstanceData | None) -> Tensor:
+    """Which object each prior of an image is for, counted from 1; 0 for the background, -1 for none of these."""
+    is_inside = torch.cat(inside)
+    found = assigner.assign(
+        InstanceData(priors=torch.cat(list(priors))[is_inside]), gt_instances=truth, gt_instances_ignore=ignored,
+        num_level_priors=[int(level.sum()) for level in inside])
+    match = found.gt_inds.new_full((len(is_inside),), -1)
+    match[is_inside] = found.gt_inds
+    return match
+
+
+def _matched(boxes_BN4: Tensor, matches: list[Tensor], truths: list) -> tuple[Tensor, Tensor, int]:
+    """The boxes of all images that are for objects, the objects' boxes, and how many, at least one per image."""
+    wanted = [truth.bboxes[match[match > 0] - 1] for truth, match in zip(truths, matches)]
+    return boxes_BN4[torch.stack(matches) > 0], torch.cat(wanted), sum(max(len(image), 1) for image in wanted)
+
+
+def _box_loss(loss: nn.Module, predicted: Tensor, wanted: Tensor, average: int) -> Tensor:
+    """A loss of boxes. Without boxes a 0 with gradients, as distributed training wants one for every parameter."""
+    return loss(predicted, wanted, avg_factor=average) if len(predicted) else predicted.sum()
 
 
 def _by_image(levels: list[Tensor], number: int) -> Tensor:

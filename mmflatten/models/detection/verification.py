@@ -9,6 +9,12 @@ from mmdet.models.utils import gaussian_radius, gen_gaussian_target
 from torch import Tensor
 
 
+def corner_boxes(points_B2nHW: Tensor) -> Tensor:
+    """Boxes `(B, 4, H, W)` of which the first two points are opposite corners; a point is y, then x."""
+    one, other = points_B2nHW[:, [1, 0]], points_B2nHW[:, [3, 2]]
+    return torch.cat((torch.minimum(one, other), torch.maximum(one, other)), dim=1)
+
+
 def corner_targets(boxes_N4: Tensor, size: tuple[int, int], stride: int,
                    min_iou: float) -> tuple[Tensor, Tensor, Tensor]:
     """Where the top left and the bottom right corners of boxes are on a map.
@@ -20,9 +26,9 @@ def corner_targets(boxes_N4: Tensor, size: tuple[int, int], stride: int,
         min_iou: a corner off by the radius of its bump still gives a box of this IoU.
 
     Returns:
-        Heatmaps `(2, H, W)`, which are 1 in the cells of the corners and fall off around them as Gaussians; offsets
-        `(4, H, W)` from a cell to the corner in it, x and y of the one kind and then of the other, in cells; and the
-        cells that hold a corner, `(2, H, W)`.
+        Heatmaps `(2, H, W)`, which are 1 at the cells next to the corners and fall off around them as Gaussians;
+        offsets `(4, H, W)` from such a cell's point to its corner, x and y of the one kind and then of the other, in
+        cells; and these cells, `(2, H, W)`. Cell (i, j) has its point at `(i * stride, j * stride)`.
     """
     height, width = size
     heatmaps = boxes_N4.new_zeros(2, height, width)
@@ -30,7 +36,7 @@ def corner_targets(boxes_N4: Tensor, size: tuple[int, int], stride: int,
     for left, top, right, bottom in (boxes_N4 / stride).tolist():
         radius = max(0, int(gaussian_radius((bottom - top, right - left), min_overlap=min_iou)))
         for kind, (x, y) in enumerate(((left, top), (right, bottom))):
-            column, row = min(max(math.floor(x), 0), width - 1), min(max(math.floor(y), 0), height - 1)
+            column, row = min(max(round(x), 0), width - 1), min(max(round(y), 0), height - 1)
             gen_gaussian_target(heatmaps[kind], (column, row), radius)
             offsets[2 * kind:2 * kind + 2, row, column] = offsets.new_tensor((x - column, y - row))
     return heatmaps, offsets, heatmaps == 1
@@ -67,29 +73,30 @@ def normalized_focal_loss(logits: Tensor, weights: Tensor, gamma: float, alpha: 
     return alpha * objects + (1 - alpha) * background
 
 
-def refine_corners(boxes_B4HW: Tensor, corner_logits_B2HW: Tensor, offsets_B4HW: Tensor) -> Tensor:
-    """Move the corners of predicted boxes to the corners that were verified next to them.
+def refine_corners(boxes_B4HW: Tensor, corner_logits_B2HW: Tensor, offsets_B4HW: Tensor, scale: float) -> Tensor:
+    """Move the corners of predicted boxes to the corners that were verified next to them, on a finer level.
 
-    Of the 3 x 3 cells around a predicted corner the one most like a corner names the place; the predicted corner goes
-    there by the share of that cell's score, so that it stays where none was verified.
+    Of the 2 x 2 points around a predicted corner the one most like a corner names the place.
 
     Args:
         boxes_B4HW: left, top, right, bottom from each cell's point, in cells.
-        corner_logits_B2HW: of the top left and of the bottom right corners.
-        offsets_B4HW: from a cell to its corners, in cells.
+        corner_logits_B2HW: of the top left and of the bottom right corners, on the finer level's map.
+        offsets_B4HW: from that map's points to their corners, in its cells.
+        scale: cells of the finer level per cell of the boxes' level.
     """
-    B, _, H, W = boxes_B4HW.shape
-    scores, nearby = F.max_pool2d(corner_logits_B2HW.sigmoid(), 3, stride=1, padding=1, return_indices=True)
-    row, column = (torch.arange(side, device=scores.device, dtype=scores.dtype) for side in (H, W))
+    finer_width, finer_height = corner_logits_B2HW.shape[:1:-1]
+    padded = F.pad(corner_logits_B2HW, (0, 1, 0, 1), value=-torch.inf)
+    best_of_4 = F.max_pool2d(padded, 2, stride=1, return_indices=True)[1]
+    row, column = (torch.arange(side, device=padded.device, dtype=boxes_B4HW.dtype) for side in boxes_B4HW.shape[2:])
     point = torch.stack(torch.broadcast_tensors(column, row[:, None]))
     moved = []
     for kind in range(2):
-        corner = boxes_B4HW[:, 2 * kind:2 * kind + 2] + point
-        cell = corner.floor().long()
-        index = (cell[:, 1].clamp(0, H - 1) * W + cell[:, 0].clamp(0, W - 1)).flatten(1)
-        best = nearby[:, kind].flatten(1).gather(1, index)
-        offset = offsets_B4HW[:, 2 * kind:2 * kind + 2].flatten(2).gather(2, best[:, None].expand(-1, 2, -1))
-        verified = torch.stack((best % W, best // W), dim=1) + offset
-        score = scores[:, kind].flatten(1).gather(1, index)
-        moved.append(corner + score.view(B, 1, H, W) * (verified.view(B, 2, H, W) - corner) - point)
+        cell = ((boxes_B4HW[:, 2 * kind:2 * kind + 2] + point) * scale).floor().long()
+        index = cell[:, 1].clamp(0, finer_height - 1) * finer_width + cell[:, 0].clamp(0, finer_width - 1)
+        best = best_of_4[:, kind].flatten(1).gather(1, index.flatten(1))
+        best_row, best_column = best // (finer_width + 1), best % (finer_width + 1)
+        offset = offsets_B4HW[:, 2 * kind:2 * kind + 2].flatten(2).gather(
+            2, (best_row * finer_width + best_column)[:, None].expand(-1, 2, -1))
+        verified = (torch.stack((best_column, best_row), dim=1) + offset) / scale
+        moved.append(verified.view(-1, 2, *index.shape[1:]) - point)
     return torch.cat(moved, dim=1)

@@ -1,9 +1,8 @@
 """RepPoints V2 with Focal-T on COCO, 36 epochs.
 
-Focal Transformer, Table 5: 51.2 box AP, 45.4 M and 491 G FLOPs. Not run by this project. Recipe: sec. 4.2 and, for this
-detector, Swin's paper (sec. 4.2), which trains it with the same optimizer; the authors' detection code is not
-published. Multi-scale training as in mask-rcnn_focal-t_fpn_ms-3x_coco.py. mmdet has RepPoints V1; the verification
-heads of V2 are this project's, after the description in their paper, on a plain FPN.
+Focal Transformer, Table 5: 51.2 box AP, 45.4 M and 491 G FLOPs. Not run by this project. Recipe: sec. 4.2, and
+otherwise that of Swin's release for its Swin-T, which sec. 4.2 follows: reppoints-v2_swin-t_bifpn_ms-3x_coco.py. The
+authors' detection code is not published, and their figures fit another neck and head (docs/model_zoo.md).
 """
 _base_ = ['../_base_/recipes/reppoints-v2_ms-3x_coco.py']
 

@@ -1,0 +1,19 @@
+"""RetinaNet with ResNeXt-101 64x4d on COCO, 36 epochs.
+
+Focal Transformer, Table 4: 41.8 box AP, 95.5 M parameters, 473 G FLOPs. Not run by this project.
+Recipe: mmdet's for 36 epochs, with PVT's sizes of images; the paper does not say where its figures are from.
+"""
+_base_ = ['../_base_/recipes/retinanet_ms-3x-sgd_coco.py']
+
+# torchvision's ResNeXt-101 64x4d.
+pretrained = 'checkpoints/resnext101_64x4d-173b62eb.pth'
+model = dict(
+    backbone=dict(
+        type='mmflatten.AttentionResNeXt',
+        depth=101,
+        groups=64,
+        base_width=4,
+        frozen_stages=1,
+        norm_eval=True,
+        init_cfg=dict(type='Pretrained', checkpoint=pretrained)),
+    neck=dict(in_channels=[512, 1024, 2048]))

@@ -1,0 +1,119 @@
+"""BiFPN: its fusions against an explicit twin, sizes, extra levels, gradients, parameters."""
+import pytest
+import torch
+from torch import nn
+
+from mmflatten.models.detection import BiFPN
+from mmflatten.models.detection.bifpn import Fusion
+from mmflatten.registry import MODELS
+
+NORM = dict(type='GN', num_groups=2)
+
+
+def build(**settings) -> BiFPN:
+    torch.manual_seed(0)
+    neck = MODELS.build(dict(dict(type='BiFPN', in_channels=[4, 6, 8], out_channels=10, norm_cfg=NORM), **settings))
+    neck.init_weights()
+    return neck
+
+
+def maps(*sizes, channels=(4, 6, 8)) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(2, width, *size, generator=generator) for width, size in zip(channels, sizes)]
+
+
+def larger(x: torch.Tensor, size: torch.Size) -> torch.Tensor:
+    """Nearest neighbour, place by place."""
+    rows, columns = (torch.arange(new) * old // new for new, old in zip(size, x.shape[2:]))
+    return x[:, :, rows][:, :, :, columns]
+
+
+def smaller(x: torch.Tensor) -> torch.Tensor:
+    """The largest of the 3 x 3 places around every second place."""
+    padded = nn.functional.pad(x, (1, 1, 1, 1), value=-torch.inf)
+    height, width = x.shape[2:]
+    return torch.stack([torch.stack([padded[:, :, i:i + 3, j:j + 3].amax((2, 3)) for j in range(0, width, 2)], -1)
+                        for i in range(0, height, 2)], -2)
+
+
+def fused(fusion: Fusion, *inputs: torch.Tensor) -> torch.Tensor:
+    weights = [max(float(weight), 0.) for weight in fusion.weights.detach()]
+    total = sum(weight * x for weight, x in zip(weights, inputs)) / (sum(weights) + 1e-4)
+    return fusion.conv.gn(fusion.conv.conv(total * torch.sigmoid(total)))
+
+
+def twin(neck: BiFPN, c3, c4, c5) -> tuple[torch.Tensor, ...]:
+    """Four levels and one layer, written out."""
+    p3, p4, p5, p6 = (lateral.gn(lateral.conv(x)) for lateral, x in zip(neck.laterals, (c3, c4, c5, smaller(c5))))
+    layer, = neck.layers
+    down5 = fused(layer.top_down[2], p5, larger(p6, p5.shape[2:]))
+    down4 = fused(layer.top_down[1], p4, larger(down5, p4.shape[2:]))
+    out3 = fused(layer.top_down[0], p3, larger(down4, p3.shape[2:]))
+    out4 = fused(layer.bottom_up[0], smaller(out3), down4, p4)
+    out5 = fused(layer.bottom_up[1], smaller(out4), down5, p5)
+    return out3, out4, out5, fused(layer.bottom_up[2], smaller(out5), p6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('sizes', [((8, 12), (4, 6), (2, 3)), ((13, 7), (7, 4), (4, 2))])
+def test_levels_are_those_of_the_explicit_twin(sizes):
+    neck, inputs = build(num_outs=4, num_layers=1), maps(*sizes)
+    for number, fusion in enumerate(module for module in neck.modules() if isinstance(module, Fusion)):
+        fusion.weights.copy_(torch.tensor([0.5, 2., 1.2][:len(fusion.weights)]))
+        fusion.weights[number % 2] *= -1  # a negative weight counts as zero
+    for output, expected in zip(neck(inputs), twin(neck, *inputs), strict=True):
+        torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_layers_follow_each_other():
+    one, two = build(num_layers=1), build(num_layers=2)
+    two.load_state_dict(one.state_dict(), strict=False)
+    outputs = one(maps((8, 8), (4, 4), (2, 2)))
+    for output, expected in zip(two(maps((8, 8), (4, 4), (2, 2))), two.layers[1](list(outputs)), strict=True):
+        torch.testing.assert_close(output, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize('size', [(64, 96), (50, 26), (8, 8), (1, 1)])
+def test_every_level_has_the_channels_asked_for_and_half_the_size_of_the_last(size):
+    sizes = [size]
+    while len(sizes) < 5:
+        sizes.append(tuple(-(-side // 2) for side in sizes[-1]))
+    outputs = build()(maps(*sizes[:3]))
+    assert [tuple(output.shape) for output in outputs] == [(2, 10, *size) for size in sizes]
+
+
+def test_extra_levels_are_pooled_from_the_last_map_and_have_their_own_laterals():
+    """Nothing but a lateral and fusions is added by a fourth level of three maps."""
+    three, four = (set(build(num_outs=levels, num_layers=1).state_dict()) for levels in (3, 4))
+    assert not three - four
+    added = ('laterals.3.', 'layers.0.top_down.2.', 'layers.0.bottom_up.2.')
+    assert {prefix for prefix in added for name in four - three if name.startswith(prefix)} == set(added)
+    assert all(name.startswith(added) for name in four - three)
+    assert build(num_outs=4).laterals[3].conv.weight.shape == (10, 8, 1, 1)
+
+
+def test_gradients_reach_every_parameter_and_every_map():
+    neck, inputs = build(), [x.requires_grad_() for x in maps((16, 12), (8, 6), (4, 3))]
+    sum((output * torch.randn_like(output)).sum() for output in neck(inputs)).backward()
+    for name, parameter in neck.named_parameters():
+        assert parameter.grad is not None and torch.isfinite(parameter.grad).all() and parameter.grad.any(), name
+    assert all(x.grad.any() for x in inputs)
+
+
+def test_convolutions_start_as_xavier_has_them():
+    weight = build(out_channels=64).layers[0].top_down[0].conv.conv.weight
+    bound = (6 / (2 * 9 * 64)) ** 0.5
+    assert 0.95 * bound < weight.abs().max() <= bound
+
+
+def test_other_channels_than_those_named_are_refused():
+    with pytest.raises(ValueError, match=r'in_channels \(\[4, 6, 8\]\).*\[4, 8, 6\]'):
+        build()(maps((4, 4), (2, 2), (1, 1), channels=(4, 8, 6)))
+    with pytest.raises(ValueError, match=r'in_channels \(\[4, 6, 8\]\).*\[4, 6\]'):
+        build()(maps((4, 4), (2, 2)))
+
+
+def test_fewer_levels_than_maps_are_refused():
+    with pytest.raises(ValueError, match=r'num_outs \(2\).*3'):
+        build(num_outs=2)
