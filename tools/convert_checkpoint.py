@@ -3,15 +3,12 @@
 With --head-map, also give a classifier a head of other classes, or do only that.
 """
 import argparse
-import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from mmflatten.checkpoints import FAMILIES
-from mmflatten.checkpoints.files import ENTRIES, convert_file
+from mmflatten.checkpoints.files import ENTRIES, convert_file, encode
 from mmflatten.engine.checkpoints.files import written_aside
 from mmflatten.engine.cli import command_line, tool_parser
 
@@ -19,8 +16,8 @@ from mmflatten.engine.cli import command_line, tool_parser
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = tool_parser(__doc__)
-    parser.add_argument('source', metavar='SRC', type=Path, help='checkpoint of the official code')
-    parser.add_argument('destination', metavar='DST', type=Path, help='file to write')
+    parser.add_argument('source', metavar='SRC', type=Path, help='checkpoint of the official code, or .safetensors')
+    parser.add_argument('destination', metavar='DST', type=Path, help='file to write; .safetensors for weights alone')
     parser.add_argument('--family', choices=sorted(FAMILIES),
                         help='which key table; without it, for --head-map, SRC is of this project and keeps its names')
     parser.add_argument('--key', help='entry of SRC that holds the weights (default: the first that is there of '
@@ -57,10 +54,9 @@ def main(argv: Sequence[str]) -> None:
     check_paths(args.source, args.destination, args.force)
     result, weights = convert_file(args.source, args.family, key=args.key, revert=args.revert,
                                    head_map=args.head_map, run_pickled_code=args.run_pickled_code)
-    data = io.BytesIO()  # PyTorch would hide the cause of a failed write
-    torch.save(result, data)
+    data = encode(result, args.destination)
     with written_aside(args.destination) as aside:
-        aside.write_bytes(data.getvalue())
+        aside.write_bytes(data)
     for note in weights.notes:
         print(f'{args.source}: {note}')
     written = result[FAMILIES[args.family].entry if args.revert else 'state_dict']
