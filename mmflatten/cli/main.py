@@ -12,6 +12,8 @@ COMMANDS = {
     'test': 'metrics of a checkpoint, with predictions and drawings on request',
     'predict': 'predict from your own images or videos',
     'models': 'the models that there is a config for, by name',
+    'convert': 'official, timm and safetensors weights to this project, and back',
+    'data': 'make a data set that needs no download',
     'flops': 'parameters and FLOPs of configs, beside what the papers print',
     'doctor': 'what is installed, what is wrong with it, and what fixes it',
 }
