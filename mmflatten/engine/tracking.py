@@ -20,7 +20,17 @@ _PARAMETERS = ('model', 'train_dataloader', 'optim_wrapper', 'param_scheduler', 
 
 @VISBACKENDS.register_module()
 class MLflowBackend(MLflowVisBackend):
-    """MMEngine's, whose images have the suffix that MLflow asks for, and a name for each step."""
+    """MMEngine's, for a run that goes on after a resume: MLflow's parameters are fixed, so only the config's file changes.
+
+    Images get the suffix that MLflow asks for, and a name for each step.
+    """
+
+    def add_config(self, config: Config, **kwargs: Any) -> None:
+        self.cfg, mlflow = config, self.experiment  # MMEngine closes a run with the work_dir of its cfg
+        if mlflow.MlflowClient().get_run(os.environ['MLFLOW_RUN_ID']).data.params:
+            mlflow.log_text(config.pretty_text, 'config.py')
+        else:
+            super().add_config(config, **kwargs)
 
     def add_image(self, name: str, image: np.ndarray, step: int = 0, **kwargs: Any) -> None:
         super().add_image(f'drawings/{name}_{step}.png', image, step, **kwargs)
