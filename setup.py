@@ -1,8 +1,10 @@
 """Package description; the requirement files in `requirements/` hold every version range."""
 import runpy
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 
@@ -19,6 +21,20 @@ def read_readme() -> str:
     return readme.read_text(encoding='utf-8') if readme.exists() else ''
 
 
+class BuildWithConfigs(build_py):
+    """Puts configs, tools and the model index into `mmflatten/.mim` of a wheel, as OpenMMLab's packages have them."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        target = Path(self.build_lib, 'mmflatten', '.mim')
+        shutil.rmtree(target, ignore_errors=True)
+        for folder in ('configs', 'tools'):
+            shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns('__pycache__'))
+        shutil.copy(ROOT / 'model-index.yml', target)
+
+
 extras = {name: read_requirements(name) for name in ('build', 'cls', 'det', 'seg', 'demo', 'tests')}
 extras['all'] = sorted({line for name in ('cls', 'det', 'seg', 'demo') for line in extras[name]})
 
@@ -32,6 +48,8 @@ setup(
     python_requires='>=3.10',
     packages=find_packages(include=['mmflatten', 'mmflatten.*']),
     package_data={'mmflatten': ['py.typed', '**/*.csv']},
+    cmdclass={'build_py': BuildWithConfigs},
+    entry_points={'console_scripts': ['mmflatten = mmflatten.cli.main:main']},
     install_requires=read_requirements('runtime'),
     extras_require=extras,
     zip_safe=False,

@@ -18,6 +18,7 @@ DATASETS = _child(_mmengine.DATASETS, 'mmflatten.datasets.stereo', 'mmflatten.da
 TRANSFORMS = _child(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = _child(_mmengine.METRICS, 'mmflatten.evaluation')
 VISUALIZERS = _child(_mmengine.VISUALIZERS, 'mmflatten.visualization')
+VISBACKENDS = _child(_mmengine.VISBACKENDS, 'mmflatten.engine.tracking')
 HOOKS = _child(_mmengine.HOOKS, 'mmflatten.engine.hooks')
 OPTIM_WRAPPER_CONSTRUCTORS = _child(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS,
                                     'mmflatten.engine.layer_decay')
@@ -27,5 +28,5 @@ RUNNERS = _child(_mmengine.RUNNERS, 'mmflatten.engine.runner')
 # registry has no child of that scope.
 for _parent in (_mmengine.DATA_SAMPLERS, _mmengine.EVALUATOR, _mmengine.LOG_PROCESSORS,
                 _mmengine.LOOPS, _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.OPTIM_WRAPPERS,
-                _mmengine.PARAM_SCHEDULERS, _mmengine.VISBACKENDS, _mmengine.WEIGHT_INITIALIZERS):
+                _mmengine.PARAM_SCHEDULERS, _mmengine.WEIGHT_INITIALIZERS):
     _child(_parent)

@@ -1,8 +1,16 @@
 """What every test has: MMEngine's global state is that of a new process."""
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.registry import DefaultScope
 from mmengine.visualization import Visualizer
+
+CONFIGS = Path(__file__).parents[1] / 'configs' / 'digits'
+EPOCH = 'train_cfg = dict(max_epochs=1, val_interval=1)'
+ITERATION = 'train_cfg = dict(max_iters=1, val_interval=1)'
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +27,40 @@ def _forget() -> None:
             handler.close()
     for kind in (DefaultScope, MMLogger, MessageHub, Visualizer):
         kind._instance_dict.clear()
+
+
+@pytest.fixture(scope='session')
+def scenes(tmp_path_factory) -> Path:
+    """Digit scenes in COCO's, ADE20K's and ImageNet's layouts."""
+    from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+    root = tmp_path_factory.mktemp('clients') / 'digits'
+    build_digit_scenes(root, DigitSceneOptions(train=4, val=4, size=160, seed=0))
+    return root
+
+
+@pytest.fixture(scope='session')
+def train_on(scenes, tmp_path_factory) -> Callable[[str], SimpleNamespace]:
+    """Train a digit config for one epoch or iteration; the result has `config`, `checkpoint`, `results` and `log`."""
+    from mmflatten.engine.setup import build_runner, load_config
+    from mmflatten.engine.test import test as test_checkpoint
+
+    def train(name: str) -> SimpleNamespace:
+        folder = tmp_path_factory.mktemp(name)
+        config = folder / f'{name}.py'
+        base = load_config(str(CONFIGS / f'{name}.py'))
+        length = EPOCH if 'max_epochs' in base.train_cfg else ITERATION
+        loader = f"dict(batch_size=2, num_workers=0, persistent_workers=False, dataset=dict(data_root='{scenes}/'))"
+        lines = [f"_base_ = ['{CONFIGS}/{name}.py']", length, f"work_dir = '{folder}/run'"]
+        lines += [f'{part}_dataloader = {loader}' for part in ('train', 'val', 'test')]
+        if 'ann_file' in base.test_evaluator:
+            ann_file = f"dict(ann_file='{scenes}/annotations/instances_val.json')"
+            lines += [f'{part}_evaluator = {ann_file}' for part in ('val', 'test')]
+        config.write_text('\n'.join(lines) + '\n')
+        build_runner(load_config(str(config))).train()
+        checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())
+        results = folder / 'results.pkl'
+        test_checkpoint(load_config(str(config), subfolder='test'), str(checkpoint), out=str(results))
+        return SimpleNamespace(folder=folder, config=str(config), checkpoint=str(checkpoint), results=str(results),
+                               log=str(next(folder.glob('run/*/vis_data/scalars.json'))))
+
+    return train

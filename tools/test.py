@@ -1,38 +1,7 @@
-"""Test a checkpoint: top-1/5, box and mask mAP, mIoU, or end-point error, as the config's evaluator says."""
+"""`mmflatten test` from a checkout."""
 import sys
-from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, tool_parser
-
-
-@command_line
-def main(argv: Sequence[str]) -> None:
-    # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.engine.config_files import ConfigOptions
-    from mmflatten.engine.setup import load_config
-    from mmflatten.engine.test import test
-    from mmflatten.engine.tta import add_tta
-
-    parser = tool_parser(__doc__)
-    parser.add_argument('config', help='config file')
-    parser.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
-    parser.add_argument('--work-dir', help='where the log goes; default work_dirs/<config name>/test')
-    parser.add_argument('--out', metavar='FILE',
-                        help='NAME.pkl: predictions, and the metrics in NAME.json; NAME.json: the metrics alone')
-    parser.add_argument('--show-dir', help='folder for a drawing of every image')
-    parser.add_argument('--tta', action='store_true',
-                        help="test-time augmentation: the config's own, else flips (and scales for det and seg)")
-    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                        help='replace fields of the config, for example test_dataloader.batch_size=4')
-    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
-                        help='set by dist_test.sh')
-    args = parser.parse_args(argv)
-
-    cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher, subfolder='test')
-    if args.tta:
-        add_tta(cfg)
-    test(cfg, args.checkpoint, out=args.out, show_dir=args.show_dir)
-
+from mmflatten.cli.test import main
 
 if __name__ == '__main__':
     sys.exit(main())

@@ -1,56 +1,7 @@
-"""Train a classifier, detector, segmentor or stereo model from a config."""
-import argparse
+"""`mmflatten train` from a checkout."""
 import sys
-from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, tool_parser
-
-CONFIG_DTYPE = 'config'
-
-
-def seed(text: str) -> int:
-    """A seed that NumPy takes, for argparse."""
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f'must be a whole number from 0 to {2**32 - 1}, received {text}')
-    return int(text)
-
-
-@command_line
-def main(argv: Sequence[str]) -> None:
-    # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.engine.config_files import ConfigOptions
-    from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr
-    from mmflatten.engine.train import NEWEST, set_resume, train
-
-    parser = tool_parser(__doc__)
-    parser.add_argument('config', help='config file')
-    parser.add_argument('--work-dir', help='where logs and checkpoints go; default work_dirs/<config name>')
-    parser.add_argument('--resume', nargs='?', const=NEWEST, metavar='CKPT',
-                        help='go on from this checkpoint, or from the newest whole one in the work dir')
-    parser.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
-                        help="mixed precision; the default type is the config's, else float16")
-    parser.add_argument('--auto-scale-lr', action='store_true',
-                        help='scale the learning rate with the total batch size')
-    parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
-    parser.add_argument('--seed', type=seed, help='seed of Python, NumPy, PyTorch, samplers and loaders')
-    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                        help='replace fields of the config, for example train_dataloader.batch_size=4')
-    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
-                        help='set by dist_train.sh and slurm_train.sh')
-    args = parser.parse_args(argv)
-
-    cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
-    if args.amp is not None:
-        set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
-    if args.auto_scale_lr:
-        set_auto_scale_lr(cfg)
-    if args.no_validate:
-        cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
-    if args.seed is not None:
-        cfg.randomness = {**cfg.get('randomness', {}), 'seed': args.seed}
-    set_resume(cfg, args.resume)
-    train(cfg, command=['python', 'tools/train.py', *argv])
-
+from mmflatten.cli.train import main
 
 if __name__ == '__main__':
     sys.exit(main())

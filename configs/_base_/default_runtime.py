@@ -1,7 +1,7 @@
 """Runtime of every config, whatever its task.
 
-`default_scope` (mmpretrain, mmdet, mmseg) and the visualizer differ by task and belong to the data set files. The
-checkpoint and log hooks count what the schedule's loop counts, epochs or iterations.
+`default_scope` (mmpretrain, mmdet, mmseg) and the visualizer differ by task and stand beside the model. The checkpoint
+and log hooks count what the schedule's loop counts, epochs or iterations.
 """
 default_hooks = dict(
     runtime_info=dict(type='RuntimeInfoHook'),

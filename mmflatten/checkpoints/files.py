@@ -1,5 +1,6 @@
 """Checkpoint files: which entry of one holds the weights, and what a converted one holds."""
 import hashlib
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import load_without_code
 from mmflatten.version import __version__
 
+SAFETENSORS = '.safetensors'  # a file of tensors by their names and nothing that could be run
 # In the order of preference. The numbers that the papers' authors publish with their files are those of 'model', also
 # where an average of the weights lies next to it (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
 ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
@@ -33,15 +35,20 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
     """Read the weights of a checkpoint: a bare state dict, or one entry of a nested file; without `module.`.
 
     Args:
-        path: a file of `torch.save`.
+        path: a file of `torch.save`, or of safetensors if its name ends so.
         key: the entry to take; None takes the first of `ENTRIES` that is there.
         run_pickled_code: unpickle foreign classes for real, which runs code that the file chooses.
 
     Raises:
         ValueError: an unreadable file, a file without weights, an entry that is not there.
     """
-    content, replaced = ((torch.load(path, map_location='cpu', weights_only=False), []) if run_pickled_code
-                         else load_without_code(path))
+    replaced: list[str] = []
+    if Path(path).suffix == SAFETENSORS:
+        content: Any = read_safetensors(path)
+    elif run_pickled_code:
+        content = torch.load(path, map_location='cpu', weights_only=False)
+    else:
+        content, replaced = load_without_code(path)
     notes = [f'left out an object of a foreign class, without running its code: {name}' for name in replaced]
     weights, entry = _select(content, key, path)
     if entry is not None:
@@ -51,6 +58,37 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
     if bare.keys() != weights.keys():
         notes.append(f'removed {PARALLEL!r} from the beginning of all names')
     return Weights(bare, entry, tuple(notes))
+
+
+def read_safetensors(path: str | Path) -> dict[str, Tensor]:
+    """Read a safetensors file onto the CPU.
+
+    Raises:
+        ValueError: it is none, or not whole.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f'{path} cannot be read as safetensors ({error}). Is it whole?') from error
+
+
+def encode(content: dict, name: str | Path) -> bytes:
+    """What to write to a file of this name for a result of `convert_file`.
+
+    `.safetensors` has no entries: it gets the weights alone, and as text in its header what `meta` says of them.
+    """
+    if Path(name).suffix == SAFETENSORS:
+        from safetensors.torch import save
+
+        weights, = (value for entry, value in content.items() if entry != 'meta')
+        return save({key: value.clone(memory_format=torch.contiguous_format) for key, value in weights.items()},
+                    {'format': 'pt', **{key: str(value) for key, value in content['meta'].items()}})
+    data = io.BytesIO()  # PyTorch would hide the cause of a failed write
+    torch.save(content, data)
+    return data.getvalue()
 
 
 def convert_file(source: str | Path, family: str | None, *, key: str | None = None, revert: bool = False,

@@ -11,8 +11,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from mmflatten.engine.errors import explain
-
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
 # `dist_train.sh` and `dist_test.sh` name a file here: torchrun prints its own report after a worker's last line, so
 # the script repeats the message from this file at the very end.
@@ -21,7 +19,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
 def tool_parser(description: str, **kwargs: object) -> argparse.ArgumentParser:
-    """Make a parser that knows the options every tool shares (`--traceback`)."""
+    """Make a parser that knows the options every tool shares (`--traceback`); `kwargs` as `ArgumentParser` has them."""
     parser = argparse.ArgumentParser(description=description, **kwargs)
     parser.add_argument('--traceback', action='store_true',
                         help=f'print the full traceback of a failure (so does {TRACEBACK_VARIABLE}=1)')
@@ -49,6 +47,7 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
 
 
 def _report(error: BaseException, show_traceback: bool) -> None:
+    from mmflatten.engine.errors import explain  # imports PyTorch, which a command's help does not need
     text = ''.join(traceback.format_exception(error))
     log = _append_to_log(text)
     sys.stdout.flush()

@@ -9,6 +9,7 @@ from typing import Any
 from mmengine.config import Config, DictAction
 
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.config_library import find_config, library
 
 
 class ConfigError(ValueError):
@@ -26,13 +27,20 @@ class ConfigOptions(DictAction):
         super().__call__(parser, namespace, values, option_string)
 
 
-def require_config_file(path: str) -> None:
-    """Raise FileNotFoundError or ConfigError, with what is there instead, unless `path` can be a config."""
+def config_file(path: str) -> str:
+    """The file that `path` means, which may also be the name of one of the configs that travel with the package.
+
+    Raises:
+        ConfigError: it is a folder.
+        FileNotFoundError: there is no such config; the message says what is there instead.
+    """
     place = Path(path)
     if place.is_dir():
         raise ConfigError(f'config {path} is a folder; {_listing(place)}')
-    if not place.is_file():
+    found = find_config(path)
+    if found is None:
         raise FileNotFoundError(f'config {path} does not exist; {_listing(place.parent, place.name)}')
+    return str(found)
 
 
 def read_config(path: str) -> Config:
@@ -42,7 +50,7 @@ def read_config(path: str) -> Config:
         FileNotFoundError: there is no such config.
         ConfigError: it cannot be read.
     """
-    require_config_file(path)
+    path = config_file(path)
     try:
         return Config.fromfile(path)
     except Exception as error:
@@ -77,5 +85,8 @@ def _bases(path: Path) -> list[Path]:
 def _listing(folder: Path, wanted: str = '') -> str:
     """The configs of a folder that are named most like `wanted`, else some of them."""
     configs = sorted(path.name for path in folder.glob('*.py'))
+    named = difflib.get_close_matches(wanted, library()) if not configs else ()
+    if named:
+        return f'there are {", ".join(named)} (`mmflatten models` lists all)'
     names = difflib.get_close_matches(wanted, configs) or configs
     return f'{folder} has {shorten(names, 5) or "no configs"}'

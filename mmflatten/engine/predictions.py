@@ -11,9 +11,8 @@ from mmengine.evaluator import DumpResults
 from mmengine.fileio import get
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
-from mmengine.structures import BaseDataElement
 
-_DROPPED = ('gt_', 'ignored_instances', 'seg_logits', 'proposals')
+_DROPPED = ('seg_logits', 'i_seg_logits', 'proposals')
 DRAWING_SCORE = 0.3
 READABLE_SIDE = 224
 
@@ -21,33 +20,34 @@ READABLE_SIDE = 224
 class DumpPredictions(DumpResults):
     """Collect one dictionary per image, in the order of the data set, and write them as a pickled list.
 
-    An entry holds the meta information (`img_path`, `ori_shape`, ...) and what the task predicts, as NumPy arrays:
-    `pred_score` (K), `pred_label`; or `pred_instances` with `bboxes` (n, 4) in pixels x1 y1 x2 y2, `scores`,
-    `labels` and, for masks, COCO run lengths; or `pred_sem_seg` (H, W) with the smallest integer type that holds
-    the classes; or `pred_disparity` (H, W) in pixels. Ground truth and raw score maps are left out.
+    OpenMMLab's own analysis tools read the file. An entry holds the meta information (`img_path`, `ori_shape`, ...),
+    what the task predicts and, where the test pipeline loads it, the truth under `gt_...`, as tensors on the CPU:
+    `pred_score` (K), `pred_label` (1); or `pred_instances` with `bboxes` (n, 4) in pixels x1 y1 x2 y2, `scores` (n),
+    `labels` (n) and, for masks, n COCO run lengths; or `pred_sem_seg.data` (1, H, W), bytes up to 255 classes; or
+    `pred_disparity.data` (1, H, W) in pixels. Raw score maps and proposals are left out.
     """
 
     def process(self, data_batch: Any, predictions: Sequence[dict]) -> None:
-        self.results.extend(_plain(prediction) for prediction in predictions)
+        start = len(self.results)
+        super().process(data_batch, predictions)
+        self.results[start:] = [_compact(sample) for sample in self.results[start:]]
 
 
-def _plain(element: Any, key: str = '') -> Any:
-    """Tensors to arrays, masks to run lengths, data elements to dictionaries."""
-    if isinstance(element, BaseDataElement):
-        element = element.to_dict()
-    if isinstance(element, dict):
-        if key == 'pred_sem_seg':
-            labels = _plain(element['data'])[0]
-            return labels.astype(np.min_scalar_type(max(int(labels.max()), 255)))
-        if key == 'pred_disparity':
-            return _plain(element['data'])[0]
-        return {name: _plain(value, name) for name, value in element.items() if not name.startswith(_DROPPED)}
-    if isinstance(element, torch.Tensor):
-        element = element.detach().cpu().numpy()
-    if key == 'masks' and isinstance(element, np.ndarray):
-        from mmdet.structures.mask import encode_mask_results
-        return encode_mask_results(element)
-    return element
+def _compact(sample: dict) -> dict:
+    """Without score maps and proposals; masks as run lengths, label maps as bytes where they fit."""
+    sample = {name: value for name, value in sample.items() if name not in _DROPPED}
+    for name, value in sample.items():
+        if name.endswith('_instances') and 'masks' in value:
+            value['masks'] = _run_lengths(value['masks'])
+        elif name.endswith('_sem_seg') and int(value['data'].max()) < 256:
+            value['data'] = value['data'].to(torch.uint8)
+    return sample
+
+
+def _run_lengths(masks: Any) -> list[dict]:
+    """COCO run lengths of (n, H, W) predicted masks or of mmdet's structure of true ones."""
+    from mmdet.structures.mask import encode_mask_results
+    return encode_mask_results(masks.numpy() if isinstance(masks, torch.Tensor) else masks.to_ndarray())
 
 
 class DrawPredictions(Hook):
@@ -72,13 +72,24 @@ class DrawPredictions(Hook):
             self.drawn += 1
             image = mmcv.imfrombytes(get(sample.img_path), channel_order='rgb')
             out_file = self.out_dir / f'{number:06d}_{Path(sample.img_path).stem}.png'
-            _draw(runner.visualizer, image, sample, str(out_file))
+            draw_sample(runner.visualizer, image, sample, str(out_file))
 
 
-def _draw(visualizer: Any, image: np.ndarray, sample: Any, out_file: str) -> None:
+def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str | None = None, *, name: str = 'drawing',
+                step: int = 0, score: float = DRAWING_SCORE, truth: bool = True) -> None:
+    """Draw a prediction to a file, else to the visualizer's backends.
+
+    Args:
+        image: (H, W, 3) RGB.
+        name: of the drawing in the backends, with the `step` of training.
+        score: instances below it are left out.
+        truth: draw the truth too, where the sample has it.
+    """
+    options = dict(draw_gt=truth, out_file=out_file, step=step)
     if hasattr(visualizer, 'visualize_cls'):
         # Text is drawn into the image, which must be large enough to read it.
-        visualizer.visualize_cls(image, sample, resize=max(READABLE_SIDE, min(image.shape[:2])), out_file=out_file)
+        visualizer.visualize_cls(image, sample, name=name, resize=max(READABLE_SIDE, min(image.shape[:2])), **options)
         return
-    options = dict(pred_score_thr=DRAWING_SCORE) if 'pred_instances' in sample else {}
-    visualizer.add_datasample(Path(out_file).stem, image, sample, out_file=out_file, **options)
+    if 'pred_instances' in sample:
+        options['pred_score_thr'] = score
+    visualizer.add_datasample(name, image, sample, **options)

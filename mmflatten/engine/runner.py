@@ -7,6 +7,7 @@ from typing import Any
 import mmengine.runner
 from mmengine.dist import master_only
 from mmengine.runner import BaseLoop, CheckpointLoader
+from mmengine.visualization import Visualizer
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -69,6 +70,12 @@ class Runner(mmengine.runner.Runner):
             dataset = functools.partial(build_dataset, dataloader['dataset'])
             dataloader = {**dataloader, 'dataset': dict(type=dataset)}
         return mmengine.runner.Runner.build_dataloader(dataloader, seed, diff_rank_seed)
+
+    def build_visualizer(self, visualizer: Visualizer | dict | None = None) -> Visualizer:
+        """As MMEngine's, one for each run; the name in a config is for tools that build the visualizer themselves."""
+        if isinstance(visualizer, dict):
+            visualizer = {**visualizer, 'name': self.experiment_name}
+        return super().build_visualizer(visualizer)
 
     def build_model(self, model: nn.Module | dict) -> nn.Module:
         """As MMEngine's; what the model's constructor loads is read safely."""

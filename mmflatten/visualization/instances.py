@@ -75,7 +75,7 @@ def _truth(annotations: Sequence[dict], labels: dict[int, int], coco: COCO, hw_s
 
 def _predicted(instances: dict, hw_shape: tuple[int, int], factor: int) -> InstanceData:
     return InstanceData(
-        bboxes=torch.from_numpy(instances['bboxes'] * factor),
-        scores=torch.from_numpy(instances['scores']),
-        labels=torch.from_numpy(instances['labels']),
+        bboxes=instances['bboxes'] * factor,
+        scores=instances['scores'],
+        labels=instances['labels'],
         masks=_enlarge([coco_mask.decode(mask) for mask in instances['masks']], hw_shape, factor))

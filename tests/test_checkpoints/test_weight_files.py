@@ -5,8 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
+import safetensors
 import torch
 from mmengine.runner import load_checkpoint
+from safetensors.torch import load_file, save_file
 
 from mmflatten.checkpoints import convert_state_dict, revert_state_dict
 from mmflatten.registry import MODELS
@@ -43,10 +45,10 @@ def run(tool, tmp_path, monkeypatch, capsys):
     """Save `content` and convert it; returns the exit status, the screen, and the two paths."""
     monkeypatch.chdir(tmp_path)
 
-    def call(content, *options, destination='converted.pth'):
+    def call(content, *options, source='official.pth', destination='converted.pth'):
         if content is not None:
-            torch.save(content, 'official.pth')
-        status = tool(['official.pth', destination, '--family', 'flatten_swin', *options])
+            torch.save(content, source)
+        status = tool([source, destination, '--family', 'flatten_swin', *options])
         screen = capsys.readouterr()
         return status, screen.out, screen.err.strip().splitlines()[-1:], tmp_path / destination
 
@@ -142,3 +144,43 @@ def test_wrong_paths_and_entries_are_named(run, official, tmp_path):
             ({'model': official}, ('--key', 'ema'), 'converted.pth', "'ema'"), (official, (), 'folder', 'folder')):
         status, _, last, _ = run(content, *options, destination=destination)
         assert status == 1 and word in last[0]
+
+
+def test_safetensors_hold_the_converted_weights_and_in_their_header_where_they_come_from(run, official):
+    status, out, _, path = run({'model': official}, destination='converted.safetensors')
+    assert status == 0 and f'{len(official)} tensors' in out
+    expected = convert_state_dict(official, 'flatten_swin')
+    written = load_file(path)
+    assert written.keys() == expected.keys()
+    assert all(torch.equal(written[key], value) for key, value in expected.items())
+    with safetensors.safe_open(path, 'pt') as file:
+        meta = file.metadata()
+    assert meta['format'] == 'pt' and (meta['family'], meta['source_entry']) == ('flatten_swin', 'model')
+    status, *_, back = run(None, '--revert', source='converted.safetensors', destination='back.safetensors')
+    assert status == 0
+    assert all(torch.equal(value, official[key]) for key, value in load_file(back).items())
+
+
+def test_tensors_that_share_memory_and_strides_are_written_as_they_are(run, official):
+    whole = torch.stack([official['layers.0.blocks.0.mlp.fc1.weight'].T] * 2)
+    shared = {**official, 'layers.0.blocks.0.mlp.fc1.weight': whole[0].T, 'head.bias': official['head.bias'].expand(5)}
+    status, _, _, path = run(shared, destination='converted.safetensors')
+    assert status == 0
+    assert torch.equal(load_file(path)['backbone.stages.0.blocks.0.ffn.fn.fc1.weight'],
+                       official['layers.0.blocks.0.mlp.fc1.weight'])
+
+
+@pytest.mark.parametrize('change', [lambda data: data[:-10], lambda data: b'PK' + data, lambda data: b''])
+def test_a_damaged_safetensors_file_is_named(run, official, tmp_path, change):
+    source = tmp_path / 'official.safetensors'
+    save_file(official, source)
+    assert run(None, source='official.safetensors')[0] == 0
+    source.write_bytes(change(source.read_bytes()))
+    status, _, last, path = run(None, '--force', source='official.safetensors', destination='other.pth')
+    assert status == 1 and source.name in last[0] and not path.exists()
+
+
+def test_an_entry_of_safetensors_is_refused(run, official, tmp_path):
+    save_file(official, tmp_path / 'official.safetensors')
+    status, _, last, _ = run(None, '--key', 'model', source='official.safetensors')
+    assert status == 1 and "'model'" in last[0]

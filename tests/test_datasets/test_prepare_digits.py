@@ -166,7 +166,7 @@ def test_a_failure_half_way_has_a_line_of_its_own_below_the_progress(tmp_path):
                           env=dict(os.environ, PYTHONPATH=str(REPOSITORY)))
     assert done.returncode == 2 and '5/5' in done.stdout
     assert done.stdout.split('\n')[-2] == (
-        f'prepare_digits: File too large while writing {tmp_path}/digits; make room or name a folder elsewhere')
+        f'mmflatten data: File too large while writing {tmp_path}/digits; make room or name a folder elsewhere')
     assert list(tmp_path.iterdir()) == []
 
 

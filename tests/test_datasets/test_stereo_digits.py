@@ -182,21 +182,16 @@ def test_a_finished_set_is_known_and_another_kind_is_not_overwritten(stereo_root
 
 
 def test_the_command_writes_the_same_bytes_as_the_library(stereo_root, tmp_path, monkeypatch, capsys):
-    import importlib.util
     import signal
-    tool = Path(__file__).parents[2] / 'tools' / 'dataset' / 'prepare_digits.py'
-    spec = importlib.util.spec_from_file_location('prepare_digits_tool', tool)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+
+    from mmflatten.cli.data import main
     handler = signal.getsignal(signal.SIGTERM)
     try:
         options = ['--train', '3', '--val', '2', '--size', '32']
-        assert module.main(['--stereo', '--out', str(tmp_path / 'x'), *options]) == 0
+        assert main(['digits', '--stereo', '--out', str(tmp_path / 'x'), *options]) == 0
         assert files(tmp_path / 'x') == files(stereo_root)
         assert 'contact_sheet.png' in capsys.readouterr().out
-        assert module.main(['--stereo', '--out', str(tmp_path / 'y'), '--size', '20']) == 2
+        assert main(['digits', '--stereo', '--out', str(tmp_path / 'y'), '--size', '20']) == 2
         assert 'size must be between 32 and 1024, got 20' in capsys.readouterr().err
-        assert module.parse_args(['--stereo']).out == Path('data/digits_stereo')
-        assert module.parse_args([]).out == Path('data/digits')
     finally:
         signal.signal(signal.SIGTERM, handler)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from mmflatten.checkpoints.safe_pickle import Inert
 from mmflatten.engine.checkpoints.files import CheckpointError
@@ -52,6 +53,18 @@ def test_code_in_a_checkpoint_is_not_run_by_resuming_and_what_is_not_there_is_to
     assert tools.train([tiny.config, '--resume', path, '--cfg-options', 'train_cfg.max_epochs=2']) == 0
     assert (tiny.work_dir / 'epoch_2.pth').exists() and not (tiny.folder / 'marker').exists()
     assert f'{path} holds no optimizer' in ''.join(capsys.readouterr())
+
+
+def test_weights_of_safetensors_are_tested_trained_from_and_not_resumed(tiny, tools, fails, checkpoint):
+    path = tiny.folder / 'weights.safetensors'
+    save_file(checkpoint['state_dict'], path)
+    assert tools.test([tiny.config, path]) == 0
+    init = [f'model.backbone.init_cfg.{option}' for option in (
+        'type=Pretrained', 'prefix=backbone.', f'checkpoint={path}')]
+    assert tools.train([tiny.config, '--cfg-options', f'load_from={path}', 'train_cfg.max_epochs=1', *init]) == 0
+    assert str(path) in fails('train', tiny.config, '--resume', path)
+    path.write_bytes(path.read_bytes()[:-10])
+    assert str(path) in fails('test', tiny.config, path)
 
 
 @pytest.mark.parametrize('new_format', [True, False])

@@ -62,8 +62,9 @@ def test_a_training_learns_saves_resumes_and_is_tested(stereo, tools, capsys):
     predictions = pickle.loads(out.read_bytes())
     assert [Path(entry['left_path']).name for entry in predictions] == [f'{i:06d}.png' for i in range(3)]
     for entry in predictions:
-        assert entry['pred_disparity'].shape == (32, 64) and entry['pred_disparity'].dtype == np.float32
-        assert 0 <= entry['pred_disparity'].min() and entry['pred_disparity'].max() < 16
+        predicted = entry['pred_disparity']['data']
+        assert predicted.shape == entry['gt_disparity']['data'].shape == (1, 32, 64)
+        assert predicted.dtype == torch.float32 and 0 <= predicted.min() and predicted.max() < 16
         assert 'gt_disparity' not in entry
     assert [path.name for path in sorted(folder.iterdir())] == [f'{i:06d}_{i:06d}.png' for i in range(3)]
     assert all(cv2.imread(str(path)).std() > 20 for path in folder.iterdir())

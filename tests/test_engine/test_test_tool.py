@@ -93,7 +93,7 @@ def test_detector(tmp_path, tools, digits, options):
         assert 0 < len(found['scores']) <= 100
         assert found['bboxes'].shape == (len(found['scores']), 4)
         assert [mask['size'] for mask in found['masks']] == [[SIZE, SIZE]] * len(found['scores'])
-        assert 'gt_instances' not in entry
+        assert len(entry['gt_instances']['masks']) == len(entry['gt_instances']['bboxes']) > 0
     assert_drawn(drawings, [f'{i:06d}_{Path(entry["img_path"]).stem}.png' for i, entry in enumerate(predictions)])
 
 
@@ -106,8 +106,9 @@ def test_segmentor(segmentation, tools, options):
     metrics, predictions = metrics_and_predictions(out)
     assert {'mIoU', 'mAcc', 'aAcc'} <= metrics.keys()
     for entry in predictions:
-        assert entry['pred_sem_seg'].shape == (64, 64) and entry['pred_sem_seg'].dtype == np.uint8
-    assert out.stat().st_size < 2 * 64 * 64 + 10_000
+        for labels in (entry['pred_sem_seg']['data'], entry['gt_sem_seg']['data']):
+            assert labels.shape == (1, 64, 64) and labels.dtype == torch.uint8
+    assert out.stat().st_size < 2 * 2 * 64 * 64 + 10_000
     assert_drawn(drawings, ['000000_1.png', '000001_2.png'])
 
 

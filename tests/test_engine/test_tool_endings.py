@@ -1,5 +1,7 @@
 """How a tool ends: exit status, last line, where the traceback goes, what it leaves for the launcher."""
 import errno
+import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -40,7 +42,8 @@ class OutOfMemoryError(RuntimeError):
                  'mmflatten.engine.datasets.SampleError: image a.png cannot be read\n'),
      ['image a.png cannot be read']),
 ])
-def test_a_failure_gives_a_status_and_one_last_line(capsys, error, words):
+def test_a_failure_gives_a_status_and_one_last_line(capsys, monkeypatch, error, words):
+    monkeypatch.setattr(shutil, 'disk_usage', lambda path: SimpleNamespace(free=2**30))
     assert ending_with(error)([]) == (130 if isinstance(error, KeyboardInterrupt) else 1)
     line = capsys.readouterr().err.splitlines()[-1]
     assert line == explain(error) and all(word in line for word in words)

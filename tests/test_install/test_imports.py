@@ -12,15 +12,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'mmflatten'
 ISOLATED = Path(__file__).parent / 'isolated'
 # The floors of the house from the ground; what stands on one imports from it or from below.
-FLOORS = (('version', 'requirements', 'ops', 'structures'), ('registry', 'checkpoints'), ('models', 'evaluation'),
-          ('visualization',), ('datasets', 'analysis'), ('engine',), ('apis', 'studies', 'tools'),
-          ('report', 'cli', 'doctor'))
+FLOORS = (('version', 'requirements', 'config_library', 'ops', 'structures'), ('registry', 'checkpoints'),
+          ('models', 'evaluation'), ('visualization', 'timm'), ('datasets', 'analysis'), ('engine',),
+          ('apis', 'studies', 'tools'), ('doctor',), ('report', 'cli'), ('__main__',))
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Libraries that an area must not import.
 TASKS = ('mmdet', 'mmseg', 'mmpretrain', 'timm')
 BARRED = {
     'ops': (*TASKS, 'mmengine', 'mmcv', 'torchvision', 'numpy'),
     'checkpoints': (*TASKS, 'mmengine', 'mmcv', 'torchvision'),
+    'timm': ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'torchvision'),
     **dict.fromkeys(('models/layers', 'models/attention', 'models/backbones'), (*TASKS, 'mmcv', 'torchvision')),
 }
 BLOCKER = '''
@@ -94,8 +95,10 @@ def test_importing_the_package_loads_no_library(run_python):
     assert run_python('-c', code) == (0, '[]\n')
 
 
-SCRIPTS = {'operators': BARRED['ops'], 'backbones': (*BARRED['models/backbones'], 'cv2')}  # MMEngine brings no OpenCV
-LIBRARIES = {'operators': ('torch', 'einops'), 'backbones': ('torch', 'einops', 'onedl-mmengine')}
+SCRIPTS = {'operators': BARRED['ops'], 'backbones': (*BARRED['models/backbones'], 'cv2'),  # MMEngine brings no OpenCV
+           'timm_models': ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'cv2')}
+LIBRARIES = {'operators': ('torch', 'einops'), 'backbones': ('torch', 'einops', 'onedl-mmengine'),
+             'timm_models': ('torch', 'torchvision', 'einops', 'onedl-mmengine', 'timm')}
 
 
 @pytest.mark.parametrize('script, absent', SCRIPTS.items())

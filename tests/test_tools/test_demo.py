@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import cv2
-import numpy as np
 import pytest
+import torch
 
 from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
 from mmflatten.visualization.curves import read_scalars
@@ -100,7 +100,7 @@ def test_a_config_without_masks_is_refused_before_anything_is_deleted(tmp_path, 
 
 
 def test_a_scene_without_predictions_shows_the_truth_alone(digits, tmp_path):
-    empty = dict(bboxes=np.zeros((0, 4), np.float32), scores=np.zeros(0), labels=np.zeros(0, np.int64), masks=[])
+    empty = dict(bboxes=torch.zeros(0, 4), scores=torch.zeros(0), labels=torch.zeros(0, dtype=torch.int64), masks=[])
     scene = json.loads((digits / 'annotations' / 'instances_val.json').read_text())['images'][0]
     image = next((digits / 'images' / 'validation').glob('*0.png'))
     prediction = dict(img_id=scene['id'], img_path=str(image), pred_instances=empty)

@@ -36,6 +36,5 @@ test_dataloader = val_dataloader
 val_evaluator = dict(type='mmflatten.StereoMetric', max_disp=48)
 test_evaluator = val_evaluator
 
-visualizer = dict(type='mmflatten.StereoVisualizer', vis_backends=[dict(type='LocalVisBackend')])
 # Draws the first pair of every tenth validation batch.
-custom_hooks = [dict(type='mmflatten.StereoVisualizationHook', interval=10)]
+custom_hooks = [dict(type='mmflatten.DrawValidationHook', interval=10)]

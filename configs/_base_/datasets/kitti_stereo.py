@@ -37,5 +37,4 @@ test_dataloader = val_dataloader
 val_evaluator = dict(type='mmflatten.StereoMetric', max_disp=None)  # the benchmark counts every measured pixel
 test_evaluator = val_evaluator
 
-visualizer = dict(type='mmflatten.StereoVisualizer', vis_backends=[dict(type='LocalVisBackend')])
-custom_hooks = [dict(type='mmflatten.StereoVisualizationHook', interval=10)]
+custom_hooks = [dict(type='mmflatten.DrawValidationHook', interval=10)]

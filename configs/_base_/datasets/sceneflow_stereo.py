@@ -46,5 +46,4 @@ test_dataloader = val_dataloader
 val_evaluator = dict(type='mmflatten.StereoMetric', max_disp=192)
 test_evaluator = val_evaluator
 
-visualizer = dict(type='mmflatten.StereoVisualizer', vis_backends=[dict(type='LocalVisBackend')])
-custom_hooks = [dict(type='mmflatten.StereoVisualizationHook', interval=500)]
+custom_hooks = [dict(type='mmflatten.DrawValidationHook', interval=500)]

@@ -3,6 +3,7 @@
 The config that inherits it gives the backbone, which returns the maps of strides 8, 16 and 32, and `neck.in_channels`.
 """
 default_scope = 'mmdet'
+visualizer = dict(type='DetLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
 model = dict(
     type='ATSS',
     data_preprocessor=dict(

@@ -5,6 +5,7 @@ the two for each batch. The config that inherits it gives the backbone, whose la
 `head.in_channels`.
 """
 default_scope = 'mmpretrain'
+visualizer = dict(type='UniversalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
 model = dict(
     type='ImageClassifier',
     backbone=dict(out_indices=(3,)),

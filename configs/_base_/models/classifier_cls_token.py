@@ -4,6 +4,7 @@ The config that inherits it gives the backbone, which returns the class token of
 `head.in_channels`.
 """
 default_scope = 'mmpretrain'
+visualizer = dict(type='UniversalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
 model = dict(
     type='ImageClassifier',
     backbone=dict(),

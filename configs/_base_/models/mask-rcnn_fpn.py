@@ -1,5 +1,6 @@
 """Mask R-CNN with FPN (mmdet). The config that inherits it gives the backbone and `neck.in_channels`."""
 default_scope = 'mmdet'
+visualizer = dict(type='DetLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
 model = dict(
     type='MaskRCNN',
     data_preprocessor=dict(

@@ -1,5 +1,6 @@
 """PSMNet with stacked hourglasses for disparities below 192, the official size: 5,224,768 parameters."""
 default_scope = 'mmflatten'
+visualizer = dict(type='mmflatten.StereoVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
 model = dict(
     type='mmflatten.PSMNet',
     max_disp=192,

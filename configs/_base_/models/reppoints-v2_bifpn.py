@@ -5,6 +5,7 @@ Swin's release: `reppoitsv2_swin_tiny_patch4_window7_mstrain_480_960_giou_gfocal
 config that inherits it gives the backbone, which returns the maps of strides 8, 16 and 32, and `neck.in_channels`.
 """
 default_scope = 'mmdet'
+visualizer = dict(type='DetLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
 norm_cfg = dict(type='GN', num_groups=32, requires_grad=True)
 model = dict(
     type='RepPointsDetector',

@@ -3,6 +3,7 @@
 The config that inherits it gives the backbone and `neck.in_channels`.
 """
 default_scope = 'mmdet'
+visualizer = dict(type='DetLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
 num_stages = 6
 num_proposals = 300
 model = dict(

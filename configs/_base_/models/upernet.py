@@ -4,6 +4,7 @@ The norms are synchronised over the GPUs (SyncBN), which a run on a CPU or one G
 The config that inherits it gives the backbone, `decode_head.in_channels` and `auxiliary_head.in_channels`.
 """
 default_scope = 'mmseg'
+visualizer = dict(type='SegLocalVisualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
 norm_cfg = dict(type='SyncBN', requires_grad=True)
 model = dict(
     type='EncoderDecoder',

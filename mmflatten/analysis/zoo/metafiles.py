@@ -67,7 +67,8 @@ def _metafile(family: str, entries: list[ZooEntry]) -> dict[str, Any]:
 def _model(config: str, collection: str, entries: list[ZooEntry]) -> dict[str, Any]:
     # Rows of one config differ in FLOPs by the way their paper counts; multiply-accumulates are ours for all of them.
     first = entries[0]
-    metadata = {'Parameters': first.params, 'FLOPs': first.macs, 'Image Size': first.image}
+    metadata = {'Task': first.row.cells['task'], 'Parameters': first.params, 'FLOPs': first.macs,
+                'Image Size': first.image}
     model = {'Name': PurePosixPath(config).stem, 'In Collection': collection, 'Config': config, 'Metadata': metadata}
     results = [result for entry in entries for result in _results(entry)]
     return {**model, 'Results': results} if results else model

@@ -7,10 +7,11 @@ from mmflatten.checkpoints.families.flatten_swin import FLATTEN_SWIN
 from mmflatten.checkpoints.families.focal import FOCAL
 from mmflatten.checkpoints.families.l2vit import L2VIT
 from mmflatten.checkpoints.families.psmnet import PSMNET, PSMNET_BASIC
+from mmflatten.checkpoints.families.timm import TIMM_PVT_V2, TIMM_SWIN
 from mmflatten.checkpoints.rules import Family
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (
     DEIT, EFFICIENT_ATTENTION, FLATTEN_CSWIN, FLATTEN_PVT, FLATTEN_PVT_V2, FLATTEN_SWIN, FOCAL, L2VIT, PSMNET,
-    PSMNET_BASIC, PVT)}
+    PSMNET_BASIC, PVT, TIMM_PVT_V2, TIMM_SWIN)}
 
 __all__ = ['FAMILIES']

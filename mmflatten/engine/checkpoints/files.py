@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mmengine.logging import print_log
 
+from mmflatten.checkpoints.files import SAFETENSORS
 from mmflatten.engine.errors import space_hint
 
 LAST_CHECKPOINT = 'last_checkpoint'
@@ -67,6 +68,8 @@ def what_is_wrong(path: str | Path) -> str | None:
     anything. Files in the older format carry no checksum and pass if they begin as a pickle does.
     """
     path = Path(path)
+    if path.suffix == SAFETENSORS:
+        return _safetensors_problem(path)
     with open(path, 'rb') as file:
         start = file.read(2)
     if start[:1] == _PICKLE_MAGIC:
@@ -79,6 +82,17 @@ def what_is_wrong(path: str | Path) -> str | None:
     except zipfile.BadZipFile:
         return f'it is truncated ({path.stat().st_size} bytes are there)'
     return None if damaged is None else f'its part {damaged} is damaged'
+
+
+def _safetensors_problem(path: Path) -> str | None:
+    """The format has no checksums; its header tells the length that the file must have."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, 'pt'):
+            return None
+    except SafetensorError as error:
+        return f'it is no whole safetensors file ({error})'
 
 
 def require_whole(path: str | Path) -> None:

@@ -13,6 +13,7 @@ from mmengine.runner import CheckpointLoader
 from mmengine.runner.checkpoint import get_torch_safe_globals
 from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
 
+from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.safe_pickle import Inert, load_without_code
 from mmflatten.engine.checkpoints.files import require_whole
 
@@ -37,12 +38,16 @@ def safe_reading() -> Iterator[None]:
 def load_from_local(filename: str, map_location: Any = None) -> Any:
     """Read a checkpoint. Objects of foreign classes in it become inert stand-ins, and a warning names them.
 
+    A safetensors file is nothing but weights by their names, on the CPU.
+
     Raises:
         CheckpointError: there is no such file, or it is damaged.
         ValueError: it cannot be read as a checkpoint.
     """
     path = Path(filename).expanduser()
     require_whole(path)
+    if path.suffix == SAFETENSORS:
+        return read_safetensors(path)
     try:
         with _allowed([*get_torch_safe_globals(), *_NUMPY_TYPES]):
             return torch.load(path, map_location=map_location, weights_only=True)

@@ -151,18 +151,26 @@ class Backbone(BaseModule):
             shapes = ' '.join(line.strip() for line in str(error).splitlines()[1:3])
             raise ValueError(f'checkpoint {checkpoint} (prefix {prefix!r}) does not fit {type(self).__name__}: '
                              f'{shapes}') from error
-        misfits = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
-        misfits += [f'unexpected {key}' for key in unexpected if not _matches(key, self.droppable_weights)]
-        if misfits:
-            raise ValueError(f'checkpoint {checkpoint} (prefix {prefix!r}) does not fit {type(self).__name__}: '
-                             f'{len(misfits)} keys, the first: {", ".join(misfits[:5])}. Was it converted with '
-                             'tools/convert_checkpoint.py, and is it of the same architecture?')
+        self.require_fit(missing, unexpected, f'checkpoint {checkpoint} (prefix {prefix!r})')
         if missing:
             print_log(f'{type(self).__name__}: not in {checkpoint}, so these start anew: {", ".join(missing)}',
                       logger='current')
         if unexpected:
             print_log(f'{type(self).__name__}: in {checkpoint} but not needed: {", ".join(unexpected)}',
                       logger='current')
+
+    def require_fit(self, missing: Iterable[str], unexpected: Iterable[str], origin: str) -> None:
+        """Refuse weights with other names than the backbone's, those of `new_weights` and `droppable_weights` excepted.
+
+        Raises:
+            ValueError: names the first of them.
+        """
+        misfits = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
+        misfits += [f'unexpected {key}' for key in unexpected if not _matches(key, self.droppable_weights)]
+        if misfits:
+            raise ValueError(f'{origin} does not fit {type(self).__name__}: {len(misfits)} keys, the first: '
+                             f'{", ".join(misfits[:5])}. Was it converted with tools/convert_checkpoint.py, and is it '
+                             'of the same architecture?')
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

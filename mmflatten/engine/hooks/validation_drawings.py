@@ -1,4 +1,4 @@
-"""Drawings of stereo pairs during training, at every validation."""
+"""Drawings during training, at every validation."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,16 @@ from mmengine.fileio import get
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from mmflatten.engine.predictions import draw_sample
 from mmflatten.registry import HOOKS
 
 
 @HOOKS.register_module()
-class StereoVisualizationHook(Hook):
-    """Give the visualizer the first pair of every `interval`-th validation batch, with truth, prediction and error.
+class DrawValidationHook(Hook):
+    """Give the visualizer the first image of every `interval`-th validation batch, with truth and prediction.
 
     With `LocalVisBackend` the drawings are `vis_data/vis_image/<name of the image>_<batch>_<steps trained>.png` in the
-    folder of the run; TensorBoard and the like get them too. The config's visualizer must be a `StereoVisualizer`.
+    folder of the run; TensorBoard and the like get them too.
 
     Args:
         interval: batches between two drawings.
@@ -33,4 +34,5 @@ class StereoVisualizationHook(Hook):
             return
         sample = outputs[0]
         image = mmcv.imfrombytes(get(sample.img_path), channel_order='rgb')
-        runner.visualizer.add_datasample(f'{Path(sample.img_path).stem}_{batch_idx}', image, sample, step=runner.iter)
+        name = f'{Path(sample.img_path).stem}_{batch_idx}'
+        draw_sample(runner.visualizer, image, sample, name=name, step=runner.iter)

@@ -1,0 +1,129 @@
+"""What a user means by INPUT: images, folders, globs, videos, lists; pairs of them for stereo."""
+from __future__ import annotations
+
+import glob
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.ppm', '.tif', '.tiff', '.webp')
+VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
+
+
+@dataclass(frozen=True)
+class Input:
+    """One image, pair or frame.
+
+    Attributes:
+        name: what its results are called, without a suffix; unique within a run.
+        source: the file that it comes from, as text.
+        image: what `Predictor` takes; the left and right file of a pair; RGB pixels of a video's frame.
+        video: the file and its frames per second, for a frame.
+    """
+
+    name: str
+    source: str
+    image: str | tuple[str, str] | np.ndarray
+    video: tuple[str, float] | None = None
+
+
+class Inputs:
+    """The inputs of a command line, in their order; videos are read while they are iterated over.
+
+    Args:
+        words: files, folders (the images directly in them, by name), globs, videos; `-` reads one word a line.
+        pairs: for stereo: two images, or two folders whose images pair up by their order.
+        lines: what `-` reads; the standard input by default.
+
+    Raises:
+        FileNotFoundError: a word names nothing.
+        ValueError: a folder without images, a file of an unknown kind, a video without frames, no pairs.
+    """
+
+    def __init__(self, words: Iterable[str], pairs: bool = False, lines: Iterable[str] | None = None) -> None:
+        listed = sys.stdin if lines is None else lines
+        words = [word for each in words for word in ((line.strip() for line in listed) if each == '-' else [each])]
+        words = [word for word in words if word]
+        if not words:
+            raise ValueError('INPUT is empty: name an image, a folder, a glob or a video')
+        self._items = _pairs(words) if pairs else [path for word in words for path in _expand(word)]
+        self._frames = [0 if pairs or not is_video(path) else count_frames(path) for path in self._items]
+
+    def __len__(self) -> int:
+        """How many there are, a video counted by what its header says."""
+        return sum(frames or 1 for frames in self._frames)
+
+    def __iter__(self) -> Iterator[Input]:
+        names: dict[str, int] = {}
+        for item, frames in zip(self._items, self._frames):
+            first = item[0] if isinstance(item, tuple) else item
+            stem = Path(first).stem
+            names[stem] = number = names.get(stem, 0) + 1
+            name = stem if number == 1 else f'{stem}_{number}'
+            if frames:
+                yield from _frames_of(item, name)
+            else:
+                yield Input(name, first, item)
+
+
+def is_video(path: str | tuple[str, str]) -> bool:
+    return isinstance(path, str) and Path(path).suffix.lower() in VIDEOS
+
+
+def count_frames(path: str) -> int:
+    """Frames of a video, by its header.
+
+    Raises:
+        ValueError: it has none, or OpenCV cannot read it.
+    """
+    video = cv2.VideoCapture(path)
+    count, readable = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.read()[0]
+    video.release()
+    if not readable:
+        raise ValueError(f'video {path} has no frame that can be read; is it whole, and of a codec that OpenCV knows?')
+    return max(count, 1)
+
+
+def _expand(word: str) -> list[str]:
+    path = Path(word)
+    if path.is_dir():
+        found = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in IMAGES]
+        if not found:
+            raise ValueError(f'folder {word} has no image directly in it; {", ".join(IMAGES)} count')
+        return found
+    if path.is_file():
+        if path.suffix.lower() not in (*IMAGES, *VIDEOS):
+            raise ValueError(f'{word} is no image and no video by its name; {", ".join((*IMAGES, *VIDEOS))} count')
+        return [word]
+    found = sorted(name for name in glob.glob(word, recursive=True) if Path(name).suffix.lower() in (*IMAGES, *VIDEOS))
+    if not found:
+        raise FileNotFoundError(f'{word} does not exist' + (', or matches no image' if glob.has_magic(word) else ''))
+    return found
+
+
+def _pairs(words: list[str]) -> list[tuple[str, str]]:
+    if len(words) != 2:
+        raise ValueError(f'stereo takes two inputs, left and right, and {len(words)} are given ({", ".join(words)})')
+    left, right = map(_expand, words)
+    if len(left) != len(right):
+        raise ValueError(f'{words[0]} has {len(left)} images and {words[1]} {len(right)}; each left one needs its '
+                         'right one')
+    return list(zip(left, right))
+
+
+def _frames_of(path: str, name: str) -> Iterator[Input]:
+    video = cv2.VideoCapture(path)
+    rate, number = video.get(cv2.CAP_PROP_FPS) or 25., 0
+    try:
+        while True:
+            there, frame = video.read()
+            if not there:
+                return
+            yield Input(f'{name}_{number:06d}', path, np.ascontiguousarray(frame[..., ::-1]), (path, rate))
+            number += 1
+    finally:
+        video.release()

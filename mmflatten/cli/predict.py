@@ -1,0 +1,88 @@
+"""Predict from images, folders, globs or videos; for stereo from a left and a right one.
+
+    mmflatten predict CONFIG CHECKPOINT photo.jpg --out found
+    mmflatten predict CONFIG CHECKPOINT photos/ 'more/*.png' film.mp4 --out found --score 0.5
+    ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out found --json > found.jsonl
+
+See docs/predict.md for what comes out.
+"""
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+
+from mmflatten.engine.cli import command_line, tool_parser
+
+
+def parser() -> argparse.ArgumentParser:
+    made = tool_parser(__doc__, prog='mmflatten predict', formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument('config', help='config file')
+    made.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
+    made.add_argument('inputs', nargs='+', metavar='INPUT',
+                      help='image, folder, glob or video; - reads them from the standard input, one a line; for stereo '
+                      'a left and a right image or folder')
+    made.add_argument('--out', required=True, metavar='DIR', help='folder for drawings and predictions')
+    made.add_argument('--json', action='store_true', help='also print a line of JSON for each image')
+    made.add_argument('--score', type=share, default=0.3, metavar='S',
+                      help='leave out instances with a lower score (default: 0.3)')
+    made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
+    made.add_argument('--batch', type=positive, default=1, metavar='N', help='images at a time (default: 1)')
+    return made
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f'must be a number from 0 to 1, received {text}')
+    return value
+
+
+def positive(text: str) -> int:
+    """An integer above zero, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'must be a positive integer, received {text}')
+    return int(text)
+
+
+@command_line
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    # Imported here, so that a missing library ends with one line that says how to install it.
+    from mmengine.utils import ProgressBar
+
+    from mmflatten.apis.inputs import Input, Inputs
+    from mmflatten.apis.predictor import PredictionError, Predictor
+    from mmflatten.apis.results import ResultFolder
+    from mmflatten.engine.setup import load_config
+    cfg = load_config(args.config)
+    inputs = Inputs(args.inputs, pairs=cfg.get('default_scope') == 'mmflatten')
+    predictor = Predictor(cfg, args.checkpoint, args.device)
+    failures: list[str] = []
+    taken: list[Input] = []
+
+    def images() -> Iterator:
+        for item in inputs:
+            taken.append(item)
+            yield item.image
+
+    with ResultFolder(args.out, predictor, args.score) as folder:
+        progress = ProgressBar(len(inputs), file=sys.stderr)
+        for sample in predictor.predict(images(), args.batch):
+            item = taken.pop(0)
+            if isinstance(sample, PredictionError):
+                failures.append(f'{item.source}: {sample}')
+            else:
+                record = folder.add(item, sample)
+                if args.json:
+                    print(json.dumps(record), flush=True)
+            progress.update()
+        sys.stderr.write('\n')
+    done = len(inputs) - len(failures)
+    sys.stderr.write(f'{done} of {len(inputs)} predicted: {args.out}\n')
+    if failures:
+        raise ValueError(f'{len(failures)} of {len(inputs)} could not be predicted: {"; ".join(failures)}')
+    return 0

@@ -1,0 +1,143 @@
+"""The names under which timm builds the backbones.
+
+`flatten_*`, `l2vit_*` and `focal_*` are the papers' models; `mmflatten_*` the models that they vary, as this project
+has them, with softmax attention in all blocks. Stochastic depth is that of the configs; a size without one has that of
+the next smaller.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
+from torch import Tensor, nn
+
+from mmflatten.models.backbones import (
+    FLattenCSwin,
+    FLattenDeiT,
+    FLattenPVT,
+    FLattenPVTv2,
+    FLattenSwin,
+    FocalTransformer,
+    L2ViT,
+)
+from mmflatten.models.backbones.base import Backbone
+from mmflatten.timm.classifier import Classifier, FeatureExtractor
+
+_FIRST_CONV = {FLattenDeiT: 'backbone.embed.projection', L2ViT: 'backbone.stages.0.embed.convs.0'}
+_SOURCES = ('file', 'state_dict', 'url', 'hf_hub_id')  # where timm finds weights
+_PLACE = re.compile(r'(?:stages|blocks)\.(\d+)\.')
+_HEADS = ('num_classes', 'global_pool', 'drop_rate')  # arguments of a classifier that feature maps do without
+
+
+def _sizes(start: str, backbone: type[Backbone], drop_path_rates: Mapping[str, float], **kwargs) -> dict[str, tuple]:
+    """Name to backbone and its arguments, for each size of a family."""
+    return {f'{start}_{size.replace("-", "_")}': (backbone, dict(arch=size, drop_path_rate=rate, **kwargs))
+            for size, rate in drop_path_rates.items()}
+
+
+_DEIT = dict(tiny=.1, small=.1, base=.1)
+_PVT = dict(tiny=.1, small=.1, medium=.3, large=.3)
+_PVT_V2 = dict(b0=.1, b1=.1, b2=.1, b3=.3, b4=.3, b5=.3)
+_SWIN = dict(tiny=.2, small=.3, base=.5)
+_CSWIN = dict(tiny=.2, small=.4, base=.5)
+_CSWIN_ARCHS = dict(  # FLatten-CSwin has other depths than CSwin
+    tiny=dict(embed_dims=64, depths=(1, 2, 21, 1), num_heads=(2, 4, 8, 16)),
+    small=dict(embed_dims=64, depths=(2, 4, 32, 2), num_heads=(2, 4, 8, 16)),
+    base=dict(embed_dims=96, depths=(2, 4, 32, 2), num_heads=(4, 8, 16, 32)))
+MODELS: dict[str, tuple[type[Backbone], dict]] = {
+    **_sizes('flatten_deit', FLattenDeiT, _DEIT),
+    **_sizes('flatten_pvt', FLattenPVT, _PVT),
+    **_sizes('flatten_pvt_v2', FLattenPVTv2, _PVT_V2),
+    **_sizes('flatten_swin', FLattenSwin, _SWIN),
+    **_sizes('flatten_cswin', FLattenCSwin, _CSWIN),
+    **_sizes('l2vit', L2ViT, {'tiny': .1, 'small': .3, 'base': .4, 'deep-narrow': .1}),
+    **_sizes('focal', FocalTransformer, dict(_SWIN, large=.5)),
+    **_sizes('mmflatten_deit', FLattenDeiT, _DEIT, attn_types='S'),
+    **_sizes('mmflatten_pvt', FLattenPVT, _PVT, attn_types='SSSS', with_cls_token=True),
+    **_sizes('mmflatten_pvt_v2', FLattenPVTv2, _PVT_V2, attn_types='SSSS'),
+    **_sizes('mmflatten_swin', FLattenSwin, _SWIN, attn_types='SSSS'),
+    **{f'mmflatten_cswin_{size}': (FLattenCSwin, dict(arch=arch, drop_path_rate=_CSWIN[size], attn_types='SSSS'))
+       for size, arch in _CSWIN_ARCHS.items()},
+}
+
+
+def _default_cfg(name: str, backbone: type[Backbone]) -> dict[str, Any]:
+    """How timm feeds a model by default, as the official code evaluates it: FLatten's squeezes images to a square."""
+    return dict(
+        input_size=(3, 224, 224), pool_size=(14, 14) if backbone is FLattenDeiT else (7, 7), interpolation='bicubic',
+        crop_pct=.9 if name.startswith('mmflatten_cswin_') else .875,
+        crop_mode='squash' if name.startswith('flatten_') else 'center', classifier='head.fc',
+        first_conv=_FIRST_CONV.get(backbone, 'backbone.stages.0.embed.projection'))
+
+
+default_cfgs = generate_default_cfgs({name: _default_cfg(name, backbone) for name, (backbone, _) in MODELS.items()})
+
+
+def _entrypoint(name: str) -> Callable[..., nn.Module]:
+    """The function that timm calls to build a model; `kwargs` are arguments of timm and of the backbone."""
+    backbone, defaults = MODELS[name]
+
+    def build(pretrained: bool = False, features_only: bool = False, **kwargs) -> nn.Module:
+        kwargs = {**defaults, **kwargs}
+        if features_only and 'with_cls_token' in defaults:  # PVT has a class token as a classifier alone
+            del kwargs['with_cls_token']
+        if pretrained:
+            _require_weights(name, kwargs)
+        levels = _levels(backbone, kwargs['arch'])
+        if not features_only:
+            return build_model_with_cfg(Classifier, name, pretrained, pretrained_filter_fn=_fitting, backbone=backbone,
+                                        last=levels - 1, **kwargs)
+        kwargs['out_indices'] = _absolute(kwargs.get('out_indices', min(levels, 4)), levels)
+        return build_model_with_cfg(FeatureExtractor, name, pretrained, pretrained_filter_fn=_fitting,
+                                    kwargs_filter=_HEADS, backbone=backbone, **kwargs)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f'{backbone.__name__} with {defaults}, as a model of timm.'
+    return build
+
+
+def _levels(backbone: type[Backbone], arch: str | Mapping) -> int:
+    """The number of stages, or of blocks in DeiT."""
+    if backbone is FLattenDeiT:
+        return arch.get('depth', 12) if isinstance(arch, Mapping) else 12
+    depths = arch.get('depths') if isinstance(arch, Mapping) else None
+    return len(depths) if isinstance(depths, (list, tuple)) else 4
+
+
+def _absolute(out_indices: int | tuple, levels: int) -> tuple[int, ...]:
+    """timm counts stages from the end too: a number is that many of the last, and -1 is the last."""
+    indices = range(-out_indices, 0) if isinstance(out_indices, int) else out_indices
+    return tuple(index + levels if index < 0 else index for index in indices)
+
+
+def _require_weights(name: str, kwargs: Mapping) -> None:
+    """Refuse `pretrained=True` without a file: timm's hub has no weights of these models."""
+    cfg, overlay = (kwargs.get(key) or {} for key in ('pretrained_cfg', 'pretrained_cfg_overlay'))
+    known = cfg if isinstance(cfg, Mapping) else vars(cfg) if not isinstance(cfg, str) else {}
+    if not any({**known, **overlay}.get(source) for source in _SOURCES):
+        raise ValueError(f'pretrained (True): no weights of {name} are published for timm. Convert official ones with '
+                         'tools/convert_checkpoint.py and pass pretrained_cfg_overlay=dict(file=FILE), or '
+                         'checkpoint_path=FILE without pretrained')
+
+
+def _fitting(weights: dict[str, Tensor], model: Classifier | FeatureExtractor) -> dict[str, Tensor]:
+    """The weights of a checkpoint, if the backbone's fit; timm would pass over some that do not.
+
+    Output norms may start anew or be left behind, as in `Backbone`, and so may stages behind the last map. timm itself
+    fits the head to the classes.
+
+    Raises:
+        ValueError: weights of the backbone that are missing or unknown.
+    """
+    own, given = ({name.removeprefix('backbone.') for name in names if name.startswith('backbone.')}
+                  for names in (model.state_dict(), weights))
+    last = model.backbone.out_indices[-1]
+    behind = {name for name in given if (place := _PLACE.match(name)) and int(place[1]) > last}
+    model.backbone.require_fit(sorted(own - given), sorted(given - own - behind), 'the checkpoint')
+    return weights
+
+
+for _name in MODELS:
+    globals()[_name] = register_model(_entrypoint(_name))

@@ -1,0 +1,37 @@
+"""Models by name."""
+import pytest
+import torch
+
+from mmflatten.apis import get_model, list_models
+from mmflatten.cli.models import main as models
+
+NAME = 'flatten-swin-nano_digits'
+
+
+def test_names_are_those_of_the_configs_and_can_be_filtered():
+    assert NAME in list_models() and NAME in list_models('*nano_digits', task='classification')
+    assert not any('classif' in name or 'retinanet' in name for name in list_models('*digits*', task='classification'))
+    with pytest.raises(ValueError, match='task .*sorting.*stereo'):
+        list_models(task='sorting')
+
+
+def test_a_model_gets_the_weights_of_a_checkpoint(tmp_path):
+    first = get_model(NAME)
+    torch.save(first.state_dict(), tmp_path / 'weights.pth')
+    second = get_model(NAME, pretrained=tmp_path / 'weights.pth', **{'backbone.drop_path_rate': 0.5})
+    assert not second.training
+    assert all(torch.equal(first.state_dict()[key], value) for key, value in second.state_dict().items())
+
+
+def test_an_unknown_name_is_refused_with_those_like_it(capsys):
+    with pytest.raises(ValueError, match=f'flatten-swin-nano_digit.*{NAME}'):
+        get_model('flatten-swin-nano_digit')
+    assert models(['no-such-*']) == 1
+    assert 'no-such-*' in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_command_lists_names_or_paths(capsys):
+    assert models(['*nano_digits', '--task', 'classification']) == 0
+    assert NAME in capsys.readouterr().out
+    assert models([NAME, '--paths']) == 0
+    assert capsys.readouterr().out.strip().endswith(f'configs/digits/{NAME}.py')

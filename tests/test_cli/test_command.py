@@ -1,0 +1,55 @@
+"""The `mmflatten` command: every command is there, explains itself, and is what the file in tools/ calls."""
+import subprocess
+import sys
+
+import pytest
+
+from mmflatten.cli import main as command
+from mmflatten.version import __version__
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, '-m', 'mmflatten', *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_help_is_one_screen_and_needs_no_torch():
+    result = run('--help')
+    assert result.returncode == 0 and len(result.stdout.splitlines()) <= 40
+    assert all(name in result.stdout for name in command.COMMANDS)
+    probe = 'import sys, mmflatten.cli.main as m; m.parser(); sys.exit("torch" in sys.modules)'
+    assert subprocess.run([sys.executable, '-c', probe], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize('name', command.COMMANDS)
+def test_every_command_explains_itself(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main([name, '--help'])
+    assert stop.value.code == 0 and capsys.readouterr().out.startswith(f'usage: mmflatten {name}')
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main(['--version'])
+    assert stop.value.code == 0 and capsys.readouterr().out.strip() == __version__
+
+
+def test_unknown_commands_are_refused_with_those_there_are(capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main(['trian'])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2 and 'trian' in error and 'train' in error
+    assert command.main([]) == 2
+
+
+def test_completion_knows_commands_and_options(capsys, tmp_path):
+    with pytest.raises(SystemExit) as stop:
+        command.main(['--print-completion', 'bash'])
+    assert stop.value.code == 0
+    script = tmp_path / 'completion'
+    script.write_text(capsys.readouterr().out)
+    # What bash offers after `mmflatten tr` and after `mmflatten test --sh`.
+    for words, expected in ((('mmflatten', 'tr'), 'train'), (('mmflatten', 'test', '--sh'), '--show-dir')):
+        probe = (f'source {script}; COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _shtab_mmflatten; '
+                 'echo "${COMPREPLY[@]}"')
+        offered = subprocess.run(['bash', '-c', probe], capture_output=True, text=True, timeout=60).stdout.split()
+        assert offered == [expected]

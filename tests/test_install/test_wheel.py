@@ -1,0 +1,64 @@
+"""From the wheel alone, in a clean virtual environment and a folder without the checkout, models are found by name."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = 'flatten-swin-nano_digits'
+PROBE = f'''
+import json, mmflatten
+from mmflatten.apis import get_model, list_models
+model = get_model({NAME!r}, **{{'backbone.drop_path_rate': 0.}})
+print(json.dumps([mmflatten.__file__, list_models('*nano_digits', task='classification'), type(model).__name__]))
+'''
+
+
+@pytest.fixture(scope='module')
+def environment(tmp_path_factory) -> Path:
+    """A virtual environment with the wheel; all other libraries come from the one that runs the tests."""
+    folder = tmp_path_factory.mktemp('wheel')
+    sources = folder / 'sources'
+    sources.mkdir()
+    for name in ('mmflatten', 'configs', 'tools', 'requirements'):
+        shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns('__pycache__'))
+    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'README.md', 'model-index.yml'):
+        shutil.copy(ROOT / name, sources)
+    pip = [sys.executable, '-m', 'pip', '--disable-pip-version-check', '-q']
+    subprocess.run([*pip, 'wheel', '--no-deps', '--no-build-isolation', '-w', folder, sources], check=True)
+    wheel, = folder.glob('*.whl')
+    venv.create(folder / 'env', with_pip=False)
+    subprocess.run([*pip, '--python', folder / 'env', 'install', '--no-deps', '--no-index', wheel], check=True,
+                   env=clean_variables())
+    packages, = (folder / 'env' / 'lib').glob('*/site-packages')
+    (packages / 'libraries.pth').write_text(sysconfig.get_paths()['purelib'] + '\n')
+    return folder / 'env'
+
+
+def clean_variables() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key != 'PYTHONPATH'}
+
+
+def run(environment: Path, folder: Path, *command: str) -> str:
+    result = subprocess.run([environment / 'bin' / command[0], *command[1:]], cwd=folder, env=clean_variables(),
+                            text=True, capture_output=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_models_are_found_and_built_by_name(environment, tmp_path):
+    file, names, kind = json.loads(run(environment, tmp_path, 'python', '-c', PROBE).splitlines()[-1])
+    assert Path(file).is_relative_to(environment)
+    assert names == [NAME] and kind == 'ImageClassifier'
+
+
+def test_commands_take_names_and_paths_of_the_checkout(environment, tmp_path):
+    assert NAME in run(environment, tmp_path, 'mmflatten', 'models', '*nano_digits')
+    for config in (NAME, f'configs/digits/{NAME}.py'):
+        assert NAME in run(environment, tmp_path, 'mmflatten', 'flops', config)

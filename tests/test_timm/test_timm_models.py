@@ -1,0 +1,251 @@
+"""The backbones as timm builds, trains and loads them."""
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+from mmengine.config import Config
+from safetensors.torch import save_file
+from timm.optim import create_optimizer_v2
+
+import mmflatten.timm  # noqa: F401  registers the models
+from mmflatten.registry import MODELS
+from mmflatten.timm.entrypoints import MODELS as NAMES
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+PAIRS = {
+    'flatten_deit_tiny': 'flatten_deit/flatten-deit-t_8xb128_in1k.py',
+    'flatten_pvt_medium': 'flatten_pvt/flatten-pvt-m_8xb64_in1k.py',
+    'flatten_pvt_v2_b3': 'flatten_pvt_v2/flatten-pvtv2-b3_8xb128_in1k.py',
+    'flatten_swin_base': 'flatten_swin/flatten-swin-b_8xb64_in1k.py',
+    'flatten_cswin_small': 'flatten_cswin/flatten-cswin-s_8xb128_in1k.py',
+    'l2vit_deep_narrow': 'l2vit/l2vit-deep-narrow_32xb128_in1k.py',
+    'focal_small': 'focal/focal-s_8xb128_in1k.py',
+    'mmflatten_deit_tiny': 'flatten_deit/deit-t_8xb128_in1k.py',
+    'mmflatten_pvt_large': 'flatten_pvt/pvt-l_8xb128_in1k.py',
+    'mmflatten_pvt_v2_b0': 'flatten_pvt_v2/pvtv2-b0_8xb128_in1k.py',
+    'mmflatten_swin_small': 'flatten_swin/swin-s_8xb128_in1k.py',
+    'mmflatten_cswin_tiny': 'flatten_cswin/cswin-t_8xb256_in1k.py',
+    'mmflatten_cswin_base': 'flatten_cswin/cswin-b_8xb128_in1k.py',
+}
+ARCH = dict(embed_dims=16, depths=(1, 1, 2, 1), num_heads=(1, 2, 4, 8))
+PVT_ARCH = dict(ARCH, embed_dims=(16, 32, 64, 128))
+NANO = {
+    'mmflatten_pvt_tiny': dict(arch=PVT_ARCH),
+    'flatten_deit_tiny': dict(arch=dict(embed_dims=32, depth=5, num_heads=2)),
+    'flatten_pvt_tiny': dict(arch=PVT_ARCH), 'flatten_pvt_v2_b0': dict(arch=PVT_ARCH),
+    'flatten_swin_tiny': dict(arch=ARCH), 'flatten_cswin_tiny': dict(arch=ARCH), 'l2vit_tiny': dict(arch=ARCH),
+    'focal_tiny': dict(arch=ARCH),
+}
+
+
+def nano(name: str = 'flatten_swin_tiny', **kwargs):
+    """A small model of a family, with the same weights at each call."""
+    torch.manual_seed(0)
+    return timm.create_model(name, **{**NANO[name], 'img_size': 64, 'num_classes': 5, **kwargs})
+
+
+def classifier(config: str):
+    """mmpretrain's classifier of a config."""
+    model = Config.fromfile(CONFIGS / config).model
+    model.train_cfg = None
+    return MODELS.build(dict(model, type='mmpretrain.ImageClassifier', _scope_='mmpretrain'))
+
+
+def drop_path_rates(model) -> list[float]:
+    return [module.drop_path.drop_prob for module in model.modules() if hasattr(getattr(module, 'drop_path', 0),
+                                                                                 'drop_prob')]
+
+
+def test_every_model_is_listed_and_builds():
+    assert set(NAMES) == set(timm.list_models(module='entrypoints')) and len(NAMES) == 46
+    for name in NAMES:
+        with torch.device('meta'):
+            model = timm.create_model(name, num_classes=7)
+        assert model.head.fc.weight.shape == (7, model.num_features)
+        assert model.pretrained_cfg['architecture'] == name
+        assert model.get_submodule(model.pretrained_cfg['first_conv']).in_channels == 3
+
+
+@pytest.mark.parametrize('name, config', PAIRS.items())
+def test_a_model_has_the_weights_of_its_configs_classifier(name, config):
+    with torch.device('meta'):
+        theirs, ours = timm.create_model(name), classifier(config)
+    shapes = [{key: value.shape for key, value in model.state_dict().items()} for model in (theirs, ours)]
+    assert shapes[0] == shapes[1]
+    assert drop_path_rates(theirs) == drop_path_rates(ours) != []
+
+
+@pytest.mark.parametrize('name', ['flatten_deit_tiny', 'flatten_pvt_v2_b0'])
+def test_a_models_logits_are_those_of_the_configs_classifier(name):
+    model = nano(name, num_classes=10).eval()
+    config = Config.fromfile(CONFIGS / PAIRS['flatten_deit_tiny' if 'deit' in name else 'flatten_pvt_v2_b3']).model
+    ours = MODELS.build(dict(
+        type='mmpretrain.ImageClassifier', _scope_='mmpretrain', neck=config.neck,
+        backbone={**config.backbone, **NANO[name], 'img_size': 64},
+        head=dict(type='LinearClsHead', num_classes=10, in_channels=model.num_features))).eval()
+    ours.load_state_dict(model.state_dict(), strict=True)
+    image = torch.rand(2, 3, 50, 70)
+    with torch.no_grad():
+        torch.testing.assert_close(model(image), ours.head(ours.extract_feat(image)))
+
+
+@pytest.mark.parametrize('name', NANO)
+def test_feature_maps_have_the_channels_and_strides_that_are_stated(name):
+    model = nano(name, features_only=True)
+    maps = model(torch.rand(2, 3, 65, 97))
+    assert [m.shape[1] for m in maps] == model.feature_info.channels()
+    for m, stride in zip(maps, model.feature_info.reduction(), strict=True):
+        assert m.shape[2:] == (-(-65 // stride), -(-97 // stride))
+    sum(m.square().sum() for m in maps).backward()
+    assert all(p.grad is not None for key, p in model.named_parameters() if 'cls_token' not in key)
+
+
+def test_stages_count_from_the_end_too():
+    assert nano(features_only=True, out_indices=(1, -1)).feature_info.out_indices == (1, 3)
+    assert nano(features_only=True, out_indices=2).feature_info.out_indices == (2, 3)
+    assert nano('flatten_deit_tiny', features_only=True).feature_info.out_indices == (1, 2, 3, 4)
+    with pytest.raises(ValueError, match='4'):
+        nano(features_only=True, out_indices=(0, 4))
+
+
+def test_a_projection_behind_the_last_stage_counts_in_the_channels():
+    model = nano('l2vit_tiny', last_projection=40, features_only=True)
+    assert model.feature_info.channels()[-1] == model(torch.rand(1, 3, 64, 64))[-1].shape[1] == 40
+
+
+@pytest.mark.parametrize('name, pool, width', [
+    ('flatten_swin_tiny', 'avg', 128), ('flatten_swin_tiny', 'max', 128), ('flatten_swin_tiny', 'catavgmax', 256),
+    ('flatten_deit_tiny', 'token', 32), ('flatten_deit_tiny', 'avg', 32)])
+def test_pooling_and_head_can_be_exchanged(name, pool, width):
+    model = nano(name, global_pool=pool)
+    assert model.get_classifier().in_features == model.head_hidden_size == width
+    image = torch.rand(2, 3, 64, 64)
+    assert model(image).shape == (2, 5)
+    assert model.forward_head(model.forward_features(image), pre_logits=True).shape == (2, width)
+    model.reset_classifier(0)
+    assert model(image).shape == (2, width) and model.num_classes == 0
+    model.reset_classifier(3, 'avg')
+    features = model.forward_features(image)
+    assert features.dim() == 4 and model(image).shape == (2, 3)
+    torch.testing.assert_close(model.forward_head(features, pre_logits=True), features.mean((2, 3)))
+
+
+def test_a_new_head_is_where_the_model_is():
+    model = nano(drop_rate=.9).double().eval()
+    model.reset_classifier(3)
+    image = torch.rand(1, 3, 64, 64, dtype=torch.float64)
+    assert torch.equal(model(image), model(image))  # no dropout, as the model is in evaluation mode
+
+
+def test_what_a_head_cannot_be_is_refused():
+    with pytest.raises(ValueError, match='global_pool.*token'):
+        nano(global_pool='token')
+    with pytest.raises(ValueError, match=r'num_classes \(5\)'):
+        nano(global_pool='')
+    assert nano(global_pool='', num_classes=0)(torch.rand(1, 3, 64, 64)).shape == (1, 128, 2, 2)
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="'huge'"):
+        timm.create_model('flatten_swin_tiny', arch='huge')
+    with pytest.raises(ValueError, match='depths'):
+        timm.create_model('flatten_swin_tiny', arch=dict(ARCH, depths=2))
+    with pytest.raises(ValueError, match='has Q'):
+        nano(attn_types='QLSS')
+
+
+def test_images_of_other_channels():
+    weights = nano().state_dict()
+    model = nano(in_chans=5, pretrained=True, pretrained_cfg_overlay=dict(state_dict=weights, num_classes=5))
+    assert model(torch.rand(1, 5, 64, 64)).shape == (1, 5)
+    conv = model.backbone.stages[0].embed.projection.weight  # timm repeats the colours
+    torch.testing.assert_close(conv[:, 3] / conv[:, 0], torch.ones(16, 4, 4))
+
+
+@pytest.mark.parametrize('name', ['flatten_deit_tiny', 'l2vit_tiny'])
+def test_recomputing_activations_changes_no_gradient(name):
+    image, gradients = torch.rand(2, 3, 64, 64), []
+    for enable in (False, True):
+        model = nano(name, drop_path_rate=0.)
+        model.set_grad_checkpointing(enable)
+        assert any(getattr(module, 'with_cp', False) for module in model.modules()) == enable
+        model(image).square().sum().backward()
+        gradients.append([p.grad for p in model.parameters() if p.grad is not None])
+    assert gradients[0]
+    for plain, recomputed in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, recomputed)
+
+
+def test_weight_decay_and_rates_by_layer_are_those_of_the_configs():
+    swin, deit = nano(), nano('flatten_deit_tiny')
+    assert swin.no_weight_decay() == {f'backbone.stages.{i}.blocks.{j}.attn.fn.mixer.relative_position_bias.table'
+                                      for i, j in ((2, 0), (2, 1), (3, 0))}
+    assert deit.no_weight_decay() == {'backbone.embed.cls_token', 'backbone.embed.position.table'}
+    groups = create_optimizer_v2(swin, 'adamw', lr=1., weight_decay=.1, layer_decay=.5).param_groups
+    scale = {id(p): group['lr_scale'] for group in groups for p in group['params']}
+    named = dict(swin.named_parameters())
+    depths = {'embed.projection.weight': 6, 'blocks.0.ffn.fn.fc1.weight': 5}
+    for end, depth in depths.items():
+        assert scale[id(named[f'backbone.stages.0.{end}'])] == .5 ** depth
+    assert scale[id(named['backbone.stages.3.blocks.0.ffn.fn.fc1.weight'])] == .5
+    assert scale[id(named['head.fc.weight'])] == scale[id(named['backbone.norms.3.weight'])] == 1
+
+
+def test_pretrained_weights_are_asked_for_by_file():
+    with pytest.raises(ValueError, match='flatten_swin_tiny.*convert_checkpoint.*file=FILE'):
+        timm.create_model('flatten_swin_tiny', pretrained=True)
+
+
+def overlay(path, **kwargs) -> dict:
+    return dict(pretrained=True, pretrained_cfg_overlay=dict(file=str(path), num_classes=5, **kwargs))
+
+
+def test_weights_in_a_file_fill_classifiers_and_feature_maps(tmp_path):
+    model = nano()
+    for parameter in model.parameters():
+        parameter.data.normal_()
+    path, state = tmp_path / 'weights.safetensors', model.state_dict()
+    save_file(state, path)
+    assert all(torch.equal(value, state[key]) for key, value in
+               nano(checkpoint_path=path).state_dict().items())
+    tuned = nano(num_classes=3, **overlay(path)).state_dict()
+    assert all(torch.equal(value, state[key]) for key, value in tuned.items() if key.startswith('backbone.'))
+    maps = nano(features_only=True, out_indices=(0, 1), **overlay(path)).state_dict()
+    assert 'backbone.norms.0.weight' in maps and 'backbone.stages.2.embed.norm.weight' not in maps
+    assert all(torch.equal(value, state[key]) for key, value in maps.items() if '.norms.' not in key)
+
+
+def test_pvts_class_token_is_left_behind_by_feature_maps():
+    state = nano('mmflatten_pvt_tiny').state_dict()
+    assert 'backbone.stages.3.embed.cls_token' in state
+    maps = nano('mmflatten_pvt_tiny', features_only=True, pretrained=True,
+                pretrained_cfg_overlay=dict(state_dict=state, num_classes=5)).state_dict()
+    assert torch.equal(maps['backbone.stages.3.position.table'], state['backbone.stages.3.position.table'][:, 1:])
+
+
+@pytest.mark.parametrize('features_only', [False, True])
+@pytest.mark.parametrize('change, word', [
+    (lambda state: state.pop('backbone.stages.1.embed.norm.bias'), 'stages.1.embed.norm.bias'),
+    (lambda state: state.update({'backbone.surplus': torch.ones(1)}), 'surplus'),
+    (lambda state: [state.update({key[9:]: state.pop(key)}) for key in list(state)], 'stages.0')])
+def test_weights_that_do_not_fit_are_named_though_the_head_is_new(tmp_path, change, word, features_only):
+    state = nano().state_dict()
+    change(state)
+    save_file(state, tmp_path / 'weights.safetensors')
+    with pytest.raises(ValueError, match=word):
+        nano(features_only=features_only, num_classes=3, **overlay(tmp_path / 'weights.safetensors'))
+
+
+def test_indices_that_no_checkpoint_holds_are_computed_again():
+    for name in ('flatten_swin_tiny', 'focal_tiny'):
+        model = nano(name).eval()
+        image = torch.rand(1, 3, 64, 64)
+        expected = model(image)
+        saved = model.state_dict()
+        for key, buffer in model.named_buffers():
+            assert key not in saved
+            buffer.zero_()
+        assert not torch.equal(model(image), expected)
+        model.init_non_persistent_buffers()
+        torch.testing.assert_close(model(image), expected)
