@@ -35,8 +35,9 @@ class BuildWithConfigs(build_py):
         shutil.copy(ROOT / 'model-index.yml', target)
 
 
-extras = {name: read_requirements(name) for name in ('build', 'cls', 'det', 'seg', 'demo', 'tests')}
-extras['all'] = sorted({line for name in ('cls', 'det', 'seg', 'demo') for line in extras[name]})
+extras = {name: read_requirements(name)
+          for name in ('build', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'timm', 'track', 'tests')}
+extras['all'] = sorted({line for name in ('cls', 'det', 'seg', 'demo', 'analyze', 'export') for line in extras[name]})
 
 setup(
     name='mmflatten',

@@ -15,7 +15,7 @@ from mmflatten.doctor import OPENCV
 from mmflatten.requirements import BUILD_TOOLS, LIBRARIES
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ('build', 'runtime', 'cls', 'det', 'seg', 'demo', 'tests')
+FILES = ('build', 'runtime', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'timm', 'tests')
 HOME = {'mmpretrain': 'cls', 'mmdet': 'det', 'mmseg': 'seg'}  # the others are in runtime
 
 
@@ -56,7 +56,8 @@ def test_build_tools_and_opencv_are_the_same_everywhere():
 
 
 def test_built_package_has_every_module_and_table_and_the_runtime_requirements(tmp_path):
-    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'LICENSE', 'requirements', 'mmflatten'):
+    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'LICENSE', 'requirements', 'mmflatten', 'configs', 'tools',
+                 'model-index.yml'):
         source = ROOT / name
         shutil.copytree(source, tmp_path / name) if source.is_dir() else shutil.copy(source, tmp_path)
     for command in ('build', 'egg_info'):
