@@ -13,7 +13,7 @@ PACKAGE = ROOT / 'mmflatten'
 ISOLATED = Path(__file__).parent / 'isolated'
 # The floors of the house from the ground; what stands on one imports from it or from below.
 FLOORS = (('version', 'requirements', 'ops', 'structures'), ('registry', 'checkpoints'), ('models', 'evaluation'),
-          ('visualization',), ('datasets', 'analysis'), ('engine',), ('apis', 'studies', 'tools'),
+          ('visualization',), ('datasets', 'analysis'), ('engine',), ('apis', 'export', 'studies', 'tools'),
           ('report', 'cli', 'doctor'))
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Libraries that an area must not import.
