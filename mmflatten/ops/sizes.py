@@ -10,6 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+# PyTorch 2.4 tells no export from another compilation.
+is_exporting = getattr(torch.compiler, 'is_exporting', torch.compiler.is_compiling)
+
 
 def is_open(*sizes: int) -> bool:
     """Whether any of the sizes is left open."""
@@ -40,7 +43,9 @@ def operand(size: int) -> int | Tensor:
 
 
 def contiguous(x: Tensor) -> Tensor:
-    """`x.contiguous()`; a copy where a size is open, because whether one is required depends on it."""
-    if is_open(*x.shape):
+    """`x.contiguous()`; in exported graphs always a copy: whether one is required depends on open sizes, and on layouts
+    which the decompositions of ONNX do not keep.
+    """
+    if is_exporting():
         return x.clone(memory_format=torch.contiguous_format)
     return x.contiguous()
