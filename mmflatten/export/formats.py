@@ -74,8 +74,9 @@ def write_onnx(program: ExportedProgram, file: str | Path, module: ExportedModel
         ExportError: an operator of the graph has no ONNX form; the message names it.
     """
     try:
-        result = torch.onnx.export(program, dynamo=True, input_names=list(module.inputs),
-                                   output_names=list(module.outputs), verbose=False)
+        with torch.no_grad():  # else decompositions of weights over open sizes fail
+            result = torch.onnx.export(program, dynamo=True, input_names=list(module.inputs),
+                                       output_names=list(module.outputs), verbose=False)
     except torch.onnx.OnnxExporterError as error:
         cause: BaseException = error
         while cause.__cause__ is not None and str(cause.__cause__):
