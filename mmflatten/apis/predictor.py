@@ -12,6 +12,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.registry import DATASETS, DefaultScope
 from mmengine.structures import BaseDataElement
 
+from mmflatten.apis.engines import use_engine
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.checkpoints.loading import load_all_weights
@@ -42,6 +43,7 @@ class Predictor:
         config: A file, or what `Config.fromfile` made of it.
         checkpoint: A file of this config's model; every key must fit.
         device: `cpu`, `cuda` or `cuda:N`; None takes a GPU if there is one.
+        engine: what runs the backbone: eager, compile, onnxruntime, openvino, or auto for the fastest that is there.
 
     Attributes:
         task: classification, detection, segmentation or stereo.
@@ -53,7 +55,8 @@ class Predictor:
         ValueError: it was trained on other classes than the config's.
     """
 
-    def __init__(self, config: str | Path | Config, checkpoint: str | Path, device: str | None = None) -> None:
+    def __init__(self, config: str | Path | Config, checkpoint: str | Path, device: str | None = None,
+                 engine: str = 'eager') -> None:
         self.cfg = copy.deepcopy(config) if isinstance(config, Config) else load_config(str(config))
         require_parts(self.cfg, 'model', 'test_dataloader')
         self.scope = self.cfg.get('default_scope')
@@ -67,6 +70,7 @@ class Predictor:
             self._inferencer = _inferencer(self.scope, copy.deepcopy(self.cfg), str(checkpoint), self.device)
         self.model = self._inferencer.model
         load_all_weights(self.model, str(checkpoint))
+        use_engine(self.model, engine, self.device)
         self.classes: tuple[str, ...] = tuple(metainfo.get('classes') or ())
         self.model.dataset_meta = self.metainfo = metainfo
 

@@ -11,10 +11,12 @@ COMMANDS = {
     'train': 'train a classifier, detector, segmentor or stereo model',
     'test': 'metrics of a checkpoint, with predictions and drawings on request',
     'predict': 'predict from your own images or videos',
+    'export': 'a checkpoint as ONNX, OpenVINO, pt2 or TorchScript',
     'models': 'the models that there is a config for, by name',
     'convert': 'official, timm and safetensors weights to this project, and back',
     'data': 'make a data set that needs no download',
     'flops': 'parameters and FLOPs of configs, beside what the papers print',
+    'benchmark': 'speed and memory of models or attentions, side by side',
     'doctor': 'what is installed, what is wrong with it, and what fixes it',
 }
 SHELLS = ('bash', 'zsh', 'tcsh')

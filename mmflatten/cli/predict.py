@@ -7,9 +7,11 @@
 See docs/predict.md for what comes out.
 """
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 from mmflatten.engine.cli import command_line, tool_parser
 
@@ -26,6 +28,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--score', type=share, default=0.3, metavar='S',
                       help='leave out instances with a lower score (default: 0.3)')
     made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
+    made.add_argument('--engine', choices=['eager', 'compile', 'onnxruntime', 'openvino', 'auto'], default='eager',
+                      help='what runs the backbone; auto is the fastest that is there (default: eager)')
     made.add_argument('--batch', type=positive, default=1, metavar='N', help='images at a time (default: 1)')
     return made
 
@@ -51,6 +55,12 @@ def positive(text: str) -> int:
 @command_line
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
+    lines = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there, between the lines of JSON
+        return _predict(args, lines)
+
+
+def _predict(args: argparse.Namespace, lines: TextIO) -> int:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmengine.utils import ProgressBar
 
@@ -60,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
     from mmflatten.engine.setup import load_config
     cfg = load_config(args.config)
     inputs = Inputs(args.inputs, pairs=cfg.get('default_scope') == 'mmflatten')
-    predictor = Predictor(cfg, args.checkpoint, args.device)
+    predictor = Predictor(cfg, args.checkpoint, args.device, args.engine)
     failures: list[str] = []
     taken: list[Input] = []
 
@@ -74,15 +84,14 @@ def main(argv: Sequence[str]) -> int:
         for sample in predictor.predict(images(), args.batch):
             item = taken.pop(0)
             if isinstance(sample, PredictionError):
-                failures.append(f'{item.source}: {sample}')
+                failures.append(str(sample) if item.video is None else f'{item.name}: {sample}')
             else:
                 record = folder.add(item, sample)
                 if args.json:
-                    print(json.dumps(record), flush=True)
+                    print(json.dumps(record), file=lines, flush=True)
             progress.update()
         sys.stderr.write('\n')
-    done = len(inputs) - len(failures)
-    sys.stderr.write(f'{done} of {len(inputs)} predicted: {args.out}\n')
+    sys.stderr.write(f'{len(inputs) - len(failures)} of {len(inputs)} predicted: {args.out}\n')
     if failures:
         raise ValueError(f'{len(failures)} of {len(inputs)} could not be predicted: {"; ".join(failures)}')
     return 0

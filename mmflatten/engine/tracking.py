@@ -20,7 +20,7 @@ _PARAMETERS = ('model', 'train_dataloader', 'optim_wrapper', 'param_scheduler', 
 
 @VISBACKENDS.register_module()
 class MLflowBackend(MLflowVisBackend):
-    """MMEngine's, for a run that goes on after a resume: MLflow's parameters are fixed, so only the config's file changes.
+    """MMEngine's, for a run that goes on after a resume: its parameters are fixed, so only the config's file changes.
 
     Images get the suffix that MLflow asks for, and a name for each step.
     """

@@ -26,14 +26,21 @@ from mmflatten.ops.precision import full_precision, no_autocast, upcast
 from mmflatten.ops.resize import resize_grid, resize_relative_position_bias
 from mmflatten.ops.sima import sima_attention
 from mmflatten.ops.softmax import softmax_attention
-from mmflatten.ops.windows import padded_window_mask, shifted_window_mask, window_partition, window_reverse
+from mmflatten.ops.windows import (
+    pad_and_roll,
+    padded_window_mask,
+    roll_and_crop,
+    shifted_window_mask,
+    window_partition,
+    window_reverse,
+)
 
 __all__ = [
     'angular_attention', 'concat_cost_volume', 'conventional_dot_attention', 'conventional_gaussian_attention',
     'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention', 'focal_attention',
-    'focused_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention',
-    'merge_heads', 'neighbor_offsets', 'no_autocast', 'padded_window_mask', 'pooled_keys', 'resize_grid',
-    'resize_neighbor_bias', 'resize_relative_position_bias', 'shifted_window_mask', 'sima_attention',
+    'focused_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention', 'merge_heads',
+    'neighbor_offsets', 'no_autocast', 'pad_and_roll', 'padded_window_mask', 'pooled_keys', 'resize_grid',
+    'resize_neighbor_bias', 'resize_relative_position_bias', 'roll_and_crop', 'shifted_window_mask', 'sima_attention',
     'soft_argmax_disparity', 'softmax_attention', 'split_heads', 'upcast', 'visible_keys', 'window_order',
     'window_partition', 'window_positions', 'window_reverse',
 ]

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
+from mmflatten.ops.sizes import contiguous
 from mmflatten.ops.softmax import softmax_attention
 
 
@@ -39,4 +40,4 @@ def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Ten
         hidden = torch.zeros(mask.shape, dtype=q.dtype, device=q.device).masked_fill_(~mask, -torch.inf)[:, None]
         bias = (hidden if bias is None else bias.to(q.dtype) + hidden).repeat(B, 1, 1, 1)
     out = softmax_attention(q, k, v, bias=bias, scale=scale)
-    return rearrange(out, '(B W) h n e -> B (W n) h e', W=W).transpose(1, 2)
+    return rearrange(contiguous(out.transpose(1, 2)), '(B W) n h e -> B (W n) h e', W=W).transpose(1, 2)

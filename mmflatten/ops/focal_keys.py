@@ -5,6 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmflatten.ops.sizes import operand
+
 
 def neighbor_offsets(window: int, expand: int) -> list[tuple[int, int]]:
     """Neighbours of a window as Focal Transformer lists them, `(row, column)` from the window's first token.
@@ -84,8 +86,8 @@ def window_positions(grid: tuple[int, int], window: int, offsets_K2: Tensor) -> 
 
 def window_order(positions_WK2: Tensor, grid: tuple[int, int], window: int) -> Tensor:
     """Index of each position in a list of tokens window after window; positions beyond the border wrap around."""
-    y = positions_WK2[..., 0] % (grid[0] * window)
-    x = positions_WK2[..., 1] % (grid[1] * window)
+    y = positions_WK2[..., 0] % operand(grid[0] * window)
+    x = positions_WK2[..., 1] % operand(grid[1] * window)
     return (y // window * grid[1] + x // window) * window ** 2 + y % window * window + x % window
 
 
@@ -106,12 +108,12 @@ def visible_keys(keys_WK2: Tensor, queries_Wn2: Tensor, hw_shape: tuple[int, int
         Boolean `(W, n, K)`, or `(W, 1, K)` where all queries of a window see the same.
     """
     def real(positions: Tensor) -> Tensor:
-        y, x = ((positions[..., axis] + shift) % map_size[axis] < hw_shape[axis] for axis in (0, 1))
+        y, x = ((positions[..., axis] + shift) % operand(map_size[axis]) < hw_shape[axis] for axis in (0, 1))
         return y & x
 
     def turns(positions: Tensor) -> Tensor:
         """How often the way from the map to each position crosses the border, `(W, K, 2)`."""
-        return torch.stack([torch.div(positions[..., axis] + shift, map_size[axis], rounding_mode='floor')
+        return torch.stack([torch.div(positions[..., axis] + shift, operand(map_size[axis]), rounding_mode='floor')
                             for axis in (0, 1)], dim=-1)
 
     visible = torch.ones_like(keys_WK2[:, None, :, 0], dtype=torch.bool)

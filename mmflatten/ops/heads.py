@@ -4,6 +4,8 @@ from __future__ import annotations
 from einops import rearrange
 from torch import Tensor
 
+from mmflatten.ops.sizes import contiguous
+
 
 def split_heads(x_BNC: Tensor, num_heads: int) -> Tensor:
     """`(B, N, h * d) -> (B, h, N, d)`, a view."""
@@ -12,4 +14,4 @@ def split_heads(x_BNC: Tensor, num_heads: int) -> Tensor:
 
 def merge_heads(x_BhNd: Tensor) -> Tensor:
     """`(B, h, N, d) -> (B, N, h * d)`; a view of what `split_heads` made."""
-    return rearrange(x_BhNd, 'B h N d -> B N (h d)')
+    return contiguous(x_BhNd.transpose(1, 2)).flatten(2)

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from mmflatten.ops.precision import full_precision
+from mmflatten.ops.sizes import certain
 
 
 def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float | Tensor = 1.) -> Tensor:
@@ -15,9 +16,9 @@ def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float 
     """
     N, d = q_BhNd.shape[-2:]
     M, e = v_BhMe.shape[-2:]
-    if (N + M) * d * e <= N * M * (d + e):
-        return q_BhNd @ (k_BhMd.transpose(-2, -1) @ v_BhMe * scale)
-    return (q_BhNd @ k_BhMd.transpose(-2, -1) * scale) @ v_BhMe
+    if certain((N + M) * d * e > N * M * (d + e)):
+        return (q_BhNd @ k_BhMd.transpose(-2, -1) * scale) @ v_BhMe
+    return q_BhNd @ (k_BhMd.transpose(-2, -1) @ v_BhMe * scale)
 
 
 @full_precision

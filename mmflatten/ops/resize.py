@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
+from mmflatten.ops.sizes import same_size
+
 
 def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str = 'bilinear') -> Tensor:
     """Resize a table with one row per token of a map, `(1, H * W, C) -> (1, H' * W', C)`.
@@ -15,7 +17,7 @@ def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, i
         new_size: `(H', W')`.
         mode: 'bilinear' (any size inside `forward`) or 'bicubic' (checkpoints of another image size).
     """
-    if tuple(size) == tuple(new_size):
+    if same_size(size, new_size):
         return table_1NC
     grid = rearrange(table_1NC, '1 (H W) C -> 1 C H W', H=size[0], W=size[1])
     grid = F.interpolate(grid, size=new_size, mode=mode, align_corners=False)

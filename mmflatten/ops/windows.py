@@ -2,8 +2,13 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
+
+from mmflatten.ops.sizes import contiguous, is_open, operand, same_size
+
+Shift = tuple[int, int] | tuple[Tensor, Tensor]  # how far a map is rolled along its rows and its columns
 
 
 def window_partition(x: Tensor, window_size: tuple[int, int]) -> Tensor:
@@ -12,22 +17,51 @@ def window_partition(x: Tensor, window_size: tuple[int, int]) -> Tensor:
     `H` and `W` must be multiples of the window `(h, w)`. One copy.
     """
     h, w = window_size
-    return rearrange(x, 'B (rows h) (cols w) ... -> (B rows cols) (h w) ...', h=h, w=w)
+    x = rearrange(x, 'B (rows h) (cols w) ... -> B rows cols h w ...', h=h, w=w)
+    return contiguous(x).flatten(3, 4).flatten(0, 2)
 
 
 def window_reverse(windows: Tensor, window_size: tuple[int, int], map_size: tuple[int, int]) -> Tensor:
     """The inverse of `window_partition`: `(B * nW, h * w, ...) -> (B, H, W, ...)` for `map_size = (H, W)`."""
     h, w = window_size
-    return rearrange(windows, '(B rows cols) (h w) ... -> B (rows h) (cols w) ...', rows=map_size[0] // h,
-                     cols=map_size[1] // w, h=h, w=w)
+    x = rearrange(windows, '(B rows cols) (h w) ... -> B rows h cols w ...', rows=map_size[0] // h,
+                  cols=map_size[1] // w, h=h, w=w)
+    return contiguous(x).flatten(3, 4).flatten(1, 2)
 
 
-def _shift_regions(length: int, window: int, shift: int, device: torch.device) -> Tensor:
+def pad_and_roll(x_BHWC: Tensor, map_size: tuple[int, int], shift: Shift | None = None) -> Tensor:
+    """A map zero-padded at the right and the bottom to `map_size`, then rolled up and left by `shift`.
+
+    Any number of axes may follow the two of the map. Where a size is open, as in an exported graph, `shift` may be
+    tensors.
+    """
+    H, W = x_BHWC.shape[1:3]
+    if not same_size((H, W), map_size):
+        x_BHWC = F.pad(x_BHWC, (0, 0) * (x_BHWC.dim() - 3) + (0, map_size[1] - W, 0, map_size[0] - H))
+    return x_BHWC if shift is None else _roll_and_crop(x_BHWC, (-shift[0], -shift[1]), map_size)
+
+
+def roll_and_crop(x_BHWC: Tensor, hw_shape: tuple[int, int], shift: Shift | None = None) -> Tensor:
+    """The inverse of `pad_and_roll`, back to `hw_shape`."""
+    return _roll_and_crop(x_BHWC, (0, 0) if shift is None else shift, hw_shape)
+
+
+def _roll_and_crop(x_BHWC: Tensor, shift: Shift, size: tuple[int, int]) -> Tensor:
+    if not is_open(*size):
+        x_BHWC = x_BHWC.roll(shift, dims=(1, 2)) if any(shift) else x_BHWC
+        return x_BHWC[:, :size[0], :size[1]]
+    for dim, (distance, length) in enumerate(zip(shift, size), 1):
+        position = torch.arange(length, device=x_BHWC.device)
+        x_BHWC = x_BHWC.index_select(dim, (position - distance) % operand(x_BHWC.shape[dim]))
+    return x_BHWC
+
+
+def _shift_regions(length: int, window: int, shift: int | Tensor, device: torch.device) -> Tensor:
     position = torch.arange(length, device=device)
     return (position >= length - window).int() + (position >= length - shift).int()
 
 
-def shifted_window_mask(map_size: tuple[int, int], window_size: tuple[int, int], shift: tuple[int, int],
+def shifted_window_mask(map_size: tuple[int, int], window_size: tuple[int, int], shift: Shift,
                         device: torch.device) -> Tensor:
     """Which key a query may attend in windows of a rolled map: only those that were its neighbours before the roll.
 
@@ -49,12 +83,12 @@ def shifted_window_mask(map_size: tuple[int, int], window_size: tuple[int, int],
 
 
 def padded_window_mask(hw_shape: tuple[int, int], map_size: tuple[int, int], window_size: tuple[int, int],
-                       shift: tuple[int, int], device: torch.device) -> Tensor:
+                       shift: Shift, device: torch.device) -> Tensor:
     """Which keys of each window are real tokens, for a map zero-padded from `hw_shape` to `map_size`, then rolled.
 
     Returns:
         Boolean `(nW, 1, h * w)`, false for padding.
     """
-    rows = torch.arange(map_size[0], device=device).roll(-shift[0]) < hw_shape[0]
-    cols = torch.arange(map_size[1], device=device).roll(-shift[1]) < hw_shape[1]
+    rows, cols = ((torch.arange(length, device=device) + distance) % operand(length) < real
+                  for length, distance, real in zip(map_size, shift, hw_shape))
     return window_partition((rows[:, None] & cols)[None], window_size)[:, None]

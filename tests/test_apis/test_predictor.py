@@ -65,7 +65,7 @@ def test_classes_are_those_of_the_test_tool(classifier, tmp_path, capsys):
     expected = load(classifier.results)[:3]
     files = [entry['img_path'] for entry in expected]
     assert run(classifier.config, classifier.checkpoint, *files, '--out', tmp_path, '--json') == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith('{')]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]  # and nothing else is printed there
     with open(tmp_path / 'classes.csv', newline='') as file:
         header, *rows = csv.reader(file)
     assert header[:3] == ['file', 'class_1', 'score_1']
@@ -98,6 +98,22 @@ def test_arrays_are_rgb(detector, photos):
     torch.testing.assert_close(by_file.pred_instances.bboxes, by_pixels.pred_instances.bboxes)
     with pytest.raises(PredictionError, match='float64'):
         predictor(np.zeros((8, 8, 3)))
+
+
+@pytest.mark.parametrize('engine', ['onnxruntime', 'openvino', 'auto'])
+def test_other_runtimes_find_the_same(detector, photos, engine):
+    eager, other = (Predictor(detector.config, detector.checkpoint, device='cpu', engine=name)
+                    for name in ('eager', engine))
+    for first, second in zip(eager.predict(photos, 2), other.predict(photos, 2), strict=True):
+        torch.testing.assert_close(first.pred_instances.scores, second.pred_instances.scores, atol=1e-4, rtol=1e-3)
+
+
+def test_runtimes_that_cannot_be_are_refused(detector, stereo_run, photos, tmp_path, capsys):
+    with pytest.raises(ValueError, match='engine .tensorrt.*openvino'):
+        Predictor(detector.config, detector.checkpoint, engine='tensorrt')
+    assert run(stereo_run.config, stereo_run.checkpoint, *stereo_run.pair, '--out', tmp_path,
+               '--engine', 'openvino') == 1
+    assert 'openvino' in last_line(capsys)
 
 
 def test_a_video_becomes_a_video(detector, photos, tmp_path):

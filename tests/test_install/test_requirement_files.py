@@ -56,8 +56,8 @@ def test_build_tools_and_opencv_are_the_same_everywhere():
 
 
 def test_built_package_has_every_module_and_table_and_the_runtime_requirements(tmp_path):
-    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'LICENSE', 'requirements', 'mmflatten', 'configs', 'tools',
-                 'model-index.yml'):
+    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'LICENSE', 'model-index.yml', 'requirements', 'mmflatten',
+                 'configs', 'tools'):
         source = ROOT / name
         shutil.copytree(source, tmp_path / name) if source.is_dir() else shutil.copy(source, tmp_path)
     for command in ('build', 'egg_info'):

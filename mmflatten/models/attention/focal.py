@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from einops import rearrange
 from mmengine.model import ModuleList
 from torch import Tensor
@@ -14,7 +13,9 @@ from mmflatten.models.layers.window_pool import WindowPool, sub_windows
 from mmflatten.ops import (
     focal_attention,
     merge_heads,
+    pad_and_roll,
     pooled_keys,
+    roll_and_crop,
     softmax_attention,
     split_heads,
     visible_keys,
@@ -23,6 +24,7 @@ from mmflatten.ops import (
     window_positions,
     window_reverse,
 )
+from mmflatten.ops.sizes import ceil_div, certain
 from mmflatten.registry import MODELS
 
 
@@ -67,6 +69,7 @@ class FocalAttention(TokenMixer):
         self.window_size = window
         self.focal_window = focal_window
         self.shift = window // 2 if shift and not whole else 0
+        self.distances = (self.shift, self.shift) if self.shift else None  # as maps are rolled
         self.wrap = neighbor_boundary == 'wrap'
         self.mask_padding = mask_padding
         self.relative_position_bias = RelativePositionBias((window, window), num_heads, std=0.)
@@ -83,8 +86,8 @@ class FocalAttention(TokenMixer):
             raise ValueError('FocalAttention takes no mask: it makes the masks of its windows itself')
         prefix, tokens = split_prefix(x.flatten(2), hw_shape)
         H, W = hw_shape
-        window, grid = self.window_size, (-(-H // self.window_size), -(-W // self.window_size))
-        x_BHWC = self._pad_and_roll(rearrange(tokens, 'B (H W) C -> B H W C', H=H))
+        window, grid = self.window_size, self._grid(hw_shape)
+        x_BHWC = pad_and_roll(rearrange(tokens, 'B (H W) C -> B H W C', H=H), self._padded(hw_shape), self.distances)
         windows = window_partition(x_BHWC, (window, window))
         windows = rearrange(windows, '(B W) n C -> B (W n) C', W=grid[0] * grid[1])
         source = torch.cat((windows, *self._pool(x_BHWC, windows, grid), prefix), dim=1)
@@ -105,27 +108,27 @@ class FocalAttention(TokenMixer):
         Keys and values are listed in this order: tokens window after window, pooled tokens level after level, prefix
         tokens.
         """
-        grid = (-(-maps.hw[0] // self.window_size), -(-maps.hw[1] // self.window_size))
+        grid = self._grid(maps.hw)
         keys, visible = self._keys(grid, maps.hw, maps.prefix)
         q, k, v = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
         y_BhNd = focal_attention(q, k, v, keys, bias_hnM=self._bias(maps.prefix), mask=visible)
         return self._to_map(merge_heads(y_BhNd), maps.hw)
 
-    def _pad_and_roll(self, x_BHWC: Tensor) -> Tensor:
-        bottom, right = (-side % self.window_size for side in x_BHWC.shape[1:3])
-        if bottom or right:
-            x_BHWC = F.pad(x_BHWC, (0, 0, 0, right, 0, bottom))
-        return x_BHWC.roll((-self.shift, -self.shift), dims=(1, 2)) if self.shift else x_BHWC
+    def _grid(self, hw_shape: tuple[int, int]) -> tuple[int, int]:
+        """How many windows cover the map, `(rows, columns)`."""
+        return ceil_div(hw_shape[0], self.window_size), ceil_div(hw_shape[1], self.window_size)
+
+    def _padded(self, hw_shape: tuple[int, int]) -> tuple[int, int]:
+        """`(H, W)` of whole windows."""
+        rows, cols = self._grid(hw_shape)
+        return rows * self.window_size, cols * self.window_size
 
     def _to_map(self, windows_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         """Window after window to row after row, without padding."""
         window = (self.window_size, self.window_size)
-        map_size = (hw_shape[0] + -hw_shape[0] % self.window_size, hw_shape[1] + -hw_shape[1] % self.window_size)
         windows = rearrange(windows_BNC, 'B (W n) C -> (B W) n C', n=self.window_size ** 2)
-        x_BHWC = window_reverse(windows, window, map_size)
-        if self.shift:
-            x_BHWC = x_BHWC.roll((self.shift, self.shift), dims=(1, 2))
-        return rearrange(x_BHWC[:, :hw_shape[0], :hw_shape[1]], 'B H W C -> B (H W) C')
+        x_BHWC = roll_and_crop(window_reverse(windows, window, self._padded(hw_shape)), hw_shape, self.distances)
+        return rearrange(x_BHWC, 'B H W C -> B (H W) C')
 
     def _pool(self, x_BHWC: Tensor, windows_BNC: Tensor, grid: tuple[int, int]) -> list[Tensor]:
         """The pooled tokens of every level, `(B, grid * 4 ** level, C)`."""
@@ -187,11 +190,12 @@ class FocalAttention(TokenMixer):
                 for keys, wrap, padding in kinds]
 
     def _pads(self, hw_shape: tuple[int, int]) -> bool:
-        return any(side % self.window_size for side in hw_shape)
+        return not all(certain(side % self.window_size == 0) for side in hw_shape)
 
     def _real_map(self, hw_shape: tuple[int, int]) -> Tensor:
         """Which tokens of the padded and rolled map are real, `(1, H, W, 1)`."""
-        return self._pad_and_roll(torch.ones(1, *hw_shape, 1, dtype=torch.bool, device=self.own_offsets.device))
+        ones = torch.ones(1, *hw_shape, 1, dtype=torch.bool, device=self.own_offsets.device)
+        return pad_and_roll(ones, self._padded(hw_shape), self.distances)
 
     def _real_pooled(self, hw_shape: tuple[int, int], grid: tuple[int, int], level: int) -> Tensor:
         """Which pooled tokens hold at least one real token, `(grid * 4 ** level,)`."""

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.models.layers import join_prefix, split_prefix
+from mmflatten.ops.sizes import same_size
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def values_at_queries(v_BMC: Tensor, maps: Maps) -> Tensor:
     Quirk kept for parity: FLatten's code enlarges by linear interpolation along the flattened map.
     """
     v_BMC = fill_masked(v_BMC, maps.mask, 0.)
-    if maps.kv_hw == maps.hw:
+    if same_size(maps.kv_hw, maps.hw):
         return v_BMC
     prefix, v_BMC = split_prefix(v_BMC, maps.kv_hw)
     v_BCN = F.interpolate(v_BMC.transpose(1, 2), size=maps.hw[0] * maps.hw[1], mode='linear')

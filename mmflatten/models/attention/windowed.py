@@ -1,6 +1,8 @@
 """Any mixer inside windows."""
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange, reduce, repeat
@@ -8,7 +10,16 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.layers import join_prefix, split_prefix
-from mmflatten.ops import padded_window_mask, shifted_window_mask, window_partition, window_reverse
+from mmflatten.ops import (
+    pad_and_roll,
+    padded_window_mask,
+    roll_and_crop,
+    shifted_window_mask,
+    window_partition,
+    window_reverse,
+)
+from mmflatten.ops.sizes import ceil_div, certain, same_size
+from mmflatten.ops.windows import Shift
 
 
 class Windowed(BaseModule):
@@ -42,22 +53,27 @@ class Windowed(BaseModule):
         if self.window_size is None:
             return self.mixer(x, hw_shape)
         H, W = hw_shape
+        number = [1 if side is None else ceil_div(length, side) for length, side in zip(hw_shape, self.window_size)]
         h, w = window = (self.window_size[0] or H, self.window_size[1] or W)
-        padded = (H + -H % h, W + -W % w)
-        shift = (h // 2, w // 2) if self.shift and padded[0] > h and padded[1] > w else (0, 0)
+        padded = (number[0] * h, number[1] * w)
+        shift = self._distances(window, number, x.device)
 
         prefix, x = split_prefix(x, hw_shape)
-        x = rearrange(x, 'B (H W) ... -> B H W ...', H=H, W=W)
-        if padded != (H, W):
-            x = F.pad(x, (0, 0) * (x.dim() - 3) + (0, padded[1] - W, 0, padded[0] - H))
-        if any(shift):
-            x = x.roll((-shift[0], -shift[1]), dims=(1, 2))
+        x = pad_and_roll(rearrange(x, 'B (H W) ... -> B H W ...', H=H, W=W), padded, shift)
         windows = window_partition(x, window)
         prefix, windows = self._mix(prefix, windows, window, self._mask((H, W), padded, window, shift, x.device))
-        x = window_reverse(windows, window, padded)
-        if any(shift):
-            x = x.roll(shift, dims=(1, 2))
-        return join_prefix(prefix, rearrange(x[:, :H, :W], 'B H W C -> B (H W) C'))
+        x = roll_and_crop(window_reverse(windows, window, padded), (H, W), shift)
+        return join_prefix(prefix, rearrange(x, 'B H W C -> B (H W) C'))
+
+    def _distances(self, window: tuple[int, int], number: Sequence[int], device: torch.device) -> Shift | None:
+        """How far the map is rolled; None where it is not."""
+        distances = (window[0] // 2, window[1] // 2)
+        if not (self.shift and any(distances)) or any(certain(count <= 1) for count in number):
+            return None
+        if all(certain(count > 1) for count in number):
+            return distances
+        rows, cols = (torch.scalar_tensor(count, device=device, dtype=torch.long) > 1 for count in number)
+        return distances[0] * (rows & cols), distances[1] * (rows & cols)
 
     def _mix(self, prefix: Tensor, windows: Tensor, window: tuple[int, int],
              mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -73,12 +89,12 @@ class Windowed(BaseModule):
         return reduce(windows[:, :number], '(B W) P C -> B P C', 'mean', W=copies), windows[:, number:]
 
     def _mask(self, hw_shape: tuple[int, int], padded: tuple[int, int], window: tuple[int, int],
-              shift: tuple[int, int], device: torch.device) -> Tensor | None:
+              shift: Shift | None, device: torch.device) -> Tensor | None:
         """Boolean `(nW, N or 1, N)`, or None where every query may attend every key of its window."""
         real = neighbours = None
-        if self.mask_padding and padded != hw_shape:
-            real = padded_window_mask(hw_shape, padded, window, shift, device)
-        if self.mask_shift and any(shift):
+        if self.mask_padding and not same_size(padded, hw_shape):
+            real = padded_window_mask(hw_shape, padded, window, shift or (0, 0), device)
+        if self.mask_shift and shift is not None:
             neighbours = shifted_window_mask(padded, window, shift, device)
         if real is None or neighbours is None:
             return real if neighbours is None else neighbours

@@ -8,13 +8,14 @@ from torch import Tensor, nn
 
 from mmflatten.models.layers.linear import Linear
 from mmflatten.models.layers.tokens import map_shape, map_to_tokens
+from mmflatten.ops.sizes import ceil_div, same_size
 
 
 def pad_to_multiple(x_BCHW: Tensor, multiple: tuple[int, int]) -> Tensor:
     """Zero-pad a map at the right and the bottom to a multiple of `(h, w)`; the map itself where it fits."""
-    H, W = x_BCHW.shape[-2:]
-    pad_h, pad_w = -H % multiple[0], -W % multiple[1]
-    return F.pad(x_BCHW, (0, pad_w, 0, pad_h)) if pad_h or pad_w else x_BCHW
+    H, W = size = map_shape(x_BCHW)
+    padded = (ceil_div(H, multiple[0]) * multiple[0], ceil_div(W, multiple[1]) * multiple[1])
+    return x_BCHW if same_size(size, padded) else F.pad(x_BCHW, (0, padded[1] - W, 0, padded[0] - H))
 
 
 class ConvEmbed(BaseModule):

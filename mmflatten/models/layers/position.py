@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.layers.tokens import on_map
 from mmflatten.ops import resize_grid, resize_relative_position_bias
+from mmflatten.ops.sizes import same_size
 
 
 def depthwise(channels: int, kernel_size: int) -> nn.Conv2d:
@@ -85,7 +86,7 @@ class GridTable(BaseModule):
         return x_BNC + table.to(x_BNC.dtype)
 
     def _resized(self, table: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str) -> Tensor:
-        if size == tuple(new_size):
+        if same_size(size, new_size):
             return table
         grid = resize_grid(table[:, self.num_prefix:], size, new_size, mode)
         return torch.cat((table[:, :self.num_prefix], grid), dim=1) if self.num_prefix else grid

@@ -38,6 +38,8 @@ VALUES = {
 BY_OPERATOR = {
     'window_partition': dict(x=rand(B, H, W, C), window_size=WINDOW),
     'window_reverse': dict(window_size=WINDOW),
+    'pad_and_roll': dict(x_BHWC=rand(B, 4, 5, C)),
+    'roll_and_crop': dict(x_BHWC=rand(B, H, W, C)),
     'padded_window_mask': dict(window_size=WINDOW, shift=(1, 1)),
     'shifted_window_mask': dict(window_size=WINDOW, shift=(1, 1)),
     'visible_keys': dict(shift=1),

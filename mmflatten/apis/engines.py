@@ -1,0 +1,81 @@
+"""Other runtimes for a model's backbone, where most of the time goes; the rest of the model stays PyTorch's."""
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from mmflatten.export.engines import Engine, load_engine
+from mmflatten.export.export import TOLERANCE, difference, random_images, rounding_error
+from mmflatten.export.formats import WRITERS, side_range, trace
+from mmflatten.export.wrappers import Backbone, ExportError
+
+ENGINES = ('eager', 'compile', 'onnxruntime', 'openvino', 'auto')
+_FORMATS = dict(onnxruntime='onnx', openvino='openvino')
+_SUFFIXES = dict(onnxruntime='.onnx', openvino='.xml')
+_EXAMPLE = 64  # side of the image that the graph is traced with; any other may follow
+
+
+class EngineBackbone(nn.Module):
+    """A backbone that runs in another runtime, image after image, on the CPU and without gradients."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self.engine = engine
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, ...]:
+        images = [list(self.engine(image[None].numpy()).values()) for image in x_BCHW]
+        return tuple(torch.cat([torch.from_numpy(maps[level]) for maps in images]) for level in range(len(images[0])))
+
+
+def fastest(device: str) -> str:
+    """What `auto` means: on a CPU OpenVINO, else ONNX Runtime, where installed; docs/export.md has the times."""
+    if device != 'cpu':
+        return 'eager'
+    return next((name for name in ('openvino', 'onnxruntime') if importlib.util.find_spec(name)), 'eager')
+
+
+def use_engine(model: nn.Module, engine: str, device: str) -> None:
+    """Let the backbone of a model run elsewhere; the results are compared with PyTorch's first.
+
+    Args:
+        engine: one of `ENGINES`; `compile` is `torch.compile` with open sizes.
+
+    Raises:
+        ExportError: the model has no backbone, the runtime is missing or no CPU is used, or the results differ.
+        ValueError: there is no such engine.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f'engine ({engine}) must be one of {", ".join(ENGINES)}')
+    if engine == 'auto':
+        engine = fastest(device) if hasattr(model, 'backbone') else 'eager'
+    if engine == 'eager':
+        return
+    if not hasattr(model, 'backbone'):
+        raise ExportError(f'engine ({engine}) runs the backbone, and {type(model).__name__} has none; take eager')
+    if engine == 'compile':
+        model.backbone = torch.compile(model.backbone, dynamic=True)
+        return
+    if device != 'cpu':
+        raise ExportError(f'engine ({engine}) runs on the CPU, not on {device}; take compile or eager')
+    missing = [name for name in ('onnx', 'onnxscript', engine) if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ExportError(f'engine ({engine}) requires {", ".join(missing)}: pip install {" ".join(missing)}')
+    model.backbone = EngineBackbone(_converted(Backbone(model).eval(), engine))
+
+
+def _converted(module: Backbone, engine: str) -> Engine:
+    size = (max(_EXAMPLE, side_range(module)[0]),) * 2
+    metadata = dict(task=module.task, size=list(size), sides=list(side_range(module)), outputs=list(module.outputs))
+    images = random_images(module, size)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, f'backbone{_SUFFIXES[engine]}')
+        WRITERS[_FORMATS[engine]](trace(module, tuple(map(torch.from_numpy, images)), True), file, module, metadata)
+        loaded = load_engine(file, torch.get_num_threads())
+    error = difference(module, loaded, images)
+    if error > TOLERANCE and error > 4 * rounding_error(module, size):
+        raise ExportError(f'engine ({engine}) differs from PyTorch by {error:.1e} of the largest value; take eager')
+    return loaded

@@ -1,0 +1,160 @@
+"""The command line, on the digit models: what is written predicts as PyTorch does, and what cannot be is refused."""
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope
+
+from mmflatten.engine.setup import load_config
+from mmflatten.export.detection import select_boxes
+from mmflatten.export.engines import load_engine
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / 'configs' / 'digits'
+spec = importlib.util.spec_from_file_location('export_tool', ROOT / 'tools' / 'export.py')
+tool = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tool)
+
+
+@pytest.fixture(scope='module')
+def saved(tmp_path_factory):
+    """A function that makes the model of a digit config and its checkpoint, once."""
+    folder, made = tmp_path_factory.mktemp('checkpoints'), {}
+
+    def save(name):
+        if name not in made:
+            cfg: Config = load_config(str(DIGITS / f'{name}.py'), work_dir=str(folder))
+            torch.manual_seed(0)
+            with DefaultScope.overwrite_default_scope(cfg.default_scope):
+                model = MODELS.build(cfg.model).eval()
+            file = folder / f'{name}.pth'
+            torch.save(dict(state_dict=model.state_dict(), meta=dict(dataset_meta=dict(classes=list('0123456789')))),
+                       file)
+            made[name] = model, str(DIGITS / f'{name}.py'), str(file)
+        return made[name]
+
+    return save
+
+
+def export(saved, name, *options):
+    model, config, checkpoint = saved(name)
+    assert tool.main([config, checkpoint, *map(str, options)]) == 0
+    return model
+
+
+def photo(*size):
+    return np.random.default_rng(1).uniform(0, 255, (1, 3, *size)).astype(np.float32)
+
+
+def test_classifier_predicts_the_same_probabilities_at_an_open_size(saved, tmp_path, capsys):
+    model = export(saved, 'flatten-swin-nano_digits', '--dynamic', '--out', tmp_path / 'digits.onnx')
+    assert 'sides from 33' in capsys.readouterr().out
+    engine, image = load_engine(tmp_path / 'digits.onnx'), photo(75, 90)
+    assert engine.metadata['classes'] == list('0123456789') and engine.metadata['task'] == 'classification'
+    data = model.data_preprocessor(dict(inputs=torch.from_numpy(image).flip(1)))  # mmpretrain takes BGR
+    with torch.no_grad():
+        expected = model(data['inputs'], mode='tensor').softmax(-1).numpy()
+    np.testing.assert_allclose(engine(image)['probabilities'], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['retinanet_flatten-swin-nano_fpn_digits', 'atss_flatten-swin-nano_fpn_digits'])
+def test_detector_finds_the_boxes_that_mmdet_finds(saved, tmp_path, name):
+    model = export(saved, name, '--size', 96, 128, '--out', tmp_path / 'boxes.onnx',
+                   '--cfg-options', 'model.test_cfg.score_thr=0.001')
+    engine, image = load_engine(tmp_path / 'boxes.onnx'), photo(96, 128)
+    found = select_boxes(engine(image), engine.metadata['test_cfg'])
+    from mmdet.structures import DetDataSample
+    sample = DetDataSample(metainfo=dict(img_shape=(96, 128), ori_shape=(96, 128), scale_factor=(1., 1.)))
+    data = model.data_preprocessor(dict(inputs=[torch.from_numpy(image[0]).flip(0)], data_samples=[sample]))
+    model.bbox_head.test_cfg.score_thr = .001
+    with torch.no_grad():
+        expected = model.predict(data['inputs'], data['data_samples'])[0].pred_instances
+    assert len(found['scores']) == len(expected) > 0
+    np.testing.assert_allclose(found['scores'], expected.scores, rtol=1e-3)
+    np.testing.assert_allclose(found['boxes'], expected.bboxes, atol=.05)
+    assert (found['labels'] == expected.labels.numpy()).mean() > .9  # equal scores may change places
+
+
+def test_segmentor_returns_logits_at_the_size_of_the_image(saved, tmp_path):
+    model = export(saved, 'semantic-fpn_flatten-swin-nano_digits', '--size', 70, 91, '--format', 'openvino', '--out',
+                   tmp_path / 'map.xml')
+    image = photo(70, 91)
+    logits = load_engine(tmp_path / 'map.xml')(image)['logits']
+    preprocessor = model.data_preprocessor
+    with torch.no_grad():
+        inputs = (torch.from_numpy(image) - preprocessor.mean) / preprocessor.std
+        expected = model.encode_decode(inputs, [dict(img_shape=(70, 91), ori_shape=(70, 91))]).numpy()
+    np.testing.assert_allclose(logits, expected, atol=1e-4 * np.abs(expected).max())
+
+
+def test_stereo_returns_disparities_of_an_image_that_has_to_be_padded(saved, tmp_path):
+    model = export(saved, 'psmnet-tiny_digits-stereo', '--size', 90, 180, '--format', 'torchscript', '--out',
+                   tmp_path / 'stereo.pt')
+    left, right = photo(90, 180), photo(90, 180)[:, :, ::-1].copy()
+    sides = {name: [torch.from_numpy(image[0]).flip(0)] for name, image in (('left', left), ('right', right))}
+    with torch.no_grad():
+        expected = model.predict(**model.data_preprocessor(dict(inputs=sides, data_samples=None)))
+    found = load_engine(tmp_path / 'stereo.pt')(left, right)['disparity']
+    assert found.shape == (1, 90, 180)
+    # The prediction without samples keeps the padding above and to the right.
+    np.testing.assert_allclose(found[0], expected[0].pred_disparity.data[0, -90:, :180], atol=1e-3)
+
+
+def test_backbone_and_neck_of_a_two_stage_detector(saved, tmp_path):
+    export(saved, 'mask-rcnn_flatten-swin-nano_fpn_digits', '--features', '--size', 64, '--format', 'torchscript',
+           '--out', tmp_path / 'maps.pt')
+    maps = load_engine(tmp_path / 'maps.pt')(photo(64, 64))
+    assert [x.shape[-1] for x in maps.values()] == sorted((x.shape[-1] for x in maps.values()), reverse=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize('format', ['onnx', 'openvino'])
+def test_eight_bits_keep_most_of_the_best_classes(saved, tmp_path, capsys, format):
+    import cv2
+    for number in range(8):
+        cv2.imwrite(str(tmp_path / f'{number}.png'), photo(64, 64)[0].transpose(1, 2, 0) * (number + 1) / 8)
+    suffix = {'onnx': 'onnx', 'openvino': 'xml'}[format]
+    export(saved, 'flatten-swin-nano_digits', '--int8', '--format', format, '--calibration', tmp_path, '--out',
+           tmp_path / f'small.{suffix}')
+    assert '8 bits' in capsys.readouterr().out
+    assert load_engine(tmp_path / f'small.{suffix}')(photo(64, 64))['probabilities'].sum() == pytest.approx(1, abs=.05)
+
+
+BAD = {
+    'format': ('flatten-swin-nano_digits', ['--format', 'tflite'], 'tflite'),
+    'suffix': ('flatten-swin-nano_digits', ['--out', 'model.xml'], 'model.xml'),
+    'folder': ('flatten-swin-nano_digits', ['--out', 'nowhere/model.onnx'], 'nowhere'),
+    'int8': ('flatten-swin-nano_digits', ['--format', 'pt2', '--int8'], 'int8'),
+    'size': ('flatten-swin-nano_digits', ['--size', '0'], '--size 0'),
+    'two stages': ('mask-rcnn_flatten-swin-nano_fpn_digits', [], 'MaskRCNN'),
+    'stereo': ('psmnet-tiny_digits-stereo', ['--dynamic'], '--dynamic'),
+    'trace': ('flatten-swin-nano_digits', ['--dynamic', '--format', 'torchscript', '--out', 'model.pt'], '--dynamic'),
+    'calibration': ('flatten-swin-nano_digits', ['--int8', '--calibration', '.'], '--calibration .'),
+}
+
+
+@pytest.mark.parametrize('case', BAD)
+def test_bad_input_is_refused_by_name(saved, tmp_path, monkeypatch, capsys, case):
+    name, options, word = BAD[case]
+    _, config, checkpoint = saved(name)
+    monkeypatch.chdir(tmp_path)
+    assert tool.main([config, checkpoint, *options]) == 1
+    assert word in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_missing_package_is_named_with_its_pip_command(saved, monkeypatch, capsys):
+    _, config, checkpoint = saved('flatten-swin-nano_digits')
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda name, *rest: None if name == 'onnxscript' else
+                        find(name, *rest))
+    assert tool.main([config, checkpoint]) == 1
+    assert 'pip install onnx onnxscript' in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_another_model_is_refused(saved, capsys, tmp_path):
+    checkpoint = saved('psmnet-tiny_digits-stereo')[2]
+    assert tool.main([str(DIGITS / 'flatten-swin-nano_digits.py'), checkpoint, '--out', str(tmp_path / 'x.onnx')]) == 1
+    assert checkpoint in capsys.readouterr().err
