@@ -10,6 +10,7 @@ from mmflatten.version import __version__
 COMMANDS = {
     'train': 'train a classifier, detector, segmentor or stereo model',
     'test': 'metrics of a checkpoint, with predictions and drawings on request',
+    'init': 'check your own data and write a config for them',
     'predict': 'predict from your own images or videos',
     'flops': 'parameters and FLOPs of configs, beside what the papers print',
     'doctor': 'what is installed, what is wrong with it, and what fixes it',
