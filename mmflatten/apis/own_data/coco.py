@@ -100,6 +100,8 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     lacking = [name for name in ('images', 'annotations', 'categories')
                if not isinstance(content, dict) or not isinstance(content.get(name), list) or
                (name != 'annotations' and not content[name])]
+    lacking += [f'{key} of {kind}' for kind, key in (('images', 'file_name'), ('categories', 'name'))
+                if not lacking and any(key not in entry for entry in content[kind])]
     first = next(iter(content.get('annotations') or [{}]), {}) if isinstance(content, dict) else {}
     other = [task for key, task in (('caption', 'image captions'), ('segments_info', 'panoptic segmentation'))
              if key in first] or ['a single image of labelme'] * ('shapes' in content)
@@ -135,20 +137,22 @@ def _problems(part: CocoFile, pictures: dict) -> list[Problem]:
 
 def _faults(annotation: dict, images: dict, categories: set) -> list[str]:
     image, box = images.get(annotation.get('image_id')), annotation.get('bbox')
-    faults = [f'no {name}' for name in ('bbox', 'area', 'iscrowd') if annotation.get(name) in (None, [])]
+    faults = [f'no {name}' for name in ('area', 'iscrowd') if not isinstance(annotation.get(name), (int, float))]
     if annotation.get('category_id') not in categories:
         faults.append('unknown category_id')
     if annotation.get('id') == 0:
         faults.append('annotation id 0')
     if image is None:
         return [*faults, 'unknown image_id']
-    if box and None not in (image.get('width'), image.get('height')):
+    if not isinstance(box, list) or len(box) != 4 or not all(isinstance(number, (int, float)) for number in box):
+        return [*faults, 'no bbox']
+    if None not in (image.get('width'), image.get('height')):
         x, y, width, height = box
         if x >= image['width'] or y >= image['height'] or x + width <= 0 or y + height <= 0:
             faults.append('box outside its image')
         elif min(x, y, image['width'] - x - width, image['height'] - y - height) < -BORDER:
             faults.append('box over the border')
-        if min(width, height) < 1 or annotation.get('area', 1) <= 0:
+        if min(width, height) < 1 or annotation.get('area') == 0:
             faults.append('box narrower than a pixel, or area 0')
     return faults
 

@@ -79,8 +79,9 @@ def find_heads(model: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator
 
 
 def palette(count: int) -> list[tuple[int, int, int]]:
-    """Colours that differ: hues a golden angle apart, in three lightnesses by turns."""
-    return [tuple(round(255 * channel) for channel in colorsys.hls_to_rgb(i * 0.618034 % 1, (.5, .35, .7)[i % 3], .9))
+    """Colours that differ: hues a golden angle apart, in seven lightnesses by turns."""
+    lightness = (.5, .3, .7, .4, .6, .25, .8)
+    return [tuple(round(255 * channel) for channel in colorsys.hls_to_rgb(i * 0.618034 % 1, lightness[i % 7], .9))
             for i in range(count)]
 
 
