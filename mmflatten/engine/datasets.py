@@ -47,7 +47,9 @@ def _require_readable_metainfo(cfg: dict) -> None:
         cfg = cfg['dataset']
     for part in cfg.get('datasets') or []:
         _require_readable_metainfo(part)
-    metainfo = cfg.get('metainfo') or {}
+    metainfo = cfg.get('metainfo')
+    if not isinstance(metainfo, dict):  # MMEngine has an error for what is no mapping
+        return
     for key in ('CLASSES', 'PALETTE'):
         if key in metainfo:
             raise DatasetError(f'metainfo of data set {cfg.get("type")} has {key}, which is ignored; the keys are '

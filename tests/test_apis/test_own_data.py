@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
+from mmflatten.apis.own_data import pictures
 from mmflatten.apis.own_data.class_folders import read_classification
 from mmflatten.apis.own_data.coco import read_detection
 from mmflatten.apis.own_data.data import OwnDataError
@@ -167,6 +168,14 @@ def test_a_folder_without_an_image(tmp_path):
         find_images(tmp_path / 'gone')
 
 
+def test_many_images_have_a_progress_bar_and_few_have_none(folder, capsys, monkeypatch):
+    paths = find_images(folder / 'images')
+    few = read_pictures(paths)
+    assert capsys.readouterr().err == ''
+    monkeypatch.setattr(pictures, 'WORTH_A_BAR', 6)
+    assert read_pictures(paths) == few and '6/6' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize('suffix', ['png', 'jpg'])
 def test_broken_and_truncated_images(suffix, tmp_path):
     paths = [write_image(tmp_path / f'{name}.{suffix}', seed) for seed, name in enumerate(('good', 'cut', 'text'))]
@@ -181,24 +190,24 @@ def test_leakage_is_found_by_content_and_stops_and_a_copy_within_a_part_does_not
     copies = [path.with_name(f'copy_{path.name}') for path in paths[:2]]
     for path, copy in zip(paths, copies):
         copy.write_bytes(path.read_bytes())
-    pictures = read_pictures([*paths, *copies])
-    problems = picture_problems(pictures, paths, copies[:1])
+    read = read_pictures([*paths, *copies])
+    problems = picture_problems(read, paths, copies[:1])
     assert [(problem.name.partition(':')[0], problem.stops) for problem in problems] == [('leakage', True)]
     assert str(copies[0]) in str(problems[0]) and str(paths[0]) in str(problems[0])
-    assert [problem.stops for problem in picture_problems(pictures, [*paths, *copies], [])] == [False]
-    for part in split(pictures, 0.3):  # a copy goes where its twin goes
+    assert [problem.stops for problem in picture_problems(read, [*paths, *copies], [])] == [False]
+    for part in split(read, 0.3):  # a copy goes where its twin goes
         names = {path.name for path in part}
         assert all((path.name in names) == (copy.name in names) for path, copy in zip(paths, copies))
 
 
 def test_a_split_depends_on_content_alone(folder):
-    pictures = read_pictures(find_images(folder / 'images'))
-    renamed = {path.with_name(f'{9 - int(path.stem)}.png'): picture for path, picture in pictures.items()}
-    contents = [{pictures[path].digest for path in part} for part in split(pictures, 0.3)]
+    read = read_pictures(find_images(folder / 'images'))
+    renamed = {path.with_name(f'{9 - int(path.stem)}.png'): picture for path, picture in read.items()}
+    contents = [{read[path].digest for path in part} for part in split(read, 0.3)]
     assert contents == [{renamed[path].digest for path in part} for part in split(dict(reversed(renamed.items())), .3)]
     assert [len(part) for part in contents] == [4, 2]
     with pytest.raises(OwnDataError, match='1 images'):
-        split(dict([*pictures.items()][:1]), 0.3)
+        split(dict([*read.items()][:1]), 0.3)
 
 
 @pytest.fixture

@@ -112,6 +112,7 @@ FAULTS = {
     'a base of another task': (dict(base=CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'), ('--task cls', 'det')),
     'no annotations': (dict(ann=None), ('--ann', 'missing')),
     'classes that are not there': (dict(classes='cow'), ('--classes', 'cow', 'even')),
+    'more folders than annotations': (dict(images='photos photos'), ('--images', '2', '--ann', '1')),
     'no such folder': (dict(images='gone'), ('--images', 'gone')),
     'no such base': (dict(base='gone.py'), ('gone.py', 'does not exist')),
     'no such weights': (dict(checkpoint='gone.pth'), ('gone.pth', 'does not exist')),
@@ -128,7 +129,8 @@ def test_what_cannot_work_is_named_and_nothing_is_written(name, own, capsys):
         (own / 'photos' / '000001.png').write_bytes(b'no image')
     before = sorted(own.rglob('*'))
     options = {**dict(task='det', images='photos', ann='all.json', base=DETECTOR, out='mine.py'), **changes}
-    assert run(*(word for key, value in options.items() if value is not None for word in (f'--{key}', value))) == 1
+    given = {key: str(value).split() for key, value in options.items() if value is not None}
+    assert run(*(word for key, words in given.items() for word in (f'--{key}', *words))) == 1
     line = capsys.readouterr().err.splitlines()[-1]
     assert all(word in line for word in words), line
     assert sorted(own.rglob('*')) == before

@@ -63,7 +63,7 @@ def test_predictions_are_drawn_and_have_the_users_names(shown, folder):
     assert drawn
     for image in found['images']:
         name = Path(image['file_name']).name
-        before, after = cv2.imread(str(folder / 'data/own/images' / name)), cv2.imread(str(folder / 'found/drawings' / name))
+        before, after = (cv2.imread(str(folder / place / name)) for place in ('data/own/images', 'found/drawings'))
         assert (before != after).any() == (image['id'] in drawn)
 
 

@@ -78,6 +78,9 @@ def _check_options(request: Request) -> None:
         for path in given:
             if not path.exists():
                 raise FileNotFoundError(f'--{option} {path} does not exist')
+    if request.ann and len(request.images) > len(request.ann):
+        raise OwnDataError(f'--images has {len(request.images)} places and --ann {len(request.ann)}; each folder needs '
+                           'its annotations')
     if request.classes and request.task in ('cls', 'stereo'):
         raise OwnDataError(f'--classes ({" ".join(request.classes)}) is for --task det and seg')
     if not 0 < request.val_share < 1:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from mmengine.utils import ProgressBar
 from PIL import Image
 
 from mmflatten.apis.inputs import IMAGES
 from mmflatten.apis.own_data.data import OwnDataError, Problem
+
+WORTH_A_BAR = 1000  # images
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,16 @@ def find_images(folder: Path) -> list[Path]:
 def read_pictures(paths: Iterable[Path]) -> dict[Path, Picture]:
     """Read every file once; those that do not exist are left out."""
     paths = [path for path in dict.fromkeys(paths) if path.is_file()]
+    pictures = {}
+    bar = ProgressBar(len(paths), file=sys.stderr, start=len(paths) >= WORTH_A_BAR)
     with ThreadPoolExecutor() as pool:  # OpenCV and Pillow let go of the interpreter while they decode
-        return dict(zip(paths, pool.map(_read, paths)))
+        for path, picture in zip(paths, pool.map(_read, paths)):
+            pictures[path] = picture
+            if len(paths) >= WORTH_A_BAR:
+                bar.update()
+    if len(paths) >= WORTH_A_BAR:
+        sys.stderr.write('\n')  # what follows has a line of its own
+    return pictures
 
 
 def _read(path: Path) -> Picture:
