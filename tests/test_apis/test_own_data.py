@@ -117,6 +117,17 @@ def test_a_fault_of_an_image_or_category(name, folder):
     assert found(detection(folder, content)).get(name) is True
 
 
+def test_all_faults_are_said_at_once(folder):
+    content = coco()
+    content['annotations'][0]['category_id'] = 1
+    content['annotations'][1]['bbox'] = [99, 4, 20, 20]
+    truncate(folder / 'images' / '3.png')
+    data = detection(folder, content)
+    assert found(data) == {'unknown category_id': True, 'box outside its image': True, 'broken image': True}
+    with pytest.raises(OwnDataError, match=r'(?s)unknown category_id \(1\).*outside.*broken image'):
+        data.require_usable()
+
+
 def test_categories_in_another_order_for_validation(folder):
     val = coco()
     val['categories'].reverse()

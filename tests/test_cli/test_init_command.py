@@ -131,8 +131,8 @@ def test_what_cannot_work_is_named_and_nothing_is_written(name, own, capsys):
     options = {**dict(task='det', images='photos', ann='all.json', base=DETECTOR, out='mine.py'), **changes}
     given = {key: str(value).split() for key, value in options.items() if value is not None}
     assert run(*(word for key, words in given.items() for word in (f'--{key}', *words))) == 1
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert all(word in line for word in words), line
+    shown = capsys.readouterr()
+    assert all(word in shown.out + shown.err for word in words) and words[0] in shown.err.splitlines()[-1]
     assert sorted(own.rglob('*')) == before
 
 

@@ -67,7 +67,7 @@ def read_detection(images: Sequence[Path], files: Sequence[Path], out: Path, sha
     problems = [problem for part in parts for problem in _problems(part, pictures)]
     problems += _category_problems(parts)
     if any(problem.stops for problem in problems):  # what follows relies on ids and names
-        return OwnData(DATASET, {}, {}, (0, 0), problems=problems)
+        return OwnData(DATASET, {}, {}, (0, 0), problems=problems + picture_problems(pictures, pictures, []))
     names = _chosen(parts[0].names, classes)
     lists = {}
     if len(parts) == 1:

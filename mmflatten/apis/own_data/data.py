@@ -10,7 +10,7 @@ from mmflatten.checkpoints.rules import shorten
 
 
 class OwnDataError(ValueError):
-    """Data that cannot be used as they are; the message names each problem, the first files and the fix."""
+    """Data that cannot be used as they are; the message names the field or each problem."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class OwnData:
 
     def require_usable(self) -> None:
         """Raise OwnDataError where a problem stops."""
-        stopping = [str(problem) for problem in self.problems if problem.stops]
+        stopping = [f'{problem.name} ({len(problem.where)})' for problem in self.problems if problem.stops]
         if stopping:
-            raise OwnDataError('the data have to be corrected first: ' + '. '.join(stopping))
+            raise OwnDataError(f'the data have to be corrected first, and nothing is written: {", ".join(stopping)}')
 
 
 def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]) -> list[Problem]:
