@@ -10,6 +10,7 @@ from mmflatten.version import __version__
 COMMANDS = {
     'train': 'train a classifier, detector, segmentor or stereo model',
     'test': 'metrics of a checkpoint, with predictions and drawings on request',
+    'init': 'check your own data and write a config for them',
     'predict': 'predict from your own images or videos',
     'export': 'a checkpoint as ONNX, OpenVINO, pt2 or TorchScript',
     'models': 'the models that there is a config for, by name',

@@ -37,14 +37,25 @@ class CheckedCOCO(COCO):
         return None
 
     def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
-        """As in mmdet; raises AnnotationError where a class has no category: mmdet would number the others anew."""
+        """As in mmdet, which returns them in the file's order.
+
+        Raises:
+            AnnotationError: a class has no category, two have one name, or the order is not that of the classes: mmdet
+                would give labels to the wrong names.
+        """
         names = {category['name'] for category in self.cats.values()}
         missing = [name for name in cat_names if name not in names]
         if missing and names:
             raise AnnotationError(f"{self.annotation_file} has no category {shorten(missing, 5)} of the data set's "
                                   f'{len(cat_names)} classes, only {shorten(sorted(names), 5)}; give the data set '
-                                  'metainfo=dict(classes=...)')
-        return super().get_cat_ids(cat_names, sup_names, cat_ids)
+                                  'metainfo=dict(classes=...), in train_, val_ and test_dataloader')
+        ids = super().get_cat_ids(cat_names, sup_names, cat_ids)
+        found = [self.cats[category]['name'] for category in ids]
+        if cat_names and found != [*cat_names][:len(found)]:
+            raise AnnotationError(f'{self.annotation_file} lists its categories as {shorten(found, 5)}, and the data '
+                                  f"set's classes are {shorten(cat_names, 5)}; mmdet numbers them in the file's order, "
+                                  'so give metainfo=dict(classes=...) the same names in the same order')
+        return ids
 
 
 class CheckedCocoDataset(CocoDataset):

@@ -1,4 +1,5 @@
 """Data sets whose failures name their files: the data set that cannot be built, the sample that cannot be loaded."""
+import os
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ def build_dataset(cfg: dict) -> Any:
     Raises:
         DatasetError: names the data set, the places it reads, and the command that makes them where one is known.
     """
+    _require_readable_metainfo(cfg)
     try:
         dataset = DATASETS.build(cfg)
         if hasattr(dataset, 'full_init'):
@@ -37,6 +39,26 @@ def build_dataset(cfg: dict) -> Any:
         raise DatasetError(f'data set {cfg.get("type")} ({places}) cannot be read: {explain(error)}; check '
                            'data_root, data_prefix, ann_file and filter_cfg in the config') from error
     return dataset
+
+
+def _require_readable_metainfo(cfg: dict) -> None:
+    """Refuse class names that MMEngine would ignore, or read letter by letter."""
+    while isinstance(cfg.get('dataset'), dict):
+        cfg = cfg['dataset']
+    for part in cfg.get('datasets') or []:
+        _require_readable_metainfo(part)
+    metainfo = cfg.get('metainfo')
+    if not isinstance(metainfo, dict):  # MMEngine has an error for what is no mapping
+        return
+    for key in ('CLASSES', 'PALETTE'):
+        if key in metainfo:
+            raise DatasetError(f'metainfo of data set {cfg.get("type")} has {key}, which is ignored; the keys are '
+                               'classes and palette')
+    classes = metainfo.get('classes')
+    if isinstance(classes, str) and not os.path.isfile(classes):
+        raise DatasetError(f'metainfo.classes ({classes!r}) of data set {cfg.get("type")} is one text, read letter by '
+                           f'letter; a single name keeps its comma, classes=({classes!r}, ), and a file of names must '
+                           'exist')
 
 
 class NamingPipeline(Compose):

@@ -1,6 +1,7 @@
-"""Stereo pairs with disparity: SceneFlow and KITTI, and the steps that load and augment them."""
+"""Stereo pairs with disparity: SceneFlow, KITTI and folders of one's own, and the steps that load and augment them."""
 from mmflatten.datasets.stereo.errors import StereoDataError
 from mmflatten.datasets.stereo.files import read_disparity, read_kitti_disparity, read_pfm, write_pfm
+from mmflatten.datasets.stereo.folder import StereoFolderDataset
 from mmflatten.datasets.stereo.kitti import KITTIStereoDataset
 from mmflatten.datasets.stereo.loading import LoadDisparity, LoadStereoPair, PackStereoInputs
 from mmflatten.datasets.stereo.sceneflow import SceneFlowDataset
@@ -8,6 +9,6 @@ from mmflatten.datasets.stereo.transforms import StereoPad, StereoPhotometricJit
 
 __all__ = [
     'KITTIStereoDataset', 'LoadDisparity', 'LoadStereoPair', 'PackStereoInputs', 'SceneFlowDataset', 'StereoDataError',
-    'StereoPad', 'StereoPhotometricJitter', 'StereoRandomCrop', 'read_disparity', 'read_kitti_disparity', 'read_pfm',
-    'write_pfm'
+    'StereoFolderDataset', 'StereoPad', 'StereoPhotometricJitter', 'StereoRandomCrop', 'read_disparity',
+    'read_kitti_disparity', 'read_pfm', 'write_pfm'
 ]

@@ -1,0 +1,1 @@
+"""One's own data: read, check, split, and write a config for it."""

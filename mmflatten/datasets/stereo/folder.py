@@ -1,0 +1,51 @@
+"""Stereo pairs of one's own: three folders whose files share their names."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mmflatten.datasets.stereo.base import StereoDataset, images_in, require_folder
+from mmflatten.registry import DATASETS
+
+SUFFIXES = ('.png', '.jpg', '.jpeg', '.webp', '.bmp', '.tif', '.tiff')
+DISPARITIES = ('.pfm', '.png')
+FOLDERS = dict(left='left', right='right', disparity='disparity')
+
+
+@DATASETS.register_module()
+class StereoFolderDataset(StereoDataset):
+    """Stereo pairs in folders.
+
+        <left>/NAME.png           or .jpg, .webp, ...
+        <right>/NAME.png          the same name
+        <disparity>/NAME.pfm      pixels of the left image; or NAME.png, KITTI's 256ths in 16 bits
+
+    Args:
+        ann_file: a file with one NAME a line; '' for all images in `left`.
+        data_prefix: the folders `left`, `right` and, unless there is no truth, `disparity`, below `data_root`.
+        kwargs: of `StereoDataset`.
+    """
+
+    def __init__(self, ann_file: str = '', data_prefix: Mapping[str, str] = FOLDERS, **kwargs: Any) -> None:
+        super().__init__(ann_file=ann_file, data_prefix=dict(data_prefix), **kwargs)
+
+    def place(self) -> str:
+        return f'{self.data_prefix["left"]}/NAME.png' + (f', with NAME in {self.ann_file}' if self.ann_file else '')
+
+    def pairs(self) -> Iterator[dict]:
+        left, right = require_folder(Path(self.data_prefix['left'])), Path(self.data_prefix['right'])
+        found = {path.stem: path for path in images_in(left, SUFFIXES)}
+        names = Path(self.ann_file).read_text(encoding='utf-8').split('\n') if self.ann_file else sorted(found)
+        for name in filter(None, names):
+            image = found.get(name, left / f'{name}.png')
+            entry = dict(img_path=str(image), right_path=str(right / image.name))
+            if 'disparity' in self.data_prefix:
+                entry['disparity_path'] = str(disparity_of(Path(self.data_prefix['disparity']), name))
+            yield entry
+
+
+def disparity_of(folder: Path, name: str) -> Path:
+    """The disparity of a pair; the PFM where there is neither."""
+    files = [folder / f'{name}{suffix}' for suffix in DISPARITIES]
+    return next(filter(Path.is_file, files), files[0])

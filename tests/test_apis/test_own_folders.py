@@ -1,0 +1,122 @@
+"""`mmflatten init` finds each fault planted in label maps, class folders and stereo pairs, and says which stops."""
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from mmflatten.apis.own_data.class_folders import read_classification
+from mmflatten.apis.own_data.data import OwnDataError
+from mmflatten.apis.own_data.label_maps import read_segmentation
+from mmflatten.apis.own_data.stereo_pairs import read_stereo
+from mmflatten.datasets.stereo import write_pfm
+
+SIZE = (48, 64)  # height, width
+
+
+def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(path), np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8))
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-len(path.read_bytes()) // 2])
+
+
+def found(data) -> dict[str, bool]:
+    return {problem.name: problem.stops for problem in data.problems}
+
+
+@pytest.fixture
+def maps(tmp_path) -> Path:
+    for i in range(6):
+        write_image(tmp_path / 'images' / f'{i}.png', i)
+        labels = np.zeros(SIZE, np.uint8)
+        labels[:20], labels[20:24] = 1, 255
+        (tmp_path / 'maps').mkdir(exist_ok=True)
+        cv2.imwrite(str(tmp_path / 'maps' / f'{i}.png'), labels)
+    return tmp_path
+
+
+def segmentation(folder: Path, classes=('sky', 'ground')):
+    return read_segmentation([folder / 'images'], [folder / 'maps'], folder / 'mine.py', 0.3, classes)
+
+
+def test_sound_label_maps(maps):
+    (maps / 'classes.txt').write_text('sky\nground\n')
+    data = segmentation(maps, None)
+    assert not data.problems and data.classes == ('sky', 'ground') and data.counts == (4, 2)
+    assert sorted(''.join(data.lists.values()).split()) == list('012345')
+    (maps / 'classes.txt').unlink()
+    with pytest.raises(OwnDataError, match='(?s)--classes.*classes.txt'):
+        segmentation(maps, None)
+
+
+MAPS = {
+    'image without a label map': lambda path: path.unlink(),
+    'label map without an image': lambda path: path.with_name('more.png').write_bytes(path.read_bytes()),
+    'label map that cannot be read': lambda path: path.write_text('no image'),
+    'label map with colours': lambda path: cv2.imwrite(str(path), np.zeros((*SIZE, 3), np.uint8)),
+    'label map of another size than its image': lambda path: cv2.imwrite(str(path), np.zeros((8, 8), np.uint8)),
+    'label value without a class': lambda path: cv2.imwrite(str(path), np.full(SIZE, 7, np.uint8)),
+}
+
+
+@pytest.mark.parametrize('name', MAPS)
+def test_a_fault_of_a_label_map(name, maps):
+    MAPS[name](maps / 'maps' / '3.png')
+    assert found(segmentation(maps)) == {name: name != 'label map without an image'}
+
+
+@pytest.fixture
+def classes(tmp_path) -> Path:
+    for name, first in (('cat', 0), ('dog', 10)):
+        for i in range(5):
+            write_image(tmp_path / 'data' / name / f'{i}.png', first + i)
+    return tmp_path
+
+
+def test_class_folders_are_split_class_by_class(classes):
+    data = read_classification([classes / 'data'], classes / 'mine.py', 0.2)
+    assert not data.problems and data.classes == ('cat', 'dog') and data.counts == (8, 2)
+    assert [line.split()[1] for line in [*data.lists.values()][1].splitlines()] == ['0', '1']
+
+
+def test_faults_of_class_folders(classes):
+    (classes / 'data' / 'empty').mkdir()
+    assert found(read_classification([classes / 'data'], classes / 'mine.py', 0.2)) == {
+        'class folder without an image': True}
+    (classes / 'data' / 'empty').rmdir()
+    for name in ('cat', 'cow'):
+        write_image(classes / 'val' / name / '0.png', 30 + len(name + name[-1]) + ord(name[1]))
+    assert found(read_classification([classes / 'data', classes / 'val'], classes / 'mine.py', 0.2)) == {
+        'class folder in one part alone': True}
+
+
+@pytest.fixture
+def stereo(tmp_path) -> Path:
+    for i in range(4):
+        for side, seed in (('left', i), ('right', 10 + i)):
+            write_image(tmp_path / side / f'{i}.png', seed)
+        (tmp_path / 'disparity').mkdir(exist_ok=True)
+        write_pfm(tmp_path / 'disparity' / f'{i}.pfm', np.full(SIZE, 5, np.float32))
+    return tmp_path
+
+
+PAIRS = {
+    'left image without its right one': lambda root: (root / 'right' / '1.png').unlink(),
+    'pair of two sizes': lambda root: write_image(root / 'right' / '1.png', 99, (8, 8)),
+    'pair without a disparity': lambda root: (root / 'disparity' / '1.pfm').unlink(),
+    'disparity that cannot be read': lambda root: truncate(root / 'disparity' / '1.pfm'),
+    'disparity of another size than its image': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.zeros((8, 8))),
+    'negative disparity': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, -5)),
+    'disparity beyond max_disp': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, 90)),
+    'broken image': lambda root: truncate(root / 'left' / '1.png'),
+}
+
+
+@pytest.mark.parametrize('name', PAIRS)
+def test_a_fault_of_a_stereo_pair(name, stereo):
+    assert not read_stereo([stereo], stereo / 'mine.py', 0.25, 48).problems
+    PAIRS[name](stereo)
+    assert found(read_stereo([stereo], stereo / 'mine.py', 0.25, 48)) == {name: name != 'disparity beyond max_disp'}

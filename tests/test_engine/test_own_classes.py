@@ -1,0 +1,80 @@
+"""What makes the AP of one's own classes 0 is refused before the first iteration, by the name of the field."""
+import json
+
+import pytest
+
+# name: (line added to the config, words of the error)
+MISTAKES = {
+    'one name without its comma': ("train_dataloader['dataset']['metainfo'] = dict(classes='cat')",
+                                   ('metainfo.classes', "('cat', )")),
+    'upper-case key': ("train_dataloader['dataset']['metainfo'] = dict(CLASSES=('cat', 'dog'))",
+                       ('metainfo', 'CLASSES', 'classes')),
+    'classes beside metainfo': ("train_dataloader['dataset']['classes'] = ('cat', 'dog')", ('classes', 'CocoDataset')),
+    'metainfo beside the loaders alone': ("metainfo = train_dataloader['dataset'].pop('metainfo')",
+                                          ('metainfo=dict(classes=...)', 'person', 'cat, dog', 'val_')),
+    'metainfo in one loader alone': ("val_dataloader['dataset'].pop('metainfo')",
+                                     ('metainfo=dict(classes=...)', 'person', 'cat, dog')),
+    'another order than the file': ("train_dataloader['dataset']['metainfo'] = dict(classes=('dog', 'cat'))",
+                                    ('instances.json', 'cat, dog', 'dog, cat')),
+    'a name in other letters': ("train_dataloader['dataset']['metainfo'] = dict(classes=('Cat', 'dog'))",
+                                ('no category Cat', 'cat, dog')),
+    'a name in other letters, in mmdet itself': (
+        "train_dataloader['dataset'].update(type='CocoDataset', metainfo=dict(classes=('Cat', 'dog')))",
+        ('CocoDataset', '2 classes', 'has 1 of them')),
+    'classes of COCO in the model': ("model['bbox_head']['num_classes'] = 80", ('bbox_head.num_classes is 80', '2')),
+    'other classes for validation': (
+        "model['bbox_head']['num_classes'] = 1\n"
+        "train_dataloader['dataset']['metainfo'] = dict(classes=('cat', ))\n"
+        "val_dataloader['dataset']['metainfo'] = dict(classes=('dog', ))", ('train_dataloader', 'cat', 'dog', 'val_')),
+    'annotations of other data in the metric': (
+        "val_evaluator['ann_file'] = '{data}/other.json'", ('val_evaluator.ann_file', 'instances.json', 'image of id')),
+    'other category ids in the metric': (
+        "val_evaluator['ann_file'] = '{data}/shifted.json'", ('val_evaluator.ann_file', '[3, 4]', '[1, 2]')),
+}
+VALIDATION = '''
+import copy
+val_dataloader = copy.deepcopy(train_dataloader)
+val_dataloader['dataset']['test_mode'] = True
+val_dataloader['dataset']['pipeline'].insert(1, dict(type='Resize', scale=(64, 64), keep_ratio=True))
+val_dataloader['sampler'] = dict(type='DefaultSampler', shuffle=False)
+val_evaluator = dict(type='CocoMetric', ann_file='{data}/instances.json', metric='bbox')
+val_cfg = dict(type='ValLoop')
+{mistake}
+'''
+
+
+@pytest.fixture
+def validated(detection):
+    """The detector with validation, and two annotation files that are not those of its data."""
+    content = json.loads(detection.annotations.read_text())
+    images = [{**image, 'file_name': f'other_{image["file_name"]}'} for image in content['images']]
+    (detection.data / 'other.json').write_text(json.dumps({**content, 'images': images}))
+    shifted = [[{**entry, key: entry[key] + 2} for entry in content[kind]]
+               for kind, key in (('categories', 'id'), ('annotations', 'category_id'))]
+    (detection.data / 'shifted.json').write_text(json.dumps(
+        {**content, 'categories': shifted[0], 'annotations': shifted[1]}))
+
+    def write(mistake: str = '') -> str:
+        text = VALIDATION.replace('{mistake}', mistake).replace('{data}', str(detection.data))
+        detection.config.write_text(detection.config.read_text() + text)
+        return str(detection.config)
+
+    return write
+
+
+@pytest.mark.parametrize('name', MISTAKES)
+def test_a_mistake_with_own_classes_is_refused(name, validated, fails):
+    mistake, words = MISTAKES[name]
+    line = fails('train', validated(mistake))
+    assert all(word in line for word in words), line
+
+
+def test_without_a_mistake_it_trains(validated, tools):
+    assert tools.train([validated()]) == 0
+
+
+def test_a_file_of_names_is_no_mistake(validated, tools, detection):
+    names = detection.data / 'names.txt'
+    names.write_text('cat\ndog\n')
+    both = '\n'.join(f"{part}_dataloader['dataset']['metainfo'] = dict(classes='{names}')" for part in ('train', 'val'))
+    assert tools.train([validated(both)]) == 0
