@@ -77,6 +77,7 @@ def test_a_config_holds_all_that_a_run_needs(path):
     else:
         assert config.default_scope in ('mmpretrain', 'mmdet', 'mmseg')
         assert config.model.backbone.type.startswith('mmflatten.') and 'tta_pipeline' in config
+    assert config.visualizer.name == 'visualizer'  # mmdet's and mmseg's inferencers ask for it
     for key in ('optim_wrapper', 'param_scheduler', 'train_cfg', 'auto_scale_lr', 'default_hooks', 'env_cfg',
                 *(f'{split}_{part}' for split in ('val', 'test') for part in ('cfg', 'dataloader', 'evaluator'))):
         assert key in config, key

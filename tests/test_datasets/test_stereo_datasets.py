@@ -185,5 +185,4 @@ def test_every_stereo_base_has_all_loaders_and_evaluators(path):
             assert part.pipeline == config['train_pipeline' if split == 'train' else 'test_pipeline']
             assert part.data_root == config.data_root and config.data_root.startswith('data/')
     assert config.val_dataloader == config.test_dataloader and config.val_evaluator == config.test_evaluator
-    assert config.visualizer.type == 'mmflatten.StereoVisualizer'
     assert 'Flip' not in str(config.train_pipeline), 'a mirrored pair has its sides the wrong way round'
