@@ -13,6 +13,7 @@ COMMANDS = {
     'init': 'check your own data and write a config for them',
     'predict': 'predict from your own images or videos',
     'export': 'a checkpoint as ONNX, OpenVINO, pt2 or TorchScript',
+    'analyze': 'where a tested model is right and wrong: classes, confusions, worst images',
     'models': 'the models that there is a config for, by name',
     'convert': 'official, timm and safetensors weights to this project, and back',
     'data': 'make a data set that needs no download',
