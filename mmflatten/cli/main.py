@@ -14,6 +14,7 @@ COMMANDS = {
     'predict': 'predict from your own images or videos',
     'export': 'a checkpoint as ONNX, OpenVINO, pt2 or TorchScript',
     'analyze': 'where a tested model is right and wrong: classes, confusions, worst images',
+    'schedule': 'learning rate, weight decay and momentum over a training, before it begins',
     'models': 'the models that there is a config for, by name',
     'convert': 'official, timm and safetensors weights to this project, and back',
     'data': 'make a data set that needs no download',

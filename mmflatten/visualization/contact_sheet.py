@@ -7,27 +7,22 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-TITLE_HEIGHT, GAP = 16, 6
+SHEET_WIDTH, TITLE_HEIGHT, GAP = 1000, 16, 6
 
 
-def write_contact_sheet(files: Sequence[Path], path: str | Path, width: int = 240, columns: int = 4) -> None:
-    """Write a PNG of pictures in rows, each with its file name; wide pictures stand in fewer columns.
-
-    Args:
-        width: pixels of a picture.
-        columns: of pictures that are at most twice as wide as high.
-    """
+def write_contact_sheet(files: Sequence[Path], path: str | Path) -> None:
+    """Write a PNG of pictures in rows, each with its file name; the wider they are, the fewer stand in a row."""
     pictures = [cv2.imread(str(file)) for file in files]
     ratio = max(picture.shape[1] / picture.shape[0] for picture in pictures)
-    if ratio > 2.5:  # several panels side by side
-        width, columns = 2 * width, max(1, columns // 2)
+    columns = 4 if ratio < 1.5 else 3 if ratio < 2.5 else 1
+    width, columns = SHEET_WIDTH // columns, min(columns, len(pictures))
     tiles = [_tile(picture, file.stem, width) for picture, file in zip(pictures, files)]
     rows = []
     for start in range(0, len(tiles), columns):
         row = tiles[start:start + columns]
         height = max(tile.shape[0] for tile in row)
-        row = [_extend(tile, height, width + GAP) for tile in row]
-        rows.append(_extend(np.hstack(row), height + GAP, min(columns, len(tiles)) * (width + GAP)))
+        joined = np.hstack([_extend(tile, height, width + GAP) for tile in row])
+        rows.append(_extend(joined, height + GAP, columns * (width + GAP)))
     cv2.imwrite(str(path), np.vstack(rows))
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+
+MAX_LINES = 12  # more cannot be told apart
+
 
 def read_scalars(work_dir: str | Path) -> list[dict]:
     """The records of the newest run in a work dir, as MMEngine's `LocalVisBackend` logged them.
@@ -47,4 +51,25 @@ def draw_curves(scalars: list[dict], metrics: dict[str, str], path: str | Path) 
     right.grid(alpha=.3)
     if right.lines:
         right.legend(fontsize='small', loc='lower right')
+    figure.savefig(path, dpi=100)
+
+
+def draw_schedule(iterations: np.ndarray, panels: dict[str, np.ndarray], path: str | Path) -> None:
+    """Draw settings of an optimizer over the iterations, a panel each.
+
+    Args:
+        iterations: (n,).
+        panels: title -> (n, lines); with more than `MAX_LINES` lines their number stands in no legend.
+        path: PNG to write.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.5 * len(panels), 3.6), layout='constrained')
+    for axes, (title, values) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items()):
+        for index in range(values.shape[1]):
+            axes.plot(iterations, values[:, index], label=f'group {index + 1}')
+        axes.set(title=title, xlabel='iteration', ylim=(0, None))
+        axes.grid(alpha=.3)
+        if 1 < values.shape[1] <= MAX_LINES:
+            axes.legend(fontsize='small')
     figure.savefig(path, dpi=100)
