@@ -180,7 +180,7 @@ def follow(optimizer: Optimizer, cfgs: dict | Sequence[dict] | None, loop: Loop,
 
 
 def ema_momentum(hook: dict, iterations: np.ndarray, loop: Loop, scope: str) -> np.ndarray:
-    """How much of the new weights the average of an `EMAHook` takes after each iteration (from 1); NaN: still a copy."""
+    """How much of the new weights the average of an `EMAHook` takes after each iteration; NaN: it is a copy."""
     with DefaultScope.overwrite_default_scope(scope):
         built = HOOKS.build(dict(hook))
         source = nn.Linear(1, 1, bias=False)

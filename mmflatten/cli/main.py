@@ -15,6 +15,8 @@ COMMANDS = {
     'export': 'a checkpoint as ONNX, OpenVINO, pt2 or TorchScript',
     'analyze': 'where a tested model is right and wrong: classes, confusions, worst images',
     'schedule': 'learning rate, weight decay and momentum over a training, before it begins',
+    'curves': 'losses and metrics of trainings, each merged over its resumed runs',
+    'browse': 'what the model sees of its data after augmentation',
     'models': 'the models that there is a config for, by name',
     'convert': 'official, timm and safetensors weights to this project, and back',
     'data': 'make a data set that needs no download',
