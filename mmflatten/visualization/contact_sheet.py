@@ -14,7 +14,7 @@ def write_contact_sheet(files: Sequence[Path], path: str | Path) -> None:
     """Write a PNG of pictures in rows, each with its file name; the wider they are, the fewer stand in a row."""
     pictures = [cv2.imread(str(file)) for file in files]
     ratio = max(picture.shape[1] / picture.shape[0] for picture in pictures)
-    columns = 4 if ratio < 1.5 else 3 if ratio < 2.5 else 1
+    columns = 4 if ratio < 1.5 else 3 if ratio < 2.5 else 2 if ratio < 6 else 1
     width, columns = SHEET_WIDTH // columns, min(columns, len(pictures))
     tiles = [_tile(picture, file.stem, width) for picture, file in zip(pictures, files)]
     rows = []

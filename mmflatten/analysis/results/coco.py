@@ -72,7 +72,7 @@ class Instances:
 
 def corner_boxes(instances: dict[str, Any]) -> np.ndarray:
     """Boxes (n, 4) as x, y, width, height, from x1, y1, x2, y2."""
-    boxes = np.array(instances['bboxes'], dtype=np.float64).reshape(-1, 4)
+    boxes = np.asarray(instances['bboxes']).astype(np.float64).reshape(-1, 4)
     boxes[:, 2:] -= boxes[:, :2]
     return boxes
 

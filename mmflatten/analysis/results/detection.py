@@ -80,8 +80,8 @@ def _add_kind(found: Analysis, instances: Instances, kind: str) -> None:
         calibration = Calibration.of(confidence, right)
         found.summary[f'{kind} expected calibration error'] = calibration.error
         found.figures[f'{kind}_reliability'] = calibration.figure()
-    if tide.is_installed():
-        errors, _ = tide.error_table(instances, kind)
+    if tide.is_installed() and instances.detections[kind]:
+        errors = tide.error_table(instances, kind)
         found.tables[f'{kind}_errors'] = errors
         found.figures[f'{kind}_errors'] = bars_figure({row[0]: row[1] for row in errors.rows}, errors.header[1])
 

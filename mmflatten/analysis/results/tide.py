@@ -20,8 +20,8 @@ def is_installed() -> bool:
     return importlib.util.find_spec('tidecv') is not None
 
 
-def error_table(instances: Instances, kind: str) -> tuple[Table, float]:
-    """What the AP would gain without each kind of error, and the AP itself, from 0 to 1.
+def error_table(instances: Instances, kind: str) -> Table:
+    """What the AP would gain without each kind of error, from 0 to 1; there must be detections.
 
     Args:
         kind: 'bbox' or 'segm'.
@@ -45,5 +45,4 @@ def error_table(instances: Instances, kind: str) -> tuple[Table, float]:
     gains, counts = run.fix_main_errors(), run.count_errors()
     rows = [(KINDS[error.short_name], gain / 100, counts.get(error, np.nan))
             for error, gain in {**gains, **run.fix_special_errors()}.items()]
-    return Table(f'{kind}: what each kind of error costs, AP at 0.5 (TIDE)', ('error', 'AP lost', 'number'),
-                 rows), run.ap / 100
+    return Table(f'{kind}: what each kind of error costs, AP at 0.5 (TIDE)', ('error', 'AP lost', 'number'), rows)
