@@ -112,7 +112,7 @@ def schedule_of(cfg: Config, model: nn.Module, loop: Loop, every: int = 1, rate_
     if not isinstance(wrapper, OptimWrapper):
         raise ValueError(f'optim_wrapper.constructor ({cfg.optim_wrapper.constructor}) builds several optimizers; only '
                          'the schedule of one can be shown')
-    for group in wrapper.param_groups:
+    for group in wrapper.optimizer.param_groups:
         group['lr'] *= rate_factor
     groups = keep_distinct_groups(wrapper.optimizer, model)
     kept = np.unique([*range(1, loop.iterations + 1, every), loop.iterations])

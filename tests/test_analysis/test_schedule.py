@@ -45,7 +45,7 @@ class Recorder(Hook):
 
     def before_train_iter(self, runner, batch_idx, data_batch=None) -> None:
         self.settings.append({(group['lr'], group['weight_decay'], group['betas'][0])
-                              for group in runner.optim_wrapper.param_groups})
+                              for group in runner.optim_wrapper.optimizer.param_groups})
         self.before = self.average(runner)
 
     def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None) -> None:
