@@ -6,8 +6,10 @@ from mmengine.config import Config
 from mmengine.hooks import Hook
 from torch import nn
 
-from mmflatten.analysis.schedule import Loop, ema_momentum, follow, keep_distinct_groups
-from mmflatten.engine.schedule import read_schedule
+from mmflatten.analysis.recipes.datasets import TrainingSet
+from mmflatten.analysis.recipes.schedule import distinct_groups, ema_momentum, schedule_of
+from mmflatten.analysis.recipes.training import Training
+from mmflatten.cli import schedule as command
 from mmflatten.engine.setup import build_runner, load_config
 
 # Warm-up by iterations, a cosine by epochs turned into iterations, steps of the decay by epochs; groups by rate and by
@@ -60,8 +62,9 @@ def test_every_iteration_is_that_of_a_real_training(config_on):
     runner.register_hook(recorder)
     runner.train()
 
-    loop, schedule = read_schedule(load_config(config), 1, None, 1, 1)
-    assert loop.iterations == len(recorder.settings) == len(schedule.iterations) > 10
+    images = len(runner.train_dataloader.dataset)
+    schedule = schedule_of(Training.of(load_config(config), gpus=1, images=images))
+    assert len(recorder.settings) == len(schedule.iterations) > 10
     columns = [schedule.values[kind] for kind in ('lr', 'weight_decay', 'momentum')]
     for index, real in enumerate(recorder.settings):
         assert {tuple(column[index, group] for column in columns) for group in range(len(schedule.groups))} == real
@@ -72,47 +75,56 @@ def test_every_iteration_is_that_of_a_real_training(config_on):
     np.testing.assert_allclose(schedule.ema[begun], np.array(recorder.momenta)[begun], rtol=1e-3)
 
 
-def test_the_last_iteration_is_kept_and_epochs_may_be_told(config_on):
-    cfg = load_config(str(config_on('flatten-swin-nano_digits')))
-    cfg.train_dataloader.dataset.data_root = 'nowhere/'
-    loop, schedule = read_schedule(cfg, 2, 50, 20, 1)
-    assert (loop.iterations, schedule.iterations.tolist(), schedule.ema) == (50, [1, 21, 41, 50], None)
-    with pytest.raises(RuntimeError, match='nowhere.*--epoch-length'):
-        read_schedule(cfg, 1, None, None, 1)
+def training_of(optimizer: torch.optim.Optimizer, model: nn.Module | None = None, images: int = 6,
+                **changes: object) -> Training:
+    cfg = dict(train_cfg=dict(max_epochs=3), train_dataloader=dict(batch_size=2), optim_wrapper=dict())
+    return Training(Config({**cfg, **changes}), 1, TrainingSet('made up', images, 'here'), model, optimizer)
 
 
-def test_iterations_of_an_epoch_are_those_of_each_gpu(config_on):
-    cfg = load_config(str(config_on('flatten-swin-nano_digits')))
-    one = read_schedule(cfg, 1, None, None, 10)[0].epoch_length
-    assert read_schedule(cfg, 2, None, None, 10)[0].epoch_length == -(-one // 2)
-
-
-def optimizer_of(*rates: float) -> torch.optim.Optimizer:
-    return torch.optim.SGD([dict(params=[nn.Parameter(torch.zeros(2))], lr=rate) for rate in rates], lr=1.)
-
-
-def test_groups_with_equal_settings_are_one():
+def model_and_optimizer() -> tuple[nn.Module, torch.optim.Optimizer]:
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
     groups = [dict(params=[weight], lr=0.1 if weight.ndim == 1 else 0.2) for weight in model.parameters()]
-    optimizer = torch.optim.SGD(groups, lr=1.)
-    kept = keep_distinct_groups(optimizer, model)
-    assert [(group.tensors, group.parameters, group.example) for group in kept] == [(2, 10, '0.weight'),
-                                                                                    (2, 4, '0.bias')]
-    assert [group['lr'] for group in optimizer.param_groups] == [0.2, 0.1]
+    return model, torch.optim.SGD(groups, lr=1.)
 
 
-def test_schedulers_by_epoch_step_once_in_a_loop_of_iterations():
-    loop = Loop.of(Config(dict(train_cfg=dict(max_iters=4))), 2)
-    steps = follow(optimizer_of(1.), dict(type='ExponentialLR', gamma=0.5), loop, 'mmengine')
-    assert [groups[0]['lr'] for groups in steps] == [1] * 4
+def test_groups_with_equal_settings_are_one_and_the_optimizer_stays_as_it_is():
+    model, optimizer = model_and_optimizer()
+    probe, groups = distinct_groups(optimizer, model)
+    assert [(group.tensors, group.parameters, group.example) for group in groups] == [(2, 10, '0.weight'),
+                                                                                      (2, 4, '0.bias')]
+    schedule = schedule_of(training_of(optimizer, model, param_scheduler=dict(type='ExponentialLR', gamma=0.5)), 4)
+    assert schedule.iterations.tolist() == [1, 5, 9]  # the last is kept
+    np.testing.assert_allclose(schedule.values['lr'], [[0.2, 0.1], [0.1, 0.05], [0.05, 0.025]])
+    assert [group['lr'] for group in optimizer.param_groups] == [0.2, 0.1] * 2 and len(probe.param_groups) == 2
 
 
 def test_a_scheduler_that_waits_for_metrics_is_refused():
+    model, optimizer = model_and_optimizer()
     with pytest.raises(ValueError, match='ReduceOnPlateauLR'):
-        next(follow(optimizer_of(1.), dict(type='ReduceOnPlateauLR', monitor='loss'), Loop(True, 1, 1), 'mmengine'))
+        schedule_of(training_of(optimizer, model, param_scheduler=dict(type='ReduceOnPlateauLR', monitor='loss')))
 
 
 def test_an_average_that_begins_with_an_epoch_is_a_copy_until_then():
-    found = ema_momentum(dict(type='EMAHook', momentum=0.25, begin_epoch=2), np.arange(1, 8), Loop(True, 3, 3),
-                         'mmengine')
+    hook = dict(type='EMAHook', momentum=0.25, begin_epoch=2)
+    found = ema_momentum(hook, np.arange(1, 8), training_of(None))
     np.testing.assert_allclose(found, [np.nan] * 4 + [0.25] * 3)
+
+
+def test_the_command_counts_the_images_and_writes_figure_and_table(scenes, config_on, tmp_path, capsys):
+    config = config_on('flatten-swin-nano_digits')
+    assert command.main([str(config), '--out', str(tmp_path / 'out'), '--every', '3', '--gpus', '1']) == 0
+    images = len(list(scenes.glob('crops/train/*/*.png')))
+    assert f'of {images} images' in capsys.readouterr().out
+    rows = (tmp_path / 'out' / 'schedule.csv').read_text().splitlines()
+    assert rows[0] == 'iteration,lr_1,weight_decay_1,momentum_1' and rows[1].startswith('1,')
+    assert rows[-1].split(',')[0] == str(-(-images // 2)) and (tmp_path / 'out' / 'schedule.png').exists()
+
+
+def test_data_that_is_not_there_must_be_told_in_numbers(config_on, tmp_path, capsys):
+    arguments = [str(config_on('flatten-swin-nano_digits')), '--out', str(tmp_path / 'out'), '--cfg-options',
+                 'train_dataloader.dataset.data_root=nowhere/']
+    assert command.main(arguments) == 1
+    assert 'nowhere' in (said := capsys.readouterr().err) and '--dataset-size' in said
+    assert command.main([*arguments, '--dataset-size', '60', '--gpus', '3']) == 0
+    assert '1 epochs of 10 iterations' in capsys.readouterr().out
+    assert command.main([*arguments, 'train_cfg=None']) == 1 and 'train_cfg' in capsys.readouterr().err
