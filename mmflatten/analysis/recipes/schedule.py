@@ -45,7 +45,7 @@ class Schedule:
 
     def render(self) -> str:
         """A row for each group: how many parameters, and rate, decay and momentum at the start, peak and end."""
-        header = ('group', 'parameters', 'tensors', 'rate: start', 'peak', 'at iteration', 'end', 'weight decay',
+        header = ('group', 'parameters', 'tensors', 'rate: start', 'peak', 'at about', 'end', 'weight decay',
                   'momentum', 'for example')
         rows = []
         for index, group in enumerate(self.groups):
