@@ -47,7 +47,7 @@ def draw_entries(task: str, entries: Sequence[dict], metainfo: dict, out_dir: st
             raise FileNotFoundError(f'image {path} does not exist here; start where the test was started')
         files.append(out_dir / f'{number:03d}_{Path(path).stem}.png')
         image = mmcv.imread(path, channel_order='rgb')
-        draw_sample(visualizer, image, restored(task, entry), str(files[-1]), score)
+        draw_sample(visualizer, image, restored(task, entry), str(files[-1]), score=score)
     return files
 
 

@@ -79,3 +79,11 @@ def test_what_is_no_result_of_a_test_is_refused(tmp_path, capsys, content, said)
     (tmp_path / 'made.pkl').write_bytes(content)
     assert analyze.main([str(tmp_path / 'made.pkl'), '--out', str(tmp_path / 'out')]) == 1
     assert said in capsys.readouterr().err and not (tmp_path / 'out').exists()
+
+
+def test_label_maps_without_known_colours_are_analyzed_and_not_drawn(tmp_path):
+    maps = dict(data=torch.zeros(1, 4, 4, dtype=torch.uint8))
+    (tmp_path / 'maps.pkl').write_bytes(pickle.dumps([dict(img_path='a.png', gt_sem_seg=maps, pred_sem_seg=maps)]))
+    assert analyze.main([str(tmp_path / 'maps.pkl'), '--out', str(tmp_path / 'out')]) == 0
+    content = json.loads((tmp_path / 'out' / 'analysis.json').read_text())
+    assert content['summary']['mIoU'] == 1 and '--config' in content['notes'][0]

@@ -60,7 +60,7 @@ def read_results(path: str | Path, origin: dict[str, Any] | None = None) -> Resu
     """Read predictions; no code from the file runs.
 
     Args:
-        origin: replaces what the JSON file beside it says.
+        origin: goes before what the JSON file beside it says.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -85,7 +85,7 @@ def read_results(path: str | Path, origin: dict[str, Any] | None = None) -> Resu
     if task is None:
         raise ResultsError(f'results {path} has entries with {", ".join(sorted(entries[0]))} and needs one of '
                            f'{", ".join(TASKS)} in each')
-    return Results(path, entries, task, _beside(path) if origin is None else origin)
+    return Results(path, entries, task, {**_beside(path), **(origin or {})})
 
 
 def require_truth(entries: Sequence[dict], key: str) -> None:
