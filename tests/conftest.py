@@ -39,14 +39,12 @@ def scenes(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope='session')
-def train_on(scenes, tmp_path_factory) -> Callable[[str], SimpleNamespace]:
-    """Train a digit config for one epoch or iteration; the result has `config`, `checkpoint`, `results` and `log`."""
-    from mmflatten.engine.setup import build_runner, load_config
-    from mmflatten.engine.test import test as test_checkpoint
+def config_on(scenes, tmp_path_factory) -> Callable[..., Path]:
+    """Write a digit config that trains for one epoch or iteration, in a folder of its own, with more lines behind."""
+    from mmflatten.engine.setup import load_config
 
-    def train(name: str) -> SimpleNamespace:
+    def write(name: str, *more: str) -> Path:
         folder = tmp_path_factory.mktemp(name)
-        config = folder / f'{name}.py'
         base = load_config(str(CONFIGS / f'{name}.py'))
         length = EPOCH if 'max_epochs' in base.train_cfg else ITERATION
         loader = f"dict(batch_size=2, num_workers=0, persistent_workers=False, dataset=dict(data_root='{scenes}/'))"
@@ -55,7 +53,22 @@ def train_on(scenes, tmp_path_factory) -> Callable[[str], SimpleNamespace]:
         if 'ann_file' in base.test_evaluator:
             ann_file = f"dict(ann_file='{scenes}/annotations/instances_val.json')"
             lines += [f'{part}_evaluator = {ann_file}' for part in ('val', 'test')]
-        config.write_text('\n'.join(lines) + '\n')
+        config = folder / f'{name}.py'
+        config.write_text('\n'.join([*lines, *more]) + '\n')
+        return config
+
+    return write
+
+
+@pytest.fixture(scope='session')
+def train_on(config_on) -> Callable[[str], SimpleNamespace]:
+    """Train a digit config for one epoch or iteration; the result has `config`, `checkpoint`, `results` and `log`."""
+    from mmflatten.engine.setup import build_runner, load_config
+    from mmflatten.engine.test import test as test_checkpoint
+
+    def train(name: str) -> SimpleNamespace:
+        config = config_on(name)
+        folder = config.parent
         build_runner(load_config(str(config))).train()
         checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())
         results = folder / 'results.pkl'

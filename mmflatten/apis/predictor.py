@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from mmengine.config import Config, ConfigDict
-from mmengine.registry import DATASETS, DefaultScope
+from mmengine.config import Config
+from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 
 from mmflatten.apis.engines import use_engine
@@ -19,8 +19,9 @@ from mmflatten.engine.checkpoints.loading import load_all_weights
 from mmflatten.engine.checkpoints.reading import load_from_local, safe_reading
 from mmflatten.engine.cli import quiet_libraries
 from mmflatten.engine.config_files import require_parts
+from mmflatten.engine.datasets import read_metainfo
+from mmflatten.engine.drawings import task_visualizer
 from mmflatten.engine.setup import load_config
-from mmflatten.engine.test import VISUALIZERS
 
 TASKS = dict(mmpretrain='classification', mmdet='detection', mmseg='segmentation', mmflatten='stereo')
 # An image: a file, or RGB pixels (H, W, 3) of 0 to 255. Stereo takes a left and a right one.
@@ -64,7 +65,7 @@ class Predictor:
             raise ValueError(f'default_scope ({self.scope}) of the config must be one of {", ".join(TASKS)}')
         self.task, self.device = TASKS[self.scope], check_device(device)
         require_whole(checkpoint)
-        metainfo = _metainfo(self.cfg)
+        metainfo = read_metainfo(self.cfg)
         _require_same_classes(metainfo, load_from_local(str(checkpoint), 'cpu'), checkpoint)
         with safe_reading(), quiet_libraries():
             self._inferencer = _inferencer(self.scope, copy.deepcopy(self.cfg), str(checkpoint), self.device)
@@ -98,12 +99,7 @@ class Predictor:
 
     def visualizer(self) -> Any:
         """The task's visualizer, which knows the classes and their colours."""
-        from mmengine.registry import VISUALIZERS as REGISTRY
-        cfg = self.cfg.get('visualizer') or ConfigDict(type=VISUALIZERS[self.scope])
-        with DefaultScope.overwrite_default_scope(self.scope):
-            visualizer = REGISTRY.build(dict(type=cfg.type, name=f'predictor of {self.scope}'))
-        visualizer.dataset_meta = self.metainfo
-        return visualizer
+        return task_visualizer(self.scope, self.metainfo, (self.cfg.get('visualizer') or {}).get('type'))
 
     def _predict_batch(self, images: list[Image]) -> list[BaseDataElement | PredictionError]:
         try:
@@ -159,15 +155,6 @@ def _inferencer(scope: str, cfg: Config, checkpoint: str, device: str) -> Any:
         return ImageClassificationInferencer(cfg, pretrained=checkpoint, device=device)
     from mmflatten.apis.stereo import StereoInferencer
     return StereoInferencer(cfg, checkpoint, device=device, scope='mmflatten', show_progress=False)
-
-
-def _metainfo(cfg: Config) -> dict:
-    """Classes and palette of the config's test data set, whose files are not read."""
-    dataset = copy.deepcopy(cfg.test_dataloader.dataset)
-    while 'dataset' in dataset:
-        dataset = dataset.dataset
-    with DefaultScope.overwrite_default_scope(cfg.default_scope), quiet_libraries():
-        return dict(DATASETS.build({**dataset, 'lazy_init': True, 'pipeline': []}).metainfo)
 
 
 def _require_same_classes(metainfo: dict, checkpoint: Any, file: str | Path) -> None:

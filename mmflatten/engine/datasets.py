@@ -1,11 +1,14 @@
 """Data sets whose failures name their files: the data set that cannot be built, the sample that cannot be loaded."""
+import copy
 import os
 from typing import Any
 
 import torch
+from mmengine.config import Config
 from mmengine.dataset import Compose
-from mmengine.registry import DATASETS
+from mmengine.registry import DATASETS, DefaultScope
 
+from mmflatten.engine.cli import quiet_libraries
 from mmflatten.engine.errors import error_text, explain, is_ours
 
 _PLACES = ('data_root', 'ann_file', 'data_prefix')
@@ -59,6 +62,15 @@ def _require_readable_metainfo(cfg: dict) -> None:
         raise DatasetError(f'metainfo.classes ({classes!r}) of data set {cfg.get("type")} is one text, read letter by '
                            f'letter; a single name keeps its comma, classes=({classes!r}, ), and a file of names must '
                            'exist')
+
+
+def read_metainfo(cfg: Config) -> dict:
+    """Classes and palette of the config's test data set, whose files are not read."""
+    dataset = copy.deepcopy(cfg.test_dataloader.dataset)
+    while 'dataset' in dataset:
+        dataset = dataset.dataset
+    with DefaultScope.overwrite_default_scope(cfg.default_scope), quiet_libraries():
+        return dict(DATASETS.build({**dataset, 'lazy_init': True, 'pipeline': []}).metainfo)
 
 
 class NamingPipeline(Compose):

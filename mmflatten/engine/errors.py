@@ -15,6 +15,7 @@ import torch
 from mmflatten.datasets.locate import missing_data_hint
 from mmflatten.requirements import LIBRARIES
 
+DISTRIBUTIONS = {'sklearn': 'scikit-learn'}  # packages that pip knows by another name
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -72,7 +73,8 @@ def _os_error(error: OSError, message: str) -> str:
 
 def _import_error(error: ImportError, message: str) -> str:
     library = LIBRARIES.get((error.name or '').partition('.')[0])
-    fix = library.install_command if library else f'install {error.name} or check the spelling'
+    name = DISTRIBUTIONS.get(error.name, error.name)
+    fix = library.install_command if library else f'install {name} or check the spelling'
     return f'{message}; {fix}' if error.name else message
 
 

@@ -8,12 +8,10 @@ from mmengine.fileio import dump
 
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.config_files import require_parts
+from mmflatten.engine.drawings import VISUALIZERS
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner
 
-VISUALIZERS = dict(
-    mmpretrain='UniversalVisualizer', mmdet='DetLocalVisualizer', mmseg='SegLocalVisualizer',
-    mmflatten='StereoVisualizer')
 _TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler', 'val_dataloader', 'val_cfg',
              'val_evaluator')
 
@@ -24,8 +22,8 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
     The weights are those under `state_dict`, which are the averaged ones if training kept a moving average.
 
     Args:
-        out: `NAME.pkl` gets the predictions (see `DumpPredictions`) and `NAME.json` beside it the metrics;
-            `NAME.json` gets the metrics alone.
+        out: `NAME.pkl` gets the predictions (see `DumpPredictions`) and `NAME.json` beside it the metrics and
+            what `origin_of` says; a `NAME.json` gets the latter alone.
         show_dir: Folder for a drawing of every image.
     """
     if out is not None:
@@ -46,8 +44,20 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
         runner.test_evaluator.metrics.append(DumpPredictions(out_file_path=out))
     metrics = runner.test()
     if out is not None and is_main_process():
-        dump(dict(checkpoint=checkpoint, metrics=metrics), str(Path(out).with_suffix('.json')), indent=2)
+        origin = origin_of(cfg, runner.test_dataloader.dataset.metainfo)
+        dump(dict(checkpoint=checkpoint, metrics=metrics, **origin), str(Path(out).with_suffix('.json')), indent=2)
     return metrics
+
+
+def origin_of(cfg: Config, metainfo: dict) -> dict:
+    """What must be known to judge the predictions of a config: `config`, `classes`, `palette`, `evaluator`.
+
+    Args:
+        metainfo: of the test's data set.
+    """
+    evaluators = cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
+    return dict(config=cfg.filename, classes=metainfo.get('classes'), palette=metainfo.get('palette'),
+                evaluator=[dict(evaluator) for evaluator in evaluators])
 
 
 def _require_writable(path: Path) -> None:

@@ -9,7 +9,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.visualization import MLflowVisBackend
 
-from mmflatten.engine.test import VISUALIZERS as TASK_VISUALIZERS
+from mmflatten.engine.drawings import VISUALIZERS as TASK_VISUALIZERS
 from mmflatten.registry import VISBACKENDS
 
 TRACKERS = ('tensorboard', 'mlflow', 'wandb')

@@ -63,14 +63,15 @@ class StereoVisualizer(Visualizer):
             self.add_image(name, drawing, step)
 
     def draw_pair(self, image: np.ndarray, true: np.ndarray | None = None, valid: np.ndarray | None = None,
-                  predicted: np.ndarray | None = None) -> np.ndarray:
+                  predicted: np.ndarray | None = None, right: np.ndarray | None = None) -> np.ndarray:
         """The panels side by side, RGB uint8.
 
         Args:
-            image: (H, W, 3).
+            image, right: (H, W, 3); the right image stands beside the left one where it is given.
             true, valid, predicted: (H, W); disparities in pixels.
         """
         panels = [('left image', image.astype(np.uint8))]
+        panels += [] if right is None else [('right image', right.astype(np.uint8))]
         known = [values for values in (None if true is None else true[valid], predicted) if values is not None]
         top = max(1.0, float(known[0].max())) if known and known[0].size else 1.0
         if true is not None:

@@ -97,18 +97,28 @@ class Training:
         bases = sorted({group['lr'] for group in self.optimizer.param_groups}, reverse=True)
         bases = bases if len(bases) < 3 else [bases[0], bases[-1]]  # of a layer decay, the two ends
         probe = SGD([dict(params=[nn.Parameter(torch.empty(0))], lr=base * self.lr_factor) for base in bases], lr=1.)
-        return dict(zip(bases, zip(*self._follow(probe))))
+        return dict(zip(bases, zip(*([group['lr'] for group in groups] for groups in self.follow(probe)))))
 
-    def _follow(self, probe: Optimizer) -> Iterator[tuple[float, ...]]:
-        """The rates of a small optimizer that MMEngine's schedulers change as its Runner lets them."""
-        built, groups = self._build_schedulers(probe), probe.param_groups
+    def follow(self, probe: Optimizer) -> Iterator[list[dict]]:
+        """The groups of an optimizer in every iteration, which MMEngine's schedulers change as its Runner lets them.
+
+        They are the optimizer's own groups and change with the next iteration.
+
+        Raises:
+            ValueError: a scheduler waits for metrics.
+        """
+        built = self._build_schedulers(probe)
+        for scheduler in built:
+            if getattr(scheduler, 'need_val_args', False):
+                raise ValueError(f'param_scheduler ({type(scheduler).__name__}) waits for the metrics of validations, '
+                                 'so its rates are not known before the training')
         per_iteration = [scheduler for scheduler in built if not scheduler.by_epoch]
         per_epoch = [scheduler for scheduler in built if scheduler.by_epoch]
         end_of_epoch = self.epoch_length if self.by_epoch else self.iterations
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')  # the probe is never stepped itself
             for iteration in range(1, self.iterations + 1):
-                yield tuple(group['lr'] for group in groups)
+                yield probe.param_groups
                 for scheduler in per_iteration:
                     scheduler.step()
                 for scheduler in per_epoch if iteration % end_of_epoch == 0 else ():

@@ -1,0 +1,54 @@
+"""A classifier's predictions: accuracy of each class, confusions, calibration, and its most confident mistakes."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+from mmflatten.analysis.results.analysis import Analysis, Table
+from mmflatten.analysis.results.calibration import Calibration
+from mmflatten.analysis.results.confusion import most_confused
+from mmflatten.analysis.results.reading import Results, require_truth
+from mmflatten.visualization.results import confusion_figure
+
+
+def analyze_classification(results: Results, worst: int) -> Analysis:
+    """Analyze scores of one label for each image.
+
+    Raises:
+        ValueError: an image has no true label, or several.
+    """
+    require_truth(results.entries, 'gt_label')
+    scores = np.stack([np.asarray(entry['pred_score'], dtype=np.float64) for entry in results.entries])
+    names = results.names(scores.shape[1])
+    true, predicted = _labels(results.entries), scores.argmax(1)
+    confidence, right = scores.max(1), scores.argmax(1) == true
+    calibration = Calibration.of(confidence, right)
+    summary = {'top-1 accuracy': right.mean(), 'expected calibration error': calibration.error,
+               'mean confidence': confidence.mean()}
+    if len(names) > 5:
+        summary['top-5 accuracy'] = (np.argsort(-scores, 1, kind='stable')[:, :5] == true[:, None]).any(1).mean()
+    matrix = confusion_matrix(true, predicted, labels=range(len(names)))
+    mistakes = sorted(np.flatnonzero(~right), key=lambda index: -confidence[index])
+    return Analysis(
+        'classification', len(true), summary, 'confidence in a wrong class',
+        [(int(index), float(confidence[index])) for index in mistakes[:worst]],
+        dict(classes=_class_table(true, predicted, names), confusions=most_confused(matrix, names, names)),
+        dict(confusion=confusion_figure(matrix, names, names), reliability=calibration.figure()))
+
+
+def _labels(entries: Sequence[dict]) -> np.ndarray:
+    labels = [np.asarray(entry['gt_label']).reshape(-1) for entry in entries]
+    for entry, label in zip(entries, labels):
+        if len(label) != 1:
+            raise ValueError(f'gt_label of {entry.get("img_path")} has {len(label)} labels; only images with one label '
+                             'each can be analyzed')
+    return np.concatenate(labels)
+
+
+def _class_table(true: np.ndarray, predicted: np.ndarray, names: Sequence[str]) -> Table:
+    precision, recall, f1, number = precision_recall_fscore_support(
+        true, predicted, labels=range(len(names)), zero_division=np.nan)
+    rows = sorted(zip(names, number, recall, precision, f1), key=lambda row: np.nan_to_num(row[2], nan=2))
+    return Table('classes, the least accurate first', ('class', 'images', 'accuracy', 'precision', 'F1'), rows)

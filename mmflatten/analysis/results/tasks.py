@@ -1,0 +1,25 @@
+"""The analysis of each task."""
+from __future__ import annotations
+
+from mmflatten.analysis.results.analysis import Analysis
+from mmflatten.analysis.results.classification import analyze_classification
+from mmflatten.analysis.results.reading import Results
+from mmflatten.analysis.results.segmentation import analyze_segmentation
+from mmflatten.analysis.results.stereo import analyze_stereo
+
+
+def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
+    """Analyze the predictions of a test.
+
+    Args:
+        worst: how many images are listed as the worst at most.
+        score: of detections; confusions and worst images leave out those below it.
+
+    Raises:
+        ResultsError: the truth is missing or does not fit.
+    """
+    if results.task == 'detection':
+        from mmflatten.analysis.results.detection import analyze_detection  # pycocotools comes with mmdet
+        return analyze_detection(results, worst, score)
+    tasks = dict(classification=analyze_classification, segmentation=analyze_segmentation, stereo=analyze_stereo)
+    return tasks[results.task](results, worst)

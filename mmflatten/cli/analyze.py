@@ -1,0 +1,39 @@
+"""Where a model is right and wrong, from the predictions of a test: classes, confusions, calibration, worst images.
+
+    mmflatten test CONFIG CHECKPOINT --out results.pkl
+    mmflatten analyze results.pkl --out analysis
+
+See docs/analysis_tools.md for what comes out.
+"""
+import argparse
+from collections.abc import Sequence
+
+from mmflatten.cli.predict import positive, share
+from mmflatten.engine.cli import command_line, tool_parser
+
+
+def parser() -> argparse.ArgumentParser:
+    made = tool_parser(__doc__, prog='mmflatten analyze', formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument('results', help='NAME.pkl of mmflatten test --out NAME.pkl')
+    made.add_argument('--config', help='config of the tested model (default: what NAME.json says)')
+    made.add_argument('--out', default='analysis', metavar='DIR',
+                      help='folder for tables, figures and analysis.json (default: analysis)')
+    made.add_argument('--worst', type=positive, default=12, metavar='N', help='worst images to draw (default: 12)')
+    made.add_argument('--score', type=share, default=0.3, metavar='S',
+                      help='of detections; confusions and drawings leave out lower ones (default: 0.3)')
+    return made
+
+
+@command_line
+def main(argv: Sequence[str]) -> None:
+    args = parser().parse_args(argv)
+    # Imported here, so that a missing library ends with one line that says how to install it.
+    from mmflatten.analysis.results.reading import read_results
+    from mmflatten.analysis.results.tasks import analyze
+    from mmflatten.engine.worst import draw_worst, origin_of_config
+    results = read_results(args.results, None if args.config is None else origin_of_config(args.config))
+    found = analyze(results, args.worst, args.score)
+    worst = draw_worst(results, found, args.out, args.score)
+    source = dict(results=str(results.path), **{name: results.origin.get(name) for name in ('config', 'checkpoint')})
+    written = found.write(args.out, source, worst)
+    print(f'{found.text()}\n\n{written}')

@@ -1,0 +1,51 @@
+"""What the model sees: samples of a config's data after augmentation, with boxes, masks, labels or disparities.
+
+    mmflatten browse CONFIG
+    mmflatten browse CONFIG --split val --number 40 --out seen
+
+Writes DIR/NUMBER_NAME.png each and all of them on DIR/contact_sheet.png, and prints what it saw.
+"""
+import argparse
+from collections.abc import Sequence
+
+from mmflatten.cli.predict import positive
+from mmflatten.cli.train import seed
+from mmflatten.engine.cli import command_line, tool_parser
+
+
+def parser() -> argparse.ArgumentParser:
+    from mmflatten.engine.config_files import ConfigOptions
+    made = tool_parser(__doc__, prog='mmflatten browse', formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument('config', help='config file')
+    made.add_argument('--split', choices=['train', 'val', 'test'], default='train', help='(default: train)')
+    made.add_argument('--number', type=positive, default=16, metavar='N', help='samples to draw (default: 16)')
+    made.add_argument('--seed', type=seed, default=0, help='of sampler and augmentation (default: 0)')
+    made.add_argument('--out', default='browse', metavar='DIR', help='folder of the drawings (default: browse)')
+    made.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
+                      help='replace fields of the config, for example train_dataloader.dataset.data_root=data/mine/')
+    return made
+
+
+@command_line
+def main(argv: Sequence[str]) -> None:
+    args = parser().parse_args(argv)
+    # Imported here, so that a missing library ends with one line that says how to install it.
+    from itertools import islice
+    from pathlib import Path
+
+    from mmflatten.analysis.samples import SampleCounts
+    from mmflatten.engine.browse import Browser
+    from mmflatten.engine.config_files import require_parts
+    from mmflatten.engine.setup import load_config
+    from mmflatten.visualization.contact_sheet import write_contact_sheet
+    cfg = load_config(args.config, args.cfg_options)
+    require_parts(cfg, 'model', f'{args.split}_dataloader')
+    browser = Browser(cfg, args.split, args.seed)
+    counts, files, out = SampleCounts(browser.metainfo.get('classes')), [], Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    for number, seen in enumerate(islice(browser, args.number)):
+        files.append(out / f'{number:03d}_{Path(seen.sample.img_path).stem}.png')
+        browser.draw(seen, files[-1])
+        counts.add(seen.images[0].shape[:2], seen.sample)
+    write_contact_sheet(files, out / 'contact_sheet.png')
+    print(f'{counts.render()}\n\n{out / "contact_sheet.png"}')

@@ -1,0 +1,89 @@
+"""`mmflatten analyze` on what `mmflatten test` wrote: the metrics of the test, and every file that its JSON names."""
+import json
+import pickle
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from mmflatten.cli import analyze
+
+METRICS = dict(  # of the test -> of the analysis, and how many of the former make one of the latter
+    classification=('accuracy/top1', 'top-1 accuracy', 100), segmentation=('mIoU', 'mIoU', 100),
+    detection=('coco/bbox_mAP', 'bbox_mAP', 1))
+CONFIGS = dict(
+    classification='flatten-swin-nano_digits', segmentation='semantic-fpn_flatten-swin-nano_digits',
+    detection='mask-rcnn_flatten-swin-nano_fpn_digits')
+
+
+@pytest.mark.parametrize('task', CONFIGS)
+def test_analysis_agrees_with_the_test_and_draws_the_worst(train_on, tmp_path, capsys, task):
+    run = train_on(CONFIGS[task])
+    out = tmp_path / 'out'
+    assert analyze.main([run.results, '--out', str(out), '--worst', '3']) == 0
+    known, found, units = METRICS[task]
+    measured = json.loads(Path(run.results).with_suffix('.json').read_text())
+    content = json.loads((out / 'analysis.json').read_text())
+    assert content['summary'][found] == pytest.approx(measured['metrics'][known] / units, abs=6e-4)
+    assert content['task'] == task and content['source']['config'] == run.config
+    assert f'{content["images"]} images' in capsys.readouterr().out
+    files = [*(table['file'] for table in content['tables'].values()), *content['figures'].values(),
+             *(item['file'] for item in content['worst'])]
+    assert files and all((out / file).stat().st_size for file in files)
+    assert 0 < len(content['worst']) <= 3 and Path(content['worst'][0]['image']).is_file()
+    values = [item['value'] for item in content['worst']]
+    assert values == sorted(values, reverse=task != 'segmentation') and (out / 'worst.png').exists()
+
+
+@pytest.fixture
+def disparities(tmp_path) -> Path:
+    """Predictions of two pairs, one wrong by 6 px."""
+    cv2.imwrite(str(tmp_path / 'left.png'), np.full((20, 30, 3), 90, np.uint8))
+    true = dict(data=torch.full((1, 20, 30), 8.), valid=torch.ones(1, 20, 30, dtype=torch.bool))
+    entries = [dict(img_path=str(tmp_path / 'left.png'), ori_shape=(20, 30), gt_disparity=true,
+                    pred_disparity=dict(data=true['data'] + error)) for error in (0., 6.)]
+    (tmp_path / 'pairs.pkl').write_bytes(pickle.dumps(entries))
+    return tmp_path
+
+
+def test_stereo_pairs_are_analyzed_without_anything_beside_them(disparities):
+    assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 0
+    content = json.loads((disparities / 'out' / 'analysis.json').read_text())
+    assert content['summary']['epe'] == 3 and content['summary']['d1'] == 50
+    assert [item['value'] for item in content['worst']] == [6, 0]
+    assert cv2.imread(str(disparities / 'out' / content['worst'][0]['file'])).shape[0] == 20 * 10 + 20
+
+
+def test_images_that_are_gone_are_noted(disparities, capsys):
+    (disparities / 'left.png').unlink()
+    assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 0
+    content = json.loads((disparities / 'out' / 'analysis.json').read_text())
+    assert content['worst'][0]['file'] is None and 'left.png' in content['notes'][0]
+    assert 'left.png' in capsys.readouterr().out
+
+
+def test_a_config_replaces_what_stands_beside_the_results(disparities, capsys):
+    config = disparities / 'stereo.py'
+    name = Path(__file__).parents[2] / 'configs' / 'digits' / 'psmnet-tiny_digits-stereo.py'
+    config.write_text(f"_base_ = ['{name}']\ntest_evaluator = dict(max_disp=4)\n")
+    assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out'), '--config',
+                         str(config)]) == 1
+    assert 'max_disp (4)' in capsys.readouterr().err  # the truth is 8 px everywhere
+
+
+@pytest.mark.parametrize('content, said', [(b'', 'made.pkl'), (pickle.dumps([]), 'empty'),
+                                           (pickle.dumps([dict(img_path='a')]), 'img_path')])
+def test_what_is_no_result_of_a_test_is_refused(tmp_path, capsys, content, said):
+    (tmp_path / 'made.pkl').write_bytes(content)
+    assert analyze.main([str(tmp_path / 'made.pkl'), '--out', str(tmp_path / 'out')]) == 1
+    assert said in capsys.readouterr().err and not (tmp_path / 'out').exists()
+
+
+def test_label_maps_without_known_colours_are_analyzed_and_not_drawn(tmp_path):
+    maps = dict(data=torch.zeros(1, 4, 4, dtype=torch.uint8))
+    (tmp_path / 'maps.pkl').write_bytes(pickle.dumps([dict(img_path='a.png', gt_sem_seg=maps, pred_sem_seg=maps)]))
+    assert analyze.main([str(tmp_path / 'maps.pkl'), '--out', str(tmp_path / 'out')]) == 0
+    content = json.loads((tmp_path / 'out' / 'analysis.json').read_text())
+    assert content['summary']['mIoU'] == 1 and '--config' in content['notes'][0]
