@@ -16,17 +16,19 @@ ROOT = Path(__file__).resolve().parents[2]
 # From the ground up. Each room: where it stands (left, right, in percent of the width) and what it holds.
 FLOORS = (
     {'ops': (2, 36, 'pure functions on tensors'), 'structures': (40, 58, 'data samples')},
-    {'registry': (60, 77, "scope 'mmflatten'"), 'checkpoints': (80, 98, 'official weights')},
-    {'models': (2, 66, ''), 'evaluation': (70, 85, 'metrics')},
-    {'visualization': (28, 66, 'drawings and curves')},
-    {'analysis': (2, 42, 'FLOPs, speed, tables of the papers'), 'datasets': (46, 72, 'digit scenes, stereo')},
-    {'engine': (46, 98, 'Runner, hooks, safe checkpoints, errors')},
-    {'tools': (2, 98, 'command lines: train, test, convert, count, measure')},
+    {'registry': (50, 66, "scope 'mmflatten'"), 'checkpoints': (69, 85, 'official weights')},
+    {'models': (2, 66, ''), 'evaluation': (82, 98, 'metrics')},
+    {'timm': (2, 22, "timm's models"), 'visualization': (28, 55, 'drawings and curves')},
+    {'datasets': (28, 55, 'digit scenes, stereo'), 'analysis': (60, 98, 'FLOPs, speed, recipes, tables, results')},
+    {'engine': (38, 98, 'Runner, hooks, safe checkpoints, errors')},
+    {'export': (2, 34, 'ONNX, OpenVINO, pt2')},
+    {'apis': (38, 98, "Predictor, models by name, one's own data")},
+    {'cli': (2, 98, 'the mmflatten command; the files of tools/ call it')},
 )
 # The rooms of `models`, from left to right.
 MODELS = {'stereo': (4, 12), 'detection': (16, 26), 'layers': (30, 39), 'attention': (43, 52), 'backbones': (55, 65)}
 BOX, STOREY = 9, 14  # height of a room, and of a floor
-COLORS = ('#dbe7f3', '#d5ebe4', '#fdebc8', '#f9ddd0', '#eadcf0', '#dfe3ee', '#e6e6e6')
+COLORS = ('#dbe7f3', '#d5ebe4', '#fdebc8', '#f9ddd0', '#eadcf0', '#dfe3ee', '#e3efd6', '#d9eef2', '#e6e6e6')
 INK, LINE = '#24303c', '#5b6b7a'
 Place = tuple[float, float, float]  # left, right, bottom
 
@@ -87,8 +89,8 @@ def draw(path: Path) -> None:
     places = {room: (left, right, i * STOREY)
               for i, rooms in enumerate(FLOORS) for room, (left, right, _) in rooms.items()}
     folders = {room: ROOT / 'mmflatten' / room for room in places}
-    folders |= {'tools': ROOT / 'tools', 'registry': ROOT / 'mmflatten' / 'registry.py'}
-    figure = Figure(figsize=(9, 6.6))
+    folders['registry'] = ROOT / 'mmflatten' / 'registry.py'
+    figure = Figure(figsize=(9, 8.6))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, 100), ylim=(-1, len(FLOORS) * STOREY - STOREY + BOX + 1))
     axes.axis('off')
