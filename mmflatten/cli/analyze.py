@@ -8,8 +8,7 @@ See docs/analysis_tools.md for what comes out.
 import argparse
 from collections.abc import Sequence
 
-from mmflatten.cli.predict import positive, share
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, positive, share, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:

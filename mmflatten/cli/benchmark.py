@@ -33,18 +33,11 @@ from mmflatten.analysis.speed.models import DTYPES, REFERENCE, ZOO, RunSettings,
 from mmflatten.analysis.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
 from mmflatten.analysis.speed.table import Row, result_rows, result_table, write_csv
 from mmflatten.analysis.speed.timing import Subject, measure
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, positive, tool_parser
 
 SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20., 3.
 SAY_EVERY = 5.  # seconds between two lines of progress
 TOKENS = [196, 784, 3136, 12544]
-
-
-def positive(text: str) -> int:
-    """An integer above zero, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'must be a positive integer, received {text}')
-    return int(text)
 
 
 def positive_seconds(text: str) -> float:

@@ -8,9 +8,7 @@ Writes DIR/NUMBER_NAME.png each and all of them on DIR/contact_sheet.png, and pr
 import argparse
 from collections.abc import Sequence
 
-from mmflatten.cli.predict import positive
-from mmflatten.cli.train import seed
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, positive, seed, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:

@@ -15,16 +15,9 @@ from mmflatten.analysis.flops.table import as_json, render_modules
 from mmflatten.analysis.zoo.costs import render
 from mmflatten.analysis.zoo.rows import count_beside_papers
 from mmflatten.analysis.zoo.tables import rows_of_config
-from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
+from mmflatten.engine.cli import command_line, positive, quiet_libraries, timed_progress, tool_parser
 from mmflatten.engine.config_files import config_file
 from mmflatten.engine.errors import explain
-
-
-def positive(text: str) -> int:
-    """An integer above zero, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'must be a positive integer, received {text}')
-    return int(text)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -11,8 +11,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.cli.predict import positive, share
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, positive, share, tool_parser
 
 TASKS = ('det', 'seg', 'cls', 'stereo')
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, positive, share, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,24 +32,6 @@ def parser() -> argparse.ArgumentParser:
                       help='what runs the backbone; auto is the fastest that is there (default: eager)')
     made.add_argument('--batch', type=positive, default=1, metavar='N', help='images at a time (default: 1)')
     return made
-
-
-def share(text: str) -> float:
-    """A number from 0 to 1, for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f'must be a number from 0 to 1, received {text}')
-    return value
-
-
-def positive(text: str) -> int:
-    """An integer above zero, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'must be a positive integer, received {text}')
-    return int(text)
 
 
 @command_line

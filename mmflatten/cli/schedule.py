@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmflatten.cli.predict import positive
-from mmflatten.engine.cli import command_line, quiet_libraries, tool_parser
+from mmflatten.engine.cli import command_line, positive, quiet_libraries, tool_parser
 
 if TYPE_CHECKING:
     from mmengine.config import Config

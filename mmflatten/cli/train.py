@@ -2,16 +2,9 @@
 import argparse
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, seed, tool_parser
 
 CONFIG_DTYPE = 'config'
-
-
-def seed(text: str) -> int:
-    """A seed that NumPy takes, for argparse."""
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f'must be a whole number from 0 to {2**32 - 1}, received {text}')
-    return int(text)
 
 
 def parser() -> argparse.ArgumentParser:

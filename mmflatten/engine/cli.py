@@ -26,6 +26,31 @@ def tool_parser(description: str, **kwargs: object) -> argparse.ArgumentParser:
     return parser
 
 
+def positive(text: str) -> int:
+    """An integer above zero, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'must be a positive integer, received {text}')
+    return int(text)
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f'must be a number from 0 to 1, received {text}')
+    return value
+
+
+def seed(text: str) -> int:
+    """A seed that NumPy takes, for argparse."""
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f'must be a whole number from 0 to {2**32 - 1}, received {text}')
+    return int(text)
+
+
 def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str] | None], int]:
     """Decorate `main(argv)` of a tool; the result takes `argv=None` for `sys.argv[1:]` and returns the exit status.
 

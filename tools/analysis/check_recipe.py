@@ -10,14 +10,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, quiet_libraries, tool_parser
-
-
-def positive(text: str) -> int:
-    """An integer above zero, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'must be a positive integer, received {text}')
-    return int(text)
+from mmflatten.engine.cli import command_line, positive, quiet_libraries, tool_parser
 
 
 @command_line
