@@ -225,7 +225,7 @@ def test_grid_table_of_one_row_is_a_map_and_no_class_token():
     small, large = GridTable(6, (1, 1)), GridTable(6, (2, 2))
     randomise(small)
     large.load_state_dict(small.state_dict())
-    assert torch.equal(large.table, small.table.expand(1, 4, 6))
+    torch.testing.assert_close(large.table, small.table.expand(1, 4, 6))
 
 
 def test_relative_position_bias_of_another_window_is_resized_when_loaded():
