@@ -24,7 +24,7 @@ def map_head(state_dict: Mapping[str, Tensor], path: str | Path) -> dict[str, Te
         raise ValueError(f'the checkpoint has no {" and no ".join(missing)} to map to other classes; it has '
                          f'{shorten(list(state_dict))}. Is it a classifier, and does it need --family?')
     classes = len(state_dict[HEAD[0]])
-    lines = Path(path).read_text(encoding='utf-8').splitlines()
+    lines = Path(path).read_text(encoding='utf-8', errors='replace').splitlines()
     if not lines:
         raise ValueError(f'{path} is empty; it must hold one class of the checkpoint per line')
     for number, line in enumerate(lines, 1):

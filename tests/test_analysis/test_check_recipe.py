@@ -18,6 +18,7 @@ CONFIGS = Path(__file__).parents[2] / 'configs'
 CLASSIFIER = 'digits/flatten-swin-nano_digits.py'
 DETECTOR = 'digits/mask-rcnn_flatten-swin-nano_fpn_digits.py'
 SEGMENTOR = 'digits/semantic-fpn_flatten-swin-nano_digits.py'
+COCO_DETECTOR = 'flatten_swin/retinanet_swin-t_fpn_1x_coco.py'  # its classes are those of the data set's type
 EMA = {'custom_hooks': [dict(type='EMAHook', momentum=0.01)]}
 
 SLIPS = [
@@ -27,6 +28,8 @@ SLIPS = [
     ('unit', SEGMENTOR, {'param_scheduler.1.by_epoch': True}),
     ('unit', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', by_epoch=False, end=15)}),
     ('unit', CLASSIFIER, {'param_scheduler.1': dict(type='MultiStepLR', by_epoch=False, milestones=[8, 11])}),
+    ('cosine', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=10, end=15)}),
+    ('cosine', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=30, begin=0, end=15)}),
     ('warm-up', CLASSIFIER, {'param_scheduler.0.end': 20_000}),
     ('warm-up', DETECTOR, {'train_cfg.max_epochs': 1, 'param_scheduler.1.end': 1, 'param_scheduler.0.end': 300,
                            'default_hooks.checkpoint.interval': 1}),
@@ -36,6 +39,7 @@ SLIPS = [
     ('ema', CLASSIFIER, {**EMA, 'val_cfg': None}),
     ('ema', CLASSIFIER, {'custom_hooks': [dict(EMA['custom_hooks'][0], evaluate_on_ema=False)]}),
     ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=1e-4)]}),
+    ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=0.9999)]}),
     ('frozen', CLASSIFIER, {'model.backbone.frozen_stages': 1}),
     ('frozen', CLASSIFIER, {'optim_wrapper.paramwise_cfg': dict(custom_keys={'backbone': dict(lr_mult=0.)})}),
     ('validation', CLASSIFIER, {'val_cfg': None}),
@@ -45,6 +49,7 @@ SLIPS = [
     ('resume', CLASSIFIER, {'load_from': 'a.pth', 'resume': True}),
     ('classes', SEGMENTOR, {'model.decode_head.num_classes': 10}),
     ('classes', DETECTOR, {'model.roi_head.bbox_head.num_classes': 80}),
+    ('classes', COCO_DETECTOR, {'model.bbox_head.num_classes': 20}),
 ]
 SHIPPED = [CLASSIFIER, DETECTOR, SEGMENTOR, 'digits/psmnet-tiny_digits-stereo.py',
            'factorized/mask-rcnn_r101_fpn_32xb1-24e_coco.py', 'flatten_cswin/flatten-cswin-t_8xb256_in1k.py',
@@ -139,6 +144,7 @@ def test_tool_shows_the_ends_of_a_layer_decay(tool, capsys):
 @pytest.mark.parametrize('options, words', [
     (['train_dataloader.dataset.data_root=elsewhere'], ('train_dataloader.dataset', '--dataset-size')),
     (['optim_wrapper=None'], ('optim_wrapper', )),
+    (['auto_scale_lr.base_batch_size=0', 'auto_scale_lr.enable=True'], ('auto_scale_lr.base_batch_size', )),
 ])
 def test_tool_names_what_it_does_not_know(tool, capsys, options, words):
     assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', *options]) == 1

@@ -221,6 +221,13 @@ def test_grid_table_of_another_size_is_resized_when_loaded(num_prefix):
     assert torch.equal(large.table[:, :num_prefix], small.table[:, :num_prefix])
 
 
+def test_grid_table_of_one_row_is_a_map_and_no_class_token():
+    small, large = GridTable(6, (1, 1)), GridTable(6, (2, 2))
+    randomise(small)
+    large.load_state_dict(small.state_dict())
+    torch.testing.assert_close(large.table, small.table.expand(1, 4, 6))
+
+
 def test_relative_position_bias_of_another_window_is_resized_when_loaded():
     small, large = RelativePositionBias((3, 3), 2), RelativePositionBias((5, 5), 2)
     randomise(small)

@@ -25,9 +25,9 @@ def augmentation(cfg: Config) -> str:
 
 def _pipeline(dataset: ConfigDict) -> Sequence[ConfigDict]:
     """The transforms of a data set, or of the first of those it wraps."""
-    while 'pipeline' not in dataset:
+    while 'pipeline' not in dataset and ('dataset' in dataset or 'datasets' in dataset):
         dataset = dataset.get('dataset') or dataset.datasets[0]
-    return dataset.pipeline
+    return dataset.get('pipeline', [])
 
 
 def _transforms(pipeline: Sequence[ConfigDict]) -> Iterator[str]:

@@ -59,6 +59,15 @@ def _warmup(training: Training) -> Iterator[str]:
                    f'training at {last:,}; shorten the warm-up')
 
 
+def _cosine(training: Training) -> Iterator[str]:
+    for index, item in enumerate(schedulers(training.cfg)):
+        half, length = item.get('T_max'), (item.get('end') or 0) - item.get('begin', 0)
+        if half and item.get('end') and half != length:
+            yield (f'param_scheduler.{index} ({item.type}) is at its lowest rate after T_max={half} and lasts {length} '
+                   f'(end - begin), so the rate {"rises again" if half < length else "does not get there"}; leave '
+                   'T_max out')
+
+
 def _schedule_end(training: Training) -> Iterator[str]:
     falling = [item for item in _rightly_counted(training) if not _rises(item)]
     if all(item.type == 'ConstantLR' and item.get('factor') == 1 for item in falling):
@@ -87,8 +96,12 @@ def _averages(training: Training) -> Iterator[str]:
 
 def _horizon(training: Training) -> Iterator[str]:
     for hook in averages(training.cfg):
-        reach = hook.get('interval', 1) / ema_momentum(hook)
-        if reach > training.iterations:
+        momentum = ema_momentum(hook)
+        reach = hook.get('interval', 1) / momentum
+        if momentum > 0.5:
+            yield (f'EMAHook has momentum={momentum:g}, the share of the new weights, so it averages next to nothing; '
+                   f'for a decay of {momentum:g} set momentum={1 - momentum:.6g}')
+        elif reach > training.iterations:
             yield (f'EMAHook averages over about {reach:,.0f} iterations (interval / momentum) and the training has '
                    f'{training.iterations:,}: the first weights weigh on to the end; raise momentum')
 
@@ -133,6 +146,7 @@ CHECKS: dict[str, Callable[[Training], Iterator[str]]] = {
     'batch': _batch,
     'unit': _unit,
     'warm-up': _warmup,
+    'cosine': _cosine,
     'schedule': _schedule_end,
     'ema': _averages,
     'ema-length': _horizon,

@@ -38,8 +38,12 @@ class Training:
             images: number of training images; None counts them or takes the data set's known size.
 
         Raises:
-            ValueError: the number of images is not known, or there are several optimizers.
+            ValueError: the number of images is not known, there are several optimizers, or the rate is to be scaled
+                from a batch that is not given.
         """
+        if (cfg.get('auto_scale_lr') or {}).get('enable') and not base_batch(cfg):
+            raise ValueError('auto_scale_lr.enable is True without auto_scale_lr.base_batch_size; give the batch that '
+                             'optimizer.lr is for')
         data = training_set(cfg.train_dataloader.dataset)
         if images:
             data = TrainingSet(data.name, images, 'as given')

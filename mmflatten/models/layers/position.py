@@ -94,7 +94,8 @@ class GridTable(BaseModule):
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[1] != self.table.shape[1]:
-            if not self.num_prefix and isqrt(table.shape[1] - 1) ** 2 == table.shape[1] - 1:
+            squared = table.shape[1] - 1
+            if not self.num_prefix and squared and isqrt(squared) ** 2 == squared:
                 table = table[:, 1:]
             size = square_size(table.shape[1] - self.num_prefix, prefix + 'table')
             state_dict[prefix + 'table'] = self._resized(table, size, self.grid_size, 'bicubic')
