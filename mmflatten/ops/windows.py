@@ -1,6 +1,8 @@
 """Windows of a token map."""
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -8,7 +10,8 @@ from torch import Tensor
 
 from mmflatten.ops.sizes import contiguous, is_open, operand, same_size
 
-Shift = tuple[int, int] | tuple[Tensor, Tensor]  # how far a map is rolled along its rows and its columns
+# How far a map is rolled along its rows and its columns: integers, or tensors where a size is open.
+Shift = tuple[Any, Any]
 
 
 def window_partition(x: Tensor, window_size: tuple[int, int]) -> Tensor:

@@ -39,6 +39,8 @@ def main(argv: Sequence[str]) -> int:
         training = Training.of(cfg, gpus, arguments.dataset_size)
         warnings = warnings_of(training)
         print(render_report(training, warnings))
+        if arguments.gpus is None:
+            print(f'({gpus} GPUs are what the config is written for; give yours with --gpus)')
     return 1 if warnings else 0
 
 

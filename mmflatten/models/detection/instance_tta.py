@@ -11,7 +11,7 @@ from mmdet.structures import DetDataSample
 from mmdet.structures.bbox import bbox2roi, bbox_flip, scale_boxes
 from mmengine.model import BaseTTAModel
 from mmengine.structures import InstanceData
-from torch import Tensor, nn
+from torch import Tensor
 
 _MASK_AXES = dict(horizontal=(-1, ), vertical=(-2, ), diagonal=(-2, -1))
 
@@ -77,7 +77,7 @@ class InstanceTTAModel(BaseTTAModel):
         return [views[0] for views in data_samples_list]
 
 
-def _look(module: nn.Module, data: dict) -> View:
+def _look(module: Any, data: dict) -> View:
     data = module.data_preprocessor(data, False)
     maps = module.extract_feat(data['inputs'])
     with_semantic = getattr(getattr(module, 'roi_head', None), 'with_semantic', False)
@@ -85,7 +85,7 @@ def _look(module: nn.Module, data: dict) -> View:
     return View(maps, data['data_samples'], semantic)
 
 
-def _detect_one_stage(module: nn.Module, views: list[View]) -> list[InstanceData]:
+def _detect_one_stage(module: Any, views: list[View]) -> list[InstanceData]:
     """Detections of each image, in its original coordinates."""
     head = module.bbox_head
     candidates = [_in_image(view, head.predict_by_feat(*head(view.maps), batch_img_metas=view.metas, with_nms=False))
@@ -93,7 +93,7 @@ def _detect_one_stage(module: nn.Module, views: list[View]) -> list[InstanceData
     return [_suppress(found, head.test_cfg.nms, head.test_cfg.max_per_img) for found in zip(*candidates)]
 
 
-def _detect_two_stage(module: nn.Module, views: list[View]) -> list[InstanceData]:
+def _detect_two_stage(module: Any, views: list[View]) -> list[InstanceData]:
     """Detections of each image, in its original coordinates."""
     rpn, rcnn = module.test_cfg.rpn, module.test_cfg.rcnn
     seen = [_in_image(view, module.rpn_head.predict(view.maps, view.samples, rescale=False)) for view in views]
@@ -110,7 +110,7 @@ def _detect_two_stage(module: nn.Module, views: list[View]) -> list[InstanceData
     return _add_masks(module.roi_head, views, results) if module.with_mask else results
 
 
-def _add_masks(roi_head: nn.Module, views: list[View], results: list[InstanceData]) -> list[InstanceData]:
+def _add_masks(roi_head: Any, views: list[View], results: list[InstanceData]) -> list[InstanceData]:
     """Paste the mean mask of all views into each box of the original image."""
     boxes = [found.bboxes for found in results]
     by_view = [_mask_probabilities(roi_head, view, _in_view(view, boxes)) for view in views]
@@ -120,7 +120,7 @@ def _add_masks(roi_head: nn.Module, views: list[View], results: list[InstanceDat
                                 roi_head.test_cfg, rescale=True, activate_map=True)
 
 
-def _mask_probabilities(roi_head: nn.Module, view: View, boxes: list[Tensor]) -> list[Tensor]:
+def _mask_probabilities(roi_head: Any, view: View, boxes: list[Tensor]) -> list[Tensor]:
     """Probabilities (n, classes, h, w) in the n boxes of each image, not mirrored: the mean of the mask heads.
 
     mmdet's public methods give masks pasted and cut at the threshold, so this calls one that is meant for subclasses.
