@@ -181,7 +181,8 @@ def test_metafiles_name_the_paper_for_every_figure_and_hold_counted_sizes():
     content = yaml.safe_load(files['configs/flatten_swin/metafile.yml'])
     assert content['Collections'][0]['Name'] == 'FLatten-Swin'
     mask, swin = content['Models']
-    assert swin['Metadata'] == {'Parameters': 28_288_354, 'FLOPs': 4_492_000_000, 'Image Size': '224x224'}
+    assert swin['Metadata'] == {'Task': 'classification', 'Parameters': 28_288_354, 'FLOPs': 4_492_000_000,
+                                'Image Size': '224x224'}
     assert [result['Metrics'] for result in swin['Results']] == [{'Top 1 Accuracy': 81.3}, {'Top 1 Accuracy': 81.2}]
     assert [result['Task'] for result in mask['Results']] == ['Object Detection', 'Instance Segmentation']
     assert mask['Results'][0]['Reported By'] == 'the paper (FLatten Transformer, Table 2a)'
