@@ -24,8 +24,8 @@ INTRODUCTION = f"""\
 # Model zoo
 
 Every result of the four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model of
-the backbones, attentions, detectors and segmentors of this project, beside what its config costs here. The papers' other
-results are [listed at the end](#what-is-covered), with the reason.
+the backbones, attentions, detectors and segmentors of this project, beside what its config costs here. The papers'
+other results are [listed at the end](#what-is-covered), with the reason.
 
 [Classification](#classification) · [Detection](#detection) · [Segmentation](#segmentation) ·
 [Stereo matching](#stereo-matching) · [What differs](#what-differs) · [What is covered](#what-is-covered)
