@@ -12,6 +12,7 @@ from mmengine.fileio import load
 from pycocotools import mask as coco_mask
 
 from mmflatten.apis import Predictor
+from mmflatten.apis.engines import fastest
 from mmflatten.apis.predictor import PredictionError
 from mmflatten.cli.predict import main as predict
 from mmflatten.datasets.stereo.files import read_pfm
@@ -100,12 +101,16 @@ def test_arrays_are_rgb(detector, photos):
         predictor(np.zeros((8, 8, 3)))
 
 
-@pytest.mark.parametrize('engine', ['onnxruntime', 'openvino', 'auto'])
+@pytest.mark.parametrize('engine', ['openvino', pytest.param('onnxruntime', marks=pytest.mark.full)])
 def test_other_runtimes_find_the_same(detector, photos, engine):
     eager, other = (Predictor(detector.config, detector.checkpoint, device='cpu', engine=name)
                     for name in ('eager', engine))
     for first, second in zip(eager.predict(photos, 2), other.predict(photos, 2), strict=True):
         torch.testing.assert_close(first.pred_instances.scores, second.pred_instances.scores, atol=1e-4, rtol=1e-3)
+
+
+def test_auto_is_the_fastest_that_is_there():
+    assert (fastest('cpu'), fastest('cuda:0')) == ('openvino', 'eager')
 
 
 def test_runtimes_that_cannot_be_are_refused(detector, stereo_run, photos, tmp_path, capsys):

@@ -70,7 +70,7 @@ def test_coco_error_analysis(detector, script, scenes, tmp_path):
     prefix = f'test_evaluator.outfile_prefix={tmp_path}/found'
     script('mmdet', 'test.py', detector.config, detector.checkpoint, '--work-dir', tmp_path, '--cfg-options', prefix)
     script('mmdet', f'{TOOLS}/coco_error_analysis.py', tmp_path / 'found.bbox.json', tmp_path / 'errors', '--ann',
-           scenes / 'annotations' / 'instances_val.json')
+           scenes / 'annotations' / 'instances_val.json', alone=True)
     assert (tmp_path / 'errors' / 'bbox' / 'bbox-allclass-allarea.png').exists()
 
 
