@@ -83,12 +83,14 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
         progress = ProgressBar(len(inputs), file=sys.stderr)
         for sample in predictor.predict(images(), args.batch):
             item = taken.pop(0)
-            if isinstance(sample, PredictionError):
-                failures.append(str(sample) if item.video is None else f'{item.name}: {sample}')
-            else:
+            try:
+                if isinstance(sample, PredictionError):
+                    raise sample
                 record = folder.add(item, sample)
                 if args.json:
                     print(json.dumps(record), file=lines, flush=True)
+            except PredictionError as error:
+                failures.append(str(error) if item.video is None else f'{item.name}: {error}')
             progress.update()
         sys.stderr.write('\n')
     sys.stderr.write(f'{len(inputs) - len(failures)} of {len(inputs)} predicted: {args.out}\n')
