@@ -101,7 +101,7 @@ def test_arrays_are_rgb(detector, photos):
         predictor(np.zeros((8, 8, 3)))
 
 
-@pytest.mark.parametrize('engine', ['onnxruntime', 'openvino', 'auto'])
+@pytest.mark.parametrize('engine', ['onnxruntime', 'openvino', 'auto', pytest.param('compile', marks=pytest.mark.full)])
 def test_other_runtimes_find_the_same(detector, photos, engine):
     eager, other = (Predictor(detector.config, detector.checkpoint, device='cpu', engine=name)
                     for name in ('eager', engine))
