@@ -35,7 +35,8 @@ class Inputs:
     """The inputs of a command line, in their order; videos are read while they are iterated over.
 
     Args:
-        words: files, folders (the images directly in them, by name), globs, videos; `-` reads one word a line.
+        words: files, folders (the images directly in them, by name; no hidden files), globs, videos; `-` reads one
+            word a line.
         pairs: for stereo: two images, or two folders whose images pair up by their order.
         lines: what `-` reads; the standard input by default.
 
@@ -61,9 +62,11 @@ class Inputs:
         names: dict[str, int] = {}
         for item, frames in zip(self._items, self._frames):
             first = item[0] if isinstance(item, tuple) else item
-            stem = Path(first).stem
-            names[stem] = number = names.get(stem, 0) + 1
-            name = stem if number == 1 else f'{stem}_{number}'
+            name = stem = Path(first).stem
+            while name in names:
+                names[stem] += 1
+                name = f'{stem}_{names[stem]}'
+            names[name] = 1
             if frames:
                 yield from _frames_of(item, name)
             else:
@@ -91,7 +94,8 @@ def count_frames(path: str) -> int:
 def _expand(word: str) -> list[str]:
     path = Path(word)
     if path.is_dir():
-        found = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in IMAGES]
+        found = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in IMAGES and
+                 not file.name.startswith('.') and not file.is_dir()]
         if not found:
             raise ValueError(f'folder {word} has no image directly in it; {", ".join(IMAGES)} count')
         return found

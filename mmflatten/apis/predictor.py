@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from mmengine.config import Config
@@ -21,6 +22,7 @@ from mmflatten.engine.cli import quiet_libraries
 from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.drawings import task_visualizer
+from mmflatten.engine.errors import error_text
 from mmflatten.engine.setup import load_config
 
 TASKS = dict(mmpretrain='classification', mmdet='detection', mmseg='segmentation', mmflatten='stereo')
@@ -109,7 +111,7 @@ class Predictor:
         except Exception as error:
             if len(images) > 1:  # which of them is it?
                 return [self._predict_batch([image])[0] for image in images]
-            return [PredictionError(f'{_name(images[0])}: {type(error).__name__}: {error}')]
+            return [PredictionError(f'{_name(images[0])}: {_reason(images[0], error)}')]
 
     @torch.no_grad()
     def _forward(self, images: list) -> list[BaseDataElement]:
@@ -175,6 +177,12 @@ def _readable_image(image: str | Path | np.ndarray) -> str | np.ndarray:
         raise PredictionError(f'an array of shape {image.shape} and type {image.dtype} is no image; it must be RGB, '
                               '(height, width, 3), uint8')
     return np.ascontiguousarray(image[..., ::-1])
+
+
+def _reason(image: Image, error: Exception) -> str:
+    if isinstance(image, (str, Path)) and not cv2.haveImageReader(str(image)):
+        return 'cannot be decoded; is it a whole image?'
+    return f'{type(error).__name__}: {error_text(error)}'
 
 
 def _name(image: Image) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from mmengine.structures import BaseDataElement
 
 from mmflatten.apis.inputs import Input
-from mmflatten.apis.predictor import Predictor
+from mmflatten.apis.predictor import PredictionError, Predictor
 from mmflatten.engine.predictions import draw_sample
 
 TOP = 5  # classes of an image that the CSV lists
@@ -61,10 +61,17 @@ class ResultFolder:
             (self.folder / 'predictions.json').write_text(json.dumps(content) + '\n', encoding='utf-8')
 
     def add(self, item: Input, sample: BaseDataElement) -> dict:
-        """Draw and note one prediction; returns it as plain numbers, the label and disparity maps by their file."""
+        """Draw and note one prediction; returns it as plain numbers, the label and disparity maps by their file.
+
+        Raises:
+            PredictionError: the task's visualizer cannot draw it.
+        """
         left = item.image[0] if isinstance(item.image, tuple) else item.image
         pixels = left if isinstance(left, np.ndarray) else mmcv.imread(left, channel_order='rgb')
-        self._draw(item, pixels, sample)
+        try:
+            self._draw(item, pixels, sample)
+        except (IndexError, ValueError, cv2.error) as error:
+            raise PredictionError(f'{item.source}: no drawing: {type(error).__name__}: {error}') from error
         record = getattr(self, f'_{self.predictor.task}')(item, sample, pixels)
         return dict(file=item.source, name=item.name, **record)
 
@@ -120,7 +127,8 @@ class ResultFolder:
     def _segmentation(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         labels = sample.pred_sem_seg.data[0].cpu().numpy()
         file = self._file('label_maps', item, '.png')
-        cv2.imwrite(str(file), labels.astype(np.uint8 if len(self.predictor.classes) <= 256 else np.uint16))
+        if not cv2.imwrite(str(file), labels.astype(np.uint8 if len(self.predictor.classes) <= 256 else np.uint16)):
+            raise OSError(f'{file} cannot be written; is there room, and may its folder be written to?')
         values, counts = np.unique(labels, return_counts=True)
         names = self.predictor.classes
         return dict(label_map=str(file), shares={names[i]: float(count / labels.size) for i, count in

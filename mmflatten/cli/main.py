@@ -12,6 +12,7 @@ COMMANDS = {
     'test': 'metrics of a checkpoint, with predictions and drawings on request',
     'init': 'check your own data and write a config for them',
     'browse': 'what the model sees of its data after augmentation',
+    'check': 'a recipe before it is trained: length, rates, decay, and the usual slips',
     'schedule': 'learning rate, weight decay and momentum over a training, before it begins',
     'predict': 'predict from your own images or videos',
     'export': 'a checkpoint as ONNX, OpenVINO, pt2 or TorchScript',

@@ -49,6 +49,7 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
     from mmflatten.apis.inputs import Input, Inputs
     from mmflatten.apis.predictor import PredictionError, Predictor
     from mmflatten.apis.results import ResultFolder
+    from mmflatten.checkpoints.rules import shorten
     from mmflatten.engine.setup import load_config
     cfg = load_config(args.config)
     inputs = Inputs(args.inputs, pairs=cfg.get('default_scope') == 'mmflatten')
@@ -61,19 +62,26 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
             taken.append(item)
             yield item.image
 
+    empty = 0
     with ResultFolder(args.out, predictor, args.score) as folder:
         progress = ProgressBar(len(inputs), file=sys.stderr)
         for sample in predictor.predict(images(), args.batch):
             item = taken.pop(0)
-            if isinstance(sample, PredictionError):
-                failures.append(str(sample) if item.video is None else f'{item.name}: {sample}')
-            else:
+            try:
+                if isinstance(sample, PredictionError):
+                    raise sample
                 record = folder.add(item, sample)
+                empty += record.get('instances') == []
                 if args.json:
                     print(json.dumps(record), file=lines, flush=True)
+            except PredictionError as error:
+                failures.append(str(error) if item.video is None else f'{item.name}: {error}')
             progress.update()
         sys.stderr.write('\n')
     sys.stderr.write(f'{len(inputs) - len(failures)} of {len(inputs)} predicted: {args.out}\n')
+    if empty:
+        sys.stderr.write(f'{empty} without an instance of --score {args.score:g} or more\n')
     if failures:
-        raise ValueError(f'{len(failures)} of {len(inputs)} could not be predicted: {"; ".join(failures)}')
+        sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
+        raise ValueError(f'{len(failures)} of {len(inputs)} could not be predicted: {shorten(failures, 3)}')
     return 0

@@ -25,14 +25,14 @@ DATA_FOLDERS = (
         contents=('images/{training,validation}', 'annotations/{training,validation}',
                   'annotations/instances_{train,val}.json', 'crops/{train,val}/{0..9}'),
         aliases=('digits', ),
-        how='python tools/dataset/prepare_digits.py --out {root}'),
+        how='mmflatten data digits --out {root}'),
     DataFolder(
         name='stereo digit scenes',
         default_root='data/digits_stereo',
         contents=('frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}', 'disparity/{TRAIN,TEST}/A/0000/left',
                   'disparity_occlusions/{TRAIN,TEST}/A/0000/left'),
         aliases=('digits_stereo', ),
-        how='python tools/dataset/prepare_digits.py --stereo --out {root}'),
+        how='mmflatten data digits --stereo --out {root}'),
     DataFolder(
         name='ImageNet-1k',
         default_root='data/imagenet',
@@ -96,7 +96,7 @@ def missing_data_hint(path: str | os.PathLike) -> str | None:
     layout = f'expected there: {", ".join(folder.contents)}'
     if not root.exists():
         return f'{folder.name}: the folder {root} does not exist. To get it: {how} ({layout})'
-    again = ' --force' if how.startswith('python ') else ''
+    again = ' --force' if how.startswith('mmflatten ') else ''
     return (f'{folder.name}: {root} exists but {os.path.relpath(path, root)} is missing from it. '
             f'To get it: {how}{again} ({layout})')
 

@@ -85,8 +85,8 @@ def _bases(path: Path) -> list[Path]:
 def _listing(folder: Path, wanted: str = '') -> str:
     """The configs of a folder that are named most like `wanted`, else some of them."""
     configs = sorted(path.name for path in folder.glob('*.py'))
-    named = difflib.get_close_matches(wanted, library()) if not configs else ()
-    if named:
-        return f'there are {", ".join(named)} (`mmflatten models` lists all)'
+    if not configs:
+        named = ', '.join(difflib.get_close_matches(wanted, library()))
+        return f'{f"there are {named}; " if named else ""}`mmflatten models` lists the names of all'
     names = difflib.get_close_matches(wanted, configs) or configs
-    return f'{folder} has {shorten(names, 5) or "no configs"}'
+    return f'{folder} has {shorten(names, 5)}'

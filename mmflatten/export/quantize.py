@@ -25,15 +25,23 @@ def calibration_images(cfg: Config, folder: str | None, size: tuple[int, int], n
     """RGB images `(1, 3, H, W)` at one size, spread over a folder or over the config's validation data.
 
     Raises:
-        ExportError: the folder has none.
+        ExportError: the folder has none, or one that cannot be read.
     """
     if folder is not None:
+        if cfg.get('default_scope') == 'mmflatten':
+            raise ExportError(f'--calibration {folder}: a stereo model takes pairs; leave it out for the config's own')
         import mmcv
-        files = sorted(file for file in Path(folder).rglob('*') if file.suffix.lower() in _SUFFIXES)
+        files = sorted(file for file in Path(folder).rglob('*')
+                       if file.suffix.lower() in _SUFFIXES and not file.name.startswith('.') and file.is_file())
         if not files:
             raise ExportError(f'--calibration {folder} has no image ({", ".join(_SUFFIXES)})')
-        return [(_resize(torch.from_numpy(mmcv.imread(str(file), channel_order='rgb')).permute(2, 0, 1), size),)
-                for file in _spread(files, number)]
+        images = []
+        for file in _spread(files, number):
+            image = mmcv.imread(str(file))
+            if image is None:
+                raise ExportError(f'--calibration {folder}: {file} cannot be decoded; take it out of the folder')
+            images.append((_resize(torch.from_numpy(image[..., ::-1].copy()).permute(2, 0, 1), size),))
+        return images
     if cfg.get('val_dataloader') is None:
         raise ExportError(f'config {cfg.filename} has no val_dataloader to calibrate with; name --calibration DIR')
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):

@@ -118,7 +118,7 @@ def _require_weights(name: str, kwargs: Mapping) -> None:
     known = cfg if isinstance(cfg, Mapping) else vars(cfg) if not isinstance(cfg, str) else {}
     if not any({**known, **overlay}.get(source) for source in _SOURCES):
         raise ValueError(f'pretrained (True): no weights of {name} are published for timm. Convert official ones with '
-                         'tools/convert_checkpoint.py and pass pretrained_cfg_overlay=dict(file=FILE), or '
+                         '`mmflatten convert` and pass pretrained_cfg_overlay=dict(file=FILE), or '
                          'checkpoint_path=FILE without pretrained')
 
 

@@ -21,7 +21,7 @@ def draw_predictions(predictions: Sequence[dict], ann_file: str, classes: Sequen
     """Write one PNG for each prediction: the truth on the left, boxes, masks, labels and scores on the right.
 
     Args:
-        predictions: entries of the file that `tools/test.py --out NAME.pkl` writes.
+        predictions: entries of the file that `mmflatten test --out NAME.pkl` writes.
         ann_file: COCO annotations of the tested images.
         classes: names in the order of the labels.
         palette: their colours, RGB.

@@ -13,6 +13,7 @@ from pycocotools import mask as coco_mask
 
 from mmflatten.apis import Predictor
 from mmflatten.apis.engines import fastest
+from mmflatten.apis.inputs import Inputs
 from mmflatten.apis.predictor import PredictionError
 from mmflatten.cli.predict import main as predict
 from mmflatten.datasets.stereo.files import read_pfm
@@ -101,7 +102,8 @@ def test_arrays_are_rgb(detector, photos):
         predictor(np.zeros((8, 8, 3)))
 
 
-@pytest.mark.parametrize('engine', ['openvino', pytest.param('onnxruntime', marks=pytest.mark.full)])
+@pytest.mark.parametrize('engine', ['openvino', *(pytest.param(name, marks=pytest.mark.full)
+                                                  for name in ('onnxruntime', 'compile'))])
 def test_other_runtimes_find_the_same(detector, photos, engine):
     eager, other = (Predictor(detector.config, detector.checkpoint, device='cpu', engine=name)
                     for name in ('eager', engine))
@@ -111,6 +113,24 @@ def test_other_runtimes_find_the_same(detector, photos, engine):
 
 def test_auto_is_the_fastest_that_is_there():
     assert (fastest('cpu'), fastest('cuda:0')) == ('openvino', 'eager')
+
+
+def test_an_image_of_one_pixel_does_not_end_a_run(train_on, photos, tmp_path, capsys):
+    segmentor = train_on('semantic-fpn_flatten-swin-nano_digits')
+    cv2.imwrite(str(tmp_path / 'one.png'), np.zeros((1, 1, 3), dtype=np.uint8))
+    assert run(segmentor.config, segmentor.checkpoint, tmp_path / 'one.png', photos[0], '--out', tmp_path / 'out') == 1
+    assert str(tmp_path / 'one.png') in last_line(capsys)  # mmseg's visualizer cannot draw it
+    assert (tmp_path / 'out' / 'label_maps' / f'{Path(photos[0]).stem}.png').is_file()
+
+
+def test_every_input_has_a_name_of_its_own(photos, tmp_path):
+    for name in ('a/x.png', 'b/x.png', 'b/x_2.png', 'b/._x.png', 'c/x_2.png'):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(photos[0], tmp_path / name)
+    (tmp_path / 'b' / 'folder.png').mkdir()
+    inputs = Inputs([str(tmp_path / folder) for folder in 'abc'])
+    assert [item.name for item in inputs] == ['x', 'x_2', 'x_2_2', 'x_2_3']
+    assert [Path(item.source).name for item in inputs] == ['x.png', 'x.png', 'x_2.png', 'x_2.png']
 
 
 def test_runtimes_that_cannot_be_are_refused(detector, stereo_run, photos, tmp_path, capsys):

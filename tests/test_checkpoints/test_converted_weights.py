@@ -155,7 +155,7 @@ def test_a_converted_file_of_another_architecture_is_refused_with_the_first_keys
 def test_an_unconverted_file_is_refused_as_a_pretrained_backbone(golden, tmp_path):
     path = tmp_path / 'official.pth'
     torch.save({'state_dict': golden('flatten_swin_t_224').state}, path)
-    with pytest.raises(ValueError, match='convert_checkpoint'):
+    with pytest.raises(ValueError, match='mmflatten convert'):
         pretrained(path)
 
 

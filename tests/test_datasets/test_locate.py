@@ -5,7 +5,7 @@ from mmflatten.datasets.locate import DATA_FOLDERS, missing_data_hint
 
 
 @pytest.mark.parametrize('root, words', [
-    ('data/digits', 'python tools/dataset/prepare_digits.py --out {root}'),
+    ('data/digits', 'mmflatten data digits --out {root}'),
     ('data/coco', 'cocodataset.org'),
     ('data/imagenet', 'image-net.org'),
     ('data/ade/ADEChallengeData2016', 'sceneparsing'),

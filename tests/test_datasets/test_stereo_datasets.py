@@ -128,7 +128,7 @@ def test_a_missing_disparity_is_named(tmp_path):
 def test_a_missing_folder_comes_with_the_way_to_get_it(tmp_path):
     with pytest.raises(FileNotFoundError, match='frames_cleanpass/TRAIN does not exist; SceneFlow: .*download'):
         SceneFlowDataset(data_root=tmp_path / 'sceneflow', subset='monkaa', split='TRAIN')
-    with pytest.raises(FileNotFoundError, match='prepare_digits.py --stereo --out'):
+    with pytest.raises(FileNotFoundError, match='mmflatten data digits --stereo --out'):
         SceneFlowDataset(data_root=tmp_path / 'digits_stereo')
     with pytest.raises(FileNotFoundError, match='KITTI stereo'):
         KITTIStereoDataset(data_root=tmp_path / 'kitti' / '2015')

@@ -36,7 +36,7 @@ CLASSIFIER = {
                                     ('model.head.num_classes=1', 'data_preprocessor.num_classes=1')),
     'epochs of another loop': Case(('by_epoch=False', ), ('default_hooks.checkpoint.by_epoch=False', )),
     'unknown metric': Case(('save_best (mAP)', 'accuracy/top1'), ('default_hooks.checkpoint.save_best=mAP', )),
-    'no data': Case(('{run}/digits', 'python tools/dataset/prepare_digits.py --out {run}/digits'),
+    'no data': Case(('{run}/digits', 'mmflatten data digits --out {run}/digits'),
                     ('train_dataloader.dataset.data_root={run}/digits', )),
     'no images': Case(('CustomDataset', 'data_root={run}/data'), (),
                       lambda run: [image.unlink() for image in run.images]),

@@ -94,7 +94,7 @@ def test_broken_pairs_end_with_their_names(stereo, fails):
 def test_what_cannot_work_is_named(stereo, fails):
     root = stereo.parent / 'digits_stereo'
     line = fails('train', stereo, '--cfg-options', f'train_dataloader.dataset.data_root={root}')
-    assert str(root) in line and f'prepare_digits.py --stereo --out {root}' in line
+    assert str(root) in line and f'mmflatten data digits --stereo --out {root}' in line
     line = fails('train', stereo, '--cfg-options', 'train_dataloader.dataset.pipeline.2.crop_size=(64,64)')
     assert 'crop_size (64, 64)' in line and 'frames_cleanpass/TRAIN/A/0000/left/' in line
     checkpoint = stereo.parent / 'x.pth'

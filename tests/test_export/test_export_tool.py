@@ -145,6 +145,14 @@ def test_bad_input_is_refused_by_name(saved, tmp_path, monkeypatch, capsys, case
     assert word in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_a_broken_image_to_calibrate_with_is_named(saved, tmp_path, capsys):
+    _, config, checkpoint = saved('flatten-swin-nano_digits')
+    (tmp_path / 'broken.png').write_bytes(b'no image')
+    assert tool.main([config, checkpoint, '--int8', '--calibration', str(tmp_path), '--out',
+                      str(tmp_path / 'x.onnx')]) == 1
+    assert str(tmp_path / 'broken.png') in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_a_missing_package_is_named_with_its_pip_command(saved, monkeypatch, capsys):
     _, config, checkpoint = saved('flatten-swin-nano_digits')
     find = importlib.util.find_spec

@@ -62,3 +62,16 @@ def test_commands_take_names_and_paths_of_the_checkout(environment, tmp_path):
     assert NAME in run(environment, tmp_path, 'mmflatten', 'models', '*nano_digits')
     for config in (NAME, f'configs/digits/{NAME}.py'):
         assert NAME in run(environment, tmp_path, 'mmflatten', 'flops', config)
+
+
+def test_a_model_is_trained_and_used_in_a_folder_without_the_checkout(environment, tmp_path):
+    run(environment, tmp_path, 'mmflatten', 'data', 'digits', '--train', '4', '--val', '2', '--size', '96')
+    run(environment, tmp_path, 'mmflatten', 'train', NAME, '--cfg-options', 'train_cfg.max_epochs=1',
+        'train_dataloader.num_workers=0', 'train_dataloader.persistent_workers=False',
+        'val_dataloader.num_workers=0', 'val_dataloader.persistent_workers=False')
+    checkpoint = (tmp_path / 'work_dirs' / NAME / 'last_checkpoint').read_text()
+    run(environment, tmp_path, 'mmflatten', 'predict', NAME, checkpoint, 'data/digits/crops/val/*/*.png', '--out', 'found')
+    assert (tmp_path / 'found' / 'classes.csv').is_file()
+    run(environment, tmp_path, 'mmflatten', 'init', '--task', 'cls', '--images', 'data/digits/crops', '--base', NAME,
+        '--out', 'mine.py')
+    assert 'num_classes' in (tmp_path / 'mine.py').read_text()

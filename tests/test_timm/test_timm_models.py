@@ -193,7 +193,7 @@ def test_weight_decay_and_rates_by_layer_are_those_of_the_configs():
 
 
 def test_pretrained_weights_are_asked_for_by_file():
-    with pytest.raises(ValueError, match='flatten_swin_tiny.*convert_checkpoint.*file=FILE'):
+    with pytest.raises(ValueError, match='flatten_swin_tiny.*mmflatten convert.*file=FILE'):
         timm.create_model('flatten_swin_tiny', pretrained=True)
 
 

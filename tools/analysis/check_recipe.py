@@ -1,48 +1,7 @@
-"""Check a recipe before it is trained: length, batch, rates, weight decay, checkpoints, and the usual slips.
-
-    python tools/analysis/check_recipe.py configs/flatten_swin/flatten-swin-t_8xb128_in1k.py --gpus 4
-    python tools/analysis/check_recipe.py CONFIG --cfg-options train_dataloader.batch_size=64 --dataset-size 50000
-
-Neither data, weights nor a GPU are needed. Exits with status 1 if there is a warning.
-"""
-import argparse
-import logging
+"""`mmflatten check` from a checkout."""
 import sys
-from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, positive, quiet_libraries, tool_parser
-
-
-@command_line
-def main(argv: Sequence[str]) -> int:
-    # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.analysis.recipes.checks import warnings_of
-    from mmflatten.analysis.recipes.recipe import gpus_of
-    from mmflatten.analysis.recipes.report import render_report
-    from mmflatten.analysis.recipes.training import Training
-    from mmflatten.engine.config_files import ConfigOptions, read_config, require_parts
-    from mmflatten.engine.setup import load_config
-
-    parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('config', help='config file')
-    parser.add_argument('--gpus', type=positive, metavar='N',
-                        help='GPUs you train on (default: those that the config is written for)')
-    parser.add_argument('--dataset-size', type=positive, metavar='N',
-                        help='training images (default: counted, or the known size of the data set)')
-    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                        help='replace fields of the config, for example train_dataloader.batch_size=4')
-    arguments = parser.parse_args(argv)
-    cfg = load_config(arguments.config, arguments.cfg_options)
-    require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
-    with quiet_libraries(logging.ERROR):  # MMEngine warns of each frozen parameter
-        gpus = arguments.gpus or gpus_of(read_config(arguments.config))  # before --cfg-options change the batch
-        training = Training.of(cfg, gpus, arguments.dataset_size)
-        warnings = warnings_of(training)
-        print(render_report(training, warnings))
-        if arguments.gpus is None:
-            print(f'({gpus} GPUs are what the config is written for; give yours with --gpus)')
-    return 1 if warnings else 0
-
+from mmflatten.cli.check import main
 
 if __name__ == '__main__':
     sys.exit(main())

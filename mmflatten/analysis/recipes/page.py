@@ -22,11 +22,11 @@ INTRODUCTION = f"""\
 Written by `{COMMAND}` from the configs and `mmflatten/analysis/data/recipe_sources.csv`; do not edit.
 
 Configs that train alike share a section; they may differ in drop path, which is then given for each. A rate is for the
-batch above it: on another number of GPUs, `tools/train.py --auto-scale-lr` scales it linearly. *Other vectors* are
+batch above it: on another number of GPUs, `mmflatten train --auto-scale-lr` scales it linearly. *Other vectors* are
 one-dimensional parameters besides norms and biases; a name in code style stands for every parameter whose name contains
 it. The letters name the source below the table: a file of the official code, a table or section of the paper, or why it
-was chosen here; where the configs of a section have different ones, the lists say whose. `python
-tools/analysis/check_recipe.py CONFIG` prints what a recipe means on your GPUs, and warns where it does not add up.
+was chosen here; where the configs of a section have different ones, the lists say whose. `mmflatten
+check CONFIG` prints what a recipe means on your GPUs, and warns where it does not add up.
 """
 
 

@@ -32,7 +32,7 @@ def load_weights(model: nn.Module, weights: dict, strict: bool, filename: str) -
     if not any(key in own for key in weights):
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model: it begins with {shorten(weights, 3)} and the model with '
-            f'{shorten(own, 3)}; convert it with tools/convert_checkpoint.py')
+            f'{shorten(own, 3)}; `mmflatten convert` converts official ones')
     try:
         load_state_dict(model, weights, strict)
     except RuntimeError as error:

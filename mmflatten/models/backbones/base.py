@@ -169,7 +169,7 @@ class Backbone(BaseModule):
         misfits += [f'unexpected {key}' for key in unexpected if not _matches(key, self.droppable_weights)]
         if misfits:
             raise ValueError(f'{origin} does not fit {type(self).__name__}: {len(misfits)} keys, the first: '
-                             f'{", ".join(misfits[:5])}. Was it converted with tools/convert_checkpoint.py, and is it '
+                             f'{", ".join(misfits[:5])}. Was it converted with `mmflatten convert`, and is it '
                              'of the same architecture?')
 
 
