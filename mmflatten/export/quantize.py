@@ -29,7 +29,7 @@ def calibration_images(cfg: Config, folder: str | None, size: tuple[int, int], n
     """
     if folder is not None:
         if cfg.get('default_scope') == 'mmflatten':
-            raise ExportError(f'--calibration {folder}: a stereo model takes pairs; leave it out for the config's own')
+            raise ExportError(f'--calibration {folder}: a stereo model takes pairs; without it the config gives them')
         import mmcv
         files = sorted(file for file in Path(folder).rglob('*')
                        if file.suffix.lower() in _SUFFIXES and not file.name.startswith('.') and file.is_file())

@@ -70,8 +70,11 @@ def test_a_model_is_trained_and_used_in_a_folder_without_the_checkout(environmen
         'train_dataloader.num_workers=0', 'train_dataloader.persistent_workers=False',
         'val_dataloader.num_workers=0', 'val_dataloader.persistent_workers=False')
     checkpoint = (tmp_path / 'work_dirs' / NAME / 'last_checkpoint').read_text()
-    run(environment, tmp_path, 'mmflatten', 'predict', NAME, checkpoint, 'data/digits/crops/val/*/*.png', '--out', 'found')
+    run(environment, tmp_path, 'mmflatten', 'predict', NAME, checkpoint, 'data/digits/crops/val/*/*.png',
+        '--out', 'found')
     assert (tmp_path / 'found' / 'classes.csv').is_file()
-    run(environment, tmp_path, 'mmflatten', 'init', '--task', 'cls', '--images', 'data/digits/crops', '--base', NAME,
-        '--out', 'mine.py')
+    images, lists = 'data/digits/images', 'data/digits/annotations'
+    run(environment, tmp_path, 'mmflatten', 'init', '--task', 'det', '--base', 'retinanet_flatten-swin-nano_fpn_digits',
+        '--images', f'{images}/training', f'{images}/validation',
+        '--ann', f'{lists}/instances_train.json', f'{lists}/instances_val.json', '--out', 'mine.py')
     assert 'num_classes' in (tmp_path / 'mine.py').read_text()
