@@ -104,6 +104,19 @@ class AttentionLayer:
         matrix = self.rows(range(self.num_queries), part).transpose(0, 1)
         return matrix if head is None else matrix[head]
 
+    def token_at(self, x: float, y: float, size: tuple[int, int]) -> int:
+        """The query at a pixel of the network's input of `(height, width)`.
+
+        Raises:
+            ValueError: the pixel is outside.
+        """
+        height, width = size
+        if not (0 <= x < width and 0 <= y < height):
+            raise ValueError(f'query ({x},{y}) must be a pixel of the picture as the network sees it, which is '
+                             f'{width} wide and {height} high: 0,0 to {width - 1},{height - 1}')
+        row, col = int(y * self.hw[0] / height), int(x * self.hw[1] / width)
+        return self.prefix + row * self.hw[1] + col
+
     def totals(self) -> Tensor:
         """Sums of the rows with every key, `(h, N)`, zero padding of windows and the like included."""
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Mixers run on values of one's own: queries and keys are those of the input, so that the result is linear in the values.
+"""Mixers run on values of one's own: queries and keys are those of the input, so the result is linear in the values.
 
 The derivative of the result by the values is then the attention matrix, of any mixer and without its formula.
 """
@@ -102,7 +102,7 @@ def _angular(mixer: LinearAngularAttention, q: Tensor, k: Tensor, v: Tensor, own
         return at_queries(values) / 2 + kernel_product(q, k, values, 1 / math.pi)
 
     length = torch.linalg.vector_norm(linear(own), dim=-1, keepdim=True)
-    return linear(v) / length + mixer.dwc(at_queries(v))
+    return linear(v) / length.clamp(min=1e-12) + mixer.dwc(at_queries(v))
 
 
 def _focal(mixer: FocalAttention, x: Tensor, hw_shape: Size, v_BNC: Tensor, local: bool, padding: float) -> Tensor:
