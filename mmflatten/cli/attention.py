@@ -97,8 +97,8 @@ def _attend(args: argparse.Namespace) -> tuple[dict, str]:
     described = dict(config=args.config, checkpoint=args.checkpoint, image=args.image, picture=[height, width],
                      query=place, part=args.part, queries=args.queries, layers=entries)
     (out / 'attention.json').write_text(json.dumps(described, indent=2) + '\n', encoding='utf-8')
-    drawn = len(layers) - tokens.count(None)
-    return described, f'{table(entries)}\n\n{drawn} drawings of query {place} and attention.json: {out}'
+    drawn, shown = len(layers) - tokens.count(None), place if place == CLASS else f'{place[0]},{place[1]}'
+    return described, f'{table(entries)}\n\n{drawn} drawings of query {shown} and attention.json: {out}'
 
 
 def _image(words: list[str], stereo: bool) -> Any:
@@ -122,5 +122,5 @@ def _draw(layer: Any, token: int, args: argparse.Namespace, picture: Any, place:
         drawn = {f'head {args.head}': maps[args.head]}
     else:
         drawn = {'mean': maps.mean(0), **{f'head {number}': weights for number, weights in enumerate(maps[:MAX_HEADS])}}
-    asks = 'the class token' if place is None else f'pixel {place[0]},{place[1]}'
-    return attention_figure(picture, drawn, place, f'{layer.name}: {layer.kind}, {args.part}, {asks} asks')
+    asked = 'the class token' if place is None else f'pixel {place[0]},{place[1]}'
+    return attention_figure(picture, drawn, place, f'{layer.name}: {layer.kind}, {args.part}, of {asked}')

@@ -85,15 +85,19 @@ def table(described: list[dict]) -> str:
         heads = layer['heads']
 
         def mean(name: str, heads: list[dict] = heads) -> str:
-            return f'{sum(head[name] for head in heads) / len(heads):.3f}'
+            return _number(sum(head[name] for head in heads) / len(heads))
 
         low, high = min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)
         means = [mean(name) for name in ('no_token', 'negative', 'distance', 'uniform_distance', 'prefix')]
         rows.append((str(layer['number']), layer['layer'], layer['attention'], str(layer['num_heads']),
-                     _size(layer['map']), _size(layer['keys']), f'{low:.3f} to {high:.3f}', *means,
+                     _size(layer['map']), _size(layer['keys']), f'{_number(low)} to {_number(high)}', *means,
                      ', '.join(layer['besides']) or '-'))
     return align(rows, HEADER, left=(1, 2, 12))
 
 
 def _size(size: list[int]) -> str:
     return f'{size[0]} x {size[1]}'
+
+
+def _number(value: float) -> str:
+    return f'{round(value, 3) + 0.:.3f}'  # -0 + 0 is 0
