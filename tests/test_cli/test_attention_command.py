@@ -121,7 +121,8 @@ def test_the_class_token_can_ask(model_of, photo, tmp_path, capsys):
 
 @pytest.mark.parametrize(('options', 'said'), [
     (['--layer', 'stages.7'], ('stages.7', 'backbone.stages.0.blocks.0.attn.fn')),
-    (['--query', '64,3'], ('64,3', '63')), (['--head', '99'], ('head (99)', '31')), (['--query', 'class'], ('class', 'stages.0')),
+    (['--query', '64,3'], ('64,3', '63')), (['--head', '99'], ('head (99)', '31')),
+    (['--query', 'class'], ('class', 'stages.0')),
     (['--layer', '1', '--head', '4'], ('head (4)', '3'))])
 def test_what_is_not_there_is_named_beside_what_is(classifier, photo, tmp_path, capsys, options, said):
     assert attention([*classifier, photo, '--out', str(tmp_path / 'out'), *options]) == 1
