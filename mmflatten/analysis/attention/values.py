@@ -41,7 +41,7 @@ def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor
         v_BMC: the values: a row for each token, or for each token of the map of reduced keys.
         mask: as `forward` takes it.
         local: whether depthwise convolutions of the values take part.
-        padding: value of the tokens that windows pad the map with.
+        padding: value of the tokens that windows pad the map with; if not 0, in focal attention of all keys.
 
     Returns:
         `(B, N, C)`.
@@ -109,8 +109,7 @@ def _focal(mixer: FocalAttention, x: Tensor, hw_shape: Size, v_BNC: Tensor, loca
     with torch.no_grad():
         source = mixer.listed(x.flatten(2), hw_shape)
         q, k, _ = (source if mixer.qkv is None else mixer.qkv(source)).chunk(3, dim=-1)
-    # Pooling adds a bias, which is no part of the values.
-    v = mixer.listed(v_BNC, hw_shape) - mixer.listed(torch.zeros_like(v_BNC), hw_shape)
+    v = mixer.listed(v_BNC, hw_shape)  # with the biases of the pooling, which are constant
     if padding:
         v = torch.full_like(v, padding)
     y_BNC = mixer.attend_listed(q, k, v, hw_shape, v_BNC.shape[1] - hw_shape[0] * hw_shape[1])
