@@ -17,6 +17,7 @@ COMMANDS = {
     'predict': 'predict from your own images or videos',
     'export': 'a checkpoint as ONNX, OpenVINO, pt2 or TorchScript',
     'analyze': 'where a tested model is right and wrong: classes, confusions, worst images',
+    'attention': 'where a model attends on a picture, layer by layer and head by head',
     'curves': 'losses and metrics of trainings, each merged over its resumed runs',
     'models': 'the models that there is a config for, by name',
     'convert': 'official, timm and safetensors weights to this project, and back',

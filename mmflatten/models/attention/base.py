@@ -76,7 +76,7 @@ class TokenMixer(BaseModule):
         if mask is not None and self.reduction is not None:
             raise ValueError(f'sr_ratio ({self.reduction.sr_ratio}) must be 1 in windows that mask padding: reduced '
                              'keys mix it with tokens')
-        q, k, v, maps = self._project(x, hw_shape, mask)
+        q, k, v, maps = self.projections(x, hw_shape, mask)
         if self.splits_heads:
             q_BhNd, k_BhMd, v_BhMd = (split_heads(part, self.num_heads) for part in (q, k, v))
             y_BNC = merge_heads(self.attend(q_BhNd, k_BhMd, v_BhMd, maps))
@@ -104,8 +104,9 @@ class TokenMixer(BaseModule):
         """What comes between the attention with its local term and the last projection, such as a gate."""
         return y_BNC
 
-    def _project(self, x: Tensor, hw_shape: tuple[int, int],
-                 mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Maps]:
+    def projections(self, x: Tensor, hw_shape: tuple[int, int],
+                    mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
+        """Queries `(B, N, C)`, keys and values `(B, M, C)` of the input, and what is known of them."""
         H, W = hw_shape
         prefix = x.shape[1] - H * W
         if self.qkv is None:

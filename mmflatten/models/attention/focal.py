@@ -84,23 +84,33 @@ class FocalAttention(TokenMixer):
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         if mask is not None:
             raise ValueError('FocalAttention takes no mask: it makes the masks of its windows itself')
-        prefix, tokens = split_prefix(x.flatten(2), hw_shape)
-        H, W = hw_shape
-        window, grid = self.window_size, self._grid(hw_shape)
-        x_BHWC = pad_and_roll(rearrange(tokens, 'B (H W) C -> B H W C', H=H), self._padded(hw_shape), self.distances)
-        windows = window_partition(x_BHWC, (window, window))
-        windows = rearrange(windows, '(B W) n C -> B (W n) C', W=grid[0] * grid[1])
-        source = torch.cat((windows, *self._pool(x_BHWC, windows, grid), prefix), dim=1)
+        source = self.listed(x.flatten(2), hw_shape)
         qkv = source if self.qkv is None else self.qkv(source)
         q, k, v = qkv.chunk(3, dim=-1)
-
-        N, first = windows.shape[1], source.shape[1] - prefix.shape[1]
-        y_BNC = self.attend(q[:, :N], k, v, Maps((H, W), (H, W), prefix=prefix.shape[1]))
-        if prefix.shape[1]:
-            y_BNC = join_prefix(self._attend_from_prefix(q[:, first:], k, v, N, hw_shape), y_BNC)
+        prefix = x.shape[1] - hw_shape[0] * hw_shape[1]
+        y_BNC = self.attend_listed(q, k, v, hw_shape, prefix)
         if self.lepe is not None:
-            y_BNC = y_BNC + self.lepe(join_prefix(v[:, first:], self._to_map(v[:, :N], hw_shape)), hw_shape)
+            own = self._to_map(v[:, :self._num_fine(hw_shape)], hw_shape)
+            y_BNC = y_BNC + self.lepe(join_prefix(v[:, v.shape[1] - prefix:], own), hw_shape)
         return self.proj(y_BNC)
+
+    def listed(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        """Tokens in the order of the keys: window after window, pooled ones level after level, prefix tokens."""
+        prefix, tokens = split_prefix(x_BNC, hw_shape)
+        window, grid = self.window_size, self._grid(hw_shape)
+        x_BHWC = rearrange(tokens, 'B (H W) C -> B H W C', H=hw_shape[0])
+        x_BHWC = pad_and_roll(x_BHWC, self._padded(hw_shape), self.distances)
+        windows = window_partition(x_BHWC, (window, window))
+        windows = rearrange(windows, '(B W) n C -> B (W n) C', W=grid[0] * grid[1])
+        return torch.cat((windows, *self._pool(x_BHWC, windows, grid), prefix), dim=1)
+
+    def attend_listed(self, q: Tensor, k: Tensor, v: Tensor, hw_shape: tuple[int, int], prefix: int) -> Tensor:
+        """The attention of prefix tokens and map, `(B, N, C)`, from projections of `listed`."""
+        N, first = self._num_fine(hw_shape), q.shape[1] - prefix
+        y_BNC = self.attend(q[:, :N], k, v, Maps(hw_shape, hw_shape, prefix=prefix))
+        if prefix:
+            y_BNC = join_prefix(self._attend_from_prefix(q[:, first:], k, v, N, hw_shape), y_BNC)
+        return y_BNC
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         """The attention itself: `(B, H * W, C)` from queries window after window.
@@ -122,6 +132,11 @@ class FocalAttention(TokenMixer):
         """`(H, W)` of whole windows."""
         rows, cols = self._grid(hw_shape)
         return rows * self.window_size, cols * self.window_size
+
+    def _num_fine(self, hw_shape: tuple[int, int]) -> int:
+        """Tokens of the padded map."""
+        rows, cols = self._padded(hw_shape)
+        return rows * cols
 
     def _to_map(self, windows_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         """Window after window to row after row, without padding."""
