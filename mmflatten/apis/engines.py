@@ -32,7 +32,10 @@ class EngineBackbone(nn.Module):
 
 
 def fastest(device: str) -> str:
-    """What `auto` means: on a CPU OpenVINO, else ONNX Runtime, where installed; docs/export.md has the times."""
+    """What `auto` means: on a CPU OpenVINO, else ONNX Runtime, where installed.
+
+    They are the fastest of those that take every size as it comes; docs/export.md has the times.
+    """
     if device != 'cpu':
         return 'eager'
     return next((name for name in ('openvino', 'onnxruntime') if importlib.util.find_spec(name)), 'eager')
