@@ -7,7 +7,9 @@ from pathlib import Path
 import yaml
 
 INDEX = 'model-index.yml'
-TASKS = ('classification', 'detection', 'segmentation', 'stereo')
+# What a config's `default_scope` says of its task.
+TASK_OF_SCOPE = dict(mmpretrain='classification', mmdet='detection', mmseg='segmentation', mmflatten='stereo')
+TASKS = tuple(TASK_OF_SCOPE.values())
 
 
 def library_root() -> Path:

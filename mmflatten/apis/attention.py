@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from mmflatten.analysis.attention import AttentionProbe
 from mmflatten.apis.predictor import Image, Predictor
+from mmflatten.engine.building import pixels_of
 
 
 def probe_image(predictor: Predictor, image: Image) -> tuple[AttentionProbe, np.ndarray]:
@@ -32,11 +31,4 @@ def probe_image(predictor: Predictor, image: Image) -> tuple[AttentionProbe, np.
     if not probe.layers:
         raise ValueError(f'the prediction of the model ({type(model).__name__}) reaches none of its attentions: '
                          f'{", ".join(probe.names)}')
-    return probe, _picture(inputs[0][0], model.data_preprocessor)
-
-
-def _picture(x_3HW: Tensor, preprocessor: nn.Module) -> np.ndarray:
-    """What the data preprocessor normalised, in its old range."""
-    mean, std = getattr(preprocessor, 'mean', 0.), getattr(preprocessor, 'std', 1.)
-    with torch.inference_mode():
-        return (x_3HW * std + mean).round().clamp(0, 255).byte().permute(1, 2, 0).cpu().numpy()
+    return probe, pixels_of(inputs[0][0], model.data_preprocessor)

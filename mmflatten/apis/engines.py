@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.export.engines import Engine, load_engine
-from mmflatten.export.export import TOLERANCE, difference, random_images, rounding_error
-from mmflatten.export.formats import WRITERS, side_range, trace
+from mmflatten.export.export import agrees, difference, random_images
+from mmflatten.export.formats import SUFFIXES, WRITERS, side_range, trace
 from mmflatten.export.wrappers import Backbone, ExportError
 
 ENGINES = ('eager', 'compile', 'onnxruntime', 'openvino', 'auto')
 _FORMATS = dict(onnxruntime='onnx', openvino='openvino')
-_SUFFIXES = dict(onnxruntime='.onnx', openvino='.xml')
 _EXAMPLE = 64  # side of the image that the graph is traced with; any other may follow
 
 
@@ -76,10 +75,10 @@ def _converted(module: Backbone, engine: str) -> Engine:
     metadata = dict(task=module.task, size=list(size), sides=list(side_range(module)), outputs=list(module.outputs))
     images = random_images(module, size)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, f'backbone{_SUFFIXES[engine]}')
+        file = Path(folder, f'backbone{SUFFIXES[_FORMATS[engine]]}')
         WRITERS[_FORMATS[engine]](trace(module, tuple(map(torch.from_numpy, images)), True), file, module, metadata)
         loaded = load_engine(file, torch.get_num_threads())
     error = difference(module, loaded, images)
-    if error > TOLERANCE and error > 4 * rounding_error(module, size):
+    if not agrees(module, size, error):
         raise ExportError(f'engine ({engine}) differs from PyTorch by {error:.1e} of the largest value; take eager')
     return loaded

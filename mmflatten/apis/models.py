@@ -5,11 +5,10 @@ import difflib
 import fnmatch
 from pathlib import Path
 
-from mmengine.config import Config
-from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from mmflatten.config_library import TASKS, library
+from mmflatten.engine.building import build_model
 from mmflatten.engine.checkpoints.loading import load_all_weights
 from mmflatten.engine.setup import load_config
 
@@ -46,17 +45,8 @@ def get_model(name: str, pretrained: str | Path | None = None, **options: object
         raise ValueError(f'model ({name}) has no config here; there are {", ".join(near)}; list_models() names all')
     cfg = load_config(name)
     cfg.merge_from_dict({f'model.{key}': value for key, value in options.items()})
-    model = _build(cfg)
+    model = build_model(cfg)
+    model.cfg = cfg
     if pretrained is not None:
         load_all_weights(model, str(pretrained))
     return model.eval()
-
-
-def _build(cfg: Config) -> nn.Module:
-    module = dict(cfg.model)
-    if cfg.get('data_preprocessor') is not None:
-        module.setdefault('data_preprocessor', cfg.data_preprocessor)
-    with DefaultScope.overwrite_default_scope(cfg.default_scope):
-        model = MODELS.build(module)
-    model.cfg = cfg
-    return model

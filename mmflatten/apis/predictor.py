@@ -15,8 +15,9 @@ from mmengine.structures import BaseDataElement
 
 from mmflatten.apis.engines import use_engine
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.engine.checkpoints.files import require_whole
-from mmflatten.engine.checkpoints.loading import load_all_weights
+from mmflatten.engine.checkpoints.loading import load_all_of
 from mmflatten.engine.checkpoints.reading import load_from_local, safe_reading
 from mmflatten.engine.cli import quiet_libraries
 from mmflatten.engine.config_files import require_parts
@@ -25,7 +26,6 @@ from mmflatten.engine.drawings import task_visualizer
 from mmflatten.engine.errors import error_text
 from mmflatten.engine.setup import load_config
 
-TASKS = dict(mmpretrain='classification', mmdet='detection', mmseg='segmentation', mmflatten='stereo')
 # An image: a file, or RGB pixels (H, W, 3) of 0 to 255. Stereo takes a left and a right one.
 Image = str | Path | np.ndarray | Sequence
 
@@ -63,16 +63,17 @@ class Predictor:
         self.cfg = copy.deepcopy(config) if isinstance(config, Config) else load_config(str(config))
         require_parts(self.cfg, 'model', 'test_dataloader')
         self.scope = self.cfg.get('default_scope')
-        if self.scope not in TASKS:
-            raise ValueError(f'default_scope ({self.scope}) of the config must be one of {", ".join(TASKS)}')
-        self.task, self.device = TASKS[self.scope], check_device(device)
+        if self.scope not in TASK_OF_SCOPE:
+            raise ValueError(f'default_scope ({self.scope}) of the config must be one of {", ".join(TASK_OF_SCOPE)}')
+        self.task, self.device = TASK_OF_SCOPE[self.scope], check_device(device)
         require_whole(checkpoint)
         metainfo = read_metainfo(self.cfg)
-        _require_same_classes(metainfo, load_from_local(str(checkpoint), 'cpu'), checkpoint)
+        content = load_from_local(str(checkpoint), 'cpu')
+        _require_same_classes(metainfo, content, checkpoint)
         with safe_reading(), quiet_libraries():
             self._inferencer = _inferencer(self.scope, copy.deepcopy(self.cfg), str(checkpoint), self.device)
         self.model = self._inferencer.model
-        load_all_weights(self.model, str(checkpoint))
+        load_all_of(content, self.model, str(checkpoint))
         use_engine(self.model, engine, self.device)
         self.classes: tuple[str, ...] = tuple(metainfo.get('classes') or ())
         self.model.dataset_meta = self.metainfo = metainfo

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from mmengine.structures import BaseDataElement
 
 from mmflatten.apis.inputs import Input
 from mmflatten.apis.predictor import PredictionError, Predictor
-from mmflatten.engine.predictions import draw_sample
+from mmflatten.engine.predictions import draw_sample, run_lengths
 
 TOP = 5  # classes of an image that the CSV lists
 
@@ -110,16 +109,14 @@ class ResultFolder:
         image_id = len(self._images)
         self._images.append(dict(id=image_id, file_name=item.source, height=pixels.shape[0], width=pixels.shape[1],
                                  **({'frame': item.name} if item.video else {})))
-        masks = _run_lengths(found.masks) if 'masks' in found else [None] * len(found)
+        masks = run_lengths(found.masks) if 'masks' in found else [None] * len(found)
         instances = []
         for box, score, label, mask in zip(found.bboxes.tolist(), found.scores.tolist(), found.labels.tolist(), masks):
-            x, y, right, bottom = box
-            instance = dict(category_id=label, bbox=[x, y, right - x, bottom - y], score=score)
+            x, y, width, height = box[0], box[1], box[2] - box[0], box[3] - box[1]
+            instance = dict(category_id=label, bbox=[x, y, width, height], score=score)
             if mask is not None:
-                instance['segmentation'] = mask
+                instance['segmentation'] = {**mask, 'counts': mask['counts'].decode()}  # JSON takes no bytes
             instances.append(instance)
-        for instance in instances:
-            _, _, width, height = instance['bbox']
             self._annotations.append(dict(id=len(self._annotations) + 1, image_id=image_id, iscrowd=0,
                                           area=width * height, **instance))
         return dict(instances=instances)
@@ -146,10 +143,3 @@ class ResultFolder:
     def _file(self, folder: str, item: Input, suffix: str) -> Path:
         (self.folder / folder).mkdir(exist_ok=True)
         return self.folder / folder / f'{item.name}{suffix}'
-
-
-def _run_lengths(masks: Any) -> Sequence[dict]:
-    """COCO run lengths of (n, H, W) masks, as JSON takes them."""
-    from mmdet.structures.mask import encode_mask_results
-    encoded = encode_mask_results(masks.numpy())
-    return [dict(size=list(mask['size']), counts=mask['counts'].decode()) for mask in encoded]

@@ -217,4 +217,3 @@ def main(argv: Sequence[str]) -> int:
     if arguments.threads > available_cpus():
         say(f'warning: --threads {arguments.threads} is more than the {available_cpus()} CPUs there are')
     return 0
-

@@ -45,4 +45,3 @@ def main(argv: Sequence[str]) -> int:
         if arguments.gpus is None:
             print(f'({gpus} GPUs are what the config is written for; give yours with --gpus)')
     return 1 if warnings else 0
-

@@ -60,4 +60,3 @@ def main(argv: Sequence[str]) -> None:
     print(f'{args.destination}: {len(written)} tensors from {len(weights.state_dict)}'
           + (f', family {args.family}' if args.family else '')
           + (f', head of the classes in {args.head_map}' if args.head_map else ''))
-

@@ -17,7 +17,7 @@ from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scene
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog='mmflatten data', description=__doc__,
-                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+                                   formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('source', choices=['digits'], help='which')
     made.add_argument('--stereo', action='store_true', help="rectified pairs with disparity, in SceneFlow's layout")
     made.add_argument('--out', type=Path, help='folder to make (default: data/digits, with --stereo '
@@ -86,4 +86,3 @@ def main(argv: list[str] | None = None) -> int:
         print(f'mmflatten data: interrupted; {args.out} is as it was before.', file=sys.stderr)
         return 130
     return 0
-

@@ -82,4 +82,3 @@ def main(argv: Sequence[str]) -> int:
         reasons = '; '.join(failures)
         raise ValueError(f'{len(failures)} of {len(arguments.configs)} configs could not be counted: {reasons}')
     return 0
-

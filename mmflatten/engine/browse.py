@@ -8,19 +8,19 @@ import cv2
 import numpy as np
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, DefaultScope
+from mmengine.registry import DefaultScope
 from mmengine.runner import set_random_seed
 from mmengine.structures import BaseDataElement
 from torch import nn
 
 from mmflatten.analysis.flops.meta import parameters_on_meta
+from mmflatten.engine.building import build_model, pixels_of
 from mmflatten.engine.cli import quiet_libraries
 from mmflatten.engine.drawings import task_visualizer
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.engine.runner import Runner
 
 BATCH = 4  # images at most; whatever mixes images does it anew in every batch
-_RGB = ('to_rgb', 'bgr_to_rgb', 'channel_conversion', '_channel_conversion')  # libraries differ in the name
 
 
 class Seen(NamedTuple):
@@ -69,16 +69,7 @@ class Browser:
             inputs = batch['inputs']
             sides = [inputs[side] for side in ('left', 'right')] if isinstance(inputs, dict) else [inputs]
             for tensors, sample in zip(zip(*sides), batch['data_samples']):
-                yield self._fitted(tuple(map(self.pixels, tensors)), sample)
-
-    def pixels(self, image: torch.Tensor) -> np.ndarray:
-        """RGB (H, W, 3) of 0 to 255 of a normalised image (C, H, W)."""
-        mean = getattr(self.preprocessor, 'mean', None)
-        if mean is not None:
-            image = image * self.preprocessor.std + mean
-        if not any(getattr(self.preprocessor, name, False) for name in _RGB):
-            image = image.flip(0)  # mmcv reads BGR
-        return image.round().clamp(0, 255).byte().permute(1, 2, 0).expand(-1, -1, 3).numpy()
+                yield self._fitted(tuple(pixels_of(image, self.preprocessor) for image in tensors), sample)
 
     def draw(self, seen: Seen, out_file: Path) -> None:
         """Draw a sample and its truth."""
@@ -115,11 +106,8 @@ class Browser:
 
 def _preprocessor(cfg: Config) -> nn.Module:
     """The data preprocessor as the model sets it up, with what mixes its batches; the model needs no memory."""
-    model = copy.deepcopy(cfg.model)
-    if cfg.get('data_preprocessor') is not None:
-        model.setdefault('data_preprocessor', cfg.data_preprocessor)
     with parameters_on_meta():
-        return MODELS.build(model).data_preprocessor
+        return build_model(cfg).data_preprocessor
 
 
 def _padded(values: torch.Tensor, seen: Seen) -> np.ndarray:

@@ -10,13 +10,14 @@ from mmengine.registry import VISUALIZERS as REGISTRY
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement, InstanceData, PixelData
 
+from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.structures import StereoDataSample
 
 VISUALIZERS = dict(
     mmpretrain='UniversalVisualizer', mmdet='DetLocalVisualizer', mmseg='SegLocalVisualizer',
     mmflatten='StereoVisualizer')
-SCOPES = dict(classification='mmpretrain', detection='mmdet', segmentation='mmseg', stereo='mmflatten')
+SCOPES = {task: scope for scope, task in TASK_OF_SCOPE.items()}
 
 
 def task_visualizer(scope: str, metainfo: dict, kind: str | None = None) -> Any:

@@ -38,13 +38,13 @@ def _compact(sample: dict) -> dict:
     sample = {name: value for name, value in sample.items() if name not in _DROPPED}
     for name, value in sample.items():
         if name.endswith('_instances') and 'masks' in value:
-            value['masks'] = _run_lengths(value['masks'])
+            value['masks'] = run_lengths(value['masks'])
         elif name.endswith('_sem_seg') and int(value['data'].max()) < 256:
             value['data'] = value['data'].to(torch.uint8)
     return sample
 
 
-def _run_lengths(masks: Any) -> list[dict]:
+def run_lengths(masks: Any) -> list[dict]:
     """COCO run lengths of (n, H, W) predicted masks or of mmdet's structure of true ones."""
     from mmdet.structures.mask import encode_mask_results
     return encode_mask_results(masks.numpy() if isinstance(masks, torch.Tensor) else masks.to_ndarray())

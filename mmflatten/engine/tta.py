@@ -3,6 +3,8 @@ import copy
 
 from mmengine.config import Config, ConfigDict
 
+from mmflatten.engine.building import model_config
+
 # Relative to the scale of the config's own test pipeline.
 SCALES = (0.75, 1.0, 1.25)
 
@@ -32,12 +34,9 @@ def add_tta(cfg: Config) -> None:
     while 'dataset' in dataset:
         dataset = dataset.dataset
     dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(dataset.pipeline, multi_scale=scope != 'mmpretrain')
-    module = cfg.model
-    preprocessor = cfg.pop('data_preprocessor', None)
-    if preprocessor is not None:
-        # The runner would hand the top-level preprocessor to the wrapper, which does not pass all of them on.
-        module.setdefault('data_preprocessor', preprocessor)
-    cfg.model = ConfigDict(**model, module=module)
+    # The runner would hand the top-level preprocessor to the wrapper, which does not pass all of them on.
+    cfg.model = ConfigDict(**model, module=model_config(cfg))
+    cfg.pop('data_preprocessor', None)
 
 
 def tta_pipeline(test_pipeline: list[dict], multi_scale: bool) -> list[dict]:

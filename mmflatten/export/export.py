@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.model import revert_sync_batchnorm
-from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES
-from mmflatten.engine.checkpoints.loading import load_weights, renamed, require_dict
+from mmflatten.engine.building import build_model
+from mmflatten.engine.checkpoints.loading import load_all_of
 from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.setup import load_config
@@ -98,7 +98,7 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
     errors = {tried: difference(module, engine, random_images(module, tried))
               for tried in _sizes(size, side_range(module) if dynamic else None)}
     report = ExportReport(str(file), metadata, errors)
-    if not all(error <= TOLERANCE or error <= 4 * rounding_error(module, tried) for tried, error in errors.items()):
+    if not all(agrees(module, tried, error) for tried, error in errors.items()):
         raise ExportError(f'{file} differs from PyTorch by more than {TOLERANCE}: {report}')
     return report
 
@@ -125,6 +125,11 @@ def difference(module: ExportedModel, engine: Engine, images: Images) -> float:
                for x, y in zip(expected, engine(*images).values(), strict=True))
 
 
+def agrees(module: ExportedModel, size: tuple[int, int], error: float) -> bool:
+    """Whether a file's `difference` at a size is small, or no more than rounding explains."""
+    return error <= TOLERANCE or error <= 4 * rounding_error(module, size)
+
+
 def rounding_error(module: ExportedModel, size: tuple[int, int]) -> float:
     """How much PyTorch's own float32 result differs from float64: more than `TOLERANCE` in networks of large scores."""
     images = tuple(map(torch.from_numpy, random_images(module, size)))
@@ -141,11 +146,9 @@ def random_images(module: ExportedModel, size: tuple[int, int]) -> Images:
 
 def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Sequence[str]]:
     """The model with its weights, and the names of its classes where the checkpoint has them."""
-    with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):
-        model = revert_sync_batchnorm(MODELS.build(cfg.model))
+    model = revert_sync_batchnorm(build_model(cfg))
     content = load_from_local(checkpoint, 'cpu')
-    require_dict(content, checkpoint)
-    load_weights(model, renamed(content.get('state_dict', content)), True, checkpoint)
+    load_all_of(content, model, checkpoint)
     meta = content.get('meta') if isinstance(content.get('meta'), dict) else {}
     return model, (meta.get('dataset_meta') or {}).get('classes') or ()
 

@@ -6,11 +6,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.analysis.flops.inputs import library_of
+from mmflatten.engine.building import takes_rgb
 from mmflatten.models.layers import pad_to_multiple
 from mmflatten.models.stereo.padding import crop_top_right, pad_top_right
 from mmflatten.ops.sizes import ceil_div
-
-_RGB_SWITCHES = ('to_rgb', 'channel_conversion', '_channel_conversion', 'bgr_to_rgb')  # names in the four libraries
 
 
 class ExportError(ValueError):
@@ -37,7 +36,7 @@ class ExportedModel(nn.Module):
         super().__init__()
         self.model = model
         preprocessor = model.data_preprocessor
-        self.flip = not any(getattr(preprocessor, name, False) for name in _RGB_SWITCHES)  # the network sees BGR
+        self.flip = not takes_rgb(preprocessor)  # the network sees BGR
         normalises = getattr(preprocessor, '_enable_normalize', hasattr(preprocessor, 'mean'))
         for name, other in (('mean', 0.), ('std', 1.)):
             value = getattr(preprocessor, name).detach().clone() if normalises else torch.full((3, 1, 1), other)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, DefaultScope
 
+from mmflatten.engine.building import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.export.detection import select_boxes
 from mmflatten.export.engines import load_engine
@@ -28,8 +28,7 @@ def saved(tmp_path_factory):
         if name not in made:
             cfg: Config = load_config(str(DIGITS / f'{name}.py'), work_dir=str(folder))
             torch.manual_seed(0)
-            with DefaultScope.overwrite_default_scope(cfg.default_scope):
-                model = MODELS.build(cfg.model).eval()
+            model = build_model(cfg).eval()
             file = folder / f'{name}.pth'
             torch.save(dict(state_dict=model.state_dict(), meta=dict(dataset_meta=dict(classes=list('0123456789')))),
                        file)
@@ -54,6 +53,7 @@ def test_classifier_predicts_the_same_probabilities_at_an_open_size(saved, tmp_p
     assert 'sides from 33' in capsys.readouterr().out
     engine, image = load_engine(tmp_path / 'digits.onnx'), photo(75, 90)
     assert engine.metadata['classes'] == list('0123456789') and engine.metadata['task'] == 'classification'
+    assert engine.metadata['mean'] == pytest.approx([123.675, 116.28, 103.53])  # of the preprocessor beside the model
     data = model.data_preprocessor(dict(inputs=torch.from_numpy(image).flip(1)))  # mmpretrain takes BGR
     with torch.no_grad():
         expected = model(data['inputs'], mode='tensor').softmax(-1).numpy()

@@ -12,6 +12,7 @@ from mmengine.config import Config
 from mmflatten.analysis.flops.model_cost import ModelCost, count_config
 from mmflatten.analysis.text_table import giga
 from mmflatten.analysis.zoo.tables import PaperRow, difference, paper_rows, rows_of_config
+from mmflatten.config_library import TASK_OF_SCOPE
 
 LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'cause')
 PRINTED = ('flops_input_hw', 'params_m', 'flops_g', 'top1', 'ap_box', 'ap_mask', 'miou', 'macc', 'miou_ms', 'epe')
@@ -19,7 +20,6 @@ COLUMNS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule'
            'flops', 'paper_flops_input_hw', 'paper_params_m', 'params_diff_percent', 'paper_flops_g',
            'flops_diff_percent', 'agrees', 'cause', 'paper_top1', 'paper_ap_box', 'paper_ap_mask', 'paper_miou',
            'paper_macc', 'paper_miou_ms', 'paper_epe')
-TASKS = {'mmpretrain': 'classification', 'mmdet': 'detection', 'mmseg': 'segmentation', 'mmflatten': 'stereo'}
 DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'mmflatten.CheckedCocoDataset': 'coco',
             'ADE20KDataset': 'ade20k'}
 
@@ -111,7 +111,7 @@ def _row_without_paper(config: str, path: Path) -> PaperRow:
     dataset = content.get('train_dataloader', {}).get('dataset', {})
     while 'dataset' in dataset:
         dataset = dataset['dataset']
-    return PaperRow.of(config=config, task=TASKS.get(content.get('default_scope'), ''),
+    return PaperRow.of(config=config, task=TASK_OF_SCOPE.get(content.get('default_scope'), ''),
                        dataset=DATASETS.get(dataset.get('type'), ''))
 
 

@@ -42,7 +42,11 @@ def load_weights(model: nn.Module, weights: dict, strict: bool, filename: str) -
 
 def load_all_weights(model: nn.Module, filename: str) -> None:
     """Load a checkpoint file into a model that it must fit key by key, without running code from the file."""
-    checkpoint = load_from_local(filename, 'cpu')
+    load_all_of(load_from_local(filename, 'cpu'), model, filename)
+
+
+def load_all_of(checkpoint: Any, model: nn.Module, filename: str) -> None:
+    """Load what was read of a checkpoint file into a model that it must fit key by key."""
     require_dict(checkpoint, filename)
     load_weights(model, renamed(checkpoint.get('state_dict', checkpoint)), True, filename)
 
