@@ -17,8 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / 'requirements' / 'constraints.txt'
 EVERYTHING = tuple(f'requirements/{name}.txt'
-                   for name in ('runtime', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'tests'))
-DISK_GB = 10  # the environment takes 6, the downloads and the compile the rest
+                   for name in ('runtime', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study',
+                                'docs', 'browser', 'tests'))
+DISK_GB = 11  # the environment takes 7, the downloads and the compile the rest
 # Settings of the caller that would send packages elsewhere, or count foreign ones as installed.
 FOREIGN_SETTINGS = ('PIP_USER', 'PIP_TARGET', 'PIP_PREFIX', 'PIP_ROOT', 'PIP_NO_DEPS', 'PYTHONPATH', 'PYTHONHOME')
 OPS_PROBE = ('import torch; from mmcv.ops import nms, get_compiling_cuda_version; '

@@ -14,7 +14,7 @@ ISOLATED = Path(__file__).parent / 'isolated'
 # The floors of the house from the ground; what stands on one imports from it or from below.
 FLOORS = (('version', 'requirements', 'config_library', 'ops', 'structures'), ('registry', 'checkpoints'),
           ('models', 'evaluation'), ('visualization', 'timm'), ('datasets', 'analysis'), ('engine',),
-          ('export',), ('apis', 'studies', 'tools'), ('doctor',), ('report', 'cli'), ('__main__',))
+          ('export',), ('apis', 'studies', 'tools'), ('doctor',), ('report', 'app'), ('cli',), ('__main__',))
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Libraries that an area must not import.
 TASKS = ('mmdet', 'mmseg', 'mmpretrain', 'timm')

@@ -1,0 +1,1 @@
+"""One HTML page for one run or several."""

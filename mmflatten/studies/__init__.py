@@ -1,0 +1,1 @@
+"""Grids of runs: what to run, where, and what the results say."""
