@@ -1,0 +1,49 @@
+"""The page on a port of this computer, and nowhere else."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import gradio as gr
+
+from mmflatten.app.page import Page
+from mmflatten.app.trial import TriedModel
+
+HOST = '127.0.0.1'
+MAX_FILE = '64mb'
+TABS = 8  # whose trials stay in memory
+# Fonts of the system: others would be asked of a server, or of the library's own files.
+THEME = gr.themes.Base(primary_hue='blue', font=('system-ui', 'sans-serif'), font_mono=('ui-monospace', 'monospace'))
+CSS = """
+.gradio-container h1 { font-size: 1.6rem; font-weight: 650; margin: 0 }
+.gradio-container h2 { font-size: 1.15rem; font-weight: 600; margin: 0.5rem 0 0; overflow-wrap: anywhere }
+.gradio-container p { margin: 0.2rem 0; color: var(--body-text-color-subdued) }
+#message [role=alert] { border-left: 4px solid #d33; padding: 0.6rem 0.9rem; color: var(--body-text-color);
+  background: var(--background-fill-secondary); overflow-wrap: anywhere }
+.drawing img, .map img, #picture img { width: 100%; max-height: 26rem; object-fit: contain }
+#picture img { cursor: crosshair }
+table.numbers { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem }
+table.numbers caption { text-align: left; font-weight: 600; padding: 0.4rem 0 }
+table.numbers th, table.numbers td { text-align: right; padding: 0.15rem 0.35rem; font-weight: 400;
+  border-bottom: 1px solid var(--border-color-primary) }
+table.numbers th:first-child { text-align: left; padding-left: 0 }
+table.numbers thead th { color: var(--body-text-color-subdued) }
+"""
+
+
+def launch(models: Sequence[TriedModel], port: int | None = None) -> gr.Blocks:
+    """Serve the page in threads of their own; `close()` of the result ends that.
+
+    Args:
+        port: the first free one from 7860 on if None.
+
+    Raises:
+        ValueError: the port is in use.
+    """
+    blocks = Page(models).blocks
+    try:
+        blocks.launch(server_name=HOST, server_port=port, share=False, prevent_thread_lock=True, quiet=True,
+                      ssr_mode=False, enable_monitoring=False, footer_links=[], max_file_size=MAX_FILE,
+                      state_session_capacity=TABS, theme=THEME, css=CSS)
+    except OSError as error:
+        raise ValueError(f'--port ({port}) cannot be used: {error}') from error
+    return blocks
