@@ -57,8 +57,9 @@ class Page:
         self.sides = ('Left picture', 'Right picture') if models[0].task == 'stereo' else ('Picture',)
         with gr.Blocks(title='mmflatten app', analytics_enabled=False, delete_cache=(3600, 3600)) as self.blocks:
             self.session = gr.State()
-            gr.HTML('<h1>mmflatten</h1><p>What a trained model finds in a picture of yours, where it attends, and what '
-                    'that costs. The picture stays on this computer.</p>')
+            names = ', '.join(f'<b>{escape(model.name)}</b> ({escape(model.weights)})' for model in models)
+            gr.HTML('<h1>mmflatten</h1><p>What a trained model finds in your picture, where it attends, and what that '
+                    f'costs. The picture stays on this computer.</p><p>Loaded: {names}</p>')
             self._add_inputs()
             self.message = gr.HTML(elem_id='message')
             with gr.Column(visible=False) as self.found:
@@ -80,21 +81,21 @@ class Page:
             gr.HTML('<p>No model here has an attention of mmflatten to look at.</p>')
         with gr.Column(visible=any(model.attends for model in self.models)):
             gr.HTML('<h2>Where it attends</h2><p>Click a pixel of the picture, or name one by x and y. Each map shows '
-                    'where this pixel attends in a layer: yellow is most, and blue is negative.</p>')
+                    'where this pixel attends in a layer: yellow is most; if some weights are negative, they are blue '
+                    'and the others red.</p>')
             with gr.Row():
                 with gr.Column(min_width=280):
-                    with gr.Row():
+                    gr.HTML('<h3>Your picture</h3>')
+                    with gr.Row(elem_classes='choice'):
                         self.x = gr.Number(0, label='x', precision=0, minimum=0, min_width=80)
                         self.y = gr.Number(0, label='y', precision=0, minimum=0, min_width=80)
-                    self.picture = gr.Image(label='Click a pixel', format='png', interactive=False, buttons=[],
-                                            elem_id='picture')
+                    self.picture = _image('Your picture; click a pixel', elem_id='picture', buttons=[])
                 self.parts = [self._add_viewer(model, parts) for model, parts in zip(self.models, shown)]
 
     def _add_prediction(self, model: TriedModel) -> Parts:
         with gr.Column(min_width=280):
             gr.HTML(f'<h2>{escape(model.name)}</h2><p>{escape(model.weights)}, {model.task}</p>')
-            drawing = gr.Image(label='Prediction', format='png', interactive=False, buttons=['fullscreen'],
-                               elem_classes='drawing')
+            drawing = _image(f'Prediction of {model.name}', elem_classes='drawing')
             with gr.Row():
                 with gr.Column(min_width=240):
                     results = gr.HTML()
@@ -106,11 +107,11 @@ class Page:
         if not model.attends:
             return parts
         with gr.Column(min_width=280):
-            with gr.Row():
-                layer = gr.Dropdown([], label='Layer', min_width=160, scale=3)
-                head = gr.Dropdown([('mean', MEAN)], value=MEAN, label='Head', min_width=90)
-            picture = gr.Image(label=model.name, format='png', interactive=False, buttons=['fullscreen'],
-                               elem_classes='map')
+            gr.HTML(f'<h3>{escape(model.name)}</h3>')
+            with gr.Row(elem_classes='choice'):
+                layer = gr.Dropdown([], label='Layer', min_width=160, scale=5)
+                head = gr.Dropdown([('mean', MEAN)], value=MEAN, label='Head', min_width=100, scale=2)
+            picture = _image(f'Attention of {model.name}', elem_classes='map')
             caption = gr.HTML()
         return Parts(parts.drawing, parts.results, parts.cost, layer, head, picture, caption)
 
@@ -138,8 +139,9 @@ class Page:
             changed |= {parts.drawing: trial.drawing, parts.results: result_table(model, trial),
                         parts.cost: cost_table(model, trial)}
             if parts.layer:
-                names = [(f'{number}: {layer.name}', number) for number, layer in enumerate(trial.layers)]
-                changed[parts.layer] = gr.Dropdown(names, value=0)
+                names = (f'{number}: {layer.name}' for number, layer in enumerate(trial.layers))
+                changed[parts.layer] = gr.Dropdown([(name.replace(' backbone.', ' '), number)
+                                                    for number, name in enumerate(names)], value=0)
         width, height = trials[0].size
         changed |= self.attend(session, width // 2, height // 2, *[0, MEAN] * len(self.models))
         return {**changed, self.message: _say('status', '; '.join(notes))}
@@ -178,6 +180,11 @@ class Page:
         if missing:
             raise ValueError(f'{" and ".join(missing)}: none is uploaded')
         return [note for file in files for note in check_picture(file)]
+
+
+def _image(what: str, buttons: Sequence[str] = ('fullscreen',), **kwargs: str) -> gr.Image:
+    """A picture of ours, without loss, whose name is for screen readers."""
+    return gr.Image(show_label=False, alt_text=what, format='png', interactive=False, buttons=list(buttons), **kwargs)
 
 
 def _say(role: str, text: str) -> str:

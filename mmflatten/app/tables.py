@@ -22,10 +22,10 @@ def cost_table(model: TriedModel, trial: Trial) -> str:
         rows.append(('operations', f'not counted: {trial.cost}'))
     else:
         counts = trial.cost.counts
-        rows += [('multiply-accumulates', f'{counts.macs / 1e9:.3f} G'),
-                 ("FLOPs, the papers' way", f'{counts.papers_convention() / 1e9:.3f} G')]
-    rows += [('at the size the network sees', f'{width} × {height}'),
-             ('this prediction', f'{trial.seconds * 1000:.0f} ms'), ('on', model.processor)]
+        rows += [('MACs', f'{counts.macs / 1e9:.3f} G'),
+                 ("FLOPs, papers' way", f'{counts.papers_convention() / 1e9:.3f} G')]
+    rows += [("network's input", f'{width} × {height}'), ('this prediction', f'{trial.seconds * 1000:.0f} ms'),
+             ('processor', model.processor)]
     return table('Cost', (), rows)
 
 
@@ -55,8 +55,8 @@ def _detection(model: TriedModel, record: dict) -> str:
 def _segmentation(model: TriedModel, record: dict) -> str:
     shares = sorted(record['shares'].items(), key=lambda item: -item[1])
     rows = [(name, f'{100 * share:.2f} %') for name, share in shares[:MAX_ROWS]]
-    more = f'the largest {MAX_ROWS} of {len(shares)} classes' if len(shares) > MAX_ROWS else 'every class there'
-    return table(f'Share of the picture, {more}', ('class', 'share'), rows)
+    more = f', the largest {MAX_ROWS} of {len(shares)} classes' if len(shares) > MAX_ROWS else ''
+    return table(f'Share of the picture{more}', ('class', 'share'), rows)
 
 
 def _stereo(model: TriedModel, record: dict) -> str:

@@ -106,4 +106,4 @@ def _processor(device: str) -> str:
     machine = describe_machine(device)
     if torch.device(device).type == 'cuda':
         return str(machine['gpu'])
-    return f'{machine["processor"]}, {machine["threads"]} of {machine["cpus"]} CPUs'
+    return f'{machine["processor"]}, {machine["threads"]} thread{"" if machine["threads"] == 1 else "s"}'
