@@ -54,7 +54,7 @@ class Page:
 
     def __init__(self, models: Sequence[TriedModel]) -> None:
         self.models = models
-        self.sides = ('Left picture', 'Right picture') if models[0].task == 'stereo' else ('Picture',)
+        self.sides = ('left picture', 'right picture') if models[0].task == 'stereo' else ('picture',)
         with gr.Blocks(title='mmflatten app', analytics_enabled=False, delete_cache=(3600, 3600)) as self.blocks:
             self.session = gr.State()
             names = ', '.join(f'<b>{escape(model.name)}</b> ({escape(model.weights)})' for model in models)
@@ -68,7 +68,7 @@ class Page:
 
     def _add_inputs(self) -> None:
         with gr.Row(elem_id='inputs', equal_height=True):
-            self.files = [gr.File(label=side, height=110, min_width=260) for side in self.sides]
+            self.files = [gr.File(label=side.capitalize(), height=110, min_width=260) for side in self.sides]
             with gr.Column(min_width=260):
                 self.score = gr.Slider(0, 1, .3, step=.05, label='Leave out instances with a lower score',
                                        visible=any(model.task == 'detection' for model in self.models))
@@ -109,8 +109,9 @@ class Page:
         with gr.Column(min_width=280):
             gr.HTML(f'<h3>{escape(model.name)}</h3>')
             with gr.Row(elem_classes='choice'):
-                layer = gr.Dropdown([], label='Layer', min_width=160, scale=5)
-                head = gr.Dropdown([('mean', MEAN)], value=MEAN, label='Head', min_width=100, scale=2)
+                layer = gr.Dropdown([], label='Layer', filterable=False, min_width=160, scale=5)
+                head = gr.Dropdown([('mean', MEAN)], value=MEAN, label='Head', filterable=False, min_width=100,
+                                   scale=2)
             picture = _image(f'Attention of {model.name}', elem_classes='map')
             caption = gr.HTML()
         return Parts(parts.drawing, parts.results, parts.cost, layer, head, picture, caption)
@@ -178,7 +179,7 @@ class Page:
     def _check(self, files: Sequence[str | None]) -> list[str]:
         missing = [side for side, file in zip(self.sides, files) if file is None]
         if missing:
-            raise ValueError(f'{" and ".join(missing)}: none is uploaded')
+            raise ValueError(f'upload the {" and the ".join(missing)} first')
         return [note for file in files for note in check_picture(file)]
 
 

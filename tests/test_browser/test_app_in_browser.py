@@ -59,10 +59,11 @@ def test_a_picture_is_predicted_and_a_click_moves_the_query(visit, url, photo, w
     maps = pixels_when(page, '.map img', [])
     assert page.locator('.drawing img').count() == 2 and 'parameters' in page.content()
     assert page.evaluate('document.documentElement.scrollWidth') <= width  # nothing is cut off
-    picture = page.locator('#picture img')
+    first, picture = page.locator('.map img').first.screenshot(), page.locator('#picture img')
     box = picture.bounding_box()
     picture.click(position=dict(x=box['width'] / 4, y=box['height'] * 3 / 4))
     clicked = pixels_when(page, '.map img', maps)
+    assert page.locator('.map img').first.screenshot() != first
     # A pixel on the screen is at most 4 / 10 of one of the picture.
     assert float(page.get_by_label('x', exact=True).input_value()) == pytest.approx(30, abs=1)
     assert float(page.get_by_label('y', exact=True).input_value()) == pytest.approx(120, abs=1)
