@@ -117,14 +117,18 @@ class Page:
         return Parts(parts.drawing, parts.results, parts.cost, layer, head, picture, caption)
 
     def _listen(self) -> None:
-        chosen = [part for parts in self.parts if parts.layer for part in (parts.layer, parts.head)]
-        shown = [part for parts in self.parts for part in vars(parts).values() if part]
-        viewer = [self.message, self.picture, self.x, self.y, *shown]
+        viewers = [parts for parts in self.parts if parts.layer]
+        chosen = [part for parts in viewers for part in (parts.layer, parts.head)]
+        seen = [self.message, self.picture, self.x, self.y]
+        seen += [part for parts in viewers for part in (parts.head, parts.map, parts.caption)]
+        found = [self.session, self.found, *(part for parts in self.parts for part in (
+            parts.drawing, parts.results, parts.cost)), *(parts.layer for parts in viewers)]
         gr.on([self.button.click, self.score.release, *(file.change for file in self.files)], self.predict,
-              [self.score, *self.files], [self.session, self.found, *viewer], api_name='predict', **ALONE)
-        self.picture.select(self.click, [self.session, *chosen], viewer, api_name=False, **ALONE)
+              [self.score, *self.files], found + seen, api_name='predict', **ALONE)
+        self.picture.select(self.click, [self.session, *chosen], seen, api_name=False, show_progress='hidden', **ALONE)
         gr.on([part.input for part in (self.x, self.y, *chosen)], self.attend,
-              [self.session, self.x, self.y, *chosen], viewer, api_name='attend', trigger_mode='always_last', **ALONE)
+              [self.session, self.x, self.y, *chosen], seen, api_name='attend', show_progress='hidden',
+              trigger_mode='always_last', **ALONE)
 
     def predict(self, score: float, *files: str | None) -> dict:
         """Try every model on the picture; what cannot be used is said in the message, and nothing else is shown."""

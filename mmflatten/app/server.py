@@ -9,7 +9,6 @@ from mmflatten.app.page import Page
 from mmflatten.app.trial import TriedModel
 
 HOST = '127.0.0.1'
-MAX_FILE = '64mb'
 TABS = 8  # whose trials stay in memory
 # Fonts of the system: others would be asked of a server, or of the library's own files.
 THEME = gr.themes.Base(primary_hue='blue', font=('system-ui', 'sans-serif'), font_mono=('ui-monospace', 'monospace'))
@@ -50,8 +49,8 @@ def launch(models: Sequence[TriedModel], port: int | None = None) -> gr.Blocks:
     blocks = Page(models).blocks
     try:
         blocks.launch(server_name=HOST, server_port=port, share=False, prevent_thread_lock=True, quiet=True,
-                      ssr_mode=False, enable_monitoring=False, footer_links=[], max_file_size=MAX_FILE,
-                      state_session_capacity=TABS, theme=THEME, css=CSS)
+                      ssr_mode=False, enable_monitoring=False, footer_links=[], state_session_capacity=TABS,
+                      theme=THEME, css=CSS)
     except OSError as error:
         raise ValueError(f'--port ({port}) cannot be used: {error}') from error
     return blocks

@@ -6,7 +6,7 @@ from html import escape
 
 from mmflatten.app.trial import Trial, TriedModel
 
-MAX_ROWS = 20
+MAX_ROWS = 12
 
 
 def result_table(model: TriedModel, trial: Trial) -> str:
