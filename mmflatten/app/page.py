@@ -109,9 +109,9 @@ class Page:
         with gr.Column(min_width=280):
             gr.HTML(f'<h3>{escape(model.name)}</h3>')
             with gr.Row(elem_classes='choice'):
-                layer = gr.Dropdown([], label='Layer', filterable=False, min_width=160, scale=5)
-                head = gr.Dropdown([('mean', MEAN)], value=MEAN, label='Head', filterable=False, min_width=100,
-                                   scale=2)
+                layer = gr.Dropdown([], label='Layer', filterable=False, min_width=150, scale=4)
+                head = gr.Dropdown([('mean', MEAN)], value=MEAN, label='Head', filterable=False, min_width=110,
+                                   scale=3)
             picture = _image(f'Attention of {model.name}', elem_classes='map')
             caption = gr.HTML()
         return Parts(parts.drawing, parts.results, parts.cost, layer, head, picture, caption)

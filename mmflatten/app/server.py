@@ -26,7 +26,7 @@ CSS = """
 .map img, #picture img { max-width: 100%; max-height: 30rem; width: auto; height: auto }
 #picture img { cursor: crosshair }
 .choice { min-height: 5.75rem }
-.choice input { font-size: 0.85rem }
+.choice input { font-size: 0.85rem; padding-right: 0.9rem; text-overflow: ellipsis }
 table.numbers { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.875rem }
 table.numbers, table.numbers tr { border: 0 }
 table.numbers caption { text-align: left; font-weight: 600; padding: 0.4rem 0 }
