@@ -109,9 +109,9 @@ class Page:
         with gr.Column(min_width=280):
             gr.HTML(f'<h3>{escape(model.name)}</h3>')
             with gr.Row(elem_classes='choice'):
-                layer = gr.Dropdown([], label='Layer', filterable=False, min_width=150, scale=4)
+                layer = gr.Dropdown([], label='Layer', filterable=False, min_width=150, scale=2)
                 head = gr.Dropdown([('mean', MEAN)], value=MEAN, label='Head', filterable=False, min_width=110,
-                                   scale=3)
+                                   scale=1)
             picture = _image(f'Attention of {model.name}', elem_classes='map')
             caption = gr.HTML()
         return Parts(parts.drawing, parts.results, parts.cost, layer, head, picture, caption)
