@@ -12,23 +12,34 @@ def probe_image(predictor: Predictor, image: Image) -> tuple[AttentionProbe, np.
     """Run a predictor's model on an image, with its own test pipeline.
 
     Returns:
-        The probe, and the picture as the backbone saw it: RGB `(H, W, 3)`, 0 to 255, resized, cropped and padded. Of a
-        pair it is the left image; of a segmentor that slides over the image, the first crop.
+        The probe, and the picture as `network_picture` has it.
 
     Raises:
         PredictionError: the image cannot be read or used.
         ValueError: the model has no attention, or its prediction does not reach it.
     """
+    with AttentionProbe(predictor.model) as probe:
+        picture = network_picture(predictor, image)
+    if not probe.layers:
+        raise ValueError(f'the prediction of the model ({type(predictor.model).__name__}) reaches none of its '
+                         f'attentions: {", ".join(probe.names)}')
+    return probe, picture
+
+
+def network_picture(predictor: Predictor, image: Image) -> np.ndarray:
+    """Run a predictor's model on an image; returns the image as the backbone saw it: resized, cropped and padded.
+
+    RGB `(H, W, 3)`, 0 to 255. Of a pair it is the left image; of a segmentor that slides over the image, the first
+    crop.
+
+    Raises:
+        PredictionError: the image cannot be read or used.
+    """
     model, inputs = predictor.model, []
-    probe = AttentionProbe(model)
     backbone = model.features if predictor.task == 'stereo' else model.backbone
     hook = backbone.register_forward_pre_hook(lambda module, args: inputs.append(args[0][:1]) if not inputs else None)
     try:
-        with probe:
-            predictor(image)
+        predictor(image)
     finally:
         hook.remove()
-    if not probe.layers:
-        raise ValueError(f'the prediction of the model ({type(model).__name__}) reaches none of its attentions: '
-                         f'{", ".join(probe.names)}')
-    return probe, pixels_of(inputs[0][0], model.data_preprocessor)
+    return pixels_of(inputs[0][0], model.data_preprocessor)

@@ -70,7 +70,8 @@ class Predictor:
         metainfo = read_metainfo(self.cfg)
         content = load_from_local(str(checkpoint), 'cpu')
         _require_same_classes(metainfo, content, checkpoint)
-        with safe_reading(), quiet_libraries():
+        # The scope of an earlier predictor of another library would stay.
+        with safe_reading(), quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self._inferencer = _inferencer(self.scope, copy.deepcopy(self.cfg), str(checkpoint), self.device)
         self.model = self._inferencer.model
         load_all_of(content, self.model, str(checkpoint))

@@ -138,7 +138,8 @@ class ResultFolder:
         disparity = disparity[disparity.shape[0] - height:, :width]  # without `StereoPad`'s border
         file = self._file('disparity', item, '.pfm')
         write_pfm(file, disparity)
-        return dict(disparity=str(file), mean=float(disparity.mean()))
+        return dict(disparity=str(file), mean=float(disparity.mean()), min=float(disparity.min()),
+                    max=float(disparity.max()))
 
     def _file(self, folder: str, item: Input, suffix: str) -> Path:
         (self.folder / folder).mkdir(exist_ok=True)

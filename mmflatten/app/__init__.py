@@ -1,1 +1,1 @@
-"""A page to try one or two models on pictures of your own."""
+"""A page in the browser to try one or two models on pictures of one's own."""

@@ -1,0 +1,103 @@
+"""The page answers on this computer alone, to several tabs at a time."""
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mmflatten.cli import app as command
+
+app = command.main
+gradio_client = pytest.importorskip('gradio_client')
+CLASSIFIER = 'flatten-swin-nano-mixed_digits'
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', 0))
+        return taken.getsockname()[1]
+
+
+@pytest.fixture(scope='module')
+def server(tried):
+    from mmflatten.app.server import launch
+    page = launch([tried(CLASSIFIER)], free_port())
+    yield page
+    page.close(verbose=False)
+
+
+@pytest.fixture
+def tab(server, tmp_path):
+    """Opens the page as another tab."""
+    return lambda: gradio_client.Client(server.local_url, verbose=False, analytics_enabled=False,
+                                        download_files=str(tmp_path))
+
+
+def values(outputs) -> list:
+    return [output.get('value') if isinstance(output, dict) and 'value' in output else output for output in outputs]
+
+
+def test_a_picture_that_is_sent_comes_back_drawn(tab, picture):
+    outputs = values(tab().predict(.3, gradio_client.handle_file(picture()), api_name='/predict'))
+    assert any('score' in output for output in outputs if isinstance(output, str))
+    assert sum(str(output).endswith('.png') and Path(output).is_file() for output in outputs) == 3
+
+
+def test_tabs_do_not_mix(tab, picture):
+    wide, narrow = tab(), tab()
+    for client, size in ((wide, (120, 96)), (narrow, (40, 30))):
+        client.predict(.3, gradio_client.handle_file(picture(f'{size[0]}.png', size, (9, 9))), api_name='/predict')
+    seen = [[output for output in values(client.predict(100, 5, 0, -1, api_name='/attend')) if isinstance(output, int)]
+            for client in (wide, narrow)]
+    assert 100 in seen[0] and 39 in seen[1] and 100 not in seen[1]
+
+
+def test_it_listens_on_this_computer_alone(server):
+    with socket.socket() as other:  # an address of this computer too, which a server for all addresses answers
+        assert other.connect_ex(('127.0.0.2', server.server_port)) != 0
+    with socket.socket() as other:
+        assert other.connect_ex(('127.0.0.1', server.server_port)) == 0
+    assert server.share is False and not server.analytics_enabled
+
+
+def test_a_port_in_use_is_named(server, weights_of, capsys):
+    assert app([*weights_of(CLASSIFIER), '--device', 'cpu', '--port', str(server.server_port)]) == 1
+    assert str(server.server_port) in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_command_serves_until_it_is_interrupted(weights_of, monkeypatch, capsys):
+    port = free_port()
+
+    def interrupt():
+        with socket.socket() as visitor:
+            assert visitor.connect_ex(('127.0.0.1', port)) == 0
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, 'threading', SimpleNamespace(Event=lambda: SimpleNamespace(wait=interrupt)))
+    assert app([*weights_of(CLASSIFIER), '--device', 'cpu', '--port', str(port)]) == 130
+    with socket.socket() as late:
+        assert late.connect_ex(('127.0.0.1', port)) != 0
+    assert f'http://127.0.0.1:{port}' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('count', [1, 3, 6])
+def test_models_come_as_pairs_and_two_at_most(count, capsys):
+    assert app(['word'] * count) == 1
+    assert 'word' in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_stereo_does_not_stand_beside_another_task(weights_of, capsys):
+    assert app([*weights_of(CLASSIFIER), *weights_of('psmnet-tiny_digits-stereo'), '--device', 'cpu']) == 1
+    assert 'stereo' in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_missing_checkpoint_is_named(weights_of, capsys):
+    assert app([weights_of(CLASSIFIER)[0], 'nowhere.pth']) == 1
+    assert 'nowhere.pth' in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize('port', ['0', '65536', 'http'])
+def test_a_port_that_is_none_ends_with_usage(port, capsys):
+    with pytest.raises(SystemExit):
+        app(['config.py', 'weights.pth', '--port', port])
+    assert port in capsys.readouterr().err
