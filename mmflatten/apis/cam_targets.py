@@ -1,7 +1,8 @@
 """What class activation differentiates: a class, a box, a region, each as one number with its graph."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +39,9 @@ class TargetModel(nn.Module):
 
     - classification: a class's logit.
     - detection: the log-odds of a box's class score. In a two-stage detector it is the score of the RoI head at the
-      proposal that became the box, whose position counts as constant; with queries that of the query. In a one-stage
-      detector it is the score of the prior that became the box, times its centerness where the head has one.
+      proposal that became the box, whose position counts as constant; with queries that of the query. NMS stands in
+      for Soft-NMS there, so a score is the one before it is lowered. In a one-stage detector it is the score of the
+      prior that became the box, times its centerness where the head has one.
     - segmentation: the mean of a class's logits over the pixels where it is predicted, on the whole input at once.
 
     Args:
@@ -82,7 +84,8 @@ class TargetModel(nn.Module):
         if isinstance(getattr(self.model, 'bbox_head', None), BaseDenseHead):
             found, scores = _dense(self.model, image_13HW, [sample.metainfo for sample in self.samples])
         else:
-            found = self.model.predict(image_13HW, self.samples, rescale=False)[0].pred_instances
+            with _plain_nms(self.model):
+                found = self.model.predict(image_13HW, self.samples, rescale=False)[0].pred_instances
             scores = found.scores
         if len(scores) and not scores.requires_grad:
             raise ValueError(f'model ({type(self.model).__name__}) gives scores without gradients; class activation '
@@ -95,6 +98,20 @@ class TargetModel(nn.Module):
                 odds = value / (value * (1 - value)).detach().clamp_min(1e-12)
                 targets.append(Target(label, shown, odds, tuple(box)))
         return targets
+
+
+@contextmanager
+def _plain_nms(model: nn.Module) -> Iterator[None]:
+    """NMS in place of the RoI head's Soft-NMS, whose scores have no gradient."""
+    cfg = getattr(getattr(model, 'roi_head', None), 'test_cfg', None) or {}
+    nms = cfg.get('nms')
+    if nms and nms.type == 'soft_nms':
+        cfg['nms'] = ConfigDict(type='nms', iou_threshold=nms.get('iou_threshold', .3))  # the default of mmcv
+    try:
+        yield
+    finally:
+        if nms:
+            cfg['nms'] = nms
 
 
 def _dense(model: nn.Module, image_13HW: Tensor, metas: list[dict]) -> tuple[InstanceData, Tensor]:

@@ -204,6 +204,18 @@ def score_of(predictor: Predictor, image: Tensor, samples: list, target) -> floa
     return float(torch.logit(found.scores[nearest].double()))
 
 
+def test_scores_before_soft_nms_lowers_them(detector, photo):
+    predictor = detector(DETECTORS[0])
+    cfg = predictor.model.roi_head.test_cfg
+    plain = cam(predictor, photo, score=0., top=2)[1]
+    before, cfg.nms = cfg.nms, dict(type='soft_nms', iou_threshold=cfg.nms.iou_threshold)
+    soft = cam(predictor, photo, score=0., top=2)[1]
+    assert cfg.nms.type == 'soft_nms'
+    cfg.nms = before
+    assert [(a.box, a.score) for a in soft] == [(a.box, a.score) for a in plain]
+    assert all((a.heat == b.heat).all() for a, b in zip(soft, plain))
+
+
 def test_boxes_are_chosen_by_class_score_and_number(detector, photo):
     predictor = detector(DETECTORS[1])
     found = cam(predictor, photo, score=0., top=3)[1]
