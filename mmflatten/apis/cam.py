@@ -66,12 +66,7 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
         ValueError: the task is stereo; there is no such class, layer or method; the layer has no map, runs several
             times, or the prediction does not depend on it.
     """
-    if predictor.task == 'stereo':
-        raise ValueError(f'model ({type(predictor.model).__name__}) predicts disparities; class activation is for '
-                         'classifiers, detectors and segmentors')
-    method = method or DEFAULT_METHODS[predictor.task]
-    if method not in METHODS:
-        raise ValueError(f'method ({method}) must be one of {", ".join(METHODS)}')
+    method = _method(predictor, method)
     name, module = find_layer(predictor.model, default_layer(predictor) if layer is None else layer)
     prepared = predictor.prepare(image)
     inputs, meta = prepared['inputs'], prepared['data_samples'][0].metainfo
@@ -110,6 +105,16 @@ def default_layer(predictor: Predictor) -> str:
         if not isinstance(modules.get(norm, nn.Identity()), nn.Identity):
             return norm
     return block
+
+
+def _method(predictor: Predictor, method: str | None) -> str:
+    if predictor.task == 'stereo':
+        raise ValueError(f'model ({type(predictor.model).__name__}) predicts disparities; class activation is for '
+                         'classifiers, detectors and segmentors')
+    method = method or DEFAULT_METHODS[predictor.task]
+    if method not in METHODS:
+        raise ValueError(f'method ({method}) must be one of {", ".join(METHODS)}')
+    return method
 
 
 def _labels(predictor: Predictor, classes: Sequence[str | int]) -> list[int]:
