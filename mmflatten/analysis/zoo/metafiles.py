@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from mmflatten.analysis.zoo.page import DATASETS, place
+from mmflatten.analysis.zoo.names import DATASETS, place
 from mmflatten.analysis.zoo.rows import ZooEntry
 from mmflatten.analysis.zoo.tables import number
 
