@@ -12,6 +12,13 @@ DATASETS = {'imagenet1k': 'ImageNet-1k', 'imagenet22k': 'ImageNet-22k', 'coco': 
             'sceneflow': 'SceneFlow', 'digits': 'digit scenes'}
 ACCURACIES = {'top1': 'top-1 (%)', 'ap_box': 'box AP', 'ap_mask': 'mask AP', 'miou': 'mIoU',
               'miou_ms': 'mIoU, multi-scale', 'macc': 'mAcc', 'epe': 'EPE (px)'}
+# Collection and paper of a folder of configs; rows of another paper may name its configs too.
+FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatten-PVT', 'flatten'),
+            'flatten_pvt_v2': ('FLatten-PVTv2', 'flatten'),
+            'flatten_swin': ('FLatten-Swin', 'flatten'), 'flatten_cswin': ('FLatten-CSwin', 'flatten'),
+            'l2vit': ('L2ViT', 'l2vit'), 'focal': ('Focal Transformer', 'focal'),
+            'factorized': ('Factorized Attention', 'factorized'), 'psmnet': ('PSMNet', 'factorized'),
+            'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None)}
 
 
 def place(cells: Mapping[str, str]) -> str:
