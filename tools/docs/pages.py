@@ -18,6 +18,7 @@ PAGES = {'README.md': 'index.md', 'README_vi.md': 'index.vi.md', 'CONTRIBUTING.m
 SOURCES = {page: source for source, page in PAGES.items()}
 OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the header of the site has it
 TARGET = re.compile(r'(?<=\]\()[^)\s]+(?=\))')
+ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # for each a browser asks for a sitemap
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
@@ -42,6 +43,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         place = _place(target, config, files)
         return posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or '.') + mark + anchor
 
+    if page.file.locale != page.file.locale_alternate_of:  # English among the Vietnamese pages: found once is enough
+        page.meta['search'] = {'exclude': True}
     if MARK in markdown:
         page.meta['hide'] = ['toc']  # room for the table
     return TARGET.sub(link, OTHER_LANGUAGE.sub('', markdown))
@@ -55,6 +58,10 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     if MARK not in html:
         return html
     return html.replace(MARK, render_table(read_rows(ROOT / 'docs' / 'model_zoo.csv'), address))
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    return ALTERNATE.sub('', output)
 
 
 def _place(target: str, config: MkDocsConfig, files: Files) -> str:
