@@ -34,6 +34,7 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     source = SOURCES.get(page.file.src_uri, f'docs/{page.file.src_uri}')
+    fallback = page.file.locale != page.file.locale_alternate_of  # in English among the Vietnamese pages
 
     def link(match: re.Match) -> str:
         path, mark, anchor = match[0].partition('#')
@@ -41,10 +42,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if not path or '..' in target or not (ROOT / target).is_file():
             return match[0]  # an address, an anchor, or an error that MkDocs reports
         place = _place(target, config, files)
+        if fallback and anchor and files.get_file_from_path(place).locale != page.file.locale:
+            mark = anchor = ''  # the translated page has other headings
         return posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or '.') + mark + anchor
 
-    if page.file.locale != page.file.locale_alternate_of:  # English among the Vietnamese pages: found once is enough
-        page.meta['search'] = {'exclude': True}
+    if fallback:
+        page.meta['search'] = {'exclude': True}  # found once is enough
     if MARK in markdown:
         page.meta['hide'] = ['toc']  # room for the table
     return TARGET.sub(link, OTHER_LANGUAGE.sub('', markdown))
