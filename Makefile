@@ -7,7 +7,7 @@ RUN := $(VENV)/bin/python
 CHROMIUM = command -v chromium || command -v chromium-browser || command -v google-chrome
 PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --durations=15
 
-.PHONY: help setup demo test test-all test-browser lint types doctor clean distclean
+.PHONY: help setup demo test test-all test-browser lint types docs doctor clean distclean
 
 help:
 	@echo 'make demo      install, then train, test and draw a small FLatten-Swin Mask R-CNN on digit scenes'
@@ -17,6 +17,7 @@ help:
 	@echo 'make setup     only the install: $(VENV), about 8 minutes on 2 cores the first time'
 	@echo 'make doctor    what is installed, what is wrong with it, and what fixes it'
 	@echo 'make lint      ruff; make types runs mypy on ops, models and checkpoints'
+	@echo 'make docs      the documentation as a site: site/index.html, English and Vietnamese'
 	@echo 'make clean     remove caches and build leftovers; make distclean also removes $(VENV)'
 	@echo 'PYTHON=python3.12 chooses the Python (3.10 to 3.13), VENV=DIR another environment.'
 
@@ -50,11 +51,16 @@ lint: setup
 types: setup
 	$(RUN) -m mypy
 
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: setup
+	$(RUN) -m mkdocs build --strict
+	@echo 'site/index.html'
+
 doctor:
 	@$(RUN) -m mmflatten.doctor
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name '.venv*' -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean
