@@ -100,6 +100,17 @@ class Predictor:
         if batch:
             yield from self._predict_batch(batch)
 
+    def prepare(self, image: Image) -> dict:
+        """What the model's own `forward` takes of an image: `inputs` normalised and padded, and `data_samples`.
+
+        Raises:
+            PredictionError: the image cannot be read or used.
+        """
+        try:
+            return self.model.data_preprocessor(self._preprocess([self._readable(image)]), False)
+        except Exception as error:
+            raise PredictionError(f'{_name(image)}: {_reason(image, error)}') from error
+
     def visualizer(self) -> Any:
         """The task's visualizer, which knows the classes and their colours."""
         return task_visualizer(self.scope, self.metainfo, (self.cfg.get('visualizer') or {}).get('type'))
@@ -117,9 +128,12 @@ class Predictor:
     @torch.no_grad()
     def _forward(self, images: list) -> list[BaseDataElement]:
         with DefaultScope.overwrite_default_scope(self.scope):
+            return self._inferencer.forward(self._preprocess(images))
+
+    def _preprocess(self, images: list) -> Any:
+        with DefaultScope.overwrite_default_scope(self.scope):
             batch, = self._inferencer.preprocess(images, batch_size=len(images))
-            # mmdet's inferencer hands on the images beside what it made of them.
-            return self._inferencer.forward(batch[1] if self.task == 'detection' else batch)
+        return batch[1] if self.task == 'detection' else batch  # mmdet's hands on the images too
 
     def _readable(self, image: Image) -> Any:
         """Files as text, pixels in the order that the libraries' inferencers expect (BGR)."""
