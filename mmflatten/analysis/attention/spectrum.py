@@ -39,7 +39,7 @@ def effective_rank(values: Tensor) -> Tensor:
 
     `n` for equal values, 1 if one alone is not zero. Source: Roy and Vetterli, 2007, The effective rank.
     """
-    return torch.special.entr(_shares(values)).sum(-1).exp()
+    return torch.special.entr(shares(values)).sum(-1).exp()
 
 
 def entropy(layer: AttentionLayer, number: int = 64) -> Tensor:
@@ -47,10 +47,11 @@ def entropy(layer: AttentionLayer, number: int = 64) -> Tensor:
 
     The sizes of the weights count, divided by their sum, over `number` queries spread evenly over the map.
     """
-    return torch.cat([torch.special.entr(_shares(layer.rows(chunk.tolist()).cpu().double())).sum(-1)
+    return torch.cat([torch.special.entr(shares(layer.rows(chunk.tolist()).cpu().double())).sum(-1)
                       for chunk in spread(layer, number).split(CHUNK)]).mean(0)
 
 
-def _shares(x: Tensor) -> Tensor:
+def shares(x: Tensor) -> Tensor:
+    """Sizes along the last dimension, divided by their sum; zeros stay zeros."""
     sizes = x.abs()
     return sizes / sizes.sum(-1, keepdim=True).clamp(min=torch.finfo(sizes.dtype).tiny)

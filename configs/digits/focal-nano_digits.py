@@ -1,0 +1,17 @@
+"""Classifier with a tiny Focal Transformer on single digits cut from the digit scenes.
+
+docs/attention_study.md looks at it.
+"""
+_base_ = ['../_base_/recipes/classifier_digits.py']
+
+model = dict(
+    backbone=dict(
+        type='mmflatten.FocalTransformer',
+        arch=dict(embed_dims=24, depths=(2, 2), num_heads=(2, 4)),
+        window_size=4,
+        focal_windows=(5, 3),
+        expand_size=2,
+        img_size=64,
+        drop_path_rate=0.0,
+        out_indices=(1,)),
+    head=dict(in_channels=48))
