@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 WIDTH = 3.4  # inches of a panel
+LOCAL = ' + local'
 
 
 def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels: Sequence[str], title: str) -> Figure:
@@ -14,7 +15,7 @@ def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels:
 
     Args:
         curves: quantity to model to a value for each layer, None where there is none. A model's name that ends in
-            ` + local` is drawn dashed, in the colour of the model.
+            `LOCAL` is drawn dashed, in the colour of the model.
         labels: names of the y axes, one for each quantity.
         title: stands above all.
     """
@@ -29,9 +30,6 @@ def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels:
         panel.grid(alpha=.3)
     _legend(figure, panels)
     return figure
-
-
-LOCAL = ' + local'
 
 
 def distribution_figure(curves: Mapping[str, Mapping[str, Sequence[float]]], shares: Sequence[float]) -> Figure:
@@ -60,12 +58,10 @@ def focusing_figure(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]
 
 def matrices_figure(matrices: Mapping[str, np.ndarray], title: str) -> Figure:
     """Attention matrices `(N, M)`, each scaled to the 99th percentile of its sizes; signed ones are red and blue."""
-    columns = min(4, len(matrices))
-    figure, panels = _panels(len(matrices), title, columns)
+    figure, panels = _panels(len(matrices), title, columns=4, width=2.7)
     for panel, (name, matrix) in zip(panels, matrices.items()):
         signed, top = matrix.min() < 0, max(np.percentile(np.abs(matrix), 99), np.finfo(np.float32).tiny)
-        panel.imshow(matrix, cmap='bwr' if signed else 'viridis', vmin=-top if signed else 0, vmax=top,
-                     interpolation='nearest')
+        panel.imshow(matrix, cmap='bwr' if signed else 'viridis', vmin=-top if signed else 0, vmax=top)
         panel.set_title(name, fontsize='small')
         panel.set(xlabel='key', ylabel='query')
     return figure
@@ -86,8 +82,7 @@ def levels_figure(models: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure
 
 def biases_figure(biases: Mapping[str, np.ndarray], title: str) -> Figure:
     """Learned biases `(side, side)` of the pooled tokens around a window, all on one scale; the window is marked."""
-    columns = min(8, len(biases))
-    figure, panels = _panels(len(biases), title, columns, width=1.6)
+    figure, panels = _panels(len(biases), title, columns=8, width=1.6)
     top = max(np.abs(bias).max() for bias in biases.values())
     for panel, (name, bias) in zip(panels, biases.items()):
         drawn = panel.imshow(bias, cmap='bwr', vmin=-top, vmax=top)
@@ -111,4 +106,4 @@ def _panels(number: int, title: str, columns: int = 3, width: float = WIDTH) -> 
 
 def _legend(figure: Figure, panels: Sequence) -> None:
     found = {label: line for panel in panels for line, label in zip(*panel.get_legend_handles_labels())}
-    figure.legend(found.values(), found.keys(), loc='outside right upper', fontsize='small')
+    figure.legend(found.values(), found.keys(), loc='outside right center', fontsize='small')
