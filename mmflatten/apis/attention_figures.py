@@ -2,70 +2,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 from mmengine.registry import DefaultScope
 
-from mmflatten.analysis.attention import AttentionLayer, AttentionProbe
+from mmflatten.analysis.attention import AttentionLayer
 from mmflatten.analysis.attention.focal_levels import is_focal, level_shares, pooled_biases
-from mmflatten.analysis.attention.measures import SHARES, concentration, distribution, focusing, has_focus, mean, ranks
+from mmflatten.analysis.attention.measures import SHARES, concentration, distribution, focusing, has_focus, ranks
 from mmflatten.analysis.attention.spectrum import THRESHOLD
 from mmflatten.analysis.layer_maps import stages
 from mmflatten.analysis.receptive_field import receptive_field
-from mmflatten.apis.attention import probe_image
-from mmflatten.apis.predictor import Predictor
+from mmflatten.apis.attention_study import Options, Study, save, shrink
 from mmflatten.models.attention import FactorizedAttention
 from mmflatten.visualization import attention_figures as draw
 from mmflatten.visualization.attention_maps import attention_figure
 from mmflatten.visualization.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 from mmflatten.visualization.heat_maps import receptive_field_figure
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the figures are of.
-
-    Attributes:
-        images: files.
-        out: folder that the PNGs are written into.
-        layer: number of the layer of maps and matrices.
-        query: of maps, `(x, y)` in pixels of the picture as the network sees it; None for the middle.
-    """
-
-    images: list[str]
-    out: Path
-    layer: int = 0
-    query: tuple[int, int] | None = None
-
-
-@dataclass
-class Study:
-    """A model and what its attentions did on every image."""
-
-    label: str
-    predictor: Predictor
-    probes: list[AttentionProbe]
-    pictures: list[np.ndarray]
-
-    @property
-    def layers(self) -> list[AttentionLayer]:
-        """Of the first image."""
-        return self.probes[0].layers
-
-    def measure(self, of: Callable[[AttentionLayer], dict], when: Callable = lambda layer: True) -> list[dict]:
-        """A record for each layer of a kind: the mean over the images."""
-        return [dict(number=number, layer=layer.name, kind=layer.kind, heads=layer.num_heads, map=list(layer.hw),
-                     keys=list(layer.kv_hw), **mean([of(probe.layers[number]) for probe in self.probes]))
-                for number, layer in enumerate(self.layers) if when(layer)]
-
-    def at(self, number: int, image: int = 0) -> AttentionLayer:
-        layers = self.probes[image].layers
-        if number >= len(layers):
-            raise ValueError(f'layer ({number}) must be a number from 0 to {len(layers) - 1} for model {self.label}')
-        return layers[number]
 
 
 def parts(layer: AttentionLayer) -> dict[str, str]:
@@ -142,12 +94,14 @@ def of_concentration(studies: list[Study], options: Options) -> dict:
 def of_receptive_field(studies: list[Study], options: Options) -> dict:
     found, drawn = {}, {}
     for study in studies:
+        model = study.predictor.model
         inputs = [study.predictor.prepare(image)['inputs'][0] for image in options.images]
-        fields = [receptive_field(study.predictor.model, inputs, number)
-                  for number in range(len(stages(study.predictor.model)))]
-        found[study.label] = [dict(layer=field.layer, images=field.images, **field.figures()) for field in fields]
-        drawn[f'{study.label}, radius {fields[-1].radius:.1f}'] = fields[-1].values
-    save(options, 'receptive-field', receptive_field_figure(drawn, 'Effective receptive field of the last stage'))
+        field = receptive_field(model, inputs, options.stage)
+        drawn[f'{study.label}, radius {field.radius:.1f}'] = field.values
+        found[study.label] = [dict(stage=stage, **receptive_field(model, inputs, stage).figures())
+                              for stage in range(len(stages(model)))]
+    title = f'Effective receptive field of stage {options.stage}, mean over images'
+    save(options, 'receptive-field', receptive_field_figure(drawn, title))
     return found
 
 
@@ -182,7 +136,9 @@ def of_basis(studies: list[Study], options: Options) -> dict:
             results = [basis_of_image(model, attention, cfg.test_dataloader.dataset.pipeline, image)
                        for image in options.images]
         masks = most_used(results, 6)
-        draw_basis_masks(results, masks, options.out / f'basis_{study.label}.png')
+        path = options.out / f'basis_{study.label}.png'
+        draw_basis_masks(results, masks, path)
+        shrink(path)
         found[study.label] = dict(module=name, masks=masks, shares=[
             [float(result.shares[mask]) for mask in masks] for result in results])
     return found
@@ -211,10 +167,6 @@ FIGURES: dict[str, tuple[Callable, Callable | None, str]] = {
 }
 
 
-def save(options: Options, name: str, figure: Figure) -> None:
-    figure.savefig(options.out / f'{name}.png', dpi=80)
-
-
 def make_figures(models: dict[str, tuple[str, str]], options: Options, names: list[str] | None = None) -> dict:
     """Draw figures into `options.out`.
 
@@ -230,11 +182,7 @@ def make_figures(models: dict[str, tuple[str, str]], options: Options, names: li
         PredictionError: an image cannot be read.
         ValueError: no model has what a figure in `names` is about, or the layer or query that is asked for.
     """
-    studies = []
-    for label, (config, checkpoint) in models.items():
-        predictor = Predictor(config, checkpoint)
-        probes, pictures = zip(*[probe_image(predictor, image) for image in options.images])
-        studies.append(Study(label, predictor, list(probes), list(pictures)))
+    studies = [Study.of(label, *files, options.images) for label, files in models.items()]
     options.out.mkdir(parents=True, exist_ok=True)
     found = {}
     for name in names or FIGURES:

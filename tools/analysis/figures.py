@@ -24,7 +24,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.apis.attention_figures import FIGURES, Options, make_figures
+from mmflatten.apis.attention_figures import FIGURES, make_figures
+from mmflatten.apis.attention_study import Options
 from mmflatten.engine.cli import command_line, tool_parser
 
 
@@ -63,6 +64,8 @@ def parser() -> argparse.ArgumentParser:
                       help='layer of maps and matrices, from 0 (default: %(default)s)')
     made.add_argument('--query', type=pixel, metavar='X,Y',
                       help='query of maps, a pixel of the picture as the network sees it (default: the middle)')
+    made.add_argument('--stage', type=int, default=0, metavar='N',
+                      help='stage whose receptive field is drawn, from 0, the last -1 (default: %(default)s)')
     made.add_argument('--out', type=Path, default=Path('figures'), metavar='DIR', help='(default: %(default)s)')
     return made
 
@@ -73,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
     models = {label: (config, checkpoint) for label, config, checkpoint in args.models}
     if len(models) < len(args.models):
         raise ValueError(f'labels ({", ".join(label for label, _, _ in args.models)}) must differ')
-    options = Options(args.images, args.out, args.layer, args.query)
+    options = Options(args.images, args.out, args.layer, args.query, args.stage)
     lines = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
         found = make_figures(models, options, args.figure)
