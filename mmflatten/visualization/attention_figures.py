@@ -35,9 +35,10 @@ def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels:
 def distribution_figure(curves: Mapping[str, Mapping[str, Sequence[float]]], shares: Sequence[float]) -> Figure:
     """A panel for each layer: how much of its weight a query gives to a share of the keys, the heaviest first."""
     figure, panels = _panels(len(curves), 'Weight held by the keys with the largest weights')
+    names = list(dict.fromkeys(name for lines in curves.values() for name in lines))
     for panel, (layer, lines) in zip(panels, curves.items()):
-        for number, (name, held) in enumerate(lines.items()):
-            panel.plot(shares, held, label=name, color=f'C{number % 10}')
+        for name, held in lines.items():
+            panel.plot(shares, held, label=name, color=f'C{names.index(name) % 10}')
         panel.plot([0, 1], [0, 1], color='grey', linestyle=':', label='equal weights')
         panel.set(xlabel='share of the keys', ylabel='share of the weight', title=layer)
         panel.grid(alpha=.3)

@@ -43,7 +43,8 @@ def concentration(layer: AttentionLayer, number: int = 64) -> dict:
 def distribution(layer: AttentionLayer, number: int = 64) -> dict:
     """How much of its weight a query gives to the keys it weighs most: for each of `SHARES` of the keys the weight.
 
-    Equal weights give the shares themselves. Source: FLatten Transformer, Figure 3, which shows maps.
+    Equal weights give the shares themselves; a query that attends nothing counts with zeros, so that the last value may
+    be below 1. Source: FLatten Transformer, Figure 3, which shows maps.
     """
     held = np.zeros(layer.num_keys + 1)
     queries = spread(layer, number)

@@ -45,7 +45,8 @@ def effective_rank(values: Tensor) -> Tensor:
 def entropy(layer: AttentionLayer, number: int = 64) -> Tensor:
     """Mean entropy of a query's weights in nats, `(h,)`: 0 if it attends one key, `ln M` if all `M` keys alike.
 
-    The sizes of the weights count, divided by their sum, over `number` queries spread evenly over the map.
+    The sizes of the weights count, divided by their sum; a query that attends nothing counts as 0. The mean is over
+    `number` queries spread evenly over the map.
     """
     return torch.cat([torch.special.entr(shares(layer.rows(chunk.tolist()).cpu().double())).sum(-1)
                       for chunk in spread(layer, number).split(CHUNK)]).mean(0)
