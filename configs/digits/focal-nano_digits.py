@@ -7,11 +7,10 @@ _base_ = ['../_base_/recipes/classifier_digits.py']
 model = dict(
     backbone=dict(
         type='mmflatten.FocalTransformer',
-        arch=dict(embed_dims=24, depths=(2, 2), num_heads=(2, 4)),
+        arch=dict(embed_dims=24, depths=(1, 1, 1, 1), num_heads=(2, 4, 8, 16)),
         window_size=4,
-        focal_windows=(5, 3),
+        focal_windows=(5, 3, 1, 1),
         expand_size=2,
         img_size=64,
-        drop_path_rate=0.0,
-        out_indices=(1,)),
-    head=dict(in_channels=48))
+        drop_path_rate=0.0),
+    head=dict(in_channels=192))
