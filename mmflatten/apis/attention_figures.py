@@ -122,7 +122,8 @@ def of_biases(studies: list[Study], options: Options) -> dict:
         biases = {f'layer {number}, level {level}, head {head}': bias.cpu().numpy()
                   for number, layer in enumerate(study.layers) if is_focal(layer)
                   for level, heads in enumerate(pooled_biases(layer), 1) for head, bias in enumerate(heads)}
-        save(options, f'biases_{study.label}', draw.biases_figure(biases, f'{study.label}: biases of pooled tokens'))
+        drawn = {name: bias for name, bias in biases.items() if bias.size > 1} or biases
+        save(options, f'biases_{study.label}', draw.biases_figure(drawn, f'{study.label}: biases of pooled tokens'))
         found[study.label] = {name: bias.tolist() for name, bias in biases.items()}
     return found
 
