@@ -18,6 +18,7 @@ COMMANDS = {
     'export': 'a checkpoint as ONNX, OpenVINO, pt2 or TorchScript',
     'analyze': 'where a tested model is right and wrong: classes, confusions, worst images',
     'attention': 'where a model attends on a picture, layer by layer and head by head',
+    'cam': 'which pixels speak for a class, a box or a region: class activation maps',
     'receptive-field': 'which pixels the middle of a map depends on, stage by stage',
     'curves': 'losses and metrics of trainings, each merged over its resumed runs',
     'models': 'the models that there is a config for, by name',

@@ -1,0 +1,91 @@
+"""Which pixels speak for a class, a box or a region: class activation maps.
+
+    mmflatten cam CONFIG CHECKPOINT photo.jpg --out cam
+    mmflatten cam CONFIG CHECKPOINT photo.jpg other.jpg --target dog cat --method gradcam++
+    mmflatten cam CONFIG CHECKPOINT photo.jpg --layer 2 --score 0.5 --top 10
+
+See docs/class_activation.md for what is differentiated and which layer is looked at.
+"""
+import argparse
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mmflatten.engine.cli import command_line, positive, share, tool_parser
+
+METHODS = ('gradcam', 'gradcam++', 'hirescam', 'layercam', 'xgradcam', 'eigencam', 'eigengradcam')
+
+
+def parser() -> argparse.ArgumentParser:
+    made = tool_parser(__doc__, prog='mmflatten cam', formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument('config', help='config file of a classifier, detector or segmentor')
+    made.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
+    made.add_argument('image', nargs='+', metavar='IMAGE', help='images, or folders or globs of them')
+    made.add_argument('--out', default='cam', metavar='DIR', help='folder for drawings and cam.json (default: cam)')
+    made.add_argument('--target', nargs='+', metavar='CLASS',
+                      help='classes by name or number (default: those predicted)')
+    made.add_argument('--method', choices=METHODS,
+                      help='of the grad-cam package (default: gradcam for classifiers, layercam for the others)')
+    made.add_argument('--layer', metavar='NAME',
+                      help='stage of the backbone by number, or module by name (default: the output norm of the last '
+                      'stage for a classifier, of the last but one for the others)')
+    made.add_argument('--score', type=share, default=.3, help='leave out boxes below it (default: 0.3)')
+    made.add_argument('--top', type=positive, default=5, metavar='N',
+                      help='boxes of an image, the surest first (default: 5)')
+    made.add_argument('--json', action='store_true', help='print cam.json instead of the table')
+    made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
+    return made
+
+
+@command_line
+def main(argv: Sequence[str]) -> None:
+    args = parser().parse_args(argv)
+    lines = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
+        entries, text = _activations(args)
+    lines.write((json.dumps(entries, indent=2) if args.json else text) + '\n')
+
+
+def _activations(args: argparse.Namespace) -> tuple[list[dict], str]:
+    # Imported here, so that a missing library ends with one line that says how to install it.
+    from mmflatten.analysis.text_table import align
+    from mmflatten.apis.cam import cam
+    from mmflatten.apis.inputs import Inputs
+    from mmflatten.apis.predictor import Predictor
+    predictor = Predictor(args.config, args.checkpoint, args.device)
+    layer = int(args.layer) if args.layer and args.layer.lstrip('-').isdecimal() else args.layer
+    out, entries = Path(args.out), []
+    for item in Inputs(args.image):
+        picture, found = cam(predictor, item.image, args.target or (), layer, args.method, args.score, args.top)
+        if not found:
+            sys.stderr.write(f'{item.source}: {_nothing(args, predictor.task)}\n')
+            continue
+        out.mkdir(parents=True, exist_ok=True)
+        for number, activation in enumerate(found):
+            file = f'{item.name}_{number}_{re.sub(r"[^A-Za-z0-9-]+", "-", activation.name)}.png'
+            _draw(picture, activation).savefig(out / file, dpi=100)
+            entries.append(dict(file=file, image=item.source, target=number, label=activation.label,
+                                **{'class': activation.name}, score=activation.score, box=activation.image_box,
+                                layer=activation.layer, method=activation.method))
+    if not entries:
+        raise ValueError(f'{" ".join(args.image)}: {_nothing(args, predictor.task)}')
+    (out / 'cam.json').write_text(json.dumps(entries, indent=2) + '\n', encoding='utf-8')
+    rows = [[entry['image'], entry['class'], f'{entry["score"]:.3f}',
+             ' '.join(f'{side:.0f}' for side in entry['box'] or ()), entry['file']] for entry in entries]
+    table = align(rows, ('image', 'class', 'score', 'box', 'drawing'), {0, 1, 4})
+    return entries, f'{table}\n\n{entries[0]["method"]} at {entries[0]["layer"]}; cam.json and drawings: {out}'
+
+
+def _nothing(args: argparse.Namespace, task: str) -> str:
+    of = f' of {", ".join(args.target)}' if args.target else ''
+    return f'no box{of} with --score {args.score} or more' if task == 'detection' else f'no pixel{of}'
+
+
+def _draw(picture: Any, activation: Any) -> Any:
+    from mmflatten.visualization.heat_maps import class_activation_figure
+    title = f'{activation.name} {activation.score:.3f}: {activation.method} at {activation.layer}'
+    return class_activation_figure(picture, activation.heat, title, activation.box)

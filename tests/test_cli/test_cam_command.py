@@ -1,0 +1,107 @@
+"""`mmflatten cam`: drawings, cam.json, and words for what cannot be done."""
+import json
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from mmflatten.apis import Predictor
+from mmflatten.apis.cam import cam
+from mmflatten.cli.main import main
+from mmflatten.engine.building import build_model
+from mmflatten.engine.setup import load_config
+
+DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
+
+
+@pytest.fixture(scope='module')
+def model_of(tmp_path_factory):
+    """Config and checkpoint of a model with random weights, whose dense head finds boxes."""
+    def build(name: str) -> list[str]:
+        config, file = DIGITS / f'{name}.py', tmp_path_factory.mktemp(name) / 'random.pth'
+        torch.manual_seed(0)
+        state = build_model(load_config(str(config))).state_dict()
+        if 'bbox_head.retina_cls.bias' in state:
+            state['bbox_head.retina_cls.bias'].zero_()
+        torch.save(dict(state_dict=state), file)
+        return [str(config), str(file)]
+
+    return build
+
+
+@pytest.fixture(scope='module')
+def detector(model_of):
+    return model_of('retinanet_flatten-swin-nano_fpn_digits')
+
+
+@pytest.fixture(scope='module')
+def photos(tmp_path_factory) -> list[str]:
+    folder = tmp_path_factory.mktemp('photos')
+    files = [str(folder / name) for name in ('first.png', 'second.png')]
+    for number, file in enumerate(files):
+        noise = np.random.default_rng(number).integers(0, 255, (8, 12, 3), dtype=np.uint8)
+        cv2.imwrite(file, cv2.resize(noise, (96, 64)))
+    return files
+
+
+def run(*words: object) -> int:
+    return main(['cam', *map(str, words)])
+
+
+def last_line(capsys) -> str:
+    return capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_each_box_has_a_drawing_and_an_entry(detector, photos, tmp_path, capsys):
+    words = [*detector, Path(photos[0]).parent, '--top', 2, '--score', .1, '--method', 'hirescam', '--layer', 1]
+    assert run(*words, '--out', tmp_path / 'new' / 'out', '--json') == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert entries == json.loads((tmp_path / 'new' / 'out' / 'cam.json').read_text())
+    assert [entry['image'] for entry in entries] == [photos[0]] * 2 + [photos[1]] * 2
+    assert [entry['target'] for entry in entries] == [0, 1] * 2
+    drawings = [(tmp_path / 'new' / 'out' / entry['file']).read_bytes() for entry in entries]
+    assert len(set(drawings)) == 4
+    predictor = Predictor(*detector)
+    for entry, activation in zip(entries[:2], cam(predictor, photos[0], layer=1, method='hirescam', top=2)[1]):
+        assert entry['box'] == pytest.approx(activation.image_box) and entry['label'] == activation.label
+        assert entry['class'] == predictor.classes[activation.label] and entry['score'] == activation.score
+        assert (entry['layer'], entry['method']) == ('backbone.stages.1.blocks.0', 'hirescam')
+
+
+def test_a_class_of_a_classifier_by_name(model_of, photos, tmp_path, capsys):
+    assert run(*model_of('flatten-swin-nano_digits'), photos[0], '--target', '4', '--out', tmp_path) == 0
+    shown = capsys.readouterr().out
+    entry, = json.loads((tmp_path / 'cam.json').read_text())
+    assert entry['class'] == '4' and entry['box'] is None and entry['file'] in shown and 'gradcam' in shown
+    assert cv2.imread(str(tmp_path / entry['file'])) is not None
+
+
+@pytest.mark.parametrize(('options', 'said'), [
+    (['--target', 'dog'], ('class (dog)', '0')), (['--layer', 'stages.7'], ('stages.7',)),
+    (['--layer', '9'], ('(9)', '3')), (['--score', '1'], ('--score 1', 'first.png'))])
+def test_what_is_not_there_is_named(detector, photos, tmp_path, capsys, options, said):
+    assert run(*detector, photos[0], *options, '--out', tmp_path / 'out') == 1
+    line = last_line(capsys)
+    assert all(word in line for word in said) and not (tmp_path / 'out').exists()
+
+
+def test_a_missing_package_comes_with_its_pip_line(detector, photos, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'pytorch_grad_cam', None)
+    assert run(*detector, photos[0], '--out', tmp_path) == 1
+    line = last_line(capsys)
+    required = (DIGITS.parents[1] / 'requirements' / 'report.txt').read_text()
+    assert 'pip install' in line and line.split("'")[-2] in required.splitlines()
+
+
+def test_stereo_is_refused(model_of, photos, tmp_path, capsys):
+    assert run(*model_of('psmnet-tiny_digits-stereo'), *photos, '--out', tmp_path) == 1
+    assert 'PSMNet' in last_line(capsys)
+
+
+def test_methods_that_are_none_end_with_usage(capsys):
+    with pytest.raises(SystemExit):
+        run('config.py', 'weights.pth', 'photo.png', '--method', 'scorecam')
+    assert 'scorecam' in capsys.readouterr().err
