@@ -59,7 +59,7 @@ def _context(runs: Sequence[Run], images: int, score: float) -> dict[str, Any]:
         runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, score=score,
         tiles=tiles(runs[:1]), facts=summary_table(runs), charts=main, more_charts=others,
         plots=[[chart_of(run.analysis.figures[name], title_of(name), run.name if len(runs) > 1 else '')
-                  for run in analyzed if name in run.analysis.figures] for name in plots],
+                for run in analyzed if name in run.analysis.figures] for name in plots],
         gallery=read_gallery(runs, images, score),
         treemaps=[chart for run in runs if run.cost for chart in treemaps(run.cost, run.name if len(runs) > 1 else '')],
         modules=[module_table(run.cost, run.name) for run in runs if run.cost],
