@@ -22,6 +22,7 @@ COMMANDS = {
     'cam': 'which pixels speak for a class, a box or a region: class activation maps',
     'receptive-field': 'which pixels the middle of a map depends on, stage by stage',
     'curves': 'losses and metrics of trainings, each merged over its resumed runs',
+    'report': 'one offline HTML page on one training or several',
     'models': 'the models that there is a config for, by name',
     'convert': 'official, timm and safetensors weights to this project, and back',
     'data': 'make a data set that needs no download',
