@@ -10,7 +10,7 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --
 .PHONY: help setup demo test test-all test-browser lint types docs doctor clean distclean
 
 help:
-	@echo 'make demo      install, then train, test and draw a small FLatten-Swin Mask R-CNN on digit scenes'
+	@echo 'make demo      install, then train, test and draw a small FLatten-Swin Mask R-CNN on digit scenes; ends with a page on it'
 	@echo 'make test      install, then linter, type checker and test suite'
 	@echo 'make test-all  the test suite with the full sweep (every config, every size)'
 	@echo 'make test-browser  the pages that we make, tried in a Chromium, which root gets from Debian if there is none'
