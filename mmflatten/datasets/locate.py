@@ -34,6 +34,12 @@ DATA_FOLDERS = (
         aliases=('digits_stereo', ),
         how='mmflatten data digits --stereo --out {root}'),
     DataFolder(
+        name='Fashion-MNIST images',
+        default_root='data/fashion',
+        contents=('{train,val}/00000.png', '{train,val}.txt'),
+        aliases=('fashion', ),
+        how='mmflatten data fashion --out {root}'),
+    DataFolder(
         name='ImageNet-1k',
         default_root='data/imagenet',
         contents=('train/<class>/*.JPEG', 'val/<class>/*.JPEG'),

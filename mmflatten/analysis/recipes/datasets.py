@@ -29,6 +29,7 @@ _KNOWN = {
     r'^mmflatten.SceneFlowDataset .*monkaa': TrainingSet('SceneFlow', 8_664, 'Monkaa'),
     r'^mmflatten.SceneFlowDataset .*driving': TrainingSet('SceneFlow', 4_400, 'Driving'),
     r'^mmflatten.KITTIStereoDataset ': TrainingSet('KITTI', 160, 'the pairs that are not held out'),
+    r'data/fashion': TrainingSet('Fashion-MNIST', 60_000, 'its training file'),
     r'data/digits_stereo': TrainingSet('digit pairs', 400, 'as prepare_digits.py --stereo makes them'),
     r'data/digits/? .*crops': TrainingSet('digit crops', 4_405, 'as prepare_digits.py makes them'),
     r'data/digits/? ': TrainingSet('digit scenes', 1_000, 'as prepare_digits.py makes them'),
