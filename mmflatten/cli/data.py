@@ -2,7 +2,8 @@
 
 `digits`: scenes of handwritten digits on photographs, laid out as COCO, ADE20K and ImageNet, or as SceneFlow.
 `garments`: the same with the garments of Fashion-MNIST.
-`fashion`: Fashion-MNIST itself, an image in a file.
+`fashion`: Fashion-MNIST itself, each image in a file of its own.
+`canvases`: 8 x 8 garments in a picture, and the question which one lies on the red ground.
 """
 import argparse
 import errno
@@ -17,10 +18,10 @@ from typing import Any
 
 from mmengine.utils import ProgressBar
 
-from mmflatten.datasets import fashion
+from mmflatten.datasets import canvases, fashion
 from mmflatten.datasets.build import BuildOptions, is_finished
 
-SOURCES = ('digits', 'garments', 'fashion')
+SOURCES = ('digits', 'garments', 'fashion', 'canvases')
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,10 +31,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--stereo', action='store_true', help="rectified pairs with disparity, in SceneFlow's layout")
     made.add_argument('--out', type=Path, help='folder to make (default: data/SOURCE, with --stereo '
                       'data/SOURCE_stereo)')
-    made.add_argument('--train', type=int, help='number of training scenes (default: 1000, with --stereo 400) or of '
-                      "Fashion-MNIST's training images (default: all)")
-    made.add_argument('--val', type=int, help='number of validation scenes (default: 200, with --stereo 80) or of '
-                      "Fashion-MNIST's test images (default: all)")
+    made.add_argument('--train', type=int, help='number of training images (default: 1000 scenes, 400 stereo pairs, '
+                      'all 60000 of Fashion-MNIST, 5000 canvases)')
+    made.add_argument('--val', type=int, help='number of validation images (default: 200 scenes, 80 stereo pairs, '
+                      'all 10000 of Fashion-MNIST, 1000 canvases)')
     made.add_argument('--size', type=int, help='side of a scene in pixels, 32 to 1024 (default: 160); with --stereo '
                       'its height, and it is twice as wide (default: 96)')
     made.add_argument('--seed', type=int, help='the same seed gives the same bytes (default: 0)')
@@ -59,6 +60,8 @@ def maker(args: argparse.Namespace) -> Maker:
     files = fashion.download() if args.download else args.files
     if args.source == 'fashion':
         return Maker(fashion.KIND, 'garments', fashion.FashionOptions, partial(fashion.build_fashion, folder=files))
+    if args.source == 'canvases':
+        return Maker(canvases.KIND, 'garments', canvases.CanvasOptions, partial(canvases.build_canvases, folder=files))
     from mmflatten.datasets.scenes.digits import DIGITS
     from mmflatten.datasets.scenes.garments import garments
     source = DIGITS if args.source == 'digits' else garments(files)
@@ -73,6 +76,8 @@ def maker(args: argparse.Namespace) -> Maker:
 
 def prepare(args: argparse.Namespace) -> str:
     """Make the data set unless it is there; returns what to tell the user."""
+    if args.stereo and args.source not in ('digits', 'garments'):
+        raise ValueError(f'--stereo is for digits and garments, not for {args.source}')
     made = maker(args)
     known = {field.name for field in fields(made.options) if field.init}
     given = {name: getattr(args, name) for name in ('train', 'val', 'size', 'seed') if getattr(args, name) is not None}

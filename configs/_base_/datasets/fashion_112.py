@@ -2,27 +2,12 @@
 _base_ = ['./fashion_28.py']
 
 image_size = 112
-train_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(type='RandomCrop', crop_size=28, padding=2),
-    dict(type='RandomFlip', prob=0.5, direction='horizontal'),
-    dict(type='Resize', scale=(image_size, image_size), interpolation='bicubic'),
-    dict(type='PackInputs'),
-]
-test_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(image_size, image_size), interpolation='bicubic'),
-    dict(type='PackInputs'),
-]
+resize = dict(type='Resize', scale=(image_size, image_size), interpolation='bicubic')
+train_pipeline = [*_base_.train_pipeline[:3], resize, _base_.train_pipeline[-1]]
+test_pipeline = [_base_.test_pipeline[0], resize, _base_.test_pipeline[-1]]
 tta_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(
-        type='TestTimeAug',
-        transforms=[
-            [dict(type='Resize', scale=(image_size, image_size), interpolation='bicubic')],
-            [dict(type='RandomFlip', prob=prob, direction='horizontal') for prob in (0., 1.)],
-            [dict(type='PackInputs')],
-        ]),
+    _base_.tta_pipeline[0],
+    dict(type='TestTimeAug', transforms=[[resize], *_base_.tta_pipeline[1]['transforms'][1:]])
 ]
 
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

@@ -20,6 +20,8 @@ SIDE_RANGE = (0.2, 0.6)  # of the scene's side: 1.1 to 3.4 times the original at
 MIN_SIDE = 14  # pixels: half of the original
 MAX_TURN = 15  # degrees
 SOFTNESS = 0.6  # standard deviation of the blur, in original pixels, that melts the stairs of an outline
+DUST = 0.02  # of a garment's pixels: parts smaller than this are specks beside it
+FAINT = 16  # of 255: parts that reach it nowhere are traces of a cleaned background
 DARKEST = 0.25  # brightness of a black garment: it keeps a little of its tint
 
 
@@ -43,12 +45,12 @@ class GarmentSprites:
 def render_garment(image: np.ndarray, side: float, angle: float = 0.) -> tuple[np.ndarray, np.ndarray]:
     """Opacity and shade, (h, w) float32 in [0, 1] each, of a garment (28, 28) uint8, tightly cropped.
 
-    ``side`` is that of the upright image in pixels, ``angle`` in degrees counter-clockwise. What is above 0 belongs to
-    the garment; its outline is smooth and one pixel soft, and the shade goes on behind it, so that no rim is dark.
+    ``side`` is that of the upright image in pixels, ``angle`` in degrees counter-clockwise. The outline is
+    smooth and one pixel soft, and the shade goes on behind it, so that no rim is dark.
     """
-    solid = (image > 0).astype(np.float32)
+    solid = garment_mask(image).astype(np.float32)
     weight, light = (cv2.GaussianBlur(part, (0, 0), SOFTNESS, borderType=cv2.BORDER_CONSTANT)
-                     for part in (solid, image.astype(np.float32) / 255))
+                     for part in (solid, solid * image / 255))
     length = int(np.ceil(side * np.sqrt(2))) + 4
     turn = cv2.getRotationMatrix2D(((SIDE - 1) / 2, (SIDE - 1) / 2), angle, side / SIDE)
     turn[:, 2] += (length - SIDE) / 2
@@ -59,6 +61,14 @@ def render_garment(image: np.ndarray, side: float, angle: float = 0.) -> tuple[n
     rows, columns = np.flatnonzero(opacity.any(axis=1)), np.flatnonzero(opacity.any(axis=0))
     tight = np.s_[rows[0]:rows[-1] + 1, columns[0]:columns[-1] + 1]
     return opacity[tight], np.clip(light / np.maximum(weight, 1e-3), 0, 1)[tight].astype(np.float32)
+
+
+def garment_mask(image: np.ndarray) -> np.ndarray:
+    """Where the garment is, (28, 28) bool: what is above 0, but for dust and faint streaks beside it."""
+    count, parts = cv2.connectedComponents((image > 0).astype(np.uint8), connectivity=4)
+    area = np.bincount(parts.ravel(), minlength=count)
+    peak = np.array([image[parts == part].max() for part in range(count)])
+    return ((area >= DUST * area[1:].sum()) & (peak >= FAINT))[parts]
 
 
 def load_sprites(split: str, folder: Path) -> GarmentSprites:
