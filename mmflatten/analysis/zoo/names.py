@@ -18,7 +18,8 @@ FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatte
             'flatten_swin': ('FLatten-Swin', 'flatten'), 'flatten_cswin': ('FLatten-CSwin', 'flatten'),
             'l2vit': ('L2ViT', 'l2vit'), 'focal': ('Focal Transformer', 'focal'),
             'factorized': ('Factorized Attention', 'factorized'), 'psmnet': ('PSMNet', 'factorized'),
-            'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None)}
+            'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None),
+            'garments': ('Garment scenes', None), 'fashion': ('Fashion-MNIST', None)}
 
 
 def place(cells: Mapping[str, str]) -> str:
