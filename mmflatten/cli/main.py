@@ -19,6 +19,7 @@ COMMANDS = {
     'analyze': 'where a tested model is right and wrong: classes, confusions, worst images',
     'attention': 'where a model attends on a picture, layer by layer and head by head',
     'curves': 'losses and metrics of trainings, each merged over its resumed runs',
+    'report': 'one offline HTML page on one training or several',
     'models': 'the models that there is a config for, by name',
     'convert': 'official, timm and safetensors weights to this project, and back',
     'data': 'make a data set that needs no download',

@@ -1,1 +1,1 @@
-"""One HTML page for one run or several."""
+"""One offline HTML page on one run or several: `page.write_report(work_dirs, out)`."""

@@ -1,0 +1,135 @@
+"""What a work dir holds: config, log, checkpoint and predictions, and what is made of them."""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+
+from mmflatten.analysis.results.analysis import Analysis
+from mmflatten.analysis.results.reading import Results, read_results
+from mmflatten.analysis.results.tasks import analyze
+from mmflatten.apis.predictor import Predictor
+from mmflatten.config_library import TASK_OF_SCOPE
+from mmflatten.engine.checkpoints.files import newest_checkpoint
+from mmflatten.engine.config_files import read_config
+from mmflatten.engine.errors import explain
+from mmflatten.visualization.curves import read_scalars
+
+RESULTS = 'results.pkl'
+_STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')
+
+
+@dataclass
+class Run:
+    """A work dir; what it lacks is None or empty, and `missing` says why.
+
+    Attributes:
+        name: that of the folder; its path where two are called alike.
+        records: of the training's log, merged over resumes.
+        environment: of the training, as its log states it.
+        wall_time: of the training in seconds, over all its runs.
+        predictor: the newest checkpoint, ready for images.
+        missing: what is not there -> the command that makes it, or why it could not be used.
+    """
+
+    work_dir: Path
+    name: str
+    config: Config | None = None
+    records: list[dict] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    wall_time: float = 0
+    checkpoint: Path | None = None
+    predictor: Predictor | None = None
+    results: Results | None = None
+    analysis: Analysis | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str | None:
+        if self.results is not None:
+            return self.results.task
+        return None if self.config is None else TASK_OF_SCOPE.get(self.config.get('default_scope'))
+
+    def attempt(self, what: str, function: Callable[[], Any]) -> Any:
+        """The function's result; None where it fails, in whatever way, and `missing` then says why."""
+        try:
+            return function()
+        except Exception as error:  # a page without one part is better than no page
+            self.missing[what] = explain(error)
+            return None
+
+
+def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None = None) -> list[Run]:
+    """Read work dirs.
+
+    Args:
+        score: of detections; confusions and drawings leave out those below it.
+        device: for the checkpoints, see `Predictor`.
+
+    Raises:
+        FileNotFoundError: a folder does not exist.
+        ValueError: a folder is no work dir, or given twice.
+    """
+    paths = [Path(work_dir) for work_dir in work_dirs]
+    for path in paths:
+        if not path.is_dir():
+            raise FileNotFoundError(f'work dir {path} does not exist')
+        if [other.resolve() for other in paths].count(path.resolve()) > 1:
+            raise ValueError(f'work dir {path} is given twice')
+        if _config_file(path) is None and not any(path.glob('*/vis_data/scalars.json')) and not (path / RESULTS).exists():
+            raise ValueError(f'work dir {path} holds no config (*.py), no log (*/vis_data/scalars.json) and no {RESULTS}; '
+                             'name the work_dir of a training')
+    names = [path.resolve().name for path in paths]
+    return [_read(Run(path, name if names.count(name) == 1 else str(path)), score, device)
+            for path, name in zip(paths, names)]
+
+
+def _read(run: Run, score: float, device: str | None) -> Run:
+    file = _config_file(run.work_dir)
+    if file is None:
+        run.missing['config'] = 'mmflatten train CONFIG --work-dir ' + str(run.work_dir)
+    else:
+        run.config = run.attempt('config', lambda: read_config(str(file)))
+    command = f'mmflatten {{}} {file or "CONFIG"} {{}}'
+    if any(run.work_dir.glob('*/vis_data/scalars.json')):
+        run.records = run.attempt('log', lambda: read_scalars(run.work_dir)) or []
+        run.environment, run.wall_time = _read_logs(run.work_dir)
+    else:
+        run.missing['log'] = command.format('train', f'--work-dir {run.work_dir}')
+    run.checkpoint = run.attempt('checkpoint', lambda: newest_checkpoint(run.work_dir))
+    if run.checkpoint is None:
+        run.missing.setdefault('checkpoint', command.format('train', f'--work-dir {run.work_dir}'))
+    elif run.config is not None:
+        run.predictor = run.attempt('model', lambda: Predictor(run.config, run.checkpoint, device))
+    if (run.work_dir / RESULTS).exists():
+        run.results = run.attempt('predictions', lambda: read_results(run.work_dir / RESULTS))
+    else:
+        run.missing['predictions'] = command.format(
+            'test', f'{run.checkpoint or "CHECKPOINT"} --out {run.work_dir / RESULTS}')
+    if run.results is not None:
+        run.analysis = run.attempt('metrics', lambda: analyze(run.results, len(run.results.entries), score))
+    return run
+
+
+def _config_file(work_dir: Path) -> Path | None:
+    """The config that the last training left in its work dir."""
+    files = [*work_dir.glob('*.py')] or [*work_dir.glob('*/vis_data/config.py')]
+    return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
+
+
+def _read_logs(work_dir: Path) -> tuple[dict[str, str], float]:
+    """The environment that the last log of a training states, and the seconds from first to last line of all of them."""
+    environment, seconds = {}, 0.
+    for log in sorted(path for path in work_dir.glob('*/*.log') if path.with_name('vis_data').joinpath(
+            'scalars.json').exists()):
+        text = log.read_text(encoding='utf-8', errors='replace')
+        times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in _STAMP.findall(text)]
+        seconds += (times[-1] - times[0]).total_seconds() if times else 0
+        head = text.partition('Runtime environment:')[0]
+        environment.update(re.findall(r'^    ([A-Z]\S[^:\n]*): (.+)$', head, re.MULTILINE))
+    return environment, seconds
