@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +28,7 @@ def attention_data(predictor: Predictor, images: Sequence[Image], budget: int = 
     """Weights of every layer on some images, as JSON takes them, and what each layer is like on their average.
 
     The queries are all tokens, or a grid of them where there are too many, and keys are averaged over blocks of the
-    map likewise; both grids have at most `side * side` places, and `side` is the largest with which everything fits
+    map likewise; both grids have about `side * side` places, and `side` is the largest with which everything fits
     into the budget, at most 24. Of a layer the mean over its heads stands first, then up to 32 heads.
 
     Args:
@@ -36,7 +37,7 @@ def attention_data(predictor: Predictor, images: Sequence[Image], budget: int = 
 
     Returns:
         `images`, a list with `name`, `picture` (a data URL), `size` (its height and width) and `layers`, which
-        `unpack` reads; and `layers`, a list with the figures of each layer.
+        `unpack` reads; and `layers`, a list of their statistics.
 
     Raises:
         PredictionError: an image cannot be read or used.
@@ -51,7 +52,7 @@ def attention_data(predictor: Predictor, images: Sequence[Image], budget: int = 
     return dict(
         images=[dict(name=name, picture=picture, size=list(size), layers=[_packed(layer, side) for layer in layers])
                 for name, picture, size, layers in seen],
-        layers=[_figures([layers[number] for *_, layers in seen], queries) for number in range(len(seen[0][-1]))])
+        layers=[_statistics([layers[number] for *_, layers in seen], queries) for number in range(len(seen[0][-1]))])
 
 
 def unpack(layer: dict) -> np.ndarray:
@@ -98,20 +99,19 @@ def _averaged(weights: Tensor, layer: AttentionLayer, keys: tuple[int, int]) -> 
     return np.concatenate((weights[..., :layer.prefix].numpy(), maps.reshape(*maps.shape[:2], -1)), axis=-1)
 
 
-def _figures(layers: list[AttentionLayer], queries: int) -> dict:
+def _statistics(layers: list[AttentionLayer], queries: int) -> dict:
     """Means over images and heads; of the sums of rows the smallest and the largest."""
-    heads = [asdict(head) for layer in layers for head in head_statistics(layer, queries)]
-    first = layers[0]
-    figures = {name: float(np.mean([head[name] for head in heads]))
-               for name in ('no_token', 'negative', 'distance', 'uniform_distance', 'prefix')}
-    figures.update(row_sum=[min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)],
-                   entropy=_mean([entropy(layer, queries) for layer in layers]), rank=None, effective_rank=None,
-                   tokens=[first.num_queries, first.num_keys])
-    if max(figures['tokens']) <= MAX_RANK_TOKENS:
+    first, heads = layers[0], [asdict(head) for layer in layers for head in head_statistics(layer, queries)]
+    found = {name: float(np.mean([head[name] for head in heads]))
+             for name in ('no_token', 'negative', 'distance', 'uniform_distance', 'prefix')}
+    found.update(row_sum=[min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)],
+                 tokens=[first.num_queries, first.num_keys], rank=None, effective_rank=None,
+                 entropy=_mean([entropy(layer, queries) / max(1e-9, math.log(layer.num_keys)) for layer in layers]))
+    if max(found['tokens']) <= MAX_RANK_TOKENS:
         values = [singular_values(layer) for layer in layers]
-        figures.update(rank=_mean([rank(part) for part in values]),
-                       effective_rank=_mean([effective_rank(part) for part in values]))
-    return dict(name=first.name, kind=first.kind, num_heads=first.num_heads, **figures)
+        found.update(rank=_mean([rank(part) for part in values]),
+                     effective_rank=_mean([effective_rank(part) for part in values]))
+    return dict(name=first.name, kind=first.kind, num_heads=first.num_heads, **found)
 
 
 def _side(layers: list[AttentionLayer], budget: int) -> int:

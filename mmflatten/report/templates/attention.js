@@ -119,3 +119,130 @@ async function drawPicture() {
   context.drawImage(colour, 0, 0, picture.width, picture.height);
   if (!state.prefix) cross(context, state.x, state.y);
 }
+
+function largest(layer, found) {
+  let best = 0;
+  found.map.forEach((value, i) => { if (Math.abs(value) > Math.abs(found.map[best])) best = i; });
+  return {value: found.map[best], x: (best % layer.stored[1] + .5) / layer.stored[1],
+          y: (Math.floor(best / layer.stored[1]) + .5) / layer.stored[0]};
+}
+
+const pixels = (image, x, y) => `${Math.floor(x * image.size[1])}, ${Math.floor(y * image.size[0])}`;
+
+// Why a map has no weights, or its largest one and the sum of all.
+function inWords(image, layer, head, found) {
+  if (!layer) return 'no such layer';
+  if (!found) return head > layer.heads ? `no head ${head - 1}` : 'no class token';
+  const most = largest(layer, found), own = layer.prefix ? `, class token ${number(found.values[0])}` : '';
+  return `largest weight ${number(most.value)} at ${pixels(image, most.x, most.y)}${own}; row sum ${found.sum.toFixed(3)}`;
+}
+
+function drawLarge() {
+  const parts = runs.map((run, i) => {
+    const canvas = document.querySelector(`#attention [data-run="${i}"]`), image = imageOf(run);
+    const layer = image.layers[state.layer], found = weightsOf(layer, state.head);
+    drawMap(canvas, image, layer, found, LARGE);
+    const title = (runs.length > 1 ? `${run.name}, ` : '') + `layer ${state.layer}, ${headName(state.head)}`;
+    const words = inWords(image, layer, state.head, found);
+    canvas.setAttribute('aria-label', `${title}: ${words}`);
+    canvas.nextElementSibling.textContent = title + (layer ? `: ${layer.kind}, ${sizesOf(layer)}` : '');
+    return `${title}: ${words}.`;
+  });
+  const image = imageOf(runs[0]);
+  const place = state.prefix ? 'the class token' : `${pixels(image, state.x, state.y)} of ${image.size[1]} × ${image.size[0]} pixels`;
+  said.textContent = `Query: ${place}. ${parts.join(' ')}`;
+}
+
+function sizesOf(layer) {
+  const [H, W] = layer.keys, [h, w] = layer.stored;
+  return `${H} × ${W} keys` + (H * W === h * w ? '' : `, drawn as ${h} × ${w} means`);
+}
+
+function card(box, i) {
+  while (box.children.length <= i) {
+    const figure = document.createElement('figure'), canvas = document.createElement('canvas');
+    canvas.setAttribute('role', 'img');
+    figure.append(canvas, document.createElement('figcaption'));
+    box.append(figure);
+  }
+  return box.children[i];
+}
+
+// A small map for each of `entries`: {layer, head, title, chosen, choose}.
+function drawCards(box, image, entries) {
+  entries.forEach(({layer, head, title, chosen, choose}, i) => {
+    const figure = card(box, i), [canvas, caption] = figure.children, found = weightsOf(layer, head);
+    drawMap(canvas, image, layer, found, SMALL);
+    caption.textContent = title + (found ? '' : `: ${inWords(image, layer, head, found)}`);
+    canvas.setAttribute('aria-label', `${title}: ${inWords(image, layer, head, found)}`);
+    figure.classList.toggle('chosen', chosen);
+    figure.onclick = choose;
+  });
+  while (box.children.length > entries.length) box.lastChild.remove();
+}
+
+function draw() {
+  drawPicture();
+  drawLarge();
+  byId('attn-layers-title').textContent = `Every layer, ${headName(state.head)}`;
+  byId('attn-heads-title').textContent = `Every head of layer ${state.layer}`;
+  runs.forEach((run, i) => {
+    const image = imageOf(run), layer = image.layers[state.layer];
+    drawCards(document.querySelector(`#attention [data-layers="${i}"]`), image, image.layers.map((each, number) => ({
+      layer: each, head: state.head, title: `${number} ${shortName(each)}`, chosen: number === state.layer,
+      choose: () => choose({layer: number})})));
+    drawCards(document.querySelector(`#attention [data-heads="${i}"]`), image,
+              Array.from({length: layer ? layer.heads + 1 : 0}, (_, head) => ({
+                layer, head, title: headName(head), chosen: head === state.head, choose: () => { headBox.value = head; choose({head}); }})));
+  });
+}
+
+function fill(box, names, chosen) {
+  box.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
+}
+
+// Change the state, then what shows it.
+function choose(change) {
+  Object.assign(state, change);
+  if ('image' in change || 'layer' in change) fillControls();
+  draw();
+}
+
+function fillControls() {
+  const layers = runs.map(run => imageOf(run).layers).reduce((most, each) => each.length > most.length ? each : most);
+  state.layer = Math.min(state.layer, layers.length - 1);
+  const heads = Math.max(...runs.map(run => imageOf(run).layers[state.layer]?.heads ?? 0));
+  state.head = Math.min(state.head, heads);
+  fill(layerBox, layers.map((layer, i) => `${i} ${shortName(layer)}`), state.layer);
+  fill(headBox, Array.from({length: heads + 1}, (_, head) => headName(head)), state.head);
+}
+
+// The middle of the next cell along an axis, in the finest grid that the chosen layer has.
+function moved(place, by, axis) {
+  const cells = Math.max(...runs.map(run => imageOf(run).layers[state.layer]?.grid[axis] ?? 1));
+  return (Math.min(cells - 1, Math.max(0, Math.floor(place * cells) + by)) + .5) / cells;
+}
+
+const inside = value => Math.min(1 - 1e-6, Math.max(0, value));
+
+function pointed(event) {
+  const box = picture.getBoundingClientRect();
+  choose({x: inside((event.clientX - box.left) / box.width), y: inside((event.clientY - box.top) / box.height)});
+}
+
+const MOVES = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
+picture.addEventListener('keydown', event => {
+  const move = MOVES[event.key];
+  if (!move) return;
+  event.preventDefault();
+  choose({x: moved(state.x, move[0], 1), y: moved(state.y, move[1], 0)});
+});
+picture.addEventListener('click', pointed);
+picture.addEventListener('pointermove', event => { if (event.pointerType === 'mouse' && event.buttons & 1) pointed(event); });
+imageBox.addEventListener('change', () => choose({image: Number(imageBox.value)}));
+layerBox.addEventListener('change', () => choose({layer: Number(layerBox.value)}));
+headBox.addEventListener('change', () => choose({head: Number(headBox.value)}));
+prefixBox.addEventListener('change', () => choose({prefix: prefixBox.value !== ''}));
+byId('attn-asks').hidden = !runs.some(run => run.images.some(image => image.layers.some(layer => layer.prefix)));
+choose({image: 0});
+})();
