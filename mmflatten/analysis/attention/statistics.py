@@ -41,8 +41,7 @@ class HeadStatistics:
 
 def head_statistics(layer: AttentionLayer, number: int = 64) -> list[HeadStatistics]:
     """Statistics of every head over `number` queries, evenly spread over the map; all of them if there are fewer."""
-    tokens = layer.hw[0] * layer.hw[1]
-    queries = torch.linspace(0, tokens - 1, min(number, tokens)).round().long() + layer.prefix
+    queries = spread(layer, number)
     totals = layer.totals().double()[:, queries.to(layer.x.device)].cpu()
     sums = []
     for chunk in queries.split(CHUNK):
@@ -59,6 +58,12 @@ def head_statistics(layer: AttentionLayer, number: int = 64) -> list[HeadStatist
                negative.sum(1) / size.sum(1).clamp(min=tiny), moment.sum(1) / on_map.sum(1).clamp(min=tiny),
                uniform.mean(1), 1 - on_map.sum(1) / size.sum(1).clamp(min=tiny))
     return [HeadStatistics(*values) for values in torch.stack(columns, dim=1).tolist()]
+
+
+def spread(layer: AttentionLayer, number: int) -> Tensor:
+    """At most `number` queries `(Q,)`, evenly spread over the map; prefix tokens are none of them."""
+    tokens = layer.hw[0] * layer.hw[1]
+    return torch.linspace(0, tokens - 1, min(number, tokens)).round().long() + layer.prefix
 
 
 def distances(layer: AttentionLayer, queries: Tensor) -> Tensor:
