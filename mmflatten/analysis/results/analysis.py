@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from mmflatten.analysis.text_table import align
+from mmflatten.visualization.results import Bars, Confusion, Histogram, PrecisionRecall, Reliability
 
 FORMAT = 1  # of analysis.json; docs/analysis_tools.md describes it
 ROWS_ON_SCREEN = 20
+Plot = Confusion | PrecisionRecall | Reliability | Bars | Histogram
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Analysis:
         images: how many there are predictions for.
         summary: figures of the whole test.
         tables: name -> table; each becomes `<name>.csv`.
-        figures: name -> figure; each becomes `<name>.png`.
+        figures: name -> numbers of a figure; each becomes `<name>.png`.
         worst_by: what the worst images are sorted by.
         worst: index of an image and that value, the worst first.
         notes: what could not be found out, and why.
@@ -53,7 +53,7 @@ class Analysis:
     worst_by: str
     worst: list[tuple[int, float]]
     tables: dict[str, Table] = field(default_factory=dict)
-    figures: dict[str, Figure] = field(default_factory=dict)
+    figures: dict[str, Plot] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -75,7 +75,7 @@ class Analysis:
             with open(out_dir / f'{name}.csv', 'w', newline='', encoding='utf-8') as file:
                 csv.writer(file).writerows([table.header, *([_number(value) for value in row] for row in table.rows)])
         for name, figure in self.figures.items():
-            figure.savefig(out_dir / f'{name}.png', dpi=100)
+            figure.draw().savefig(out_dir / f'{name}.png', dpi=100)
         content = dict(
             format=FORMAT, task=self.task, images=self.images, source=source,
             summary={name: _number(value) for name, value in self.summary.items()},

@@ -4,10 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.figure import Figure
 from sklearn.calibration import calibration_curve
 
-from mmflatten.visualization.results import reliability_figure
+from mmflatten.visualization.results import Reliability
 
 BINS = 10
 
@@ -38,5 +37,6 @@ class Calibration:
         """Expected calibration error, the mean of |accuracy - confidence| (Guo et al., 2017, equation 3)."""
         return float(np.average(np.abs(self.accuracy - self.confidence), weights=self.counts))
 
-    def figure(self) -> Figure:
-        return reliability_figure(self.confidence, self.accuracy, self.counts, self.error)
+    @property
+    def figure(self) -> Reliability:
+        return Reliability(self.confidence, self.accuracy, self.counts, self.error)

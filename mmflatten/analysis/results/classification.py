@@ -10,7 +10,7 @@ from mmflatten.analysis.results.analysis import Analysis, Table
 from mmflatten.analysis.results.calibration import Calibration
 from mmflatten.analysis.results.confusion import most_confused
 from mmflatten.analysis.results.reading import Results, require_truth
-from mmflatten.visualization.results import confusion_figure
+from mmflatten.visualization.results import Confusion
 
 
 def analyze_classification(results: Results, worst: int) -> Analysis:
@@ -35,7 +35,7 @@ def analyze_classification(results: Results, worst: int) -> Analysis:
         'classification', len(true), summary, 'confidence in a wrong class',
         [(int(index), float(confidence[index])) for index in mistakes[:worst]],
         dict(classes=_class_table(true, predicted, names), confusions=most_confused(matrix, names, names)),
-        dict(confusion=confusion_figure(matrix, names, names), reliability=calibration.figure()))
+        dict(confusion=Confusion(matrix, names), reliability=calibration.figure))
 
 
 def _labels(entries: Sequence[dict]) -> np.ndarray:

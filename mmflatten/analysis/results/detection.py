@@ -14,7 +14,7 @@ from mmflatten.analysis.results.coco import Instances
 from mmflatten.analysis.results.confusion import most_confused
 from mmflatten.analysis.results.matching import match_instances
 from mmflatten.analysis.results.reading import Results
-from mmflatten.visualization.results import bars_figure, confusion_figure, precision_recall_figure
+from mmflatten.visualization.results import Bars, Confusion, PrecisionRecall
 
 SUMMARY = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
 MAX_DETECTIONS = (100, 300, 1000)  # mmdet's
@@ -39,7 +39,7 @@ def analyze_detection(results: Results, worst: int, score: float) -> Analysis:
     found = Analysis(
         'detection', len(results.entries), {}, f'errors at a score of {score:g}',
         [(int(index), int(matches.errors[index])) for index in order if matches.errors[index]],
-        figures=dict(confusion=confusion_figure(matches.matrix, names, names)))
+        figures=dict(confusion=Confusion(matches.matrix, names)))
     for kind in instances.detections:
         _add_kind(found, instances, kind)
     found.tables['confusions'] = most_confused(matches.matrix, names, names)
@@ -73,17 +73,17 @@ def _add_kind(found: Analysis, instances: Instances, kind: str) -> None:
     if present.any():
         precision = {name: curves[:, label] for label, name in enumerate(instances.names) if present[label]}
         precision['mean'] = curves[:, present].mean(1)
-        found.figures[f'{kind}_precision_recall'] = precision_recall_figure(
+        found.figures[f'{kind}_precision_recall'] = PrecisionRecall(
             evaluation.params.recThrs, precision, 'mean')
     confidence, right = _graded(evaluation)
     if len(confidence):
         calibration = Calibration.of(confidence, right)
         found.summary[f'{kind} expected calibration error'] = calibration.error
-        found.figures[f'{kind}_reliability'] = calibration.figure()
+        found.figures[f'{kind}_reliability'] = calibration.figure
     if tide.is_installed() and instances.detections[kind]:
         errors = tide.error_table(instances, kind)
         found.tables[f'{kind}_errors'] = errors
-        found.figures[f'{kind}_errors'] = bars_figure({row[0]: row[1] for row in errors.rows}, errors.header[1])
+        found.figures[f'{kind}_errors'] = Bars({row[0]: row[1] for row in errors.rows}, errors.header[1])
 
 
 def _class_table(instances: Instances, evaluation: COCOeval, kind: str) -> Table:

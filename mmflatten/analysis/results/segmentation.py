@@ -6,7 +6,7 @@ import numpy as np
 from mmflatten.analysis.results.analysis import Analysis, Table
 from mmflatten.analysis.results.confusion import most_confused
 from mmflatten.analysis.results.reading import Results, ResultsError, require_truth
-from mmflatten.visualization.results import bars_figure, confusion_figure
+from mmflatten.visualization.results import Bars, Confusion
 
 IGNORED = 255  # by default, in mmseg
 
@@ -38,8 +38,8 @@ def analyze_segmentation(results: Results, worst: int) -> Analysis:
         'segmentation', len(maps), summary, 'mean IoU of the classes in the image',
         [(int(index), float(image_ious[index])) for index in order],
         dict(classes=table, confusions=most_confused(matrix, names, names)),
-        dict(confusion=confusion_figure(matrix, names, names),
-             iou=bars_figure({row[0]: row[2] for row in table.rows[:40]}, 'IoU')))
+        dict(confusion=Confusion(matrix, names),
+             iou=Bars({row[0]: row[2] for row in table.rows[:40]}, 'IoU')))
 
 
 def _maps(entry: dict) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import torch
 from mmflatten.analysis.results.analysis import Analysis, Table
 from mmflatten.analysis.results.reading import Results, ResultsError, require_truth
 from mmflatten.evaluation.stereo import StereoMetric, image_sums
-from mmflatten.visualization.results import bars_figure, histogram_figure
+from mmflatten.visualization.results import Bars, Histogram
 
 ERROR_EDGES = np.array([0, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 50, np.inf])  # pixels
 DISPARITY_EDGES = (0, 4, 8, 16, 32, 64, 128, float('inf'))  # pixels; half the disparity is twice the distance
@@ -40,8 +40,8 @@ def analyze_stereo(results: Results, worst: int) -> Analysis:
         'stereo', len(pairs), metric.compute_metrics(metric.results), 'end-point error in pixels',
         [(int(index), float(epes[index])) for index in order],
         dict(distances=near, errors=_error_table(true, predicted)),
-        dict(error_histogram=histogram_figure(HISTOGRAM, counts[1:-1], 'predicted - true disparity in pixels'),
-             d1_by_distance=bars_figure({f'{row[0]} px': row[3] for row in near.rows}, 'D1 in %')))
+        dict(error_histogram=Histogram(HISTOGRAM, counts[1:-1], 'predicted - true disparity in pixels'),
+             d1_by_distance=Bars({f'{row[0]} px': row[3] for row in near.rows}, 'D1 in %')))
 
 
 def _counted(entry: dict[str, Any], limit: float | None) -> tuple[torch.Tensor, torch.Tensor]:
