@@ -100,17 +100,17 @@ def _averaged(weights: Tensor, layer: AttentionLayer, keys: tuple[int, int]) -> 
 
 
 def _statistics(layers: list[AttentionLayer], queries: int) -> dict:
-    """Means over images and heads; of the sums of rows the smallest and the largest."""
+    """Means over images and heads, of rank on the first image; of the sums of rows the smallest and the largest."""
     first, heads = layers[0], [asdict(head) for layer in layers for head in head_statistics(layer, queries)]
     found = {name: float(np.mean([head[name] for head in heads]))
              for name in ('no_token', 'negative', 'distance', 'uniform_distance', 'prefix')}
     found.update(row_sum=[min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)],
                  tokens=[first.num_queries, first.num_keys], rank=None, effective_rank=None,
-                 entropy=_mean([entropy(layer, queries) / max(1e-9, math.log(layer.num_keys)) for layer in layers]))
+                 entropy=float(np.mean([entropy(layer, queries).mean() / math.log(max(2, layer.num_keys))
+                                        for layer in layers])))
     if max(found['tokens']) <= MAX_RANK_TOKENS:
-        values = [singular_values(layer) for layer in layers]
-        found.update(rank=_mean([rank(part) for part in values]),
-                     effective_rank=_mean([effective_rank(part) for part in values]))
+        values = singular_values(first)
+        found.update(rank=float(rank(values).double().mean()), effective_rank=float(effective_rank(values).mean()))
     return dict(name=first.name, kind=first.kind, num_heads=first.num_heads, **found)
 
 
@@ -135,10 +135,6 @@ def _shrunk(size: tuple[int, int], side: int) -> tuple[int, int]:
     scale = min(1., side / (size[0] * size[1]) ** .5)
     rows, cols = (max(1, int(length * scale + 1e-9)) for length in size)
     return rows, cols
-
-
-def _mean(values: list[Tensor]) -> float:
-    return float(torch.cat([part.double() for part in values]).mean())
 
 
 def _name(image: Image, number: int) -> str:
