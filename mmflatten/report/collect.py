@@ -10,6 +10,7 @@ from typing import Any
 
 from mmengine.config import Config
 
+from mmflatten.analysis.flops.model_cost import ModelCost
 from mmflatten.analysis.results.analysis import Analysis
 from mmflatten.analysis.results.reading import Results, read_results
 from mmflatten.analysis.results.tasks import analyze
@@ -20,7 +21,7 @@ from mmflatten.engine.config_files import read_config
 from mmflatten.engine.errors import explain
 from mmflatten.visualization.curves import read_scalars
 
-RESULTS = 'results.pkl'
+RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
 _STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')
 
 
@@ -34,6 +35,7 @@ class Run:
         environment: of the training, as its log states it.
         wall_time: of the training in seconds, over all its runs.
         predictor: the newest checkpoint, ready for images.
+        cost, seconds: what `measure_runs` finds out; seconds of a call in each round.
         missing: what is not there -> the command that makes it, or why it could not be used.
     """
 
@@ -47,6 +49,8 @@ class Run:
     predictor: Predictor | None = None
     results: Results | None = None
     analysis: Analysis | None = None
+    cost: ModelCost | None = None
+    seconds: tuple[float, ...] = ()
     missing: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -55,10 +59,17 @@ class Run:
             return self.results.task
         return None if self.config is None else TASK_OF_SCOPE.get(self.config.get('default_scope'))
 
-    def attempt(self, what: str, function: Callable[[], Any]) -> Any:
-        """The function's result; None where it fails, in whatever way, and `missing` then says why."""
+    @property
+    def model(self) -> str:
+        """The types of the model and its backbone."""
+        model = self.config.get('model') or {}
+        parts = [model, *(model[name] for name in ('backbone', 'features') if isinstance(model.get(name), dict))]
+        return ' with '.join(str(part.get('type')).rpartition('.')[2] for part in parts)
+
+    def attempt(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
+        """What the function returns; None where it fails, in whatever way, and `missing` then says why."""
         try:
-            return function()
+            return function(*args)
         except Exception as error:  # a page without one part is better than no page
             self.missing[what] = explain(error)
             return None
@@ -81,9 +92,9 @@ def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None 
             raise FileNotFoundError(f'work dir {path} does not exist')
         if [other.resolve() for other in paths].count(path.resolve()) > 1:
             raise ValueError(f'work dir {path} is given twice')
-        if _config_file(path) is None and not any(path.glob('*/vis_data/scalars.json')) and not (path / RESULTS).exists():
-            raise ValueError(f'work dir {path} holds no config (*.py), no log (*/vis_data/scalars.json) and no {RESULTS}; '
-                             'name the work_dir of a training')
+        if _config_file(path) is None and not any(path.glob(LOGS)) and not (path / RESULTS).exists():
+            raise ValueError(f'work dir {path} holds no config (*.py), no log ({LOGS}) and no {RESULTS}; name the '
+                             'work_dir of a training')
     names = [path.resolve().name for path in paths]
     return [_read(Run(path, name if names.count(name) == 1 else str(path)), score, device)
             for path, name in zip(paths, names)]
@@ -94,25 +105,25 @@ def _read(run: Run, score: float, device: str | None) -> Run:
     if file is None:
         run.missing['config'] = 'mmflatten train CONFIG --work-dir ' + str(run.work_dir)
     else:
-        run.config = run.attempt('config', lambda: read_config(str(file)))
+        run.config = run.attempt('config', read_config, str(file))
     command = f'mmflatten {{}} {file or "CONFIG"} {{}}'
-    if any(run.work_dir.glob('*/vis_data/scalars.json')):
-        run.records = run.attempt('log', lambda: read_scalars(run.work_dir)) or []
+    if any(run.work_dir.glob(LOGS)):
+        run.records = run.attempt('log', read_scalars, run.work_dir) or []
         run.environment, run.wall_time = _read_logs(run.work_dir)
     else:
         run.missing['log'] = command.format('train', f'--work-dir {run.work_dir}')
-    run.checkpoint = run.attempt('checkpoint', lambda: newest_checkpoint(run.work_dir))
+    run.checkpoint = run.attempt('checkpoint', newest_checkpoint, run.work_dir)
     if run.checkpoint is None:
         run.missing.setdefault('checkpoint', command.format('train', f'--work-dir {run.work_dir}'))
     elif run.config is not None:
-        run.predictor = run.attempt('model', lambda: Predictor(run.config, run.checkpoint, device))
+        run.predictor = run.attempt('model', Predictor, run.config, run.checkpoint, device)
     if (run.work_dir / RESULTS).exists():
-        run.results = run.attempt('predictions', lambda: read_results(run.work_dir / RESULTS))
+        run.results = run.attempt('predictions', read_results, run.work_dir / RESULTS)
     else:
         run.missing['predictions'] = command.format(
             'test', f'{run.checkpoint or "CHECKPOINT"} --out {run.work_dir / RESULTS}')
     if run.results is not None:
-        run.analysis = run.attempt('metrics', lambda: analyze(run.results, len(run.results.entries), score))
+        run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
     return run
 
 
@@ -123,13 +134,13 @@ def _config_file(work_dir: Path) -> Path | None:
 
 
 def _read_logs(work_dir: Path) -> tuple[dict[str, str], float]:
-    """The environment that the last log of a training states, and the seconds from first to last line of all of them."""
+    """The environment that the last log states, and the seconds between first and last line, added up over all logs."""
     environment, seconds = {}, 0.
-    for log in sorted(path for path in work_dir.glob('*/*.log') if path.with_name('vis_data').joinpath(
-            'scalars.json').exists()):
-        text = log.read_text(encoding='utf-8', errors='replace')
-        times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in _STAMP.findall(text)]
-        seconds += (times[-1] - times[0]).total_seconds() if times else 0
-        head = text.partition('Runtime environment:')[0]
-        environment.update(re.findall(r'^    ([A-Z]\S[^:\n]*): (.+)$', head, re.MULTILINE))
+    for scalars in sorted(work_dir.glob(LOGS)):
+        for log in scalars.parents[1].glob('*.log'):
+            text = log.read_text(encoding='utf-8', errors='replace')
+            times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in _STAMP.findall(text)]
+            seconds += (times[-1] - times[0]).total_seconds() if times else 0
+            environment.update(re.findall(r'^    (\w[\w .()]*): (.+)$', text.partition('Runtime environment:')[0],
+                                          re.MULTILINE))
     return environment, seconds

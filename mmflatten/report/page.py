@@ -1,17 +1,26 @@
 """From work dirs to one HTML file that needs nothing else: styles, scripts, data and images stand inside."""
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from mmflatten.analysis.speed.machine import describe_machine
 from mmflatten.engine.cli import quiet_libraries
-from mmflatten.report.collect import read_runs
+from mmflatten.report.collect import Run, read_runs
+from mmflatten.report.comparison import config_difference, config_text, environment_table, summary_table, tiles
+from mmflatten.report.figures import chart_of, curves
+from mmflatten.report.images import read_gallery
+from mmflatten.report.measure import measure_runs, speed_table
+from mmflatten.report.modules import module_table, treemaps
 from mmflatten.version import __version__
 
 SECTIONS = dict(
@@ -33,20 +42,37 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         FileNotFoundError: a work dir does not exist.
         ValueError: a folder is no work dir, or given twice.
     """
-    with quiet_libraries():
+    with quiet_libraries(), redirect_stdout(sys.stderr):  # the libraries print there
         runs = read_runs(work_dirs, score, device)
-        context = dict(runs=runs, attention=[], made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__)
+        measure_runs(runs)
+        context = dict(_context(runs, images, score), attention=[])
     context['sections'] = {name: title for name, title in SECTIONS.items() if context.get(name, True)}
     Path(out).write_text(render(context), encoding='utf-8')
 
 
+def _context(runs: Sequence[Run], images: int, score: float) -> dict[str, Any]:
+    """What the templates take."""
+    analyzed = [run for run in runs if run.analysis is not None]
+    plots = dict.fromkeys(name for run in analyzed for name in run.analysis.figures)
+    return dict(
+        runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, score=score,
+        tiles=tiles(runs[:1]), facts=summary_table(runs), charts=curves(runs),
+        plots=[[chart_of(run.analysis.figures[name], name.replace('_', ' '), run.name if len(runs) > 1 else '')
+                  for run in analyzed if name in run.analysis.figures] for name in plots],
+        gallery=read_gallery(runs, images, score),
+        treemaps=[chart for run in runs if run.cost for chart in treemaps(run.cost, run.name if len(runs) > 1 else '')],
+        modules=[module_table(run.cost, run.name) for run in runs if run.cost],
+        speed=speed_table(runs), machine=describe_machine(runs[0].predictor.device if runs[0].predictor else 'cpu'),
+        environment=environment_table(runs), difference=config_difference(runs), config_text=config_text)
+
+
 def render(context: dict) -> str:
-    """The page of a context, with every `*.css` and `*.js` of the templates inside."""
+    """The page of a context, with every `*.css` and `*.js` of the templates inside, `base` first."""
     environment = Environment(loader=PackageLoader('mmflatten.report'), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
     environment.filters['cell'] = cell
-    styles, scripts = (Markup('\n'.join(path.read_text(encoding='utf-8') for path in sorted(TEMPLATES.glob(pattern))))
-                       for pattern in ('*.css', '*.js'))
+    styles, scripts = (Markup('\n'.join(path.read_text(encoding='utf-8') for path in sorted(
+        TEMPLATES.glob(pattern), key=lambda path: (path.stem != 'base', path.name)))) for pattern in ('*.css', '*.js'))
     return environment.get_template('report.html').render(
         styles=styles, scripts=scripts, plotly=Markup(get_plotlyjs()), **context)
 

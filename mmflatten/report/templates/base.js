@@ -32,3 +32,15 @@ function colour(name) { // of a custom property of the style sheet, such as '--t
 themeButton.addEventListener('click', () => setTheme(isDark() ? 'light' : 'dark'));
 systemDark.addEventListener('change', () => setTheme(root.style.colorScheme));
 themeButton.setAttribute('aria-pressed', isDark());
+
+// Printing: on light, with everything open.
+let before = null;
+addEventListener('beforeprint', () => {
+  before = [root.style.colorScheme, $$('details:not([open])')];
+  before[1].forEach(details => { details.open = true; });
+  setTheme('light');
+});
+addEventListener('afterprint', () => {
+  before[1].forEach(details => { details.open = false; });
+  setTheme(before[0]);
+});

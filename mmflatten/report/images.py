@@ -1,0 +1,141 @@
+"""Test images for the page, the worst and random ones, each with its layers."""
+from __future__ import annotations
+
+import base64
+import io
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mmcv
+import numpy as np
+from PIL import Image
+
+from mmflatten.report.collect import Run
+from mmflatten.report.layers import LAYERS, Encode, Layer, palette_of
+
+BUDGET = 5 * 2 ** 20  # bytes of all pictures, in the base64 that a page holds
+SIDES = (640, 480, 320, 240, 160, 96)  # pixels of the longer side, the first that the budget allows
+
+
+@dataclass
+class Sample:
+    """An image of the test; `size` is (width, height), `value` what the worst ones are sorted by, of each run."""
+
+    path: str
+    group: str
+    size: tuple[int, int]
+    picture: str
+    layers: list[Layer]
+    classes: list[str]
+    values: list[str]
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name
+
+    @property
+    def alt(self) -> str:
+        return f'Test image {self.name}' + (f' with {", ".join(self.classes)}' if self.classes else '')
+
+
+@dataclass
+class Gallery:
+    """Samples, and what filters and toggles need to know of them.
+
+    Attributes:
+        toggles: kind and run of the layers that there are, what to call them, and whether they are shown at first.
+        legend: name and colour (red, green, blue) of classes, where label maps are shown.
+        exclusive: layers cover each other, so that one is shown at a time.
+        worst_by: what the worst images are sorted by.
+    """
+
+    samples: list[Sample]
+    toggles: list[tuple[str, int, str, bool]]
+    legend: list[tuple[str, list[int]]]
+    exclusive: bool
+    worst_by: str
+
+    @property
+    def classes(self) -> list[str]:
+        return sorted({name for sample in self.samples for name in sample.classes})
+
+
+def read_gallery(runs: Sequence[Run], number: int, score: float) -> Gallery:
+    """The samples of `read_samples`, ready for the page."""
+    samples = read_samples(runs, number, score)
+    layers = [layer for sample in samples for layer in sample.layers]
+    exclusive = any(layer.picture for layer in layers)
+    order = ('truth', 'prediction', 'error')
+    kinds = sorted({(layer.run, order.index(layer.kind)) for layer in layers}, key=lambda kind: (kind[1] > 0, *kind))
+    toggles = []
+    for run, kind in kinds:
+        title = order[kind].capitalize()
+        shown = not exclusive or kind == 1 and not any(pressed for *_, pressed in toggles)
+        toggles.append((order[kind], run, title if len(runs) == 1 or not kind else f'{title} {runs[run].name}', shown))
+    analyzed = [run for run in runs if run.analysis is not None]
+    legend = next((list(zip(run.results.origin['classes'], palette_of(run.results, len(run.results.origin['classes']))))
+                   for run in analyzed if run.task == 'segmentation' and run.results.origin.get('classes')), [])
+    return Gallery(samples, toggles, legend, exclusive, ', '.join(dict.fromkeys(
+        run.analysis.worst_by for run in analyzed)))
+
+
+def read_samples(runs: Sequence[Run], number: int, score: float) -> list[Sample]:
+    """The worst images of the runs in turn, then random ones; half of each. All predictions of an image are layers.
+
+    Args:
+        number: of images at most.
+        score: detections below it are left out.
+    """
+    known = [(index, run, {entry['img_path']: entry for entry in run.results.entries})
+             for index, run in enumerate(runs) if run.analysis is not None]
+    samples = []
+    for path, group in _chosen([run for _, run, _ in known], number):
+        found = [(index, run, entries[path]) for index, run, entries in known if path in entries]
+        sample = found[0][1].attempt('sample images', _sample, path, group, found, BUDGET // number, score)
+        samples += [sample] if sample else []
+    return samples
+
+
+def _chosen(runs: Sequence[Run], number: int) -> list[tuple[str, str]]:
+    worst = [[run.results.entries[index]['img_path'] for index, _ in run.analysis.worst[:number]] for run in runs]
+    in_turn = dict.fromkeys(paths[place] for place in range(number) for paths in worst if place < len(paths))
+    chosen = list(in_turn)[:number // 2]
+    others = [path for path in dict.fromkeys(entry['img_path'] for run in runs for entry in run.results.entries)
+              if path not in chosen]
+    drawn = random.Random(0).sample(others, min(number - len(chosen), len(others)))
+    return [(path, 'worst') for path in chosen] + [(path, 'random') for path in drawn]
+
+
+def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: int, score: float) -> Sample:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f'image {path} does not exist here; start where the test was started')
+    pixels = mmcv.imread(path, channel_order='rgb')
+    for side in SIDES:
+        encode = _encoder(min(1, side / max(pixels.shape[:2])))
+        picture, layers, classes = encode(pixels), [], set()
+        for index, run, entry in found:
+            made, names = LAYERS[run.task](run.results, entry, encode, score)
+            for layer in made:
+                layer.run = index
+            layers += [layer for layer in made if layer.kind != 'truth' or not layers]
+            classes.update(names)
+        if len(picture) + sum(len(layer.picture) for layer in layers) <= budget:
+            break
+    values = [f'{value:.3g}' for _, run, _ in found for index, value in run.analysis.worst
+              if run.results.entries[index]['img_path'] == path]
+    return Sample(path, group, pixels.shape[1::-1], picture, layers, sorted(classes), values)
+
+
+def _encoder(scale: float) -> Encode:
+    def encode(pixels: np.ndarray, **options: Any) -> str:
+        picture = Image.fromarray(pixels)
+        size = [max(1, round(scale * side)) for side in picture.size]
+        file = io.BytesIO()
+        resampling = Image.Resampling.NEAREST if options else Image.Resampling.LANCZOS  # labels do not mix
+        picture.resize(size, resampling).save(file, 'WEBP', **(options or dict(quality=80)))
+        return 'data:image/webp;base64,' + base64.b64encode(file.getvalue()).decode()
+
+    return encode

@@ -1,0 +1,75 @@
+"""What the models of runs cost: parameters and operations are counted, seconds are measured here and now."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import quantiles
+from typing import Any
+
+import torch
+from mmengine.registry import DefaultScope
+
+from mmflatten.analysis.flops.model_cost import count_config
+from mmflatten.analysis.results.analysis import Table
+from mmflatten.analysis.speed.timing import Subject, measure
+from mmflatten.apis.predictor import Predictor
+from mmflatten.engine.runner import Runner
+from mmflatten.report.collect import Run
+
+SECONDS = 3.  # for each model
+
+
+def measure_runs(runs: Sequence[Run]) -> None:
+    """Count every model at the size of its first test image, else at the usual one of its task, and time all of them.
+
+    A call takes one image of the test from the output of the data pipeline to predictions; the models take turns.
+    """
+    calls = []
+    for run in runs:
+        batch = None
+        if run.predictor is None:
+            run.missing.setdefault('speed', 'it needs the checkpoint')
+        else:
+            batch = run.attempt('speed', _first_batch, run.predictor)
+        if batch is not None:
+            calls.append((run, _call(run.predictor.model, batch)))
+        if run.config is not None:
+            size = None if batch is None else _size(run.predictor, batch)
+            run.cost = run.attempt('FLOPs', count_config, run.config.filename, size)
+    if calls:
+        subjects = [Subject(run.name, call) for run, call in calls]
+        for (run, _), seconds in zip(calls, measure(subjects, seconds=SECONDS, device=calls[0][0].predictor.device)):
+            run.seconds = seconds
+
+
+def speed_table(runs: Sequence[Run]) -> Table:
+    """Latencies of the runs that were timed."""
+    rows = []
+    for run in runs:
+        if run.seconds:
+            low, median, high = (1e3 * value for value in quantiles(run.seconds, n=4, method='inclusive'))
+            height, width = run.cost.shape if run.cost else ('?', '?')
+            rows.append((run.name, f'{height} × {width}', f'{median:.1f}', f'{low:.1f} to {high:.1f}',
+                         f'{1e3 / median:.1f}', len(run.seconds)))
+    return Table('One image from the output of the data pipeline to predictions',
+                 ('run', 'input', 'median (ms)', 'quartiles (ms)', 'images per s', 'rounds'), rows)
+
+
+def _first_batch(predictor: Predictor) -> dict:
+    settings = {**predictor.cfg.test_dataloader, 'batch_size': 1, 'num_workers': 0, 'persistent_workers': False}
+    settings.pop('prefetch_factor', None)  # only for loader processes
+    with DefaultScope.overwrite_default_scope(predictor.scope):
+        return next(iter(Runner.build_dataloader(settings)))
+
+
+def _size(predictor: Predictor, batch: dict) -> tuple[int, int]:
+    """Height and width of what the network gets."""
+    inputs = predictor.model.data_preprocessor(batch, False)['inputs']
+    return tuple((inputs['left'] if isinstance(inputs, dict) else inputs).shape[-2:])
+
+
+def _call(model: torch.nn.Module, batch: dict) -> Callable[[], Any]:
+    def call() -> Any:
+        with torch.inference_mode():
+            return model.test_step(batch)
+
+    return call
