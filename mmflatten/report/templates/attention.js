@@ -13,9 +13,9 @@ const state = {image: 0, layer: 0, head: MEAN, x: .5, y: .5, prefix: false};
 const unpacked = new Map(), greys = new Map();
 
 const imageOf = run => run.images[state.image];
-const shortName = layer => layer.name.replace(/^backbone\./, '');
+const shortName = layer => layer.name.replace(/^backbone\.|\.(attn\.)?fn$/g, '');
 const number = value => Number(value.toPrecision(2)).toString();
-const headName = head => head === MEAN ? 'mean' : `head ${head - 1}`;
+const headName = head => head === MEAN ? 'mean of heads' : `head ${head - 1}`;
 
 function bytes(text) {
   return Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
@@ -55,7 +55,7 @@ function sized(canvas, image, longest) {
   return canvas.getContext('2d');
 }
 
-// The picture of an image as a bitmap; grey ones are made once.
+// The picture of an image and a dark grey one, on which weights stand out; made once.
 function loaded(image) {
   if (!greys.has(image)) {
     greys.set(image, new Promise(done => {
@@ -71,7 +71,7 @@ function greyOf(element, image) {
   const canvas = document.createElement('canvas'), context = sized(canvas, image, LARGE);
   context.drawImage(element, 0, 0, canvas.width, canvas.height);
   const pixels = context.getImageData(0, 0, canvas.width, canvas.height), data = pixels.data;
-  for (let i = 0; i < data.length; i += 4) data[i] = data[i + 1] = data[i + 2] = (data[i] + data[i + 1] + data[i + 2]) / 3;
+  for (let i = 0; i < data.length; i += 4) data[i] = data[i + 1] = data[i + 2] = (data[i] + data[i + 1] + data[i + 2]) / 5;
   context.putImageData(pixels, 0, 0);
   return canvas;
 }
@@ -142,7 +142,7 @@ function drawLarge() {
     const canvas = document.querySelector(`#attention [data-run="${i}"]`), image = imageOf(run);
     const layer = image.layers[state.layer], found = weightsOf(layer, state.head);
     drawMap(canvas, image, layer, found, LARGE);
-    const title = (runs.length > 1 ? `${run.name}, ` : '') + `layer ${state.layer}, ${headName(state.head)}`;
+    const title = `${runs.length > 1 ? `${run.name}, layer` : 'Layer'} ${state.layer}, ${headName(state.head)}`;
     const words = inWords(image, layer, state.head, found);
     canvas.setAttribute('aria-label', `${title}: ${words}`);
     canvas.nextElementSibling.textContent = title + (layer ? `: ${layer.kind}, ${sizesOf(layer)}` : '');
