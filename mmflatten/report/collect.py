@@ -23,6 +23,7 @@ from mmflatten.visualization.curves import read_scalars
 
 RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
 _STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')
+_SETTING = re.compile(r'^    (\w[\w .()]*): (.*[^:\n])$', re.MULTILINE)
 
 
 @dataclass
@@ -141,6 +142,5 @@ def _read_logs(work_dir: Path) -> tuple[dict[str, str], float]:
             text = log.read_text(encoding='utf-8', errors='replace')
             times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in _STAMP.findall(text)]
             seconds += (times[-1] - times[0]).total_seconds() if times else 0
-            environment.update(re.findall(r'^    (\w[\w .()]*): (.+)$', text.partition('Runtime environment:')[0],
-                                          re.MULTILINE))
+            environment.update(_SETTING.findall(text.partition('Runtime environment:')[0]))
     return environment, seconds

@@ -26,7 +26,7 @@ def metrics_of(run: Run) -> dict[str, float]:
 def facts(runs: Sequence[Run]) -> list[tuple[str, str, list[float | None]]]:
     """Name, format and the runs' values of everything that can be compared."""
     metrics = [metrics_of(run) for run in runs]
-    rows = [(key, '.4g', [found.get(key) for found in metrics]) for key in dict.fromkeys(
+    rows = [(key, '.3f', [found.get(key) for found in metrics]) for key in dict.fromkeys(
         key for found in metrics for key in found)]
     costs = [run.cost for run in runs]
     training = [[record for record in run.records if is_training(record)] for run in runs]

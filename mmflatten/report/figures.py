@@ -23,6 +23,9 @@ from mmflatten.visualization.results import (
 
 NO_CURVES = ('step', 'iter', 'epoch')
 MAIN = ('loss', 'accuracy/top1', 'coco/bbox_mAP', 'coco/segm_mAP', 'mIoU', 'stereo/epe', 'stereo/d1', 'lr')
+TITLES = dict(
+    confusion='confusions', precision_recall='precision over recall at an overlap of 0.5', errors='cost of errors',
+    iou='IoU', error_histogram='errors', d1_by_distance='D1 by true disparity')
 _numbers = itertools.count()
 
 
@@ -56,11 +59,12 @@ def plain(values: Any) -> Any:
     return None if isinstance(values, float) and not np.isfinite(values) else values
 
 
-def curves(runs: Sequence[Run]) -> list[Chart]:
-    """A chart for each figure of the logs, a line for each run; the ones that matter most come first."""
+def curves(runs: Sequence[Run]) -> tuple[list[Chart], list[Chart]]:
+    """A chart for each figure of the logs, a line for each run: those that matter most, and the others."""
     keys = dict.fromkeys(key for run in runs for record in run.records for key in record if key not in NO_CURVES)
-    charts = [_curve(key, runs) for key in sorted(keys, key=lambda key: MAIN.index(key) if key in MAIN else len(MAIN))]
-    return [chart for chart in charts if chart.data]
+    main, others = ([chart for key in names if (chart := _curve(key, runs)).data] for names in (
+        [key for key in MAIN if key in keys], [key for key in keys if key not in MAIN]))
+    return main, others
 
 
 def _curve(key: str, runs: Sequence[Run]) -> Chart:
@@ -85,6 +89,14 @@ def _is_undefined(key: str, value: float) -> bool:
     return value == -1 and key.startswith('coco/')
 
 
+def title_of(name: str) -> str:
+    """What to call a figure of an analysis."""
+    kind, _, rest = name.partition('_')
+    if kind in ('bbox', 'segm'):
+        return f'{dict(bbox="Boxes", segm="Masks")[kind]}: {TITLES.get(rest, rest)}'
+    return TITLES.get(name, name).capitalize()
+
+
 @singledispatch
 def chart_of(plot: Any, title: str, run: str) -> Chart:
     """The numbers of an analysis's figure as a chart."""
@@ -96,12 +108,15 @@ def _(plot: Confusion, title: str, run: str) -> Chart:
     names, shares, number = list(plot.names), plot.shares, len(plot.names)
     data = dict(type='heatmap', z=plain(shares), x=names, y=names, customdata=plain(plot.matrix), zmin=0, zmax=1,
                 hovertemplate='true %{y}, predicted %{x}: %{customdata} (%{z:.1%})<extra></extra>', showscale=False,
-                xgap=1, ygap=1, **(dict(texttemplate='%{z:.2f}') if number <= MAX_NUMBERS else {}))
+                xgap=1, ygap=1)
+    if number <= MAX_NUMBERS:
+        data.update(text=[[f'{share:.2f}' if share >= 0.005 else '' for share in row] for row in shares],
+                    texttemplate='%{text}')
     axis = dict(type='category', showgrid=False, showticklabels=number <= MAX_NAMES, tickmode='linear')
     right = float(np.trace(plot.matrix) / max(plot.matrix.sum(), 1))
     return Chart(title, f'Matrix of {number} true by {number} predicted classes, as shares of the true class; '
                  f'{right:.1%} lie on the diagonal', [data],
-                 dict(xaxis=dict(axis, title=dict(text='predicted')),
+                 dict(xaxis=dict(axis, title=dict(text='predicted'), tickangle=-90),
                       yaxis=dict(axis, title=dict(text='true'), autorange='reversed')), run, 420)
 
 
@@ -134,7 +149,7 @@ def _(plot: Bars, title: str, run: str) -> Chart:
     data = dict(type='bar', orientation='h', y=names, x=values, texttemplate='%{x:.3g}', textposition='outside',
                 cliponaxis=False, hovertemplate='%{y}: %{x:.4g}<extra></extra>', meta=0)
     return Chart(title, f'{plot.label}: {said}', [data], dict(
-        xaxis=dict(title=dict(text=plot.label), rangemode='tozero'),
+        xaxis=dict(title=dict(text=plot.label), range=[0, 1.25 * max((value or 0 for value in values), default=1)]),
         yaxis=dict(type='category', autorange='reversed', showgrid=False, tickmode='linear')),
         run, 110 + 22 * len(names))
 

@@ -17,7 +17,7 @@ from mmflatten.analysis.speed.machine import describe_machine
 from mmflatten.engine.cli import quiet_libraries
 from mmflatten.report.collect import Run, read_runs
 from mmflatten.report.comparison import config_difference, config_text, environment_table, summary_table, tiles
-from mmflatten.report.figures import chart_of, curves
+from mmflatten.report.figures import chart_of, curves, title_of
 from mmflatten.report.images import read_gallery
 from mmflatten.report.measure import measure_runs, speed_table
 from mmflatten.report.modules import module_table, treemaps
@@ -54,10 +54,11 @@ def _context(runs: Sequence[Run], images: int, score: float) -> dict[str, Any]:
     """What the templates take."""
     analyzed = [run for run in runs if run.analysis is not None]
     plots = dict.fromkeys(name for run in analyzed for name in run.analysis.figures)
+    main, others = curves(runs)
     return dict(
         runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, score=score,
-        tiles=tiles(runs[:1]), facts=summary_table(runs), charts=curves(runs),
-        plots=[[chart_of(run.analysis.figures[name], name.replace('_', ' '), run.name if len(runs) > 1 else '')
+        tiles=tiles(runs[:1]), facts=summary_table(runs), charts=main, more_charts=others,
+        plots=[[chart_of(run.analysis.figures[name], title_of(name), run.name if len(runs) > 1 else '')
                   for run in analyzed if name in run.analysis.figures] for name in plots],
         gallery=read_gallery(runs, images, score),
         treemaps=[chart for run in runs if run.cost for chart in treemaps(run.cost, run.name if len(runs) > 1 else '')],

@@ -20,6 +20,9 @@ if (gallery) {
     document.getElementById('sample-count').value = `${shown.length} of ${samples.length} images`;
   };
   [group, kind].forEach(select => select?.addEventListener('change', filter));
+  $$('.enlarge', gallery).forEach(button => button.addEventListener('click', () => {
+    button.setAttribute('aria-pressed', button.closest('.sample').classList.toggle('large'));
+  }));
   showLayers();
   filter();
 }
