@@ -10,8 +10,8 @@ from mmflatten.report.collect import Run
 from mmflatten.report.figures import Chart
 from mmflatten.report.images import Sample
 
-HEADER = ('Layer', 'Attention', 'Heads', 'Matrix', 'Rank', 'Effective rank', 'Entropy', 'Distance', 'Uniform', 'Row sum',
-          'Negative', 'No token')
+HEADER = ('Layer', 'Attention', 'Heads', 'Matrix', 'Rank', 'Effective rank', 'Entropy', 'Distance', 'Uniform',
+          'Row sum', 'Negative', 'No token')
 
 
 def attention_section(runs: Sequence[Run], samples: Sequence[Sample]) -> dict[str, Any]:
@@ -19,18 +19,16 @@ def attention_section(runs: Sequence[Run], samples: Sequence[Sample]) -> dict[st
     paths = list(dict.fromkeys(sample.path for sample in [*samples[:1], *samples[-1:]]))
     seen = []
     for run in runs if paths else ():
-        if run.predictor is not None:
-            images = [_image(run, path) for path in paths]
-            data = run.attempt('attention', attention_data, run.predictor, images, BUDGET // len(runs))
-            seen += [dict(name=run.name, **data)] if data else []
-    return dict(attention=seen, attention_charts=layers_charts(seen), attention_tables=[layers_table(run) for run in seen])
+        data = run.predictor and run.attempt('attention', _read, run, paths, BUDGET // len(runs))
+        seen += [dict(name=run.name, **data)] if data else []
+    return dict(attention=seen, attention_charts=layers_charts(seen),
+                attention_tables=[layers_table(run) for run in seen])
 
 
-def _image(run: Run, path: str) -> Any:
-    """What a predictor takes; of stereo the pair."""
-    if run.task != 'stereo':
-        return path
-    return path, next(entry['right_path'] for entry in run.results.entries if entry['img_path'] == path)
+def _read(run: Run, paths: Sequence[str], budget: int) -> dict:
+    rights = {entry['img_path']: entry.get('right_path') for entry in run.results.entries} if run.results else {}
+    images = [(path, rights[path]) if run.task == 'stereo' else path for path in paths]
+    return attention_data(run.predictor, images, budget)
 
 
 def layers_table(run: dict) -> Table:

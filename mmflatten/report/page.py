@@ -15,6 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from mmflatten.analysis.speed.machine import describe_machine
 from mmflatten.engine.cli import quiet_libraries
+from mmflatten.report.attention_section import attention_section
 from mmflatten.report.collect import Run, read_runs
 from mmflatten.report.comparison import config_difference, config_text, environment_table, summary_table, tiles
 from mmflatten.report.figures import chart_of, curves, title_of
@@ -45,7 +46,7 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
     with quiet_libraries(), redirect_stdout(sys.stderr):  # the libraries print there
         runs = read_runs(work_dirs, score, device)
         measure_runs(runs)
-        context = dict(_context(runs, images, score), attention=[])
+        context = _context(runs, images, score)
     context['sections'] = {name: title for name, title in SECTIONS.items() if context.get(name, True)}
     Path(out).write_text(render(context), encoding='utf-8')
 
@@ -55,12 +56,13 @@ def _context(runs: Sequence[Run], images: int, score: float) -> dict[str, Any]:
     analyzed = [run for run in runs if run.analysis is not None]
     plots = dict.fromkeys(name for run in analyzed for name in run.analysis.figures)
     main, others = curves(runs)
+    gallery = read_gallery(runs, images, score)
     return dict(
+        attention_section(runs, gallery.samples), gallery=gallery,
         runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, score=score,
         tiles=tiles(runs[:1]), facts=summary_table(runs), charts=main, more_charts=others,
         plots=[[chart_of(run.analysis.figures[name], title_of(name), run.name if len(runs) > 1 else '')
                   for run in analyzed if name in run.analysis.figures] for name in plots],
-        gallery=read_gallery(runs, images, score),
         treemaps=[chart for run in runs if run.cost for chart in treemaps(run.cost, run.name if len(runs) > 1 else '')],
         modules=[module_table(run.cost, run.name) for run in runs if run.cost],
         speed=speed_table(runs), machine=describe_machine(runs[0].predictor.device if runs[0].predictor else 'cpu'),
