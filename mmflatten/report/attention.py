@@ -48,9 +48,9 @@ def attention_data(predictor: Predictor, images: Sequence[Image], budget: int = 
         probe, picture = probe_image(predictor, image)
         seen.append((_name(image, number), _webp(picture), picture.shape[:2], probe.layers))
     every = [layer for *_, layers in seen for layer in layers]
-    side = _side(every, budget - sum(len(picture) for _, picture, *_ in seen))
+    side = _side(every, budget, sum(len(picture) for _, picture, *_ in seen))
     return dict(
-        images=[dict(name=name, picture=picture, size=list(size), layers=[_packed(layer, side) for layer in layers])
+        images=[dict(name=name, picture=picture, size=list(size), layers=[packed(layer, side) for layer in layers])
                 for name, picture, size, layers in seen],
         layers=[_statistics([layers[number] for *_, layers in seen], queries) for number in range(len(seen[0][-1]))])
 
@@ -70,7 +70,8 @@ def tokens_of(layer: AttentionLayer, grid: tuple[int, int]) -> list[int]:
                                     for row in range(rows) for col in range(cols))]
 
 
-def _packed(layer: AttentionLayer, side: int) -> dict:
+def packed(layer: AttentionLayer, side: int) -> dict:
+    """The weights of a grid of queries on a grid of keys, as JSON takes them; `unpack` reads it."""
     grid, keys = _shrunk(layer.hw, side), _shrunk(layer.kv_hw, side)
     stored, sums = [], []
     for chunk in torch.as_tensor(tokens_of(layer, grid)).split(CHUNK):
@@ -114,12 +115,12 @@ def _statistics(layers: list[AttentionLayer], queries: int) -> dict:
     return dict(name=first.name, kind=first.kind, num_heads=first.num_heads, **found)
 
 
-def _side(layers: list[AttentionLayer], budget: int) -> int:
+def _side(layers: list[AttentionLayer], budget: int, pictures: int) -> int:
     sizes = {side: sum(_packed_size(layer, side) for layer in layers) for side in range(1, MAX_SIDE + 1)}
-    fitting = [side for side, size in sizes.items() if size <= budget]
+    fitting = [side for side, size in sizes.items() if pictures + size <= budget]
     if not fitting:
-        raise ValueError(f'budget leaves {budget} bytes for weights, and {len(layers)} maps take at least {sizes[1]}; '
-                         'raise it or take fewer images')
+        raise ValueError(f'budget ({budget}) must be at least {pictures + sizes[1]} for the pictures and the smallest maps '
+                         'of these images; raise it or take fewer')
     return max(fitting)
 
 
