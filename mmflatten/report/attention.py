@@ -119,8 +119,8 @@ def _side(layers: list[AttentionLayer], budget: int, pictures: int) -> int:
     sizes = {side: sum(_packed_size(layer, side) for layer in layers) for side in range(1, MAX_SIDE + 1)}
     fitting = [side for side, size in sizes.items() if pictures + size <= budget]
     if not fitting:
-        raise ValueError(f'budget ({budget}) must be at least {pictures + sizes[1]} for the pictures and the smallest maps '
-                         'of these images; raise it or take fewer')
+        raise ValueError(f'budget ({budget}) must be at least {pictures + sizes[1]} for the pictures and the smallest '
+                         'maps of these images; raise it or take fewer')
     return max(fitting)
 
 
