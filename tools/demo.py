@@ -27,7 +27,8 @@ METRICS = {'coco/bbox_mAP': 'bbox mAP', 'coco/bbox_mAP_50': 'bbox AP50', 'coco/s
 def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
     check_task('mmdet')
-    from mmflatten.visualization.instances import draw_predictions  # imports mmdet, so after the check
+    from mmflatten.report.page import write_report  # these import mmdet, so after the check
+    from mmflatten.visualization.instances import draw_predictions
     work_dir = Path(args.work_dir)
     require_masks(args.config)
     empty(work_dir, args.config)
@@ -56,11 +57,13 @@ def main(argv: Sequence[str]) -> None:
                      **{name: inspect(library).version for name, library in LIBRARIES.items()}},
     }
     (work_dir / 'summary.json').write_text(json.dumps(summary, indent=2) + '\n')
+    write_report([work_dir], work_dir / 'report.html')
     print(f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on {len(predictions)} held-out '
           f'scenes, {sum(seconds.values()) / 60:.1f} minutes\n'
           f'  {work_dir}/summary.json     the figures\n'
           f'  {work_dir}/predictions/     {len(drawings)} scenes, truth on the left, prediction on the right\n'
-          f'  {work_dir}/curves.png       losses and mAP over the training')
+          f'  {work_dir}/curves.png       losses and mAP over the training\n'
+          f'  {work_dir}/report.html      all of this and more on one page, for a browser')
 
 
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:

@@ -94,7 +94,8 @@ def title_of(name: str) -> str:
     kind, _, rest = name.partition('_')
     if kind in ('bbox', 'segm'):
         return f'{dict(bbox="Boxes", segm="Masks")[kind]}: {TITLES.get(rest, rest)}'
-    return TITLES.get(name, name).capitalize()
+    title = TITLES.get(name, name)
+    return title[0].upper() + title[1:]
 
 
 @singledispatch

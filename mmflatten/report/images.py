@@ -17,7 +17,7 @@ from mmflatten.report.collect import Run
 from mmflatten.report.layers import LAYERS, Encode, Layer, palette_of
 
 BUDGET = 5 * 2 ** 20  # bytes of all pictures, in the base64 that a page holds
-SIDES = (640, 480, 320, 240, 160, 96)  # pixels of the longer side, the first that the budget allows
+MAX_SIDE, MIN_SIDE = 640, 96  # pixels of the longer side; as many as the budget allows
 
 
 @dataclass
@@ -113,7 +113,8 @@ def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: i
     if not Path(path).is_file():
         raise FileNotFoundError(f'image {path} does not exist here; start where the test was started')
     pixels = mmcv.imread(path, channel_order='rgb')
-    for side in SIDES:
+    side = MAX_SIDE
+    while True:
         encode = _encoder(min(1, side / max(pixels.shape[:2])))
         picture, layers, classes = encode(pixels), [], set()
         for index, run, entry in found:
@@ -122,8 +123,10 @@ def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: i
                 layer.run = index
             layers += [layer for layer in made if layer.kind != 'truth' or not layers]
             classes.update(names)
-        if len(picture) + sum(len(layer.picture) for layer in layers) <= budget:
+        size = len(picture) + sum(len(layer.picture) for layer in layers)
+        if size <= budget or side == MIN_SIDE:
             break
+        side = max(MIN_SIDE, int(0.9 * side * (budget / size) ** 0.5))
     values = [f'{value:.3g}' for _, run, _ in found for index, value in run.analysis.worst
               if run.results.entries[index]['img_path'] == path]
     return Sample(path, group, pixels.shape[1::-1], picture, layers, sorted(classes), values)

@@ -1,6 +1,7 @@
 """What the models of runs cost: parameters and operations are counted, seconds are measured here and now."""
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from statistics import quantiles
 from typing import Any
@@ -10,6 +11,7 @@ from mmengine.registry import DefaultScope
 
 from mmflatten.analysis.flops.model_cost import count_config
 from mmflatten.analysis.results.analysis import Table
+from mmflatten.analysis.speed.machine import seconds_of_others
 from mmflatten.analysis.speed.timing import Subject, measure
 from mmflatten.apis.predictor import Predictor
 from mmflatten.engine.runner import Runner
@@ -18,10 +20,13 @@ from mmflatten.report.collect import Run
 SECONDS = 3.  # for each model
 
 
-def measure_runs(runs: Sequence[Run]) -> None:
+def measure_runs(runs: Sequence[Run]) -> float:
     """Count every model at the size of its first test image, else at the usual one of its task, and time all of them.
 
     A call takes one image of the test from the output of the data pipeline to predictions; the models take turns.
+
+    Returns:
+        CPUs that other processes used meanwhile.
     """
     calls = []
     for run in runs:
@@ -35,10 +40,13 @@ def measure_runs(runs: Sequence[Run]) -> None:
         if run.config is not None:
             size = None if batch is None else _size(run.predictor, batch)
             run.cost = run.attempt('FLOPs', count_config, run.config.filename, size)
-    if calls:
-        subjects = [Subject(run.name, call) for run, call in calls]
-        for (run, _), seconds in zip(calls, measure(subjects, seconds=SECONDS, device=calls[0][0].predictor.device)):
-            run.seconds = seconds
+    if not calls:
+        return 0.
+    start, before = time.monotonic(), seconds_of_others()
+    subjects = [Subject(run.name, call) for run, call in calls]
+    for (run, _), seconds in zip(calls, measure(subjects, seconds=SECONDS, device=calls[0][0].predictor.device)):
+        run.seconds = seconds
+    return (seconds_of_others() - before) / (time.monotonic() - start)
 
 
 def speed_table(runs: Sequence[Run]) -> Table:

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from mmflatten.analysis.speed.machine import describe_machine
+from mmflatten.analysis.speed.machine import BUSY_CPUS, describe_machine
 from mmflatten.engine.cli import quiet_libraries
 from mmflatten.report.attention_section import attention_section
 from mmflatten.report.collect import Run, read_runs
@@ -45,8 +45,8 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
     """
     with quiet_libraries(), redirect_stdout(sys.stderr):  # the libraries print there
         runs = read_runs(work_dirs, score, device)
-        measure_runs(runs)
-        context = _context(runs, images, score)
+        busy = measure_runs(runs)
+        context = dict(_context(runs, images, score), busy=busy if busy > BUSY_CPUS else 0)
     context['sections'] = {name: title for name, title in SECTIONS.items() if context.get(name, True)}
     Path(out).write_text(render(context), encoding='utf-8')
 

@@ -62,6 +62,7 @@ def test_demo_leaves_figures_drawings_and_curves(run_demo, tmp_path, capfd):
         assert (left != right).any()  # the truth has boxes that an untrained model does not find
     assert cv2.imread(str(work_dir / 'curves.png')).std() > 1
     assert len([record for record in read_scalars(work_dir) if 'coco/bbox_mAP' in record]) == 2
+    assert (work_dir / 'report.html').stat().st_size > 10 ** 6
 
 
 def test_demo_stops_where_a_tool_stops(run_demo, tmp_path, capfd):

@@ -1,0 +1,109 @@
+"""The page holds the numbers of its runs, fetches nothing, and says what is missing."""
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mmflatten.cli.report import main
+from mmflatten.visualization.curves import is_training, read_scalars
+
+TASKS = dict(  # config, a metric, a chart of the analysis, and a column of its first table
+    classification=('flatten-swin-nano_digits', 'accuracy/top1', 'Confusions', 'accuracy'),
+    segmentation=('semantic-fpn_flatten-swin-nano_digits', 'mIoU', 'IoU', 'IoU'),
+    detection=('mask-rcnn_flatten-swin-nano_fpn_digits', 'coco/bbox_mAP_50', 'Boxes: reliability', 'AP small'))
+SECTIONS = {'summary', 'curves', 'metrics', 'samples', 'cost', 'speed', 'environment', 'config'}
+LOGGED = 'default_hooks = dict(logger=dict(interval=1), checkpoint=dict(interval=1))\nrandomness = dict(seed=3)'
+
+
+@pytest.fixture(scope='module')
+def classifiers(config_on, train, tmp_path_factory) -> dict[str, Path]:
+    """A classifier that was trained straight, and one of another rate that was resumed."""
+    config, root = config_on('flatten-swin-nano_digits', LOGGED), tmp_path_factory.mktemp('classifiers')
+    train(config, root / 'straight')
+    for resume in (None, 'newest'):
+        train(config, root / 'resumed', resume, **{
+            'model.backbone.drop_path_rate': 0.3, 'train_cfg.max_epochs': 2 if resume else 1})
+    return {name: root / name for name in ('straight', 'resumed')}
+
+
+@pytest.mark.parametrize('task', TASKS)
+def test_the_page_of_a_run_has_its_numbers(work_dir, written, task):
+    name, metric, chart, column = TASKS[task]
+    run = work_dir(name)
+    page = written(run)
+    assert SECTIONS <= {found['id'] for found, _ in page.all('section')}
+    if task != 'segmentation':  # which trains for one iteration and logs every 50
+        assert [text for _, text in page.all('div', class_='missing')] == []
+        records = [record for record in read_scalars(run) if is_training(record)]
+        loss, = page.charts['loss']
+        assert loss['x'] == [record['step'] for record in records]
+        assert loss['y'] == [record['loss'] for record in records]
+    tested = json.loads((run / 'results.json').read_text())['metrics'][metric]
+    assert f'{metric} {tested:.3f}' in [text for _, text in page.all('tr')]
+    assert chart in page.charts and column in [text for _, text in page.all('th')]
+
+    params = page.charts['Parameters'][0]
+    assert params['values'][0] == sum(value for value, parent in zip(params['values'], params['parents'])
+                                      if parent == 'model') > 10 ** 4
+    pictures = [found['src'] for found, _ in page.all('img')]
+    assert len(pictures) >= 4 and all(src.startswith('data:image/webp;base64,') for src in pictures)
+    assert {text for _, text in page.all('button', class_='toggle')} == {'Truth', 'Prediction'}
+    assert {found['data-layer'] for found, _ in page.all('button', class_='toggle')} <= {
+        found['data-layer'] for tag, found, _ in page.elements if tag != 'button' and 'data-layer' in found}
+
+
+def test_two_runs_are_compared_and_a_resumed_one_is_one_curve(classifiers, written):
+    straight, resumed = classifiers.values()
+    page = written(straight, resumed)
+    one, other = page.charts['loss']
+    assert (one['name'], other['name']) == ('straight', 'resumed')
+    assert len(list(resumed.glob('*/vis_data/scalars.json'))) == 2
+    assert other['x'] == sorted(set(other['x'])) and len(other['x']) == 2 * len(one['x'])
+    rows = [text.split() for _, text in page.all('tr')]
+    difference = {row[0]: row[1:] for row in rows[[row[0] for row in rows].index('field') + 1:]}
+    assert difference == {'model.backbone.drop_path_rate': [_rate(straight), '0.3'], 'train_cfg.max_epochs': ['1', '2'],
+                          'load_from': ['None', repr(str(resumed / 'epoch_1.pth'))], 'resume': ['False', 'True']}
+    facts = {row[0]: row for row in rows}
+    assert facts['parameters'][2] == facts['parameters'][3] and facts['parameters'][4] == '+0.00'
+    assert facts['accuracy/top1'][1:3] == [f'{read_scalars(run)[-1]["accuracy/top1"]:.3f}'
+                                           for run in (straight, resumed)]
+
+
+def _rate(run: Path) -> str:
+    from mmengine.config import Config
+    return repr(Config.fromfile(next(run.glob('*.py'))).model.backbone.drop_path_rate)
+
+
+def test_what_is_missing_is_named_with_the_command_that_makes_it(classifiers, written, tmp_path):
+    bare = tmp_path / 'bare'
+    bare.mkdir()
+    config = next(classifiers['straight'].glob('*.py'))
+    shutil.copy(config, bare)
+    page = written(bare)
+    said = ' '.join(text for _, text in page.all('div', class_='missing'))
+    assert f'mmflatten train {bare / config.name} --work-dir {bare}' in said
+    assert f'mmflatten test {bare / config.name} CHECKPOINT --out {bare / "results.pkl"}' in said
+    assert set(page.charts) == {'Parameters', 'Multiply-accumulates'}
+
+    logged = tmp_path / 'logged'
+    shutil.copytree(next(classifiers['straight'].glob('*/vis_data')), logged / '1' / 'vis_data')
+    (logged / 'epoch_1.pth').write_bytes(b'PK broken')
+    (logged / 'results.pkl').write_bytes(b'broken')
+    page = written(logged)
+    said = ' '.join(text for _, text in page.all('div', class_='missing'))
+    assert 'epoch_1.pth' in said or str(logged) in said
+    assert 'results.pkl' in said and 'loss' in page.charts
+
+
+@pytest.mark.parametrize('words, said', [
+    (['nowhere'], 'nowhere'), (['empty'], 'empty'), (['run', 'run'], 'run'), (['run', '--out', 'page.txt'], 'page.txt'),
+    (['run', '--out', 'none/page.html'], 'none')])
+def test_bad_input_is_named_and_no_page_is_written(tmp_path, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(tmp_path)
+    Path('empty').mkdir()
+    Path('run').mkdir()
+    Path('run/config.py').write_text('')
+    assert main(words) == 1
+    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert not list(tmp_path.rglob('page.*')) and not Path('report.html').exists()
