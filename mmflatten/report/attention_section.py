@@ -36,7 +36,7 @@ def layers_table(run: dict) -> Table:
     rows = []
     for number, layer in enumerate(run['layers']):
         ranks = ['–' if layer[name] is None else f'{layer[name]:.1f}' for name in ('rank', 'effective_rank')]
-        rows.append((f'{number} {layer["name"].removeprefix("backbone.")}', layer['kind'], layer['num_heads'],
+        rows.append((f'{number} {layer["name"].removeprefix("backbone.").removesuffix(".attn.fn")}', layer['kind'], layer['num_heads'],
                      '{} × {}'.format(*layer['tokens']), *ranks, layer['entropy'], layer['distance'],
                      layer['uniform_distance'], '{:.3f} to {:.3f}'.format(*layer['row_sum']), layer['negative'],
                      layer['no_token'] + 0.))
