@@ -138,7 +138,7 @@ def _encoder(scale: float) -> Encode:
         size = [max(1, round(scale * side)) for side in picture.size]
         file = io.BytesIO()
         resampling = Image.Resampling.NEAREST if options else Image.Resampling.LANCZOS  # labels do not mix
-        picture.resize(size, resampling).save(file, 'WEBP', **(options or dict(quality=80)))
+        picture.resize(size, resampling).save(file, 'WEBP', **(options or dict(quality=80, method=2)))
         return 'data:image/webp;base64,' + base64.b64encode(file.getvalue()).decode()
 
     return encode

@@ -38,9 +38,11 @@ let before = null;
 addEventListener('beforeprint', () => {
   before = [root.style.colorScheme, $$('details:not([open])')];
   before[1].forEach(details => { details.open = true; });
+  root.classList.add('printing');
   setTheme('light');
 });
 addEventListener('afterprint', () => {
   before[1].forEach(details => { details.open = false; });
+  root.classList.remove('printing');
   setTheme(before[0]);
 });
