@@ -36,10 +36,10 @@ def layers_table(run: dict) -> Table:
     rows = []
     for number, layer in enumerate(run['layers']):
         ranks = ['–' if layer[name] is None else f'{layer[name]:.1f}' for name in ('rank', 'effective_rank')]
-        rows.append((f'{number} {layer["name"].removeprefix("backbone.").removesuffix(".attn.fn")}', layer['kind'], layer['num_heads'],
-                     '{} × {}'.format(*layer['tokens']), *ranks, layer['entropy'], layer['distance'],
-                     layer['uniform_distance'], '{:.3f} to {:.3f}'.format(*layer['row_sum']), layer['negative'],
-                     layer['no_token'] + 0.))
+        name = layer['name'].removeprefix('backbone.').removesuffix('.attn.fn')
+        rows.append((f'{number} {name}', layer['kind'], layer['num_heads'], '{} × {}'.format(*layer['tokens']), *ranks,
+                     layer['entropy'], layer['distance'], layer['uniform_distance'],
+                     '{:.3f} to {:.3f}'.format(*layer['row_sum']), layer['negative'], layer['no_token']))
     return Table(f'Attention layers of {run["name"]}', HEADER, rows)
 
 
