@@ -39,7 +39,8 @@ def layers_table(run: dict) -> Table:
         name = layer['name'].removeprefix('backbone.').removesuffix('.attn.fn')
         rows.append((f'{number} {name}', layer['kind'], layer['num_heads'], '{} × {}'.format(*layer['tokens']), *ranks,
                      layer['entropy'], layer['distance'], layer['uniform_distance'],
-                     '{:.3f} to {:.3f}'.format(*layer['row_sum']), layer['negative'], layer['no_token']))
+                     '{:.3f} to {:.3f}'.format(*layer['row_sum']), layer['negative'],
+                     round(layer['no_token'], 3) + 0.))  # -0 + 0 is 0
     return Table(f'Attention layers of {run["name"]}', HEADER, rows)
 
 
