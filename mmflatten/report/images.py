@@ -120,7 +120,7 @@ def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: i
         for index, run, entry in found:
             made, names = LAYERS[run.task](run.results, entry, encode, score)
             for layer in made:
-                layer.run = index
+                layer.run = 0 if layer.kind == 'truth' else index
             layers += [layer for layer in made if layer.kind != 'truth' or not layers]
             classes.update(names)
         size = len(picture) + sum(len(layer.picture) for layer in layers)

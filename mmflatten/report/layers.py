@@ -13,6 +13,7 @@ from mmflatten.analysis.results.reading import Results
 from mmflatten.visualization.stereo import colour_map
 
 MAX_ERROR = 5.  # pixels of disparity that get the brightest colour
+OPACITY = 180  # of label maps, of 255
 Encode = Callable[..., str]  # pixels (H, W, 3 or 4) as a data URL
 
 
@@ -82,7 +83,7 @@ def _segmentation(results: Results, entry: dict, encode: Encode, score: float) -
     layers = []
     for kind, labels in zip(('truth', 'prediction'), maps):
         known = labels < len(names)
-        colours = np.dstack([palette[np.where(known, labels, 0)], 255 * known.astype(np.uint8)])
+        colours = np.dstack([palette[np.where(known, labels, 0)], OPACITY * known.astype(np.uint8)])
         layers.append(Layer(kind, kind.capitalize(), picture=encode(colours, lossless=True)))
     return layers, [names[label] for label in np.unique(np.concatenate([labels.ravel() for labels in maps]))
                     if label < len(names)]

@@ -47,6 +47,7 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         runs = read_runs(work_dirs, score, device)
         busy = measure_runs(runs)
         context = dict(_context(runs, images, score), busy=busy if busy > BUSY_CPUS else 0)
+        context.update(attention_section(runs, context['gallery'].samples))
     context['sections'] = {name: title for name, title in SECTIONS.items() if context.get(name, True)}
     Path(out).write_text(render(context), encoding='utf-8')
 
@@ -56,13 +57,12 @@ def _context(runs: Sequence[Run], images: int, score: float) -> dict[str, Any]:
     analyzed = [run for run in runs if run.analysis is not None]
     plots = dict.fromkeys(name for run in analyzed for name in run.analysis.figures)
     main, others = curves(runs)
-    gallery = read_gallery(runs, images, score)
     return dict(
-        attention_section(runs, gallery.samples), gallery=gallery,
         runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, score=score,
         tiles=tiles(runs[:1]), facts=summary_table(runs), charts=main, more_charts=others,
         plots=[[chart_of(run.analysis.figures[name], title_of(name), run.name if len(runs) > 1 else '')
-                  for run in analyzed if name in run.analysis.figures] for name in plots],
+                for run in analyzed if name in run.analysis.figures] for name in plots],
+        gallery=read_gallery(runs, images, score),
         treemaps=[chart for run in runs if run.cost for chart in treemaps(run.cost, run.name if len(runs) > 1 else '')],
         modules=[module_table(run.cost, run.name) for run in runs if run.cost],
         speed=speed_table(runs), machine=describe_machine(runs[0].predictor.device if runs[0].predictor else 'cpu'),
