@@ -70,7 +70,7 @@ def test_arrow_keys_move_the_query_by_a_token(visit, report):
     assert page.locator('#attn-said').inner_text().startswith('Query: 100, 156 of 160 × 160')
 
 
-def test_layer_and_head_are_chosen(visit, report):
+def test_layer_head_and_image_are_chosen(visit, report):
     page, before = opened(visit, report)
     page.locator('#attn-head').select_option('1')
     heads = pixels(page, MAP, CARD)
@@ -80,6 +80,10 @@ def test_layer_and_head_are_chosen(visit, report):
     assert page.locator('[data-heads="0"] figure').count() == 1 + 8
     page.locator(CARD).click()
     assert [page.locator(f'#attn-{name}').input_value() for name in ('layer', 'head')] == ['1', '1']
+    chosen = pixels(page, MAP, CARD)
+    page.locator('#attn-image').select_option('1')
+    wait_until(page, f'document.querySelector(`{CARD}`).toDataURL() !== "{chosen[1]}"')
+    assert chosen[0] != pixels(page, MAP)[0]
 
 
 def test_filters_change_table_and_samples(visit, report):
