@@ -10,7 +10,7 @@ const byId = id => document.getElementById(id);
 const picture = byId('attn-picture'), said = byId('attn-said'), layerBox = byId('attn-layer'), headBox = byId('attn-head');
 const imageBox = byId('attn-image'), prefixBox = byId('attn-prefix');
 const state = {image: 0, layer: 0, head: MEAN, x: .5, y: .5, prefix: false};
-const unpacked = new Map(), greys = new Map();
+const unpacked = new Map(), pictures = new Map();
 
 const imageOf = run => run.images[state.image];
 const shortName = layer => layer.name.replace(/^backbone\.|\.(attn\.)?fn$/g, '');
@@ -57,14 +57,14 @@ function sized(canvas, image, longest) {
 
 // The picture of an image and a dark grey one, on which weights stand out; made once.
 function loaded(image) {
-  if (!greys.has(image)) {
-    greys.set(image, new Promise(done => {
+  if (!pictures.has(image)) {
+    pictures.set(image, new Promise(done => {
       const element = new Image();
       element.onload = () => done({colour: element, grey: greyOf(element, image)});
       element.src = image.picture;
     }));
   }
-  return greys.get(image);
+  return pictures.get(image);
 }
 
 function greyOf(element, image) {
