@@ -15,6 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from mmflatten.analysis.speed.machine import BUSY_CPUS, describe_machine
 from mmflatten.engine.cli import quiet_libraries
+from mmflatten.report.attention_section import attention_section
 from mmflatten.report.collect import Run, read_runs
 from mmflatten.report.comparison import config_difference, config_text, environment_table, summary_table, tiles
 from mmflatten.report.figures import chart_of, curves, title_of
@@ -45,7 +46,8 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
     with quiet_libraries(), redirect_stdout(sys.stderr):  # the libraries print there
         runs = read_runs(work_dirs, score, device)
         busy = measure_runs(runs)
-        context = dict(_context(runs, images, score), attention=[], busy=busy if busy > BUSY_CPUS else 0)
+        context = dict(_context(runs, images, score), busy=busy if busy > BUSY_CPUS else 0)
+        context.update(attention_section(runs, context['gallery'].samples))
     context['sections'] = {name: title for name, title in SECTIONS.items() if context.get(name, True)}
     Path(out).write_text(render(context), encoding='utf-8')
 

@@ -17,6 +17,7 @@ from mmflatten.models.attention import (
 
 PARTS = ('attention', 'local', 'both')
 MAX_BYTES = 2 ** 30
+CHUNK = 16  # queries at a time: the time of a backward pass grows with their number
 
 
 class AttentionLayer:
@@ -101,7 +102,8 @@ class AttentionLayer:
         if size > max_bytes:
             raise ValueError(f'max_bytes ({max_bytes}) is less than the {self.num_heads} x {self.num_queries} x '
                              f'{self.num_keys} matrix of layer {self.name} takes ({size}); take rows of some queries')
-        matrix = self.rows(range(self.num_queries), part).transpose(0, 1)
+        queries = torch.arange(self.num_queries).split(CHUNK)
+        matrix = torch.cat([self.rows(chunk.tolist(), part) for chunk in queries]).transpose(0, 1)
         return matrix if head is None else matrix[head]
 
     def token_at(self, x: float, y: float, size: tuple[int, int]) -> int:

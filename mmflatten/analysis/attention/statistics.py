@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from mmflatten.analysis.attention.layer import AttentionLayer
+from mmflatten.analysis.attention.layer import CHUNK, AttentionLayer
 from mmflatten.analysis.text_table import align
 
-CHUNK = 16  # queries whose rows are in memory at a time
 HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'no token', 'negative', 'distance', 'uniform',
           'prefix', 'besides')
 

@@ -1,0 +1,169 @@
+"""The report page in a browser: what is clicked, pressed and printed does what it should, at every width and theme."""
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mmflatten.report import measure
+from mmflatten.report.page import write_report
+
+pytestmark = pytest.mark.browser
+
+SCREENSHOTS = Path(__file__).parents[2] / 'work_dirs' / 'browser'
+MAP, CARD = '#attention [data-run="0"]', '#attention [data-layers="0"] figure:nth-child(2) canvas'
+FOCUSABLE = 'a[href], button, input, select, summary, [tabindex="0"]'
+CONTROLS = ('button', 'link', 'combobox', 'searchbox', 'textbox', 'application', 'region')
+
+
+@pytest.fixture(scope='module')
+def report(train_on, tmp_path_factory) -> str:
+    """The address of a page on a detector trained for an epoch."""
+    run = train_on('mask-rcnn_flatten-swin-nano_fpn_digits')
+    for suffix in ('.pkl', '.json'):
+        shutil.copy(Path(run.results).with_suffix(suffix), run.folder / 'run')
+    page = tmp_path_factory.mktemp('report') / 'report.html'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, 'SECONDS', 0)
+        write_report([run.folder / 'run'], page, images=4, score=0.01, device='cpu')
+    return page.as_uri()
+
+
+def pixels(page, *canvases):
+    return [page.locator(canvas).evaluate('canvas => canvas.toDataURL()') for canvas in canvases]
+
+
+def wait_until(page, expression):
+    """As Playwright's `wait_for_function`, which the page's own rules forbid."""
+    for _ in range(100):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(expression)
+
+
+def opened(visit, report, **options):
+    """The page with its maps drawn, and these."""
+    page = visit(report, **options)
+    wait_until(page, 'document.querySelector("#attn-picture").width > 300')
+    return page, pixels(page, MAP, CARD)
+
+
+def test_a_click_moves_the_query_and_changes_the_maps(visit, report):
+    page, before = opened(visit, report)
+    box = page.locator('#attn-picture').bounding_box()
+    page.locator('#attn-picture').click(position=dict(x=box['width'] * 40.5 / 160, y=box['height'] * 20.5 / 160))
+    assert all(old != new for old, new in zip(before, pixels(page, MAP, CARD)))
+    said = page.locator('#attn-said').inner_text()
+    assert said.startswith('Query: 40, 20 of 160 × 160') and 'row sum 1.000' in said
+
+
+def test_arrow_keys_move_the_query_by_a_token(visit, report):
+    page, before = opened(visit, report)
+    page.locator('#attn-layer').select_option('1')  # of 20 x 20 tokens of 8 pixels
+    page.locator('#attn-picture').focus()
+    for key in ('ArrowRight', 'ArrowRight', 'ArrowUp'):
+        page.keyboard.press(key)
+    assert all(old != new for old, new in zip(before, pixels(page, MAP, CARD)))
+    assert page.locator('#attn-said').inner_text().startswith('Query: 100, 76 of 160 × 160')
+    for _ in range(20):
+        page.keyboard.press('ArrowDown')
+    assert page.locator('#attn-said').inner_text().startswith('Query: 100, 156 of 160 × 160')
+
+
+def test_layer_head_and_image_are_chosen(visit, report):
+    page, before = opened(visit, report)
+    page.locator('#attn-head').select_option('1')
+    heads = pixels(page, MAP, CARD)
+    assert all(old != new for old, new in zip(before, heads))
+    page.locator('#attn-layer').select_option('2')
+    assert heads[0] != pixels(page, MAP)[0] and heads[1] == pixels(page, CARD)[0]
+    assert page.locator('[data-heads="0"] figure').count() == 1 + 8
+    page.locator(CARD).click()
+    assert [page.locator(f'#attn-{name}').input_value() for name in ('layer', 'head')] == ['1', '1']
+    chosen = pixels(page, MAP, CARD)
+    page.locator('#attn-image').select_option('1')
+    wait_until(page, f'document.querySelector(`{CARD}`).toDataURL() !== "{chosen[1]}"')
+    assert chosen[0] != pixels(page, MAP)[0]
+
+
+def test_filters_change_table_and_samples(visit, report):
+    page, _ = opened(visit, report)
+    table = page.locator('#metrics .controls + .scroll table').first
+    rows = table.locator('tbody tr:visible')
+    texts = rows.all_inner_texts()
+    page.locator('#metrics input[type=search]').first.fill('background')
+    assert 0 < rows.count() < len(texts) and all('background' in text for text in rows.all_inner_texts())
+    page.locator('#metrics input[type=search]').first.fill('')
+    assert rows.all_inner_texts() == texts
+    page.locator('#sample-group').select_option('worst')
+    assert page.locator('.sample:visible').count() == 2
+
+
+def test_truth_and_prediction_are_toggled(visit, report):
+    page, _ = opened(visit, report)
+    drawing = page.locator('.sample .picture').first
+    seen = [drawing.screenshot()]
+    for kind in ('truth', 'prediction'):
+        page.locator(f'.toggle.{kind}').click()
+        assert page.locator(f'.toggle.{kind}').get_attribute('aria-pressed') == 'false'
+        page.mouse.move(0, 0)
+        seen.append(drawing.screenshot())
+    assert len(set(seen)) == 3
+
+
+def test_the_theme_follows_the_system_until_it_is_switched(visit, report):
+    background = 'getComputedStyle(document.body).backgroundColor'
+    light, dark = visit(report), visit(report, theme='dark')
+    shown = light.evaluate(background), dark.evaluate(background)
+    assert shown[0] != shown[1]
+    light.locator('#theme').click()
+    assert light.evaluate(background) == shown[1]
+
+
+@pytest.mark.parametrize('theme', ['light', 'dark'])
+def test_nothing_is_wider_than_the_window(visit, report, theme):
+    page, _ = opened(visit, report, theme=theme)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    for width in (390, 768, 1400, 1920):
+        page.set_viewport_size(dict(width=width, height=900))
+        wait_until(page, f'document.documentElement.scrollWidth <= {width}')  # charts follow a little later
+        if width in (390, 1400):
+            page.screenshot(path=SCREENSHOTS / f'report_{width}_{theme}.png', full_page=True)
+
+
+def test_it_prints_with_text_and_all_its_sections(visit, report):
+    page, _ = opened(visit, report)
+    shown = page.locator('main h2, .tiles, .sample img, #attn-picture, #attention canvas, #attn-said, table')
+    page.emulate_media(media='print')
+    page.evaluate('dispatchEvent(new Event("beforeprint"))')
+    assert shown.count() > 20 and all(shown.evaluate_all('all => all.map(one => one.checkVisibility())'))
+    page.evaluate('dispatchEvent(new Event("afterprint"))')
+    pdf = page.pdf()
+    assert pdf.startswith(b'%PDF') and b'/ToUnicode' in pdf and pdf.count(b'/Type /Page\n') > 2
+
+
+def test_every_control_is_reached_by_tab_and_shows_it(visit, report):
+    page, _ = opened(visit, report)
+    number = page.evaluate('''selector => { window.controls = [...document.querySelectorAll(selector)].filter(
+        one => one.checkVisibility() && !one.disabled); return window.controls.length; }''', FOCUSABLE)
+    reached, faint = set(), []
+    for _ in range(number + 20):  # a browser may stop at more, such as at what scrolls
+        page.keyboard.press('Tab')
+        index, name, visible = page.evaluate('''() => {
+            const one = document.activeElement, style = getComputedStyle(one);
+            return [window.controls.indexOf(one), one.outerHTML.slice(0, 99),
+                    style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0]; }''')
+        reached.add(index)
+        faint += [] if visible or index < 0 else [name]
+    assert faint == [] and set(range(number)) <= reached
+
+
+def test_controls_and_pictures_have_names(visit, report):
+    page, _ = opened(visit, report)
+    nodes = page.context.new_cdp_session(page).send('Accessibility.getFullAXTree')['nodes']
+    found = [(node['role']['value'], node.get('name', {}).get('value')) for node in nodes if not node['ignored']]
+    named = [(role, name) for role, name in found if role in CONTROLS]
+    assert {'button', 'combobox', 'application'} <= {role for role, _ in named}
+    assert [role for role, name in named if not name] == []
+    pictures = page.locator('img, canvas, [role=img]')
+    assert all(pictures.evaluate_all('all => all.map(one => (one.alt || one.ariaLabel || "").trim() !== "")'))
