@@ -28,8 +28,15 @@ class Executor(Protocol):
         """End what still runs."""
 
 
-def start(folder: Path, cores: Sequence[int] = (), gpu: int | None = None) -> subprocess.Popen:
-    """Start the process of a run. It ends with the one that started it, and its log is in the folder."""
+def start(folder: Path, cores: Sequence[int] = (), gpu: int | None = None,
+          place: str | None = None) -> subprocess.Popen:
+    """Start the process of a run. It ends with the one that started it, and its log is in the folder.
+
+    Args:
+        cores: to run on; () leaves that to the system.
+        gpu: number of the GPU; None leaves all visible.
+        place: directory to run in, which paths of data are relative to; None is this one.
+    """
     command = [sys.executable, '-m', 'mmflatten.studies.worker', str(folder), '--with-parent']
     environment = dict(os.environ)
     if cores:
@@ -39,12 +46,12 @@ def start(folder: Path, cores: Sequence[int] = (), gpu: int | None = None) -> su
         environment['CUDA_VISIBLE_DEVICES'] = str(gpu)
     with open(folder / LOG, 'a', encoding='utf-8') as log:  # a session of its own: Ctrl-C is the driver's
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=environment,
-                                start_new_session=True)
+                                cwd=place, start_new_session=True)
 
 
-def execute(folder: str) -> int:
+def execute(folder: str, place: str) -> int:
     """Start the process of a run and wait for it: what a cluster calls on the machine it has chosen."""
-    with start(Path(folder)) as process:
+    with start(Path(folder), place=place) as process:
         return process.wait()
 
 
