@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import mean
 
 from mmengine.config import Config
+from mmengine.registry import DefaultScope
 
 from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES
 from mmflatten.analysis.flops.model_cost import count_model, count_parameters
@@ -82,7 +83,8 @@ def _cost(cfg: Config) -> tuple:
 def _length(cfg: Config) -> int:
     """Images of the training set, 0 where it is not on this machine."""
     try:
-        return len(build_dataset(cfg.train_dataloader.dataset))
+        with DefaultScope.overwrite_default_scope(cfg.default_scope):
+            return len(build_dataset(cfg.train_dataloader.dataset))
     except DatasetError:
         return 0
 

@@ -53,7 +53,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # not sys.stdin, whose lock this thread would hold at the end of the process
+        pass
     os._exit(1)
 
 
