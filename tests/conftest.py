@@ -32,9 +32,9 @@ def _forget() -> None:
 @pytest.fixture(scope='session')
 def scenes(tmp_path_factory) -> Path:
     """Digit scenes in COCO's, ADE20K's and ImageNet's layouts."""
-    from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+    from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
     root = tmp_path_factory.mktemp('clients') / 'digits'
-    build_digit_scenes(root, DigitSceneOptions(train=4, val=4, size=160, seed=0))
+    build_scenes(root, SceneOptions(train=4, val=4, size=160, seed=0))
     return root
 
 

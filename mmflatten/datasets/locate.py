@@ -34,6 +34,32 @@ DATA_FOLDERS = (
         aliases=('digits_stereo', ),
         how='mmflatten data digits --stereo --out {root}'),
     DataFolder(
+        name='garment scenes',
+        default_root='data/garments',
+        contents=('images/{training,validation}', 'annotations/{training,validation}',
+                  'annotations/instances_{train,val}.json', 'crops/{train,val}/{0_T-shirt,...}'),
+        aliases=('garments', ),
+        how='mmflatten data garments --out {root}'),
+    DataFolder(
+        name='stereo garment scenes',
+        default_root='data/garments_stereo',
+        contents=('frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}', 'disparity/{TRAIN,TEST}/A/0000/left',
+                  'disparity_occlusions/{TRAIN,TEST}/A/0000/left'),
+        aliases=('garments_stereo', ),
+        how='mmflatten data garments --stereo --out {root}'),
+    DataFolder(
+        name='garment canvases',
+        default_root='data/canvases',
+        contents=('{train,val}/00000.png', '{train,val}.txt'),
+        aliases=('canvases', ),
+        how='mmflatten data canvases --out {root}'),
+    DataFolder(
+        name='Fashion-MNIST images',
+        default_root='data/fashion',
+        contents=('{train,val}/00000.png', '{train,val}.txt'),
+        aliases=('fashion', ),
+        how='mmflatten data fashion --out {root}'),
+    DataFolder(
         name='ImageNet-1k',
         default_root='data/imagenet',
         contents=('train/<class>/*.JPEG', 'val/<class>/*.JPEG'),

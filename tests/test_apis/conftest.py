@@ -6,7 +6,7 @@ import pytest
 import torch
 from mmengine.registry import MODELS, DefaultScope
 
-from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.setup import load_config
 
 CONFIG = """

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mmflatten.cli import browse
-from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.browse import Browser
 from mmflatten.engine.setup import load_config
 

@@ -12,7 +12,7 @@ from mmengine.config import Config
 from mmflatten.apis.own_data.data import OwnData
 from mmflatten.apis.own_data.write import config_text, palette
 from mmflatten.cli.init import main
-from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.hooks.data_checks import HEADS
 from mmflatten.engine.setup import build_runner, load_config
 

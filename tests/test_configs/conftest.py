@@ -18,7 +18,7 @@ from mmengine.visualization import Visualizer
 from PIL import Image
 
 from mmflatten.analysis.flops.meta import build_on_meta
-from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.engine.setup import load_config as load_run_config
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -67,7 +67,7 @@ def data_root(tmp_path_factory) -> Path:
     """Digit scenes in the files, folders and names of COCO 2017, ADE20K, ImageNet-1k and -22k, and in their own."""
     root = tmp_path_factory.mktemp('layouts')
     digits = root / 'digits'
-    build_digit_scenes(digits, DigitSceneOptions(train=2, val=2, size=96, seed=0))
+    build_scenes(digits, SceneOptions(train=2, val=2, size=96, seed=0))
     for split, folder in (('train', 'training'), ('val', 'validation')):
         for target in (root / f'coco/{split}2017', root / f'ade/ADEChallengeData2016/images/{folder}'):
             target.mkdir(parents=True)

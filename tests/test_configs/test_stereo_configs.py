@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 
 from mmflatten.analysis.flops.meta import build_on_meta
-from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.setup import build_runner, load_config
 from mmflatten.models.attention import ConventionalAttention, FactorizedAttention
 

@@ -3,17 +3,17 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 
 
 @pytest.fixture(scope='session')
-def digit_options() -> DigitSceneOptions:
-    return DigitSceneOptions(train=12, val=6, size=96, seed=0)
+def digit_options() -> SceneOptions:
+    return SceneOptions(train=12, val=6, size=96, seed=0)
 
 
 @pytest.fixture(scope='session')
 def digit_root(tmp_path_factory, digit_options) -> Path:
     """Read only: a finished data set."""
     root = tmp_path_factory.mktemp('data') / 'digits'
-    build_digit_scenes(root, digit_options)
+    build_scenes(root, digit_options)
     return root

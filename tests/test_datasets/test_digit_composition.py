@@ -5,15 +5,15 @@ import sys
 import numpy as np
 import pytest
 
-from mmflatten.datasets.digits.canvas import Canvas, Sprite
-from mmflatten.datasets.digits.glyph import render_glyph
-from mmflatten.datasets.digits.scene import MIN_CONTRAST, MIN_VISIBLE, sample_scene
-from mmflatten.datasets.digits.sources import load_glyphs, load_photographs
+from mmflatten.datasets.scenes.canvas import Canvas, Sprite
+from mmflatten.datasets.scenes.digits import load_glyphs, load_halves
+from mmflatten.datasets.scenes.glyph import render_glyph
+from mmflatten.datasets.scenes.scene import MIN_CONTRAST, MIN_VISIBLE, sample_scene
 
 
 def square(value: float, side: int = 4, **place) -> Sprite:
     opacity = np.ones((side, side), dtype=np.float32)
-    return Sprite(opacity, np.full((side, side, 3), value, dtype=np.float32), label=1, glyph=0, **place)
+    return Sprite(opacity, np.full((side, side, 3), value, dtype=np.float32), label=1, number=0, **place)
 
 
 def black(height: int = 8, width: int = 10) -> np.ndarray:
@@ -103,14 +103,14 @@ def test_training_and_validation_share_no_digit_and_no_background():
     images = [{image.tobytes() for image in part.images} for part in (train, val)]
     assert not images[0] & images[1] and len(images[0] | images[1]) == 1797
     assert (np.bincount(val.labels) >= 30).all()
-    train, val = load_photographs('train'), load_photographs('val')
+    train, val = load_halves('train'), load_halves('val')
     for name, left in zip(train.names, train.regions):
         assert train.first_column + left.shape[1] < val.first_column, name
 
 
 @pytest.mark.parametrize('height, width', [(160, 160), (32, 32), (512, 512), (96, 300)])
 def test_backgrounds_have_the_wanted_size_and_come_from_their_region(height, width):
-    photographs, rng = load_photographs('val'), np.random.default_rng(0)
+    photographs, rng = load_halves('val'), np.random.default_rng(0)
     for _ in range(20):
         pixels, source = photographs.crop(rng, height, width)
         x, y, cut_width, cut_height = source.box
@@ -120,7 +120,7 @@ def test_backgrounds_have_the_wanted_size_and_come_from_their_region(height, wid
 
 @pytest.mark.parametrize('size', [32, 160])
 def test_scenes_hold_visible_whole_digits(size):
-    glyphs, photographs = load_glyphs('train'), load_photographs('train')
+    glyphs, photographs = load_glyphs('train'), load_halves('train')
     counts = []
     for number in range(40):
         scene = sample_scene(np.random.default_rng(number), glyphs, photographs, size)
@@ -134,7 +134,7 @@ def test_scenes_hold_visible_whole_digits(size):
 
 
 def test_digits_overlap_sometimes_and_stand_out():
-    glyphs, photographs = load_glyphs('train'), load_photographs('train')
+    glyphs, photographs = load_glyphs('train'), load_halves('train')
     hidden, weak = 0, 0
     for number in range(40):
         scene = sample_scene(np.random.default_rng(number), glyphs, photographs, 160)
@@ -146,7 +146,7 @@ def test_digits_overlap_sometimes_and_stand_out():
 
 
 def test_the_same_seed_gives_the_same_scene_and_another_one_does_not():
-    glyphs, photographs = load_glyphs('val'), load_photographs('val')
+    glyphs, photographs = load_glyphs('val'), load_halves('val')
     first, again, other = (
         sample_scene(np.random.default_rng(seed), glyphs, photographs, 96).picture for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)

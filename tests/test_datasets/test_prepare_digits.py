@@ -14,18 +14,14 @@ from PIL import Image
 from pycocotools.coco import COCO
 from sklearn.datasets import load_digits
 
-from mmflatten.datasets.digits.build import (
-    DigitSceneOptions,
-    build_digit_scenes,
-    content_hash,
-    is_finished,
-    read_manifest,
-)
+from mmflatten.datasets.build import content_hash, is_finished, read_manifest
+from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 
 REPOSITORY = Path(__file__).parents[2]
 SCRIPT = REPOSITORY / 'tools' / 'dataset' / 'prepare_digits.py'
 FOLDERS = {'train': 'training', 'val': 'validation'}
-TINY = DigitSceneOptions(train=3, val=2, size=64)
+KIND = 'digit scenes'
+TINY = SceneOptions(train=3, val=2, size=64)
 
 
 def start(*arguments) -> subprocess.Popen:
@@ -57,21 +53,21 @@ def test_the_command_and_the_library_write_the_same_bytes(tmp_path):
     status, out, err = run('--out', tmp_path / 'a', '--train', 3, '--val', 2, '--size', 64)
     assert status == 0, err
     assert '5/5' in out and 'ETA' in out and 'contact_sheet.png' in out
-    build_digit_scenes(tmp_path / 'b', TINY)
+    build_scenes(tmp_path / 'b', TINY)
     assert files(tmp_path / 'a') == files(tmp_path / 'b')
     assert len(files(tmp_path / 'a')) > 15
 
 
 def test_another_seed_gives_other_scenes(tmp_path):
-    build_digit_scenes(tmp_path / 'a', TINY)
-    build_digit_scenes(tmp_path / 'b', DigitSceneOptions(train=3, val=2, size=64, seed=1))
+    build_scenes(tmp_path / 'a', TINY)
+    build_scenes(tmp_path / 'b', SceneOptions(train=3, val=2, size=64, seed=1))
     name = 'images/training/000000.png'
     assert files(tmp_path / 'a')[name] != files(tmp_path / 'b')[name]
 
 
 def test_a_scene_does_not_depend_on_how_many_there_are(tmp_path):
-    build_digit_scenes(tmp_path / 'a', TINY)
-    build_digit_scenes(tmp_path / 'b', DigitSceneOptions(train=5, val=1, size=64))
+    build_scenes(tmp_path / 'a', TINY)
+    build_scenes(tmp_path / 'b', SceneOptions(train=5, val=1, size=64))
     few, many = files(tmp_path / 'a'), files(tmp_path / 'b')
     for name in ('images/training/000002.png', 'images/validation/000000.png', 'annotations/training/000002.png'):
         assert few[name] == many[name]
@@ -130,16 +126,16 @@ def test_the_contact_sheet_is_there(digit_root):
 
 
 def test_the_manifest_names_parameters_counts_and_content(digit_root, digit_options):
-    manifest = read_manifest(digit_root)
+    manifest = read_manifest(digit_root, KIND)
     assert manifest['options'] == dict(train=12, val=6, size=96, seed=0)
     assert manifest['scenes'] == dict(train=12, val=6)
     assert manifest['instances']['train'] == len(list((digit_root / 'crops' / 'train').rglob('*.png')))
     assert manifest['sha256'] == content_hash(digit_root)
-    assert is_finished(digit_root, digit_options)
+    assert is_finished(digit_root, KIND, digit_options)
 
 
 def test_a_finished_data_set_is_recognised_and_left_alone(tmp_path):
-    build_digit_scenes(tmp_path / 'digits', TINY)
+    build_scenes(tmp_path / 'digits', TINY)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob('*')}
     status, out, _ = run('--out', tmp_path / 'digits', '--train', 3, '--val', 2, '--size', 64)
     assert status == 0 and 'nothing to do' in out
@@ -148,14 +144,14 @@ def test_a_finished_data_set_is_recognised_and_left_alone(tmp_path):
 
 def test_other_parameters_and_damage_are_refused_until_forced(tmp_path):
     root = tmp_path / 'digits'
-    build_digit_scenes(root, TINY)
+    build_scenes(root, TINY)
     with pytest.raises(FileExistsError, match='train=3 .*--force'):
-        build_digit_scenes(root, DigitSceneOptions(train=4, val=2, size=64))
+        build_scenes(root, SceneOptions(train=4, val=2, size=64))
     (root / 'images' / 'training' / '000001.png').unlink()
     with pytest.raises(FileExistsError, match='changed or damaged.*--force'):
-        build_digit_scenes(root, TINY)
-    build_digit_scenes(root, TINY, force=True)
-    assert is_finished(root, TINY) and [path.name for path in tmp_path.iterdir()] == ['digits']
+        build_scenes(root, TINY)
+    build_scenes(root, TINY, force=True)
+    assert is_finished(root, KIND, TINY) and [path.name for path in tmp_path.iterdir()] == ['digits']
 
 
 def test_a_failure_half_way_has_a_line_of_its_own_below_the_progress(tmp_path):
@@ -173,7 +169,7 @@ def test_a_failure_half_way_has_a_line_of_its_own_below_the_progress(tmp_path):
 def test_other_peoples_folders_are_never_replaced(tmp_path):
     (tmp_path / 'thesis.txt').write_text('years of work')
     with pytest.raises(FileExistsError, match='not digit scenes'):
-        build_digit_scenes(tmp_path, TINY, force=True)
+        build_scenes(tmp_path, TINY, force=True)
     assert (tmp_path / 'thesis.txt').read_text() == 'years of work'
 
 
@@ -186,19 +182,19 @@ def test_an_error_half_way_leaves_nothing(tmp_path):
             raise OSError('No space left on device')
 
     with pytest.raises(OSError, match='No space left'):
-        build_digit_scenes(tmp_path / 'digits', TINY, on_scene=fail_on_the_second_scene)
+        build_scenes(tmp_path / 'digits', TINY, on_image=fail_on_the_second_scene)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_while_replacing_leaves_the_old_data_set(tmp_path):
-    build_digit_scenes(tmp_path / 'digits', TINY)
+    build_scenes(tmp_path / 'digits', TINY)
 
     def fail():
         raise OSError('No space left on device')
 
     with pytest.raises(OSError, match='No space left'):
-        build_digit_scenes(tmp_path / 'digits', DigitSceneOptions(4, 1, 64), force=True, on_scene=fail)
-    assert is_finished(tmp_path / 'digits', TINY) and [path.name for path in tmp_path.iterdir()] == ['digits']
+        build_scenes(tmp_path / 'digits', SceneOptions(4, 1, 64), force=True, on_image=fail)
+    assert is_finished(tmp_path / 'digits', KIND, TINY) and [path.name for path in tmp_path.iterdir()] == ['digits']
 
 
 @pytest.mark.parametrize('stop', [signal.SIGINT, signal.SIGTERM])
@@ -217,14 +213,14 @@ def test_a_killed_command_leaves_no_half_data_set_and_the_next_one_cleans_up(tmp
     process.kill()
     process.communicate(timeout=60)
     assert not (tmp_path / 'digits').exists()
-    build_digit_scenes(tmp_path / 'digits', TINY)
+    build_scenes(tmp_path / 'digits', TINY)
     assert [path.name for path in tmp_path.iterdir()] == ['digits']
 
 
 @pytest.mark.parametrize('name, value', [('train', 0), ('val', -1), ('size', 31), ('size', 1025), ('seed', -1)])
 def test_options_out_of_range_name_the_option_and_the_value(name, value):
     with pytest.raises(ValueError, match=f'{name} must be between .* got {value}'):
-        DigitSceneOptions(**{name: value})
+        SceneOptions(**{name: value})
 
 
 @pytest.mark.parametrize('arguments, message', [

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes, content_hash, is_finished
-from mmflatten.datasets.digits.canvas import Sprite
-from mmflatten.datasets.digits.sources import BackgroundSource, load_glyphs, load_photographs
-from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
-from mmflatten.datasets.digits.stereo_scene import (
+from mmflatten.datasets.build import content_hash, is_finished
+from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
+from mmflatten.datasets.scenes.canvas import Sprite
+from mmflatten.datasets.scenes.digits import load_glyphs, load_halves
+from mmflatten.datasets.scenes.photographs import BackgroundSource
+from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.datasets.scenes.stereo_scene import (
     SUPERSAMPLING,
     Layer,
     add_grain,
@@ -44,7 +46,7 @@ def square(value: float, side: int, top: int, left: int) -> Sprite:
     """A square sprite; all lengths in pixels."""
     opacity = np.ones((S * side, S * side), dtype=np.float32)
     colour = np.full((*opacity.shape, 3), value, dtype=np.float32)
-    return Sprite(opacity, colour, label=1, glyph=7, top=S * top, left=S * left)
+    return Sprite(opacity, colour, label=1, number=7, top=S * top, left=S * left)
 
 
 def flat(disparity: float, rows: int) -> np.ndarray:
@@ -102,7 +104,7 @@ def test_a_tilted_layer_moves_each_of_its_rows_by_its_own_disparity():
 
 @pytest.mark.parametrize('height', [32, 96])
 def test_random_scenes_agree_between_the_views(height):
-    glyphs, photographs = load_glyphs('train'), load_photographs('train')
+    glyphs, photographs = load_glyphs('train'), load_halves('train')
     shares = []
     for number in range(6):
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, height)
@@ -122,13 +124,13 @@ def test_random_scenes_agree_between_the_views(height):
 
 
 def test_near_digits_lie_before_far_ones_in_both_views():
-    glyphs, photographs = load_glyphs('train'), load_photographs('train')
+    glyphs, photographs = load_glyphs('train'), load_halves('train')
     for number in range(5):
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, 48)
         floor = scene.disparity.min(axis=1)
         assert (np.diff(floor) >= 0).all(), 'the floor comes nearer from row to row'
         levels = np.unique(np.rint(scene.disparity[scene.disparity > scene.disparity[-1].min() + 0.5]))
-        assert len(scene.glyphs) <= 8 and len(levels) >= 1
+        assert len(scene.numbers) <= 8 and len(levels) >= 1
 
 
 def test_grain_is_as_wide_as_asked_and_stays_in_range():
@@ -172,11 +174,11 @@ def test_no_digit_and_no_background_occurs_in_both_splits(tmp_path):
 
 
 def test_a_finished_set_is_known_and_another_kind_is_not_overwritten(stereo_root, tmp_path):
-    assert is_finished(stereo_root, TINY)
+    assert is_finished(stereo_root, 'digit scenes', TINY)
     assert json.loads((stereo_root / 'dataset.json').read_text())['sha256'] == content_hash(stereo_root)
     with pytest.raises(FileExistsError, match='views=2.* --force'):
-        build_digit_scenes(stereo_root, DigitSceneOptions(train=3, val=2, size=32))
-    build_digit_scenes(tmp_path / 'flat', DigitSceneOptions(train=1, val=1, size=32))
+        build_scenes(stereo_root, SceneOptions(train=3, val=2, size=32))
+    build_scenes(tmp_path / 'flat', SceneOptions(train=1, val=1, size=32))
     with pytest.raises(FileExistsError, match='not with .*views=2'):
         build_stereo_scenes(tmp_path / 'flat', dataclasses.replace(TINY, train=1, val=1))
 

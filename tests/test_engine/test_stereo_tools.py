@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmflatten.datasets.digits.stereo_build import StereoSceneOptions, build_stereo_scenes
+from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
 CONFIG = '''

@@ -12,7 +12,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 
-from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.engine.tta import tta_pipeline
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_'
@@ -41,7 +41,7 @@ DETECTION = '''
 @pytest.fixture(scope='module')
 def digits(tmp_path_factory):
     root = tmp_path_factory.mktemp('scenes') / 'digits'
-    build_digit_scenes(root, DigitSceneOptions(train=2, val=3, size=SIZE, seed=0))
+    build_scenes(root, SceneOptions(train=2, val=3, size=SIZE, seed=0))
     return root
 
 

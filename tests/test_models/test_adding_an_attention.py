@@ -8,7 +8,7 @@ import torch
 from mmengine.config import Config
 from mmengine.runner import Runner, set_random_seed
 
-from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.engine.setup import build_runner, load_config
 from mmflatten.registry import MODELS
 
@@ -41,7 +41,7 @@ def project(tmp_path_factory):
 @pytest.fixture(scope='module')
 def digit_root(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp('data') / 'digits'
-    build_digit_scenes(root, DigitSceneOptions(train=4, val=1, size=96, seed=0))
+    build_scenes(root, SceneOptions(train=4, val=1, size=96, seed=0))
     return root
 
 

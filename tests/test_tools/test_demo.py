@@ -7,7 +7,7 @@ import cv2
 import pytest
 import torch
 
-from mmflatten.datasets.digits.build import DigitSceneOptions, build_digit_scenes
+from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.visualization.curves import read_scalars
 from mmflatten.visualization.instances import draw_predictions
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope='module')
 def digits(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp('data') / 'digits'
-    build_digit_scenes(root, DigitSceneOptions(train=8, val=3, size=64, seed=0))
+    build_scenes(root, SceneOptions(train=8, val=3, size=64, seed=0))
     return root
 
 

@@ -2,48 +2,8 @@
 
 A config adds the backbone and `neck.in_channels`.
 """
-_base_ = ['../models/mask-rcnn_fpn.py', '../datasets/digits_coco.py', '../default_runtime.py']
-channels = 48
-norm_cfg = dict(type='BN')  # nothing is pre-trained, so every part is normalised
-model = dict(
-    neck=dict(out_channels=channels, num_outs=4, norm_cfg=norm_cfg),
-    # A digit is about 1.5 times as high as wide; anchors of 32 and 64 pixels fit.
-    rpn_head=dict(
-        in_channels=channels,
-        feat_channels=channels,
-        anchor_generator=dict(scales=[8], ratios=[1.4], strides=[4, 8, 16, 32])),
-    roi_head=dict(
-        bbox_roi_extractor=dict(out_channels=channels, roi_layer=dict(sampling_ratio=1)),
-        bbox_head=dict(
-            type='ConvFCBBoxHead',
-            num_shared_convs=2,
-            num_shared_fcs=1,
-            in_channels=channels,
-            conv_out_channels=channels,
-            fc_out_channels=256,
-            num_classes=10,
-            reg_class_agnostic=True,
-            norm_cfg=norm_cfg),
-        mask_roi_extractor=dict(out_channels=channels, roi_layer=dict(sampling_ratio=1)),
-        mask_head=dict(
-            num_convs=2, in_channels=channels, conv_out_channels=channels, num_classes=10, norm_cfg=norm_cfg)),
-    train_cfg=dict(
-        rpn=dict(sampler=dict(num=64)),
-        rpn_proposal=dict(nms_pre=200, max_per_img=50),
-        rcnn=dict(sampler=dict(num=32))),
-    test_cfg=dict(rpn=dict(nms_pre=200, max_per_img=50), rcnn=dict(max_per_img=20)))
-
-# Small batches: the same scenes teach more in more steps. One process loads faster than two cores train.
-train_dataloader = dict(batch_size=4, num_workers=1)
-train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=6, val_interval=2)
-val_cfg = dict(type='ValLoop')
-test_cfg = dict(type='TestLoop')
-optim_wrapper = dict(
-    type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=2e-3, weight_decay=0.05),
-    clip_grad=dict(max_norm=5.0))
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=100),
-    dict(type='CosineAnnealingLR', eta_min=1e-5, by_epoch=True, begin=0, end=6, convert_to_iter_based=True),
+_base_ = [
+    '../models/mask-rcnn_fpn_nano.py', '../datasets/digits_coco.py', '../schedules/digits_6e.py',
+    '../default_runtime.py'
 ]
-auto_scale_lr = dict(base_batch_size=4)
+train_dataloader = dict(batch_size=4, num_workers=1)  # one process loads faster than two cores train

@@ -1,4 +1,4 @@
-"""Builds the digit scenes in a folder of their own, all or nothing, and knows a finished one again."""
+"""Builds a data set in a folder of its own, all or nothing, and knows a finished one again."""
 import hashlib
 import json
 import os
@@ -7,46 +7,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-
-from .contact_sheet import draw_contact_sheet
-from .layouts import SplitWriter
-from .scene import sample_scene
-from .sources import SPLITS, load_glyphs, load_photographs
-
+SPLITS = ('train', 'val')
 MANIFEST = 'dataset.json'
 FORMAT = 1  # raised when the same parameters give other files than before
-SIZE_LIMITS = (32, 1024)
-WriteSplit = Callable[[Path, str, Any, Callable[[], Any]], int]
-MAX_SCENES = 999_999
+MAX_IMAGES = 999_999
 
 
 @dataclass(frozen=True)
-class DigitSceneOptions:
-    """What is made: scenes per split, side of a scene in pixels, and seed. Raises ValueError on what can't be made."""
+class BuildOptions:
+    """What is made: images per split. Raises ValueError on a number outside of its ``limits``."""
 
-    train: int = 1000
-    val: int = 200
-    size: int = 160
-    seed: int = 0
+    limits: ClassVar[dict[str, tuple[int, int]]] = dict(train=(1, MAX_IMAGES), val=(1, MAX_IMAGES))
+
+    train: int
+    val: int
 
     def __post_init__(self) -> None:
-        limits = dict(train=(1, MAX_SCENES), val=(1, MAX_SCENES), size=SIZE_LIMITS, seed=(0, 2**32 - 1))
-        for name, (low, high) in limits.items():
+        for name, (low, high) in self.limits.items():
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ValueError(f'{name} must be between {low} and {high}, got {value}')
 
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a finished data set, or None where there is none."""
+WriteSplit = Callable[[Path, str, Any, Callable[[], Any]], int]
+
+
+def read_manifest(folder: Path, kind: str) -> dict[str, Any] | None:
+    """The manifest of a finished data set of this kind, or None where there is none."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding='ascii'))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return manifest if isinstance(manifest, dict) and manifest.get('name') == 'digit scenes' else None
+    return manifest if isinstance(manifest, dict) and manifest.get('name') == kind else None
 
 
 def content_hash(folder: Path) -> str:
@@ -59,56 +53,48 @@ def content_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def is_finished(folder: Path, options: DigitSceneOptions, force: bool = False) -> bool:
+def is_finished(folder: Path, kind: str, options: BuildOptions, force: bool = False) -> bool:
     """Whether ``folder`` already holds exactly this data set, unchanged; False where it is free to be written.
 
-    Raises FileExistsError where it holds anything else; ``force`` allows to replace digit scenes, nothing more.
+    Raises FileExistsError where it holds anything else; ``force`` allows to replace a data set of this kind, no more.
     """
     for path in (folder, *folder.parents):
         if path.is_file():
             raise FileExistsError(f'out ({folder}): {path} is a file; name a folder')
     if not folder.exists() or not any(folder.iterdir()):
         return False
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, kind)
     if manifest is None:
-        raise FileExistsError(f'out ({folder}) holds something that is not digit scenes; name another folder')
+        raise FileExistsError(f'out ({folder}) holds something that is not {kind}; name another folder')
     if force:
         return False
     wanted = dict(asdict(options), format=FORMAT)
     found = dict(manifest.get('options', {}), format=manifest.get('format'))
     if found != wanted:
-        raise FileExistsError(f'out ({folder}) holds digit scenes made with {_spell(found)}, not with '
+        raise FileExistsError(f'out ({folder}) holds {kind} made with {_spell(found)}, not with '
                               f'{_spell(wanted)}; name another folder, or replace them with --force')
     if content_hash(folder) != manifest.get('sha256'):
-        raise FileExistsError(f'out ({folder}) holds digit scenes that were changed or damaged after they were made; '
+        raise FileExistsError(f'out ({folder}) holds {kind} that were changed or damaged after they were made; '
                               'make them again with --force')
     return True
 
 
-def build_digit_scenes(out: Path, options: DigitSceneOptions, force: bool = False,
-                       on_scene: Callable[[], Any] = lambda: None) -> dict[str, Any]:
-    """Write the scenes to ``out`` in all layouts and return the manifest; ``on_scene`` is called after each scene.
+def build(out: Path, kind: str, options: BuildOptions, write_split: WriteSplit, draw_sheet: Callable[[Path], Any],
+          force: bool = False, on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+    """Build a data set, whatever its layout, and return its manifest.
 
-    The folder is written aside and renamed, so an interrupted run leaves ``out`` as it was. The same options give the
-    same bytes, and a scene does not depend on how many others there are.
-    """
-    return build_scenes(out, options, _write_split, draw_contact_sheet, force, on_scene)
-
-
-def build_scenes(out: Path, options: DigitSceneOptions, write_split: WriteSplit, draw_sheet: Callable[[Path], Any],
-                 force: bool, on_scene: Callable[[], Any]) -> dict[str, Any]:
-    """Build a data set of scenes, whatever its layout: ``write_split`` writes a split, ``draw_sheet`` draws the whole.
-
-    ``write_split(folder, split, options, on_scene)`` returns the number of digits that it wrote.
+    ``kind`` is its name in the manifest and in messages, as 'digit scenes'. ``write_split(folder, split, options,
+    on_image)`` writes a split and returns the number of its objects; ``draw_sheet`` draws the whole. The folder is
+    written aside and renamed, so an interrupted run leaves ``out`` as it was. The same options give the same bytes.
     """
     out = Path(os.path.abspath(out))
-    if is_finished(out, options, force):
-        return read_manifest(out)
+    if is_finished(out, kind, options, force):
+        return read_manifest(out, kind)
     with _written_aside(out) as folder:
-        counts = {split: write_split(folder, split, options, on_scene) for split in SPLITS}
+        counts = {split: write_split(folder, split, options, on_image) for split in SPLITS}
         draw_sheet(folder)
         manifest = dict(
-            name='digit scenes',
+            name=kind,
             format=FORMAT,
             options=asdict(options),
             scenes={split: getattr(options, split) for split in SPLITS},
@@ -116,18 +102,6 @@ def build_scenes(out: Path, options: DigitSceneOptions, write_split: WriteSplit,
             sha256=content_hash(folder))
         (folder / MANIFEST).write_text(json.dumps(manifest, sort_keys=True, indent=2) + '\n', encoding='ascii')
     return manifest
-
-
-def _write_split(folder: Path, split: str, options: DigitSceneOptions, on_scene: Callable[[], Any]) -> int:
-    """Write one split; returns its number of digits."""
-    glyphs, photographs = load_glyphs(split), load_photographs(split)
-    writer = SplitWriter(folder, split)
-    for number in range(getattr(options, split)):
-        rng = np.random.default_rng([options.seed, SPLITS.index(split), number])
-        writer.add(sample_scene(rng, glyphs, photographs, options.size))
-        on_scene()
-    writer.close()
-    return len(writer.annotations)
 
 
 @contextmanager

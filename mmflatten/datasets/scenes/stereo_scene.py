@@ -1,6 +1,6 @@
-"""A rectified pair of pictures of a layered digit scene, with exact disparity and occlusion.
+"""A rectified pair of pictures of a layered scene, with exact disparity and occlusion.
 
-Every layer, the photograph and each digit, has one disparity per row of the picture. All of them are multiples of
+Every layer, the photograph and each object, has one disparity per row of the picture. All of them are multiples of
 `1 / SUPERSAMPLING` of a pixel, and a scene is composed on a grid that many times finer: there the right view is the
 left one with the rows of its layers moved by whole cells, and no colour is ever interpolated for a view. Both views are
 then averaged over the cells of a pixel, as the area of a sensor does. Disparities are therefore exact to the last bit,
@@ -15,8 +15,9 @@ import cv2
 import numpy as np
 
 from .canvas import Canvas, Sprite
-from .scene import MAX_DIGITS, sample_colour, sample_sprite
-from .sources import BackgroundSource, Glyphs, Photographs
+from .photographs import BackgroundSource, Photographs
+from .scene import MAX_OBJECTS, sample_colour
+from .source import Objects
 
 SUPERSAMPLING = 4  # cells per pixel, in both directions
 ASPECT = 2  # width of a picture over its height
@@ -24,9 +25,9 @@ MAX_DISPARITY = 0.2  # of the width; nothing in a scene has more
 # The photograph recedes like a floor seen from above: its disparity grows from the first row to the last.
 FAR_DISPARITY = (0.01, 0.04)  # of the width, at the first row
 FLOOR_SLOPE = (0.0, 0.04)  # of the width, added until the last row
-DIGIT_SCALE = 1.4  # digits are this much larger than in the scenes of a single view
+OBJECT_SCALE = 1.4  # objects are this much larger than in the scenes of a single view
 GRAIN = 14.0  # standard deviation of the grain in grey levels: a plain sky alone would have no disparity to find
-TILT = 0.4  # of a digit's share of the depths behind the nearest: how far its disparity may change over its height
+TILT = 0.4  # of an object's share of the depths behind the nearest: how far its disparity may change over its height
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,21 +35,21 @@ class StereoScene:
     """A pair of pictures, (H, W, 3) uint8 RGB each, and what is known of the left one's pixels.
 
     ``disparity`` (H, W) float32, in pixels, that of the layer in the centre of a pixel; ``occluded`` (H, W) bool, where
-    the right picture does not show that point, because another layer hides it or it lies outside. ``glyphs`` are the
-    numbers of the digits in ``load_digits``, the farthest first.
+    the right picture does not show that point, because another layer hides it or it lies outside. ``numbers`` are
+    those of the objects in their source, the farthest first.
     """
 
     left: np.ndarray
     right: np.ndarray
     disparity: np.ndarray
     occluded: np.ndarray
-    glyphs: tuple[int, ...]
+    numbers: tuple[int, ...]
     background: BackgroundSource
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A digit on the fine grid and its disparity in cells, (h,) integers, one for each of its rows."""
+    """An object on the fine grid and its disparity in cells, (h,) integers, one for each of its rows."""
 
     sprite: Sprite
     shift: np.ndarray
@@ -73,29 +74,29 @@ def max_disparity(height: int) -> float:
     return MAX_DISPARITY * ASPECT * height
 
 
-def sample_stereo_scene(rng: np.random.Generator, glyphs: Glyphs, photographs: Photographs,
+def sample_stereo_scene(rng: np.random.Generator, objects: Objects, photographs: Photographs,
                         height: int) -> StereoScene:
-    """A random scene of ``height`` x ``2 * height`` pixels: a floor of photograph, and 1 to 8 digits before it."""
+    """A random scene of ``height`` x ``2 * height`` pixels: a floor of photograph, and 1 to 8 objects before it."""
     width, margin = ASPECT * height, int(np.ceil(max_disparity(height)))
     photograph, source = photographs.crop(rng, height, width + margin)
     photograph = add_grain(rng, photograph)
     far = rng.uniform(*FAR_DISPARITY) * width
     floor = np.linspace(far, far + rng.uniform(*FLOOR_SLOPE) * width, SUPERSAMPLING * height)
-    layers = _sample_layers(rng, glyphs, photograph, height, nearest=floor[-1] + 0.01 * width)
+    layers = _sample_layers(rng, objects, photograph, height, nearest=floor[-1] + 0.01 * width)
     return compose(photograph, to_cells(floor), layers, width, source)
 
 
-def _sample_layers(rng: np.random.Generator, glyphs: Glyphs, photograph: np.ndarray, height: int,
+def _sample_layers(rng: np.random.Generator, objects: Objects, photograph: np.ndarray, height: int,
                    nearest: float) -> list[Layer]:
-    """Digits back to front; each has a share of the disparities from ``nearest`` on for itself, so none cross."""
-    number = int(rng.integers(1, MAX_DIGITS + 1))
+    """Objects back to front; each has a share of the disparities from ``nearest`` on for itself, so none cross."""
+    number = int(rng.integers(1, MAX_OBJECTS + 1))
     size = np.multiply((height, ASPECT * height), SUPERSAMPLING)
     canvas = Canvas(enlarge(photograph)[:, :size[1]])
     step = (max_disparity(height) - nearest) / number
     layers: list[Layer] = []
     for order in range(number):
-        sprite = sample_sprite(rng, glyphs, int(SUPERSAMPLING * DIGIT_SCALE * height))
-        # Half of a digit may stand out of the picture on any side.
+        sprite = objects.sample(rng, int(SUPERSAMPLING * OBJECT_SCALE * height))
+        # Half of an object may stand out of the picture on any side.
         top, left = (int(rng.integers(-length // 2, limit - length // 2 + 1))
                      for length, limit in zip(sprite.opacity.shape, size))
         sprite = dataclasses.replace(sprite, top=top, left=left)
@@ -128,7 +129,7 @@ def compose(photograph: np.ndarray, floor: np.ndarray, layers: list[Layer], widt
     return StereoScene(
         shrink(left.image), shrink(right.image),
         (shift[centre, centre] / SUPERSAMPLING).astype(np.float32), occluded[centre, centre],
-        tuple(layer.sprite.glyph for layer in layers), source)
+        tuple(layer.sprite.number for layer in layers), source)
 
 
 def _shift_map(view: Canvas, floor: np.ndarray, layers: list[Layer]) -> np.ndarray:

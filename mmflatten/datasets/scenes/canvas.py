@@ -9,16 +9,17 @@ RIM_OPACITY = 0.15  # below MASK_OPACITY and from here on, a pixel is a mixture 
 
 @dataclass(frozen=True, eq=False)
 class Sprite:
-    """A digit to paste: ``opacity`` (h, w) in [0, 1], ``colour`` (h, w, 3) in [0, 255], its digit, its glyph's number
-    in ``load_digits``, and its top left corner on the canvas, which may lie outside.
+    """An object to paste: ``opacity`` (h, w) in [0, 1], ``colour`` (h, w, 3) in [0, 255], its class, its number in its
+    source, and its top left corner on the canvas, which may lie outside. Until it gets its colour, ``colour`` is its
+    shade in [0, 1].
 
-    ``dataclasses.replace(sprite, left=...)`` is the same digit elsewhere, so a second view is a second composition.
+    ``dataclasses.replace(sprite, left=...)`` is the same object elsewhere, so a second view is a second composition.
     """
 
     opacity: np.ndarray
     colour: np.ndarray
     label: int
-    glyph: int
+    number: int
     top: int = 0
     left: int = 0
 

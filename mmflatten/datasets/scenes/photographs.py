@@ -1,33 +1,13 @@
-"""Handwriting and photographs that scikit-learn ships, split so that validation shares nothing with training."""
+"""Photographs that scikit-learn and scikit-image ship, as backgrounds."""
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 
 import cv2
 import numpy as np
-
-SPLITS = ('train', 'val')
-
-# Both splits are fixed and do not depend on the seed: scenes made with one seed can be tested on scenes of another.
-NUM_VAL_GLYPHS = 360  # the last of the 1797 images, in the order of the file; every digit occurs 33 to 37 times
-PHOTOGRAPH_COLUMNS = {'train': (0, 432), 'val': (448, 640)}  # of 640; 16 columns lie in neither
-
-
-@dataclass(frozen=True)
-class Glyphs:
-    """Handwritten digits of one split.
-
-    ``images`` is (n, 8, 8) float32 in [0, 1], ``labels`` (n,) holds the digits 0 to 9, and ``indices`` (n,) the
-    positions in ``sklearn.datasets.load_digits``.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
-    indices: np.ndarray
-
-    def draw(self, rng: np.random.Generator) -> int:
-        """Position of a random glyph; each of the ten digits is equally likely."""
-        return int(rng.choice(np.flatnonzero(self.labels == rng.integers(10))))
 
 
 @dataclass(frozen=True)
@@ -66,24 +46,28 @@ class Photographs:
         return np.ascontiguousarray(cut), source
 
 
-def load_glyphs(split: str) -> Glyphs:
-    """The 1437 training or 360 validation images of ``sklearn.datasets.load_digits`` (8 x 8, values 0 to 16)."""
-    digits = _sklearn_datasets().load_digits()
-    border = len(digits.target) - NUM_VAL_GLYPHS
-    part = slice(None, border) if split == 'train' else slice(border, None)
-    indices = np.arange(len(digits.target))[part]
-    return Glyphs((digits.images[part] / 16).astype(np.float32), digits.target[part], indices)
+def load_photographs(names: Sequence[str], columns: tuple[int, int | None] = (0, None)) -> Photographs:
+    """Photographs by file name, all of their rows and the columns from the first up to the second."""
+    return Photographs(tuple(names), tuple(read_photograph(name)[:, slice(*columns)] for name in names), columns[0])
 
 
-def load_photographs(split: str) -> Photographs:
-    """The left part (training) or the right part (validation) of both photographs, 427 pixels high."""
-    load_sample_image = _sklearn_datasets().load_sample_image
-    names = ('china.jpg', 'flower.jpg')
-    first, last = PHOTOGRAPH_COLUMNS[split]
-    return Photographs(names, tuple(load_sample_image(name)[:, first:last] for name in names), first)
+def read_photograph(name: str) -> np.ndarray:
+    """A picture of scikit-learn (china.jpg, flower.jpg) or scikit-image, (H, W, 3) uint8 RGB."""
+    if name in ('china.jpg', 'flower.jpg'):
+        return sklearn_datasets().load_sample_image(name)
+    return cv2.cvtColor(cv2.imread(str(skimage_file(name))), cv2.COLOR_BGR2RGB)
 
 
-def _sklearn_datasets() -> ModuleType:
+def skimage_file(name: str) -> Path:
+    """A file that scikit-image's wheel holds in `skimage/data`; the library is not imported, nothing is fetched."""
+    found = find_spec('skimage')
+    if found is None:
+        raise ImportError(f'{name} comes with scikit-image, which is not installed; install it with `pip install '
+                          'scikit-image`')
+    return Path(found.submodule_search_locations[0], 'data', name)
+
+
+def sklearn_datasets() -> ModuleType:
     """``sklearn.datasets``, imported late: only making the scenes needs scikit-learn, using them does not."""
     try:
         return import_module('sklearn.datasets')

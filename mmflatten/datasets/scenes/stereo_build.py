@@ -1,28 +1,31 @@
-"""Writes stereo pairs of digit scenes as SceneFlow is laid out, in a folder of their own.
+"""Writes stereo pairs of scenes as SceneFlow is laid out, in a folder of their own.
 
 ::
 
     frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}/000000.png
     disparity/{TRAIN,TEST}/A/0000/left/000000.pfm                     pixels
     disparity_occlusions/{TRAIN,TEST}/A/0000/left/000000.png          255 where the right camera does not see the point
-    scenes_{TRAIN,TEST}.json                                          which digits, and where the photograph was cut
+    scenes_{TRAIN,TEST}.json                                          which objects, and where the photograph was cut
     contact_sheet.png  dataset.json
 """
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 
+from mmflatten.datasets.build import SPLITS, build
 from mmflatten.datasets.stereo.files import read_image, read_mask, read_pfm, write_pfm
 from mmflatten.visualization.stereo import colour_map, side_by_side
 
-from .build import DigitSceneOptions, build_scenes
+from .build import SceneOptions
+from .digits import DIGITS
 from .layouts import write_png
-from .sources import SPLITS, load_glyphs, load_photographs
+from .source import Source
 from .stereo_scene import StereoScene, max_disparity, sample_stereo_scene
 
 FOLDERS = {'train': 'TRAIN', 'val': 'TEST'}  # SceneFlow's names of the splits
@@ -31,7 +34,7 @@ SHEET_SCENES = 3  # per split
 
 
 @dataclass(frozen=True)
-class StereoSceneOptions(DigitSceneOptions):
+class StereoSceneOptions(SceneOptions):
     """What is made: pairs per split, height of a picture in pixels (it is twice as wide), and seed."""
 
     train: int = 400
@@ -40,15 +43,17 @@ class StereoSceneOptions(DigitSceneOptions):
     views: int = field(default=2, init=False)  # tells these scenes from those of one view
 
 
-def build_stereo_scenes(out: Path, options: StereoSceneOptions, force: bool = False,
-                        on_scene: Callable[[], Any] = lambda: None) -> dict[str, Any]:
-    """Write the pairs to ``out`` and return the manifest; as ``build_digit_scenes`` otherwise."""
-    return build_scenes(out, options, _write_split, draw_stereo_sheet, force, on_scene)
+def build_stereo_scenes(out: Path, options: StereoSceneOptions, source: Source = DIGITS, force: bool = False,
+                        on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+    """Write the pairs to ``out`` and return the manifest; as ``build_scenes`` otherwise."""
+    return build(out, f'{source.name} scenes', options, partial(_write_split, source), draw_stereo_sheet, force,
+                 on_image)
 
 
-def _write_split(root: Path, split: str, options: StereoSceneOptions, on_scene: Callable[[], Any]) -> int:
-    """Write one split; returns its number of digits."""
-    glyphs, photographs = load_glyphs(split), load_photographs(split)
+def _write_split(source: Source, root: Path, split: str, options: StereoSceneOptions,
+                 on_image: Callable[[], Any]) -> int:
+    """Write one split; returns its number of objects."""
+    objects, photographs = source.load_objects(split), source.load_photographs(split)
     paths = {key: root / kind / FOLDERS[split] / SEQUENCE / side for key, (kind, side) in dict(
         left=('frames_cleanpass', 'left'), right=('frames_cleanpass', 'right'), disparity=('disparity', 'left'),
         occlusion=('disparity_occlusions', 'left')).items()}
@@ -58,14 +63,14 @@ def _write_split(root: Path, split: str, options: StereoSceneOptions, on_scene: 
     for number in range(getattr(options, split)):
         # The last word makes other scenes of a seed than those of one view.
         rng = np.random.default_rng([options.seed, SPLITS.index(split), number, options.views])
-        scene = sample_stereo_scene(rng, glyphs, photographs, options.size)
+        scene = sample_stereo_scene(rng, objects, photographs, options.size)
         _write_scene(paths, f'{number:06d}', scene)
-        scenes.append(dict(name=f'{number:06d}', glyphs=list(scene.glyphs), background=dict(
-            photograph=scene.background.photograph, box=list(scene.background.box))))
-        on_scene()
+        scenes.append({'name': f'{number:06d}', f'{source.number}s': list(scene.numbers), 'background': dict(
+            photograph=scene.background.photograph, box=list(scene.background.box))})
+        on_image()
     listing = root / f'scenes_{FOLDERS[split]}.json'
     listing.write_text(json.dumps(scenes, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii')
-    return sum(len(scene['glyphs']) for scene in scenes)
+    return sum(len(scene[f'{source.number}s']) for scene in scenes)
 
 
 def _write_scene(paths: dict[str, Path], name: str, scene: StereoScene) -> None:

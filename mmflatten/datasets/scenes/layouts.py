@@ -5,7 +5,7 @@
     images/{training,validation}/000000.png           pictures, shared by COCO and ADE20K
     annotations/instances_{train,val}.json            COCO: boxes and RLE masks
     annotations/{training,validation}/000000.png      ADE20K: index maps
-    crops/{train,val}/{0..9}/000000_00.png            ImageNet: one folder per class, one digit per picture
+    crops/{train,val}/{0..9}/000000_00.png            ImageNet: one folder per class, one object per picture
 """
 import json
 from pathlib import Path
@@ -17,21 +17,10 @@ from pycocotools import mask as coco_mask
 
 from .canvas import Sprite
 from .scene import Scene
+from .source import Source
 
-CLASSES = tuple(str(digit) for digit in range(10))
-SEGMENTATION_CLASSES = ('background', ) + CLASSES  # of the values 1, 2, ... 11; 0 is not labelled
 FOLDERS = {'train': 'training', 'val': 'validation'}  # ADE20K's names of the splits
 CROP_MARGIN = 0.15  # of the longer side of the box, on every side
-
-LICENSES = (
-    dict(id=1, name='Creative Commons Attribution 2.0', url='https://creativecommons.org/licenses/by/2.0/'), )
-INFO = dict(
-    description='Digit scenes: handwritten digits (E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, '
-    'UCI, 1998) on photographs (danielbuechele: china.jpg, vultilion: flower.jpg; both CC BY 2.0), as scikit-learn '
-    'ships them',
-    url='',
-    version='1.0',
-    contributor='')
 
 
 def write_png(path: Path, pixels: np.ndarray) -> None:
@@ -57,12 +46,12 @@ def crop_window(box: tuple[int, int, int, int], size: int) -> tuple[slice, slice
 class SplitWriter:
     """Writes the scenes of one split below ``root``, in all layouts; ``close`` writes the COCO file."""
 
-    def __init__(self, root: Path, split: str) -> None:
-        self.root, self.split = root, split
+    def __init__(self, root: Path, split: str, source: Source) -> None:
+        self.root, self.split, self.source = root, split, source
         self.image_dir = root / 'images' / FOLDERS[split]
         self.index_dir = root / 'annotations' / FOLDERS[split]
         self.crop_dir = root / 'crops' / split
-        for folder in (self.image_dir, self.index_dir, *(self.crop_dir / name for name in CLASSES)):
+        for folder in (self.image_dir, self.index_dir, *(self.crop_dir / name for name in source.folders)):
             folder.mkdir(parents=True)
         self.images: list[dict[str, Any]] = []
         self.annotations: list[dict[str, Any]] = []
@@ -80,13 +69,13 @@ class SplitWriter:
                 file_name=name,
                 height=height,
                 width=width,
-                license=1,
+                license=self.source.license_ids.get(scene.background.photograph, 1),
                 background=dict(photograph=scene.background.photograph, box=list(scene.background.box))))
         for order, (sprite, mask) in enumerate(zip(scene.sprites, scene.masks)):
             annotation = self._annotation(sprite, mask)
             self.annotations.append(annotation)
             crop = scene.picture[crop_window(annotation['bbox'], width)]
-            write_png(self.crop_dir / CLASSES[sprite.label] / f'{number:06d}_{order:02d}.png', crop)
+            write_png(self.crop_dir / self.source.folders[sprite.label] / f'{number:06d}_{order:02d}.png', crop)
 
     def _annotation(self, sprite: Sprite, mask: np.ndarray) -> dict[str, Any]:
         encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
@@ -98,14 +87,15 @@ class SplitWriter:
             area=int(mask.sum()),
             iscrowd=0,
             segmentation=dict(size=encoded['size'], counts=encoded['counts'].decode('ascii')),
-            glyph=sprite.glyph)
+            **{self.source.number: sprite.number})
 
     def close(self) -> None:
         """Write ``annotations/instances_{split}.json``; category ids are 1 to 10, as COCO counts from 1."""
-        categories = [dict(id=index + 1, name=name, supercategory='digit') for index, name in enumerate(CLASSES)]
+        categories = [dict(id=index + 1, name=name, supercategory=self.source.name)
+                      for index, name in enumerate(self.source.classes)]
         content = dict(
-            info=INFO,
-            licenses=LICENSES,
+            info=dict(description=self.source.info, url='', version='1.0', contributor=''),
+            licenses=self.source.licenses,
             categories=categories,
             images=self.images,
             annotations=self.annotations)

@@ -1,4 +1,4 @@
-"""A random scene: one to eight digits of random scale, turn and colour that may partly hide one another."""
+"""A random scene: one to eight objects of random scale, turn and colour that may partly hide one another."""
 import colorsys
 import dataclasses
 from collections.abc import Sequence
@@ -7,29 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from .canvas import Canvas, Sprite
-from .glyph import render_glyph
-from .sources import BackgroundSource, Glyphs, Photographs
+from .photographs import BackgroundSource, Photographs
+from .source import Objects
 
-MAX_DIGITS = 8
-MIN_VISIBLE = 0.85  # of a digit's pixels; a placement that hides more of any digit is drawn again
-HEIGHT_RANGE = (0.2, 0.48)  # of the scene's side
-MIN_HEIGHT = 12  # pixels: the 8 x 8 originals are no longer readable below
-MAX_TURN = 20  # degrees
-BACKGROUND_GAIN = (0.45, 0.75)  # photographs are dimmed and digits bright: learnt in minutes, without being trivial
-MIN_BRIGHTNESS = 160  # luma of a digit
-MIN_CONTRAST = 90  # distance in RGB between a digit and the mean of what lies under it, or any digit that it touches
+MAX_OBJECTS = 8
+MIN_VISIBLE = 0.85  # of an object's pixels; a placement that hides more of any object is drawn again
+BACKGROUND_GAIN = (0.45, 0.75)  # photographs are dimmed and objects bright: learnt in minutes, without being trivial
+MIN_BRIGHTNESS = 160  # luma of an object
+MIN_CONTRAST = 90  # distance in RGB between an object and the mean of what lies under it, or any object it touches
 LUMA = np.array([0.299, 0.587, 0.114])
 PLACEMENTS_PER_SPRITE = 25
 
 # Index PNG, as in ADE20K: 0 is not labelled and is ignored; the classes start from 1.
-UNLABELLED, BACKGROUND, FIRST_DIGIT = 0, 1, 2
+UNLABELLED, BACKGROUND, FIRST_CLASS = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
     """A picture (H, W, 3) uint8 RGB with its sprites back to front, their visible masks (n, H, W) and an index map.
 
-    ``index_map`` (H, W) uint8: 0 the soft rim of a digit, 1 background, 2 to 11 the digits 0 to 9.
+    ``index_map`` (H, W) uint8: 0 the soft rim of an object, 1 background, 2 to 11 the ten classes.
     """
 
     picture: np.ndarray
@@ -39,15 +36,15 @@ class Scene:
     background: BackgroundSource
 
 
-def sample_scene(rng: np.random.Generator, glyphs: Glyphs, photographs: Photographs, size: int) -> Scene:
-    """A square scene of ``size`` pixels. Every digit lies inside and at least 85 % of it is visible.
+def sample_scene(rng: np.random.Generator, objects: Objects, photographs: Photographs, size: int) -> Scene:
+    """A square scene of ``size`` pixels. Every object lies inside and at least 85 % of it is visible.
 
-    Digits that find no place are left out, so small scenes hold fewer; the first one always finds one.
+    Objects that find no place are left out, so small scenes hold fewer; the first one always finds one.
     """
     background, source = photographs.crop(rng, size, size)
     canvas, sprites = Canvas(background * rng.uniform(*BACKGROUND_GAIN)), []
-    for _ in range(rng.integers(1, MAX_DIGITS + 1)):
-        sprite = place_sprite(rng, canvas, sample_sprite(rng, glyphs, size))
+    for _ in range(rng.integers(1, MAX_OBJECTS + 1)):
+        sprite = place_sprite(rng, canvas, objects.sample(rng, size))
         if sprite is not None:
             sprite = dataclasses.replace(sprite, colour=sample_colour(rng, canvas, sprite, sprites))
             canvas.paste(sprite)
@@ -55,22 +52,8 @@ def sample_scene(rng: np.random.Generator, glyphs: Glyphs, photographs: Photogra
     return Scene(canvas.picture(), tuple(sprites), canvas.masks(), index_map(canvas, sprites), source)
 
 
-def sample_sprite(rng: np.random.Generator, glyphs: Glyphs, size: int) -> Sprite:
-    """A random digit of random scale, turn, slant and pen; without colour (black) and place as yet."""
-    position = glyphs.draw(rng)
-    low, high = np.log(np.maximum(np.multiply(HEIGHT_RANGE, size), MIN_HEIGHT))
-    opacity = render_glyph(
-        glyphs.images[position],
-        height=float(np.exp(rng.uniform(low, high))),
-        angle=rng.uniform(-MAX_TURN, MAX_TURN),
-        slant=rng.uniform(-0.15, 0.25),
-        threshold=rng.uniform(0.42, 0.56))
-    colour = np.zeros((*opacity.shape, 3), dtype=np.float32)
-    return Sprite(opacity, colour, int(glyphs.labels[position]), int(glyphs.indices[position]))
-
-
 def place_sprite(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sprite | None:
-    """The sprite at a random place inside the canvas that leaves every digit visible enough, or None."""
+    """The sprite at a random place inside the canvas that leaves every object visible enough, or None."""
     room = np.subtract(canvas.owner.shape, sprite.opacity.shape)
     if room.min() < 0:
         return None
@@ -83,7 +66,8 @@ def place_sprite(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sp
 
 
 def sample_colour(rng: np.random.Generator, canvas: Canvas, sprite: Sprite, below: Sequence[Sprite]) -> np.ndarray:
-    """A bright colour (h, w, 3) with a faint gradient that stands out from the canvas and the digits ``below``."""
+    """A bright colour (h, w, 3) with a faint gradient that stands out from the canvas and the objects ``below``, times
+    the shade of the sprite."""
     target, part = canvas.overlap(sprite)
     under = np.average(canvas.image[target], axis=(0, 1), weights=np.repeat(sprite.opacity[part][..., None], 3, 2))
     others = [under] + [other.colour.mean(axis=(0, 1)) for other in below if _boxes_touch(sprite, other)]
@@ -99,7 +83,7 @@ def sample_colour(rng: np.random.Generator, canvas: Canvas, sprite: Sprite, belo
     rows, columns = (np.linspace(-1, 1, length) for length in sprite.opacity.shape)
     slope = rng.uniform(-18, 18, size=2)
     ramp = slope[0] * rows[:, None] + slope[1] * columns[None]
-    return np.clip(best + ramp[..., None], 0, 255).astype(np.float32)
+    return np.clip(best + ramp[..., None], 0, 255).astype(np.float32) * sprite.colour
 
 
 def _boxes_touch(one: Sprite, other: Sprite) -> bool:
@@ -111,7 +95,7 @@ def _boxes_touch(one: Sprite, other: Sprite) -> bool:
 
 def index_map(canvas: Canvas, sprites: Sequence[Sprite]) -> np.ndarray:
     """Class of every pixel as ADE20K numbers them, (H, W) uint8; see :class:`Scene`."""
-    values = np.array([sprite.label + FIRST_DIGIT for sprite in sprites] + [BACKGROUND], dtype=np.uint8)
+    values = np.array([sprite.label + FIRST_CLASS for sprite in sprites] + [BACKGROUND], dtype=np.uint8)
     indices = values[canvas.owner]  # the background's owner is -1, the last entry
     indices[canvas.rim] = UNLABELLED
     return indices
