@@ -39,7 +39,7 @@ def kinds_of(path: Path) -> set:
     """What a config is an example of: its model, its data, its family, and mixed letters."""
     parts = {base for base in bases_of(path) if base.parent.name in ('models', 'datasets')}
     parts -= set().union(*map(bases_of, parts))  # what another part varies is not run itself
-    larger = {part for part in parts if re.search('384|640', part.stem)}  # the same pipeline
+    larger = {part for part in parts if re.search('384|640|_56|_112', part.stem)}  # the same pipeline
     return {*parts - larger, path if 'mixed' in path.stem else path.parent.name}
 
 

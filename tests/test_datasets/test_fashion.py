@@ -1,0 +1,134 @@
+"""Fashion-MNIST: where its files are found, that they are the published ones, and what is made of them."""
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mmengine.config import Config
+from mmengine.registry import DATASETS, init_default_scope
+from PIL import Image
+
+from mmflatten.cli.data import main
+from mmflatten.datasets import fashion
+from mmflatten.datasets.canvases import CELLS, RED, CanvasOptions, build_canvases, sample_canvas
+from mmflatten.datasets.fashion import CLASSES, SHA256, FashionOptions, build_fashion, find_files, load_garments
+
+BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
+SIDE = fashion.SIDE
+
+
+@pytest.fixture(scope='module')
+def fashion_root(tmp_path_factory, fashion_files) -> Path:
+    root = tmp_path_factory.mktemp('data') / 'fashion'
+    build_fashion(root, FashionOptions(train=30, val=20), fashion_files)
+    return root
+
+
+@pytest.fixture(scope='module')
+def canvas_root(tmp_path_factory, fashion_files) -> Path:
+    root = tmp_path_factory.mktemp('data') / 'canvases'
+    build_canvases(root, CanvasOptions(train=3, val=2), fashion_files)
+    return root
+
+
+def test_missing_files_are_named_with_the_ways_to_get_them(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        find_files([tmp_path / 'a', tmp_path / 'b'])
+    message = str(caught.value)
+    assert '\n' not in message and str(tmp_path / 'a') in message and str(tmp_path / 'b') in message
+    assert 'dataset-fashion-mnist' in message and '--download' in message
+
+
+def test_the_first_folder_with_all_files_is_taken(tmp_path, fashion_files):
+    shutil.copytree(fashion_files, tmp_path / 'part')
+    (tmp_path / 'part' / next(iter(SHA256))).unlink()
+    assert find_files([tmp_path / 'part', fashion_files]) == fashion_files
+
+
+@pytest.mark.parametrize('name', SHA256)
+def test_a_changed_file_is_refused(tmp_path, fashion_files, name):
+    shutil.copytree(fashion_files, tmp_path / 'raw')
+    content = bytearray((tmp_path / 'raw' / name).read_bytes())
+    content[-1] ^= 1
+    (tmp_path / 'raw' / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f'{name} has the SHA-256'):
+        load_garments('train' if name.startswith('train') else 'val', tmp_path / 'raw')
+
+
+@pytest.mark.skipif(not fashion.DEBIAN_FOLDER.is_dir(), reason='the Debian package dataset-fashion-mnist is not there')
+def test_the_published_files_begin_with_the_subset(fashion_files):
+    for split, number in (('train', 60_000), ('val', 10_000)):
+        whole, part = load_garments(split, fashion.DEBIAN_FOLDER), load_garments(split, fashion_files)
+        assert whole.images.shape == (number, SIDE, SIDE)
+        assert (np.bincount(whole.labels) == number // 10).all()
+        np.testing.assert_array_equal(whole.images[:len(part.labels)], part.images)
+        np.testing.assert_array_equal(whole.labels[:len(part.labels)], part.labels)
+
+
+def test_the_splits_share_no_garment(fashion_files):
+    train, val = (load_garments(split, fashion_files) for split in ('train', 'val'))
+    assert len(train.labels) == 1000 and len(val.labels) == 200
+    assert not set(train.numbers) & set(val.numbers)
+    assert not {image.tobytes() for image in train.images} & {image.tobytes() for image in val.images}
+
+
+@pytest.mark.parametrize('name, size', [('fashion_28', 28), ('fashion_56', 56), ('fashion_112', 112)])
+def test_images_load_with_their_labels_at_every_size(fashion_root, fashion_files, name, size):
+    config = Config.fromfile(BASES / f'{name}.py')
+    init_default_scope('mmpretrain')
+    for split, loader in (('train', config.train_dataloader), ('val', config.val_dataloader)):
+        loader.dataset.data_root = str(fashion_root)
+        dataset, garments = DATASETS.build(loader.dataset), load_garments(split, fashion_files)
+        assert dataset.CLASSES == CLASSES
+        np.testing.assert_array_equal(dataset.get_gt_labels(), garments.labels[:len(dataset)])
+        assert dataset[0]['inputs'].shape == (3, size, size)
+        if size == SIDE and split == 'val':
+            np.testing.assert_array_equal(dataset[7]['inputs'][1].numpy(), garments.images[7])
+
+
+def test_more_images_than_there_are_is_refused(tmp_path, fashion_files):
+    with pytest.raises(ValueError, match='train must be at most 1000.* got 1001'):
+        build_fashion(tmp_path / 'x', FashionOptions(train=1001, val=1), fashion_files)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_canvas_is_64_garments_of_which_one_lies_on_red(fashion_files):
+    garments = load_garments('val', fashion_files)
+    canvas, label = sample_canvas(np.random.default_rng(0), garments)
+    cells = canvas.reshape(CELLS, SIDE, CELLS, SIDE, 3).swapaxes(1, 2).reshape(-1, SIDE, SIDE, 3)
+    marked = np.flatnonzero((cells[..., 0] >= RED).all(axis=(1, 2)))
+    assert len(marked) == 1
+    known = {image.tobytes(): int(label) for image, label in zip(garments.images, garments.labels)}
+    assert known[np.ascontiguousarray(cells[marked[0], ..., 1]).tobytes()] == label
+    grey = {np.ascontiguousarray(cell[..., 1]).tobytes() for cell in cells}
+    assert len(grey) == CELLS**2 and grey <= known.keys()
+
+
+def test_canvases_are_the_same_for_a_seed_however_many_there_are(canvas_root, tmp_path, fashion_files):
+    build_canvases(tmp_path / 'more', CanvasOptions(train=4, val=1), fashion_files)
+    build_canvases(tmp_path / 'other', CanvasOptions(train=1, val=1, seed=1), fashion_files)
+    first = (canvas_root / 'train' / '00000.png').read_bytes()
+    assert first == (tmp_path / 'more' / 'train' / '00000.png').read_bytes()
+    assert first != (tmp_path / 'other' / 'train' / '00000.png').read_bytes()
+    config = Config.fromfile(BASES / 'fashion_canvas.py')
+    init_default_scope('mmpretrain')
+    config.val_dataloader.dataset.data_root = str(canvas_root)
+    dataset = DATASETS.build(config.val_dataloader.dataset)
+    assert len(dataset) == 2 and dataset[0]['inputs'].shape == (3, 224, 224)
+
+
+@pytest.mark.parametrize('source, folder', [('fashion', 'train'), ('canvases', 'train'), ('garments', 'images')])
+def test_the_command_makes_it_and_knows_it_again(tmp_path, fashion_files, capsys, source, folder):
+    arguments = [source, '--out', str(tmp_path / 'x'), '--files', str(fashion_files), '--train', '2', '--val', '1']
+    assert main(arguments) == 0 and (tmp_path / 'x' / folder).is_dir()
+    with Image.open(tmp_path / 'x' / 'contact_sheet.png') as sheet:
+        assert np.asarray(sheet).std() > 20
+    assert main(arguments) == 0 and 'nothing to do' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('arguments, word', [
+    (['fashion', '--size', '64'], '--size'), (['canvases', '--stereo'], 'canvases'),
+    (['fashion', '--train', '60001'], '60001'), (['garments', '--size', '31'], '31')])
+def test_options_that_do_not_fit_are_named(tmp_path, fashion_files, capsys, arguments, word):
+    assert main([*arguments, '--out', str(tmp_path / 'x'), '--files', str(fashion_files)]) == 2
+    assert word in capsys.readouterr().err and list(tmp_path.iterdir()) == []
