@@ -10,7 +10,7 @@ from typing import Any
 
 import mmengine.registry
 from mmengine.config import Config
-from mmengine.registry import DefaultScope, Registry
+from mmengine.registry import Registry
 from torch.utils.data import DataLoader
 
 from mmflatten.engine.config_files import require_parts
@@ -80,10 +80,9 @@ def check_paths(cfg: Config, paths: Iterable[str]) -> None:
     for path in paths:
         node, name, scope = cfg._cfg_dict, '', cfg.get('default_scope') or 'mmengine'
         for part in path.split('.'):
-            if isinstance(node, (list, tuple)):
-                known = [str(number) for number in range(len(node))]
-            else:
-                known = [*node, *_arguments(node, name, scope)] if isinstance(node, dict) else []
+            known = _fields(node, name, scope)
+            if known is None:
+                break  # the class is known to its parent alone, which building the model will ask
             if part not in known:
                 near = difflib.get_close_matches(part, known, 1, 0.) or ['no field']
                 raise StudyError(f'{path} is no field of {cfg.filename}: {name or "the config"} has no {part}; '
@@ -93,13 +92,15 @@ def check_paths(cfg: Config, paths: Iterable[str]) -> None:
             node, name = node[int(part)] if isinstance(node, (list, tuple)) else node[part], part
 
 
-def _arguments(node: dict, name: str, scope: str) -> list[str]:
-    """The arguments of the class that a part of a config builds."""
-    cls = DataLoader if name.endswith('_dataloader') else _find_class(node.get('type'), scope)
+def _fields(node: Any, name: str, scope: str) -> list[str] | None:
+    """What can be set in a part of a config: its fields, and arguments of its class; None where that is not known."""
+    if not isinstance(node, dict):
+        return [str(number) for number in range(len(node))] if isinstance(node, (list, tuple)) else []
+    cls = DataLoader if name.endswith('_dataloader') else _find_class(node['type'], scope) if 'type' in node else object
     if not inspect.isclass(cls):
-        return []
-    return [argument for ancestor in cls.__mro__ if '__init__' in vars(ancestor)
-            for argument in list(inspect.signature(ancestor.__init__).parameters)[1:]]
+        return None
+    return [*node, *(argument for ancestor in cls.__mro__[:-1] if '__init__' in vars(ancestor)
+                     for argument in list(inspect.signature(ancestor.__init__).parameters)[1:])]
 
 
 @functools.cache
@@ -107,9 +108,12 @@ def _find_class(kind: Any, scope: str) -> Any:
     """The class of a `type`; which registry knows it is not written in the config."""
     if not isinstance(kind, str):
         return kind
-    roots = [item for item in vars(mmengine.registry).values() if isinstance(item, Registry)]
-    with DefaultScope.overwrite_default_scope(scope):
-        return next((found for found in (root.get(kind) for root in roots) if found is not None), None)
+    for root in [item for item in vars(mmengine.registry).values() if isinstance(item, Registry)]:
+        with root.switch_scope_and_registry(scope) as registry:
+            found = registry.get(kind)
+        if found is not None:
+            return found
+    return None
 
 
 def _drop_markers(node: Any) -> None:

@@ -1,6 +1,7 @@
 """What runs cost before they begin: every model and optimizer is built on the meta device, and a forward pass timed."""
 from __future__ import annotations
 
+import contextlib
 import logging
 import tempfile
 from collections.abc import Callable, Sequence
@@ -72,7 +73,7 @@ def image_shape(cfg: Config) -> tuple[int, int]:
 
 
 def _cost(cfg: Config) -> tuple:
-    images = training_set(cfg.train_dataloader.dataset).images or _length(cfg)
+    images = _images(cfg)
     training = Training.of(cfg, gpus=1, images=images or 1)
     shape = image_shape(cfg)
     known = images or not training.by_epoch
@@ -80,13 +81,15 @@ def _cost(cfg: Config) -> tuple:
             checkpoints_of(training).most, training.iterations if known else None, cfg.train_dataloader.batch_size)
 
 
-def _length(cfg: Config) -> int:
-    """Images of the training set, 0 where it is not on this machine."""
-    try:
-        with DefaultScope.overwrite_default_scope(cfg.default_scope):
-            return len(build_dataset(cfg.train_dataloader.dataset))
-    except DatasetError:
-        return 0
+def _images(cfg: Config) -> int:
+    """Images of the training set, 0 where it is neither known nor on this machine."""
+    dataset = cfg.train_dataloader.dataset
+    images, part = training_set(dataset).images, dataset.get('indices')
+    if isinstance(part, int):
+        return min(images, part) or part
+    with contextlib.suppress(DatasetError), DefaultScope.overwrite_default_scope(cfg.default_scope):
+        return images or len(build_dataset(dataset))
+    return 0
 
 
 def seconds_per_run(study: Study, runs: Sequence[Run], costs: dict[str, Cost],

@@ -182,8 +182,8 @@ class _Loader(yaml.SafeLoader):
     """YAML without repeated keys, where 1e-4 is a number."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        repeated = [key for key, times in Counter(map(str, keys)).items() if times > 1 and key != '<<']
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != '<<')
+        repeated = [key for key, times in keys.items() if times > 1]
         if repeated:
             raise StudyError(f'{repeated[0]} stands twice in line {node.start_mark.line + 1} and the ones below it')
         return super().construct_mapping(node, deep)

@@ -1,4 +1,6 @@
 """A study file: what it expands to, and what is refused before the first run starts."""
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -9,6 +11,8 @@ from mmflatten.studies.grid import expand
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
 
+STUDIES = Path(__file__).parents[2] / 'studies'
+FILES = sorted(STUDIES.glob('*.yaml'))
 LINEAR = 'model.backbone.mixers'
 TWO = dict(a={}, b={'model.backbone.drop_path_rate': 0.})
 
@@ -98,13 +102,11 @@ def test_dry_run_prints_the_grid_with_its_costs(study_file, tmp_path, capsys):
     assert '10 runs' in table[-2] and not (tmp_path / 'out').exists()
 
 
-def test_the_files_of_the_repository_can_be_run():
-    for path in sorted(yaml_files()):
-        for size in ['full', *yaml.safe_load(path.read_text()).get('sizes', {})]:
-            study = read_study(path, size)
-            check_runs(study, expand(study))
+SMALL = [(path.stem, 'smoke') for path in FILES if 'smoke' in yaml.safe_load(path.read_text()).get('sizes', {})]
+FULL = [pytest.param(path.stem, 'full', marks=pytest.mark.full) for path in FILES]
 
 
-def yaml_files():
-    from pathlib import Path
-    return Path(__file__).parents[2].joinpath('studies').glob('*.yaml')
+@pytest.mark.parametrize('name, size', [*SMALL, *FULL])
+def test_the_files_of_the_repository_can_be_run(name, size):
+    study = read_study(STUDIES / f'{name}.yaml', size)
+    assert check_runs(study, expand(study))
