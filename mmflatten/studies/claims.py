@@ -9,7 +9,7 @@ from itertools import pairwise
 from mmflatten.studies.folder import FINISHED, Result
 from mmflatten.studies.grid import matches
 from mmflatten.studies.statistics import BETTER, NOISE, WORSE, Comparison, compare, holm
-from mmflatten.studies.study import Claim, Study
+from mmflatten.studies.study import Claim, Study, StudyError
 from mmflatten.studies.tuning import signed
 
 REPRODUCED, NOT_REPRODUCED = 'reproduced', 'not reproduced'
@@ -31,11 +31,20 @@ class Verdict:
 
 
 def judge(study: Study, results: Iterable[Result], mode: str) -> list[Verdict]:
-    """Judge the claims of a study by the runs of one mode; Holm's correction is over all pairs of all claims."""
+    """Judge the claims of a study by the runs of one mode; Holm's correction is over all pairs of all claims.
+
+    Raises:
+        StudyError: a claim is about runs with different metrics, whose differences cannot be averaged.
+    """
     done = [result for result in results if result.state == FINISHED and result.mode == mode]
     pairs = []
     for claim in study.claims:
-        values = seed_means(study, [result for result in done if matches(result.levels, claim.where)], claim.factor)
+        meant = [result for result in done if matches(result.levels, claim.where)]
+        metrics = sorted({result.metric for result in meant})
+        if len(metrics) > 1:
+            raise StudyError(f'claims: {claim.text} is about runs with the metrics {", ".join(metrics)}; narrow it to '
+                             'one of them with where')
+        values = seed_means(study, meant, claim.factor)
         pairs.append([compare(first, second, values) for first, second in pairwise(claim.order)])
     corrected = iter(holm([pair for group in pairs for pair in group]))
     return [Verdict(claim, tuple(next(corrected) for _ in group)) for claim, group in zip(study.claims, pairs)]

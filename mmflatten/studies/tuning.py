@@ -45,9 +45,14 @@ def best_runs(study: Study, results: Mapping[str, Result]) -> list[Run]:
         done = [result for result in results.values() if result.mode == TRIAL and result.state == FINISHED
                 and tuple(result.levels.values()) == names]
         if done:
-            best = max(done, key=lambda result: signed(study, result))
+            best = max(done, key=lambda result: sign(study, result.metric) * validated(result))
             runs += [make_run(study, levels, seed, BEST, best.tuned) for seed in study.seeds]
     return runs
+
+
+def validated(result: Result) -> float:
+    """The metric of the last validation, which a choice may be made by; the test's where there was none."""
+    return result.validations[max(result.validations, key=int)] if result.validations else result.value
 
 
 def signed(study: Study, result: Result) -> float:

@@ -1,15 +1,14 @@
-"""The executors of clusters: submitit without Slurm, the script that Slurm gets, and a Ray cluster that loses a node."""
+"""The executors of clusters: submitit without Slurm, the script for Slurm, and a Ray cluster that loses a node."""
 import os
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from mmflatten.studies import slurm_executor
 from mmflatten.studies.costs import check_runs
 from mmflatten.studies.driver import Driver
-from mmflatten.studies.folder import FINISHED, StudyFolder
+from mmflatten.studies.folder import FINISHED, RESULT, StudyFolder
 from mmflatten.studies.grid import expand
 from mmflatten.studies.slurm_executor import SlurmExecutor, read_options
 from mmflatten.studies.study import StudyError
@@ -32,12 +31,21 @@ def test_options_of_slurm_are_read():
 
 
 @pytest.mark.parametrize('cluster', ['local', 'debug'])
-def test_jobs_run_through_submitit(tmp_path, monkeypatch, cluster):
-    monkeypatch.setattr(slurm_executor.Job, '__call__', lambda job: len(Path(job.folder).name))
-    executor = SlurmExecutor(tmp_path / 'slurm', dict(cluster=cluster, timeout_min=1))
-    job = executor.submit(tmp_path / 'four')
-    assert wait_for(lambda: executor.poll(job)) == 4
+def test_jobs_run_through_submitit(tmp_path, cluster):
+    executor = SlurmExecutor(tmp_path / 'slurm', dict(cluster=cluster, timeout_min=3))
+    done, broken = tmp_path / 'done', tmp_path / 'broken'
+    for folder in (done, broken):
+        folder.mkdir()
+    (done / RESULT).write_text('{}')  # the process of a run that has ended has nothing to do
+    jobs = [executor.submit(folder) for folder in (done, broken)]
+    assert [wait_for(lambda job=job: ended(executor, job))[0] for job in jobs] == [0, 1]
+    assert 'config.py' in (broken / 'log.txt').read_text()
     executor.close()
+
+
+def ended(executor: SlurmExecutor, job: object) -> tuple | None:
+    status = executor.poll(job)
+    return None if status is None else (status, )
 
 
 def test_slurm_gets_a_script_with_what_was_asked_for(tmp_path, monkeypatch):
@@ -50,8 +58,8 @@ def test_slurm_gets_a_script_with_what_was_asked_for(tmp_path, monkeypatch):
     executor = SlurmExecutor(tmp_path / 'slurm', read_options('partition=gpu,time=60,gpus=1,account=lab'), cores=3)
     assert executor.submit(tmp_path / 'run').job_id == '12'
     script = (tmp_path / 'script').read_text()
-    for words in ('--partition=gpu', '--time=60', '--gpus-per-node=1', '--account=lab', '--cpus-per-task=3', 'submitit'):
-        assert words in script
+    for option in ('partition=gpu', 'time=60', 'gpus-per-node=1', 'account=lab', 'cpus-per-task=3'):
+        assert f'#SBATCH --{option}\n' in script
 
 
 def test_a_job_that_is_taken_away_is_submitted_again(tmp_path):

@@ -1,5 +1,6 @@
 """Statistics against examples by hand, and what they make of claims."""
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from mmflatten.studies.folder import FINISHED, Result
 from mmflatten.studies.grid import GRID
 from mmflatten.studies.report import write_report
 from mmflatten.studies.statistics import BETTER, NOISE, WORSE, compare, holm, interval, pareto, rank
+from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
 from mmflatten.studies.table import Table
 
@@ -59,20 +61,20 @@ def test_pareto_front_holds_what_nothing_beats():
 
 @pytest.fixture
 def claimed(study_file):
-    factors = dict(attention=dict(good={}, fair={}, poor={}, like={}), task=dict(x={}, y={}), seed=4)
+    factors = dict(attention=dict(good={}, fair={}, poor={}, like={}), task=dict(x={}, y={}, z={}), seed=4)
     return read_study(study_file(factors=factors, metrics={'acc': 'higher', 'epe': 'lower'}, claims=[
-        dict(order='good > fair > poor', source='A'), dict(order='poor > good', where=dict(task='x')),
-        dict(order='fair > like'), dict(order='good > fair', where=dict(task='y'))]))
+        dict(order='good > fair > poor', where=dict(task=['x', 'z'])), dict(order='poor > good', where=dict(task='x')),
+        dict(order='fair > like', where=dict(task='x')), dict(order='good > fair', where=dict(task='y'))]))
 
 
 def results(study, noise=.3):
-    """Accuracy in x, an error in y; `like` is `fair` but for noise."""
+    """Accuracy in x and z, an error in y; `like` is `fair` but for noise."""
     draw, level = np.random.default_rng(0), dict(good=3., fair=2., poor=1., like=2.)
     return [Result(f'{name}{task}{seed}', GRID, dict(attention=name, task=task), seed, state=FINISHED,
-                   metric='acc' if task == 'x' else 'epe', cpu_seconds=1., flops=10**6, params=10,
+                   metric='epe' if task == 'y' else 'acc', cpu_seconds=1., flops=10**6, params=10,
                    throughput={'8x8': 1.}, machine=dict(processor='p', gpu='g', torch='t'),
-                   value=(1 if task == 'x' else -1) * (10 * seed + level[name] + draw.normal(0, noise) / 10))
-            for name in level for task in ('x', 'y') for seed in study.seeds]
+                   value=(-1 if task == 'y' else 1) * (10 * seed + level[name] + draw.normal(0, noise) / 10))
+            for name in level for task in ('x', 'y', 'z') for seed in study.seeds]
 
 
 def test_claims_are_judged_with_all_pairs_in_one_family(claimed):
@@ -81,6 +83,12 @@ def test_claims_are_judged_with_all_pairs_in_one_family(claimed):
         'reproduced', 'not reproduced', 'inside the noise', 'reproduced']
     assert verdicts[0].pairs[0].difference.mean == pytest.approx(1, abs=.1)
     assert verdicts[0].pairs[0].difference.number == 4  # a seed counts once, not once for each task
+
+
+def test_a_claim_over_two_metrics_is_refused(claimed):
+    faulty = replace(claimed, claims=(replace(claimed.claims[0], where={}),))
+    with pytest.raises(StudyError, match='acc, epe'):
+        judge(faulty, results(claimed), GRID)
 
 
 def test_levels_that_lack_a_task_are_compared_without_it(claimed):
@@ -96,10 +104,10 @@ def test_report_says_what_was_found(claimed, tmp_path):
     table.close()
     report = write_report(claimed, tmp_path).read_text()
     pictures = [line.rpartition('(')[2].rstrip(')') for line in report.splitlines() if line.startswith('![')]
-    assert len(pictures) == 3 and all((tmp_path / name).stat().st_size > 1000 for name in pictures)
+    assert len(pictures) == 4 and all((tmp_path / name).stat().st_size > 1000 for name in pictures)
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines() if line.startswith('| ')]
     first = next(row for row in rows if row[0] == 'good')
     assert first[1] == '4' and first[5] == 'the best mean'
     assert next(row for row in rows if row[0] == 'poor')[5] == WORSE
     assert next(row[3] for row in rows if row[0] == 'fair > like') == '**inside the noise**'
-    assert len((tmp_path / 'results.csv').read_text().splitlines()) == 33
+    assert len((tmp_path / 'results.csv').read_text().splitlines()) == 49
