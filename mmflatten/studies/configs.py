@@ -53,7 +53,7 @@ def config_hash(cfg: Config) -> str:
 
 
 def set_length(cfg: Config, budget: Budget) -> None:
-    """Train for the budget instead of the config's own length; the schedule shrinks or grows with it."""
+    """Train for the budget instead of the config's own length; schedule and warm-up shrink or grow with it."""
     loop, by_epoch = cfg.train_cfg, bool(cfg.train_cfg.get('max_epochs'))
     name, field = ('epochs', 'max_epochs') if by_epoch else ('iterations', 'max_iters')
     length, before = getattr(budget, name), loop[field]
@@ -64,9 +64,8 @@ def set_length(cfg: Config, budget: Budget) -> None:
     loop.val_interval = min(loop.get('val_interval', 1 if by_epoch else 1000), length)
     schedulers = cfg.get('param_scheduler') or []
     for scheduler in [schedulers] if isinstance(schedulers, dict) else schedulers:
-        if scheduler.get('by_epoch', True) == by_epoch:
-            for key in set(SCHEDULED) & set(scheduler):
-                scheduler[key] = _scaled(scheduler[key], length / before)
+        for key in set(SCHEDULED) & set(scheduler):
+            scheduler[key] = _scaled(scheduler[key], length / before)
 
 
 def _scaled(value: Any, factor: float) -> Any:

@@ -63,6 +63,8 @@ def work(folder: Path) -> None:
     from mmflatten.studies.folder import CONFIG, FINISHED, PRUNED, RUN, Result, read_json, write_result
     from mmflatten.studies.progress import ProgressHook, Pruned
     run, config = read_json(folder / RUN), folder / CONFIG
+    if not run:
+        raise ValueError(f'folder ({folder}) is not that of a run: it holds no {RUN}')
     hook = ProgressHook(folder, run['metrics'], run['seconds'])
     result = Result(**run['result'], machine=_machine())
     result.state = FINISHED

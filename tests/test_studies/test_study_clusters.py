@@ -39,7 +39,7 @@ def test_jobs_run_through_submitit(tmp_path, cluster):
     (done / RESULT).write_text('{}')  # the process of a run that has ended has nothing to do
     jobs = [executor.submit(folder) for folder in (done, broken)]
     assert [wait_for(lambda job=job: ended(executor, job))[0] for job in jobs] == [0, 1]
-    assert 'config.py' in (broken / 'log.txt').read_text()
+    assert str(broken) in (broken / 'log.txt').read_text()
     executor.close()
 
 
