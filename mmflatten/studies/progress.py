@@ -1,6 +1,7 @@
 """What a run says of itself while it trains, and how it is stopped early."""
 from __future__ import annotations
 
+import math
 import os
 import resource
 import time
@@ -44,15 +45,16 @@ class ProgressHook(Hook):
         self.folder, self.metrics, self.seconds = folder, metrics, seconds
         self.state: dict[str, Any] = {'validations': {}, **read_json(folder / PROGRESS)}
         self.meter = Meter(self.state)
-        self.said = 0.
+        self.said, self.begin = 0., math.inf
 
     def before_train(self, runner: Runner) -> None:
+        self.begin = time.monotonic() - self.state.get('training_seconds', 0.)
         self.say(runner)
 
     def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
         if time.monotonic() - self.said >= EVERY:
             self.say(runner)
-        if self.seconds is not None and self.meter.wall() >= self.seconds:
+        if self.seconds is not None and time.monotonic() - self.begin >= self.seconds:
             self.say(runner)
             runner.save_checkpoint(runner.work_dir, STOPPED_CHECKPOINT, save_optimizer=False)
             raise TimeIsUp
@@ -67,7 +69,8 @@ class ProgressHook(Hook):
     def say(self, runner: Runner) -> None:
         """Write how far the run is; end it where the driver wants that."""
         self.said = time.monotonic()
-        self.state.update(step=runner.iter, length=runner.max_iters, **self.meter.costs())
+        self.state.update(step=runner.iter, length=runner.max_iters, training_seconds=self.said - self.begin,
+                          **self.meter.costs())
         write_json(self.folder / PROGRESS, self.state)
         if (self.folder / STOP).exists():
             raise Pruned

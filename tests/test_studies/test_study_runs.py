@@ -41,7 +41,7 @@ def workers(out: Path) -> list[int]:
 
 def test_a_study_survives_kill_9_of_its_worker_and_its_driver(study_file, tmp_path):
     out = tmp_path / 'out'
-    path = study_file(budget=dict(epochs=16), factors=dict(attention=dict(only={}), seed=1),
+    path = study_file(budget=dict(epochs=10), factors=dict(attention=dict(only={}), seed=1),
                       options={'train_cfg.val_interval': 2})
     study, folder = read_study(path), StudyFolder(out)
     run, = expand(study)
@@ -65,6 +65,6 @@ def test_a_study_survives_kill_9_of_its_worker_and_its_driver(study_file, tmp_pa
         Driver(study, folder, LocalExecutor(1), lines.append).go([run], check_runs(study, [run]))
     result, = read_table(out)
     assert result.state == FINISHED and result == folder.result(run.name) and run.name in lines[-1]
-    assert len(result.validations) >= 6  # of 8; a kill between checkpoint and validation loses one
+    assert len(result.validations) >= 3  # of 5; a kill between checkpoint and validation loses one
     assert (folder.run(run.name) / 'log.txt').read_text().count('resumed epoch') == 2
     assert result.params and result.flops and result.throughput and result.cpu_seconds and result.peak_memory
