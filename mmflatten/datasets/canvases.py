@@ -37,8 +37,7 @@ def build_canvases(out: Path, options: CanvasOptions, folder: Path | None = None
 
     A canvas does not depend on how many others there are.
     """
-    source = find_files() if folder is None else folder
-    return build(out, KIND, options, partial(_write_split, source), draw_sheet, force, on_image)
+    return build(out, KIND, options, partial(_write_split, find_files(folder)), draw_sheet, force, on_image)
 
 
 def sample_canvas(rng: np.random.Generator, garments: Garments) -> tuple[np.ndarray, int]:

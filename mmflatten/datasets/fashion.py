@@ -5,7 +5,7 @@ arXiv:1708.07747; MIT licence, Zalando SE, 2017.
 """
 import gzip
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,8 +49,12 @@ class Garments:
     numbers: np.ndarray
 
 
-def find_files(folders: Sequence[Path] = (RAW_FOLDER, DEBIAN_FOLDER)) -> Path:
-    """The first of the folders that has all four files. Raises FileNotFoundError, which says how to get them."""
+def find_files(folder: Path | None = None) -> Path:
+    """The folder, or the first of the usual two, that has all four files.
+
+    Raises FileNotFoundError, which says how to get them.
+    """
+    folders = (RAW_FOLDER, DEBIAN_FOLDER) if folder is None else (folder, )
     for folder in folders:
         if all((folder / name).is_file() for name in SHA256):
             return folder
@@ -72,7 +76,7 @@ def load_garments(split: str, folder: Path | None = None) -> Garments:
 
     Raises FileNotFoundError where there are no files, and ValueError where one is not the published one.
     """
-    folder = find_files() if folder is None else folder
+    folder = find_files(folder)
     images, labels = (_read(folder / name, header) for name, header in zip(FILES[split], (16, 8)))
     first = 0 if split == 'train' else 60_000
     return Garments(images.reshape(-1, SIDE, SIDE), labels, np.arange(first, first + len(labels)))
@@ -101,8 +105,7 @@ class FashionOptions(BuildOptions):
 def build_fashion(out: Path, options: FashionOptions, folder: Path | None = None, force: bool = False,
                   on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
     """Write ``{train,val}/00000.png`` with the lists ``{train,val}.txt`` of files and labels; returns the manifest."""
-    source = find_files() if folder is None else folder
-    return build(out, KIND, options, partial(_write_split, source), draw_sheet, force, on_image)
+    return build(out, KIND, options, partial(_write_split, find_files(folder)), draw_sheet, force, on_image)
 
 
 def _write_split(source: Path, folder: Path, split: str, options: FashionOptions, on_image: Callable[[], Any]) -> int:

@@ -31,18 +31,33 @@ def canvas_root(tmp_path_factory, fashion_files) -> Path:
     return root
 
 
-def test_missing_files_are_named_with_the_ways_to_get_them(tmp_path):
-    with pytest.raises(FileNotFoundError) as caught:
-        find_files([tmp_path / 'a', tmp_path / 'b'])
-    message = str(caught.value)
-    assert '\n' not in message and str(tmp_path / 'a') in message and str(tmp_path / 'b') in message
-    assert 'dataset-fashion-mnist' in message and '--download' in message
+@pytest.fixture
+def usual(monkeypatch, tmp_path) -> list[Path]:
+    """The two folders that are looked into, both empty."""
+    folders = [tmp_path / 'a', tmp_path / 'b']
+    for name, folder in zip(('RAW_FOLDER', 'DEBIAN_FOLDER'), folders):
+        monkeypatch.setattr(fashion, name, folder)
+    return folders
 
 
-def test_the_first_folder_with_all_files_is_taken(tmp_path, fashion_files):
-    shutil.copytree(fashion_files, tmp_path / 'part')
-    (tmp_path / 'part' / next(iter(SHA256))).unlink()
-    assert find_files([tmp_path / 'part', fashion_files]) == fashion_files
+def test_missing_files_are_named_with_the_ways_to_get_them(usual, tmp_path, capsys):
+    assert main(['garments', '--out', str(tmp_path / 'x')]) == 2
+    line, = capsys.readouterr().err.splitlines()
+    assert all(str(folder) in line for folder in usual)
+    assert 'dataset-fashion-mnist' in line and '--download' in line
+
+
+def test_a_folder_named_by_the_user_is_the_only_one(fashion_files, tmp_path):
+    assert find_files(fashion_files) == fashion_files
+    with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+        find_files(tmp_path)
+
+
+def test_the_first_folder_with_all_files_is_taken(usual, fashion_files):
+    for folder in usual:
+        shutil.copytree(fashion_files, folder)
+    (usual[0] / next(iter(SHA256))).unlink()
+    assert find_files() == usual[1]
 
 
 @pytest.mark.parametrize('name', SHA256)

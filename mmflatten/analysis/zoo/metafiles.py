@@ -32,7 +32,8 @@ FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatte
             'flatten_swin': ('FLatten-Swin', 'flatten'), 'flatten_cswin': ('FLatten-CSwin', 'flatten'),
             'l2vit': ('L2ViT', 'l2vit'), 'focal': ('Focal Transformer', 'focal'),
             'factorized': ('Factorized Attention', 'factorized'), 'psmnet': ('PSMNet', 'factorized'),
-            'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None)}
+            'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None),
+            'garments': ('Garment scenes', None), 'fashion': ('Fashion-MNIST', None)}
 # Task and metric of every figure that a row may print.
 METRICS = {
     'top1': ('Image Classification', 'Top 1 Accuracy'), 'ap_box': ('Object Detection', 'box AP'),

@@ -3,9 +3,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mmflatten.datasets.packages import sklearn_datasets
+
 from .canvas import Sprite
 from .glyph import render_glyph
-from .photographs import Photographs, load_photographs, sklearn_datasets
+from .photographs import Photographs, load_photographs
 from .source import Source
 
 # Both splits are fixed and do not depend on the seed: scenes made with one seed can be tested on scenes of another.

@@ -96,6 +96,6 @@ def garments(folder: Path | None = None) -> Source:
                        url='https://creativecommons.org/publicdomain/zero/1.0/'),
                   dict(id=2, name='Creative Commons Attribution 2.0',
                        url='https://creativecommons.org/licenses/by/2.0/')),
-        load_objects=partial(load_sprites, folder=find_files() if folder is None else folder),
+        load_objects=partial(load_sprites, folder=find_files(folder)),
         load_photographs=load_whole_photographs,
         license_ids={'china.jpg': 2, 'flower.jpg': 2})

@@ -1,13 +1,11 @@
 """Photographs that scikit-learn and scikit-image ship, as backgrounds."""
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
-from types import ModuleType
 
 import cv2
 import numpy as np
+
+from mmflatten.datasets.packages import skimage_file, sklearn_datasets
 
 
 @dataclass(frozen=True)
@@ -56,21 +54,3 @@ def read_photograph(name: str) -> np.ndarray:
     if name in ('china.jpg', 'flower.jpg'):
         return sklearn_datasets().load_sample_image(name)
     return cv2.cvtColor(cv2.imread(str(skimage_file(name))), cv2.COLOR_BGR2RGB)
-
-
-def skimage_file(name: str) -> Path:
-    """A file that scikit-image's wheel holds in `skimage/data`; the library is not imported, nothing is fetched."""
-    found = find_spec('skimage')
-    if found is None:
-        raise ImportError(f'{name} comes with scikit-image, which is not installed; install it with `pip install '
-                          'scikit-image`')
-    return Path(found.submodule_search_locations[0], 'data', name)
-
-
-def sklearn_datasets() -> ModuleType:
-    """``sklearn.datasets``, imported late: only making the scenes needs scikit-learn, using them does not."""
-    try:
-        return import_module('sklearn.datasets')
-    except ImportError as error:
-        raise ImportError('the handwriting and the photographs come with scikit-learn, which is not installed; '
-                          'install it with `pip install scikit-learn`') from error
