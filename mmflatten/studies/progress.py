@@ -63,7 +63,7 @@ class ProgressHook(Hook):
         name = next((name for name in self.metrics if name in (metrics or {})), None)
         if name is not None:
             step = runner.epoch if isinstance(runner.train_loop, EpochBasedTrainLoop) else runner.iter
-            self.state['metric'], self.state['validations'][str(step)] = name, metrics[name]
+            self.state['metric'], self.state['validations'][str(step)] = name, float(metrics[name])
         self.say(runner)
 
     def say(self, runner: Runner) -> None:
