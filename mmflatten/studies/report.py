@@ -41,7 +41,7 @@ def write_report(study: Study, folder: Path) -> Path:
         if chosen:
             parts += [f'## {title}', *_blocks(study, chosen, mode, folder), *_ranks(study, chosen, mode, folder),
                       *_claims(study, chosen, mode)]
-    parts += _failures(results)
+    parts += [*_both(done), *_failures(results)]
     report = folder / 'report.md'
     report.write_text('\n\n'.join(parts) + '\n', encoding='utf-8')
     return report
@@ -151,6 +151,18 @@ def _claims(study: Study, done: Sequence[Result], mode: str) -> list[str]:
     header = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'd', 'p (Holm)',
               'p (Wilcoxon)', 'seeds']
     return ['### Claims', align(rows, header, set(range(5)), markdown=True)]
+
+
+def _both(done: Sequence[Result]) -> list[str]:
+    """Each cell with the recipe of all beside the same cell at its best; nothing where no rate was tuned."""
+    cells: dict[tuple, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    for result in done:
+        cells[(*result.levels.values(), result.metric)][result.mode].append(result)
+    rows = [[*map(str, cell), *(_number(interval([run.value for run in modes[mode]])) for mode in TITLES),
+             ', '.join(f'{path.rpartition(".")[2]} {value:g}' for path, value in modes[BEST][0].tuned.items())]
+            for cell, modes in cells.items() if modes.keys() >= TITLES.keys()]
+    header = [*done[0].levels, 'metric', *(title.lower() for title in TITLES.values()), 'tuned']
+    return ['## Both side by side', align(rows, header, set(range(len(header) - 3)), markdown=True)] if rows else []
 
 
 def _failures(results: Sequence[Result]) -> list[str]:

@@ -1,6 +1,8 @@
 """The driver with runs that only pretend: what is recorded, kept, repeated and refused."""
+import errno
 import sqlite3
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -8,11 +10,13 @@ from mmflatten.cli import study as command
 from mmflatten.studies import driver as driver_module
 from mmflatten.studies.folder import FAILED, FINISHED, PRUNED, Result, StudyFolder
 from mmflatten.studies.grid import BEST, TRIAL, Run
+from mmflatten.studies.report import write_report
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
 from mmflatten.studies.table import NAME, read_table
 from mmflatten.studies.tuning import Pruner, trials_of
 from mmflatten.studies.worker import NO_SPACE
+from mmflatten.studies.worker import main as work
 
 RATE = 'optim_wrapper.optimizer.lr'
 
@@ -67,6 +71,13 @@ def test_a_full_disk_stops_the_study_which_goes_on_later(study_file, pretend, pr
     assert len(executor.submitted) == 3 and {result.state for result in results.values()} == {FINISHED}
 
 
+def test_a_run_tells_a_full_disk_from_other_failures(tmp_path, monkeypatch, capsys):
+    for error, status in ((OSError(errno.ENOSPC, 'No space left on device'), NO_SPACE), (OSError('something else'), 1)):
+        monkeypatch.setattr('mmflatten.studies.worker.work', Mock(side_effect=error))
+        assert work([str(tmp_path)]) == status
+        assert str(error.args[-1]) in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_a_changed_config_is_refused_unless_told(study_file, pretend, pretender):
     pretend(study_file(), pretender())
     path = study_file(options={RATE: 0.2})
@@ -85,7 +96,7 @@ def test_the_time_of_a_study_ends_between_runs(study_file, pretend, pretender):
     assert not executor.submitted
 
 
-def test_every_cell_gets_as_many_trials_and_its_own_best_rate(study_file, pretend, pretender):
+def test_every_cell_gets_as_many_trials_and_its_own_best_rate(study_file, pretend, pretender, tmp_path):
     def accuracy(run: dict) -> float:
         tuned, level = run['result']['tuned'] or {RATE: 0.}, run['result']['levels']['attention']
         return 50. + 10 * (tuned[RATE] == (1e-4 if level == 'vanilla' else 1e-2))
@@ -98,6 +109,10 @@ def test_every_cell_gets_as_many_trials_and_its_own_best_rate(study_file, preten
     assert [(result.levels['attention'], result.tuned[RATE], result.value) for result in best] == [
         ('focused', 1e-2, 60.)] * 2 + [('vanilla', 1e-4, 60.)] * 2
     assert {result.seed for result in trials}.isdisjoint(result.seed for result in best)
+    report = write_report(read_study(path), tmp_path / 'out').read_text()
+    rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines()]
+    assert ['focused', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.01'] in rows
+    assert ['vanilla', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.0001'] in rows
 
 
 @pytest.mark.parametrize('metric, way', [('higher', 1), ('lower', -1)])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mmflatten.cli import study as command
 from mmflatten.studies.costs import check_runs
 from mmflatten.studies.driver import Driver
 from mmflatten.studies.executors import LocalExecutor
@@ -68,3 +69,16 @@ def test_a_study_survives_kill_9_of_its_worker_and_its_driver(study_file, tmp_pa
     assert len(result.validations) >= 3  # of 5; a kill between checkpoint and validation loses one
     assert (folder.run(run.name) / 'log.txt').read_text().count('resumed epoch') == 2
     assert result.params and result.flops and result.throughput and result.cpu_seconds and result.peak_memory
+
+
+@pytest.mark.full
+def test_the_smoke_study_runs_and_reports(scenes, tmp_path, monkeypatch):
+    (tmp_path / 'data').mkdir()
+    (tmp_path / 'data' / 'digits').symlink_to(scenes)
+    monkeypatch.chdir(tmp_path)
+    path = str(Path(__file__).parents[2] / 'studies' / 'smoke.yaml')
+    assert command.main([path, '--workers', '2']) == 0
+    assert command.main([path, '--report']) == 0
+    folder = tmp_path / 'work_dirs' / 'studies' / 'smoke'
+    assert [result.state for result in read_table(folder)] == [FINISHED] * 4
+    assert 'focused > vanilla' in (folder / 'report.md').read_text()
