@@ -8,7 +8,8 @@ import pytest
 from mmflatten.studies import slurm_executor
 from mmflatten.studies.costs import check_runs
 from mmflatten.studies.driver import Driver
-from mmflatten.studies.folder import FINISHED, RESULT, StudyFolder
+from mmflatten.studies.executors import LocalExecutor
+from mmflatten.studies.folder import FINISHED, StudyFolder
 from mmflatten.studies.grid import expand
 from mmflatten.studies.slurm_executor import SlurmExecutor, read_options
 from mmflatten.studies.study import StudyError
@@ -23,6 +24,14 @@ def wait_for(condition, seconds: float = 300.):
     return found
 
 
+def test_processes_of_this_machine_share_out_its_cores_and_gpus():
+    cores = sorted(os.sched_getaffinity(0))
+    one, = LocalExecutor(1).free
+    assert one == (tuple(cores), None)
+    several = LocalExecutor(3, gpus=2).free
+    assert [gpu for _, gpu in several] == [0, 1, 0] and {core for held, _ in several for core in held} == set(cores)
+
+
 def test_options_of_slurm_are_read():
     assert read_options('partition=gpu, time=60,gpus=1,mem=8') == dict(
         slurm_partition='gpu', timeout_min=60, gpus_per_node=1, mem_gb=8)
@@ -33,13 +42,10 @@ def test_options_of_slurm_are_read():
 @pytest.mark.parametrize('cluster', ['local', 'debug'])
 def test_jobs_run_through_submitit(tmp_path, cluster):
     executor = SlurmExecutor(tmp_path / 'slurm', dict(cluster=cluster, timeout_min=3))
-    done, broken = tmp_path / 'done', tmp_path / 'broken'
-    for folder in (done, broken):
-        folder.mkdir()
-    (done / RESULT).write_text('{}')  # the process of a run that has ended has nothing to do
-    jobs = [executor.submit(folder) for folder in (done, broken)]
-    assert [wait_for(lambda job=job: ended(executor, job))[0] for job in jobs] == [0, 1]
-    assert str(broken) in (broken / 'log.txt').read_text()
+    (tmp_path / 'run').mkdir()  # of no run: its process fails, and says so
+    job = executor.submit(tmp_path / 'run')
+    assert wait_for(lambda: ended(executor, job)) == (1, )
+    assert f'({tmp_path}/run)' in (tmp_path / 'run' / 'log.txt').read_text()
     executor.close()
 
 

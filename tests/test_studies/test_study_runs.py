@@ -14,6 +14,7 @@ from mmflatten.studies.driver import Driver
 from mmflatten.studies.executors import LocalExecutor
 from mmflatten.studies.folder import FINISHED, StudyFolder
 from mmflatten.studies.grid import expand
+from mmflatten.studies.status import status_table
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
 from mmflatten.studies.table import read_table
@@ -52,6 +53,7 @@ def test_a_study_survives_kill_9_of_its_worker_and_its_driver(study_file, tmp_pa
     wait_for(lambda: list(out.glob('runs/*/train/epoch_*.pth')))
     with pytest.raises(StudyError, match=str(driver.pid)), folder.locked():
         pass
+    assert f'{run.name}  running' in status_table(out)
     reached = folder.progress(run.name)['step']
     first, = workers(out)
     os.kill(first, signal.SIGKILL)
@@ -59,7 +61,7 @@ def test_a_study_survives_kill_9_of_its_worker_and_its_driver(study_file, tmp_pa
     driver.kill()
     driver.wait()
     wait_for(lambda: not workers(out), 20)  # they end with their driver
-    assert folder.result(run.name) is None
+    assert folder.result(run.name) is None and f'{run.name}  interrupted' in status_table(out)
     assert 'was killed' in (tmp_path / 'driver.txt').read_text()
     lines = []
     with folder.locked():
