@@ -28,6 +28,7 @@ COMMANDS = {
     'data': 'make a data set that needs no download',
     'flops': 'parameters and FLOPs of configs, beside what the papers print',
     'benchmark': 'speed and memory of models or attentions, side by side',
+    'study': 'a grid of trainings from one file: runs, table, statistics, report',
     'doctor': 'what is installed, what is wrong with it, and what fixes it',
 }
 SHELLS = ('bash', 'zsh', 'tcsh')

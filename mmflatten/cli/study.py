@@ -1,0 +1,117 @@
+"""A study: a grid of trainings from one file, and what their results say.
+
+    mmflatten study studies/attentions.yaml --dry-run
+    mmflatten study studies/attentions.yaml --workers 2
+    mmflatten study studies/attentions.yaml --size smoke --report
+
+The same command goes on after whatever ended it. See docs/studies.md.
+"""
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mmflatten.engine.cli import command_line, positive, tool_parser
+
+
+def parser() -> argparse.ArgumentParser:
+    made = tool_parser(__doc__, prog='mmflatten study', formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument('study', metavar='STUDY.yaml', help='study file')
+    made.add_argument('--size', default='full', metavar='NAME',
+                      help='a size of the file, such as smoke (default: full)')
+    made.add_argument('--work-dir', type=Path, metavar='DIR',
+                      help='folder of the results (default: work_dirs/studies/<name of the study>)')
+    what = made.add_mutually_exclusive_group()
+    what.add_argument('--dry-run', action='store_true', help='print the grid with parameters, FLOPs, hours and disk')
+    what.add_argument('--status', action='store_true', help='print how far the study is')
+    what.add_argument('--report', action='store_true', help='write report.md, figures and results.csv of what is there')
+    made.add_argument('--workers', type=positive, metavar='N',
+                      help='runs at once on this machine (default: one for each GPU, else for each core)')
+    where = made.add_mutually_exclusive_group()
+    where.add_argument('--ray', metavar='ADDRESS', help='run on a Ray cluster: its address, auto or local')
+    where.add_argument('--slurm', metavar='KEY=VALUE,...',
+                       help='run as Slurm jobs, with options of sbatch: partition=gpu,time=60,gpus=1')
+    made.add_argument('--cores-per-run', type=positive, default=1, metavar='N', help='for Ray and Slurm (default: 1)')
+    made.add_argument('--gpus-per-run', type=float, default=0., metavar='X',
+                      help='for Ray, where runs can share a GPU (default: 0)')
+    made.add_argument('--changed', choices=['keep', 'rerun'],
+                      help='runs that began with another config: keep them, or run them anew')
+    made.add_argument('--retry-failed', action='store_true', help='run failed runs again')
+    return made
+
+
+@command_line
+def main(argv: Sequence[str]) -> None:
+    args = parser().parse_args(argv)
+    # Imported here, so that a missing library ends with one line that says how to install it.
+    from mmflatten.studies.folder import StudyFolder
+    from mmflatten.studies.status import status_table
+    from mmflatten.studies.study_file import read_study
+    study = read_study(args.study, args.size)
+    path = args.work_dir or Path('work_dirs', 'studies', study.name)
+    if args.status:
+        print(status_table(path))
+    elif args.report:
+        from mmflatten.studies.report import write_report
+        print(write_report(study, path))
+    elif args.dry_run:
+        print(_dry_run(study, args))
+    else:
+        folder = StudyFolder(path)
+        with folder.locked():
+            _run(study, folder, args)
+
+
+def _dry_run(study: Any, args: argparse.Namespace) -> str:
+    from mmflatten.studies.costs import check_runs, cost_table, seconds_per_run
+    from mmflatten.studies.grid import expand
+    from mmflatten.studies.tuning import trials_of
+    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
+        runs = expand(study) + trials_of(study)
+        costs = check_runs(study, runs)
+        seconds = seconds_per_run(study, runs, costs, _say)
+    return cost_table(study, runs, costs, seconds, args.workers or _places()[0])
+
+
+def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
+    from mmflatten.studies.costs import check_runs
+    from mmflatten.studies.driver import Driver
+    from mmflatten.studies.folder import FAILED, git_commit
+    from mmflatten.studies.grid import expand
+    from mmflatten.studies.tuning import trials_of
+    runs = expand(study) + trials_of(study)
+    costs = check_runs(study, runs)
+    driver = Driver(study, folder, _executor(folder, args), _say, dict(git_commit=git_commit()))
+    results = driver.go(runs, costs, args.changed, args.retry_failed)
+    failed = [name for name, result in results.items() if result.state == FAILED]
+    print(f'{len(results) - len(failed)} of {len(results)} runs have ended well: {folder.path}')
+    if failed:
+        raise ValueError(f'{len(failed)} runs failed ({failed[0]}: {results[failed[0]].error}); --status lists them, '
+                         '--retry-failed runs them again')
+
+
+def _executor(folder: Any, args: argparse.Namespace) -> Any:
+    if args.ray:
+        from mmflatten.studies.ray_executor import RayExecutor
+        return RayExecutor(args.ray, args.cores_per_run, args.gpus_per_run)
+    if args.slurm:
+        from mmflatten.studies.slurm_executor import SlurmExecutor, read_options
+        return SlurmExecutor(folder.path / 'slurm', read_options(args.slurm), args.cores_per_run)
+    from mmflatten.studies.executors import LocalExecutor
+    workers, gpus = _places()
+    return LocalExecutor(args.workers or workers, gpus)
+
+
+def _places() -> tuple[int, int]:
+    """Runs at once on this machine, and its GPUs."""
+    import torch
+
+    from mmflatten.analysis.speed.machine import available_cpus
+    gpus = torch.cuda.device_count()
+    return gpus or available_cpus(), gpus
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,142 @@
+"""What runs cost before they begin: every model and optimizer is built on the meta device, and a forward pass timed."""
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from mmengine.config import Config
+from mmengine.registry import DefaultScope
+
+from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES
+from mmflatten.analysis.flops.model_cost import count_model, count_parameters
+from mmflatten.analysis.recipes.datasets import training_set
+from mmflatten.analysis.recipes.disk import checkpoints_of
+from mmflatten.analysis.recipes.training import Training
+from mmflatten.analysis.speed.models import RunSettings, model_subject
+from mmflatten.analysis.speed.timing import measure
+from mmflatten.analysis.text_table import align, giga
+from mmflatten.engine.cli import quiet_libraries
+from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.studies.configs import config_hash, config_of
+from mmflatten.studies.grid import Run, digest
+from mmflatten.studies.study import Study, StudyError
+
+PASSES_PER_STEP = 3  # a backward pass takes about as long as two forward passes
+BATCH = 32  # the most images of the forward pass that is timed
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run: multiply-accumulates of one image of `shape`, bytes on the disk, iterations of its training."""
+
+    config_hash: str
+    params: int
+    flops: int
+    shape: tuple[int, int]
+    disk: int
+    iterations: int | None  # None where the number of images is not known here
+    images: int  # in a batch
+
+
+def check_runs(study: Study, runs: Sequence[Run]) -> dict[str, Cost]:
+    """Build what every run needs, without data; a Cost by the name of each run.
+
+    Raises:
+        StudyError: a combination cannot be built; names all that cannot.
+    """
+    costs, faults, built = {}, [], {}
+    with quiet_libraries(logging.ERROR):
+        for run in runs:
+            try:
+                cfg = config_of(run, study.budget)
+                key = digest([cfg.model, cfg.optim_wrapper, cfg.train_cfg, cfg.train_dataloader, cfg.default_scope])
+                built[key] = built.get(key) or _cost(cfg)
+                costs[run.name] = Cost(config_hash(cfg), *built[key])
+            except Exception as error:  # whatever a constructor raises; all faults are told at once
+                faults.append(f'{", ".join(run.levels.values())}: {type(error).__name__}: {error}')
+    if faults:
+        faults = list(dict.fromkeys(faults))
+        raise StudyError(f'{len(faults)} combinations of study {study.name} cannot be run; correct or exclude them:\n'
+                         + '\n'.join(faults))
+    return costs
+
+
+def image_shape(cfg: Config) -> tuple[int, int]:
+    """(H, W) of the images a config trains on, as its backbone is told, else the usual ones of its task."""
+    size = (cfg.model.get('backbone') or {}).get('img_size') or DEFAULT_SHAPES[cfg.default_scope]
+    return (size, size) if isinstance(size, int) else tuple(size)
+
+
+def _cost(cfg: Config) -> tuple:
+    images = _images(cfg)
+    training = Training.of(cfg, gpus=1, images=images or 1)
+    shape = image_shape(cfg)
+    known = images or not training.by_epoch
+    return (count_parameters(training.model), count_model(training.model, shape).counts.macs, shape,
+            checkpoints_of(training).most, training.iterations if known else None, cfg.train_dataloader.batch_size)
+
+
+def _images(cfg: Config) -> int:
+    """Images of the training set, 0 where it is neither known nor on this machine."""
+    dataset = cfg.train_dataloader.dataset
+    images, part = training_set(dataset).images, dataset.get('indices')
+    if isinstance(part, int):
+        return min(images, part) or part
+    with contextlib.suppress(DatasetError), DefaultScope.overwrite_default_scope(cfg.default_scope):
+        return images or len(build_dataset(dataset))
+    return 0
+
+
+def seconds_per_run(study: Study, runs: Sequence[Run], costs: dict[str, Cost],
+                    say: Callable[[str], None]) -> dict[str, float]:
+    """Estimated seconds of training by the names of runs, from a forward pass timed on the CPU of this machine."""
+    timed: dict[str, float] = {}
+    seconds = {}
+    with quiet_libraries(logging.ERROR), tempfile.TemporaryDirectory() as folder:
+        for run in runs:
+            cost = costs[run.name]
+            cfg = config_of(run, study.budget)
+            key = digest([cfg.model, cost.shape])
+            if key not in timed:
+                say(f'timing {", ".join(run.levels.values()) or run.base}')
+                path = Path(folder, 'config.py')
+                cfg.dump(path)
+                subject = model_subject(str(path), RunSettings(min(BATCH, cost.images), cost.shape))
+                timed[key] = min(measure([subject], rounds=3)[0]) / subject.batch
+            if cost.iterations is not None:
+                seconds[run.name] = timed[key] * cost.images * cost.iterations * PASSES_PER_STEP
+                seconds[run.name] = min(seconds[run.name], study.budget.seconds or seconds[run.name])
+    return seconds
+
+
+def cost_table(study: Study, runs: Sequence[Run], costs: dict[str, Cost], seconds: dict[str, float],
+               workers: int) -> str:
+    """The grid, a line for each cell, and what the whole takes."""
+    grouped: dict[tuple, list[Run]] = {}
+    for run in runs:
+        grouped.setdefault((run.mode, *run.cell), []).append(run)
+    rows = []
+    for (mode, *levels), members in grouped.items():
+        cost = costs[members[0].name]
+        known = [seconds[run.name] for run in members if run.name in seconds]
+        rows.append([mode, *(name for _, name in levels), str(len(members)), f'{cost.params / 1e6:.3f}',
+                     giga(cost.flops), 'x'.join(map(str, cost.shape)), str(cost.iterations or '-'),
+                     f'{sum(known) / 3600:.3f}' if known else '-',
+                     f'{sum(costs[run.name].disk for run in members) / 2**20:.0f}'])
+    header = ['mode', *study.factors, 'runs', 'params (M)', 'MACs (G)', 'image', 'iterations', 'hours', 'disk (MiB)']
+    disk = sum(cost.disk for cost in costs.values()) / 2**20
+    lines = [align(rows, header, set(range(1 + len(study.factors)))), '', f'{len(runs)} runs, {disk:.0f} MiB']
+    if seconds:
+        hours = mean(seconds.values()) * len(runs) / 3600
+        lines.append(f'about {hours:.2f} hours of training on one worker, {hours / workers:.2f} on {workers}: '
+                     f'{PASSES_PER_STEP} forward passes as timed here for each step, without data, '
+                     'validation and test')
+        if hours / workers > study.budget.total_hours:
+            lines.append(f'that is above budget.total_hours ({study.budget.total_hours:g}): the study would stop '
+                         'before its end')
+    return '\n'.join(lines)

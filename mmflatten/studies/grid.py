@@ -1,0 +1,92 @@
+"""From a study to its runs: every combination of levels and seeds that is not excluded, each with a stable name."""
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from mmflatten.studies.study import BASE, Level, Study, StudyError
+
+GRID, TRIAL, BEST = 'recipe', 'trial', 'best'  # the grid as written, trials of a search, each cell at its best
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training with its test. `options` are the fields of the config `base` that differ."""
+
+    name: str
+    levels: dict[str, str]  # factor -> name of its level
+    seed: int
+    base: str
+    options: dict[str, Any]
+    mode: str = GRID
+    tuned: dict[str, float] | None = None  # of a trial, and of a cell at its best
+
+    @property
+    def cell(self) -> tuple[tuple[str, str], ...]:
+        """The levels: runs of a cell differ by their seed, or by what is tuned."""
+        return tuple(self.levels.items())
+
+
+def expand(study: Study) -> list[Run]:
+    """The runs of the grid, the seeds of a cell one after another.
+
+    Raises:
+        StudyError: no run is left, two have one name, a run has no base, or two factors set one field.
+    """
+    runs = [make_run(study, levels, seed) for levels in cells(study) for seed in study.seeds]
+    repeated = [name for name, times in Counter(run.name for run in runs).items() if times > 1]
+    if repeated or not runs:
+        raise StudyError(f'study {study.name} has {"two runs named " + repeated[0] if repeated else "no run"}; '
+                         'look at factors and exclude')
+    return runs
+
+
+def cells(study: Study) -> list[tuple[Level, ...]]:
+    """The combinations of levels that are not excluded."""
+    return [levels for levels in product(*study.factors.values())
+            if not any(matches(dict(zip(study.factors, (level.name for level in levels))), pattern)
+                       for pattern in study.exclude)]
+
+
+def matches(levels: dict[str, str], pattern: dict[str, tuple[str, ...]]) -> bool:
+    """Whether a pattern, as `exclude` and `where` have them, is true of a run's levels."""
+    return all(levels[factor] in names for factor, names in pattern.items())
+
+
+def make_run(study: Study, levels: tuple[Level, ...], seed: int, mode: str = GRID,
+             tuned: dict[str, float] | None = None, trial: int | None = None) -> Run:
+    """The run of a cell: its options are the study's, then those of its levels, then what is tuned."""
+    given: dict[str, Any] = {}
+    for level in levels:
+        for path, value in level.options.items():
+            if given.get(path, value) != value:
+                raise StudyError(f'{path} is set by two factors; one of them is at level {level.name}')
+            given[path] = value
+    names = dict(zip(study.factors, (level.name for level in levels)))
+    options = {**study.options, **given, **(tuned or {})}
+    base = options.pop(BASE, study.base)
+    if base is None:
+        raise StudyError(f'{names} has no base; name a config in base, or in a level of a factor')
+    end = {GRID: f's{seed}', TRIAL: f'trial{trial}', BEST: f'best_s{seed}'}[mode]
+    return Run('_'.join([*map(_label, names.items()), end, _short_hash(names, seed, mode, trial)]), names, seed, base,
+               options, mode, tuned)
+
+
+def _label(level: tuple[str, str]) -> str:
+    """A level in the name of a run; a field of the config says which it is."""
+    factor, name = level
+    return re.sub(r'[^A-Za-z0-9.+-]+', '-', (factor.rpartition('.')[2] if '.' in factor else '') + name).strip('-')
+
+
+def _short_hash(*values: Any) -> str:
+    return digest(values)[:6]
+
+
+def digest(content: Any) -> str:
+    """A hash of plain content that does not depend on the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,94 @@
+"""What a run says of itself while it trains, and how it is stopped early."""
+from __future__ import annotations
+
+import math
+import os
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.runner import EpochBasedTrainLoop, Runner
+
+from mmflatten.studies.folder import PROGRESS, STOP, read_json, write_json
+
+EVERY = 1.  # seconds between two reports
+STOPPED_CHECKPOINT = 'stopped.pth'
+
+
+class Stopped(Exception):
+    """The training ends before its last step."""
+
+
+class Pruned(Stopped):
+    """The driver wants the run to end: others are better."""
+
+
+class TimeIsUp(Stopped):
+    """The seconds of the budget are over; a checkpoint has been saved."""
+
+
+class ProgressHook(Hook):
+    """Writes `progress.json` about once a second, adds up the costs of all attempts, and ends the training early.
+
+    Args:
+        folder: of the run; a file `stop` in it ends the training.
+        metrics: names of metrics, of which the first that a validation has is reported.
+        seconds: of training, over all attempts; None for no limit.
+    """
+
+    priority = 'VERY_LOW'  # behind the checkpoint
+
+    def __init__(self, folder: Path, metrics: list[str], seconds: float | None) -> None:
+        self.folder, self.metrics, self.seconds = folder, metrics, seconds
+        self.state: dict[str, Any] = {'validations': {}, **read_json(folder / PROGRESS)}
+        self.meter = Meter(self.state)
+        self.said, self.begin = 0., math.inf
+
+    def before_train(self, runner: Runner) -> None:
+        self.begin = time.monotonic() - self.state.get('training_seconds', 0.)
+        self.say(runner)
+
+    def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
+        if time.monotonic() - self.said >= EVERY:
+            self.say(runner)
+        if self.seconds is not None and time.monotonic() - self.begin >= self.seconds:
+            self.say(runner)
+            runner.save_checkpoint(runner.work_dir, STOPPED_CHECKPOINT, save_optimizer=False)
+            raise TimeIsUp
+
+    def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
+        name = next((name for name in self.metrics if name in (metrics or {})), None)
+        if name is not None:
+            step = runner.epoch if isinstance(runner.train_loop, EpochBasedTrainLoop) else runner.iter
+            self.state['metric'], self.state['validations'][str(step)] = name, float(metrics[name])
+        self.say(runner)
+
+    def say(self, runner: Runner) -> None:
+        """Write how far the run is; end it where the driver wants that."""
+        self.said = time.monotonic()
+        self.state.update(step=runner.iter, length=runner.max_iters, training_seconds=self.said - self.begin,
+                          **self.meter.costs())
+        write_json(self.folder / PROGRESS, self.state)
+        if (self.folder / STOP).exists():
+            raise Pruned
+
+
+class Meter:
+    """Seconds and memory of this process and its children, on top of what earlier attempts took."""
+
+    def __init__(self, before: dict[str, Any]) -> None:
+        self.before, self.begin = dict(before), time.monotonic()
+
+    def wall(self) -> float:
+        return self.before.get('wall_seconds', 0.) + time.monotonic() - self.begin
+
+    def costs(self) -> dict[str, float]:
+        """`gpu_seconds` are those that a GPU was held."""
+        on_gpu = torch.cuda.is_available()
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak = torch.cuda.max_memory_allocated() if on_gpu else kilobytes * 1024
+        return dict(wall_seconds=self.wall(), cpu_seconds=self.before.get('cpu_seconds', 0.) + sum(os.times()[:4]),
+                    gpu_seconds=self.wall() if on_gpu else 0., peak_memory=max(peak, self.before.get('peak_memory', 0)))

@@ -1,0 +1,181 @@
+"""The report of a study: tables, figures and claims from what is in its table."""
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean
+
+import pandas as pd
+
+from mmflatten.analysis.text_table import align, giga
+from mmflatten.studies.claims import judge, seed_means
+from mmflatten.studies.figures import draw_costs, draw_ranks
+from mmflatten.studies.folder import FAILED, FINISHED, Result
+from mmflatten.studies.grid import BEST, GRID, TRIAL
+from mmflatten.studies.statistics import Comparison, Interval, compare, holm, interval, pareto, rank
+from mmflatten.studies.study import Study, StudyError
+from mmflatten.studies.table import read_table
+from mmflatten.studies.tuning import sign, signed
+
+MACS = 'multiply-accumulates of an image (M)'
+TITLES = {GRID: 'One recipe for all', BEST: 'Each at its best'}
+
+
+def write_report(study: Study, folder: Path) -> Path:
+    """Write `report.md`, its figures and `results.csv` into the folder of a study; returns the report.
+
+    Raises:
+        StudyError: no run has finished.
+    """
+    results = read_table(folder)
+    done = [result for result in results if result.state == FINISHED]
+    if not done:
+        raise StudyError(f'study folder {folder} has no finished run to report')
+    _write_csv(results, folder / 'results.csv')
+    parts = [_head(study, results)]
+    for mode, title in TITLES.items():
+        chosen = [result for result in done if result.mode == mode]
+        if chosen:
+            parts += [f'## {title}', *_blocks(study, chosen, mode, folder), *_ranks(study, chosen, mode, folder),
+                      *_claims(study, chosen, mode)]
+    parts += [*_both(done), *_failures(results)]
+    report = folder / 'report.md'
+    report.write_text('\n\n'.join(parts) + '\n', encoding='utf-8')
+    return report
+
+
+def _head(study: Study, results: Sequence[Result]) -> str:
+    states = ', '.join(f'{number} {state}' for state, number in Counter(item.state for item in results).items())
+    done = [item for item in results if item.state == FINISHED]
+    machines = sorted({f'{item.machine["processor"]}, GPU {item.machine["gpu"]}, PyTorch {item.machine["torch"]}, '
+                       f'commit {item.git_commit[:10] or "unknown"}' for item in done})
+    trials = [item for item in results if item.mode == TRIAL]
+    lines = [f'# Study {study.name}', study.description,
+             f'{len(results)} runs: {states}; {sum(item.wall_seconds for item in results) / 3600:.2f} hours of runs, '
+             f'{sum(item.cpu_seconds for item in results) / 3600:.2f} of CPU, '
+             f'{sum(item.gpu_seconds for item in results) / 3600:.2f} of GPU. Ran on: {"; ".join(machines)}.',
+             f'{len(trials)} trials of {", ".join(study.tune.ranges)} chose the best of each cell.' if trials else '',
+             "Intervals are 95 % of Student's t over seeds; differences are paired by seed, their p-values from "
+             "t-tests with Holm's correction. What is inside the noise is called neither better nor worse."]
+    return '\n\n'.join(line for line in lines if line)
+
+
+def _blocks(study: Study, done: Sequence[Result], mode: str, folder: Path) -> list[str]:
+    """A table and a figure for every combination of the factors behind the first one."""
+    blocks: dict[tuple, list[Result]] = defaultdict(list)
+    for result in done:
+        blocks[(result.metric, *list(result.levels.items())[1:])].append(result)
+    parts = []
+    for number, ((metric, *levels), results) in enumerate(blocks.items()):
+        name = ', '.join(f'{factor} {level}' for factor, level in levels) or study.name
+        figure = f'costs_{mode}_{number}.png'
+        parts += [f'### {name}: {metric}', _table(study, results, folder / figure), f'![{name}]({figure})']
+    return parts
+
+
+def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
+    """A row for each level of the first factor, best mean first, each compared with that one."""
+    factor = next(iter(study.factors), '')
+    members: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        members[result.levels.get(factor, study.name)].append(result)
+    metric = results[0].metric
+    way = sign(study, metric)
+    intervals = {name: interval([run.value for run in runs]) for name, runs in members.items()}
+    order = sorted(members, key=lambda name: way * intervals[name].mean, reverse=True)
+    values = seed_means(study, results, factor) if factor else {}
+    pairs = dict(zip(order[1:], holm([compare(name, order[0], values) for name in order[1:]])))
+    costs = {MACS: [runs[0].flops / 1e6 for runs in members.values()],
+             'CPU or GPU seconds per run': [mean(map(_seconds, runs)) for runs in members.values()]}
+    draw_costs(list(members), list(intervals.values()), costs, metric, way > 0, figure)
+    front = dict(zip(members, pareto(costs[MACS], [way * item.mean for item in intervals.values()])))
+    rows = [[name, str(intervals[name].number), _number(intervals[name]), *_compared(pairs.get(name), way),
+             *_costs(members[name]), 'yes' if front[name] else ''] for name in order]
+    header = [factor, 'seeds', metric, 'to the first', 'p', 'verdict', 'params (M)', 'MACs (G)', 'seconds',
+              f'images/s at {next(iter(results[0].throughput))}', 'MiB', 'tuned', 'Pareto']
+    return align(rows, header, {0, 5}, markdown=True)
+
+
+def _compared(pair: Comparison | None, way: int) -> list[str]:
+    if pair is None:
+        return ['', '', 'the best mean']
+    return [_number(pair.difference, way), f'{pair.p_holm:.3f}', pair.verdict]
+
+
+def _costs(runs: Sequence[Result]) -> list[str]:
+    size = next(iter(runs[0].throughput))
+    return [f'{runs[0].params / 1e6:.3f}', giga(runs[0].flops), f'{mean(map(_seconds, runs)):.0f}',
+            f'{mean(run.throughput[size] for run in runs):.0f}', f'{mean(run.peak_memory for run in runs) / 2**20:.0f}',
+            ', '.join(f'{value:g}' for value in (runs[0].tuned or {}).values())]
+
+
+def _seconds(run: Result) -> float:
+    """Of the GPU where there is one, else of the CPU, which other processes do not lengthen as they do wall time."""
+    return run.gpu_seconds or run.cpu_seconds
+
+
+def _number(item: Interval, way: int = 1) -> str:
+    low, high = sorted((way * item.low, way * item.high))
+    return f'{way * item.mean:.4g}' + (f' [{low:.4g}, {high:.4g}]' if item.number > 1 else '')
+
+
+def _ranks(study: Study, done: Sequence[Result], mode: str, folder: Path) -> list[str]:
+    if not study.factors:
+        return []
+    factor = next(iter(study.factors))
+    table = pd.DataFrame([dict(
+        level=result.levels[factor], value=signed(study, result),
+        block=str([result.metric, *list(result.levels.values())[1:]])) for result in done])
+    ranks = rank(table.pivot_table(index='block', columns='level', values='value'))
+    if ranks is None:
+        return []
+    draw_ranks(ranks, folder / f'ranks_{mode}.png')
+    return ['### Ranks over tasks', f"Friedman's test that all are alike: p = {ranks.friedman:.3g}. A bar joins what "
+            f"Nemenyi's test does not separate.\n\n![Average ranks](ranks_{mode}.png)"]
+
+
+def _claims(study: Study, done: Sequence[Result], mode: str) -> list[str]:
+    verdicts = judge(study, done, mode)
+    if not verdicts:
+        return []
+    rows = []
+    for verdict in verdicts:
+        where = ', '.join(f'{factor} {"/".join(levels)}' for factor, levels in verdict.claim.where.items())
+        for number, pair in enumerate(verdict.pairs):
+            first = [verdict.claim.text, where, verdict.claim.source, f'**{verdict.text}**'] if not number else [''] * 4
+            rows.append([*first, f'{pair.first} - {pair.second}', _number(pair.difference), f'{pair.effect:.2g}',
+                         f'{pair.p_holm:.3f}', f'{pair.p_wilcoxon:.3f}', str(pair.difference.number)])
+    header = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'd', 'p (Holm)',
+              'p (Wilcoxon)', 'seeds']
+    return ['### Claims', align(rows, header, set(range(5)), markdown=True)]
+
+
+def _both(done: Sequence[Result]) -> list[str]:
+    """Each cell with the recipe of all beside the same cell at its best; nothing where no rate was tuned."""
+    cells: dict[tuple, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    for result in done:
+        cells[(*result.levels.values(), result.metric)][result.mode].append(result)
+    rows = [[*map(str, cell), *(_number(interval([run.value for run in modes[mode]])) for mode in TITLES),
+             ', '.join(f'{path.rpartition(".")[2]} {value:g}' for path, value in modes[BEST][0].tuned.items())]
+            for cell, modes in cells.items() if modes.keys() >= TITLES.keys()]
+    header = [*done[0].levels, 'metric', *(title.lower() for title in TITLES.values()), 'tuned']
+    return ['## Both side by side', align(rows, header, set(range(len(header) - 3)), markdown=True)] if rows else []
+
+
+def _failures(results: Sequence[Result]) -> list[str]:
+    failed = [[result.name, result.error.replace('|', '/')] for result in results if result.state == FAILED]
+    return ['## Failed runs', align(failed, ['run', 'error'], {0, 1}, markdown=True)] if failed else []
+
+
+def _write_csv(results: Sequence[Result], path: Path) -> None:
+    """Everything that is known of the runs, mappings spread over columns."""
+    rows = [{column: value for key, value in asdict(result).items() for column, value in (
+        [(f'{key}.{name}', item) for name, item in value.items()] if isinstance(value, dict) else [(key, value)])}
+        for result in results]
+    with path.open('w', newline='', encoding='utf-8') as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(column for row in rows for column in row)))
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,60 @@
+"""The table of results in SQLite, written by the driver alone; it can always be made again from the runs' own files."""
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from mmflatten.studies.folder import Result, StudyFolder
+
+NAME = 'results.sqlite'
+COLUMNS = tuple(item.name for item in fields(Result))
+_KINDS = {'str': 'TEXT', 'float': 'REAL', 'float | None': 'REAL', 'int': 'INTEGER'}  # all else is JSON
+
+
+class Table:
+    """One row for each run. Mappings are columns of JSON, which SQLite's `json_extract` reads."""
+
+    def __init__(self, folder: StudyFolder) -> None:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        self.connection = sqlite3.connect(folder.path / NAME)
+        self.connection.execute('PRAGMA journal_mode=WAL')
+        columns = ', '.join(f'{item.name} {_KINDS.get(str(item.type), "JSON")}' for item in fields(Result))
+        self.connection.execute(f'CREATE TABLE IF NOT EXISTS runs ({columns}, PRIMARY KEY (name))')
+
+    def rebuild(self, results: Iterable[Result]) -> None:
+        """Hold these rows and no others."""
+        with self.connection:
+            self.connection.execute('DELETE FROM runs')
+            self._put(results)
+
+    def put(self, *results: Result) -> None:
+        """Add rows, or replace those of the same name."""
+        with self.connection:
+            self._put(results)
+
+    def _put(self, results: Iterable[Result]) -> None:
+        marks = ', '.join('?' * len(COLUMNS))
+        self.connection.executemany(f'INSERT OR REPLACE INTO runs VALUES ({marks})', map(_row, results))
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def read_table(path: Path) -> list[Result]:
+    """All rows of a study folder, which another process may be writing."""
+    with sqlite3.connect(f'file:{path / NAME}?mode=ro', uri=True) as connection:
+        rows = connection.execute(f'SELECT {", ".join(COLUMNS)} FROM runs').fetchall()
+    return [_result(row) for row in rows]
+
+
+def _row(result: Result) -> list:
+    return [json.dumps(value) if isinstance(value, dict) else value for value in asdict(result).values()]
+
+
+def _result(row: tuple) -> Result:
+    kinds = (str(item.type) for item in fields(Result))
+    return Result(*(json.loads(value) if kind.startswith('dict') and value is not None else value
+                    for kind, value in zip(kinds, row)))

@@ -1,0 +1,126 @@
+"""A study whose runs train in a moment, and an executor that pretends to."""
+import json
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import cv2
+import numpy as np
+import pytest
+import yaml
+
+from mmflatten.studies.costs import check_runs
+from mmflatten.studies.driver import Driver
+from mmflatten.studies.folder import FINISHED, RUN, Result, StudyFolder, write_result
+from mmflatten.studies.grid import expand
+from mmflatten.studies.study_file import read_study
+
+REPOSITORY = Path(__file__).parents[2]
+CONFIG = '''
+    _base_ = ['{repository}/configs/_base_/default_runtime.py']
+    default_scope = 'mmpretrain'
+    model = dict(
+        type='ImageClassifier',
+        backbone=dict(type='mmflatten.FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 1)),
+                      attn_types='LS', img_size=32, softmax_window=4, drop_path_rate=0.5, out_indices=(1, )),
+        neck=dict(type='GlobalAveragePooling'),
+        head=dict(type='LinearClsHead', num_classes=2, in_channels=16, topk=(1, ), loss=dict(type='CrossEntropyLoss')))
+    data_preprocessor = dict(num_classes=2, mean=[127.5] * 3, std=[127.5] * 3, to_rgb=True)
+    pipeline = [dict(type='LoadImageFromFile'), dict(type='PackInputs')]
+    train_dataloader = dict(
+        batch_size=4, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
+        dataset=dict(type='CustomDataset', data_root='{data}', pipeline=pipeline))
+    val_dataloader = dict(
+        batch_size=4, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=False),
+        dataset=dict(type='CustomDataset', data_root='{data}', pipeline=pipeline))
+    test_dataloader = val_dataloader
+    val_evaluator = dict(type='Accuracy', topk=(1, ))
+    test_evaluator = val_evaluator
+    optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.05, momentum=0.9))
+    param_scheduler = [dict(type='CosineAnnealingLR', by_epoch=True, T_max=10)]
+    train_cfg = dict(by_epoch=True, max_epochs=10, val_interval=1)
+    val_cfg = dict()
+    test_cfg = dict()
+'''
+
+
+@pytest.fixture(scope='session')
+def tiny_config(tmp_path_factory) -> Path:
+    """Two classes of 8 images of 32 x 32; an epoch has 4 iterations."""
+    folder = tmp_path_factory.mktemp('tiny')
+    draw = np.random.default_rng(0)
+    for label, name in enumerate(('dark', 'light')):
+        (folder / 'data' / name).mkdir(parents=True)
+        for number in range(8):
+            image = draw.integers(100 * label, 100 * label + 150, (32, 32, 3), np.uint8)
+            cv2.imwrite(str(folder / 'data' / name / f'{number}.png'), image)
+    config = folder / 'tiny.py'
+    config.write_text(dedent(CONFIG).format(repository=REPOSITORY, data=folder / 'data'))
+    return config
+
+
+@pytest.fixture
+def study_file(tiny_config, tmp_path) -> Callable[..., Path]:
+    """Write a study of two attentions and two seeds, with other fields than these on request; None takes one out."""
+
+    def write(**changes: object) -> Path:
+        content = dict(
+            name='tiny', base=str(tiny_config), budget=dict(epochs=2), metrics=['accuracy/top1'],
+            throughput=dict(batch=1, seconds=0.01),
+            factors=dict(attention=dict(
+                focused={'model.backbone.mixers': dict(L=dict(type='FocusedLinearAttention'))},
+                vanilla={'model.backbone.mixers': dict(L=dict(type='LinearAttention', feature_map='relu'))}), seed=2))
+        content = {key: value for key, value in {**content, **changes}.items() if value is not None}
+        path = tmp_path / 'tiny.yaml'
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+        return path
+
+    return write
+
+
+class Pretender:
+    """An executor whose runs end at once, as `outcome(content of run.json)` says: a metric, or an exit status."""
+
+    slots = 2
+
+    def __init__(self, outcome: Callable[[dict], float | int] = lambda run: 50.) -> None:
+        self.outcome, self.submitted, self.closed = outcome, [], False
+
+    def submit(self, folder: Path) -> int:
+        self.submitted.append(folder.name)
+        run = json.loads((folder / RUN).read_text())
+        found = self.outcome(run)
+        if isinstance(found, int):
+            (folder / 'log.txt').write_text('Traceback\nValueError: what happened\n')
+            return found
+        result = Result(**run['result'], machine=dict(processor='none', gpu='none', torch='2'))
+        result.state, result.metric, result.value, result.throughput = FINISHED, 'accuracy/top1', found, {'32x32': 9.}
+        result.validations, result.cpu_seconds = {'1': found / 2, '2': found}, 3.
+        write_result(folder, result)
+        return 0
+
+    def poll(self, handle: int) -> int:
+        return handle
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def pretender() -> type:
+    return Pretender
+
+
+@pytest.fixture
+def pretend(tmp_path) -> Callable[..., dict[str, Result]]:
+    """Drive a study file with a Pretender; returns the results."""
+
+    def drive(path: Path, executor: Pretender, more_runs: Callable = lambda study: [], **options: object) -> dict:
+        study = read_study(path)
+        runs = expand(study) + more_runs(study)
+        driver = Driver(study, StudyFolder(tmp_path / 'out'), executor, lambda line: None)
+        return driver.go(runs, check_runs(study, runs), **options)
+
+    return drive
+
+

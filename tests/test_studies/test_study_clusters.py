@@ -1,0 +1,100 @@
+"""The executors of clusters: submitit without Slurm, the script for Slurm, and a Ray cluster that loses a node."""
+import os
+import threading
+import time
+
+import pytest
+
+from mmflatten.studies import slurm_executor
+from mmflatten.studies.costs import check_runs
+from mmflatten.studies.driver import Driver
+from mmflatten.studies.executors import LocalExecutor
+from mmflatten.studies.folder import FINISHED, StudyFolder
+from mmflatten.studies.grid import expand
+from mmflatten.studies.slurm_executor import SlurmExecutor, read_options
+from mmflatten.studies.study import StudyError
+from mmflatten.studies.study_file import read_study
+
+
+def wait_for(condition, seconds: float = 300.):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, 'nothing happened'
+        time.sleep(.1)
+    return found
+
+
+def test_processes_of_this_machine_share_out_its_cores_and_gpus():
+    cores = sorted(os.sched_getaffinity(0))
+    one, = LocalExecutor(1).free
+    assert one == (tuple(cores), None)
+    several = LocalExecutor(3, gpus=2).free
+    assert [gpu for _, gpu in several] == [0, 1, 0] and {core for held, _ in several for core in held} == set(cores)
+
+
+def test_options_of_slurm_are_read():
+    assert read_options('partition=gpu, time=60,gpus=1,mem=8') == dict(
+        slurm_partition='gpu', timeout_min=60, gpus_per_node=1, mem_gb=8)
+    with pytest.raises(StudyError, match='time'):
+        read_options('partition=gpu,time')
+
+
+@pytest.mark.parametrize('cluster', ['local', 'debug'])
+def test_jobs_run_through_submitit(tmp_path, cluster):
+    executor = SlurmExecutor(tmp_path / 'slurm', dict(cluster=cluster, timeout_min=3))
+    (tmp_path / 'run').mkdir()  # of no run: its process fails, and says so
+    job = executor.submit(tmp_path / 'run')
+    assert wait_for(lambda: ended(executor, job)) == (1, )
+    assert f'({tmp_path}/run)' in (tmp_path / 'run' / 'log.txt').read_text()
+    executor.close()
+
+
+def ended(executor: SlurmExecutor, job: object) -> tuple | None:
+    status = executor.poll(job)
+    return None if status is None else (status, )
+
+
+def test_slurm_gets_a_script_with_what_was_asked_for(tmp_path, monkeypatch):
+    commands = tmp_path / 'bin'
+    commands.mkdir()
+    for name, line in dict(srun='', sbatch=f'cat "$1" > {tmp_path}/script; echo Submitted batch job 12').items():
+        (commands / name).write_text(f'#!/bin/sh\n{line}\n')
+        (commands / name).chmod(0o755)
+    monkeypatch.setenv('PATH', f'{commands}{os.pathsep}{os.environ["PATH"]}')
+    executor = SlurmExecutor(tmp_path / 'slurm', read_options('partition=gpu,time=60,gpus=1,account=lab'), cores=3)
+    assert executor.submit(tmp_path / 'run').job_id == '12'
+    script = (tmp_path / 'script').read_text()
+    for option in ('partition=gpu', 'time=60', 'gpus-per-node=1', 'account=lab', 'cpus-per-task=3'):
+        assert f'#SBATCH --{option}\n' in script
+
+
+def test_a_job_that_is_taken_away_is_submitted_again(tmp_path):
+    job = slurm_executor.Job(tmp_path)
+    again = job.checkpoint()
+    assert again.function is job and job.folder == str(tmp_path)
+
+
+@pytest.mark.full
+def test_what_a_lost_ray_node_was_running_goes_on_on_another(study_file, tmp_path):
+    from ray.cluster_utils import Cluster
+
+    from mmflatten.studies.ray_executor import RayExecutor
+    study = read_study(study_file(budget=dict(epochs=40), factors=dict(seed=2), options={'train_cfg.val_interval': 2}))
+    runs, folder, lines = expand(study), StudyFolder(tmp_path / 'out'), []
+    costs = check_runs(study, runs)
+    cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=1))
+    try:
+        lost = cluster.add_node(num_cpus=1)
+        executor = RayExecutor(cluster.address)
+        assert wait_for(lambda: executor.slots == 2)
+        driver = threading.Thread(target=lambda: lines.append(
+            Driver(study, folder, executor, lines.append).go(runs, costs)))
+        driver.start()
+        wait_for(lambda: len(list(folder.path.glob('runs/*/train/epoch_*.pth'))) >= 2)
+        cluster.remove_node(lost, allow_graceful=False)
+        driver.join(500)
+        assert {result.state for result in lines[-1].values()} == {FINISHED}
+        logs = [(folder.run(run.name) / 'log.txt').read_text() for run in runs]
+        assert sorted(log.count('resumed epoch') for log in logs) == [0, 1]
+    finally:
+        cluster.shutdown()

@@ -1,0 +1,141 @@
+"""The driver with runs that only pretend: what is recorded, kept, repeated and refused."""
+import errno
+import sqlite3
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+
+from mmflatten.cli import study as command
+from mmflatten.studies import driver as driver_module
+from mmflatten.studies.folder import FAILED, FINISHED, PRUNED, Result, StudyFolder
+from mmflatten.studies.grid import BEST, TRIAL, Run
+from mmflatten.studies.report import write_report
+from mmflatten.studies.study import StudyError
+from mmflatten.studies.study_file import read_study
+from mmflatten.studies.table import NAME, read_table
+from mmflatten.studies.tuning import Pruner, trials_of
+from mmflatten.studies.worker import NO_SPACE
+from mmflatten.studies.worker import main as work
+
+RATE = 'optim_wrapper.optimizer.lr'
+
+
+def test_what_has_ended_is_not_run_again_and_the_table_is_made_anew(study_file, pretend, pretender, tmp_path):
+    path, executor = study_file(), pretender(lambda run: 50. + run['result']['seed'])
+    first = pretend(path, executor)
+    assert len(executor.submitted) == 4 and executor.closed
+    for file in (tmp_path / 'out').glob(f'{NAME}*'):
+        file.unlink()
+    executor = pretender()
+    assert pretend(path, executor) == first and not executor.submitted
+    assert {result.name: result for result in read_table(tmp_path / 'out')} == first
+    with sqlite3.connect(tmp_path / 'out' / NAME) as connection:
+        row, = connection.execute("SELECT value FROM runs WHERE json_extract(levels, '$.attention') = 'vanilla' "
+                                  'AND seed = 1')
+    assert row == (51.,)
+
+
+def test_a_failing_run_is_recorded_and_the_rest_goes_on(study_file, pretend, pretender, tmp_path, capsys):
+    path = study_file()
+    fails = pretender(lambda run: 1 if run['result']['levels']['attention'] == 'vanilla' else 60.)
+    results = pretend(path, fails).values()
+    assert [(result.state, result.error) for result in results] == [
+        (FINISHED, '')] * 2 + [(FAILED, 'ValueError: what happened')] * 2
+    assert command.main([str(path), '--status', '--work-dir', str(tmp_path / 'out')]) == 0
+    assert '2 finished, 2 failed' in capsys.readouterr().out
+    executor = pretender()
+    assert [result.state for result in pretend(path, executor).values()].count(FAILED) == 2
+    again = pretend(path, executor, retry_failed=True)
+    assert len(executor.submitted) == 2 and {result.state for result in again.values()} == {FINISHED}
+
+
+def test_a_run_that_is_killed_each_time_is_given_up(study_file, pretend, pretender):
+    executor = pretender(lambda run: -9)
+    results = pretend(study_file(factors=dict(seed=1)), executor)
+    result, = results.values()
+    assert result.state == FAILED and 'memory' in result.error
+    assert len(executor.submitted) == driver_module.ATTEMPTS
+
+
+def test_a_full_disk_stops_the_study_which_goes_on_later(study_file, pretend, pretender, monkeypatch):
+    path = study_file()
+    with pytest.raises(StudyError, match='MiB are free'):
+        pretend(path, pretender(lambda run: NO_SPACE if run['result']['seed'] else 60.))
+    with monkeypatch.context() as patch:
+        patch.setattr(driver_module.shutil, 'disk_usage', lambda place: SimpleNamespace(free=10))
+        with pytest.raises(StudyError, match='MiB are free'):
+            pretend(path, pretender())
+    executor = pretender()
+    results = pretend(path, executor)
+    assert len(executor.submitted) == 3 and {result.state for result in results.values()} == {FINISHED}
+
+
+def test_a_run_tells_a_full_disk_from_other_failures(tmp_path, monkeypatch, capsys):
+    for error, status in ((OSError(errno.ENOSPC, 'No space left on device'), NO_SPACE), (OSError('something else'), 1)):
+        monkeypatch.setattr('mmflatten.studies.worker.work', Mock(side_effect=error))
+        assert work([str(tmp_path)]) == status
+        assert str(error.args[-1]) in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_changed_config_is_refused_unless_told(study_file, pretend, pretender):
+    pretend(study_file(), pretender())
+    path = study_file(options={RATE: 0.2})
+    with pytest.raises(StudyError, match='4 runs'):
+        pretend(path, pretender())
+    keep, rerun = pretender(), pretender()
+    pretend(path, keep, changed='keep')
+    pretend(path, rerun, changed='rerun')
+    assert not keep.submitted and len(rerun.submitted) == 4
+
+
+def test_the_time_of_a_study_ends_between_runs(study_file, pretend, pretender):
+    executor = pretender()
+    with pytest.raises(StudyError, match='total_hours'):
+        pretend(study_file(budget=dict(epochs=1, total_hours=1e-9)), executor)
+    assert not executor.submitted
+
+
+def test_every_cell_gets_as_many_trials_and_its_own_best_rate(study_file, pretend, pretender, tmp_path):
+    def accuracy(run: dict) -> float:
+        tuned, level = run['result']['tuned'] or {RATE: 0.}, run['result']['levels']['attention']
+        return 50. + 10 * (tuned[RATE] == (1e-4 if level == 'vanilla' else 1e-2))
+
+    path = study_file(tune={RATE: [1e-4, 1e-2], 'trials': 3})
+    results = list(pretend(path, pretender(accuracy), trials_of).values())
+    trials = [result for result in results if result.mode == TRIAL]
+    assert [result.tuned[RATE] for result in trials] == [1e-4, 1e-3, 1e-2] * 2
+    best = [result for result in results if result.mode == BEST]
+    assert [(result.levels['attention'], result.tuned[RATE], result.value) for result in best] == [
+        ('focused', 1e-2, 60.)] * 2 + [('vanilla', 1e-4, 60.)] * 2
+    assert {result.seed for result in trials}.isdisjoint(result.seed for result in best)
+    report = write_report(read_study(path), tmp_path / 'out').read_text()
+    rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines()]
+    assert ['focused', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.01'] in rows
+    assert ['vanilla', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.0001'] in rows
+
+
+@pytest.mark.parametrize('metric, way', [('higher', 1), ('lower', -1)])
+def test_a_trial_below_the_median_of_its_cell_is_hopeless(study_file, metric, way):
+    study = read_study(study_file(metrics={'m': metric}, tune={RATE: [1e-4, 1e-2], 'trials': 4}))
+    ended = [Result(str(number), TRIAL, dict(attention='vanilla'), tuned={RATE: 1e-3}, state=state, metric='m',
+                    value=number, validations={'1': way * number, '2': way * (number + 9)})
+             for number, state in enumerate([FINISHED, FINISHED, FINISHED, PRUNED])]
+    pruner = Pruner(study, ended)
+    run = Run('x', dict(attention='vanilla'), 9, '', {}, TRIAL, {RATE: 2e-3})
+    other = Run('x', dict(attention='focused'), 9, '', {}, TRIAL, {RATE: 2e-3})
+    assert pruner.hopeless(run, dict(metric='m', validations={'1': way * .5}))
+    assert not pruner.hopeless(run, dict(metric='m', validations={'1': way * 1.5}))
+    assert not pruner.hopeless(run, dict(metric='m', validations={}))
+    assert not pruner.hopeless(other, dict(metric='m', validations={'1': way * .5}))
+
+
+def test_status_of_a_study_that_has_not_begun(study_file, tmp_path, capsys):
+    assert command.main([str(study_file()), '--status', '--work-dir', str(tmp_path / 'none')]) == 1
+    assert str(tmp_path / 'none') in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_two_drivers_do_not_share_a_folder(tmp_path):
+    with StudyFolder(tmp_path).locked(), pytest.raises(StudyError, match='process'):
+        with StudyFolder(tmp_path).locked():
+            pass

@@ -1,0 +1,112 @@
+"""A study file: what it expands to, and what is refused before the first run starts."""
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mmflatten.cli import study as command
+from mmflatten.studies.configs import config_of
+from mmflatten.studies.costs import check_runs
+from mmflatten.studies.grid import expand
+from mmflatten.studies.study import StudyError
+from mmflatten.studies.study_file import read_study
+
+STUDIES = Path(__file__).parents[2] / 'studies'
+FILES = sorted(STUDIES.glob('*.yaml'))
+LINEAR = 'model.backbone.mixers'
+TWO = dict(a={}, b={'model.backbone.drop_path_rate': 0.})
+
+
+def test_every_combination_and_seed_becomes_a_run_whose_name_stays(study_file):
+    factors = dict(attention=TWO, **{'model.backbone.softmax_window': [2, 4]}, seed=[3, 5])
+    exclude = [{'attention': 'b', 'model.backbone.softmax_window': [4]}]
+    runs = expand(read_study(study_file(factors=factors, exclude=exclude)))
+    assert [(run.levels['attention'], run.levels['model.backbone.softmax_window'], run.seed) for run in runs] == [
+        ('a', '2', 3), ('a', '2', 5), ('a', '4', 3), ('a', '4', 5), ('b', '2', 3), ('b', '2', 5)]
+    assert runs[2].name.startswith('a_softmax-window4_s3_')
+    again = expand(read_study(study_file(factors={**factors, 'seed': [5, 3, 9]}, exclude=exclude)))
+    assert {run.name for run in runs} < {run.name for run in again}
+
+
+def test_a_run_has_the_options_the_seed_and_a_schedule_as_long_as_its_budget(study_file):
+    study = read_study(study_file(options={'optim_wrapper.optimizer.lr': 1e-4}))
+    run = expand(study)[3]
+    cfg = config_of(run, study.budget)
+    assert run.levels == dict(attention='vanilla') and cfg.randomness.seed == 1
+    assert cfg.model.backbone.mixers == dict(L=dict(type='LinearAttention', feature_map='relu'))
+    assert cfg.train_cfg.max_epochs == 2 and cfg.param_scheduler[0].T_max == 2
+    assert cfg.optim_wrapper.optimizer.lr == 1e-4
+
+
+def test_a_size_takes_levels_and_changes_parts(study_file):
+    path = study_file(sizes=dict(small=dict(factors=dict(attention=['vanilla'], seed=1), budget=dict(epochs=1))))
+    small = read_study(path, 'small')
+    assert small.name == 'tiny-small' and small.budget.epochs == 1
+    assert [run.levels['attention'] for run in expand(small)] == ['vanilla']
+    assert {run.name for run in expand(small)} < {run.name for run in expand(read_study(path))}
+
+
+@pytest.mark.parametrize('changes, words', [
+    (dict(factor={}), ['factor', 'factors']),
+    (dict(budget=dict(epochs=0)), ['budget.epochs', '0']),
+    (dict(budget=dict(epoch=3)), ['epoch', 'epochs']),
+    (dict(budget={}), ['budget']),
+    (dict(metrics=[]), ['metrics']),
+    (dict(factors=dict(seed=0)), ['seed', '0']),
+    (dict(factors=dict(seed=[1, 1])), ['seed', '1']),
+    (dict(factors={'model.backbone.softmax_window': [4, 4]}), ['softmax_window', '4']),
+    (dict(factors=dict(attention=['focused'])), ['attention']),
+    (dict(factors=dict(a=TWO), exclude=[dict(a='c')]), ['exclude', 'c']),
+    (dict(factors=dict(a=TWO), claims=[dict(order='a > c')]), ['claims', 'a > c']),
+    (dict(tune={'optim_wrapper.optimizer.lr': [1e-2, 1e-4]}), ['tune.optim_wrapper.optimizer.lr', '0.01']),
+])
+def test_a_faulty_file_is_refused_with_the_field_and_the_value(study_file, changes, words):
+    with pytest.raises(StudyError) as raised:
+        read_study(study_file(**changes))
+    assert all(word in str(raised.value) for word in words)
+
+
+@pytest.mark.parametrize('changes, words', [
+    (dict(options={'model.backbone.soft_window': 4}), ['model.backbone.soft_window', 'softmax_window']),
+    (dict(options={'train_dataloader.batchsize': 4}), ['train_dataloader.batchsize', 'batch_size']),
+    (dict(factors=dict(size=dict(odd={'model.head.in_channels': 7}, even={}))), ['odd']),
+    (dict(factors=dict(x=TWO, y={'c': {'model.backbone.drop_path_rate': .5}})), ['model.backbone.drop_path_rate']),
+    (dict(factors=dict(x=dict(none={LINEAR: dict(L=dict(type='NoAttention'))}))), ['none', 'NoAttention']),
+    (dict(base='configs/nothing.py'), ['configs/nothing.py']),
+    (dict(base=None), ['base']),
+    (dict(budget=dict(iterations=3)), ['budget.epochs']),
+    (dict(exclude=[dict(attention=['focused', 'vanilla'])]), ['exclude']),
+])
+def test_combinations_that_cannot_run_are_refused_before_the_first(study_file, changes, words):
+    study = read_study(study_file(**changes))
+    with pytest.raises(StudyError) as raised:
+        check_runs(study, expand(study))
+    assert all(word in str(raised.value) for word in words)
+
+
+def test_a_level_that_stands_twice_is_refused(study_file):
+    path = study_file()
+    path.write_text(path.read_text().replace('vanilla:', 'focused:'))
+    with pytest.raises(StudyError, match='focused'):
+        read_study(path)
+
+
+def test_dry_run_prints_the_grid_with_its_costs(study_file, tmp_path, capsys):
+    path = study_file(tune={'optim_wrapper.optimizer.lr': [1e-4, 1e-2], 'trials': 3})
+    assert command.main([str(path), '--dry-run', '--work-dir', str(tmp_path / 'out')]) == 0
+    table = capsys.readouterr().out.splitlines()
+    rows = [line.split() for line in table if line.startswith(('recipe', 'trial'))]
+    assert [row[:3] for row in rows] == [['recipe', 'focused', '2'], ['recipe', 'vanilla', '2'],
+                                         ['trial', 'focused', '3'], ['trial', 'vanilla', '3']]
+    assert rows[0][6] == '8' and float(rows[0][3]) > float(rows[1][3]) > 0  # 2 epochs of 4 iterations; parameters
+    assert '10 runs' in table[-2] and not (tmp_path / 'out').exists()
+
+
+SMALL = [(path.stem, 'smoke') for path in FILES if 'smoke' in yaml.safe_load(path.read_text()).get('sizes', {})]
+FULL = [pytest.param(path.stem, 'full', marks=pytest.mark.full) for path in FILES]
+
+
+@pytest.mark.parametrize('name, size', [*SMALL, *FULL])
+def test_the_files_of_the_repository_can_be_run(name, size):
+    study = read_study(STUDIES / f'{name}.yaml', size)
+    assert check_runs(study, expand(study))
