@@ -56,7 +56,7 @@ def _receptive_fields(args: argparse.Namespace) -> tuple[dict, str]:
         raise ValueError(f'{args.config}: stereo has two images; receptive fields are of models of one')
     images = _images(args, predictor)
     layers = args.layer or range(len(stages(predictor.model)))
-    fields = [receptive_field(predictor.model.backbone, images, layer) for layer in layers or [None]]
+    fields = [receptive_field(predictor.model, images, layer) for layer in layers or [None]]
     height, width = fields[0].values.shape
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)

@@ -51,11 +51,11 @@ def test_a_folder_gives_figures_of_every_stage_and_a_drawing(model, photos, tmp_
 
 
 def test_noise_of_any_size_and_chosen_layers(model, tmp_path, capsys):
-    assert run(*model, '--noise', 2, '--size', 64, 96, '--layer', '1', 'stages.2.blocks.0', '--out', tmp_path) == 0
+    assert run(*model, '--noise', 2, '--size', 64, 96, '--layer', '1', 'backbone.stages.2.blocks.0', '--out', tmp_path) == 0
     shown = capsys.readouterr().out
     content = json.loads((tmp_path / 'receptive_field.json').read_text())
     assert content['size'] == [64, 96] and content['noise'] == 2
-    assert [entry['layer'] for entry in content['layers']] == ['stages.1.blocks.0', 'stages.2.blocks.0']
+    assert [entry['layer'] for entry in content['layers']] == ['backbone.stages.1.blocks.0', 'backbone.stages.2.blocks.0']
     assert all(entry['layer'] in shown for entry in content['layers'])
 
 
