@@ -69,7 +69,7 @@ def receptive_field(model: nn.Module, images: Iterable[Tensor], layer: str | int
             gradient, size = _gradient(network, module, image)
             if total is not None and gradient.shape != total.shape:
                 raise ValueError(f'images of {tuple(gradient.shape)} and {tuple(total.shape)} pixels have no mean; '
-                                 'bring them to one size (--size HEIGHT WIDTH)')
+                                 'bring them to one size')
             total, count = gradient if total is None else total + gradient, count + 1
     if total is None or not total.sum() > 0:
         raise ValueError('images are empty' if total is None else f'layer ({name}) does not depend on the images')

@@ -89,4 +89,8 @@ def _images(args: argparse.Namespace, predictor: Any) -> list:
     batches = [predictor.prepare(item.image)['inputs'] for item in Inputs(args.image)]
     if args.size:
         batches = [F.interpolate(batch, tuple(args.size), mode='bilinear', antialias=True) for batch in batches]
+    sizes = {f'{batch.shape[-2]} x {batch.shape[-1]}' for batch in batches}
+    if len(sizes) > 1:
+        raise ValueError(f'IMAGE ({" ".join(args.image)}) gives inputs of several sizes ({", ".join(sorted(sizes))}); '
+                         '--size HEIGHT WIDTH brings them to one')
     return [batch[0] for batch in batches]
