@@ -183,7 +183,7 @@ def make_figures(models: dict[str, tuple[str, str]], options: Options, names: li
         PredictionError: an image cannot be read.
         ValueError: no model has what a figure in `names` is about, or the layer or query that is asked for.
     """
-    studies = [Study.of(label, *files, options.images) for label, files in models.items()]
+    studies = [Study.of(label, *files, options) for label, files in models.items()]
     options.out.mkdir(parents=True, exist_ok=True)
     found = {}
     for name in names or FIGURES:

@@ -25,6 +25,7 @@ class Options:
         layer: number of the layer of maps and matrices.
         query: of maps, `(x, y)` in pixels of the picture as the network sees it; None for the middle.
         stage: whose receptive field is drawn, from 0 or, from the end, -1.
+        device: that the models run on; None takes a GPU if there is one.
     """
 
     images: list[str]
@@ -32,6 +33,7 @@ class Options:
     layer: int = 0
     query: tuple[int, int] | None = None
     stage: int = 0
+    device: str | None = None
 
 
 @dataclass
@@ -44,10 +46,10 @@ class Study:
     pictures: list[np.ndarray]
 
     @classmethod
-    def of(cls, label: str, config: str, checkpoint: str, images: list[str]) -> Study:
-        """Run a model on images; errors as in `probe_image`."""
-        predictor = Predictor(config, checkpoint)
-        probes, pictures = zip(*[probe_image(predictor, image) for image in images])
+    def of(cls, label: str, config: str, checkpoint: str, options: Options) -> Study:
+        """Run a model on the images; errors as in `probe_image`."""
+        predictor = Predictor(config, checkpoint, options.device)
+        probes, pictures = zip(*[probe_image(predictor, image) for image in options.images])
         return cls(label, predictor, list(probes), list(pictures))
 
     @property

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, positive, tool_parser
+from mmflatten.engine.cli import command_line, natural, positive, tool_parser
 
 CLASS = 'class'
 MAX_HEADS = 23  # drawn beside their mean
@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
                       help='folder for drawings and attention.json (default: attention)')
     made.add_argument('--layer', nargs='+', metavar='NAME',
                       help='layers by the number or name of the table, or the end of a name (default: all)')
-    made.add_argument('--head', type=head, metavar='N', help='draw this head alone, from 0 (default: mean and all)')
+    made.add_argument('--head', type=natural, metavar='N', help='draw this head alone, from 0 (default: mean and all)')
     made.add_argument('--query', type=query, metavar='X,Y',
                       help="pixel of the picture as the network sees it, or 'class' for the class token (default: the "
                       'middle)')
@@ -40,13 +40,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--json', action='store_true', help='print attention.json instead of the table')
     made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
     return made
-
-
-def head(text: str) -> int:
-    """A number of a head, for argparse."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f'must be a whole number from 0, received {text}')
-    return int(text)
 
 
 def query(text: str) -> tuple[int, int] | str:

@@ -33,7 +33,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--layer', metavar='NAME',
                       help='stage of the backbone by number, or module by name (default: the output norm of the last '
                       'stage for a classifier, of the last but one for the others)')
-    made.add_argument('--score', type=share, default=.3, help='leave out boxes below it (default: 0.3)')
+    made.add_argument('--score', type=share, default=.3, metavar='S',
+                      help='leave out boxes with a lower score (default: 0.3)')
     made.add_argument('--top', type=positive, default=5, metavar='N',
                       help='boxes of an image, the surest first (default: 5)')
     made.add_argument('--json', action='store_true', help='print cam.json instead of the table')

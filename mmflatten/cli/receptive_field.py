@@ -56,7 +56,7 @@ def _receptive_fields(args: argparse.Namespace) -> tuple[dict, str]:
         raise ValueError(f'{args.config}: stereo has two images; receptive fields are of models of one')
     images = _images(args, predictor)
     layers = args.layer or range(len(stages(predictor.model)))
-    fields = [receptive_field(predictor.model.backbone, images, layer) for layer in layers or [None]]
+    fields = [receptive_field(predictor.model, images, layer) for layer in layers or [None]]
     height, width = fields[0].values.shape
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -89,4 +89,8 @@ def _images(args: argparse.Namespace, predictor: Any) -> list:
     batches = [predictor.prepare(item.image)['inputs'] for item in Inputs(args.image)]
     if args.size:
         batches = [F.interpolate(batch, tuple(args.size), mode='bilinear', antialias=True) for batch in batches]
+    sizes = {f'{batch.shape[-2]} x {batch.shape[-1]}' for batch in batches}
+    if len(sizes) > 1:
+        raise ValueError(f'IMAGE ({" ".join(args.image)}) gives inputs of several sizes ({", ".join(sorted(sizes))}); '
+                         '--size HEIGHT WIDTH brings them to one')
     return [batch[0] for batch in batches]

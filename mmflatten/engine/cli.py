@@ -33,6 +33,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def natural(text: str) -> int:
+    """A whole number from 0, for argparse."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'must be a whole number from 0, received {text}')
+    return int(text)
+
+
 def share(text: str) -> float:
     """A number from 0 to 1, for argparse."""
     try:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from mmflatten.analysis.attention.spectrum import effective_rank, entropy, rank,
 from mmflatten.analysis.attention.statistics import CHUNK, head_statistics
 from mmflatten.apis.attention import probe_image
 from mmflatten.apis.predictor import Image, Predictor
+from mmflatten.report.images import encoder
 
 BUDGET = 4 * 2 ** 20
 MAX_SIDE = 24
@@ -46,7 +46,7 @@ def attention_data(predictor: Predictor, images: Sequence[Image], budget: int = 
     seen = []
     for number, image in enumerate(images):
         probe, picture = probe_image(predictor, image)
-        seen.append((_name(image, number), _webp(picture), picture.shape[:2], probe.layers))
+        seen.append((_name(image, number), encoder()(picture), picture.shape[:2], probe.layers))
     every = [layer for *_, layers in seen for layer in layers]
     side = _side(every, budget, sum(len(picture) for _, picture, *_ in seen))
     return dict(
@@ -141,13 +141,6 @@ def _shrunk(size: tuple[int, int], side: int) -> tuple[int, int]:
 def _name(image: Image, number: int) -> str:
     image = image[0] if isinstance(image, (list, tuple)) else image
     return f'image {number}' if isinstance(image, np.ndarray) else Path(image).name
-
-
-def _webp(picture: np.ndarray) -> str:
-    """RGB pixels as a data URL."""
-    done, data = cv2.imencode('.webp', picture[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, 85])
-    assert done
-    return f'data:image/webp;base64,{_text(data)}'
 
 
 def _text(array: np.ndarray) -> str:

@@ -115,7 +115,7 @@ def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: i
     pixels = mmcv.imread(path, channel_order='rgb')
     side = MAX_SIDE
     while True:
-        encode = _encoder(min(1, side / max(pixels.shape[:2])))
+        encode = encoder(min(1, side / max(pixels.shape[:2])))
         picture, layers, classes = encode(pixels), [], set()
         for index, run, entry in found:
             made, names = LAYERS[run.task](run.results, entry, encode, score)
@@ -132,7 +132,8 @@ def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: i
     return Sample(path, group, pixels.shape[1::-1], picture, layers, sorted(classes), values)
 
 
-def _encoder(scale: float) -> Encode:
+def encoder(scale: float = 1) -> Encode:
+    """Makes data URLs (WebP) of pixels, RGB or with alpha, at this scale."""
     def encode(pixels: np.ndarray, **options: Any) -> str:
         picture = Image.fromarray(pixels)
         size = [max(1, round(scale * side)) for side in picture.size]

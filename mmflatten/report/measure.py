@@ -21,25 +21,23 @@ SECONDS = 3.  # for each model
 
 
 def measure_runs(runs: Sequence[Run]) -> float:
-    """Count every model at the size of its first test image, else at the usual one of its task, and time all of them.
+    """Count every model, and time those with a checkpoint.
+
+    It is counted at the size of its first test image; without a checkpoint at that of another run of the same task,
+    which makes them comparable, else at the usual one of the task.
 
     A call takes one image of the test from the output of the data pipeline to predictions; the models take turns.
 
     Returns:
         CPUs that other processes used meanwhile.
     """
-    calls = []
-    for run in runs:
-        batch = None
-        if run.predictor is None:
-            run.missing.setdefault('speed', 'it needs the checkpoint')
-        else:
-            batch = run.attempt('speed', _first_batch, run.predictor)
-        if batch is not None:
-            calls.append((run, _call(run.predictor.model, batch)))
+    ready = [_ready(run) for run in runs]
+    for run, found in zip(runs, ready):
+        alike = [other[1] for other_run, other in zip(runs, ready) if other and other_run.task == run.task]
         if run.config is not None:
-            size = None if batch is None else _size(run.predictor, batch)
+            size = found[1] if found else next(iter(alike), None)
             run.cost = run.attempt('FLOPs', count_config, run.config.filename, size)
+    calls = [(run, found[0]) for run, found in zip(runs, ready) if found]
     if not calls:
         return 0.
     start, before = time.monotonic(), seconds_of_others()
@@ -60,6 +58,21 @@ def speed_table(runs: Sequence[Run]) -> Table:
                          f'{1e3 / median:.1f}', len(run.seconds)))
     return Table('One image from the output of the data pipeline to predictions',
                  ('run', 'input', 'median (ms)', 'quartiles (ms)', 'images per s', 'rounds'), rows)
+
+
+def _ready(run: Run) -> tuple[Callable[[], Any], tuple[int, int]] | None:
+    """What is timed, and the height and width that the network gets; None where that is not possible."""
+    if run.predictor is None:
+        run.missing.setdefault('speed', 'it requires a checkpoint')
+        return None
+    return run.attempt('speed', _first_call, run.predictor)
+
+
+def _first_call(predictor: Predictor) -> tuple[Callable[[], Any], tuple[int, int]]:
+    batch = _first_batch(predictor)
+    call, size = _call(predictor.model, batch), _size(predictor, batch)
+    call()  # fails here, where that is noted, and not among the others
+    return call, size
 
 
 def _first_batch(predictor: Predictor) -> dict:

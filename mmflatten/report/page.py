@@ -48,7 +48,8 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         busy = measure_runs(runs)
         context = dict(_context(runs, images, score), busy=busy if busy > BUSY_CPUS else 0)
         context.update(attention_section(runs, context['gallery'].samples))
-    context['sections'] = {name: title for name, title in SECTIONS.items() if context.get(name, True)}
+    no_attention = not context['attention'] and not any('attention' in run.missing for run in runs)
+    context['sections'] = {name: title for name, title in SECTIONS.items() if name != 'attention' or not no_attention}
     Path(out).write_text(render(context), encoding='utf-8')
 
 

@@ -100,6 +100,8 @@ def test_arrays_are_rgb(detector, photos):
     torch.testing.assert_close(by_file.pred_instances.bboxes, by_pixels.pred_instances.bboxes)
     with pytest.raises(PredictionError, match='float64'):
         predictor(np.zeros((8, 8, 3)))
+    with pytest.raises(PredictionError, match='gone.png.*does not exist'):
+        predictor('gone.png')
 
 
 @pytest.mark.parametrize('engine', ['openvino', *(pytest.param(name, marks=pytest.mark.full)

@@ -51,12 +51,24 @@ def test_a_folder_gives_figures_of_every_stage_and_a_drawing(model, photos, tmp_
 
 
 def test_noise_of_any_size_and_chosen_layers(model, tmp_path, capsys):
-    assert run(*model, '--noise', 2, '--size', 64, 96, '--layer', '1', 'stages.2.blocks.0', '--out', tmp_path) == 0
+    last = 'backbone.stages.2.blocks.0'
+    assert run(*model, '--noise', 2, '--size', 64, 96, '--layer', '1', last, '--out', tmp_path) == 0
     shown = capsys.readouterr().out
     content = json.loads((tmp_path / 'receptive_field.json').read_text())
     assert content['size'] == [64, 96] and content['noise'] == 2
-    assert [entry['layer'] for entry in content['layers']] == ['stages.1.blocks.0', 'stages.2.blocks.0']
+    assert [entry['layer'] for entry in content['layers']] == ['backbone.stages.1.blocks.0', last]
     assert all(entry['layer'] in shown for entry in content['layers'])
+
+
+def test_images_of_several_sizes_are_refused_with_the_option_that_helps(tmp_path, capsys):
+    config = DIGITS / 'semantic-fpn_flatten-swin-nano_digits.py'
+    torch.save(dict(state_dict=build_model(load_config(str(config))).state_dict()), tmp_path / 'random.pth')
+    files = [tmp_path / f'{number}.png' for number in range(2)]
+    for file, size in zip(files, [(160, 64), (64, 160)]):
+        cv2.imwrite(str(file), np.zeros((*size, 3), np.uint8))
+    assert run(config, tmp_path / 'random.pth', *files, '--out', tmp_path / 'out') == 1
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert all(word in line for word in ('160 x 64', '64 x 160', '--size'))
 
 
 @pytest.mark.parametrize(('words', 'said'), [

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mmflatten.cli.report import main
+from mmflatten.report import attention_section
 from mmflatten.visualization.curves import is_training, read_scalars
 
 TASKS = dict(  # config, a metric, a chart of the analysis, and a column of its first table
@@ -94,6 +95,24 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(classifiers, wr
     said = ' '.join(text for _, text in page.all('div', class_='missing'))
     assert 'epoch_1.pth' in said or str(logged) in said
     assert 'results.pkl' in said and 'loss' in page.charts
+
+
+def test_a_run_without_a_checkpoint_is_counted_at_the_size_of_the_other(classifiers, written, tmp_path):
+    config = next(classifiers['straight'].glob('*.py'))
+    (tmp_path / 'bare').mkdir()
+    (tmp_path / 'bare' / config.name).write_text(config.read_text() + "model['backbone']['img_size'] = 32\n")
+    page = written(classifiers['straight'], tmp_path / 'bare')
+    sizes = [text for _, text in page.all('p', class_='note') if 'counted for' in text]
+    assert len(sizes) == 2 and all('64 × 64' in text for text in sizes)
+
+
+def test_why_a_run_has_no_attention_is_said(work_dir, written, monkeypatch):
+    def fail(*_):
+        raise ValueError('the model (ResNet) has none')
+
+    monkeypatch.setattr(attention_section, 'attention_data', fail)
+    said = [text for _, text in written(work_dir('flatten-swin-nano_digits')).all('div', class_='missing')]
+    assert len(said) == 1 and 'attention' in said[0] and 'ResNet' in said[0]
 
 
 @pytest.mark.parametrize('words, said', [

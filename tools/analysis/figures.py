@@ -26,7 +26,7 @@ from pathlib import Path
 
 from mmflatten.apis.attention_figures import FIGURES, make_figures
 from mmflatten.apis.attention_study import Options
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, natural, tool_parser
 
 
 def model(text: str) -> tuple[str, str, str]:
@@ -47,26 +47,21 @@ def pixel(text: str) -> tuple[int, int]:
     return int(x), int(y)
 
 
-def number(text: str) -> int:
-    """A number of a layer, for argparse."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f'must be a whole number from 0, received {text}')
-    return int(text)
-
-
 def parser() -> argparse.ArgumentParser:
     made = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('models', nargs='+', type=model, metavar='MODEL', help='LABEL=CONFIG,CHECKPOINT')
     made.add_argument('--images', nargs='+', required=True, metavar='IMAGE', help='image files')
     made.add_argument('--figure', nargs='+', choices=FIGURES, metavar='NAME',
                       help='which figures (default: all that a model suits)')
-    made.add_argument('--layer', type=number, default=0, metavar='N',
+    made.add_argument('--layer', type=natural, default=0, metavar='N',
                       help='layer of maps and matrices, from 0 (default: %(default)s)')
     made.add_argument('--query', type=pixel, metavar='X,Y',
                       help='query of maps, a pixel of the picture as the network sees it (default: the middle)')
     made.add_argument('--stage', type=int, default=0, metavar='N',
                       help='stage whose receptive field is drawn, from 0, the last -1 (default: %(default)s)')
-    made.add_argument('--out', type=Path, default=Path('figures'), metavar='DIR', help='(default: %(default)s)')
+    made.add_argument('--out', type=Path, default=Path('figures'), metavar='DIR',
+                      help='folder for the figures and figures.json (default: %(default)s)')
+    made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
     return made
 
 
@@ -76,7 +71,7 @@ def main(argv: Sequence[str]) -> None:
     models = {label: (config, checkpoint) for label, config, checkpoint in args.models}
     if len(models) < len(args.models):
         raise ValueError(f'labels ({", ".join(label for label, _, _ in args.models)}) must differ')
-    options = Options(args.images, args.out, args.layer, args.query, args.stage)
+    options = Options(args.images, args.out, args.layer, args.query, args.stage, args.device)
     lines = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
         found = make_figures(models, options, args.figure)
