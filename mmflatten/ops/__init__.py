@@ -9,7 +9,7 @@ from mmflatten.ops.factorized import (
     conventional_gaussian_attention,
     factorized_dot_attention,
 )
-from mmflatten.ops.feature_maps import focused_map
+from mmflatten.ops.feature_maps import focused_map, positive_power, signed_parts
 from mmflatten.ops.focal import focal_attention
 from mmflatten.ops.focal_keys import (
     neighbor_offsets,
@@ -22,8 +22,11 @@ from mmflatten.ops.focal_keys import (
 from mmflatten.ops.heads import merge_heads, split_heads
 from mmflatten.ops.hydra import hydra_attention
 from mmflatten.ops.linear import kernel_product, linear_attention
+from mmflatten.ops.magnitude_aware import magnitude_aware_attention
 from mmflatten.ops.precision import full_precision, no_autocast, upcast
+from mmflatten.ops.rank_augmented import global_key_weights
 from mmflatten.ops.resize import resize_grid, resize_relative_position_bias
+from mmflatten.ops.rotary import rotary_2d
 from mmflatten.ops.sima import sima_attention
 from mmflatten.ops.softmax import softmax_attention
 from mmflatten.ops.windows import (
@@ -37,10 +40,11 @@ from mmflatten.ops.windows import (
 
 __all__ = [
     'angular_attention', 'concat_cost_volume', 'conventional_dot_attention', 'conventional_gaussian_attention',
-    'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention', 'focal_attention',
-    'focused_map', 'full_precision', 'hydra_attention', 'kernel_product', 'linear_attention', 'merge_heads',
-    'neighbor_offsets', 'no_autocast', 'pad_and_roll', 'padded_window_mask', 'pooled_keys', 'resize_grid',
-    'resize_neighbor_bias', 'resize_relative_position_bias', 'roll_and_crop', 'shifted_window_mask', 'sima_attention',
-    'soft_argmax_disparity', 'softmax_attention', 'split_heads', 'upcast', 'visible_keys', 'window_order',
-    'window_partition', 'window_positions', 'window_reverse',
+    'cosformer_map', 'cross_covariance_attention', 'efficient_attention', 'factorized_dot_attention',
+    'focal_attention', 'focused_map', 'full_precision', 'global_key_weights', 'hydra_attention', 'kernel_product',
+    'linear_attention', 'magnitude_aware_attention', 'merge_heads', 'neighbor_offsets', 'no_autocast',
+    'pad_and_roll', 'padded_window_mask', 'pooled_keys', 'positive_power', 'resize_grid', 'resize_neighbor_bias',
+    'resize_relative_position_bias', 'roll_and_crop', 'rotary_2d', 'shifted_window_mask', 'signed_parts',
+    'sima_attention', 'soft_argmax_disparity', 'softmax_attention', 'split_heads', 'upcast', 'visible_keys',
+    'window_order', 'window_partition', 'window_positions', 'window_reverse',
 ]

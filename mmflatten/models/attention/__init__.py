@@ -9,18 +9,25 @@ from mmflatten.models.attention.efficient import EfficientAttention
 from mmflatten.models.attention.enhanced import EnhancedLinearAttention
 from mmflatten.models.attention.focal import FocalAttention
 from mmflatten.models.attention.focused import FocusedLinearAttention
+from mmflatten.models.attention.gated import GatedMixer, GatedSoftmaxAttention
 from mmflatten.models.attention.hydra import HydraAttention
 from mmflatten.models.attention.linear import LinearAttention
+from mmflatten.models.attention.magnitude_aware import MagnitudeAwareLinearAttention
 from mmflatten.models.attention.map_attention import ConventionalAttention, FactorizedAttention, MapAttention
-from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, values_at_queries
+from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_tokens, values_at_queries
+from mmflatten.models.attention.norm_aware import NormAwareLinearAttention
+from mmflatten.models.attention.polarity_aware import ExponentialPolarityAttention, PolarityAwareLinearAttention
+from mmflatten.models.attention.rank_augmented import RankAugmentedLinearAttention
 from mmflatten.models.attention.sima import SimAAttention
 from mmflatten.models.attention.softmax import SoftmaxAttention
 from mmflatten.models.attention.windowed import Windowed
 
 __all__ = [
     'ClampedLinearAttention', 'ConventionalAttention', 'CosFormerAttention', 'CrossCovarianceAttention',
-    'CrossShapedAttention', 'EfficientAttention', 'EnhancedLinearAttention', 'FactorizedAttention', 'FocalAttention',
-    'FocusedLinearAttention', 'HydraAttention', 'LinearAngularAttention', 'LinearAttention', 'MapAttention', 'Maps',
+    'CrossShapedAttention', 'EfficientAttention', 'EnhancedLinearAttention', 'ExponentialPolarityAttention',
+    'FactorizedAttention', 'FocalAttention', 'FocusedLinearAttention', 'GatedMixer', 'GatedSoftmaxAttention',
+    'HydraAttention', 'LinearAngularAttention', 'LinearAttention', 'MagnitudeAwareLinearAttention', 'MapAttention',
+    'Maps', 'NormAwareLinearAttention', 'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention',
     'SimAAttention', 'SoftmaxAttention', 'TokenMixer', 'Windowed', 'build_mixer', 'fill_masked', 'mean_of_real',
-    'values_at_queries',
+    'real_tokens', 'values_at_queries',
 ]

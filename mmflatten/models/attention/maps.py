@@ -42,7 +42,8 @@ def fill_masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
     Raises:
         ValueError: the mask differs between queries, as that of a shifted softmax window does.
     """
-    return x if mask is None else x.masked_fill(~_keep(x, mask), value)
+    real = real_tokens(x, mask)
+    return x if real is None else x.masked_fill(~real, value)
 
 
 def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
@@ -50,14 +51,17 @@ def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
 
     Shapes and errors as in `fill_masked`.
     """
-    if mask is None:
+    real = real_tokens(x, mask)
+    if real is None:
         return x
-    keep = _keep(x, mask).to(x.dtype)
+    keep = real.to(x.dtype)
     return x * (keep / keep.mean(dim=-2, keepdim=True))
 
 
-def _keep(x: Tensor, mask: Tensor) -> Tensor:
-    """The mask of every token, `(B, 1, ..., M, 1)`."""
+def real_tokens(x: Tensor, mask: Tensor | None) -> Tensor | None:
+    """Which tokens are no padding, boolean `(B, 1, ..., M, 1)`; None where all are. Shapes and errors as above."""
+    if mask is None:
+        return None
     if mask.shape[1] != 1:
         raise ValueError(f'mask {tuple(mask.shape)} differs between queries; a mixer without logits takes (nW, 1, M)')
     keep = mask.view(mask.shape[0], *[1] * (x.dim() - 3), -1, 1)
