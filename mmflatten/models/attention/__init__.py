@@ -1,6 +1,9 @@
 """Token mixers: one file per idea."""
+from mmflatten.models.attention.agent import AgentAttention
 from mmflatten.models.attention.angular import LinearAngularAttention
 from mmflatten.models.attention.base import TokenMixer, build_mixer
+from mmflatten.models.attention.block_heads import TokenLevelMultiHeadAttention
+from mmflatten.models.attention.circulant import CirculantAttention
 from mmflatten.models.attention.clamped import ClampedLinearAttention
 from mmflatten.models.attention.cosformer import CosFormerAttention
 from mmflatten.models.attention.cross_covariance import CrossCovarianceAttention
@@ -11,8 +14,10 @@ from mmflatten.models.attention.focal import FocalAttention
 from mmflatten.models.attention.focused import FocusedLinearAttention
 from mmflatten.models.attention.gated import GatedMixer, GatedSoftmaxAttention
 from mmflatten.models.attention.hydra import HydraAttention
+from mmflatten.models.attention.inline import InLineAttention
 from mmflatten.models.attention.linear import LinearAttention
 from mmflatten.models.attention.magnitude_aware import MagnitudeAwareLinearAttention
+from mmflatten.models.attention.mamba_inspired import MambaInspiredLinearAttention
 from mmflatten.models.attention.map_attention import ConventionalAttention, FactorizedAttention, MapAttention
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_tokens, values_at_queries
 from mmflatten.models.attention.norm_aware import NormAwareLinearAttention
@@ -20,14 +25,16 @@ from mmflatten.models.attention.polarity_aware import ExponentialPolarityAttenti
 from mmflatten.models.attention.rank_augmented import RankAugmentedLinearAttention
 from mmflatten.models.attention.sima import SimAAttention
 from mmflatten.models.attention.softmax import SoftmaxAttention
+from mmflatten.models.attention.ttt import TTTAttention
 from mmflatten.models.attention.windowed import Windowed
 
 __all__ = [
-    'ClampedLinearAttention', 'ConventionalAttention', 'CosFormerAttention', 'CrossCovarianceAttention',
-    'CrossShapedAttention', 'EfficientAttention', 'EnhancedLinearAttention', 'ExponentialPolarityAttention',
-    'FactorizedAttention', 'FocalAttention', 'FocusedLinearAttention', 'GatedMixer', 'GatedSoftmaxAttention',
-    'HydraAttention', 'LinearAngularAttention', 'LinearAttention', 'MagnitudeAwareLinearAttention', 'MapAttention',
-    'Maps', 'NormAwareLinearAttention', 'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention',
-    'SimAAttention', 'SoftmaxAttention', 'TokenMixer', 'Windowed', 'build_mixer', 'fill_masked', 'mean_of_real',
-    'real_tokens', 'values_at_queries',
+    'AgentAttention', 'CirculantAttention', 'ClampedLinearAttention', 'ConventionalAttention', 'CosFormerAttention',
+    'CrossCovarianceAttention', 'CrossShapedAttention', 'EfficientAttention', 'EnhancedLinearAttention',
+    'ExponentialPolarityAttention', 'FactorizedAttention', 'FocalAttention', 'FocusedLinearAttention', 'GatedMixer',
+    'GatedSoftmaxAttention', 'HydraAttention', 'InLineAttention', 'LinearAngularAttention', 'LinearAttention',
+    'MagnitudeAwareLinearAttention', 'MambaInspiredLinearAttention', 'MapAttention', 'Maps',
+    'NormAwareLinearAttention', 'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention', 'SimAAttention',
+    'SoftmaxAttention', 'TTTAttention', 'TokenLevelMultiHeadAttention', 'TokenMixer', 'Windowed', 'build_mixer',
+    'fill_masked', 'mean_of_real', 'real_tokens', 'values_at_queries',
 ]

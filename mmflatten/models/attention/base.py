@@ -38,6 +38,9 @@ class TokenMixer(BaseModule):
     extra_projections: tuple[str, ...] = ()
     """Widths of what is projected from the input besides query, key and value: 'C' (a gate) or 'd', that of a head."""
 
+    needs_input = False
+    """Whether `attend` reads `maps.x` even where another mixer projects: the input then is the last of its parts."""
+
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
                  sr_ratio: int = 1, lepe_kernel: int = 0, project: bool = True,
                  init_cfg: dict | None = None) -> None:
@@ -111,14 +114,15 @@ class TokenMixer(BaseModule):
         prefix = x.shape[1] - H * W
         if self.qkv is None:
             q, k, v, *extra = x.unbind(2)
-            return q, k, v, Maps((H, W), (H, W), mask, prefix, None, tuple(extra))
+            own = extra.pop() if self.needs_input else None
+            return q, k, v, Maps((H, W), (H, W), mask, prefix, own, tuple(extra))
         if self.reduction is None:
             q, k, v, *extra = self.qkv(x).split(self.widths, dim=-1)
             return q, k, v, Maps((H, W), (H, W), mask, prefix, x, tuple(extra))
         C = x.shape[-1]
         reduced, kv_hw = self.reduction(x, hw_shape)
-        own = [slice(0, C)] + [slice(3 * C, None)] * bool(self.extra_projections)
-        q, *extra = self.qkv.rows(x, *own).split([C, *self.widths[3:]], dim=-1)
+        rows = [slice(0, C)] + [slice(3 * C, None)] * bool(self.extra_projections)
+        q, *extra = self.qkv.rows(x, *rows).split([C, *self.widths[3:]], dim=-1)
         k, v = self.qkv.rows(reduced, slice(C, 3 * C)).chunk(2, dim=-1)
         return q, k, v, Maps((H, W), kv_hw, mask, prefix, x, tuple(extra))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.models.layers import join_prefix, split_prefix
+from mmflatten.models.layers import join_prefix, map_to_tokens, split_prefix, tokens_to_map
 from mmflatten.ops.sizes import same_size
 
 
@@ -19,7 +19,7 @@ class Maps:
         kv_hw: of the keys' map; another one where keys are reduced.
         mask: which keys a query may attend, boolean `(nW, N or 1, M)` where `B` is a multiple of `nW`; None for all.
         prefix: how many tokens stand before both maps, such as a class token.
-        x: the mixer's input `(B, N, C)`; None where another mixer has projected it.
+        x: the mixer's input `(B, N, C)`; None where another mixer has projected it, unless it `needs_input`.
         extra: what the mixer's `extra_projections` made of the input, one `(B, N, ...)` for each.
     """
 
@@ -68,14 +68,18 @@ def real_tokens(x: Tensor, mask: Tensor | None) -> Tensor | None:
     return keep.repeat(x.shape[0] // mask.shape[0], *[1] * (x.dim() - 1))
 
 
-def values_at_queries(v_BMC: Tensor, maps: Maps) -> Tensor:
+def values_at_queries(v_BMC: Tensor, maps: Maps, bilinear: bool = False) -> Tensor:
     """Values on the queries' map, `(B, N, C)`, for a local term: padding as zeros, reduced maps enlarged.
 
-    Quirk kept for parity: FLatten's code enlarges by linear interpolation along the flattened map.
+    Quirk kept for parity: FLatten's code enlarges by linear interpolation along the flattened map, and so does this
+    unless `bilinear`.
     """
     v_BMC = fill_masked(v_BMC, maps.mask, 0.)
     if same_size(maps.kv_hw, maps.hw):
         return v_BMC
     prefix, v_BMC = split_prefix(v_BMC, maps.kv_hw)
+    if bilinear:
+        v_BCHW = F.interpolate(tokens_to_map(v_BMC, maps.kv_hw), size=maps.hw, mode='bilinear')
+        return join_prefix(prefix, map_to_tokens(v_BCHW))
     v_BCN = F.interpolate(v_BMC.transpose(1, 2), size=maps.hw[0] * maps.hw[1], mode='linear')
     return join_prefix(prefix, v_BCN.transpose(1, 2))

@@ -40,7 +40,7 @@ class PlainBackbone(Backbone):
     classifier has, start anew. Blocks behind the last output do not exist.
 
     Args:
-        embed: `(B, 3, H, W) -> (B, 1 + N, C), (H', W')`.
+        embed: `(B, 3, H, W) -> (B, 1 + N, C), (H', W')`; without a class token, `(B, N, C)`, for 'featmap' alone.
         blocks: called as `block(x_BNC, hw_shape)`; as many as `max(out_indices) + 1` are used.
         out_type: 'cls_token' returns `(B, C)` for each of `out_indices`, 'featmap' the tokens of the map, without the
             class token, as `(B, C, H', W')`.

@@ -1,4 +1,5 @@
 """Layers that all families share."""
+from mmflatten.models.layers.agent_bias import AgentBias
 from mmflatten.models.layers.conv_stem import ConvStem, NormedDownsample
 from mmflatten.models.layers.drop_path import DropPath
 from mmflatten.models.layers.embed import ClassTokenEmbed, ConvEmbed, PatchMerging, pad_to_multiple
@@ -19,8 +20,8 @@ from mmflatten.models.layers.tokens import (
 )
 
 __all__ = [
-    'Block', 'ClassTokenEmbed', 'ConvEmbed', 'ConvFeedForward', 'ConvStem', 'DropPath', 'FeedForward', 'GridTable',
-    'Linear', 'LocalConcentration', 'NeighborBias', 'NormalizedConv', 'NormedDownsample', 'PatchMerging',
-    'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv', 'join_prefix', 'map_shape', 'map_to_tokens',
-    'on_map', 'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
+    'AgentBias', 'Block', 'ClassTokenEmbed', 'ConvEmbed', 'ConvFeedForward', 'ConvStem', 'DropPath', 'FeedForward',
+    'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias', 'NormalizedConv', 'NormedDownsample',
+    'PatchMerging', 'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv', 'join_prefix', 'map_shape',
+    'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
 ]

@@ -6,6 +6,7 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.layers.drop_path import DropPath
+from mmflatten.models.layers.position import TokenConv
 
 
 class Residual(BaseModule):
@@ -46,7 +47,7 @@ class Block(BaseModule):
 
 
 def pre_norm_block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, drop_path: float = 0.,
-                   eps: float = 1e-5) -> Block:
+                   eps: float = 1e-5, cpe_kernel: int = 0) -> Block:
     """The usual block of a transformer: attention `attn`, then a feed-forward network `ffn`, each behind a `LayerNorm`.
 
     Args:
@@ -55,6 +56,8 @@ def pre_norm_block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, drop_path:
         embed_dims: channels of the tokens.
         drop_path: probability of dropping each of the two branches.
         eps: of the norms.
+        cpe_kernel: of a depthwise convolution in front of both, `cpe`, a conditional positional encoding; 0 for none.
     """
-    return Block(attn=Residual(mixer, nn.LayerNorm(embed_dims, eps), drop_path),
+    cpe = dict(cpe=Residual(TokenConv(embed_dims, cpe_kernel))) if cpe_kernel else {}
+    return Block(**cpe, attn=Residual(mixer, nn.LayerNorm(embed_dims, eps), drop_path),
                  ffn=Residual(ffn, nn.LayerNorm(embed_dims, eps), drop_path))

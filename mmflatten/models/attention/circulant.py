@@ -1,0 +1,41 @@
+"""Circulant attention."""
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps
+from mmflatten.models.layers import Linear
+from mmflatten.ops import circulant_attention
+from mmflatten.ops.sizes import same_size
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class CirculantAttention(TokenMixer):
+    """Attention by the offset of two tokens, a head for every channel, behind a gate; `num_heads` has no effect.
+
+    The map is taken for a torus. Source: Circulant Attention (AAAI 2026), whose projections of queries, keys and values
+    have no bias (`qkv_bias=False`).
+
+    Raises:
+        ValueError: prefix tokens, reduced keys or masked padding, which a circulant matrix has no place for.
+    """
+
+    splits_heads = False
+    needs_input = True
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.gate = Linear(embed_dims, embed_dims)
+
+    def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
+        if maps.prefix or maps.mask is not None or not same_size(maps.hw, maps.kv_hw):
+            raise ValueError(f'prefix ({maps.prefix}) must be 0, kv_hw {maps.kv_hw} equal to hw {maps.hw} and no '
+                             'padding masked: circulant attention takes whole maps (with_cls_token=False, sr_ratio=1, '
+                             'windows that fit the map)')
+        return circulant_attention(q_BNC, k_BNC, v_BNC, hw_shape=maps.hw)
+
+    def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
+        return y_BNC * F.silu(self.gate(maps.x))
