@@ -27,7 +27,7 @@ from mmflatten.ops.hydra import hydra_attention
 from mmflatten.ops.inline import inline_attention
 from mmflatten.ops.linear import kernel_product, linear_attention
 from mmflatten.ops.magnitude_aware import magnitude_aware_attention
-from mmflatten.ops.precision import full_precision, no_autocast, upcast
+from mmflatten.ops.precision import full_precision, no_autocast, upcast, widen
 from mmflatten.ops.rank_augmented import global_key_weights
 from mmflatten.ops.resize import resize_grid, resize_relative_position_bias
 from mmflatten.ops.rotary import rotary_2d
@@ -52,6 +52,6 @@ __all__ = [
     'neighbor_offsets', 'no_autocast', 'pad_and_roll', 'padded_window_mask', 'pooled_keys', 'positive_power',
     'resize_grid', 'resize_neighbor_bias', 'resize_relative_position_bias', 'roll_and_crop', 'rotary_2d',
     'shifted_window_mask', 'signed_parts', 'sima_attention', 'soft_argmax_disparity', 'softmax_attention',
-    'split_heads', 'upcast', 'visible_keys', 'window_order', 'window_partition', 'window_positions',
+    'split_heads', 'upcast', 'widen', 'visible_keys', 'window_order', 'window_partition', 'window_positions',
     'window_reverse',
 ]

@@ -7,7 +7,7 @@ from torch import Tensor
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps
 from mmflatten.models.layers import Linear
-from mmflatten.ops import circulant_attention
+from mmflatten.ops import circulant_attention, widen
 from mmflatten.ops.sizes import same_size
 from mmflatten.registry import MODELS
 
@@ -24,7 +24,7 @@ class CirculantAttention(TokenMixer):
     """
 
     splits_heads = False
-    needs_input = True
+    multiplies = needs_input = True
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
@@ -38,4 +38,4 @@ class CirculantAttention(TokenMixer):
         return circulant_attention(q_BNC, k_BNC, v_BNC, hw_shape=maps.hw)
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        return y_BNC * F.silu(self.gate(maps.x))
+        return widen(y_BNC) * F.silu(self.gate(maps.x))

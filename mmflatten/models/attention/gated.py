@@ -6,7 +6,7 @@ from torch import Tensor
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps
 from mmflatten.models.attention.softmax import SoftmaxAttention
-from mmflatten.ops import rotary_2d
+from mmflatten.ops import rotary_2d, widen
 from mmflatten.registry import MODELS
 
 
@@ -18,13 +18,14 @@ class GatedMixer(TokenMixer):
     """
 
     extra_projections = ('C',)
+    multiplies = True
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, lepe_kernel: int = 5,
                  **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        return y_BNC * maps.extra[0]
+        return widen(y_BNC) * maps.extra[0]
 
 
 @MODELS.register_module()

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps, mean_of_real, values_at_queries
 from mmflatten.models.layers import on_map
-from mmflatten.ops import inline_attention, merge_heads, split_heads, upcast
+from mmflatten.ops import inline_attention, merge_heads, no_autocast, split_heads, widen
 from mmflatten.registry import MODELS
 
 
@@ -28,8 +28,9 @@ class ImageConv(nn.Module):
         weight = self.weights(mean_BC.unsqueeze(-1)).view(-1, 1, 3, 3)
 
         def convolve(x_BCHW: Tensor) -> Tensor:
-            x = x_BCHW.reshape(1, -1, *hw_shape)
-            return F.conv2d(x, weight.to(x.dtype), padding=1, groups=x.shape[1]).view(x_BCHW.shape)
+            x = widen(x_BCHW).reshape(1, -1, *hw_shape)
+            with no_autocast(x):
+                return F.conv2d(x, weight.to(x.dtype), padding=1, groups=x.shape[1]).view(x_BCHW.shape)
 
         return on_map(convolve, x_BNC, hw_shape)
 
@@ -43,15 +44,15 @@ class InLineAttention(TokenMixer):
     """
 
     splits_heads = False
-    needs_input = True
+    multiplies = needs_input = True
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.dwc = ImageConv(embed_dims, num_heads)
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
-        mean_v = mean_of_real(upcast(v_BhMd)[0], maps.mask).mean(dim=-2, keepdim=True)
-        y_BhNd = inline_attention(q_BhNd, mean_of_real(upcast(k_BhMd)[0], maps.mask), v_BhMd, mean_v_Bh1e=mean_v)
+        q_BhNd, k_BhMd, v_BhMd = (split_heads(widen(x), self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
+        mean_v = mean_of_real(v_BhMd, maps.mask).mean(dim=-2, keepdim=True)
+        y_BhNd = inline_attention(q_BhNd, mean_of_real(k_BhMd, maps.mask), v_BhMd, mean_v_Bh1e=mean_v)
         mean_BC = mean_of_real(maps.x, maps.mask).mean(dim=1)
         return merge_heads(y_BhNd) + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), mean_BC, maps.hw)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mmflatten.models.attention.gated import GatedMixer
 from mmflatten.models.attention.maps import Maps, mean_of_real
-from mmflatten.ops import magnitude_aware_attention, rotary_2d, upcast
+from mmflatten.ops import magnitude_aware_attention, rotary_2d, upcast, widen
 from mmflatten.registry import MODELS
 
 
@@ -20,6 +20,7 @@ class MagnitudeAwareLinearAttention(GatedMixer):
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         q_BhNd, k_BhMd = (F.elu(x) + 1 for x in upcast(q_BhNd, k_BhMd))
         k_BhMd = mean_of_real(k_BhMd, maps.mask)
-        mean_v_Bh1d = mean_of_real(upcast(v_BhMd)[0], maps.mask).mean(dim=-2, keepdim=True)
+        v_BhMd = widen(v_BhMd)
+        mean_v_Bh1d = mean_of_real(v_BhMd, maps.mask).mean(dim=-2, keepdim=True)
         return magnitude_aware_attention(q_BhNd, k_BhMd, v_BhMd, rotated_q_BhNd=rotary_2d(q_BhNd, maps.hw),
                                          rotated_k_BhMd=rotary_2d(k_BhMd, maps.kv_hw), mean_v_Bh1e=mean_v_Bh1d)

@@ -7,7 +7,7 @@ from torch import Tensor
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real
 from mmflatten.models.layers import Linear, TokenConv
-from mmflatten.ops import linear_attention, merge_heads, rotary_2d, split_heads, upcast
+from mmflatten.ops import linear_attention, merge_heads, rotary_2d, split_heads, upcast, widen
 from mmflatten.registry import MODELS
 
 
@@ -27,6 +27,7 @@ class MambaInspiredLinearAttention(TokenMixer):
     """
 
     splits_heads = False
+    multiplies = True
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
                  lepe_kernel: int = 3, **kwargs) -> None:
@@ -52,7 +53,7 @@ class MambaInspiredLinearAttention(TokenMixer):
         k_BNC = mean_of_real(k_BNC, maps.mask)
         rotated = (rotary_2d(x, maps.hw, last_frequency=False) for x in (q_BNC, k_BNC))
         q, k, v, rotated_q, rotated_k = (split_heads(x, self.num_heads) for x in (q_BNC, k_BNC, v_BNC, *rotated))
-        return merge_heads(linear_attention(q, k, v, rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k))
+        return merge_heads(linear_attention(q, k, widen(v), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k))
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        return y_BNC * maps.extra[0]
+        return widen(y_BNC) * maps.extra[0]

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention.gated import GatedMixer
 from mmflatten.models.attention.maps import Maps, mean_of_real
-from mmflatten.ops import linear_attention, no_autocast, positive_power, rotary_2d, signed_parts, upcast
+from mmflatten.ops import linear_attention, no_autocast, positive_power, rotary_2d, signed_parts, upcast, widen
 from mmflatten.registry import MODELS
 
 
@@ -32,7 +32,7 @@ class NormAwareLinearAttention(GatedMixer):
             k_BhMf = mean_of_real(signed_parts(k_BhMd ** 3), maps.mask)
         rotated_q, rotated_k = (torch.cat([rotary_2d(part, hw) for part in x.chunk(2, dim=-1)], dim=-1)
                                 for x, hw in ((q_BhNf, maps.hw), (k_BhMf, maps.kv_hw)))
-        return linear_attention(q_BhNf, k_BhMf, v_BhMd, rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)
+        return linear_attention(q_BhNf, k_BhMf, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
         return self.norm(y_BNC) * F.silu(maps.extra[0])

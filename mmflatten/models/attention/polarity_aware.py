@@ -17,6 +17,7 @@ from mmflatten.ops import (
     signed_parts,
     split_heads,
     upcast,
+    widen,
 )
 from mmflatten.registry import MODELS
 
@@ -85,7 +86,7 @@ class ExponentialPolarityAttention(GatedMixer):
             same, opposite = self.scales.sigmoid()
             k_BhMf, k_factor = _exponential(k_BhMf, dim=(-2, -1))
             k_BhMf, halves = mean_of_real(k_BhMf, maps.mask), []
-            for x_BhNf, v_BhMe in zip((q_BhNf * same, swap(q_BhNf) * opposite), v_BhMd.chunk(2, dim=-1)):
+            for x_BhNf, v_BhMe in zip((q_BhNf * same, swap(q_BhNf) * opposite), widen(v_BhMd).chunk(2, dim=-1)):
                 x_BhNf, factor = _exponential(x_BhNf, dim=(-1,))
                 halves.append(linear_attention(
                     x_BhNf, k_BhMf, v_BhMe, eps=(1e-6 * factor * k_factor).clamp(min=1e-30),

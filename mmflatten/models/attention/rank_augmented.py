@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mmflatten.models.attention.gated import GatedMixer
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_tokens
-from mmflatten.ops import global_key_weights, linear_attention, rotary_2d, upcast
+from mmflatten.ops import global_key_weights, linear_attention, rotary_2d, upcast, widen
 from mmflatten.registry import MODELS
 
 
@@ -21,5 +21,5 @@ class RankAugmentedLinearAttention(GatedMixer):
         q_BhNd, k_BhMd = (F.elu(x) + 1 for x in upcast(q_BhNd, k_BhMd))
         weights_BhM1 = global_key_weights(mean_of_real(q_BhNd, maps.mask), k_BhMd, real_tokens(k_BhMd, maps.mask))
         k_BhMd = fill_masked(k_BhMd * weights_BhM1, maps.mask, 0.)
-        return linear_attention(q_BhNd, k_BhMd, v_BhMd, rotated_q_BhNd=rotary_2d(q_BhNd, maps.hw),
+        return linear_attention(q_BhNd, k_BhMd, widen(v_BhMd), rotated_q_BhNd=rotary_2d(q_BhNd, maps.hw),
                                 rotated_k_BhMd=rotary_2d(k_BhMd, maps.kv_hw))

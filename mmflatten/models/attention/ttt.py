@@ -6,13 +6,14 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps
-from mmflatten.models.layers import Linear, map_to_tokens, split_prefix, tokens_to_map
+from mmflatten.models.layers import FullRangeLinear, map_to_tokens, split_prefix, tokens_to_map
 from mmflatten.ops import (
     conv_test_time_training,
     gated_test_time_training,
     merge_heads,
     rotary_2d,
     split_heads,
+    widen,
 )
 from mmflatten.registry import MODELS
 
@@ -42,7 +43,7 @@ class TTTAttention(TokenMixer):
         self.rotary = rotary
         self.value_weight, self.gate_weight = (nn.Parameter(torch.empty(num_heads, width, width)) for _ in range(2))
         self.conv_weight = nn.Parameter(torch.empty(width, 1, 3, 3))
-        self.proj = Linear(embed_dims + width, embed_dims)
+        self.proj = FullRangeLinear(embed_dims + width, embed_dims)
         self.reset_parameters()
 
     def init_weights(self) -> None:
@@ -60,8 +61,11 @@ class TTTAttention(TokenMixer):
         if self.rotary:
             q_BNC, k_BMC = (rotary_2d(x, hw, last_frequency=False).to(x.dtype)
                             for x, hw in ((q_BNC, maps.hw), (k_BMC, maps.kv_hw)))
-        parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
-        y_BNC = merge_heads(gated_test_time_training(*parts, value_hdd=self.value_weight, gate_hdd=self.gate_weight))
+        parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, widen(v_BMC)))
+        return merge_heads(gated_test_time_training(*parts, value_hdd=self.value_weight, gate_hdd=self.gate_weight))
+
+    def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
+        """The result of the first network, and beside it that of the second."""
         local_BNd = map_to_tokens(conv_test_time_training(
             *(tokens_to_map(split_prefix(x, maps.hw)[1], maps.hw) for x in maps.extra), weight_C1yx=self.conv_weight))
         prefix = local_BNd.new_zeros(local_BNd.shape[0], maps.prefix, local_BNd.shape[2])

@@ -5,7 +5,7 @@ from mmflatten.models.layers.drop_path import DropPath
 from mmflatten.models.layers.embed import ClassTokenEmbed, ConvEmbed, PatchMerging, pad_to_multiple
 from mmflatten.models.layers.feed_forward import ConvFeedForward, FeedForward
 from mmflatten.models.layers.focal_position import NeighborBias, PooledBias
-from mmflatten.models.layers.linear import Linear
+from mmflatten.models.layers.linear import FullRangeLinear, Linear
 from mmflatten.models.layers.local_concentration import LocalConcentration, NormalizedConv
 from mmflatten.models.layers.position import GridTable, RelativePositionBias, TokenConv
 from mmflatten.models.layers.residual import Block, Residual, pre_norm_block
@@ -21,7 +21,8 @@ from mmflatten.models.layers.tokens import (
 
 __all__ = [
     'AgentBias', 'Block', 'ClassTokenEmbed', 'ConvEmbed', 'ConvFeedForward', 'ConvStem', 'DropPath', 'FeedForward',
-    'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias', 'NormalizedConv', 'NormedDownsample',
-    'PatchMerging', 'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv', 'join_prefix', 'map_shape',
-    'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
+    'FullRangeLinear', 'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias', 'NormalizedConv',
+    'NormedDownsample', 'PatchMerging', 'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv',
+    'join_prefix', 'map_shape', 'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple', 'pre_norm_block',
+    'split_prefix', 'tokens_to_map',
 ]
