@@ -54,6 +54,8 @@ def conv_test_time_training(q_BCHW: Tensor, k_BCHW: Tensor, v_BCHW: Tensor, *, w
         `(B, C, H, W)` in the type of `v`.
     """
     B, C, H, W = q_BCHW.shape
+    if not q_BCHW.numel():
+        return torch.zeros_like(q_BCHW)
     y, x = weight_C1yx.shape[-2:]
     padded = F.pad(k_BCHW, (x // 2, x // 2, y // 2, y // 2))
     error = v_BCHW * (-_RATE / (H * W))

@@ -28,6 +28,8 @@ class ImageConv(nn.Module):
         weight = self.weights(mean_BC.unsqueeze(-1)).view(-1, 1, 3, 3)
 
         def convolve(x_BCHW: Tensor) -> Tensor:
+            if not x_BCHW.numel():
+                return x_BCHW
             x = widen(x_BCHW).reshape(1, -1, *hw_shape)
             with no_autocast(x):
                 return F.conv2d(x, weight.to(x.dtype), padding=1, groups=x.shape[1]).view(x_BCHW.shape)

@@ -71,7 +71,7 @@ class RAVLT(PyramidBackbone):
             for letter, rate in stage.blocks:
                 mixer = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads, grid_size=stage.grid,
                                     qkv_bias=qkv_bias)
-                branches = dict(drop_path=rate, layer_scale=None if scale is None else (dims, scale))
+                branches = dict(drop_path=rate, layer_scale=None if scale is None else (dims, float(scale)))
                 attn = Residual(mixer, nn.LayerNorm(dims, 1e-6), **branches)
                 ffn = Residual(ConvFeedForward(dims, stage.hidden_dims), nn.LayerNorm(dims, 1e-6), **branches)
                 second = dict(cpe2=Residual(TokenConv(dims, 3))) if ffn_encoding else {}
