@@ -25,6 +25,9 @@ from mmflatten.ops.reference_frontier import (
     gated_test_time_training,
     inline_attention,
     magnitude_aware_attention,
+    manhattan_attention,
+    neighborhood_attention,
+    nystrom_attention,
     rotary_2d,
 )
 
@@ -34,8 +37,8 @@ __all__ = [
     'conventional_gaussian_matrix', 'cosformer_scores', 'cross_covariance_attention', 'dot_attention_matrix',
     'efficient_attention', 'efficient_attention_matrix', 'factorized_dot_attention', 'focal_attention',
     'focused_map', 'gated_test_time_training', 'hydra_attention', 'inline_attention', 'kernel_product',
-    'linear_attention', 'linear_attention_matrix', 'magnitude_aware_attention', 'rotary_2d', 'sima_attention',
-    'softmax_attention',
+    'linear_attention', 'linear_attention_matrix', 'magnitude_aware_attention', 'manhattan_attention',
+    'neighborhood_attention', 'nystrom_attention', 'rotary_2d', 'sima_attention', 'softmax_attention',
 ]
 
 

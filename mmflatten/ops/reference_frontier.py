@@ -105,3 +105,54 @@ def conv_test_time_training(q_BCHW: Tensor, k_BCHW: Tensor, v_BCHW: Tensor, *, w
         weight = weight - step / (1 + step.square().sum((-3, -2, -1), keepdim=True).sqrt())
         results.append(F.conv2d(q[None], weight, padding=pad, groups=len(q))[0])
     return torch.stack(results)
+
+
+def nystrom_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, q_landmarks_Bhad: Tensor,
+                      k_landmarks_Bhad: Tensor, bias: Tensor | float | None = None, iterations: int = 6) -> Tensor:
+    """Twin of `mmflatten.ops.nystrom_attention`: three matrices multiplied to one `(B, h, N, M)`."""
+    scale = q_BhNd.shape[-1] ** -.5
+    ask = (scale * torch.einsum('bhnd,bhad->bhna', q_BhNd, k_landmarks_Bhad)).softmax(-1)
+    between = (scale * torch.einsum('bhad,bhcd->bhac', q_landmarks_Bhad, k_landmarks_Bhad)).softmax(-1)
+    logits = scale * torch.einsum('bhad,bhmd->bham', q_landmarks_Bhad, k_BhMd)
+    gather = (logits if bias is None else logits + bias).softmax(-1)
+    inverse = between.transpose(-2, -1) / (between.sum(-2).amax(-1) * between.sum(-1).amax(-1))[..., None, None]
+    for _ in range(iterations):
+        az = between @ inverse
+        inverse = (13 * inverse - 15 * inverse @ az + 7 * inverse @ az @ az - inverse @ az @ az @ az) / 4
+    return (ask @ inverse @ gather) @ v_BhMe
+
+
+def manhattan_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, decay_h: Tensor,
+                        hw_shape: tuple[int, int]) -> Tensor:
+    """Twin of `mmflatten.ops.manhattan_attention`: the product of a matrix within rows and one within columns."""
+    place = torch.arange(hw_shape[0] * hw_shape[1])
+    rows, cols = place // hw_shape[1], place % hw_shape[1]
+    logits = q_BhNd @ k_BhNd.transpose(-2, -1) * q_BhNd.shape[-1] ** -.5
+
+    def within(line: Tensor, position: Tensor) -> Tensor:
+        fade = decay_h[:, None, None] * (position[:, None] - position).abs()
+        return (logits + fade).masked_fill(line[:, None] != line, -torch.inf).softmax(-1)
+
+    return within(cols, rows) @ within(rows, cols) @ v_BhNe
+
+
+def neighborhood_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, hw_shape: tuple[int, int],
+                           kernel_size: int = 7, dilation: int = 1, bias: Tensor | None = None) -> Tensor:
+    """Twin of `mmflatten.ops.neighborhood_attention`: all logits, with those of other tokens masked, one by one."""
+    (H, W), N = hw_shape, hw_shape[0] * hw_shape[1]
+    logits = (q_BhNd @ k_BhNd.transpose(-2, -1) * q_BhNd.shape[-1] ** -.5).clone()
+    for n in range(N):
+        for m in range(N):
+            place = [_neighbor(*pair, kernel_size, dilation) for pair in ((n // W, m // W, H), (n % W, m % W, W))]
+            if None in place:
+                logits[:, :, n, m] = -torch.inf
+            elif bias is not None:
+                logits[:, :, n, m] += bias[:, place[0], place[1]]
+    return logits.softmax(-1) @ v_BhNe
+
+
+def _neighbor(query: int, key: int, length: int, number: int, dilation: int) -> int | None:
+    """The index in the table of offsets; None where the key is none of the nearest."""
+    line = [place for place in range(length) if place % dilation == query % dilation]
+    nearest = sorted(line, key=lambda place: (abs(place - query), place))[:number]
+    return (key - query) // dilation + number - 1 if key in nearest else None

@@ -1,4 +1,4 @@
-"""Rotary position embedding of maps."""
+"""Rotary position embedding of sequences and maps."""
 from __future__ import annotations
 
 import torch
@@ -6,6 +6,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.ops.precision import upcast
+
+
+def rotary_1d(x: Tensor) -> Tensor:
+    """Rotate neighbouring pairs of channels by the place of the token, `(..., N, w) -> (..., N, w)` with an even `w`.
+
+    The angles are `n theta_j`, `theta_j = 10000 ** (-j / (w / 2 - 1))`. Computed in float32 at least.
+    """
+    x = upcast(x)[0]
+    number = x.shape[-1] // 2
+    steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(number - 1, 1)
+    return _rotate(x, torch.arange(x.shape[-2], device=x.device, dtype=x.dtype)[:, None] * 10000 ** -steps)
 
 
 def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = True) -> Tensor:
@@ -34,7 +45,11 @@ def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = Tr
     theta = 10000 ** -steps
     rows, cols = (torch.arange(side, device=x.device, dtype=x.dtype)[:, None] * theta for side in (H, W))
     angles = torch.cat((rows[:, None].expand(H, W, number), cols.expand(H, W, number)), dim=-1).flatten(0, 1)
-    angles = F.pad(angles, (0, 0, x.shape[-2] - H * W, 0))
+    return _rotate(x, F.pad(angles, (0, 0, x.shape[-2] - H * W, 0)))
+
+
+def _rotate(x: Tensor, angles: Tensor) -> Tensor:
+    """Pairs of channels `(..., N, w)` by the angles `(N, w / 2)`."""
     cos, sin = angles.cos(), angles.sin()
     a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(-2)

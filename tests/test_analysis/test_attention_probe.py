@@ -100,7 +100,9 @@ ELSEWHERE = {'FocalAttention', 'LinearAngularAttention'}  # their twins take val
 FRONTIER = {  # in test_frontier_probe.py
     'AgentAttention', 'CirculantAttention', 'ExponentialPolarityAttention', 'GatedSoftmaxAttention', 'InLineAttention',
     'MagnitudeAwareLinearAttention', 'MambaInspiredLinearAttention', 'NormAwareLinearAttention',
-    'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention', 'TTTAttention', 'TokenLevelMultiHeadAttention'}
+    'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention', 'TTTAttention', 'TokenLevelMultiHeadAttention',
+    'BiLevelRoutingAttention', 'LinformerAttention', 'ManhattanAttention', 'MultiScaleLinearAttention',
+    'NeighborhoodAttention', 'NystromAttention', 'PerformerAttention', 'VisualContrastAttention'}
 
 
 @pytest.mark.parametrize(('name', 'sr_ratio'), [(name, ratio) for name in TWINS for ratio in (1, 2)

@@ -136,6 +136,64 @@ def circulant(mixer, q, k, maps):
         1, 2)
 
 
+def one_hot(q):
+    return torch.eye(q.shape[-2], dtype=q.dtype).expand(*q.shape[:2], -1, -1)
+
+
+def cells(x, hw):
+    prefix = x.shape[-2] - hw[0] * hw[1]
+    on_map = x[:, :, prefix:].flatten(0, 1).transpose(-2, -1).unflatten(-1, hw)
+    return F.adaptive_avg_pool2d(on_map, 2).flatten(2).transpose(-2, -1).unflatten(0, x.shape[:2])
+
+
+def nystrom(mixer, q, k, maps):
+    return twins.nystrom_attention(q, k, one_hot(k), q_landmarks_Bhad=cells(q, maps.hw),
+                                   k_landmarks_Bhad=cells(k, maps.kv_hw))
+
+
+def performer(mixer, q, k, maps):
+    def features(x):
+        exponents = x @ mixer.features.T * x.shape[-1] ** -.25 - x.square().sum(-1, keepdim=True) / 2 / x.shape[-1] ** .5
+        top = exponents.amax(-1, keepdim=True) if x is q else exponents.amax((-2, -1), keepdim=True)
+        return ((exponents - top).exp() + 1e-4) / len(mixer.features) ** .5
+
+    return normalised(features(q), features(k), features(q), features(k))
+
+
+def linformer(mixer, q, k, maps):
+    prefix = k.shape[-2] - maps.kv_hw[0] * maps.kv_hw[1]
+
+    def sums(table):
+        rows = F.interpolate(table.table.transpose(1, 2).unflatten(-1, (4, 4)), size=maps.kv_hw, mode='bilinear')
+        rows = rows[0].flatten(1) * 16 / (maps.kv_hw[0] * maps.kv_hw[1])
+        return torch.block_diag(torch.eye(prefix, dtype=q.dtype), rows) if prefix else rows
+
+    return (q @ (sums(mixer.key_sums) @ k).transpose(-2, -1) * q.shape[-1] ** -.5).softmax(-1) @ sums(mixer.value_sums)
+
+
+def manhattan(mixer, q, k, maps):
+    width, place = q.shape[-1] // 2, torch.arange(q.shape[-2], dtype=q.dtype)
+    angles = place[:, None] * 10000 ** -torch.linspace(0, 1, width, dtype=q.dtype)
+    turned = (torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (width, 2)).contiguous()) * torch.polar(
+        torch.ones_like(angles), angles)).flatten(-2) for x in (q, k))
+    decay = (1 - 2 ** (-2 - 4 * torch.arange(HEADS, dtype=q.dtype) / HEADS)).log()
+    return twins.manhattan_attention(*turned, one_hot(k), decay_h=decay, hw_shape=maps.hw)
+
+
+def neighborhood(mixer, q, k, maps):
+    return twins.neighborhood_attention(q, k, one_hot(k), hw_shape=maps.hw, kernel_size=3, dilation=2, bias=mixer.bias)
+
+
+def routing(mixer, q, k, maps):
+    """Regions of 2 x 3 tokens, of which the last row is cut off and the last column has one token."""
+    place = torch.arange(35)
+    region = place // 7 // 2 * 3 + place % 7 // 3
+    means = [torch.stack([merge_heads(x)[0, region == r].mean(0) for r in range(9)]) for x in (q, k)]
+    routes = (means[0] @ means[1].T).topk(2).indices
+    allowed = (routes[region][:, :, None] == region).any(1)
+    return (scores(q, k) * C ** -.5).masked_fill(~allowed, -torch.inf).softmax(-1)
+
+
 TWINS = {
     'GatedSoftmaxAttention': (gated_softmax, {}), 'RankAugmentedLinearAttention': (rala, {}),
     'MagnitudeAwareLinearAttention': (mala, {}), 'PolarityAwareLinearAttention': (polaformer, {}),
@@ -143,8 +201,13 @@ TWINS = {
     'AgentAttention': (agent, dict(num_agents=4)), 'InLineAttention': (inline, {}),
     'TokenLevelMultiHeadAttention': (mhla, dict(num_blocks=4)), 'MambaInspiredLinearAttention': (mila, {}),
     'CirculantAttention': (circulant, {}),
+    'NystromAttention': (nystrom, dict(num_landmarks=4)), 'PerformerAttention': (performer, {}),
+    'LinformerAttention': (linformer, dict(num_keys=5)), 'ManhattanAttention': (manhattan, {}),
+    'NeighborhoodAttention': (neighborhood, dict(kernel_size=3, dilation=2)),
+    'BiLevelRoutingAttention': (routing, dict(num_regions=3, topk=2)),
 }
-WHOLE_MAPS = ('MambaInspiredLinearAttention', 'CirculantAttention')
+WHOLE_MAPS = ('MambaInspiredLinearAttention', 'CirculantAttention', 'ManhattanAttention', 'NeighborhoodAttention',
+              'BiLevelRoutingAttention')
 
 
 @pytest.mark.parametrize(('name', 'sr_ratio', 'prefix'), [

@@ -38,15 +38,24 @@ ATTENTIONS = {
     'mila': dict(type='MambaInspiredLinearAttention'),
     'ttt': dict(type='TTTAttention'),
     'circulant': dict(type='CirculantAttention'),
+    'visual-contrast': dict(type='VisualContrastAttention', num_agents=4),
+    'nystrom': dict(type='NystromAttention', num_landmarks=4),
+    'performer': dict(type='PerformerAttention'),
+    'linformer': dict(type='LinformerAttention', num_keys=5),
+    'multi-scale': dict(type='MultiScaleLinearAttention'),
+    'manhattan': dict(type='ManhattanAttention'),
+    'routing': dict(type='BiLevelRoutingAttention', num_regions=3, topk=2),
+    'neighborhood': dict(type='NeighborhoodAttention', kernel_size=3, dilation=2),
 }
 # Where a class token, padding in windows and reduced keys have no place, and whose projections nobody else can make.
-WHOLE_MAPS = ('MambaInspiredLinearAttention', 'CirculantAttention')
-NO_PADDING = ('TTTAttention', 'CirculantAttention')
-OWN_PROJECTIONS = ('MambaInspiredLinearAttention', 'TTTAttention')
+ROWS_AND_COLUMNS = ('CirculantAttention', 'ManhattanAttention', 'BiLevelRoutingAttention', 'NeighborhoodAttention')
+WHOLE_MAPS = ('MambaInspiredLinearAttention', *ROWS_AND_COLUMNS)
+NO_PADDING = ('TTTAttention', *ROWS_AND_COLUMNS)
+OWN_PROJECTIONS = ('MambaInspiredLinearAttention', 'TTTAttention', 'MultiScaleLinearAttention')
 # Results that grow faster than the input: a GradScaler finds a smaller scale of the loss for them. Where positions
 # rotate the numerator alone, nothing bounds it by the denominator.
 LOSS_SCALES = {'mala': 1e-9, 'inline': 1e-9, 'rala': 1e-20, 'polaformer++': 1e-20, **dict.fromkeys(
-    ('gated-softmax', 'polaformer', 'mila', 'ttt', 'circulant'), 1e-6)}
+    ('gated-softmax', 'polaformer', 'mila', 'ttt', 'circulant', 'performer'), 1e-6)}
 PYRAMID = dict(attn_types='LL', out_indices=(0, 1))
 STAGES = dict(depths=(1, 1), num_heads=(2, 4))
 RATIOS = dict(linear_sr_ratios=(1, 1), sr_ratios=(2, 1))
@@ -126,7 +135,7 @@ def test_linear_windows_never_count_padding(name):
 def test_reduced_keys_run_in_every_attention(name, class_tokens):
     tokens = torch.randn(2, class_tokens + 35, 12)
     settings = dict(embed_dims=12, num_heads=3, grid_size=(2, 2), sr_ratio=2, lepe_kernel=3)
-    if ATTENTIONS[name]['type'] in WHOLE_MAPS:
+    if ATTENTIONS[name]['type'] in (*WHOLE_MAPS, 'MultiScaleLinearAttention'):
         with pytest.raises(ValueError, match='sr_ratio'):
             build_mixer(ATTENTIONS[name], **settings)(tokens, (5, 7))
         return

@@ -152,8 +152,9 @@ def test_products_of_cosformer_features_are_scores_that_fade_with_the_distance(s
 
 def test_every_operator_has_a_twin_and_a_test_here():
     operators = {name for name in ops.__all__ if name.endswith(('_attention', '_product'))}
-    assert operators <= set(reference.__all__)
+    assert operators <= set(reference.__all__) | {'routing_attention'}  # its twin is softmax_attention, in its test
     # These ask for maps, and lists of keys: test_focal_ops.py and test_frontier_ops.py have their shapes.
-    elsewhere = {'focal_attention', 'circulant_attention', 'block_linear_attention'}
+    elsewhere = {'focal_attention', 'circulant_attention', 'block_linear_attention', 'manhattan_attention',
+                 'neighborhood_attention', 'nystrom_attention', 'routing_attention'}
     assert operators == {name for name in CASES if not name.endswith('_map')} | elsewhere
     assert all(callable(getattr(reference, name)) for name in reference.__all__)

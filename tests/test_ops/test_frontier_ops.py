@@ -119,3 +119,78 @@ def test_positive_power_has_finite_gradients_at_zero(exponent):
 
 def test_signed_parts():
     assert ops.signed_parts(torch.tensor([1., -2.])).tolist() == [1, 0, 0, 2]
+
+
+@pytest.mark.parametrize('tokens', [(1, 1), (7, 5), (63, 63)])
+def test_nystrom_attention(tokens):
+    N, M = tokens
+    inputs = leaves((2, 3, N, 4), (2, 3, M, 4), (2, 3, M, 5), (2, 3, 4, 4), (2, 3, 4, 4), (2, 1, 1, M))
+
+    def call(operator):
+        return lambda q, k, v, queries, keys, bias: operator(
+            q, k, v, q_landmarks_Bhad=queries, k_landmarks_Bhad=keys, bias=bias)
+
+    assert_same(call(ops.nystrom_attention), call(reference.nystrom_attention), inputs)
+
+
+def test_nystrom_attention_with_all_tokens_as_landmarks_is_softmax_attention():
+    q, k, v = leaves(*[(1, 2, 6, 4)] * 3)
+    found = ops.nystrom_attention(q, k, v, q_landmarks_Bhad=q, k_landmarks_Bhad=k, iterations=30)
+    torch.testing.assert_close(found, reference.softmax_attention(q, k, v), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize('hw_shape', MAPS)
+def test_manhattan_attention(hw_shape):
+    N = hw_shape[0] * hw_shape[1]
+    inputs = leaves((2, 3, N, 4), (2, 3, N, 4), (2, 3, N, 5), (3,))
+
+    def call(operator):
+        return lambda q, k, v, decay: operator(q, k, v, decay_h=-decay.abs(), hw_shape=hw_shape)
+
+    assert_same(call(ops.manhattan_attention), call(reference.manhattan_attention), inputs)
+
+
+@pytest.mark.parametrize('hw_shape', MAPS)
+@pytest.mark.parametrize('dilation', [1, 2])
+@pytest.mark.parametrize('biased', [True, False])
+def test_neighborhood_attention(hw_shape, dilation, biased):
+    N = hw_shape[0] * hw_shape[1]
+    inputs = leaves((2, 3, N, 4), (2, 3, N, 4), (2, 3, N, 5), *[(3, 5, 5)] * biased)
+
+    def call(operator):
+        return lambda q, k, v, *bias: operator(q, k, v, hw_shape=hw_shape, kernel_size=3, dilation=dilation,
+                                               bias=bias[0] if biased else None)
+
+    assert_same(call(ops.neighborhood_attention), call(reference.neighborhood_attention), inputs)
+
+
+def test_routing_to_all_regions_is_softmax_attention():
+    q, k, v = leaves(*[(2, 3, 4, 5, 6)] * 3)
+    routes = ops.routed_regions(*(x.transpose(1, 2).transpose(2, 3).flatten(3) for x in (q, k)), topk=9)
+    assert sorted(routes[0, 0].tolist()) == [0, 1, 2, 3]
+    found = ops.routing_attention(q, k, v, routes, scale=.4)
+    expected = reference.softmax_attention(*(x.flatten(2, 3) for x in (q, k, v)), scale=.4)
+    torch.testing.assert_close(found.flatten(2, 3), expected)
+
+
+def test_a_region_attends_the_regions_that_its_mean_query_fits():
+    """Values tell where they come from: each region sees its own two routes and nothing of the rest."""
+    q, k = leaves((1, 1, 4, 5, 6), (1, 1, 4, 5, 6))
+    likeness = q[0, 0].mean(1) @ k[0, 0].mean(1).T
+    routes = ops.routed_regions(q[:, 0], k[:, 0], topk=2)
+    assert routes[0].sort().values.tolist() == likeness.topk(2).indices.sort().values.tolist()
+    region = torch.eye(4, dtype=torch.float64)[None, None, :, None].expand(1, 1, 4, 5, 4)
+    seen = ops.routing_attention(q, k, region, routes, scale=1.)[0, 0].sum(1) > 0
+    assert [row.nonzero().flatten().tolist() for row in seen] == routes[0].sort().values.tolist()
+
+
+def test_products_of_random_features_estimate_the_softmax_kernel():
+    generator = torch.Generator().manual_seed(0)
+    features = ops.orthogonal_features(4096, 4, generator).double()
+    assert features.shape == (4096, 4) and torch.linalg.matrix_rank(features[:4]) == 4
+    torch.testing.assert_close(features[0] @ features[1], torch.zeros((), dtype=torch.float64), rtol=0, atol=1e-5)
+    q, k = (torch.randn(1, 1, 9, 4, dtype=torch.float64) / 2 for _ in range(2))
+    products = ops.random_feature_map(q, features, over_tokens=False) @ ops.random_feature_map(
+        k, features, over_tokens=True).transpose(-2, -1)
+    estimate = products / products.sum(-1, keepdim=True)
+    torch.testing.assert_close(estimate, (q @ k.transpose(-2, -1) / 2).softmax(-1), rtol=.2, atol=.02)

@@ -1,13 +1,11 @@
 """Agent attention."""
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps, real_tokens, values_at_queries
-from mmflatten.models.layers import AgentBias, TokenConv, map_to_tokens, split_prefix, tokens_to_map
+from mmflatten.models.attention.maps import Maps, masked_logits, pool_real, values_at_queries
+from mmflatten.models.layers import AgentBias, TokenConv
 from mmflatten.ops import agent_attention, merge_heads, split_heads
 from mmflatten.registry import MODELS
 
@@ -41,25 +39,12 @@ class AgentAttention(TokenMixer):
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         key_bias = self.key_bias(maps.kv_hw, maps.prefix).to(q_BNC.dtype)
-        real_BM1 = real_tokens(k_BMC, maps.mask)
-        if real_BM1 is not None:
-            key_bias = key_bias.masked_fill(~real_BM1.unsqueeze(1).transpose(-2, -1), -torch.inf)
+        hidden_B11M = masked_logits(k_BMC.unsqueeze(1), maps.mask)
+        key_bias = key_bias if hidden_B11M is None else key_bias + hidden_B11M
         query_bias = self.query_bias(maps.hw, maps.prefix).to(q_BNC.dtype).transpose(-2, -1)
-        parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC, self._agents(q_BNC, maps)))
+        agents_BaC = pool_real(q_BNC, maps.hw, maps.mask, self.side)
+        parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC, agents_BaC))
         y_BNC = merge_heads(agent_attention(*parts, key_bias=key_bias, query_bias=query_bias))
         if self.dwc is None:
             return y_BNC
         return y_BNC + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), maps.hw)
-
-    def _agents(self, q_BNC: Tensor, maps: Maps) -> Tensor:
-        """Means of the real queries of every cell of a square grid, `(B, a, C)`; 0 in cells without any."""
-        real_BN1 = real_tokens(q_BNC, maps.mask)
-        pooled = self._pool(q_BNC if real_BN1 is None else q_BNC * real_BN1, maps)
-        if real_BN1 is None:
-            return pooled
-        share = self._pool(real_BN1.to(q_BNC.dtype), maps)
-        return pooled / share.masked_fill(share == 0, 1)
-
-    def _pool(self, x_BNC: Tensor, maps: Maps) -> Tensor:
-        _, tokens = split_prefix(x_BNC, maps.hw)
-        return map_to_tokens(F.adaptive_avg_pool2d(tokens_to_map(tokens, maps.hw), (self.side, self.side)))

@@ -5,10 +5,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps
+from mmflatten.models.attention.maps import Maps, require_whole_map
 from mmflatten.models.layers import Linear
 from mmflatten.ops import circulant_attention, widen
-from mmflatten.ops.sizes import same_size
 from mmflatten.registry import MODELS
 
 
@@ -31,10 +30,7 @@ class CirculantAttention(TokenMixer):
         self.gate = Linear(embed_dims, embed_dims)
 
     def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
-        if maps.prefix or maps.mask is not None or not same_size(maps.hw, maps.kv_hw):
-            raise ValueError(f'prefix ({maps.prefix}) must be 0, kv_hw {maps.kv_hw} equal to hw {maps.hw} and no '
-                             'padding masked: circulant attention takes whole maps (with_cls_token=False, sr_ratio=1, '
-                             'windows that fit the map)')
+        require_whole_map(self, maps)
         return circulant_attention(q_BNC, k_BNC, v_BNC, hw_shape=maps.hw)
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:

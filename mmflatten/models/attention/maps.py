@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -83,3 +84,39 @@ def values_at_queries(v_BMC: Tensor, maps: Maps, bilinear: bool = False) -> Tens
         return join_prefix(prefix, map_to_tokens(v_BCHW))
     v_BCN = F.interpolate(v_BMC.transpose(1, 2), size=maps.hw[0] * maps.hw[1], mode='linear')
     return join_prefix(prefix, v_BCN.transpose(1, 2))
+
+
+def masked_logits(k_BhMd: Tensor, mask: Tensor | None) -> Tensor | None:
+    """What hides padding from a softmax over the keys, `(B, 1, 1, M)`: 0 and `-inf`; None where all are real."""
+    real_B1M1 = real_tokens(k_BhMd, mask)
+    if real_B1M1 is None:
+        return None
+    return torch.zeros_like(real_B1M1, dtype=k_BhMd.dtype).masked_fill(~real_B1M1, -torch.inf).transpose(-2, -1)
+
+
+def pool_real(x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None, side: int) -> Tensor:
+    """Means of the real tokens in each cell of a square grid of `side x side`, `(B, side^2, C)`; 0 in empty cells.
+
+    Prefix tokens are left out.
+    """
+    def pool(tokens: Tensor) -> Tensor:
+        on_map = tokens_to_map(split_prefix(tokens, hw_shape)[1], hw_shape)
+        return map_to_tokens(F.adaptive_avg_pool2d(on_map, (side, side)))
+
+    real_BN1 = real_tokens(x_BNC, mask)
+    if real_BN1 is None:
+        return pool(x_BNC)
+    share = pool(real_BN1.to(x_BNC.dtype))
+    return pool(x_BNC * real_BN1) / share.masked_fill(share == 0, 1)
+
+
+def require_whole_map(mixer: object, maps: Maps) -> None:
+    """Refuse what has no place in a mixer that works on the rows and columns of one map.
+
+    Raises:
+        ValueError: prefix tokens, reduced keys or masked padding.
+    """
+    if maps.prefix or maps.mask is not None or not same_size(maps.hw, maps.kv_hw):
+        raise ValueError(f'prefix ({maps.prefix}) must be 0, kv_hw {maps.kv_hw} equal to hw {maps.hw} and no padding '
+                         f'masked: {type(mixer).__name__} takes whole maps (with_cls_token=False, sr_ratio=1, no '
+                         'windows that do not fit the map)')
