@@ -153,7 +153,8 @@ def nystrom(mixer, q, k, maps):
 
 def performer(mixer, q, k, maps):
     def features(x):
-        exponents = x @ mixer.features.T * x.shape[-1] ** -.25 - x.square().sum(-1, keepdim=True) / 2 / x.shape[-1] ** .5
+        root = x.shape[-1] ** .25
+        exponents = x @ mixer.features.T / root - x.square().sum(-1, keepdim=True) / 2 / root ** 2
         top = exponents.amax(-1, keepdim=True) if x is q else exponents.amax((-2, -1), keepdim=True)
         return ((exponents - top).exp() + 1e-4) / len(mixer.features) ** .5
 

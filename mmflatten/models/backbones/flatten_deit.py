@@ -41,14 +41,16 @@ class FLattenDeiT(PlainBackbone):
             tasks use four, such as (2, 5, 8, 11).
         frozen_stages: -1 trains everything; 0 freezes the embedding with class token and positions, `i` also the
             first `i` blocks.
-        img_size, mixers, linear_attention, qkv_bias, drop_path_rate, with_cp, init_cfg: as in `Backbone`.
+        img_size, mixers, linear_attention, qkv_bias, drop_path_rate, with_cp, init_cfg, progressive_norm: as in
+            `Backbone`.
     """
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224, patch_size: int = 16,
                  attn_types: str = 'L', linear_attention: dict | None = None, qkv_bias: bool = True,
                  out_type: str = 'cls_token', drop_path_rate: float = 0.1, out_indices: Sequence[int] | None = None,
                  frozen_stages: int = -1, with_cp: bool = False, init_cfg: dict | list | None = None,
-                 mixers: dict | None = None, with_cls_token: bool = True, cpe_kernel: int = 0) -> None:
+                 mixers: dict | None = None, with_cls_token: bool = True, cpe_kernel: int = 0,
+                 progressive_norm: int = 0) -> None:
         settings = resolve_arch(arch, ARCHS, required=('embed_dims', 'depth', 'num_heads'))
         check_side('patch_size', patch_size)
         mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX))
@@ -67,4 +69,4 @@ class FLattenDeiT(PlainBackbone):
         embed = (PlainEmbed(stage.embed_dims, patch_size, stage.grid) if with_cls_token else
                  ConvEmbed(3, stage.embed_dims, patch_size, patch_size, norm=False))
         super().__init__(embed, blocks, out_type, out_indices,
-                         frozen_stages, _EPS, with_cp, init_cfg)
+                         frozen_stages, _EPS, with_cp, init_cfg, progressive_norm)

@@ -8,6 +8,7 @@ from mmflatten.models.layers.focal_position import NeighborBias, PooledBias
 from mmflatten.models.layers.linear import FullRangeLinear, Linear
 from mmflatten.models.layers.local_concentration import LocalConcentration, NormalizedConv
 from mmflatten.models.layers.position import GridTable, RelativePositionBias, TokenConv
+from mmflatten.models.layers.progressive_norm import ProgressiveBatchNorm, make_norms_progressive
 from mmflatten.models.layers.residual import Block, Residual, pre_norm_block
 from mmflatten.models.layers.tokens import (
     join_prefix,
@@ -22,7 +23,7 @@ from mmflatten.models.layers.tokens import (
 __all__ = [
     'AgentBias', 'Block', 'ClassTokenEmbed', 'ConvEmbed', 'ConvFeedForward', 'ConvStem', 'DropPath', 'FeedForward',
     'FullRangeLinear', 'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias', 'NormalizedConv',
-    'NormedDownsample', 'PatchMerging', 'PooledBias', 'RelativePositionBias', 'Residual', 'TokenConv',
-    'join_prefix', 'map_shape', 'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple', 'pre_norm_block',
-    'split_prefix', 'tokens_to_map',
+    'NormedDownsample', 'PatchMerging', 'PooledBias', 'ProgressiveBatchNorm', 'RelativePositionBias', 'Residual',
+    'TokenConv', 'join_prefix', 'make_norms_progressive', 'map_shape', 'map_to_tokens', 'on_map', 'output_map',
+    'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
 ]
