@@ -4,17 +4,20 @@ VENV ?= .venv
 WORKERS ?= 2
 
 RUN := $(VENV)/bin/python
+CHROMIUM = command -v chromium || command -v chromium-browser || command -v google-chrome
 PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --durations=15
 
-.PHONY: help setup demo test test-all lint types doctor clean distclean
+.PHONY: help setup demo test test-all test-browser lint types docs doctor clean distclean
 
 help:
 	@echo 'make demo      install, then train, test and draw a small FLatten-Swin Mask R-CNN on digit scenes'
 	@echo 'make test      install, then linter, type checker and test suite'
 	@echo 'make test-all  the test suite with the full sweep (every config, every size)'
+	@echo 'make test-browser  the pages that we make, tried in a Chromium, which root gets from Debian if there is none'
 	@echo 'make setup     only the install: $(VENV), about 8 minutes on 2 cores the first time'
 	@echo 'make doctor    what is installed, what is wrong with it, and what fixes it'
 	@echo 'make lint      ruff; make types runs mypy on ops, models and checkpoints'
+	@echo 'make docs      the documentation as a site: site/index.html, English and Vietnamese'
 	@echo 'make clean     remove caches and build leftovers; make distclean also removes $(VENV)'
 	@echo 'PYTHON=python3.12 chooses the Python (3.10 to 3.13), VENV=DIR another environment.'
 
@@ -32,10 +35,15 @@ demo: setup
 	@$(RUN) tools/demo.py
 
 test: lint types
-	$(PYTEST) -m 'not full'
+	$(PYTEST) -m 'not full and not browser'
 
 test-all: lint types
-	$(PYTEST)
+	$(PYTEST) -m 'not browser'
+
+test-browser: setup
+	@($(CHROMIUM)) > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } || { \
+	  echo 'No chromium or google-chrome was found. As root on Debian: apt-get install chromium'; exit 1; }
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m browser tests/test_browser
 
 lint: setup
 	$(RUN) -m ruff check .
@@ -43,11 +51,16 @@ lint: setup
 types: setup
 	$(RUN) -m mypy
 
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: setup
+	$(RUN) -m mkdocs build --strict
+	@echo 'site/index.html'
+
 doctor:
 	@$(RUN) -m mmflatten.doctor
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name '.venv*' -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean

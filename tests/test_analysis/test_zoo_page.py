@@ -7,8 +7,9 @@ from types import ModuleType
 import pytest
 import yaml
 
+from mmflatten.analysis.zoo.attentions import attentions_of
 from mmflatten.analysis.zoo.metafiles import render_metafiles
-from mmflatten.analysis.zoo.page import render_coverage, render_page
+from mmflatten.analysis.zoo.page import render_coverage, render_pages
 from mmflatten.analysis.zoo.rows import COLUMNS, PRINTED, ZooEntry, count_rows, to_csv, zoo_rows
 from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
 
@@ -27,7 +28,7 @@ def read_csv(text: str) -> list[ZooEntry]:
     for cells in csv.DictReader(StringIO(text)):
         row = PaperRow({name: cells[f'paper_{name}' if name in PRINTED else name] for name in paper_rows()[0].cells})
         numbers = (int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops'))
-        entries.append(ZooEntry(row, cells['image'], *numbers))
+        entries.append(ZooEntry(row, cells['image'], *numbers, cells['attention']))
     return entries
 
 
@@ -44,7 +45,7 @@ def swin_t(**cells: str) -> PaperRow:
 
 
 def counted(row: PaperRow, params: int = 28_288_354, flops: int = 4_512_000_000) -> ZooEntry:
-    return ZooEntry(row, '224x224', params, flops - 20_000_000, flops)
+    return ZooEntry(row, '224x224', params, flops - 20_000_000, flops, 'Softmax')
 
 
 @pytest.fixture(scope='module')
@@ -89,6 +90,7 @@ def test_a_config_is_counted_once_for_each_size_and_a_broken_one_does_not_stop_t
         rows, tmp_path, lambda done, total, what: said.append(f'[{done}/{total}] {what}'))
     assert said == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
     assert first.params == second.params == 28_288_354 and first.image == '224x224' and first.agrees
+    assert first.attention == 'Softmax'
     assert not failed.counted and not without.counted
     assert len(failures) == 1 and 'configs/mine/broken.py' in failures[0]
 
@@ -122,37 +124,57 @@ def test_committed_files_hold_what_counting_gives(tool, capsys):
     assert tool.main(['--check']) == 0, capsys.readouterr().err
 
 
-def test_page_holds_results_by_task_then_what_differs_then_what_is_covered():
+@pytest.mark.parametrize('config, attention', [
+    (SWIN_T, 'Softmax'),
+    ('configs/flatten_swin/flatten-swin-t_8xb128_in1k.py', 'FocusedLinear, Softmax'),
+    ('configs/flatten_deit/deit-t_8xb128_in1k_hydra-attention.py', 'Hydra'),
+    ('configs/l2vit/l2vit-t_32xb128_in1k.py', 'Softmax, ClampedLinear'),
+    ('configs/focal/focal-t_8xb128_in1k.py', 'Focal'),
+    ('configs/factorized/mask-rcnn_r50_nl-res3_fpn_32xb2-24e_coco.py', 'Conventional'),
+    ('configs/psmnet/psmnet_fa_8xb3-100e_sceneflow.py', 'Factorized'),
+    ('configs/resnet/resnet50_8xb32_in1k.py', ''),
+])
+def test_a_config_is_listed_with_the_attentions_of_its_model(config, attention):
+    assert attentions_of(ROOT / config) == attention
+
+
+def test_pages_hold_the_results_by_task_and_what_differs():
     detector = swin_t(task='detection', dataset='coco', table='2a', method='mask-rcnn', schedule='1x', top1='')
     entries = [counted(swin_t()), counted(detector), counted(swin_t(table='4')), counted(swin_t(table='11')),
                counted(swin_t(paper='focal', table='fig5')), counted(swin_t(paper='focal', table='9')),
                counted(swin_t(paper='factorized', task='stereo', backbone='psmnet', method='psmnet + attention')),
                counted(PaperRow.of(task='classification', config='configs/digits/mine.py'))]
-    page = render_page(entries)
-    assert [line.lstrip('# ') for line in page.splitlines() if line.startswith('#')][:9] == [
-        'Model zoo', 'Classification', 'FLatten Transformer, Table 4: ImageNet-1k',
+    pages = render_pages(entries)
+    assert list(pages) == ['model_zoo.md', *(f'model_zoo/{name}.md' for name in (
+        'classification', 'detection', 'stereo', 'coverage'))]
+    classification = pages['model_zoo/classification.md']
+    assert [line.lstrip('# ') for line in classification.splitlines() if line.startswith('##')] == [
+        'FLatten Transformer, Table 4: ImageNet-1k',
         'FLatten Transformer, Table 8: ImageNet-1k', 'FLatten Transformer, Table 11: ImageNet-1k',
         'Focal Transformer, Table 9: ImageNet-1k', 'Focal Transformer, Figure 5: ImageNet-1k',
-        'Classification: configs that no paper has', 'Detection']
-    assert '## What differs' not in page
-    wrong = render_page([*entries, counted(swin_t(params_m='31', cause='a head more'))])
-    assert wrong.index('## Detection') < wrong.index('## What differs') < wrong.index('## What is covered')
+        'Classification: configs that no paper has']
+    assert "| paper's top-1 (%) |" in classification and '| [mine](../../configs/digits/mine.py) ' in classification
+    assert f'| [swin-t, mask-rcnn, 1x](../../{SWIN_T}) ' in pages['model_zoo/detection.md']
+    assert f'| [psmnet + attention](../../{SWIN_T}) ' in pages['model_zoo/stereo.md']
+    page = pages['model_zoo.md']
     assert '7 results, 2 configs. For 7 of' in page and '7 agree with ours, 0 differ' in page
-    assert f'| [swin-t, mask-rcnn, 1x](../{SWIN_T}) ' in page and '| [mine](../configs/digits/mine.py) ' in page
-    assert f'| [psmnet + attention](../{SWIN_T}) ' in page and "| paper's top-1 (%) |" in page
+    assert '## What differs' not in page
+    wrong = render_pages([*entries, counted(swin_t(params_m='31', cause='a head more'))])
+    assert '## What differs' in wrong['model_zoo.md']
 
 
 def test_page_gives_each_cause_once_with_its_rows_and_the_figures_that_differ():
     head = dict(params_m='31', cause='the paper counts a head twice')
-    page = render_page([counted(swin_t(**head)), counted(swin_t(flops_g='5.0', cause='Inference: no attention')),
-                        counted(swin_t(flops_g='4.6', backbone='right')), counted(swin_t(table='9', **head))])
-    lines = page[page.index('## What differs'):page.index('## What is covered')].splitlines()
+    pages = render_pages([counted(swin_t(**head)), counted(swin_t(flops_g='5.0', cause='Inference: no attention')),
+                          counted(swin_t(flops_g='4.6', backbone='right')), counted(swin_t(table='9', **head))])
+    page = pages['model_zoo.md']
+    lines = page[page.index('## What differs'):].splitlines()
     at = lines.index('- the paper counts a head twice')
     assert lines[at + 1:at + 5] == [
-        f'  - Table 8, [swin-t](../{SWIN_T}): 28.29 M parameters, the paper 31 (-8.7%)',
-        f'  - Table 9, [swin-t](../{SWIN_T}): 28.29 M parameters, the paper 31 (-8.7%)',
+        f'    - Table 8, [swin-t](../{SWIN_T}): 28.29 M parameters, the paper 31 (-8.7%)',
+        f'    - Table 9, [swin-t](../{SWIN_T}): 28.29 M parameters, the paper 31 (-8.7%)',
         '- Inference: no attention',
-        f'  - Table 8, [swin-t](../{SWIN_T}): 4.512 G FLOPs, the paper 5.0 (-9.8%)']
+        f'    - Table 8, [swin-t](../{SWIN_T}): 4.512 G FLOPs, the paper 5.0 (-9.8%)']
     assert not any('right' in line for line in lines)
 
 
@@ -193,7 +215,7 @@ def test_metafiles_name_the_paper_for_every_figure_and_hold_counted_sizes():
 def test_tool_prints_one_table(tool, capsys):
     assert tool.main(['--paper', 'flatten', '--table', '5']) == 0
     captured = capsys.readouterr()
-    assert captured.out.startswith('### FLatten Transformer, Table 5: ImageNet-1k')
+    assert captured.out.startswith('## FLatten Transformer, Table 5: ImageNet-1k')
     assert 'focusing factor 32' in captured.out and '82.11' in captured.out
     assert '[5/5] configs/flatten_swin/' in captured.err and 's left' in captured.err
 

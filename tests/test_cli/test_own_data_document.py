@@ -68,4 +68,4 @@ def test_predictions_are_drawn_and_have_the_users_names(shown, folder):
 
 
 def test_the_vietnamese_page_has_the_same_code():
-    assert blocks('own_data_vi.md') == blocks('own_data.md')
+    assert blocks('own_data.vi.md') == blocks('own_data.md')

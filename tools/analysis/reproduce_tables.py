@@ -1,6 +1,6 @@
 """Write the model zoo: every row of the papers' tables beside what its config costs, counted without data or a GPU.
 
-    python tools/analysis/reproduce_tables.py                             # docs/model_zoo.{md,csv} and the metafiles
+    python tools/analysis/reproduce_tables.py                             # docs/model_zoo* and the metafiles
     python tools/analysis/reproduce_tables.py --check                     # fail if these files are not up to date
     python tools/analysis/reproduce_tables.py --paper flatten --table 8   # print some of the rows, write nothing
 """
@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mmflatten.analysis.zoo.metafiles import render_metafiles
-from mmflatten.analysis.zoo.page import render_page, render_tables
+from mmflatten.analysis.zoo.page import render_pages
+from mmflatten.analysis.zoo.result_tables import render_tables
 from mmflatten.analysis.zoo.rows import ZooEntry, count_rows, to_csv, zoo_rows
 from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
 from mmflatten.engine.cli import command_line, quiet_libraries, timed_progress, tool_parser
@@ -42,8 +43,8 @@ def rows_of_table(paper: str, table: str | None) -> list[PaperRow]:
 
 def files_of(entries: list[ZooEntry]) -> dict[str, str]:
     """Path from the root of the repository and text of everything that is generated."""
-    pages = {'docs/model_zoo.csv': to_csv(entries), 'docs/model_zoo.md': render_page(entries)}
-    return {**pages, **render_metafiles(entries)}
+    pages = {f'docs/{name}': text for name, text in render_pages(entries).items()}
+    return {'docs/model_zoo.csv': to_csv(entries), **pages, **render_metafiles(entries)}
 
 
 def write_or_compare(files: dict[str, str], check: bool) -> None:
@@ -60,6 +61,7 @@ def write_or_compare(files: dict[str, str], check: bool) -> None:
         print(f'{len(files)} files are up to date')
         return
     for name in stale:
+        (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / name).write_text(files[name], encoding='utf-8')
     print(f'{len(stale)} of {len(files)} files written anew: {", ".join(stale) or "nothing had changed"}')
 
@@ -71,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     with quiet_libraries():
         entries, failures = count_rows(rows, ROOT, timed_progress())
     if arguments.paper:
-        print(render_tables(entries))
+        print(render_tables(entries, ''))
     else:
         write_or_compare(files_of(entries), arguments.check)
     if failures:

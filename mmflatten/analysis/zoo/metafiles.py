@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from mmflatten.analysis.zoo.page import DATASETS, place
+from mmflatten.analysis.zoo.names import DATASETS, FAMILIES, place
 from mmflatten.analysis.zoo.rows import ZooEntry
 from mmflatten.analysis.zoo.tables import number
 
@@ -26,13 +26,6 @@ PAPERS = {
     'factorized': dict(Title='Factorized Attention: Self-Attention with Linear Complexities',
                        URL='https://arxiv.org/abs/1812.01243'),
 }
-# Collection and paper of a folder of configs; rows of another paper may name its configs too.
-FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatten-PVT', 'flatten'),
-            'flatten_pvt_v2': ('FLatten-PVTv2', 'flatten'),
-            'flatten_swin': ('FLatten-Swin', 'flatten'), 'flatten_cswin': ('FLatten-CSwin', 'flatten'),
-            'l2vit': ('L2ViT', 'l2vit'), 'focal': ('Focal Transformer', 'focal'),
-            'factorized': ('Factorized Attention', 'factorized'), 'psmnet': ('PSMNet', 'factorized'),
-            'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None)}
 # Task and metric of every figure that a row may print.
 METRICS = {
     'top1': ('Image Classification', 'Top 1 Accuracy'), 'ap_box': ('Object Detection', 'box AP'),

@@ -1,36 +1,31 @@
-"""The model zoo as a Markdown page: the results by task, what differs and why, and what the papers print besides."""
+"""The model zoo as Markdown pages: how to read it, what differs, the results by task, what the papers print besides."""
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from pathlib import PurePosixPath
 
-from mmflatten.analysis.text_table import align, giga
+from mmflatten.analysis.text_table import align
+from mmflatten.analysis.zoo.names import PAPERS, TASKS, place, table_name
+from mmflatten.analysis.zoo.result_tables import linked_model, render_tables, table_order
 from mmflatten.analysis.zoo.rows import ZooEntry
 from mmflatten.analysis.zoo.tables import out_of_reach, printed_results
 
-PAPERS = {'flatten': 'FLatten Transformer', 'l2vit': 'L2ViT', 'focal': 'Focal Transformer',
-          'factorized': 'Factorized Attention', '': 'Configs that no paper has'}
-TASKS = {'classification': 'Classification', 'detection': 'Detection', 'segmentation': 'Segmentation',
-         'stereo': 'Stereo matching'}
-DATASETS = {'imagenet1k': 'ImageNet-1k', 'imagenet22k': 'ImageNet-22k', 'coco': 'COCO', 'ade20k': 'ADE20K',
-            'sceneflow': 'SceneFlow', 'digits': 'digit scenes'}
-ACCURACIES = {'top1': 'top-1 (%)', 'ap_box': 'box AP', 'ap_mask': 'mask AP', 'miou': 'mIoU',
-              'miou_ms': 'mIoU, multi-scale', 'macc': 'mAcc', 'epe': 'EPE (px)'}
 COMMAND = 'python tools/analysis/reproduce_tables.py'
+NOTE = f'Written by `{COMMAND}` (without data, weights or a GPU); do not edit.'
+TABLE = '<!-- model zoo -->'  # the site shows all rows here
 
-INTRODUCTION = f"""\
+INTRODUCTION = """\
 # Model zoo
 
 Every result of the four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model of
-the backbones, attentions, detectors and segmentors of this project, beside what its config costs here. The papers'
-other results are [listed at the end](#what-is-covered), with the reason.
+the backbones, attentions, detectors and segmentors of this project, beside what its config costs here:
+{tasks}, a table for each of the papers' tables. [model_zoo.csv](model_zoo.csv) has all rows.
+[What is covered](model_zoo/coverage.md) counts the papers' other results and says why they are not here.
 
-[Classification](#classification) · [Detection](#detection) · [Segmentation](#segmentation) ·
-[Stereo matching](#stereo-matching) · [What differs](#what-differs) · [What is covered](#what-is-covered)
+{summary}
 
-- **Accuracy is the papers' own.** None on this page was measured by this project, which has trained none of these
+- **Accuracy is the papers' own.** None in these tables was measured by this project, which has trained none of these
   models. (It has trained those for the digit scenes; their configs say in the first lines what came out.)
 - **Parameters, MACs, FLOPs** are counted from the configs, for one image of the given size. *MACs* are
   multiply-accumulates, products of activations (attention) included. *FLOPs* are the same run counted as the row's
@@ -40,36 +35,45 @@ other results are [listed at the end](#what-is-covered), with the reason.
   paper's figure (28.29 is `~` of 28 and of 29). Figures with `~` agree, and so do FLOPs within 2 % of the paper's;
   [the others](#what-differs) are listed with their causes.
 
-Written by `{COMMAND}` (without data, weights or a GPU); do not edit.
-The same data for a spreadsheet: [model_zoo.csv](model_zoo.csv).
+{table}
+
+{note}
 """
 DIFFERENCES = """\
 Each cause is followed by its rows: what we count, and what the paper prints. A cause that begins with *Inference* is
 our reading of the figures; the paper does not say it."""
+TASK = """\
+# {title}: the papers' results
+
+The columns are explained in the [model zoo](../model_zoo.md). {note}"""
 COVERAGE = """\
-How many results each table of the papers prints, how many of these are on this page with a config, and how many are of
-models that this project cannot configure."""
+# What the model zoo covers
+
+How many results each table of the papers prints, how many of these are in the [model zoo](../model_zoo.md) with a
+config, and how many are of models that this project cannot configure, which are listed below with the reason."""
 
 
-def render_page(entries: Sequence[ZooEntry]) -> str:
-    """The whole page."""
-    entries = sorted(entries, key=_order)
-    parts = [INTRODUCTION, _summary(entries)]
-    for task, title in TASKS.items():
-        group = [entry for entry in entries if entry.row.cells['task'] == task]
-        parts += [f'## {title}', *_tables(group)] if group else []
-    parts += [_differences(entries), render_coverage(entries, printed_results(), out_of_reach())]
-    return '\n\n'.join(part.strip() for part in parts if part) + '\n'
+def render_pages(entries: Sequence[ZooEntry]) -> dict[str, str]:
+    """Path below `docs/` and text of every page."""
+    tasks = {task: [entry for entry in entries if entry.row.cells['task'] == task] for task in TASKS}
+    pages = {'model_zoo.md': _main_page(entries, [task for task in tasks if tasks[task]])}
+    for task, group in tasks.items():
+        if group:
+            parts = TASK.format(title=TASKS[task], note=NOTE), render_tables(group, '../../')
+            pages[f'model_zoo/{task}.md'] = '\n\n'.join(parts) + '\n'
+    pages['model_zoo/coverage.md'] = render_coverage(entries, printed_results(), out_of_reach()) + f'\n\n{NOTE}\n'
+    return pages
 
 
-def render_tables(entries: Sequence[ZooEntry]) -> str:
-    """Only the tables, for some of the rows."""
-    return '\n\n'.join(_tables(entries))
+def _main_page(entries: Sequence[ZooEntry], tasks: Sequence[str]) -> str:
+    links = ', '.join(f'[{TASKS[task].lower()}](model_zoo/{task}.md)' for task in tasks)
+    page = INTRODUCTION.format(tasks=links, summary=_summary(entries), table=TABLE, note=NOTE)
+    return '\n'.join([page, *_differences(sorted(entries, key=table_order))]).strip() + '\n'
 
 
 def render_coverage(entries: Iterable[ZooEntry], printed: Sequence[Mapping[str, str]],
                     missing: Sequence[Mapping[str, str]]) -> str:
-    """The section that counts what the papers print and what is here, and names the models out of reach.
+    """The page that counts what the papers print and what is here, and names the models out of reach.
 
     Args:
         printed: the `paper`, its `table`, the number of `results` in it, and a `note`.
@@ -81,12 +85,12 @@ def render_coverage(entries: Iterable[ZooEntry], printed: Sequence[Mapping[str, 
               for row in printed for key in [(row['paper'], row['table'])]]
     total = ('all', *(str(sum(int(row[column]) for row in counts)) for column in (1, 2, 3)), '')
     table = align([*counts, total], ('table', 'results', 'here', 'out of reach', 'note'), {0, 4}, markdown=True)
-    parts = [f'## What is covered\n\n{COVERAGE}', table]
+    parts = [COVERAGE, table]
     for paper, group in groupby(missing, key=lambda row: row['paper']):
         rows = list(group)
         lines = [f'- {_models([row for row in rows if row["reason"] == reason])}: {reason}'
                  for reason in dict.fromkeys(row['reason'] for row in rows)]
-        parts.append('\n'.join([f'### Out of reach: {PAPERS[paper]}\n', *lines]))
+        parts.append('\n'.join([f'## Out of reach: {PAPERS[paper]}\n', *lines]))
     return '\n\n'.join(parts)
 
 
@@ -109,17 +113,16 @@ def _summary(entries: Sequence[ZooEntry]) -> str:
             f'print parameters or FLOPs: {verdicts[True]} agree with ours, {verdicts[False]} differ.')
 
 
-def _differences(entries: Sequence[ZooEntry]) -> str:
+def _differences(entries: Sequence[ZooEntry]) -> list[str]:
     different = [entry for entry in entries if entry.agrees is False]
-    parts = [f'## What differs\n\n{DIFFERENCES}'] if different else []
+    lines = ['## What differs', '', DIFFERENCES] if different else []
     for paper, group in groupby(different, key=lambda entry: entry.row.cells['paper']):
         rows = list(group)
-        lines = [f'### {PAPERS[paper]}: what differs\n']
+        lines += ['', f'### {PAPERS[paper]}: what differs', '']
         for cause in dict.fromkeys(entry.row.cause for entry in rows):
             lines.append(f'- {cause or "Not found yet."}')
-            lines += [f'  - {_difference(entry)}' for entry in rows if entry.row.cause == cause]
-        parts.append('\n'.join(lines))
-    return '\n\n'.join(parts)
+            lines += [f'    - {_difference(entry)}' for entry in rows if entry.row.cause == cause]
+    return lines
 
 
 def _difference(entry: ZooEntry) -> str:
@@ -130,58 +133,4 @@ def _difference(entry: ZooEntry) -> str:
     if entry.row.flops_agree(entry.flops) is False:
         figures.append(('G FLOPs', *entry.flops_cells()))
     said = '; '.join(f'{ours} {unit}, the paper {printed} ({percent})' for unit, ours, printed, percent in figures)
-    return f'{table_name(entry.row.cells["table"])}, {_linked_model(entry)}: {said}'
-
-
-def _tables(entries: Sequence[ZooEntry]) -> list[str]:
-    parts = []
-    for name in dict.fromkeys(map(_title, entries)):
-        parts += [f'### {name}', _table([entry for entry in entries if _title(entry) == name])]
-    return parts
-
-
-def _title(entry: ZooEntry) -> str:
-    cells = entry.row.cells
-    if not cells['paper']:
-        return f'{TASKS.get(cells["task"], "")}: {PAPERS[""].lower()}'
-    return f'{place(cells)}: {DATASETS[cells["dataset"]]}'
-
-
-def _order(entry: ZooEntry) -> tuple[int, bool, int, str]:
-    """Papers as in `PAPERS`, their tables by number, then their figures."""
-    paper, table = entry.row.cells['paper'], entry.row.cells['table']
-    digits = ''.join(filter(str.isdigit, table))
-    return list(PAPERS).index(paper), table.startswith('fig'), int(digits or 0), table
-
-
-def place(cells: Mapping[str, str]) -> str:
-    """'FLatten Transformer, Table 2a' for a row's cells."""
-    return f'{PAPERS[cells["paper"]]}, {table_name(cells["table"])}'
-
-
-def table_name(table: str) -> str:
-    """'Table 2a' or 'Figure 5' for '2a' or 'fig5'."""
-    return f'Figure {table[3:]}' if table.startswith('fig') else f'Table {table}'
-
-
-def _table(group: Sequence[ZooEntry]) -> str:
-    given = [name for name in ACCURACIES if any(entry.row.cells[name] for entry in group)]
-    # Figures of our own configs have no paper's number beside them.
-    shown = 3 if any(entry.row.cells['paper'] for entry in group) else 1
-    header = ('model', 'image', *('params (M)', "paper's", 'diff')[:shown], 'MACs (G)',
-              *('FLOPs (G)', "paper's", 'diff')[:shown], *(f"paper's {ACCURACIES[name]}" for name in given))
-    rows = [(_linked_model(entry), entry.image or '-',
-             *entry.params_cells(2)[:shown], giga(entry.macs) if entry.counted else '-', *entry.flops_cells()[:shown],
-             *(entry.row.cells[name] or '-' for name in given)) for entry in group]
-    return align(rows, header, {0}, markdown=True)
-
-
-def _linked_model(entry: ZooEntry) -> str:
-    cells = entry.row.cells
-    name = _model(cells) if cells['paper'] else PurePosixPath(cells['config']).stem
-    return f'[{name}](../{cells["config"]})' if cells['config'] else name
-
-
-def _model(cells: Mapping[str, str]) -> str:
-    parts = [cells[column] for column in ('backbone', 'method', 'schedule') if cells[column] not in ('', '-', '300e')]
-    return ', '.join(parts[1:] if cells['method'].startswith(cells['backbone']) else parts)
+    return f'{table_name(entry.row.cells["table"])}, {linked_model(entry, "../")}: {said}'

@@ -11,13 +11,14 @@ from mmengine.config import Config
 
 from mmflatten.analysis.flops.model_cost import ModelCost, count_config
 from mmflatten.analysis.text_table import giga
+from mmflatten.analysis.zoo.attentions import attentions_of
 from mmflatten.analysis.zoo.tables import PaperRow, difference, paper_rows, rows_of_config
 from mmflatten.config_library import TASK_OF_SCOPE
 
 LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'cause')
 PRINTED = ('flops_input_hw', 'params_m', 'flops_g', 'top1', 'ap_box', 'ap_mask', 'miou', 'macc', 'miou_ms', 'epe')
-COLUMNS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'image', 'params', 'macs',
-           'flops', 'paper_flops_input_hw', 'paper_params_m', 'params_diff_percent', 'paper_flops_g',
+COLUMNS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'attention', 'image',
+           'params', 'macs', 'flops', 'paper_flops_input_hw', 'paper_params_m', 'params_diff_percent', 'paper_flops_g',
            'flops_diff_percent', 'agrees', 'cause', 'paper_top1', 'paper_ap_box', 'paper_ap_mask', 'paper_miou',
            'paper_macc', 'paper_miou_ms', 'paper_epe')
 DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'mmflatten.CheckedCocoDataset': 'coco',
@@ -33,13 +34,14 @@ class ZooEntry:
     params: int | None = None
     macs: int | None = None
     flops: int | None = None  # the same operations as the row's paper counts them
+    attention: str = ''  # of the config's model, as `attentions_of` names them
 
     @classmethod
-    def of(cls, row: PaperRow, cost: ModelCost | None) -> ZooEntry:
+    def of(cls, row: PaperRow, cost: ModelCost | None, attention: str = '') -> ZooEntry:
         if cost is None:
             return cls(row)
         return cls(row, 'x'.join(map(str, cost.shape)), cost.params, cost.counts.macs,
-                   cost.counts.papers_convention(row.with_products))
+                   cost.counts.papers_convention(row.with_products), attention)
 
     @property
     def counted(self) -> bool:
@@ -76,7 +78,8 @@ class ZooEntry:
         row = self.row.cells
         printed = {f'paper_{name}': row[name] for name in PRINTED}
         return {**{name: row[name] for name in LABELS}, **printed,
-                'image': self.image, 'params': self.params, 'macs': self.macs, 'flops': self.flops,
+                'attention': self.attention, 'image': self.image,
+                'params': self.params, 'macs': self.macs, 'flops': self.flops,
                 'params_diff_percent': _percent(self.params, row['params_m'], 1e6),
                 'flops_diff_percent': _percent(self.flops, row['flops_g'], 1e9),
                 'agrees': {None: '', True: 'yes', False: 'no'}[self.agrees]}
@@ -132,12 +135,12 @@ def count_rows(rows: Sequence[PaperRow], root: Path, say: Callable[[int, int, st
         The entries in the order of `rows`, and a message for every config that could not be counted.
     """
     wanted = list(dict.fromkeys((row.config, row.shape) for row in rows if row.config))
-    costs: dict[tuple, ModelCost] = {}
+    counted: dict[tuple, tuple[ModelCost, str]] = {}
     failures = []
     for done, (config, shape) in enumerate(wanted, 1):
         try:
-            costs[config, shape] = count_beside_papers(root / config, shape)
+            counted[config, shape] = count_beside_papers(root / config, shape), attentions_of(root / config)
         except Exception as error:  # one broken config, in whatever way, must not hide the others
             failures.append(str(error) if config in str(error) else f'config {config}: {error}')
-        say(done, len(wanted), config if (config, shape) in costs else f'{config} failed')
-    return [ZooEntry.of(row, costs.get((row.config, row.shape))) for row in rows], failures
+        say(done, len(wanted), config if (config, shape) in counted else f'{config} failed')
+    return [ZooEntry.of(row, *counted.get((row.config, row.shape), (None,))) for row in rows], failures

@@ -1,0 +1,40 @@
+"""Which attentions the model of a config has."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+
+from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers
+
+CLAMPED = dict(type='ClampedLinearAttention')
+FACTORIZED = dict(type='FactorizedAttention')
+
+
+def attentions_of(config: str | Path) -> str:
+    """Classes of attention, each once and without the ending `Attention`: 'FocusedLinear, Softmax'; '' for none."""
+    model = Config.fromfile(config).model
+    names = [mixer['type'].removeprefix('mmflatten.').removesuffix('Attention')
+             for mixer in [*_mixers(model.get('backbone', {})), *_inserted(model)]]
+    return ', '.join(dict.fromkeys(names))
+
+
+def _mixers(backbone: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Configs of the token mixers of a backbone of ours, in the order of its letters."""
+    kind = backbone.get('type', '').removeprefix('mmflatten.')
+    if kind == 'FocalTransformer':
+        return [dict(type='FocalAttention')]
+    letters = backbone.get('block_order', 'WL') if kind == 'L2ViT' else backbone.get('attn_types', '')
+    own = {'L': CLAMPED if kind == 'L2ViT' else FOCUSED, **dict.fromkeys('SWVC', SOFTMAX)}
+    mixers = letter_mixers(backbone.get('mixers'), backbone.get('linear_attention'), own)
+    return [mixers[letter] for letter in ''.join(letters).replace('M', 'LS') if letter in mixers]
+
+
+def _inserted(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Configs of the attentions between the layers of a backbone, of a neck or of PSMNet."""
+    necks = model.get('neck') or []
+    parts = [model.get('backbone', {}), *([necks] if isinstance(necks, Mapping) else necks)]
+    found = [part.get('attention') or FACTORIZED for part in parts if part.get('attention_after')]
+    return found + [model['attention']] if model.get('attention') else found

@@ -1,0 +1,83 @@
+"""The documentation as a site: it builds strictly, no link is dead, and the model zoo's table is the CSV."""
+import csv
+import os
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from mkdocs.config import load_config
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / 'docs'
+
+
+@pytest.fixture(scope='module')
+def site(tmp_path_factory) -> Path:
+    """The built site. `--strict` fails at any warning: a page outside the nav, a dead link or anchor, a docstring."""
+    folder = tmp_path_factory.mktemp('site')
+    environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'NO_MKDOCS_2_WARNING': '1'}
+    result = subprocess.run([sys.executable, '-m', 'mkdocs', 'build', '--strict', '-d', folder], cwd=ROOT,
+                            env=environment, capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return folder
+
+
+def pages_of(nav: list | dict | str) -> list[str]:
+    if isinstance(nav, str):
+        return [nav]
+    return [page for part in (nav.values() if isinstance(nav, dict) else nav) for page in pages_of(part)]
+
+
+def test_every_page_is_in_the_nav_once():
+    pages = pages_of(load_config(str(ROOT / 'mkdocs.yml')).nav)
+    english = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob('*.md') if not path.name.endswith('.vi.md')}
+    assert sorted(pages) == sorted({*english, 'index.md', 'contributing.md', 'changelog.md'})
+
+
+def test_every_vietnamese_page_has_its_english_twin_and_the_same_commands():
+    twins = {path: path.with_name(path.name.replace('.vi.md', '.md')) for path in DOCS.rglob('*.vi.md')}
+    assert {'own_data.md', 'predict.md', 'faq.md'} <= {path.name for path in twins.values()}
+    for path, twin in twins.items():
+        blocks, expected = (re.findall(r'^```.*?^```', file.read_text(encoding='utf-8'), re.DOTALL | re.MULTILINE)
+                            for file in (path, twin))
+        assert blocks == expected, path.name
+
+
+def test_every_link_of_the_site_leads_to_a_file_of_it_and_nothing_is_loaded_from_elsewhere(site):
+    dead, foreign = [], []
+    for page in site.rglob('*.html'):
+        if page.name == '404.html':  # its links start at the root of a server
+            continue
+        text = page.read_text(encoding='utf-8')
+        for tag, target in re.findall(r'<(\w+)[^>]*?\s(?:href|src)="([^"]*)"', text):
+            parts = urlsplit(unescape(target))
+            if parts.scheme or parts.netloc:
+                foreign += [f'{page.name}: {target}'] * (tag != 'a' and parts.scheme != 'data')
+            elif parts.path and not (page.parent / unquote(parts.path)).is_file():
+                dead.append(f'{page.relative_to(site)}: {target}')
+    assert dead == [] and foreign == []
+
+
+def test_the_first_page_is_the_readme_in_both_languages(site):
+    for page, readme in (('index.html', 'README.md'), ('vi/index.html', 'README_vi.md')):
+        headings = re.findall(r'^## (.*)', (ROOT / readme).read_text(encoding='utf-8'), re.MULTILINE)
+        found = re.findall(r'<h2 id="[^"]*">([^<]*)', (site / page).read_text(encoding='utf-8'))
+        assert [unescape(heading) for heading in found] == headings
+
+
+def test_the_zoo_table_has_the_rows_of_the_csv(site):
+    with (DOCS / 'model_zoo.csv').open(newline='', encoding='utf-8') as file:
+        rows = list(csv.DictReader(file))
+    table = (site / 'model_zoo.html').read_text(encoding='utf-8').split('<tbody>', 1)[1].split('</tbody>')[0]
+    shown = [re.findall(r'<td[^>]*>(.*?)</td>', row) for row in re.findall(r'<tr>(.*?)</tr>', table)]
+    assert len(shown) == len(rows) == len({tuple(cells) for cells in shown})
+    for cells, row in zip(shown, rows):
+        assert f'repository/{row["config"]}.txt"' in cells[0] and cells[3] == (row['attention'] or 'none')
+        assert cells[6:8] == [f'{int(row["params"]) / 1e6:.2f}', row['paper_params_m']]
+        assert float(cells[8].rstrip('*')) == pytest.approx(int(row['flops']) / 1e9, rel=1e-3, abs=1e-3)
+        assert cells[10] == {'yes': 'agrees', 'no': 'differs', '': 'not printed'}[row['agrees']]
+        assert row['paper_top1'] in cells[11] and row['paper_ap_box'] in cells[11]
