@@ -7,7 +7,7 @@ _base_ = ['./agent-cswin-t_8xb256_in1k.py']
 
 model = dict(
     backbone=dict(
-        arch=dict(embed_dims=64, depths=(3, 6, 29, 2), num_heads=(2, 4, 8, 16)),
+        arch=dict(_delete_=True, embed_dims=64, depths=(3, 6, 29, 2), num_heads=(2, 4, 8, 16)),
         drop_path_rate=0.4))
 
 train_dataloader = dict(batch_size=128)

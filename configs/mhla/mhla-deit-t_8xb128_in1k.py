@@ -17,5 +17,5 @@ model = dict(
         out_type='featmap',
         img_size=256,
         drop_path_rate=0.1),
-    neck=dict(type='GlobalAveragePooling'),
+    neck=dict(_delete_=True, type='GlobalAveragePooling'),
     head=dict(in_channels=192))

@@ -45,7 +45,9 @@ class FullRangeLinear(Linear):
     """`Linear` that stays in float32 where it is given that, inside float16 autocast too: products exceed float16."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dtype == torch.float32 and torch.get_autocast_dtype(x.device.type) == torch.float16:
+        device = x.device.type
+        halves = torch.amp.is_autocast_available(device) and torch.get_autocast_dtype(device) == torch.float16
+        if x.dtype == torch.float32 and halves:
             with no_autocast(x):
                 return super().forward(x)
         return super().forward(x)
