@@ -16,6 +16,6 @@ model = dict(
             A=dict(type='AgentAttention', num_agents=144),
             B=dict(type='AgentAttention', num_agents=256),
             C=dict(type='AgentAttention', num_agents=784)),
-        drop_path_rate=0.2,
+        drop_path_rate=0.1,
         init_cfg=dict(type='Pretrained', checkpoint=pretrained, prefix='backbone.')),
     neck=dict(in_channels=[128, 320, 512]))

@@ -1,7 +1,7 @@
 """MHLA-DeiT-S on ImageNet-1k.
 
-MHLA, Table 2: 81.0 % top-1, 22 M parameters. Not run by this project. No class token and no positions. The paper pads
-224 x 224 to 256 x 256, so that 4 x 4 blocks of 4 x 4 tokens fit; here the last ones are smaller. The blocks keep
+MHLA, in the paper: 81.0 % top-1, 22 M parameters. Not run by this project. No class token and no positions. The paper
+pads 224 x 224 to 256 x 256, so that 4 x 4 blocks of 4 x 4 tokens fit; here the last ones are smaller. The blocks keep
 layer norms, where the paper has RMS norms. Inferred: it trains like DeiT.
 """
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']

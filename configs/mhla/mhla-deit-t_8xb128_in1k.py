@@ -1,8 +1,8 @@
 """MHLA-DeiT-T on ImageNet-1k.
 
-MHLA, Table 2: 75.8 % top-1, 5.7 M parameters. Not run by this project. No class token and no positions. The paper
-pads 224 x 224 to 256 x 256, so that 4 x 4 blocks of 4 x 4 tokens fit; here the last ones are smaller. The blocks keep
-layer norms, where the paper has RMS norms. Inferred: it trains like DeiT.
+MHLA, in the paper: 75.8 % top-1, 5.7 M parameters. Not run by this project. No class token and no positions. The
+paper pads 224 x 224 to 256 x 256, so that 4 x 4 blocks of 4 x 4 tokens fit; here the last ones are smaller. The
+blocks keep layer norms, where the paper has RMS norms. Inferred: it trains like DeiT.
 """
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 

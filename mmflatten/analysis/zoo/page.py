@@ -18,8 +18,9 @@ TABLE = '<!-- model zoo -->'  # the site shows all rows here
 INTRODUCTION = """\
 # Model zoo
 
-Every result of the four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model of
-the backbones, attentions, detectors and segmentors of this project, beside what its config costs here:
+Every result of four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model of the
+backbones, attentions, detectors and segmentors of this project, and of the attentions since (SLAB to Circulant
+Attention) the results that their authors' READMEs print, beside what its config costs here:
 {tasks}, a table for each of the papers' tables. [model_zoo.csv](model_zoo.csv) has all rows.
 [What is covered](model_zoo/coverage.md) counts the papers' other results and says why they are not here.
 

@@ -94,6 +94,7 @@ class HViTTT(MLLA):
     """
 
     archs = TTT_ARCHS
+    droppable_weights = (*MLLA.droppable_weights, r'pool_norm\..*')
     attention = dict(type='TTTAttention', rotary=True)
 
     def __init__(self, arch: str | dict = 'tiny', pooled: bool = False, **kwargs) -> None:
