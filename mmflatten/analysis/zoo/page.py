@@ -27,7 +27,8 @@ Attention) the results that their authors' READMEs print, beside what its config
 {summary}
 
 - **Accuracy is the papers' own.** None in these tables was measured by this project, which has trained none of these
-  models. (It has trained those for the digit scenes; their configs say in the first lines what came out.)
+  models. (It has trained those for the digit scenes; their configs say in the first lines what came out.) Figures
+  under *notes on the paper* were taken from it by others, and not checked.
 - **Parameters, MACs, FLOPs** are counted from the configs, for one image of the given size. *MACs* are
   multiply-accumulates, products of activations (attention) included. *FLOPs* are the same run counted as the row's
   paper counts: MACs and elementwise norms, resizing and average pooling, as OpenMMLab's `get_flops.py`; where marked
