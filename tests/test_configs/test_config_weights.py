@@ -73,7 +73,8 @@ def test_a_config_starts_from_the_weights_of_the_classifier_that_its_checkpoint_
     given, taken = (backbone_of(of).state_dict() for of in (source, path))
     # Norms of outputs may start anew or be left behind, and so may PVT's class token with its norm; Focal's last stage
     # has neighbours in larger regions.
-    free = re.compile(r'norms\.\d\..*|last_projection\..*|pool_norm\..*|.*\.neighbor_bias\.table|.*\.cls_token|stages\.3\.norm\..*')
+    free = re.compile(r'norms\.\d\..*|last_projection\..*|pool_norm\..*|.*\.neighbor_bias\.table|.*\.cls_token|'
+                      r'stages\.3\.norm\..*')
     assert [key for key in given.keys() ^ taken.keys() if not free.fullmatch(key)] == []
     # Tables are resized as they are loaded.
     resized = {key for key in given.keys() & taken.keys() if given[key].shape != taken[key].shape}

@@ -1,4 +1,7 @@
-"""ImageNet-1k at 288, evaluated on the centre of an image whose shorter side is 329; otherwise as imagenet_bs128_224.py."""
+"""ImageNet-1k at 288, evaluated on the centre of an image whose shorter side is 329.
+
+Otherwise as imagenet_bs128_224.py.
+"""
 _base_ = ['./imagenet_bs128_224.py']
 
 image_size = 288
