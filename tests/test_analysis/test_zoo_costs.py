@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def params() -> list:
-    """Every config; the first of each family and head that has figures is in the sample, the others in the full sweep."""
+    """Every config; the first of each family and head that has figures is the sample, the others the full sweep."""
     kinds, figures = {}, set()
     for row in paper_rows():
         head = row.cells['method'].partition(',')[0] if row.cells['task'] != 'classification' else ''

@@ -36,6 +36,8 @@ PAPERS = {
     'rala': dict(Title='Breaking the Low-Rank Dilemma of Linear Attention', URL='https://arxiv.org/abs/2411.07635'),
     'polaformer': dict(Title='PolaFormer: Polarity-aware Linear Attention for Vision Transformers',
                        URL='https://arxiv.org/abs/2501.15061'),
+    'biformer': dict(Title='BiFormer: Vision Transformer with Bi-Level Routing Attention',
+                     URL='https://arxiv.org/abs/2303.08810'),
     'mhla': dict(Title='MHLA: Restoring Expressivity of Linear Attention via Token-Level Multi-Head',
                  URL='https://arxiv.org/abs/2601.07832'),
     'vittt': dict(Title='ViT^3: Unlocking Test-Time Training in Vision', URL='https://arxiv.org/abs/2512.01643'),

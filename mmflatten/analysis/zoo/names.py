@@ -7,8 +7,9 @@ from pathlib import PurePosixPath
 PAPERS = {'flatten': 'FLatten Transformer', 'l2vit': 'L2ViT', 'focal': 'Focal Transformer',
           'factorized': 'Factorized Attention', 'slab': 'SLAB', 'agent': 'Agent Attention', 'inline': 'InLine',
           'mila': 'MILA', 'rala': 'RALA', 'polaformer': 'PolaFormer', 'mala': 'MALA', 'polaformerpp': 'PolaFormer++',
-          'nala': 'NaLaFormer', 'mhla': 'MHLA', 'vittt': 'ViT^3', 'circulant': 'Circulant Attention',
-          'vca': 'Visual-contrast Attention', 'rmt': 'RMT', 'biformer': 'BiFormer', '': 'Configs that no paper has'}
+          'nala': 'NaLaFormer', 'biformer': 'BiFormer', 'mhla': 'MHLA', 'vittt': 'ViT^3',
+          'circulant': 'Circulant Attention', 'vca': 'Visual-contrast Attention', 'rmt': 'RMT',
+          '': 'Configs that no paper has'}
 # Where figures stand whose table is not recorded; `notes` were taken from a paper by others and not checked.
 PLACES = {'readme': 'README', 'paper': 'in the paper', 'notes': 'notes on the paper'}
 TASKS = {'classification': 'Classification', 'detection': 'Detection', 'segmentation': 'Segmentation',
@@ -26,7 +27,7 @@ FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatte
             'slab': ('SLAB', 'slab'), 'agent': ('Agent Attention', 'agent'), 'inline': ('InLine', 'inline'),
             'mila': ('MILA', 'mila'), 'ravlt': ('RAVLT and its relatives', 'rala'),
             'polaformer': ('PolaFormer', 'polaformer'), 'mhla': ('MHLA', 'mhla'), 'vittt': ('ViT^3', 'vittt'),
-            'circulant': ('Circulant Attention', 'circulant'),
+            'circulant': ('Circulant Attention', 'circulant'), 'biformer': ('BiFormer', 'biformer'),
             'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None)}
 
 
