@@ -1,7 +1,8 @@
-"""Feature maps that make the scores of linear attention positive."""
+"""Feature maps that make the scores of linear attention positive, and their parts."""
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -10,6 +11,17 @@ def _power(x: Tensor, exponent: float) -> Tensor:
     if exponent > 3:
         x = x / x.amax(dim=-1, keepdim=True)
     return x.pow(exponent)
+
+
+def signed_parts(x: Tensor) -> Tensor:
+    """Positive and negative part side by side, `(..., d) -> (..., 2 d)`."""
+    return torch.cat((F.relu(x), F.relu(-x)), dim=-1)
+
+
+def positive_power(x: Tensor, exponent: Tensor) -> Tensor:
+    """`x ** exponent` of numbers that are not negative, with finite gradients of both at 0."""
+    positive = x > 0
+    return torch.where(positive, torch.where(positive, x, 1.).log().mul(exponent).exp(), 0.)
 
 
 def focused_map(x: Tensor, focusing_factor: float) -> Tensor:

@@ -24,7 +24,8 @@ def kernel_product(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, scale: float 
 @full_precision
 def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: float | Tensor = 1e-6,
                      min_denominator: float | None = None, scale: float | Tensor = 1.,
-                     local_BhNe: Tensor | None = None) -> Tensor:
+                     local_BhNe: Tensor | None = None, rotated_q_BhNd: Tensor | None = None,
+                     rotated_k_BhMd: Tensor | None = None) -> Tensor:
     """Normalised linear attention, `scale q (k^T v) / (q . mean(k) + eps)` with `k^T v` averaged over the M keys.
 
     `q` and `k` are feature-mapped already and should not be negative. The sums run in float32 under autocast; taking
@@ -40,6 +41,9 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
         scale: factor of `k^T v`; a number, or a tensor broadcastable to `(B, h, 1, 1)` (L2ViT's temperature).
         local_BhNe: a local term `(B, h, N, e)`, added in the pass over memory that divides; the result takes its
             memory layout.
+        rotated_q_BhNd: queries of the numerator, where positions rotate them; the denominator keeps the plain ones,
+            whose products are positive. Both or none of the two are given.
+        rotated_k_BhMd: keys of the numerator.
 
     Returns:
         `(B, h, N, e)` in the type of `v`.
@@ -50,6 +54,8 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
         denominator = denominator + eps
     else:
         denominator = denominator.clamp(min=min_denominator / M)
+    if rotated_q_BhNd is not None and rotated_k_BhMd is not None:
+        q_BhNd, k_BhMd = rotated_q_BhNd, rotated_k_BhMd
     numerator = kernel_product(q_BhNd, k_BhMd, v_BhMe, scale / M)
     if local_BhNe is None:
         return numerator / denominator

@@ -16,6 +16,11 @@ def upcast(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(x.float() if x.dtype in _HALF_TYPES else x for x in tensors)
 
 
+def widen(x: Tensor) -> Tensor:
+    """A float16 tensor as float32, before products that exceed its range; others, bfloat16 too, as they are."""
+    return x.float() if x.dtype == torch.float16 else x
+
+
 @contextlib.contextmanager
 def no_autocast(x: Tensor) -> Iterator[None]:
     """Switch autocast off on the device of `x`: sums over thousands of tokens overflow float16."""

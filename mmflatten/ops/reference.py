@@ -1,8 +1,8 @@
 """The explicit O(N^2) twin of every operator, for tests and analysis.
 
 Each function forms the whole attention matrix, `(B, h, N, M)`, by the textbook formula, under the name of its operator;
-`cosformer_scores` is the twin of the products of `cosformer_map`. Those of focal and factorized attention lie in files
-of their own, and are found here.
+`cosformer_scores` is the twin of the products of `cosformer_map`. Those of focal and factorized attention and of the
+newer ones lie in files of their own, and are found here.
 """
 from __future__ import annotations
 
@@ -17,13 +17,28 @@ from mmflatten.ops.reference_factorized import (
     factorized_dot_attention,
 )
 from mmflatten.ops.reference_focal import focal_attention
+from mmflatten.ops.reference_frontier import (
+    agent_attention,
+    block_linear_attention,
+    circulant_attention,
+    conv_test_time_training,
+    gated_test_time_training,
+    inline_attention,
+    magnitude_aware_attention,
+    manhattan_attention,
+    neighborhood_attention,
+    nystrom_attention,
+    rotary_2d,
+)
 
 __all__ = [
-    'angular_attention', 'conventional_dot_attention', 'conventional_gaussian_attention',
+    'agent_attention', 'angular_attention', 'block_linear_attention', 'circulant_attention',
+    'conv_test_time_training', 'conventional_dot_attention', 'conventional_gaussian_attention',
     'conventional_gaussian_matrix', 'cosformer_scores', 'cross_covariance_attention', 'dot_attention_matrix',
-    'efficient_attention', 'efficient_attention_matrix', 'factorized_dot_attention', 'focal_attention', 'focused_map',
-    'hydra_attention', 'kernel_product', 'linear_attention', 'linear_attention_matrix', 'sima_attention',
-    'softmax_attention',
+    'efficient_attention', 'efficient_attention_matrix', 'factorized_dot_attention', 'focal_attention',
+    'focused_map', 'gated_test_time_training', 'hydra_attention', 'inline_attention', 'kernel_product',
+    'linear_attention', 'linear_attention_matrix', 'magnitude_aware_attention', 'manhattan_attention',
+    'neighborhood_attention', 'nystrom_attention', 'rotary_2d', 'sima_attention', 'softmax_attention',
 ]
 
 
@@ -54,9 +69,15 @@ def linear_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor, *, eps: float | Tens
 
 def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: float | Tensor = 1e-6,
                      min_denominator: float | None = None, scale: float | Tensor = 1.,
-                     local_BhNe: Tensor | None = None) -> Tensor:
+                     local_BhNe: Tensor | None = None, rotated_q_BhNd: Tensor | None = None,
+                     rotated_k_BhMd: Tensor | None = None) -> Tensor:
     """Twin of `mmflatten.ops.linear_attention`."""
-    out_BhNe = scale * linear_attention_matrix(q_BhNd, k_BhMd, eps=eps, min_denominator=min_denominator) @ v_BhMe
+    matrix = linear_attention_matrix(q_BhNd, k_BhMd, eps=eps, min_denominator=min_denominator)
+    if rotated_q_BhNd is not None and rotated_k_BhMd is not None:
+        plain, rotated = (q @ k.transpose(-2, -1) for q, k in (
+            (q_BhNd, k_BhMd), (rotated_q_BhNd, rotated_k_BhMd)))
+        matrix = matrix * rotated / plain
+    out_BhNe = scale * matrix @ v_BhMe
     return out_BhNe if local_BhNe is None else out_BhNe + local_BhNe
 
 

@@ -1,8 +1,8 @@
 """The names under which timm builds the backbones.
 
-`flatten_*`, `l2vit_*` and `focal_*` are the papers' models; `mmflatten_*` the models that they vary, as this project
-has them, with softmax attention in all blocks. Stochastic depth is that of the configs; a size without one has that of
-the next smaller.
+`flatten_*`, `l2vit_*`, `focal_*`, `ravlt_*`, `mlla_*` and `hvittt_*` are the papers' models; `mmflatten_*` the models
+that they vary, as this project has them, with softmax attention in all blocks. Stochastic depth is that of the configs;
+a size without one has that of the next smaller.
 """
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ from timm.models import build_model_with_cfg, generate_default_cfgs, register_mo
 from torch import Tensor, nn
 
 from mmflatten.models.backbones import (
+    MLLA,
+    RAVLT,
     FLattenCSwin,
     FLattenDeiT,
     FLattenPVT,
     FLattenPVTv2,
     FLattenSwin,
     FocalTransformer,
+    HViTTT,
     L2ViT,
 )
 from mmflatten.models.backbones.base import Backbone
 from mmflatten.timm.classifier import Classifier, FeatureExtractor
 
-_FIRST_CONV = {FLattenDeiT: 'backbone.embed.projection', L2ViT: 'backbone.stages.0.embed.convs.0'}
+_FIRST_CONV = {FLattenDeiT: 'backbone.embed.projection',
+               **dict.fromkeys((L2ViT, RAVLT), 'backbone.stages.0.embed.convs.0'),
+               **dict.fromkeys((MLLA, HViTTT), 'backbone.stages.0.embed.conv1.0')}
 _SOURCES = ('file', 'state_dict', 'url', 'hf_hub_id')  # where timm finds weights
 _PLACE = re.compile(r'(?:stages|blocks)\.(\d+)\.')
+# What of a backbone is for classifiers alone.
+_CLASSIFIER = ('with_cls_token', 'last_projection', 'pooled')
 _HEADS = ('num_classes', 'global_pool', 'drop_rate')  # arguments of a classifier that feature maps do without
 
 
@@ -42,6 +49,7 @@ _PVT = dict(tiny=.1, small=.1, medium=.3, large=.3)
 _PVT_V2 = dict(b0=.1, b1=.1, b2=.1, b3=.3, b4=.3, b5=.3)
 _SWIN = dict(tiny=.2, small=.3, base=.5)
 _CSWIN = dict(tiny=.2, small=.4, base=.5)
+_RAVLT = dict(tiny=.1, small=.15, base=.4, large=.55)
 _CSWIN_ARCHS = dict(  # FLatten-CSwin has other depths than CSwin
     tiny=dict(embed_dims=64, depths=(1, 2, 21, 1), num_heads=(2, 4, 8, 16)),
     small=dict(embed_dims=64, depths=(2, 4, 32, 2), num_heads=(2, 4, 8, 16)),
@@ -54,6 +62,9 @@ MODELS: dict[str, tuple[type[Backbone], dict]] = {
     **_sizes('flatten_cswin', FLattenCSwin, _CSWIN),
     **_sizes('l2vit', L2ViT, {'tiny': .1, 'small': .3, 'base': .4, 'deep-narrow': .1}),
     **_sizes('focal', FocalTransformer, dict(_SWIN, large=.5)),
+    **_sizes('ravlt', RAVLT, _RAVLT, last_projection=1024),
+    **_sizes('mlla', MLLA, dict(tiny=.2, small=.3, base=.5)),
+    **_sizes('hvittt', HViTTT, dict(tiny=.1, small=.1, base=.1), pooled=True),
     **_sizes('mmflatten_deit', FLattenDeiT, _DEIT, attn_types='S'),
     **_sizes('mmflatten_pvt', FLattenPVT, _PVT, attn_types='SSSS', with_cls_token=True),
     **_sizes('mmflatten_pvt_v2', FLattenPVTv2, _PVT_V2, attn_types='SSSS'),
@@ -81,8 +92,8 @@ def _entrypoint(name: str) -> Callable[..., nn.Module]:
 
     def build(pretrained: bool = False, features_only: bool = False, **kwargs) -> nn.Module:
         kwargs = {**defaults, **kwargs}
-        if features_only and 'with_cls_token' in defaults:  # PVT has a class token as a classifier alone
-            del kwargs['with_cls_token']
+        if features_only:
+            kwargs = {key: value for key, value in kwargs.items() if key not in _CLASSIFIER or key not in defaults}
         if pretrained:
             _require_weights(name, kwargs)
         levels = _levels(backbone, kwargs['arch'])

@@ -132,6 +132,9 @@ def test_committed_files_hold_what_counting_gives(tool, capsys):
     ('configs/focal/focal-t_8xb128_in1k.py', 'Focal'),
     ('configs/factorized/mask-rcnn_r50_nl-res3_fpn_32xb2-24e_coco.py', 'Conventional'),
     ('configs/psmnet/psmnet_fa_8xb3-100e_sceneflow.py', 'Factorized'),
+    ('configs/agent/agent-swin-b_8xb64_in1k.py', 'Agent, Softmax'),
+    ('configs/ravlt/mavit-t_8xb128_in1k.py', 'MagnitudeAwareLinear, GatedSoftmax'),
+    ('configs/vittt/h-vittt-t_8xb128_in1k.py', 'TTT'),
     ('configs/resnet/resnet50_8xb32_in1k.py', ''),
 ])
 def test_a_config_is_listed_with_the_attentions_of_its_model(config, attention):

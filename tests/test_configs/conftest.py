@@ -186,6 +186,9 @@ def _make_shallow(backbone: dict) -> None:
     arch = dict(archs[arch] if isinstance(arch, str) else arch)
     if 'depths' in arch:
         arch['depths'] = (2, ) + (1, ) * (len(arch['depths']) - 1)
+        letters = backbone.get('attn_types')
+        if isinstance(letters, list):  # a letter for each block
+            backbone.attn_types = [stage[:depth] for stage, depth in zip(letters, arch['depths'])]
     else:
         out = backbone.get('out_indices') or (0, 1)
         arch['depth'] = len(out)

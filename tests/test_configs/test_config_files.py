@@ -13,7 +13,9 @@ PARTS = [path for path in BASES if path.parent.name in ('datasets', 'models', 's
 CONFIGS = sorted(set(ROOT.glob('*/*.py')) - set(BASES))
 # 310: PVT's and CSwin's training cools down for 10 epochs; 90: residual networks.
 EPOCHS = {'in1k': (90, 300, 310), '384px': (30, ), '1x': (12, ), '3x': (36, )}
-FAMILY = re.compile(r'(?:^|_)((?:flatten-|enhanced-|l2vit-)?(?:swin|pvtv2|pvt|cswin|deit)|focal|l2vit|psmnet)')
+FAMILY = re.compile(
+    r'(?:^|_)((?:[a-z0-9]+-)??(?:swin|pvtv2|pvt|cswin|deit)|focal|l2vit|psmnet|ravlt|mavit|nalaformer|'
+    r'polaformerpp|biformer|mila|h-vittt|vittt)')
 read = cache(Config.fromfile)
 
 

@@ -22,7 +22,7 @@ STARTS = {path: match[1] for path in CONFIGS
 SAMPLE = set({start: path for path, start in STARTS.items()}.values())
 # What a dense task or another size of image sets by itself.
 OF_THE_TASK = {'out_indices', 'init_cfg', 'img_size', 'drop_path_rate', 'out_type', 'last_projection', 'focal_windows',
-               'expand_always', 'neighbor_boundary', 'with_cls_token'}
+               'expand_always', 'neighbor_boundary', 'with_cls_token', 'pooled'}
 OF_THE_SIZE = {'softmax_window', 'softmax_split', 'window_size'}
 
 
@@ -49,7 +49,14 @@ def arguments(path: Path) -> dict:
     """What the config gives to its backbone, and the defaults of what it does not give."""
     given = read(path).model.backbone.to_dict()
     signature = inspect.signature(MODELS.get(given['type'])).parameters.values()
-    return {**{p.name: p.default for p in signature if p.default is not p.empty}, **given}
+    return {**{p.name: p.default for p in signature if p.default is not p.empty}, **given, **_agents_aside(given)}
+
+
+def _agents_aside(given: dict) -> dict:
+    """The mixers that a backbone has, without their numbers of agents, which dense tasks raise."""
+    mixers, letters = given.get('mixers') or {}, ''.join(given.get('attn_types', ''))
+    return dict(mixers={letter: {key: value for key, value in mixer.items() if key != 'num_agents'}
+                        for letter, mixer in mixers.items() if letter in letters}) if mixers else {}
 
 
 @pytest.mark.parametrize('path', [
@@ -66,11 +73,12 @@ def test_a_config_starts_from_the_weights_of_the_classifier_that_its_checkpoint_
     given, taken = (backbone_of(of).state_dict() for of in (source, path))
     # Norms of outputs may start anew or be left behind, and so may PVT's class token with its norm; Focal's last stage
     # has neighbours in larger regions.
-    free = re.compile(r'norms\.\d\..*|last_projection\..*|.*\.neighbor_bias\.table|.*\.cls_token|stages\.3\.norm\..*')
+    free = re.compile(r'norms\.\d\..*|last_projection\..*|pool_norm\..*|.*\.neighbor_bias\.table|.*\.cls_token|'
+                      r'stages\.3\.norm\..*')
     assert [key for key in given.keys() ^ taken.keys() if not free.fullmatch(key)] == []
     # Tables are resized as they are loaded.
     resized = {key for key in given.keys() & taken.keys() if given[key].shape != taken[key].shape}
-    assert all(key.endswith('.table') for key in resized)
+    assert all(key.endswith(('.table', '_bias.grid', '_bias.rows', '_bias.cols')) for key in resized)
 
 
 def test_every_checkpoint_name_is_the_name_of_a_classifier():

@@ -19,6 +19,8 @@ SMALL = {
     'FocalTransformer': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64,
                              window_size=2, expand_size=1, focal_windows=(5, 3, 3, 1), expand_always=True),
     'L2ViT': dict(arch=dict(embed_dims=24, depths=(2, 2, 4, 2), num_heads=(1, 2, 3, 6)), img_size=64),
+    **dict.fromkeys(('RAVLT', 'MLLA', 'HViTTT'), dict(arch=dict(
+        embed_dims=(8, 16, 24, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 3, 4)), img_size=64)),
 }
 CASES = [
     pytest.param('FLattenPVT', {}, id='flatten-pvt'),
@@ -38,6 +40,13 @@ CASES = [
                                last_projection=40, lcm_kernel=3, temperature=False, mask_padding=True),
                  id='l2vit-switches'),
     pytest.param('L2ViT', dict(conv_stem=False, mlp='pvt_v2', lcm_kernel=0), id='l2vit-patches'),
+    pytest.param('FLattenDeiT', dict(with_cls_token=False, cpe_kernel=3, linear_attention=dict(type='TTTAttention')),
+                 id='vittt'),
+    pytest.param('RAVLT', {}, id='ravlt'),
+    pytest.param('RAVLT', dict(last_projection=40, ffn_encoding=True, layer_scale=(1., 1., 1e-6, None)),
+                 id='ravlt-switches'),
+    pytest.param('MLLA', {}, id='mlla'),
+    pytest.param('HViTTT', {}, id='hvittt'),
 ]
 SIZES = [(64, 64), (65, 97), (33, 160), (224, 224), (32, 32), (7, 16), (1, 2)]  # the last below a window and a patch
 
@@ -72,6 +81,10 @@ PUBLIC = {
     'L2ViT': (('tiny', 'small', 'base', 'deep-narrow'), dict(
         window_size=7, conv_stem='4L', lcm_kernel=7, min_denominator=100., overlapped_downsample=True,
         last_projection=True, block_order='WL', mlp='local', temperature=True, mask_padding=False)),
+    'RAVLT': (('tiny', 'small', 'base', 'large', 'extra-tiny'), dict(
+        img_size=224, attn_types='LLSS', layer_scale=1., ffn_encoding=True, last_projection=1024)),
+    'MLLA': (('tiny', 'small', 'base'), dict(img_size=224, attn_types='LLLL')),
+    'HViTTT': (('tiny', 'small', 'base'), dict(img_size=224, attn_types='LLLL', pooled=True)),
     'FocalTransformer': (('tiny', 'small', 'base', 'large'), dict(
         img_size=224, window_size=7, focal_windows=(7, 5, 3, 1), focal_levels=2, expand_size=3, conv_embed=False,
         shift=False, local=True, global_=True, neighbor_boundary='mask', mask_padding=False)),

@@ -50,14 +50,33 @@ def softmax_attention(s, draw):
 
 
 def linear_attention(s, draw):
-    named = draw(st.sampled_from([(), ('eps',), ('scale',), ('local_BhNe',), ('scale', 'local_BhNe')]))
-    tensors = dict(eps=(s['B'], s['h'], s['N'], 1), scale=(s['h'], 1, 1), local_BhNe=(s['B'], s['h'], s['N'], s['e']))
+    named = draw(st.sampled_from([(), ('eps',), ('scale',), ('local_BhNe',), ('scale', 'local_BhNe'),
+                                  ('rotated_q_BhNd', 'rotated_k_BhMd')]))
+    tensors = dict(eps=(s['B'], s['h'], s['N'], 1), scale=(s['h'], 1, 1), local_BhNe=(s['B'], s['h'], s['N'], s['e']),
+                   rotated_q_BhNd=(s['B'], s['h'], s['N'], s['d']), rotated_k_BhMd=(s['B'], s['h'], s['M'], s['d']))
     bound = None if 'eps' in named else draw(st.sampled_from([None, 2.5]))  # a bound takes the place of eps
     return qkv(s, positive=True), {name: numbers(*tensors[name]) for name in named}, dict(min_denominator=bound)
 
 
 def kernel_product(s, draw):
     return qkv(s), dict(scale=numbers(s['h'], 1, 1)) if draw(st.booleans()) else {}, {}
+
+
+def agent_attention(s, draw):
+    agents = leaf(s['layout'], s['B'], s['h'], 4, s['d'])
+    biases = dict(key_bias=numbers(1, s['h'], 4, s['M']), query_bias=numbers(1, s['h'], s['N'], 4))
+    return [*qkv(s), agents], biases if draw(st.booleans()) else {}, {}
+
+
+def inline_attention(s, draw):
+    return qkv(s), dict(mean_v_Bh1e=numbers(s['B'], s['h'], 1, s['e'])) if draw(st.booleans()) else {}, {}
+
+
+def magnitude_aware_attention(s, draw):
+    named = dict(rotated_q_BhNd=(s['B'], s['h'], s['N'], s['d']), rotated_k_BhMd=(s['B'], s['h'], s['M'], s['d']),
+                 mean_v_Bh1e=(s['B'], s['h'], 1, s['e']))
+    chosen = named if draw(st.booleans()) else {}
+    return qkv(s, positive=True), {name: numbers(*shape) for name, shape in chosen.items()}, {}
 
 
 def plain(s, draw):
@@ -89,7 +108,9 @@ CASES = dict(
     softmax_attention=softmax_attention, linear_attention=linear_attention, kernel_product=kernel_product,
     efficient_attention=plain, sima_attention=plain, angular_attention=angular_attention,
     cross_covariance_attention=cross_covariance_attention, hydra_attention=hydra_attention, focused_map=focused_map,
-    factorized_dot_attention=plain, conventional_dot_attention=plain, conventional_gaussian_attention=plain)
+    factorized_dot_attention=plain, conventional_dot_attention=plain, conventional_gaussian_attention=plain,
+    agent_attention=agent_attention, inline_attention=inline_attention,
+    magnitude_aware_attention=magnitude_aware_attention)
 
 
 def assert_same(function, twin, inputs):
@@ -131,7 +152,9 @@ def test_products_of_cosformer_features_are_scores_that_fade_with_the_distance(s
 
 def test_every_operator_has_a_twin_and_a_test_here():
     operators = {name for name in ops.__all__ if name.endswith(('_attention', '_product'))}
-    assert operators <= set(reference.__all__)
-    # Focal attention takes lists of keys; tests/test_ops/test_focal_ops.py has its shapes.
-    assert operators == {name for name in CASES if not name.endswith('_map')} | {'focal_attention'}
+    assert operators <= set(reference.__all__) | {'routing_attention'}  # its twin is softmax_attention, in its test
+    # These ask for maps, and lists of keys: test_focal_ops.py and test_frontier_ops.py have their shapes.
+    elsewhere = {'focal_attention', 'circulant_attention', 'block_linear_attention', 'manhattan_attention',
+                 'neighborhood_attention', 'nystrom_attention', 'routing_attention'}
+    assert operators == {name for name in CASES if not name.endswith('_map')} | elsewhere
     assert all(callable(getattr(reference, name)) for name in reference.__all__)

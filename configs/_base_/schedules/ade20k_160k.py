@@ -5,6 +5,8 @@ paramwise_cfg = dict(
         'relative_position_bias': dict(decay_mult=0.0),
         'neighbor_bias': dict(decay_mult=0.0),
         'pooled_bias': dict(decay_mult=0.0),
+        'key_bias': dict(decay_mult=0.0),
+        'query_bias': dict(decay_mult=0.0),
         'norm': dict(decay_mult=0.0),
     })
 

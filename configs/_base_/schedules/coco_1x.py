@@ -3,14 +3,16 @@
 The recipe of the same lab's Swin detectors (Agent-Attention `downstream/detection`); FLatten's own is not published.
 Focal Transformer has the same optimizer (sec. 4.2).
 """
-# Norms get no weight decay, nor do position tables: Swin's, and Focal's two for keys outside of the window. FLatten's
-# `positional_encoding` and `scale` do, as in its classifiers; what its detectors did is not published. Agent-Attention,
-# of the same lab, spares its position biases.
+# Norms get no weight decay, nor do position tables: Swin's, Focal's two for keys outside of the window, and
+# Agent-Attention's two. FLatten's `positional_encoding` and `scale` do, as in its classifiers; what its detectors did
+# is not published.
 paramwise_cfg = dict(
     custom_keys={
         'relative_position_bias': dict(decay_mult=0.0),
         'neighbor_bias': dict(decay_mult=0.0),
         'pooled_bias': dict(decay_mult=0.0),
+        'key_bias': dict(decay_mult=0.0),
+        'query_bias': dict(decay_mult=0.0),
         'norm': dict(decay_mult=0.0),
     })
 

@@ -50,7 +50,7 @@ def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor
         return _in_windows(layer, x, hw_shape, v_BMC, local, padding)
     if isinstance(layer, CrossShapedAttention):
         with torch.no_grad():
-            parts = (x if layer.qkv is None else layer.qkv(x).unflatten(-1, (layer.num_projections, -1)))
+            parts = layer.parts(x)
         return torch.cat([mix(branch, part, hw_shape, v, local=local, padding=padding) for branch, part, v in zip(
             layer.branches, parts.split(layer.channels, -1), v_BMC.split(layer.channels, -1))], dim=-1)
     if isinstance(layer, FocalAttention):

@@ -7,10 +7,15 @@ from typing import Any
 
 from mmengine.config import Config
 
+from mmflatten.models.backbones import MLLA, HViTTT
 from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers
+from mmflatten.models.backbones.ravlt import MIXERS
 
-CLAMPED = dict(type='ClampedLinearAttention')
 FACTORIZED = dict(type='FactorizedAttention')
+_SOFT = dict.fromkeys('SWVC', SOFTMAX)
+# The letters that a backbone has by default, and what they stand for; the first for those that are not named.
+OWN = {'': ('', dict(_SOFT, L=FOCUSED)), 'L2ViT': ('WL', dict(_SOFT, L=dict(type='ClampedLinearAttention'))),
+       'RAVLT': ('LLSS', MIXERS), 'MLLA': ('L', dict(L=MLLA.attention)), 'HViTTT': ('L', dict(L=HViTTT.attention))}
 
 
 def attentions_of(config: str | Path) -> str:
@@ -26,8 +31,8 @@ def _mixers(backbone: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     kind = backbone.get('type', '').removeprefix('mmflatten.')
     if kind == 'FocalTransformer':
         return [dict(type='FocalAttention')]
-    letters = backbone.get('block_order', 'WL') if kind == 'L2ViT' else backbone.get('attn_types', '')
-    own = {'L': CLAMPED if kind == 'L2ViT' else FOCUSED, **dict.fromkeys('SWVC', SOFTMAX)}
+    default, own = OWN.get(kind, OWN[''])
+    letters = backbone.get('block_order' if kind == 'L2ViT' else 'attn_types', default)
     mixers = letter_mixers(backbone.get('mixers'), backbone.get('linear_attention'), own)
     return [mixers[letter] for letter in ''.join(letters).replace('M', 'LS') if letter in mixers]
 

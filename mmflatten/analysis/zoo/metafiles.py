@@ -25,6 +25,24 @@ PAPERS = {
                   URL='https://arxiv.org/abs/2107.00641'),
     'factorized': dict(Title='Factorized Attention: Self-Attention with Linear Complexities',
                        URL='https://arxiv.org/abs/1812.01243'),
+    'slab': dict(Title='SLAB: Efficient Transformers with Simplified Linear Attention and Progressive '
+                       'Re-parameterized Batch Normalization', URL='https://arxiv.org/abs/2405.11582'),
+    'agent': dict(Title='Agent Attention: On the Integration of Softmax and Linear Attention',
+                  URL='https://arxiv.org/abs/2312.08874'),
+    'inline': dict(Title='Bridging the Divide: Reconsidering Softmax and Linear Attention',
+                   URL='https://arxiv.org/abs/2412.06590'),
+    'mila': dict(Title='Demystify Mamba in Vision: A Linear Attention Perspective',
+                 URL='https://arxiv.org/abs/2405.16605'),
+    'rala': dict(Title='Breaking the Low-Rank Dilemma of Linear Attention', URL='https://arxiv.org/abs/2411.07635'),
+    'polaformer': dict(Title='PolaFormer: Polarity-aware Linear Attention for Vision Transformers',
+                       URL='https://arxiv.org/abs/2501.15061'),
+    'biformer': dict(Title='BiFormer: Vision Transformer with Bi-Level Routing Attention',
+                     URL='https://arxiv.org/abs/2303.08810'),
+    'mhla': dict(Title='MHLA: Restoring Expressivity of Linear Attention via Token-Level Multi-Head',
+                 URL='https://arxiv.org/abs/2601.07832'),
+    'vittt': dict(Title='ViT^3: Unlocking Test-Time Training in Vision', URL='https://arxiv.org/abs/2512.01643'),
+    'circulant': dict(Title='Vision Transformers are Circulant Attention Learners',
+                      URL='https://arxiv.org/abs/2512.21542'),
 }
 # Task and metric of every figure that a row may print.
 METRICS = {

@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 PAPERS = {'flatten': 'FLatten Transformer', 'l2vit': 'L2ViT', 'focal': 'Focal Transformer',
-          'factorized': 'Factorized Attention', '': 'Configs that no paper has'}
+          'factorized': 'Factorized Attention', 'slab': 'SLAB', 'agent': 'Agent Attention', 'inline': 'InLine',
+          'mila': 'MILA', 'rala': 'RALA', 'polaformer': 'PolaFormer', 'mala': 'MALA', 'polaformerpp': 'PolaFormer++',
+          'nala': 'NaLaFormer', 'biformer': 'BiFormer', 'mhla': 'MHLA', 'vittt': 'ViT^3',
+          'circulant': 'Circulant Attention', 'vca': 'Visual-contrast Attention', 'rmt': 'RMT',
+          '': 'Configs that no paper has'}
+# Where figures stand whose table is not recorded; `notes` were taken from a paper by others and not checked.
+PLACES = {'readme': 'README', 'paper': 'in the paper', 'notes': 'notes on the paper'}
 TASKS = {'classification': 'Classification', 'detection': 'Detection', 'segmentation': 'Segmentation',
          'stereo': 'Stereo matching'}
 DATASETS = {'imagenet1k': 'ImageNet-1k', 'imagenet22k': 'ImageNet-22k', 'coco': 'COCO', 'ade20k': 'ADE20K',
@@ -18,6 +24,10 @@ FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatte
             'flatten_swin': ('FLatten-Swin', 'flatten'), 'flatten_cswin': ('FLatten-CSwin', 'flatten'),
             'l2vit': ('L2ViT', 'l2vit'), 'focal': ('Focal Transformer', 'focal'),
             'factorized': ('Factorized Attention', 'factorized'), 'psmnet': ('PSMNet', 'factorized'),
+            'slab': ('SLAB', 'slab'), 'agent': ('Agent Attention', 'agent'), 'inline': ('InLine', 'inline'),
+            'mila': ('MILA', 'mila'), 'ravlt': ('RAVLT and its relatives', 'rala'),
+            'polaformer': ('PolaFormer', 'polaformer'), 'mhla': ('MHLA', 'mhla'), 'vittt': ('ViT^3', 'vittt'),
+            'circulant': ('Circulant Attention', 'circulant'), 'biformer': ('BiFormer', 'biformer'),
             'resnet': ('ResNet and ResNeXt', None), 'digits': ('Digit scenes', None),
             'garments': ('Garment scenes', None), 'fashion': ('Fashion-MNIST', None)}
 
@@ -28,8 +38,8 @@ def place(cells: Mapping[str, str]) -> str:
 
 
 def table_name(table: str) -> str:
-    """'Table 2a' or 'Figure 5' for '2a' or 'fig5'."""
-    return f'Figure {table[3:]}' if table.startswith('fig') else f'Table {table}'
+    """'Table 2a', 'Figure 5' or 'README' for '2a', 'fig5' or 'readme'."""
+    return f'Figure {table[3:]}' if table.startswith('fig') else PLACES.get(table, f'Table {table}')
 
 
 def model_name(cells: Mapping[str, str]) -> str:

@@ -18,15 +18,17 @@ TABLE = '<!-- model zoo -->'  # the site shows all rows here
 INTRODUCTION = """\
 # Model zoo
 
-Every result of the four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model of
-the backbones, attentions, detectors and segmentors of this project, beside what its config costs here:
+Every result of four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model of the
+backbones, attentions, detectors and segmentors of this project, and of the attentions since (SLAB to Circulant
+Attention) the results that their authors' READMEs print, beside what its config costs here:
 {tasks}, a table for each of the papers' tables. [model_zoo.csv](model_zoo.csv) has all rows.
 [What is covered](model_zoo/coverage.md) counts the papers' other results and says why they are not here.
 
 {summary}
 
 - **Accuracy is the papers' own.** None in these tables was measured by this project, which has trained none of these
-  models. (It has trained those for the digit scenes; their configs say in the first lines what came out.)
+  models. (It has trained those for the digit scenes; their configs say in the first lines what came out.) Figures
+  under *notes on the paper* were taken from it by others, and not checked.
 - **Parameters, MACs, FLOPs** are counted from the configs, for one image of the given size. *MACs* are
   multiply-accumulates, products of activations (attention) included. *FLOPs* are the same run counted as the row's
   paper counts: MACs and elementwise norms, resizing and average pooling, as OpenMMLab's `get_flops.py`; where marked

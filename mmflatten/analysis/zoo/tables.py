@@ -6,6 +6,9 @@ line (classes and boxes, one scale and several) are one result. The same result 
 models that nothing here can configure, with the reason; the rest are the rows of `tables.csv`. Tables without results
 of models (formulas, architectures) are in none of the files.
 
+Of the attentions since (SLAB to Circulant Attention) the rows are what their READMEs print, or what is said of them
+where `table` is `paper` or `notes`; a model without any accuracy is there for its config.
+
 A row names the config of this project that reproduces it in its column `config`, a path from the root of the
 repository; several rows may name one config. Every number is the paper's own. Where the model is right and yet costs
 something else than the row prints, `cause` says why; "Inference: " begins one that is our reading of the figures.
@@ -24,9 +27,10 @@ TABLES = Path(__file__).parents[1] / 'data' / 'tables.csv'
 # RetinaNet, which is without products; with them it has 267 and 248 G. They give PVT-S 245 and 226 G, with products it
 # has 305 and 286 G; Focal gives ResNet-50 166 G in Sparse R-CNN, with products it has 169 G. Focal's rows of its own
 # models hold them: in RetinaNet these are 265, 367 and 514 G for -T, -S and -B; with products we count 265.0, 365.2
-# and 517.3 G.
+# and 517.3 G. RALA gives RAVLT-T 219 G and -S 262 G in Mask R-CNN; with products they have 272 and 360 G. MALA gives
+# MAViT 2.5, 4.6, 9.9 and 16.1 G; with products it has 2.6, 4.9, 10.6 and 17.3 G.
 WITHOUT_PRODUCTS = (('focal', 'detection', 'resnet'), ('focal', 'detection', 'pvt'), ('focal', 'detection', 'swin'),
-                    ('l2vit', 'detection', ''))
+                    ('l2vit', 'detection', ''), ('rala', 'detection', ''), ('mala', 'classification', 'mavit'))
 
 # Papers count FLOPs in ways that differ by this share; parameters are counted by everybody alike.
 FLOPS_TOLERANCE = 0.02

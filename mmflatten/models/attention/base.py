@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention.maps import Maps, values_at_queries
 from mmflatten.models.attention.spatial_reduction import SpatialReduction
-from mmflatten.models.layers import Linear, TokenConv
+from mmflatten.models.layers import FullRangeLinear, Linear, TokenConv
 from mmflatten.ops import merge_heads, split_heads
 from mmflatten.registry import MODELS
 
@@ -38,6 +38,12 @@ class TokenMixer(BaseModule):
     extra_projections: tuple[str, ...] = ()
     """Widths of what is projected from the input besides query, key and value: 'C' (a gate) or 'd', that of a head."""
 
+    multiplies = False
+    """Whether the last projection is given products of tensors, as of a gate, and keeps their range in float16."""
+
+    needs_input = False
+    """Whether `attend` reads `maps.x` even where another mixer projects: the input then is the last of its parts."""
+
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
                  sr_ratio: int = 1, lepe_kernel: int = 0, project: bool = True,
                  init_cfg: dict | None = None) -> None:
@@ -55,7 +61,8 @@ class TokenMixer(BaseModule):
         self.qkv = Linear(embed_dims, sum(self.widths), bias=qkv_bias) if project else None
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
         self.lepe = TokenConv(embed_dims, lepe_kernel) if lepe_kernel else None
-        self.proj = Linear(embed_dims, embed_dims) if project else nn.Identity()
+        last = FullRangeLinear if self.multiplies else Linear
+        self.proj = last(embed_dims, embed_dims) if project else nn.Identity()
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         """Mix the tokens of a map.
@@ -111,14 +118,15 @@ class TokenMixer(BaseModule):
         prefix = x.shape[1] - H * W
         if self.qkv is None:
             q, k, v, *extra = x.unbind(2)
-            return q, k, v, Maps((H, W), (H, W), mask, prefix, None, tuple(extra))
+            own = extra.pop() if self.needs_input else None
+            return q, k, v, Maps((H, W), (H, W), mask, prefix, own, tuple(extra))
         if self.reduction is None:
             q, k, v, *extra = self.qkv(x).split(self.widths, dim=-1)
             return q, k, v, Maps((H, W), (H, W), mask, prefix, x, tuple(extra))
         C = x.shape[-1]
         reduced, kv_hw = self.reduction(x, hw_shape)
-        own = [slice(0, C)] + [slice(3 * C, None)] * bool(self.extra_projections)
-        q, *extra = self.qkv.rows(x, *own).split([C, *self.widths[3:]], dim=-1)
+        rows = [slice(0, C)] + [slice(3 * C, None)] * bool(self.extra_projections)
+        q, *extra = self.qkv.rows(x, *rows).split([C, *self.widths[3:]], dim=-1)
         k, v = self.qkv.rows(reduced, slice(C, 3 * C)).chunk(2, dim=-1)
         return q, k, v, Maps((H, W), kv_hw, mask, prefix, x, tuple(extra))
 

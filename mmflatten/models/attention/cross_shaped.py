@@ -61,6 +61,7 @@ class CrossShapedAttention(BaseModule):
         mixers = [build_mixer(mixer, embed_dims=channels, num_heads=number, grid_size=size, lepe_kernel=lepe_kernel,
                               project=False) for (_, size), number, channels in zip(stripes, heads, self.channels)]
         self.extra_projections = mixers[0].extra_projections
+        self.needs_input = mixers[0].needs_input
         self.num_projections = 3 + len(self.extra_projections)
         self.qkv = Linear(embed_dims, self.num_projections * embed_dims, bias=qkv_bias) if project else None
         self.branches = ModuleList(Windowed(inner, window, mask_padding=mask_padding)
@@ -73,7 +74,13 @@ class CrossShapedAttention(BaseModule):
         Raises:
             ValueError: a mask is given; the stripes make theirs themselves.
         """
-        qkv = x if self.qkv is None else rearrange(self.qkv(x), 'B N (P C) -> B N P C', P=self.num_projections)
         outputs = [branch(part, hw_shape, mask)
-                   for branch, part in zip(self.branches, qkv.split(self.channels, dim=-1))]
+                   for branch, part in zip(self.branches, self.parts(x).split(self.channels, dim=-1))]
         return self.proj(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1))
+
+    def parts(self, x: Tensor) -> Tensor:
+        """What the branches are given, `(B, N, P, C)`: the projections, and the input behind them if it is needed."""
+        if self.qkv is None:
+            return x
+        parts = rearrange(self.qkv(x), 'B N (P C) -> B N P C', P=self.num_projections)
+        return torch.cat((parts, x.unsqueeze(2)), dim=2) if self.needs_input else parts

@@ -26,16 +26,20 @@ class FocusedLinearAttention(TokenMixer):
             is linear attention with ReLU (Table 4, first row).
         kernel_size: of the depthwise convolution, whose weights the heads share; None leaves it and the positional
             encoding out (Table 4, second row).
+        feature_floor: added to features without the focused function; 0 is SLAB's simplified linear attention.
     """
 
     splits_heads = False  # the norms run over all heads
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *,
-                 focusing_factor: float | None = 3, kernel_size: int | None = 5, **kwargs) -> None:
+                 focusing_factor: float | None = 3, kernel_size: int | None = 5,
+                 feature_floor: float = _EPS, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if focusing_factor is not None and focusing_factor <= 0:
             raise ValueError(f'focusing_factor ({focusing_factor}) must be positive, or None for no focusing')
-        self.focusing_factor = focusing_factor
+        if feature_floor < 0 or (focusing_factor is not None and feature_floor == 0):
+            raise ValueError(f'feature_floor ({feature_floor}) must be positive, or 0 with focusing_factor=None')
+        self.focusing_factor, self.feature_floor = focusing_factor, feature_floor
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims)) if focusing_factor else None
         self.positional_encoding = GridTable(embed_dims, grid_size) if kernel_size else None
         self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
@@ -56,7 +60,7 @@ class FocusedLinearAttention(TokenMixer):
         with no_autocast(x_BNC):
             x_BNC = F.relu(upcast(x_BNC)[0])
             if self.scale is None or self.focusing_factor is None:
-                return x_BNC + _EPS
+                return x_BNC + self.feature_floor
             rescale = F.softplus(self.scale).reciprocal()
             # (x + eps) / softplus(scale) in one pass over memory.
-            return focused_map(torch.addcmul(_EPS * rescale, x_BNC, rescale), self.focusing_factor)
+            return focused_map(torch.addcmul(self.feature_floor * rescale, x_BNC, rescale), self.focusing_factor)

@@ -5,5 +5,8 @@ from mmflatten.models.backbones.flatten_pvt import FLattenPVT, FLattenPVTv2
 from mmflatten.models.backbones.flatten_swin import FLattenSwin
 from mmflatten.models.backbones.focal import FocalTransformer
 from mmflatten.models.backbones.l2vit import L2ViT
+from mmflatten.models.backbones.mlla import MLLA, HViTTT
+from mmflatten.models.backbones.ravlt import RAVLT
 
-__all__ = ['FLattenCSwin', 'FLattenDeiT', 'FLattenPVT', 'FLattenPVTv2', 'FLattenSwin', 'FocalTransformer', 'L2ViT']
+__all__ = ['FLattenCSwin', 'FLattenDeiT', 'FLattenPVT', 'FLattenPVTv2', 'FLattenSwin', 'FocalTransformer', 'HViTTT',
+           'L2ViT', 'MLLA', 'RAVLT']

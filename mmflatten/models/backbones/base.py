@@ -77,6 +77,7 @@ class Backbone(BaseModule):
         out_indices: stages whose maps are returned. Stages behind the last of them do not exist.
         frozen_stages: -1 trains everything; 0 freezes the patch embedding, `i` also the first `i` stages.
         with_cp: recompute the blocks' activations in the backward pass to save memory.
+        progressive_norm: training steps over which every layer norm turns into a batch norm (SLAB); 0 keeps them.
         init_cfg: as in MMEngine. With `dict(type='Pretrained', checkpoint=..., prefix='backbone.')` every weight must
             fit, but for those that the class names in `new_weights` and `droppable_weights`, such as output norms.
     """

@@ -7,7 +7,7 @@ from mmflatten.models.attention import build_mixer
 from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
 from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, block_letters, check_letters, letter_mixers
 from mmflatten.models.backbones.plain import PlainBackbone, PlainEmbed
-from mmflatten.models.layers import FeedForward, pre_norm_block
+from mmflatten.models.layers import ConvEmbed, FeedForward, pre_norm_block
 from mmflatten.registry import MODELS
 
 ARCHS = {
@@ -31,6 +31,9 @@ class FLattenDeiT(PlainBackbone):
     Args:
         arch: 'tiny', 'small', 'base', or a dict of `embed_dims`, `depth`, `num_heads` and, if wanted, `mlp_ratio`.
         patch_size: side of a patch.
+        with_cls_token: False leaves out the class token and the positions; `out_type` must then be 'featmap', whose
+            mean a classifier takes (a `GlobalAveragePooling` neck).
+        cpe_kernel: of a depthwise convolution in front of each block, a conditional positional encoding; 0 for none.
         attn_types: one letter for all blocks, or one per block; 'S' is DeiT.
         out_type: 'cls_token' returns `(B, C)` per output, for a classifier without a neck; 'featmap' returns maps
             `(B, C, H / patch, W / patch)` for dense tasks.
@@ -38,14 +41,16 @@ class FLattenDeiT(PlainBackbone):
             tasks use four, such as (2, 5, 8, 11).
         frozen_stages: -1 trains everything; 0 freezes the embedding with class token and positions, `i` also the
             first `i` blocks.
-        img_size, mixers, linear_attention, qkv_bias, drop_path_rate, with_cp, init_cfg: as in `Backbone`.
+        img_size, mixers, linear_attention, qkv_bias, drop_path_rate, with_cp, init_cfg, progressive_norm: as in
+            `Backbone`.
     """
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224, patch_size: int = 16,
                  attn_types: str = 'L', linear_attention: dict | None = None, qkv_bias: bool = True,
                  out_type: str = 'cls_token', drop_path_rate: float = 0.1, out_indices: Sequence[int] | None = None,
                  frozen_stages: int = -1, with_cp: bool = False, init_cfg: dict | list | None = None,
-                 mixers: dict | None = None) -> None:
+                 mixers: dict | None = None, with_cls_token: bool = True, cpe_kernel: int = 0,
+                 progressive_norm: int = 0) -> None:
         settings = resolve_arch(arch, ARCHS, required=('embed_dims', 'depth', 'num_heads'))
         check_side('patch_size', patch_size)
         mixers = letter_mixers(mixers, linear_attention, dict(L=FOCUSED, S=SOFTMAX))
@@ -58,6 +63,10 @@ class FLattenDeiT(PlainBackbone):
             mixer = build_mixer(mixers[letter], embed_dims=stage.embed_dims, num_heads=stage.num_heads,
                                 grid_size=stage.grid, qkv_bias=qkv_bias)
             ffn = FeedForward(stage.embed_dims, stage.hidden_dims)
-            blocks.append(pre_norm_block(mixer, ffn, stage.embed_dims, rate, _EPS))
-        super().__init__(PlainEmbed(stage.embed_dims, patch_size, stage.grid), blocks, out_type, out_indices,
-                         frozen_stages, _EPS, with_cp, init_cfg)
+            blocks.append(pre_norm_block(mixer, ffn, stage.embed_dims, rate, _EPS, cpe_kernel))
+        if not with_cls_token and out_type == 'cls_token':
+            raise ValueError(f"out_type ({out_type!r}) must be 'featmap' with with_cls_token=False")
+        embed = (PlainEmbed(stage.embed_dims, patch_size, stage.grid) if with_cls_token else
+                 ConvEmbed(3, stage.embed_dims, patch_size, patch_size, norm=False))
+        super().__init__(embed, blocks, out_type, out_indices,
+                         frozen_stages, _EPS, with_cp, init_cfg, progressive_norm)

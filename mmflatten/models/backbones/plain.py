@@ -7,7 +7,14 @@ from mmengine.model import ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
-from mmflatten.models.layers import ClassTokenEmbed, ConvEmbed, GridTable, output_map, split_prefix
+from mmflatten.models.layers import (
+    ClassTokenEmbed,
+    ConvEmbed,
+    GridTable,
+    make_norms_progressive,
+    output_map,
+    split_prefix,
+)
 
 OUT_TYPES = ('cls_token', 'featmap')
 
@@ -40,7 +47,7 @@ class PlainBackbone(Backbone):
     classifier has, start anew. Blocks behind the last output do not exist.
 
     Args:
-        embed: `(B, 3, H, W) -> (B, 1 + N, C), (H', W')`.
+        embed: `(B, 3, H, W) -> (B, 1 + N, C), (H', W')`; without a class token, `(B, N, C)`, for 'featmap' alone.
         blocks: called as `block(x_BNC, hw_shape)`; as many as `max(out_indices) + 1` are used.
         out_type: 'cls_token' returns `(B, C)` for each of `out_indices`, 'featmap' the tokens of the map, without the
             class token, as `(B, C, H', W')`.
@@ -49,11 +56,12 @@ class PlainBackbone(Backbone):
             first `i` blocks and the norms of their outputs.
         norm_eps: of the output norms.
         with_cp: recompute the blocks' activations in the backward pass.
+        progressive_norm: as in `Backbone`.
     """
 
     def __init__(self, embed: ConvEmbed, blocks: Sequence[nn.Module], out_type: str = 'cls_token',
                  out_indices: Sequence[int] | None = None, frozen_stages: int = -1, norm_eps: float = 1e-6,
-                 with_cp: bool = False, init_cfg: dict | list | None = None) -> None:
+                 with_cp: bool = False, init_cfg: dict | list | None = None, progressive_norm: int = 0) -> None:
         super().__init__(frozen_stages, init_cfg)
         if out_type not in OUT_TYPES:
             raise ValueError(f'out_type ({out_type!r}) must be one of {OUT_TYPES}')
@@ -64,6 +72,8 @@ class PlainBackbone(Backbone):
         self.blocks = ModuleList(blocks[:self.out_indices[-1] + 1])
         self.norms = ModuleDict({str(i): nn.LayerNorm(embed.out_channels, norm_eps) for i in self.out_indices})
         self.with_cp = with_cp
+        if progressive_norm:
+            make_norms_progressive(self, progressive_norm)
         if not -1 <= frozen_stages <= len(self.blocks):
             raise ValueError(f'frozen_stages ({frozen_stages}) must lie between -1 and {len(self.blocks)}')
         self.freeze()

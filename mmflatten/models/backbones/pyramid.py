@@ -9,7 +9,7 @@ from mmengine.model import BaseModule, ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
-from mmflatten.models.layers import output_map, tokens_to_map
+from mmflatten.models.layers import make_norms_progressive, output_map, tokens_to_map
 
 
 class Stage(BaseModule):
@@ -53,12 +53,12 @@ class PyramidBackbone(Backbone):
     Args:
         stages: as many as `max(out_indices) + 1` are used.
         output_norms: for each stage the norm of its output, which the next stage does not see; None for none.
-        out_indices, frozen_stages, with_cp, init_cfg: as in `Backbone`.
+        out_indices, frozen_stages, with_cp, init_cfg, progressive_norm: as in `Backbone`.
     """
 
     def __init__(self, stages: Sequence[Stage], output_norms: Sequence[nn.Module] | None,
                  out_indices: Sequence[int] = (0, 1, 2, 3), frozen_stages: int = -1, with_cp: bool = False,
-                 init_cfg: dict | list | None = None) -> None:
+                 init_cfg: dict | list | None = None, progressive_norm: int = 0) -> None:
         super().__init__(frozen_stages, init_cfg)
         self.out_indices = check_indices(out_indices, len(stages), 'stage')
         self.stages = ModuleList(stages[:self.out_indices[-1] + 1])
@@ -66,6 +66,8 @@ class PyramidBackbone(Backbone):
             stage.with_cp = with_cp
         norms = {} if output_norms is None else {str(i): output_norms[i] for i in self.out_indices}
         self.norms = ModuleDict(norms)
+        if progressive_norm:
+            make_norms_progressive(self, progressive_norm)
         if not -1 <= frozen_stages <= len(self.stages):
             raise ValueError(f'frozen_stages ({frozen_stages}) must lie between -1 and {len(self.stages)}')
         self.freeze()

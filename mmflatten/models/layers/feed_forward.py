@@ -5,6 +5,7 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.layers.linear import Linear
+from mmflatten.models.layers.position import TokenConv
 
 
 class FeedForward(BaseModule):
@@ -30,3 +31,24 @@ class FeedForward(BaseModule):
         if self.inner is not None:
             x_BNC = self.inner(x_BNC, hw_shape)
         return self.fc2(self.act(x_BNC))
+
+
+class ConvFeedForward(FeedForward):
+    """`fc2(u + conv(u))` with `u = gelu(fc1(x))` and a depthwise 3 x 3 convolution.
+
+    Args:
+        embed_dims: channels of the tokens.
+        hidden_dims: channels between the two projections.
+        act_twice: a second GELU behind the convolution (H-ViT^3).
+    """
+
+    def __init__(self, embed_dims: int, hidden_dims: int, act_twice: bool = False,
+                 init_cfg: dict | None = None) -> None:
+        super().__init__(embed_dims, hidden_dims, init_cfg=init_cfg)
+        self.conv = TokenConv(hidden_dims, 3)
+        self.act_twice = act_twice
+
+    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        u_BNC = self.act(self.fc1(x_BNC))
+        u_BNC = u_BNC + self.conv(u_BNC, hw_shape)
+        return self.fc2(self.act(u_BNC) if self.act_twice else u_BNC)

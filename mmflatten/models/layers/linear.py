@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
+from mmflatten.ops.precision import no_autocast
+
 _CLEAR_GAIN = 0.95  # of the time of `F.linear`; less would be noise
 
 
@@ -37,6 +39,18 @@ class Linear(nn.Linear):
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or not eager_cpu or not x.numel():
             return F.linear(x, weight, bias)
         return _convolve(x, weight, bias) if convolution_pays() else F.linear(x, weight, bias)
+
+
+class FullRangeLinear(Linear):
+    """`Linear` that stays in float32 where it is given that, inside float16 autocast too: products exceed float16."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        device = x.device.type
+        halves = torch.amp.is_autocast_available(device) and torch.get_autocast_dtype(device) == torch.float16
+        if x.dtype == torch.float32 and halves:
+            with no_autocast(x):
+                return super().forward(x)
+        return super().forward(x)
 
 
 @cache

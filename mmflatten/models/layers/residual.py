@@ -1,29 +1,35 @@
 """Residual branches and blocks: the skeleton of every family."""
 from __future__ import annotations
 
+import torch
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.layers.drop_path import DropPath
+from mmflatten.models.layers.position import TokenConv
 
 
 class Residual(BaseModule):
-    """`x + drop_path(fn(norm(x), hw_shape))`.
+    """`x + drop_path(layer_scale * fn(norm(x), hw_shape))`.
 
     Args:
         fn: module called as `fn(x_BNC, hw_shape)`, a token mixer or a feed-forward network.
         norm: normalisation of the branch's input; none by default.
         drop_path: probability of dropping the branch for a sample.
+        layer_scale: channels of the branch and initial value of their learned factors; none by default.
     """
 
-    def __init__(self, fn: nn.Module, norm: nn.Module | None = None, drop_path: float = 0.) -> None:
+    def __init__(self, fn: nn.Module, norm: nn.Module | None = None, drop_path: float = 0.,
+                 layer_scale: tuple[int, float] | None = None) -> None:
         super().__init__()
         self.norm = nn.Identity() if norm is None else norm
         self.fn = fn
         self.drop_path = DropPath(drop_path) if drop_path else nn.Identity()
+        self.layer_scale = None if layer_scale is None else nn.Parameter(torch.full(layer_scale[:1], layer_scale[1]))
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        return x_BNC + self.drop_path(self.fn(self.norm(x_BNC), hw_shape))
+        y_BNC = self.fn(self.norm(x_BNC), hw_shape)
+        return x_BNC + self.drop_path(y_BNC if self.layer_scale is None else y_BNC * self.layer_scale)
 
 
 class Block(BaseModule):
@@ -41,7 +47,7 @@ class Block(BaseModule):
 
 
 def pre_norm_block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, drop_path: float = 0.,
-                   eps: float = 1e-5) -> Block:
+                   eps: float = 1e-5, cpe_kernel: int = 0) -> Block:
     """The usual block of a transformer: attention `attn`, then a feed-forward network `ffn`, each behind a `LayerNorm`.
 
     Args:
@@ -50,6 +56,8 @@ def pre_norm_block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, drop_path:
         embed_dims: channels of the tokens.
         drop_path: probability of dropping each of the two branches.
         eps: of the norms.
+        cpe_kernel: of a depthwise convolution in front of both, `cpe`, a conditional positional encoding; 0 for none.
     """
-    return Block(attn=Residual(mixer, nn.LayerNorm(embed_dims, eps), drop_path),
+    cpe = dict(cpe=Residual(TokenConv(embed_dims, cpe_kernel))) if cpe_kernel else {}
+    return Block(**cpe, attn=Residual(mixer, nn.LayerNorm(embed_dims, eps), drop_path),
                  ffn=Residual(ffn, nn.LayerNorm(embed_dims, eps), drop_path))

@@ -1,0 +1,22 @@
+"""InLine-DeiT-B on ImageNet-1k.
+
+InLine has this size; no accuracy of it is recorded here. Not run by this project. It is narrower than DeiT-B and sees
+images of 448 x 448. Inferred: it trains like DeiT; the drop path is the authors'.
+"""
+_base_ = [
+    '../_base_/models/classifier_cls_token.py', '../_base_/datasets/imagenet_bs128_448.py',
+    '../_base_/schedules/imagenet_adamw_300e_deit.py', '../_base_/default_runtime.py'
+]
+
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenDeiT',
+        arch=dict(embed_dims=384, depth=12, num_heads=12),
+        attn_types='L',
+        linear_attention=dict(type='InLineAttention'),
+        img_size=448,
+        drop_path_rate=0.3),
+    head=dict(in_channels=384))
+
+# Repeated augmentation, as in deit_300e_in1k.py.
+train_dataloader = dict(sampler=dict(type='RepeatAugSampler', num_repeats=3))

@@ -1,0 +1,21 @@
+"""MHLA-DeiT-S on ImageNet-1k.
+
+MHLA, in the paper: 81.0 % top-1, 22 M parameters. Not run by this project. No class token and no positions. The paper
+pads 224 x 224 to 256 x 256, so that 4 x 4 blocks of 4 x 4 tokens fit; here the last ones are smaller. The blocks keep
+layer norms, where the paper has RMS norms. Inferred: it trains like DeiT.
+"""
+_base_ = ['../_base_/recipes/deit_300e_in1k.py']
+
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenDeiT',
+        arch='small',
+        attn_types='L',
+        linear_attention=dict(type='TokenLevelMultiHeadAttention', num_blocks=16),
+        qkv_bias=False,
+        with_cls_token=False,
+        out_type='featmap',
+        img_size=256,
+        drop_path_rate=0.1),
+    neck=dict(_delete_=True, type='GlobalAveragePooling'),
+    head=dict(in_channels=384))

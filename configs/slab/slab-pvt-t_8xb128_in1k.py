@@ -1,0 +1,21 @@
+"""SLAB-PVT-T on ImageNet-1k.
+
+SLAB, README: 76.5 % top-1. Not run by this project. Inferred: all stages are linear, and it trains like
+FLatten-PVT-T, on whose code it builds.
+"""
+_base_ = [
+    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_310e_flatten-pvt.py', '../_base_/default_runtime.py'
+]
+
+# Every layer norm turns into a batch norm over the first 300 000 steps.
+model = dict(
+    backbone=dict(
+        type='mmflatten.FLattenPVT',
+        arch='tiny',
+        attn_types='LLLL',
+        linear_attention=dict(type='FocusedLinearAttention', focusing_factor=None, feature_floor=0),
+        progressive_norm=300000,
+        img_size=224,
+        drop_path_rate=0.1),
+    head=dict(in_channels=512))

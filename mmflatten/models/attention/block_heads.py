@@ -1,0 +1,58 @@
+"""Multi-head linear attention at the level of tokens (MHLA)."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, fill_masked
+from mmflatten.ops import block_linear_attention, merge_heads, no_autocast, split_heads, upcast
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class TokenLevelMultiHeadAttention(TokenMixer):
+    """Linear attention in which the queries of a block of the map mix the sums of all blocks by learned weights.
+
+    Source: MHLA (ICLR 2026), eq. 4; its code divides by the blocks' own queries instead. The blocks form a fixed square
+    grid over a map of any size. The weights start as `1 - distance / largest distance` between the centres of two
+    blocks, normalised over the mixing blocks.
+
+    Args:
+        num_blocks: a square number, not more than there are tokens.
+
+    Raises:
+        ValueError: `num_blocks` is no square number.
+    """
+
+    splits_heads = False  # the norms run over all channels
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_blocks: int = 16,
+                 lepe_kernel: int = 5, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
+        if num_blocks < 1 or round(num_blocks ** .5) ** 2 != num_blocks:
+            raise ValueError(f'num_blocks ({num_blocks}) must be a square number, such as 16')
+        self.q_norm, self.k_norm = (nn.Parameter(torch.ones(embed_dims)) for _ in range(2))
+        self.mixing = nn.Parameter(_nearness(round(num_blocks ** .5)))
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        with no_autocast(q_BNC):
+            q_BNC, k_BMC = (F.relu(_rms_norm(x, weight)) + 1e-6
+                            for x, weight in zip(upcast(q_BNC, k_BMC), (self.q_norm, self.k_norm)))
+        parts = (split_heads(x, self.num_heads) for x in (q_BNC, fill_masked(k_BMC, maps.mask, 0.), v_BMC))
+        return merge_heads(block_linear_attention(*parts, mixing_bb=self.mixing, hw_shape=maps.hw,
+                                                  kv_shape=maps.kv_hw))
+
+
+def _rms_norm(x_BNC: Tensor, weight_C: Tensor) -> Tensor:
+    return x_BNC * torch.rsqrt(x_BNC.square().mean(dim=-1, keepdim=True) + 1e-6) * weight_C
+
+
+def _nearness(side: int) -> Tensor:
+    """Where the weights start, `(b, b)`; each column sums to 1."""
+    steps = torch.arange(side, dtype=torch.float32)
+    centres = torch.cartesian_prod(steps, steps)
+    distance = torch.cdist(centres, centres)
+    near = 1 - distance / distance.max().clamp(min=1)
+    return near / near.sum(dim=0, keepdim=True)

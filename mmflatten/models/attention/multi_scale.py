@@ -1,0 +1,63 @@
+"""Multi-scale linear attention of EfficientViT."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, fill_masked
+from mmflatten.models.layers import Linear, on_map
+from mmflatten.ops import linear_attention, merge_heads, split_heads, upcast
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class MultiScaleLinearAttention(TokenMixer):
+    """ReLU linear attention on the tokens and, with further heads, on sums over their neighbourhoods.
+
+    A depthwise convolution and a 1 x 1 convolution in groups as wide as a head make the second set of queries, keys and
+    values from the first; both results are projected together, behind which comes a batch norm. Source: EfficientViT
+    (Cai et al., ICCV 2023), sec. 3.1, LiteMLA. Prefix tokens take part in the first set alone.
+
+    Args:
+        kernel_size: of the depthwise convolution.
+        project: must be True: the last projection takes both results.
+
+    Raises:
+        ValueError: reduced keys, whose map is not that of the queries.
+    """
+
+    splits_heads = False
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 5,
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        if self.qkv is None or self.reduction is not None:
+            raise ValueError('project must be True and sr_ratio 1: MultiScaleLinearAttention needs one map, and '
+                             'projects twice its channels')
+        self.aggregate = nn.Sequential(
+            nn.Conv2d(3 * embed_dims, 3 * embed_dims, kernel_size, padding=kernel_size // 2, groups=3 * embed_dims,
+                      bias=False),
+            nn.Conv2d(3 * embed_dims, 3 * embed_dims, 1, groups=3 * num_heads, bias=False))
+        self.proj = NormedProjection(2 * embed_dims, embed_dims)
+
+    def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
+        own = torch.cat((q_BNC, k_BNC, v_BNC), dim=-1)
+        wide = on_map(self.aggregate, fill_masked(own, maps.mask, 0.), maps.hw).chunk(3, dim=-1)
+        parts = (torch.cat(both, dim=-1) for both in zip((q_BNC, k_BNC, v_BNC), wide))
+        q, k, v = (split_heads(x, 2 * self.num_heads) for x in parts)
+        q, k = (F.relu(x) + 1e-6 for x in upcast(q, k))
+        return merge_heads(linear_attention(q, fill_masked(k, maps.mask, 0.), v))
+
+
+class NormedProjection(nn.Module):
+    """A projection of tokens without bias, and a batch norm behind it."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.linear = Linear(in_channels, out_channels, bias=False)
+        self.norm = nn.BatchNorm1d(out_channels)
+
+    def forward(self, x_BNC: Tensor) -> Tensor:
+        return self.norm(self.linear(x_BNC).transpose(1, 2)).transpose(1, 2)

@@ -1,0 +1,41 @@
+"""Nyström attention."""
+from __future__ import annotations
+
+from torch import Tensor
+
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, masked_logits, pool_real
+from mmflatten.ops import merge_heads, nystrom_attention, split_heads, widen
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class NystromAttention(TokenMixer):
+    """Softmax attention by way of landmarks, which are pooled queries and keys.
+
+    Source: Nyströmformer (Xiong et al., AAAI 2021), whose landmarks are means of runs of a sequence; here they are
+    those of the cells of a square grid on the map. Prefix tokens are not pooled.
+
+    Args:
+        num_landmarks: a square number.
+        iterations: of the pseudo-inverse.
+
+    Raises:
+        ValueError: `num_landmarks` is no square number.
+    """
+
+    splits_heads = False
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_landmarks: int = 49,
+                 iterations: int = 6, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.side, self.iterations = round(max(num_landmarks, 0) ** .5), iterations
+        if self.side < 1 or self.side ** 2 != num_landmarks:
+            raise ValueError(f'num_landmarks ({num_landmarks}) must be a square number, such as 49')
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        landmarks = [pool_real(x, hw, maps.mask, self.side) for x, hw in ((q_BNC, maps.hw), (k_BMC, maps.kv_hw))]
+        q, k, v, q_landmarks, k_landmarks = (split_heads(widen(x), self.num_heads)
+                                             for x in (q_BNC, k_BMC, v_BMC, *landmarks))
+        return merge_heads(nystrom_attention(q, k, v, q_landmarks_Bhad=q_landmarks, k_landmarks_Bhad=k_landmarks,
+                                             bias=masked_logits(k, maps.mask), iterations=self.iterations))

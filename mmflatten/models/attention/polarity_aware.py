@@ -1,0 +1,119 @@
+"""Polarity-aware linear attention of PolaFormer and PolaFormer++."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmflatten.models.attention.gated import GatedMixer
+from mmflatten.models.attention.maps import Maps, mean_of_real, values_at_queries
+from mmflatten.models.layers import GridTable, TokenConv
+from mmflatten.ops import (
+    linear_attention,
+    merge_heads,
+    no_autocast,
+    positive_power,
+    rotary_2d,
+    signed_parts,
+    split_heads,
+    upcast,
+    widen,
+)
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class PolarityAwareLinearAttention(GatedMixer):
+    """Linear attention by products of queries and keys of the same sign, and by those of opposite signs.
+
+    With `x+- = relu(+-x / softplus(s)) ** p`, half of the values are weighted by `[q+, q-] . [k+, k-]`, the others by
+    `[q-, q+] . [k+, k-]`; a depthwise convolution of the values is added, and a gate multiplies both. Cost: twice that
+    of linear attention. Source: PolaFormer (Meng et al., ICLR 2025), eqs. 6 to 9, and its code, from which come the
+    positional encoding of the keys and the learned scale. A token whose features do not meet those of any key gives 0.
+
+    Args:
+        alpha: the learned powers `p = 1 + alpha * sigmoid(w)` stay between 1 and this much more.
+        kernel_size: of the convolution, whose weights the heads share.
+
+    Raises:
+        ValueError: heads of odd width, whose values have no halves.
+    """
+
+    splits_heads = False
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, alpha: float = 4.,
+                 kernel_size: int = 5, lepe_kernel: int = 0, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
+        check_halves(embed_dims, num_heads)
+        self.alpha = alpha
+        self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims))
+        self.power = nn.Parameter(torch.zeros(1, num_heads, 1, embed_dims // num_heads))
+        self.positional_encoding = GridTable(embed_dims, grid_size)
+        self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads)
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
+        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (*self._scaled(q_BNC, k_BMC), v_BMC))
+        with no_autocast(q_BhNd):
+            power = (1 + self.alpha * self.power.sigmoid()).repeat(1, 1, 1, 2)
+            q_BhNf, k_BhMf = (positive_power(signed_parts(x), power) for x in (q_BhNd, k_BhMd))
+        y_BhNd = polarity_attention(q_BhNf, swap(q_BhNf), mean_of_real(k_BhMf, maps.mask), v_BhMd)
+        return merge_heads(y_BhNd) + self.dwc(values_at_queries(v_BMC, maps), maps.hw)
+
+    def _scaled(self, *tokens: Tensor) -> list[Tensor]:
+        with no_autocast(tokens[0]):
+            return [x / F.softplus(self.scale) for x in upcast(*tokens)]
+
+
+@MODELS.register_module()
+class ExponentialPolarityAttention(GatedMixer):
+    """Polarity-aware linear attention with exponential features, rotary positions and a gate.
+
+    The features of queries are `exp(sigmoid(s) x+-) - 1`, with a scale `s` of their own for products of the same and of
+    opposite signs, those of keys `exp(x+-) - 1`. The denominator has no positions. Source: PolaFormer++. Features are
+    divided by the exponential of their largest exponent, for each query and for all keys of a head: that cancels, and
+    keeps them finite.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        check_halves(embed_dims, num_heads)
+        self.scales = nn.Parameter(torch.zeros(2, 1, num_heads, 1, 2 * embed_dims // num_heads))
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNf, k_BhMf = (signed_parts(x) for x in upcast(q_BhNd, k_BhMd))
+        with no_autocast(q_BhNf):
+            same, opposite = self.scales.sigmoid()
+            k_BhMf, k_factor = _exponential(k_BhMf, dim=(-2, -1))
+            k_BhMf, halves = mean_of_real(k_BhMf, maps.mask), []
+            for x_BhNf, v_BhMe in zip((q_BhNf * same, swap(q_BhNf) * opposite), widen(v_BhMd).chunk(2, dim=-1)):
+                x_BhNf, factor = _exponential(x_BhNf, dim=(-1,))
+                halves.append(linear_attention(
+                    x_BhNf, k_BhMf, v_BhMe, eps=(1e-6 * factor * k_factor).clamp(min=1e-12),
+                    rotated_q_BhNd=rotary_2d(x_BhNf, maps.hw), rotated_k_BhMd=rotary_2d(k_BhMf, maps.kv_hw)))
+        return torch.cat(halves, dim=-1)
+
+
+def polarity_attention(same_q_BhNf: Tensor, opposite_q_BhNf: Tensor, k_BhMf: Tensor, v_BhMd: Tensor) -> Tensor:
+    """The first half of the values by one kind of queries, the second by the other, `(B, h, N, d)`."""
+    first, second = v_BhMd.chunk(2, dim=-1)
+    return torch.cat((linear_attention(same_q_BhNf, k_BhMf, first), linear_attention(opposite_q_BhNf, k_BhMf, second)),
+                     dim=-1)
+
+
+def swap(x_BhNf: Tensor) -> Tensor:
+    """`[x-, x+]` of `[x+, x-]`."""
+    return x_BhNf.roll(x_BhNf.shape[-1] // 2, dims=-1)
+
+
+def check_halves(embed_dims: int, num_heads: int) -> None:
+    """Refuse heads whose values have no halves."""
+    if embed_dims // num_heads % 2:
+        raise ValueError(f'embed_dims ({embed_dims}) / num_heads ({num_heads}) must be even: the values of a head are '
+                         'halved')
+
+
+def _exponential(x: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """`(exp(x) - 1) * f` of numbers that are not negative, and `f = exp(-max(x))` over `dim`."""
+    top = x.detach().amax(dim=dim, keepdim=True)
+    return (x - top).exp() - (-top).exp(), (-top).exp()

@@ -1,0 +1,65 @@
+"""Visual-contrast attention."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.maps import Maps, masked_logits, pool_real, values_at_queries
+from mmflatten.models.layers import TokenConv
+from mmflatten.ops import merge_heads, no_autocast, softmax_attention, split_heads, upcast
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class VisualContrastAttention(TokenMixer):
+    """Agent attention as a difference: what one set of agents gathers and hands on, less a share of another's.
+
+    With `A+- = pool(q) + E+-` the agents gather `V = s(A+ k^T) v - l1 s(A- k^T) v`, `s` a softmax, and the result is
+    `(1 - l2) norm((s(q A+^T) - l2 s(q A-^T)) V)` with an RMS norm of each head, plus a depthwise convolution of the
+    values. `l = exp(a . b) - exp(c . d) + start` with learned vectors as wide as a head. Source: Linear Differential
+    Vision Transformer (NeurIPS 2025), after a reading of the paper: its code is not public.
+
+    Args:
+        num_agents: in each set, a square number.
+        start: of both `l`.
+        kernel_size: of the convolution.
+
+    Raises:
+        ValueError: `num_agents` is no square number.
+    """
+
+    splits_heads = False
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_agents: int = 49,
+                 start: float = .8, kernel_size: int = 3, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.side, self.start = round(max(num_agents, 0) ** .5), start
+        if self.side < 1 or self.side ** 2 != num_agents:
+            raise ValueError(f'num_agents ({num_agents}) must be a square number, such as 49')
+        self.agents = nn.Parameter(torch.empty(2, num_agents, embed_dims))
+        self.shares = nn.Parameter(torch.empty(2, 4, embed_dims // num_heads))
+        self.norm = nn.Parameter(torch.ones(embed_dims // num_heads))
+        self.dwc = TokenConv(embed_dims, kernel_size)
+        self.reset_parameters()
+
+    def init_weights(self) -> None:
+        super().init_weights()
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Small normal numbers for the agents' offsets and the shares."""
+        nn.init.trunc_normal_(self.agents, std=.02)
+        nn.init.normal_(self.shares, std=.1)
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        pooled_BaC = pool_real(q_BNC, maps.hw, maps.mask, self.side)
+        q, k, v, plus, minus = (split_heads(upcast(x)[0], self.num_heads) for x in (
+            q_BNC, k_BMC, v_BMC, *(pooled_BaC + offset for offset in self.agents)))
+        with no_autocast(q):
+            first, second = (a.dot(b).exp() - c.dot(d).exp() + self.start for a, b, c, d in self.shares)
+            hidden = masked_logits(k, maps.mask)
+            gathered = softmax_attention(plus, k, v, bias=hidden) - first * softmax_attention(minus, k, v, bias=hidden)
+            y = softmax_attention(q, plus, gathered) - second * softmax_attention(q, minus, gathered)
+            y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6) * self.norm * (1 - second)
+        return merge_heads(y).to(v_BMC.dtype) + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), maps.hw)

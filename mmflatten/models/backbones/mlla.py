@@ -1,0 +1,173 @@
+"""MILA (MLLA), and H-ViT^3 on the same skeleton."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from mmflatten.models.attention import build_mixer
+from mmflatten.models.backbones.arch import resolve_arch, stage_plan
+from mmflatten.models.backbones.letters import letter_mixers, parse_attn_types
+from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
+from mmflatten.models.layers import (
+    Block,
+    ConvFeedForward,
+    FeedForward,
+    Residual,
+    TokenConv,
+    map_shape,
+    map_to_tokens,
+    pad_to_multiple,
+)
+from mmflatten.registry import MODELS
+
+_HEADS = (2, 4, 8, 16)
+ARCHS = {
+    'tiny': dict(embed_dims=(64, 128, 256, 512), depths=(2, 4, 8, 4), num_heads=_HEADS, mlp_ratio=4.),
+    'small': dict(embed_dims=(64, 128, 256, 512), depths=(3, 6, 21, 6), num_heads=_HEADS, mlp_ratio=4.),
+    'base': dict(embed_dims=(96, 192, 384, 768), depths=(3, 6, 21, 6), num_heads=(3, 6, 12, 24), mlp_ratio=4.),
+}
+TTT_ARCHS = {
+    'tiny': dict(embed_dims=(64, 128, 320, 512), depths=(1, 3, 9, 4), num_heads=(2, 4, 10, 16), mlp_ratio=4.),
+    'small': dict(embed_dims=(64, 128, 320, 512), depths=(2, 6, 18, 8), num_heads=(2, 4, 10, 16), mlp_ratio=4.),
+    'base': dict(embed_dims=(96, 192, 448, 640), depths=(2, 6, 18, 8), num_heads=(3, 6, 14, 20), mlp_ratio=4.),
+}
+
+
+@MODELS.register_module()
+class MLLA(PyramidBackbone):
+    """Mamba-inspired linear attention between depthwise convolutions.
+
+    Source: MILA (Demystify Mamba in Vision, Han et al., NeurIPS 2024), first called MLLA.
+
+    Args:
+        arch: 'tiny', 'small', 'base', or a dict of `embed_dims`, `depths` and `num_heads`, each with a number per
+            stage, and, if wanted, `mlp_ratio`.
+        img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`; `L` is the family's
+            attention, and there is no other letter unless `mixers` adds it.
+        kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
+    """
+
+    archs = ARCHS
+    attention = dict(type='MambaInspiredLinearAttention')
+
+    def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
+                 attn_types: str | Sequence[str] = 'LLLL', linear_attention: dict | None = None, qkv_bias: bool = True,
+                 drop_path_rate: float = 0.2, mixers: dict | None = None, **kwargs) -> None:
+        settings = resolve_arch(arch, self.archs)
+        mixers = letter_mixers(mixers, linear_attention, dict(L=self.attention))
+        letters = parse_attn_types(attn_types, settings['depths'], mixers)
+        stages: list[Stage] = []
+        plan = stage_plan(settings, img_size, letters, drop_path_rate)
+        for stage in plan:
+            blocks = []
+            for letter, rate in stage.blocks:
+                mixer = build_mixer(mixers[letter], embed_dims=stage.embed_dims, num_heads=stage.num_heads,
+                                    grid_size=stage.grid, qkv_bias=qkv_bias)
+                blocks.append(self._block(mixer, stage.embed_dims, stage.hidden_dims, rate))
+            embed = WideDownsample(stage.in_channels, stage.embed_dims) if stages else self._stem(stage.embed_dims)
+            stages.append(Stage(embed, blocks))
+        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
+
+    @staticmethod
+    def _block(mixer: nn.Module, dims: int, hidden_dims: int, drop_path: float) -> Block:
+        return Block(cpe=Residual(TokenConv(dims, 3)), attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
+                     cpe2=Residual(TokenConv(dims, 3)),
+                     ffn=Residual(FeedForward(dims, hidden_dims), nn.LayerNorm(dims), drop_path))
+
+    @staticmethod
+    def _stem(dims: int) -> nn.Module:
+        return WideStem(dims, residual=True)
+
+
+@MODELS.register_module()
+class HViTTT(MLLA):
+    """Hierarchical ViT^3: test-time training in the place of attention, on the skeleton of MILA.
+
+    Source: ViT^3 (CVPR 2026). No residual connection runs around the convolutions of its stem, and its blocks have one
+    convolution in front of the attention and one inside the feed-forward network.
+
+    Args:
+        arch: 'tiny', 'small', 'base', or a dict as in `MLLA`.
+        pooled: return the mean of the last stage behind a batch norm, as a map of 1 x 1: the official classifier.
+        kwargs: as in `MLLA`.
+    """
+
+    archs = TTT_ARCHS
+    droppable_weights = (*MLLA.droppable_weights, r'pool_norm\..*')
+    attention = dict(type='TTTAttention', rotary=True)
+
+    def __init__(self, arch: str | dict = 'tiny', pooled: bool = False, **kwargs) -> None:
+        super().__init__(arch, **kwargs)
+        self.pool_norm = None
+        if pooled:
+            self.pool_norm = nn.BatchNorm2d(super().out_channels[-1])
+            self.norms.pop(str(self.out_indices[-1]))
+
+    def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
+        *maps, last = super().forward(image_B3HW)
+        return (*maps, last if self.pool_norm is None else self.pool_norm(last.mean((-2, -1), keepdim=True)))
+
+    @staticmethod
+    def _block(mixer: nn.Module, dims: int, hidden_dims: int, drop_path: float) -> Block:
+        return Block(cpe=Residual(TokenConv(dims, 3)), attn=Residual(mixer, nn.LayerNorm(dims), drop_path),
+                     ffn=Residual(ConvFeedForward(dims, hidden_dims, act_twice=True), nn.LayerNorm(dims), drop_path))
+
+    @staticmethod
+    def _stem(dims: int) -> nn.Module:
+        return WideStem(dims, residual=False)
+
+
+class WideStem(nn.Module):
+    """Convolutions that take an image to tokens at a quarter of its size, `(B, 3, H, W) -> (B, N, C), (H / 4, W / 4)`.
+
+    Args:
+        embed_dims: channels `C`.
+        residual: whether a residual connection runs around the two convolutions in the middle.
+    """
+
+    stride = 4
+
+    def __init__(self, embed_dims: int, residual: bool) -> None:
+        super().__init__()
+        self.out_channels = embed_dims
+        half = embed_dims // 2
+        self.conv1 = nn.Sequential(*_conv_bn(3, half, 3, 2), nn.ReLU())
+        self.pair = nn.Sequential(*_conv_bn(half, half, 3), nn.ReLU(), *_conv_bn(half, half, 3))
+        self.residual = residual
+        self.conv2 = nn.Sequential(*_conv_bn(half, 4 * embed_dims, 3, 2), nn.ReLU(),
+                                   *_conv_bn(4 * embed_dims, embed_dims, 1))
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        x_BCHW = self.conv1(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
+        pair_BCHW = self.pair(x_BCHW)
+        x_BCHW = self.conv2(x_BCHW + pair_BCHW if self.residual else pair_BCHW)
+        return map_to_tokens(x_BCHW), map_shape(x_BCHW)
+
+
+class WideDownsample(nn.Module):
+    """Downsampling by 2 with 4 times the new channels inside, `(B, C', H, W) -> (B, N, C), (H / 2, W / 2)`.
+
+    Args:
+        in_channels: of the incoming map.
+        embed_dims: of the tokens.
+    """
+
+    stride = 2
+
+    def __init__(self, in_channels: int, embed_dims: int) -> None:
+        super().__init__()
+        self.out_channels = embed_dims
+        wide = 4 * embed_dims
+        self.convs = nn.Sequential(nn.Conv2d(in_channels, wide, 1), nn.ReLU(),
+                                   nn.Conv2d(wide, wide, 3, 2, 1, groups=wide), nn.ReLU(),
+                                   nn.Conv2d(wide, embed_dims, 1), nn.BatchNorm2d(embed_dims))
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        x_BCHW = self.convs(pad_to_multiple(x_BCHW, (2, 2)))
+        return map_to_tokens(x_BCHW), map_shape(x_BCHW)
+
+
+def _conv_bn(in_channels: int, channels: int, kernel_size: int, stride: int = 1) -> list[nn.Module]:
+    return [nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=False),
+            nn.BatchNorm2d(channels)]

@@ -1,0 +1,124 @@
+"""The backbone of RALA, MALA, PolaFormer++ and NaLaFormer."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from mmflatten.models.attention import build_mixer
+from mmflatten.models.backbones.arch import resolve_arch, stage_plan
+from mmflatten.models.backbones.base import DEFAULT_INIT
+from mmflatten.models.backbones.letters import letter_mixers, parse_attn_types
+from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
+from mmflatten.models.layers import (
+    Block,
+    ConvFeedForward,
+    Residual,
+    TokenConv,
+    map_shape,
+    map_to_tokens,
+    pad_to_multiple,
+)
+from mmflatten.registry import MODELS
+
+_ARCH = dict(mlp_ratio=3.5)
+ARCHS = {
+    'tiny': dict(_ARCH, embed_dims=(64, 128, 256, 512), depths=(2, 2, 6, 2), num_heads=(1, 2, 4, 8)),
+    'small': dict(_ARCH, embed_dims=(64, 128, 320, 512), depths=(3, 5, 9, 3), num_heads=(1, 2, 5, 8)),
+    'base': dict(_ARCH, embed_dims=(96, 192, 384, 512), depths=(4, 6, 12, 6), num_heads=(1, 2, 6, 8)),
+    'large': dict(_ARCH, embed_dims=(96, 192, 448, 640), depths=(4, 7, 19, 8), num_heads=(1, 2, 7, 10)),
+    'extra-tiny': dict(_ARCH, embed_dims=(32, 64, 128, 384), depths=(2, 2, 2, 2), num_heads=(1, 2, 4, 12)),
+}
+MIXERS = dict(L=dict(type='RankAugmentedLinearAttention'), S=dict(type='GatedSoftmaxAttention'))
+
+
+@MODELS.register_module()
+class RAVLT(PyramidBackbone):
+    """Gated linear attention in the first stages, gated softmax in the last ones, between convolutions.
+
+    Source: RALA (Fan et al., CVPR 2025). With other mixers at `L` it is MAViT (`MagnitudeAwareLinearAttention`, a
+    `last_projection` of 2048), PolaFormer++ (`ExponentialPolarityAttention`, 2048) and NaLaFormer
+    (`NormAwareLinearAttention`, `ffn_encoding=True`).
+
+    Args:
+        arch: 'tiny', 'small', 'base', 'large', NaLaFormer's 'extra-tiny', or a dict of `embed_dims`, `depths` and
+            `num_heads`, each with a number per stage, and, if wanted, `mlp_ratio`.
+        layer_scale: initial value of the factors of both branches, one for all stages or for each; None for none.
+        ffn_encoding: a second depthwise convolution, in front of the feed-forward network.
+        last_projection: channels of a 1 x 1 convolution with batch norm and SiLU behind the last stage, for
+            classification; 0 for none, and a norm behind every stage that is returned.
+        img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`.
+        kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
+    """
+
+    droppable_weights = (*PyramidBackbone.droppable_weights, r'last_projection\..*')
+
+    def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
+                 attn_types: str | Sequence[str] = 'LLSS', linear_attention: dict | None = None, qkv_bias: bool = True,
+                 drop_path_rate: float = 0.1, mixers: dict | None = None,
+                 layer_scale: float | Sequence[float] | None = 1., ffn_encoding: bool = False,
+                 last_projection: int = 0, init_cfg: dict | list | None = None, **kwargs) -> None:
+        settings = resolve_arch(arch, ARCHS)
+        mixers = letter_mixers(mixers, linear_attention, MIXERS)
+        plan = stage_plan(settings, img_size, parse_attn_types(attn_types, settings['depths'], mixers), drop_path_rate)
+        scales = layer_scale if isinstance(layer_scale, (list, tuple)) else [layer_scale] * len(plan)
+        if len(scales) != len(plan):
+            raise ValueError(f'layer_scale ({layer_scale!r}) must be one number or one for each of {len(plan)} stages')
+
+        stages: list[Stage] = []
+        for stage, scale in zip(plan, scales):
+            dims, blocks = stage.embed_dims, []
+            for letter, rate in stage.blocks:
+                mixer = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads, grid_size=stage.grid,
+                                    qkv_bias=qkv_bias)
+                branches = dict(drop_path=rate, layer_scale=None if scale is None else (dims, float(scale)))
+                attn = Residual(mixer, nn.LayerNorm(dims, 1e-6), **branches)
+                ffn = Residual(ConvFeedForward(dims, stage.hidden_dims), nn.LayerNorm(dims, 1e-6), **branches)
+                second = dict(cpe2=Residual(TokenConv(dims, 3))) if ffn_encoding else {}
+                blocks.append(Block(cpe=Residual(TokenConv(dims, 3)), attn=attn, **second, ffn=ffn))
+            embed = NormedConvs([(stage.in_channels, dims, 2)] if stages else _stem(dims))
+            stages.append(Stage(embed, blocks))
+        norms = None if last_projection else [nn.LayerNorm(stage.embed_dims) for stage in plan]
+        init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
+        super().__init__(stages, norms, init_cfg=init_cfg, **kwargs)
+        self.last_projection = nn.Sequential(
+            nn.Conv2d(plan[-1].embed_dims, last_projection, 1), nn.BatchNorm2d(last_projection),
+            nn.SiLU()) if last_projection else None
+
+    @property
+    def out_channels(self) -> tuple[int, ...]:
+        """Channels of the returned maps."""
+        channels = super().out_channels
+        return channels if self.last_projection is None else (*channels[:-1], self.last_projection[0].out_channels)
+
+    def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
+        *maps, last = super().forward(image_B3HW)
+        return (*maps, last if self.last_projection is None else self.last_projection(last))
+
+
+class NormedConvs(nn.Module):
+    """3 x 3 convolutions with batch norm, and GELU between them: `(B, C', H, W) -> (B, N, C), (H / s, W / s)`.
+
+    Args:
+        layers: channels before, channels behind and stride of each; a map that is no multiple of all strides together
+            is zero-padded at the right and the bottom.
+    """
+
+    def __init__(self, layers: Sequence[tuple[int, int, int]]) -> None:
+        super().__init__()
+        modules: list[nn.Module] = []
+        self.stride = 1
+        for before, behind, stride in layers:
+            modules += [nn.Conv2d(before, behind, 3, stride, 1), nn.BatchNorm2d(behind), nn.GELU()]
+            self.stride *= stride
+        self.out_channels = layers[-1][1]
+        self.convs = nn.Sequential(*modules[:-1])
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        x_BCHW = self.convs(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
+        return map_to_tokens(x_BCHW), map_shape(x_BCHW)
+
+
+def _stem(embed_dims: int) -> list[tuple[int, int, int]]:
+    half = embed_dims // 2
+    return [(3, half, 2), (half, half, 1), (half, half, 1), (half, embed_dims, 2)]

@@ -1,0 +1,45 @@
+"""Progressive re-parameterised batch normalisation of SLAB."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class ProgressiveBatchNorm(nn.Module):
+    """`w LayerNorm(x) + (1 - w) (BatchNorm(x) + a x)`, where `w` falls from 1 to 0 over the first training steps.
+
+    Source: SLAB (Guo et al., ICML 2024), eqs. 4 to 6. Behind those steps it is a linear map of each channel in
+    evaluation, which a projection behind it may absorb. The steps are those of the forward pass in training.
+
+    Args:
+        channels: `C`.
+        steps: over which `w` falls.
+        eps: of the layer norm.
+    """
+
+    def __init__(self, channels: int, steps: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        if steps < 1:
+            raise ValueError(f'steps ({steps}) must be at least 1')
+        self.steps = steps
+        self.layer_norm = nn.LayerNorm(channels, eps)
+        self.batch_norm = nn.BatchNorm1d(channels)
+        self.alpha = nn.Parameter(torch.ones(1))
+        self.register_buffer('step', torch.zeros((), dtype=torch.long))
+
+    def forward(self, x_BNC: Tensor) -> Tensor:
+        recomputing = self.batch_norm.num_batches_tracked is None  # a checkpointed block, whose step has been counted
+        weight = (1 - (self.step - int(recomputing)) / self.steps).clamp(min=0)
+        if self.training and not recomputing:
+            self.step += 1
+        normed_BNC = self.batch_norm(x_BNC.flatten(0, -2)).view_as(x_BNC)
+        return weight * self.layer_norm(x_BNC) + (1 - weight) * (normed_BNC + self.alpha * x_BNC)
+
+
+def make_norms_progressive(module: nn.Module, steps: int) -> None:
+    """Put a `ProgressiveBatchNorm` in the place of every `LayerNorm` of a module."""
+    for name, child in module.named_children():
+        if isinstance(child, nn.LayerNorm):
+            setattr(module, name, ProgressiveBatchNorm(child.normalized_shape[0], steps, child.eps))
+        else:
+            make_norms_progressive(child, steps)

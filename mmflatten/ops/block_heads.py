@@ -1,0 +1,59 @@
+"""Multi-head linear attention at the level of tokens."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor
+
+from mmflatten.ops.precision import full_precision
+from mmflatten.ops.sizes import ceil_div
+
+
+@full_precision
+def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mixing_bb: Tensor,
+                           hw_shape: tuple[int, int], kv_shape: tuple[int, int], eps: float = 1e-6) -> Tensor:
+    """Linear attention whose queries mix sums over blocks, `q S_i / (q . z_i + eps)` with `S_i = sum_b W_ib S_b`.
+
+    `S_b = k^T v` and `z_b = sum k` over block `b`, both divided by `M`; query `n` lies in block `i`. The blocks form a
+    square grid, whatever the size of the map. Prefix tokens, which lie in no block, count fully for all queries, and as
+    queries count all blocks fully. Cost: `(N + M) C d + b^2 C d` for `b` blocks. Source: MHLA (ICLR 2026), eq. 4.
+
+    Args:
+        q_BhNd: mapped queries `(B, h, N, d)`; `N` exceeds the map by the number of prefix tokens.
+        k_BhMd: mapped keys `(B, h, M, d)`.
+        v_BhMe: values `(B, h, M, e)`.
+        mixing_bb: `W`, `(b, b)` with a square number `b`.
+        hw_shape: `(H, W)` of the queries' map.
+        kv_shape: that of the keys' map.
+        eps: added to the denominator.
+
+    Returns:
+        `(B, h, N, e)` in the type of `v`.
+    """
+    side, M = round(mixing_bb.shape[0] ** .5), k_BhMd.shape[-2]
+    prefix, prefix_keys = q_BhNd.shape[-2] - hw_shape[0] * hw_shape[1], M - kv_shape[0] * kv_shape[1]
+    v_BhMe = torch.cat((v_BhMe, torch.ones_like(v_BhMe[..., :1])), dim=-1)  # the last column gathers z
+    k_BhbMd, v_BhbMe = (_blocks(x[:, :, prefix_keys:], kv_shape, side) for x in (k_BhMd, v_BhMe))
+    sums_Bhbde = k_BhbMd.transpose(-2, -1) @ v_BhbMe / M
+    prefix_Bhde = k_BhMd[:, :, :prefix_keys].transpose(-2, -1) @ v_BhMe[:, :, :prefix_keys] / M
+    mixed_Bhbde = torch.einsum('ij,BhjdE->BhidE', mixing_bb, sums_Bhbde) + prefix_Bhde[:, :, None]
+    y_BhNe = _unblocks(_blocks(q_BhNd[:, :, prefix:], hw_shape, side) @ mixed_Bhbde, hw_shape, side)
+    if prefix:
+        y_BhNe = torch.cat((q_BhNd[:, :, :prefix] @ (sums_Bhbde.sum(dim=2) + prefix_Bhde), y_BhNe), dim=2)
+    return y_BhNe[..., :-1] / (y_BhNe[..., -1:] + eps)
+
+
+def _blocks(x_BhNd: Tensor, hw_shape: tuple[int, int], side: int) -> Tensor:
+    """`(B, h, N, d) -> (B, h, side^2, N', d)`, filled up with zeros."""
+    H, W = hw_shape
+    height, width = (ceil_div(length, side) * side for length in hw_shape)
+    x = F.pad(x_BhNd.unflatten(2, (H, W)), (0, 0, 0, width - W, 0, height - H))
+    return rearrange(x, 'B h (Y y) (X x) d -> B h (Y X) (y x) d', Y=side, X=side)
+
+
+def _unblocks(x_BhbNd: Tensor, hw_shape: tuple[int, int], side: int) -> Tensor:
+    """The inverse of `_blocks`."""
+    height = ceil_div(hw_shape[0], side)
+    x = rearrange(x_BhbNd, 'B h (Y X) (y x) d -> B h (Y y) (X x) d', Y=side, y=height)
+    return x[:, :, :hw_shape[0], :hw_shape[1]].flatten(2, 3)

@@ -1,0 +1,41 @@
+"""Random features of Performer."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mmflatten.ops.precision import full_precision
+
+
+def orthogonal_features(number: int, width: int, generator: torch.Generator | None = None) -> Tensor:
+    """Random directions `(number, width)`, orthogonal in runs of `width`, as long as normal vectors are."""
+    blocks = [torch.linalg.qr(torch.randn(width, width, generator=generator))[0] for _ in range(-(-number // width))]
+    lengths = torch.randn(number, width, generator=generator).norm(dim=-1, keepdim=True)
+    return torch.cat(blocks)[:number] * lengths
+
+
+def random_feature_map(x_BhNd: Tensor, features_fd: Tensor, *, over_tokens: bool) -> Tensor:
+    """Positive random features of the softmax kernel, `exp(w . x / d^(1/4) - |x|^2 / (2 sqrt(d)) - max) / sqrt(f)`.
+
+    Products of two estimate `exp(q . k / sqrt(d))` up to a factor that cancels. Source: Performer (Choromanski et al.,
+    ICLR 2021), eq. 8 and Lemma 1.
+
+    Args:
+        x_BhNd: queries or keys `(B, h, N, d)`.
+        features_fd: directions `w`, `(f, d)`.
+        over_tokens: whether the maximum, which keeps the exponential in range, runs over all tokens, as keys need it;
+            that of queries runs over the features of each.
+
+    Returns:
+        `(B, h, N, f)`.
+    """
+    return _features(x_BhNd, features_fd, features_fd, over_tokens=over_tokens)
+
+
+@full_precision
+def _features(x_BhNd: Tensor, features_fd: Tensor, like: Tensor, *, over_tokens: bool) -> Tensor:
+    width = x_BhNd.shape[-1]
+    exponents = x_BhNd @ features_fd.transpose(0, 1) * width ** -.25
+    exponents = exponents - x_BhNd.square().sum(-1, keepdim=True) / (2 * width ** .5)
+    top = exponents.detach().amax(dim=(-2, -1) if over_tokens else -1, keepdim=True)
+    return ((exponents - top).exp() + 1e-4) * features_fd.shape[0] ** -.5

@@ -1,0 +1,48 @@
+"""Bi-level routing attention."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mmflatten.ops.softmax import softmax_attention
+
+
+def routed_regions(q_BRnC: Tensor, k_BRnC: Tensor, topk: int) -> Tensor:
+    """The regions whose mean key is most like a region's mean query, `(B, R, topk)`; no gradient passes.
+
+    Source: BiFormer (Zhu et al., CVPR 2023), eqs. 3 and 4.
+    """
+    with torch.no_grad():
+        likeness_BRR = q_BRnC.mean(2) @ k_BRnC.mean(2).transpose(-2, -1)
+        return likeness_BRR.topk(min(topk, likeness_BRR.shape[-1]), dim=-1).indices
+
+
+def routing_attention(q_BhRnd: Tensor, k_BhRnd: Tensor, v_BhRnd: Tensor, routes_BRt: Tensor, *, scale: float,
+                      bias: Tensor | None = None) -> Tensor:
+    """Softmax attention of the tokens of each region to those of the regions it routes to.
+
+    Cost: `2 N t n C` multiply-accumulates for `t` regions of `n` tokens. Source: BiFormer, eqs. 5 and 6.
+
+    Args:
+        q_BhRnd: queries `(B, h, R, n, d)` in `R` regions.
+        k_BhRnd: keys.
+        v_BhRnd: values.
+        routes_BRt: of `routed_regions`.
+        scale: of the logits; BiFormer's is `C ** -0.5`, not that of a head.
+        bias: of the keys' logits, `(B, 1, R, n)`; `-inf` excludes padding.
+
+    Returns:
+        `(B, h, R, n, d)`.
+    """
+    B, h, R, n, d = k_BhRnd.shape
+    index = routes_BRt.reshape(B, 1, -1)
+
+    def gathered(x: Tensor) -> Tensor:
+        picked = x.gather(2, index[..., None, None].expand(B, x.shape[1], -1, *x.shape[3:]))
+        return picked.unflatten(2, (R, -1)).flatten(3, 4)
+
+    if bias is not None:  # (B, 1, R, n) to (B, h R, 1, t n)
+        bias = gathered(bias.unsqueeze(-1)).transpose(-2, -1).flatten(1, 2).repeat(1, h, 1, 1)
+    y = softmax_attention(q_BhRnd.flatten(1, 2), gathered(k_BhRnd).flatten(1, 2), gathered(v_BhRnd).flatten(1, 2),
+                          bias=bias, scale=scale)
+    return y.unflatten(1, (h, R))

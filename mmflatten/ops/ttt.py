@@ -1,0 +1,71 @@
+"""Test-time training: attention as one step of gradient descent on keys and values."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmflatten.ops.precision import full_precision
+
+_RATE = 1 / 3  # of the step: the inner loss is divided by the square root of a width of 9, in both networks
+
+
+@full_precision
+def gated_test_time_training(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, value_hdd: Tensor,
+                             gate_hdd: Tensor) -> Tensor:
+    """`(q W1) * silu(q W2)` with weights that took a step of gradient descent on `(k, v)`.
+
+    The inner loss is `-sum v . f(k) / (3 M)`, the rate 1, and each column of a gradient `g` is divided by `1 + |g|`.
+    Cost: `6 N C d` multiply-accumulates. Source: ViT^3 (CVPR 2026).
+
+    Args:
+        q_BhNd: queries `(B, h, N, d)`.
+        k_BhMd: keys `(B, h, M, d)`.
+        v_BhMd: values `(B, h, M, d)`.
+        value_hdd: `W1` of each head, `(h, d, d)`.
+        gate_hdd: `W2`.
+
+    Returns:
+        `(B, h, N, d)` in the type of `v`.
+    """
+    inner, gate = k_BhMd @ value_hdd, k_BhMd @ gate_hdd
+    error = v_BhMd * (-_RATE / k_BhMd.shape[-2])
+    sigmoid = gate.sigmoid()
+    k_BhdM = k_BhMd.transpose(-2, -1)
+    value_Bhdd = value_hdd - _clipped(k_BhdM @ (error * gate * sigmoid))
+    gate_Bhdd = gate_hdd - _clipped(k_BhdM @ (error * inner * sigmoid * (1 + gate * (1 - sigmoid))))
+    return q_BhNd @ value_Bhdd * F.silu(q_BhNd @ gate_Bhdd)
+
+
+@full_precision
+def conv_test_time_training(q_BCHW: Tensor, k_BCHW: Tensor, v_BCHW: Tensor, *, weight_C1yx: Tensor) -> Tensor:
+    """A depthwise convolution of the queries whose weights took a step of gradient descent on `(k, v)`.
+
+    Loss and rate as in `gated_test_time_training`; the gradient of a channel's kernel is divided by 1 plus its norm.
+    Cost: `18 N C` multiply-accumulates for 3 x 3.
+
+    Args:
+        q_BCHW: queries `(B, C, H, W)`.
+        k_BCHW: keys.
+        v_BCHW: values.
+        weight_C1yx: the convolution, `(C, 1, y, x)` with odd `y` and `x`.
+
+    Returns:
+        `(B, C, H, W)` in the type of `v`.
+    """
+    B, C, H, W = q_BCHW.shape
+    if not q_BCHW.numel():
+        return torch.zeros_like(q_BCHW)
+    y, x = weight_C1yx.shape[-2:]
+    padded = F.pad(k_BCHW, (x // 2, x // 2, y // 2, y // 2))
+    error = v_BCHW * (-_RATE / (H * W))
+    shifted = [(padded[..., row:row + H, col:col + W] * error).sum((-2, -1)) for row in range(y) for col in range(x)]
+    gradient_BCk = torch.stack(shifted, dim=-1)
+    gradient_BCk = gradient_BCk / (1 + torch.linalg.vector_norm(gradient_BCk, dim=-1, keepdim=True))
+    weight = weight_C1yx - gradient_BCk.view(B, C, 1, y, x)
+    out = F.conv2d(q_BCHW.reshape(1, B * C, H, W), weight.flatten(0, 1), padding=(y // 2, x // 2), groups=B * C)
+    return out.view(B, C, H, W)
+
+
+def _clipped(gradient: Tensor) -> Tensor:
+    return gradient / (1 + torch.linalg.vector_norm(gradient, dim=-2, keepdim=True))

@@ -1,0 +1,20 @@
+"""The dense tasks of the newer attentions: maps of four strides, as wide as what reads them expects."""
+from pathlib import Path
+
+import pytest
+
+from mmflatten.analysis.flops.meta import build_on_meta
+
+ROOT = Path(__file__).parents[2] / 'configs'
+DENSE = sorted(path.relative_to(ROOT).as_posix() for folder in ('agent', 'mila', 'ravlt', 'vittt')
+               for kind in ('coco', 'ade20k*') for path in ROOT.glob(f'{folder}/*_{kind}.py'))
+
+
+@pytest.mark.parametrize('name', [pytest.param(name, marks=[] if '-t_' in name else pytest.mark.full)
+                                  for name in DENSE])
+def test_a_dense_backbone_gives_the_maps_that_its_neck_or_head_takes(name, load_config):
+    config = load_config(name)
+    backbone = build_on_meta(config.model, config.default_scope).backbone
+    reader = config.model.get('neck') or config.model.decode_head
+    wanted = (8, 16, 32) if 'retinanet' in name else (4, 8, 16, 32)
+    assert (list(backbone.out_channels), backbone.out_strides) == (list(reader.in_channels), wanted)

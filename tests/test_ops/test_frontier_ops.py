@@ -1,0 +1,196 @@
+"""Operators that know the map of their tokens, against their explicit twins in float64: values and gradients."""
+import pytest
+import torch
+
+from mmflatten import ops
+from mmflatten.ops import reference
+
+MAPS = [(1, 1), (1, 7), (3, 5), (4, 4), (9, 7)]
+
+
+def leaves(*shapes, positive=False):
+    tensors = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
+    return [(x.abs() + .1 if positive else x).requires_grad_() for x in tensors]
+
+
+def assert_same(function, twin, inputs):
+    results = []
+    for f in (function, twin):
+        out = f(*inputs)
+        weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+        results.append((out, *torch.autograd.grad((out * weights).sum(), inputs)))
+    for ours, expected in zip(*results, strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize('hw_shape', MAPS)
+@pytest.mark.parametrize('prefix', [0, 2])
+@pytest.mark.parametrize('last_frequency', [True, False])
+@pytest.mark.parametrize('width', [4, 12])
+def test_rotary_positions(hw_shape, prefix, last_frequency, width):
+    inputs = leaves((2, 3, prefix + hw_shape[0] * hw_shape[1], width))
+    assert_same(lambda x: ops.rotary_2d(x, hw_shape, last_frequency=last_frequency),
+                lambda x: reference.rotary_2d(x, hw_shape, last_frequency=last_frequency), inputs)
+
+
+def test_products_of_rotated_tokens_depend_on_their_distance_alone():
+    q, k = (torch.randn(1, 8, dtype=torch.float64).expand(5 * 6, 8) for _ in range(2))
+    products = ops.rotary_2d(q, (5, 6)) @ ops.rotary_2d(k, (5, 6)).T
+    by_row_and_column = products.view(5, 6, 5, 6)
+    torch.testing.assert_close(by_row_and_column[0, 1, 2, 4], by_row_and_column[2, 2, 4, 5])
+    assert not torch.isclose(by_row_and_column[0, 1, 2, 4], by_row_and_column[0, 1, 4, 2])
+
+
+def test_rotation_of_an_unfit_width_names_it():
+    with pytest.raises(ValueError, match='6.*multiple of 4'):
+        ops.rotary_2d(torch.randn(1, 4, 6), (2, 2))
+
+
+@pytest.mark.parametrize('hw_shape', MAPS)
+def test_circulant_attention(hw_shape):
+    N = hw_shape[0] * hw_shape[1]
+    assert_same(lambda *x: ops.circulant_attention(*x, hw_shape=hw_shape),
+                lambda *x: reference.circulant_attention(*x, hw_shape=hw_shape), leaves(*[(2, N, 3)] * 3))
+
+
+@pytest.mark.parametrize('hw_shape', MAPS)
+@pytest.mark.parametrize('kv_shape', [(4, 4), (5, 3)])
+@pytest.mark.parametrize('prefix', [0, 1])
+@pytest.mark.parametrize('blocks', [1, 9])
+def test_block_linear_attention(hw_shape, kv_shape, prefix, blocks):
+    N, M = (prefix + H * W for H, W in (hw_shape, kv_shape))
+    inputs = leaves((2, 3, N, 4), (2, 3, M, 4), (2, 3, M, 5), (blocks, blocks), positive=True)
+
+    def call(operator):
+        return lambda q, k, v, w: operator(q, k, v, mixing_bb=w, hw_shape=hw_shape, kv_shape=kv_shape)
+
+    assert_same(call(ops.block_linear_attention), call(reference.block_linear_attention), inputs)
+
+
+@pytest.mark.parametrize('tokens', [1, 2, 63])
+def test_gated_test_time_training(tokens):
+    inputs = leaves(*[(2, 3, tokens, 4)] * 3, *[(3, 4, 4)] * 2)
+
+    def call(operator):
+        return lambda q, k, v, w1, w2: operator(q, k, v, value_hdd=w1, gate_hdd=w2)
+
+    assert_same(call(ops.gated_test_time_training), call(reference.gated_test_time_training), inputs)
+
+
+@pytest.mark.parametrize('hw_shape', MAPS)
+def test_conv_test_time_training(hw_shape):
+    inputs = leaves(*[(2, 3, *hw_shape)] * 3, (3, 1, 3, 3))
+
+    def call(operator):
+        return lambda q, k, v, w: operator(q, k, v, weight_C1yx=w)
+
+    assert_same(call(ops.conv_test_time_training), call(reference.conv_test_time_training), inputs)
+
+
+def test_weights_of_the_keys_are_a_softmax_whose_mean_is_1():
+    q, k = leaves((2, 3, 5, 4), (2, 3, 7, 4))
+    mask = torch.tensor([True] * 5 + [False] * 2).view(1, 1, 7, 1)
+    weights = ops.global_key_weights(q, k, mask)
+    logits = (k[..., :5, :] * q.mean(-2, keepdim=True)).sum(-1, keepdim=True) / 2
+    torch.testing.assert_close(weights[..., :5, :], 7 * logits.exp() / logits.exp().sum(-2, keepdim=True))
+    assert not weights[..., 5:, :].any()
+
+
+def test_weights_of_a_query_sum_to_1_in_magnitude_aware_and_inline_attention():
+    q, k = leaves((1, 2, 5, 4), (1, 2, 6, 4), positive=True)
+    ones = torch.ones(1, 2, 6, 1, dtype=torch.float64)
+    torch.testing.assert_close(ops.magnitude_aware_attention(q, k, ones, eps=0.), torch.ones_like(ones[..., :5, :]))
+    torch.testing.assert_close(ops.inline_attention(q, k, ones), torch.ones_like(ones[..., :5, :]))
+
+
+@pytest.mark.parametrize('exponent', [1.5, 3., 4.5])
+def test_positive_power_has_finite_gradients_at_zero(exponent):
+    x, p = torch.tensor([0., .5, 2.]).requires_grad_(), torch.full((3,), exponent).requires_grad_()
+    y = ops.positive_power(x, p)
+    torch.testing.assert_close(y, x ** exponent)
+    y.sum().backward()
+    assert x.grad.isfinite().all() and p.grad.isfinite().all() and p.grad[0] == 0
+
+
+def test_signed_parts():
+    assert ops.signed_parts(torch.tensor([1., -2.])).tolist() == [1, 0, 0, 2]
+
+
+@pytest.mark.parametrize('tokens', [(1, 1), (7, 5), (63, 63)])
+def test_nystrom_attention(tokens):
+    N, M = tokens
+    inputs = leaves((2, 3, N, 4), (2, 3, M, 4), (2, 3, M, 5), (2, 3, 4, 4), (2, 3, 4, 4), (2, 1, 1, M))
+
+    def call(operator):
+        return lambda q, k, v, queries, keys, bias: operator(
+            q, k, v, q_landmarks_Bhad=queries, k_landmarks_Bhad=keys, bias=bias)
+
+    assert_same(call(ops.nystrom_attention), call(reference.nystrom_attention), inputs)
+
+
+def test_nystrom_attention_with_all_tokens_as_landmarks_is_softmax_attention():
+    q, k, v = leaves(*[(1, 2, 6, 4)] * 3)
+    found = ops.nystrom_attention(q, k, v, q_landmarks_Bhad=q, k_landmarks_Bhad=k, iterations=30)
+    torch.testing.assert_close(found, reference.softmax_attention(q, k, v), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize('hw_shape', MAPS)
+def test_manhattan_attention(hw_shape):
+    N = hw_shape[0] * hw_shape[1]
+    inputs = leaves((2, 3, N, 4), (2, 3, N, 4), (2, 3, N, 5), (3,))
+
+    def call(operator):
+        return lambda q, k, v, decay: operator(q, k, v, decay_h=-decay.abs(), hw_shape=hw_shape)
+
+    assert_same(call(ops.manhattan_attention), call(reference.manhattan_attention), inputs)
+
+
+@pytest.mark.parametrize('hw_shape', MAPS)
+@pytest.mark.parametrize('dilation', [1, 2])
+@pytest.mark.parametrize('biased', [True, False])
+def test_neighborhood_attention(hw_shape, dilation, biased):
+    N = hw_shape[0] * hw_shape[1]
+    inputs = leaves((2, 3, N, 4), (2, 3, N, 4), (2, 3, N, 5), *[(3, 5, 5)] * biased)
+
+    def call(operator):
+        return lambda q, k, v, *bias: operator(q, k, v, hw_shape=hw_shape, kernel_size=3, dilation=dilation,
+                                               bias=bias[0] if biased else None)
+
+    assert_same(call(ops.neighborhood_attention), call(reference.neighborhood_attention), inputs)
+
+
+def test_routing_to_all_regions_is_softmax_attention():
+    q, k, v = leaves(*[(2, 3, 4, 5, 6)] * 3)
+    routes = ops.routed_regions(*(x.transpose(1, 2).transpose(2, 3).flatten(3) for x in (q, k)), topk=9)
+    assert sorted(routes[0, 0].tolist()) == [0, 1, 2, 3]
+    found = ops.routing_attention(q, k, v, routes, scale=.4)
+    expected = reference.softmax_attention(*(x.flatten(2, 3) for x in (q, k, v)), scale=.4)
+    torch.testing.assert_close(found.flatten(2, 3), expected)
+
+
+def test_a_region_attends_the_regions_that_its_mean_query_fits():
+    """Values tell where they come from: each region sees its own two routes and nothing of the rest."""
+    q, k = leaves((1, 1, 4, 5, 6), (1, 1, 4, 5, 6))
+    likeness = q[0, 0].mean(1) @ k[0, 0].mean(1).T
+    routes = ops.routed_regions(q[:, 0], k[:, 0], topk=2)
+    assert routes[0].sort().values.tolist() == likeness.topk(2).indices.sort().values.tolist()
+    region = torch.eye(4, dtype=torch.float64)[None, None, :, None].expand(1, 1, 4, 5, 4)
+    seen = ops.routing_attention(q, k, region, routes, scale=1.)[0, 0].sum(1) > 0
+    assert [row.nonzero().flatten().tolist() for row in seen] == routes[0].sort().values.tolist()
+
+
+def test_products_of_random_features_estimate_the_softmax_kernel():
+    generator = torch.Generator().manual_seed(0)
+    features = ops.orthogonal_features(4096, 4, generator).double()
+    assert features.shape == (4096, 4) and torch.linalg.matrix_rank(features[:4]) == 4
+    torch.testing.assert_close(features[0] @ features[1], torch.zeros((), dtype=torch.float64), rtol=0, atol=1e-5)
+    q, k = (torch.randn(1, 1, 9, 4, dtype=torch.float64) / 2 for _ in range(2))
+    products = ops.random_feature_map(q, features, over_tokens=False) @ ops.random_feature_map(
+        k, features, over_tokens=True).transpose(-2, -1)
+    estimate = products / products.sum(-1, keepdim=True)
+    torch.testing.assert_close(estimate, (q @ k.transpose(-2, -1) / 2).softmax(-1), rtol=.2, atol=.02)
