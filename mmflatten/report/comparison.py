@@ -1,6 +1,7 @@
 """Runs side by side: figures, environments and configs."""
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
@@ -13,6 +14,8 @@ from mmflatten.report.figures import MAIN
 from mmflatten.visualization.curves import is_training
 
 NOT_COMPARED = ('work_dir', )  # the runs are these folders
+PERCENT = ' (%)'
+PERCENTAGES = re.compile(r'(accuracy|single-label)/|[am](Acc|IoU|Dice|Fscore|Precision|Recall)$|stereo/(bad|d1)')
 
 
 def metrics_of(run: Run) -> dict[str, float]:
@@ -26,7 +29,7 @@ def metrics_of(run: Run) -> dict[str, float]:
 def facts(runs: Sequence[Run]) -> list[tuple[str, str, list[float | None]]]:
     """Name, format and the runs' values of everything that can be compared."""
     metrics = [metrics_of(run) for run in runs]
-    rows = [(key, '.3f', [found.get(key) for found in metrics]) for key in dict.fromkeys(
+    rows = [(f'{key}{PERCENT * bool(PERCENTAGES.match(key))}', '.3f', [found.get(key) for found in metrics]) for key in dict.fromkeys(
         key for found in metrics for key in found)]
     costs = [run.cost for run in runs]
     training = [[record for record in run.records if is_training(record)] for run in runs]
@@ -51,7 +54,7 @@ def _median(records: list[dict], key: str) -> float | None:
 def tiles(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Name and text of the figures that matter most, of one run."""
     main = (*MAIN, 'parameters (M)', 'multiply-accumulates (G)', 'latency (ms)', 'training time (min)')
-    return [(name, _text(values[0], form)) for name, form, values in facts(runs) if name in main]
+    return [(name, _text(values[0], form)) for name, form, values in facts(runs) if name.removesuffix(PERCENT) in main]
 
 
 def summary_table(runs: Sequence[Run]) -> Table:

@@ -67,8 +67,8 @@ def test_two_runs_are_compared_and_a_resumed_one_is_one_curve(classifiers, writt
                           'load_from': ['None', repr(str(resumed / 'epoch_1.pth'))], 'resume': ['False', 'True']}
     facts = {row[0]: row for row in rows}
     assert facts['parameters'][2] == facts['parameters'][3] and facts['parameters'][4] == '+0.00'
-    assert facts['accuracy/top1'][1:3] == [f'{read_scalars(run)[-1]["accuracy/top1"]:.3f}'
-                                           for run in (straight, resumed)]
+    assert facts['accuracy/top1'][1:4] == ['(%)', *(f'{read_scalars(run)[-1]["accuracy/top1"]:.3f}'
+                                                    for run in (straight, resumed))]
 
 
 def _rate(run: Path) -> str:
