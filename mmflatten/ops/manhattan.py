@@ -27,8 +27,8 @@ def manhattan_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, decay
     """
     q_BhHWd, k_BhHWd, v_BhHWe = (x.unflatten(2, hw_shape) for x in (q_BhNd * q_BhNd.shape[-1] ** -.5, k_BhNd, v_BhNe))
     y_BhHWe = _along(q_BhHWd, k_BhHWd, v_BhHWe, decay_h)
-    turned = (x.transpose(2, 3) for x in (q_BhHWd, k_BhHWd, y_BhHWe))
-    return _along(*turned, decay_h).transpose(2, 3).flatten(2, 3)
+    q_BhWHd, k_BhWHd, y_BhWHe = (x.transpose(2, 3) for x in (q_BhHWd, k_BhHWd, y_BhHWe))
+    return _along(q_BhWHd, k_BhWHd, y_BhWHe, decay_h).transpose(2, 3).flatten(2, 3)
 
 
 def _along(q_BhYXd: Tensor, k_BhYXd: Tensor, v_BhYXe: Tensor, decay_h: Tensor) -> Tensor:

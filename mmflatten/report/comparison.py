@@ -29,8 +29,9 @@ def metrics_of(run: Run) -> dict[str, float]:
 def facts(runs: Sequence[Run]) -> list[tuple[str, str, list[float | None]]]:
     """Name, format and the runs' values of everything that can be compared."""
     metrics = [metrics_of(run) for run in runs]
-    rows = [(f'{key}{PERCENT * bool(PERCENTAGES.match(key))}', '.3f', [found.get(key) for found in metrics]) for key in dict.fromkeys(
-        key for found in metrics for key in found)]
+    keys = dict.fromkeys(key for found in metrics for key in found)
+    rows = [(key + PERCENT * bool(PERCENTAGES.match(key)), '.3f', [found.get(key) for found in metrics])
+            for key in keys]
     costs = [run.cost for run in runs]
     training = [[record for record in run.records if is_training(record)] for run in runs]
     rows += [

@@ -62,7 +62,7 @@ class TokenMixer(BaseModule):
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
         self.lepe = TokenConv(embed_dims, lepe_kernel) if lepe_kernel else None
         last = FullRangeLinear if self.multiplies else Linear
-        self.proj = last(embed_dims, embed_dims) if project else nn.Identity()
+        self.proj: nn.Module = last(embed_dims, embed_dims) if project else nn.Identity()
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         """Mix the tokens of a map.

@@ -56,5 +56,6 @@ class InLineAttention(TokenMixer):
         q_BhNd, k_BhMd, v_BhMd = (split_heads(widen(x), self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
         mean_v = mean_of_real(v_BhMd, maps.mask).mean(dim=-2, keepdim=True)
         y_BhNd = inline_attention(q_BhNd, mean_of_real(k_BhMd, maps.mask), v_BhMd, mean_v_Bh1e=mean_v)
+        assert maps.x is not None  # needs_input
         mean_BC = mean_of_real(maps.x, maps.mask).mean(dim=1)
         return merge_heads(y_BhNd) + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), mean_BC, maps.hw)

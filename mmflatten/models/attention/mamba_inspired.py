@@ -45,6 +45,7 @@ class MambaInspiredLinearAttention(TokenMixer):
             raise ValueError(f'prefix ({prefix}) must be 0 (with_cls_token=False): the convolution of the input has '
                              'no place for prefix tokens')
         u_BNC = F.silu(self.conv(fill_masked(self.input(x), mask, 0.), hw_shape))
+        assert self.qkv is not None
         q_BNC, k_BNC = self.qkv(u_BNC).chunk(2, dim=-1)
         return q_BNC, k_BNC, u_BNC, Maps(hw_shape, hw_shape, mask, 0, x, (F.silu(self.gate(x)),))
 

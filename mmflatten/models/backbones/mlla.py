@@ -49,7 +49,7 @@ class MLLA(PyramidBackbone):
     """
 
     archs = ARCHS
-    attention = dict(type='MambaInspiredLinearAttention')
+    attention: dict = dict(type='MambaInspiredLinearAttention')
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
                  attn_types: str | Sequence[str] = 'LLLL', linear_attention: dict | None = None, qkv_bias: bool = True,

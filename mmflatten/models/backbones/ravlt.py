@@ -71,9 +71,9 @@ class RAVLT(PyramidBackbone):
             for letter, rate in stage.blocks:
                 mixer = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads, grid_size=stage.grid,
                                     qkv_bias=qkv_bias)
-                branches = dict(drop_path=rate, layer_scale=None if scale is None else (dims, float(scale)))
-                attn = Residual(mixer, nn.LayerNorm(dims, 1e-6), **branches)
-                ffn = Residual(ConvFeedForward(dims, stage.hidden_dims), nn.LayerNorm(dims, 1e-6), **branches)
+                factors = None if scale is None else (dims, float(scale))
+                attn = Residual(mixer, nn.LayerNorm(dims, 1e-6), rate, factors)
+                ffn = Residual(ConvFeedForward(dims, stage.hidden_dims), nn.LayerNorm(dims, 1e-6), rate, factors)
                 second = dict(cpe2=Residual(TokenConv(dims, 3))) if ffn_encoding else {}
                 blocks.append(Block(cpe=Residual(TokenConv(dims, 3)), attn=attn, **second, ffn=ffn))
             embed = NormedConvs([(stage.in_channels, dims, 2)] if stages else _stem(dims))
@@ -81,15 +81,17 @@ class RAVLT(PyramidBackbone):
         norms = None if last_projection else [nn.LayerNorm(stage.embed_dims) for stage in plan]
         init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
         super().__init__(stages, norms, init_cfg=init_cfg, **kwargs)
+        whole = self.out_indices[-1] == len(plan) - 1
+        self.last_channels = last_projection if whole else 0
         self.last_projection = nn.Sequential(
             nn.Conv2d(plan[-1].embed_dims, last_projection, 1), nn.BatchNorm2d(last_projection),
-            nn.SiLU()) if last_projection else None
+            nn.SiLU()) if self.last_channels else None
 
     @property
     def out_channels(self) -> tuple[int, ...]:
         """Channels of the returned maps."""
         channels = super().out_channels
-        return channels if self.last_projection is None else (*channels[:-1], self.last_projection[0].out_channels)
+        return (*channels[:-1], self.last_channels) if self.last_channels else channels
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
         *maps, last = super().forward(image_B3HW)

@@ -17,6 +17,8 @@ class ProgressiveBatchNorm(nn.Module):
         eps: of the layer norm.
     """
 
+    step: Tensor
+
     def __init__(self, channels: int, steps: int, eps: float = 1e-5) -> None:
         super().__init__()
         if steps < 1:
