@@ -41,7 +41,8 @@ def test_the_page_of_a_run_has_its_numbers(work_dir, written, task):
         assert loss['x'] == [record['step'] for record in records]
         assert loss['y'] == [record['loss'] for record in records]
     tested = json.loads((run / 'results.json').read_text())['metrics'][metric]
-    assert f'{metric} {tested:.3f}' in [text for _, text in page.all('tr')]
+    unit = '' if metric.startswith('coco/') else ' (%)'
+    assert f'{metric}{unit} {tested:.3f}' in [text for _, text in page.all('tr')]
     assert chart in page.charts and column in [text for _, text in page.all('th')]
 
     params = page.charts['Parameters'][0]
