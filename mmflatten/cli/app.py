@@ -6,12 +6,10 @@
 The page is for this computer alone: nothing is sent elsewhere. See docs/app.md.
 """
 import argparse
-import contextlib
-import sys
 import threading
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.engine.cli import command_line, own_output, tool_parser
 
 LAST_PORT = 2**16 - 1
 
@@ -40,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.app.server import launch
     from mmflatten.app.trial import TriedModel
-    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
+    with own_output():
         models = [TriedModel(config, checkpoint, args.device)
                   for config, checkpoint in zip(args.models[::2], args.models[1::2])]
     if len({model.task == 'stereo' for model in models}) > 1:

@@ -7,14 +7,12 @@
 See docs/attention_maps.md for what comes out.
 """
 import argparse
-import contextlib
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, natural, positive, tool_parser
+from mmflatten.engine.cli import command_line, natural, own_output, positive, tool_parser
 
 CLASS = 'class'
 MAX_HEADS = 23  # drawn beside their mean
@@ -55,10 +53,9 @@ def query(text: str) -> tuple[int, int] | str:
 @command_line
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
-    lines = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
+    with own_output() as lines:
         described, text = _attend(args)
-    lines.write((json.dumps(described, indent=2) if args.json else text) + '\n')
+        lines.write((json.dumps(described, indent=2) if args.json else text) + '\n')
 
 
 def _attend(args: argparse.Namespace) -> tuple[dict, str]:

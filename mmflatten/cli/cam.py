@@ -7,7 +7,6 @@
 See docs/class_activation.md for what is differentiated and which layer is looked at.
 """
 import argparse
-import contextlib
 import json
 import re
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, positive, share, tool_parser
+from mmflatten.engine.cli import command_line, own_output, positive, share, tool_parser
 
 METHODS = ('gradcam', 'gradcam++', 'hirescam', 'layercam', 'xgradcam', 'eigencam', 'eigengradcam')
 
@@ -45,10 +44,9 @@ def parser() -> argparse.ArgumentParser:
 @command_line
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
-    lines = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
+    with own_output() as lines:
         entries, text = _activations(args)
-    lines.write((json.dumps(entries, indent=2) if args.json else text) + '\n')
+        lines.write((json.dumps(entries, indent=2) if args.json else text) + '\n')
 
 
 def _activations(args: argparse.Namespace) -> tuple[list[dict], str]:

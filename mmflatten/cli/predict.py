@@ -7,13 +7,12 @@
 See docs/predict.md for what comes out.
 """
 import argparse
-import contextlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from mmflatten.engine.cli import command_line, positive, share, tool_parser
+from mmflatten.engine.cli import command_line, own_output, positive, share, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,8 +37,7 @@ def parser() -> argparse.ArgumentParser:
 @command_line
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
-    lines = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there, between the lines of JSON
+    with own_output() as lines:
         return _predict(args, lines)
 
 

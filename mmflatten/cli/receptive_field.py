@@ -7,14 +7,12 @@
 See docs/class_activation.md for what it means.
 """
 import argparse
-import contextlib
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, positive, tool_parser
+from mmflatten.engine.cli import command_line, own_output, positive, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,10 +36,9 @@ def parser() -> argparse.ArgumentParser:
 @command_line
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
-    lines = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
+    with own_output() as lines:
         described, text = _receptive_fields(args)
-    lines.write((json.dumps(described, indent=2) if args.json else text) + '\n')
+        lines.write((json.dumps(described, indent=2) if args.json else text) + '\n')
 
 
 def _receptive_fields(args: argparse.Namespace) -> tuple[dict, str]:

@@ -7,13 +7,12 @@
 The same command goes on after whatever ended it. See docs/studies.md.
 """
 import argparse
-import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, positive, tool_parser
+from mmflatten.engine.cli import command_line, own_output, positive, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,7 +67,7 @@ def _dry_run(study: Any, args: argparse.Namespace) -> str:
     from mmflatten.studies.costs import check_runs, cost_table, seconds_per_run
     from mmflatten.studies.grid import expand
     from mmflatten.studies.tuning import trials_of
-    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
+    with own_output():
         runs = expand(study) + trials_of(study)
         costs = check_runs(study, runs)
         seconds = seconds_per_run(study, runs, costs, _say)

@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
 # `dist_train.sh` and `dist_test.sh` name a file here: torchrun prints its own report after a worker's last line, so
@@ -111,6 +112,14 @@ def _append_to_log(text: str) -> str | None:
                     log.write(text)
                 return handler.baseFilename
     return None
+
+
+@contextlib.contextmanager
+def own_output() -> Iterator[TextIO]:
+    """The standard output, for a tool's own lines alone: what libraries print meanwhile goes to the standard error."""
+    lines = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        yield lines
 
 
 def timed_progress() -> Callable[[int, int, str], None]:

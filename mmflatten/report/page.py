@@ -1,9 +1,7 @@
 """From work dirs to one HTML file that needs nothing else: styles, scripts, data and images stand inside."""
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from mmflatten.analysis.speed.machine import BUSY_CPUS, describe_machine
-from mmflatten.engine.cli import quiet_libraries
+from mmflatten.engine.cli import own_output, quiet_libraries
 from mmflatten.report.attention_section import attention_section
 from mmflatten.report.collect import Run, read_runs
 from mmflatten.report.comparison import config_difference, config_text, environment_table, summary_table, tiles
@@ -43,7 +41,7 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         FileNotFoundError: a work dir does not exist.
         ValueError: a folder is no work dir, or given twice.
     """
-    with quiet_libraries(), redirect_stdout(sys.stderr):  # the libraries print there
+    with quiet_libraries(), own_output():
         runs = read_runs(work_dirs, score, device)
         busy = measure_runs(runs)
         context = dict(_context(runs, images, score), busy=busy if busy > BUSY_CPUS else 0)

@@ -18,7 +18,6 @@ explains each figure:
     basis            basis masks (Factorized Attention, Figure 7)
 """
 import argparse
-import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from pathlib import Path
 
 from mmflatten.apis.attention_figures import FIGURES, make_figures
 from mmflatten.apis.attention_study import Options
-from mmflatten.engine.cli import command_line, natural, tool_parser
+from mmflatten.engine.cli import command_line, natural, own_output, tool_parser
 
 
 def model(text: str) -> tuple[str, str, str]:
@@ -72,12 +71,11 @@ def main(argv: Sequence[str]) -> None:
     if len(models) < len(args.models):
         raise ValueError(f'labels ({", ".join(label for label, _, _ in args.models)}) must differ')
     options = Options(args.images, args.out, args.layer, args.query, args.stage, args.device)
-    lines = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):  # the libraries print there
+    with own_output():
         found = make_figures(models, options, args.figure)
     numbers = dict(models=models, images=args.images, figures=found)
     (args.out / 'figures.json').write_text(json.dumps(numbers, indent=1) + '\n', encoding='utf-8')
-    lines.write(f'{", ".join(found)}: {args.out}\n')
+    print(f'{", ".join(found)}: {args.out}')
 
 
 if __name__ == '__main__':
