@@ -64,7 +64,7 @@ MODELS: dict[str, tuple[type[Backbone], dict]] = {
     **_sizes('focal', FocalTransformer, dict(_SWIN, large=.5)),
     **_sizes('ravlt', RAVLT, _RAVLT, last_projection=1024),
     **_sizes('mlla', MLLA, dict(tiny=.2, small=.3, base=.5)),
-    **_sizes('hvittt', HViTTT, dict(tiny=.1, small=.1, base=.1), pooled=True),
+    **_sizes('hvittt', HViTTT, dict(tiny=.2, small=.3, base=.5), pooled=True),
     **_sizes('mmflatten_deit', FLattenDeiT, _DEIT, attn_types='S'),
     **_sizes('mmflatten_pvt', FLattenPVT, _PVT, attn_types='SSSS', with_cls_token=True),
     **_sizes('mmflatten_pvt_v2', FLattenPVTv2, _PVT_V2, attn_types='SSSS'),
