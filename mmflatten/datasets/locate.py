@@ -18,45 +18,47 @@ class DataFolder:
     how: str
 
 
+# What lies in folders that `mmflatten data` makes.
+SCENES = ('images/{training,validation}', 'annotations/{training,validation}',
+          'annotations/instances_{train,val}.json')
+STEREO_SCENES = ('frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}', 'disparity/{TRAIN,TEST}/A/0000/left',
+                 'disparity_occlusions/{TRAIN,TEST}/A/0000/left')
+LISTED = ('{train,val}/00000.png', '{train,val}.txt')
 DATA_FOLDERS = (
     DataFolder(
         name='digit scenes',
         default_root='data/digits',
-        contents=('images/{training,validation}', 'annotations/{training,validation}',
-                  'annotations/instances_{train,val}.json', 'crops/{train,val}/{0..9}'),
+        contents=(*SCENES, 'crops/{train,val}/{0..9}'),
         aliases=('digits', ),
         how='mmflatten data digits --out {root}'),
     DataFolder(
         name='stereo digit scenes',
         default_root='data/digits_stereo',
-        contents=('frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}', 'disparity/{TRAIN,TEST}/A/0000/left',
-                  'disparity_occlusions/{TRAIN,TEST}/A/0000/left'),
+        contents=STEREO_SCENES,
         aliases=('digits_stereo', ),
         how='mmflatten data digits --stereo --out {root}'),
     DataFolder(
         name='garment scenes',
         default_root='data/garments',
-        contents=('images/{training,validation}', 'annotations/{training,validation}',
-                  'annotations/instances_{train,val}.json', 'crops/{train,val}/{0_T-shirt,...}'),
+        contents=(*SCENES, 'crops/{train,val}/{0_T-shirt,...}'),
         aliases=('garments', ),
         how='mmflatten data garments --out {root}'),
     DataFolder(
         name='stereo garment scenes',
         default_root='data/garments_stereo',
-        contents=('frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}', 'disparity/{TRAIN,TEST}/A/0000/left',
-                  'disparity_occlusions/{TRAIN,TEST}/A/0000/left'),
+        contents=STEREO_SCENES,
         aliases=('garments_stereo', ),
         how='mmflatten data garments --stereo --out {root}'),
     DataFolder(
         name='garment canvases',
         default_root='data/canvases',
-        contents=('{train,val}/00000.png', '{train,val}.txt'),
+        contents=LISTED,
         aliases=('canvases', ),
         how='mmflatten data canvases --out {root}'),
     DataFolder(
         name='Fashion-MNIST images',
         default_root='data/fashion',
-        contents=('{train,val}/00000.png', '{train,val}.txt'),
+        contents=LISTED,
         aliases=('fashion', ),
         how='mmflatten data fashion --out {root}'),
     DataFolder(

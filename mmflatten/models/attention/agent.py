@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.base import TokenMixer, square_side
 from mmflatten.models.attention.maps import Maps, masked_logits, pool_real, values_at_queries
 from mmflatten.models.layers import AgentBias, TokenConv
 from mmflatten.ops import agent_attention, merge_heads, split_heads
@@ -31,9 +31,7 @@ class AgentAttention(TokenMixer):
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_agents: int = 49,
                  num_prefix: int = 0, kernel_size: int | None = 3, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.side = round(max(num_agents, 0) ** .5)
-        if self.side < 1 or self.side ** 2 != num_agents:
-            raise ValueError(f'num_agents ({num_agents}) must be a square number, such as 49')
+        self.side = square_side('num_agents', num_agents)
         self.key_bias, self.query_bias = (AgentBias(num_heads, num_agents, grid_size, num_prefix) for _ in range(2))
         self.dwc = TokenConv(embed_dims, kernel_size) if kernel_size else None
 

@@ -131,6 +131,18 @@ class TokenMixer(BaseModule):
         return q, k, v, Maps((H, W), kv_hw, mask, prefix, x, tuple(extra))
 
 
+def square_side(name: str, number: int) -> int:
+    """The side of a square grid of so many cells.
+
+    Raises:
+        ValueError: `number` is no square number.
+    """
+    side = round(max(number, 0) ** .5)
+    if side < 1 or side ** 2 != number:
+        raise ValueError(f'{name} ({number}) must be a square number, such as 49')
+    return side
+
+
 def build_mixer(cfg: dict, **defaults) -> TokenMixer:
     """Build a mixer from the scope `mmflatten`, whatever the default scope is.
 

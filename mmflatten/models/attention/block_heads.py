@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.base import TokenMixer, square_side
 from mmflatten.models.attention.maps import Maps, fill_masked
 from mmflatten.ops import block_linear_attention, merge_heads, no_autocast, split_heads, upcast
 from mmflatten.registry import MODELS
@@ -31,22 +31,16 @@ class TokenLevelMultiHeadAttention(TokenMixer):
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_blocks: int = 16,
                  lepe_kernel: int = 5, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
-        if num_blocks < 1 or round(num_blocks ** .5) ** 2 != num_blocks:
-            raise ValueError(f'num_blocks ({num_blocks}) must be a square number, such as 16')
         self.q_norm, self.k_norm = (nn.Parameter(torch.ones(embed_dims)) for _ in range(2))
-        self.mixing = nn.Parameter(_nearness(round(num_blocks ** .5)))
+        self.mixing = nn.Parameter(_nearness(square_side('num_blocks', num_blocks)))
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         with no_autocast(q_BNC):
-            q_BNC, k_BMC = (F.relu(_rms_norm(x, weight)) + 1e-6
+            q_BNC, k_BMC = (F.relu(F.rms_norm(x, weight.shape, weight, 1e-6)) + 1e-6
                             for x, weight in zip(upcast(q_BNC, k_BMC), (self.q_norm, self.k_norm)))
         parts = (split_heads(x, self.num_heads) for x in (q_BNC, fill_masked(k_BMC, maps.mask, 0.), v_BMC))
         return merge_heads(block_linear_attention(*parts, mixing_bb=self.mixing, hw_shape=maps.hw,
                                                   kv_shape=maps.kv_hw))
-
-
-def _rms_norm(x_BNC: Tensor, weight_C: Tensor) -> Tensor:
-    return x_BNC * torch.rsqrt(x_BNC.square().mean(dim=-1, keepdim=True) + 1e-6) * weight_C
 
 
 def _nearness(side: int) -> Tensor:

@@ -40,7 +40,6 @@ class LinformerAttention(TokenMixer):
 
     def _sums(self, x_BhMd: Tensor, table: GridTable, kv_hw: tuple[int, int]) -> Tensor:
         prefix = x_BhMd.shape[2] - kv_hw[0] * kv_hw[1]
-        zeros = x_BhMd.new_zeros(1, kv_hw[0] * kv_hw[1], table.table.shape[-1])
-        weights_1Mr = table(zeros, kv_hw) * (self.tokens / (kv_hw[0] * kv_hw[1]))
+        weights_1Mr = table.rows(kv_hw).to(x_BhMd.dtype) * (self.tokens / (kv_hw[0] * kv_hw[1]))
         sums = weights_1Mr.transpose(1, 2).unsqueeze(1) @ x_BhMd[:, :, prefix:]
         return torch.cat((x_BhMd[:, :, :prefix], sums), dim=2) if prefix else sums

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.base import TokenMixer, square_side
 from mmflatten.models.attention.maps import Maps, masked_logits, pool_real
 from mmflatten.ops import merge_heads, nystrom_attention, split_heads, widen
 from mmflatten.registry import MODELS
@@ -29,9 +29,7 @@ class NystromAttention(TokenMixer):
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_landmarks: int = 49,
                  iterations: int = 6, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.side, self.iterations = round(max(num_landmarks, 0) ** .5), iterations
-        if self.side < 1 or self.side ** 2 != num_landmarks:
-            raise ValueError(f'num_landmarks ({num_landmarks}) must be a square number, such as 49')
+        self.side, self.iterations = square_side('num_landmarks', num_landmarks), iterations
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         landmarks = [pool_real(x, hw, maps.mask, self.side) for x, hw in ((q_BNC, maps.hw), (k_BMC, maps.kv_hw))]

@@ -86,11 +86,12 @@ class ExponentialPolarityAttention(GatedMixer):
             same, opposite = self.scales.sigmoid()
             k_BhMf, k_factor = _exponential(k_BhMf, dim=(-2, -1))
             k_BhMf, halves = mean_of_real(k_BhMf, maps.mask), []
+            rotated_k_BhMf = rotary_2d(k_BhMf, maps.kv_hw)
             for x_BhNf, v_BhMe in zip((q_BhNf * same, swap(q_BhNf) * opposite), widen(v_BhMd).chunk(2, dim=-1)):
                 x_BhNf, factor = _exponential(x_BhNf, dim=(-1,))
                 halves.append(linear_attention(
                     x_BhNf, k_BhMf, v_BhMe, eps=(1e-6 * factor * k_factor).clamp(min=1e-12),
-                    rotated_q_BhNd=rotary_2d(x_BhNf, maps.hw), rotated_k_BhMd=rotary_2d(k_BhMf, maps.kv_hw)))
+                    rotated_q_BhNd=rotary_2d(x_BhNf, maps.hw), rotated_k_BhMd=rotated_k_BhMf))
         return torch.cat(halves, dim=-1)
 
 

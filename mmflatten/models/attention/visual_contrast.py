@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.base import TokenMixer, square_side
 from mmflatten.models.attention.maps import Maps, masked_logits, pool_real, values_at_queries
 from mmflatten.models.layers import TokenConv
 from mmflatten.ops import merge_heads, no_autocast, softmax_attention, split_heads, upcast
@@ -34,9 +35,7 @@ class VisualContrastAttention(TokenMixer):
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_agents: int = 49,
                  start: float = .8, kernel_size: int = 3, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.side, self.start = round(max(num_agents, 0) ** .5), start
-        if self.side < 1 or self.side ** 2 != num_agents:
-            raise ValueError(f'num_agents ({num_agents}) must be a square number, such as 49')
+        self.side, self.start = square_side('num_agents', num_agents), start
         self.agents = nn.Parameter(torch.empty(2, num_agents, embed_dims))
         self.shares = nn.Parameter(torch.empty(2, 4, embed_dims // num_heads))
         self.norm = nn.Parameter(torch.ones(embed_dims // num_heads))
@@ -61,5 +60,5 @@ class VisualContrastAttention(TokenMixer):
             hidden = masked_logits(k, maps.mask)
             gathered = softmax_attention(plus, k, v, bias=hidden) - first * softmax_attention(minus, k, v, bias=hidden)
             y = softmax_attention(q, plus, gathered) - second * softmax_attention(q, minus, gathered)
-            y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6) * self.norm * (1 - second)
+            y = F.rms_norm(y, self.norm.shape, self.norm, 1e-6) * (1 - second)
         return merge_heads(y).to(v_BMC.dtype) + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), maps.hw)

@@ -15,6 +15,7 @@ from mmflatten.models.layers import (
     FeedForward,
     Residual,
     TokenConv,
+    conv_bn,
     map_shape,
     map_to_tokens,
     pad_to_multiple,
@@ -132,11 +133,11 @@ class WideStem(nn.Module):
         super().__init__()
         self.out_channels = embed_dims
         half = embed_dims // 2
-        self.conv1 = nn.Sequential(*_conv_bn(3, half, 3, 2), nn.ReLU())
-        self.pair = nn.Sequential(*_conv_bn(half, half, 3), nn.ReLU(), *_conv_bn(half, half, 3))
+        self.conv1 = nn.Sequential(*conv_bn(3, half, 3, 2), nn.ReLU())
+        self.pair = nn.Sequential(*conv_bn(half, half, 3), nn.ReLU(), *conv_bn(half, half, 3))
         self.residual = residual
-        self.conv2 = nn.Sequential(*_conv_bn(half, 4 * embed_dims, 3, 2), nn.ReLU(),
-                                   *_conv_bn(4 * embed_dims, embed_dims, 1))
+        self.conv2 = nn.Sequential(*conv_bn(half, 4 * embed_dims, 3, 2), nn.ReLU(),
+                                   *conv_bn(4 * embed_dims, embed_dims, 1))
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = self.conv1(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
@@ -161,13 +162,8 @@ class WideDownsample(nn.Module):
         wide = 4 * embed_dims
         self.convs = nn.Sequential(nn.Conv2d(in_channels, wide, 1), nn.ReLU(),
                                    nn.Conv2d(wide, wide, 3, 2, 1, groups=wide), nn.ReLU(),
-                                   nn.Conv2d(wide, embed_dims, 1), nn.BatchNorm2d(embed_dims))
+                                   *conv_bn(wide, embed_dims, 1, bias=True))
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = self.convs(pad_to_multiple(x_BCHW, (2, 2)))
         return map_to_tokens(x_BCHW), map_shape(x_BCHW)
-
-
-def _conv_bn(in_channels: int, channels: int, kernel_size: int, stride: int = 1) -> list[nn.Module]:
-    return [nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=False),
-            nn.BatchNorm2d(channels)]

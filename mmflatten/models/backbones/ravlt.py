@@ -15,6 +15,7 @@ from mmflatten.models.layers import (
     ConvFeedForward,
     Residual,
     TokenConv,
+    conv_bn,
     map_shape,
     map_to_tokens,
     pad_to_multiple,
@@ -84,8 +85,7 @@ class RAVLT(PyramidBackbone):
         whole = self.out_indices[-1] == len(plan) - 1
         self.last_channels = last_projection if whole else 0
         self.last_projection = nn.Sequential(
-            nn.Conv2d(plan[-1].embed_dims, last_projection, 1), nn.BatchNorm2d(last_projection),
-            nn.SiLU()) if self.last_channels else None
+            *conv_bn(plan[-1].embed_dims, last_projection, 1, bias=True), nn.SiLU()) if self.last_channels else None
 
     @property
     def out_channels(self) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ class NormedConvs(nn.Module):
         modules: list[nn.Module] = []
         self.stride = 1
         for before, behind, stride in layers:
-            modules += [nn.Conv2d(before, behind, 3, stride, 1), nn.BatchNorm2d(behind), nn.GELU()]
+            modules += [*conv_bn(before, behind, 3, stride, bias=True), nn.GELU()]
             self.stride *= stride
         self.out_channels = layers[-1][1]
         self.convs = nn.Sequential(*modules[:-1])

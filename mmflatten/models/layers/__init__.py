@@ -1,6 +1,6 @@
 """Layers that all families share."""
 from mmflatten.models.layers.agent_bias import AgentBias
-from mmflatten.models.layers.conv_stem import ConvStem, NormedDownsample
+from mmflatten.models.layers.conv_stem import ConvStem, NormedDownsample, conv_bn
 from mmflatten.models.layers.drop_path import DropPath
 from mmflatten.models.layers.embed import ClassTokenEmbed, ConvEmbed, PatchMerging, pad_to_multiple
 from mmflatten.models.layers.feed_forward import ConvFeedForward, FeedForward
@@ -24,6 +24,6 @@ __all__ = [
     'AgentBias', 'Block', 'ClassTokenEmbed', 'ConvEmbed', 'ConvFeedForward', 'ConvStem', 'DropPath', 'FeedForward',
     'FullRangeLinear', 'GridTable', 'Linear', 'LocalConcentration', 'NeighborBias', 'NormalizedConv',
     'NormedDownsample', 'PatchMerging', 'PooledBias', 'ProgressiveBatchNorm', 'RelativePositionBias', 'Residual',
-    'TokenConv', 'join_prefix', 'make_norms_progressive', 'map_shape', 'map_to_tokens', 'on_map', 'output_map',
-    'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
+    'TokenConv', 'conv_bn', 'join_prefix', 'make_norms_progressive', 'map_shape', 'map_to_tokens', 'on_map',
+    'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'tokens_to_map',
 ]

@@ -23,10 +23,10 @@ class ConvStem(BaseModule):
         self.out_channels = embed_dims
         half = embed_dims // 2
         if deep:
-            layers = [*_conv_bn_relu(3, half, 7, 2), *_conv_bn_relu(half, half, 3, 1),
-                      *_conv_bn_relu(half, half, 3, 1), nn.Conv2d(half, embed_dims, 2, 2)]
+            layers = [*conv_bn(3, half, 7, 2), nn.ReLU(), *conv_bn(half, half, 3), nn.ReLU(),
+                      *conv_bn(half, half, 3), nn.ReLU(), nn.Conv2d(half, embed_dims, 2, 2)]
         else:
-            layers = [*_conv_bn_relu(3, half, 3, 2, bias=True), *_conv_bn_relu(half, embed_dims, 3, 2, bias=True)[:2]]
+            layers = [*conv_bn(3, half, 3, 2, bias=True), nn.ReLU(), *conv_bn(half, embed_dims, 3, 2, bias=True)]
         self.convs = nn.Sequential(*layers)
         self.norm = nn.LayerNorm(embed_dims)
 
@@ -35,10 +35,10 @@ class ConvStem(BaseModule):
         return self.norm(map_to_tokens(x_BCHW)), map_shape(x_BCHW)
 
 
-def _conv_bn_relu(in_channels: int, channels: int, kernel_size: int, stride: int,
-                  bias: bool = False) -> list[nn.Module]:
-    conv = nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=bias)
-    return [conv, nn.BatchNorm2d(channels), nn.ReLU()]
+def conv_bn(in_channels: int, channels: int, kernel_size: int, stride: int = 1, bias: bool = False) -> list[nn.Module]:
+    """A convolution padded by half its kernel, and a batch norm."""
+    return [nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=bias),
+            nn.BatchNorm2d(channels)]
 
 
 class NormedDownsample(ConvEmbed):

@@ -78,8 +78,12 @@ class GridTable(BaseModule):
         if self.std:
             nn.init.trunc_normal_(self.table, std=self.std)
 
+    def rows(self, hw_shape: tuple[int, int]) -> Tensor:
+        """The rows for a map of this shape, `(1, N, C)`, those of prefix tokens first."""
+        return self._resized(self.table, self.grid_size, hw_shape, 'bilinear')
+
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        table = self._resized(self.table, self.grid_size, hw_shape, 'bilinear')
+        table = self.rows(hw_shape)
         missing = x_BNC.shape[1] - table.shape[1]
         if missing:
             table = torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1)
