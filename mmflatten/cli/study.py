@@ -2,7 +2,7 @@
 
     mmflatten study studies/attentions.yaml --dry-run
     mmflatten study studies/attentions.yaml --workers 2
-    mmflatten study studies/attentions.yaml --size smoke --report
+    mmflatten study studies/attentions.yaml studies/ablations.yaml --report docs/study.md
 
 The same command goes on after whatever ended it. See docs/studies.md.
 """
@@ -17,7 +17,7 @@ from mmflatten.engine.cli import command_line, own_output, positive, tool_parser
 
 def parser() -> argparse.ArgumentParser:
     made = tool_parser(__doc__, prog='mmflatten study', formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('study', metavar='STUDY.yaml', help='study file')
+    made.add_argument('study', nargs='+', metavar='STUDY.yaml', help='study file; several run one after another')
     made.add_argument('--size', default='full', metavar='NAME',
                       help='a size of the file, such as smoke (default: full)')
     made.add_argument('--work-dir', type=Path, metavar='DIR',
@@ -25,7 +25,9 @@ def parser() -> argparse.ArgumentParser:
     what = made.add_mutually_exclusive_group()
     what.add_argument('--dry-run', action='store_true', help='print the grid with parameters, FLOPs, hours and disk')
     what.add_argument('--status', action='store_true', help='print how far the study is')
-    what.add_argument('--report', action='store_true', help='write report.md, figures and results.csv of what is there')
+    what.add_argument('--report', type=Path, nargs='?', const=Path('work_dirs', 'studies', 'report.md'),
+                      metavar='PAGE.md', help='write a page of what is there, beside it a folder with its figures and '
+                      'a table of all runs (default: work_dirs/studies/report.md)')
     made.add_argument('--workers', type=positive, metavar='N',
                       help='runs at once on this machine (default: one for each GPU, else for each core)')
     where = made.add_mutually_exclusive_group()
@@ -48,19 +50,23 @@ def main(argv: Sequence[str]) -> None:
     from mmflatten.studies.folder import StudyFolder
     from mmflatten.studies.status import status_table
     from mmflatten.studies.study_file import read_study
-    study = read_study(args.study, args.size)
-    path = args.work_dir or Path('work_dirs', 'studies', study.name)
-    if args.status:
-        print(status_table(path))
-    elif args.report:
+    studies = [read_study(path, args.size) for path in args.study]
+    if args.work_dir and len(studies) > 1:
+        raise ValueError(f'--work-dir ({args.work_dir}) is for one study, but {len(studies)} are given')
+    folders = [args.work_dir or Path('work_dirs', 'studies', study.name) for study in studies]
+    if args.report:
         from mmflatten.studies.report import write_report
-        print(write_report(study, path))
-    elif args.dry_run:
-        print(_dry_run(study, args))
-    else:
-        folder = StudyFolder(path)
-        with folder.locked():
-            _run(study, folder, args)
+        print(write_report(list(zip(studies, folders)), args.report))
+        return
+    for study, path in zip(studies, folders):
+        if args.status:
+            print(status_table(path))
+        elif args.dry_run:
+            print(_dry_run(study, args))
+        else:
+            folder = StudyFolder(path)
+            with folder.locked():
+                _run(study, folder, args)
 
 
 def _dry_run(study: Any, args: argparse.Namespace) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from mmflatten.studies.study import BASE, Level, Study, StudyError
+from mmflatten.studies.study import BASE, SEED, Level, Study, StudyError
 
 GRID, TRIAL, BEST = 'recipe', 'trial', 'best'  # the grid as written, trials of a search, each cell at its best
 
@@ -38,7 +38,7 @@ def expand(study: Study) -> list[Run]:
     Raises:
         StudyError: no run is left, two have one name, a run has no base, or two factors set one field.
     """
-    runs = [make_run(study, levels, seed) for levels in cells(study) for seed in study.seeds]
+    runs = [make_run(study, levels, seed) for levels in cells(study) for seed in seeds_of(study, levels)]
     repeated = [name for name, times in Counter(run.name for run in runs).items() if times > 1]
     if repeated or not runs:
         raise StudyError(f'study {study.name} has {"two runs named " + repeated[0] if repeated else "no run"}; '
@@ -47,10 +47,19 @@ def expand(study: Study) -> list[Run]:
 
 
 def cells(study: Study) -> list[tuple[Level, ...]]:
-    """The combinations of levels that are not excluded."""
-    return [levels for levels in product(*study.factors.values())
-            if not any(matches(dict(zip(study.factors, (level.name for level in levels))), pattern)
-                       for pattern in study.exclude)]
+    """The combinations of levels that are not excluded with all their seeds."""
+    return [levels for levels in product(*study.factors.values()) if seeds_of(study, levels)]
+
+
+def seeds_of(study: Study, levels: tuple[Level, ...]) -> list[int]:
+    """The seeds of a combination of levels that are not excluded."""
+    names = _names(study, levels)
+    return [seed for seed in study.seeds
+            if not any(matches({**names, SEED: str(seed)}, pattern) for pattern in study.exclude)]
+
+
+def _names(study: Study, levels: tuple[Level, ...]) -> dict[str, str]:
+    return dict(zip(study.factors, (level.name for level in levels)))
 
 
 def matches(levels: dict[str, str], pattern: dict[str, tuple[str, ...]]) -> bool:
@@ -67,7 +76,7 @@ def make_run(study: Study, levels: tuple[Level, ...], seed: int, mode: str = GRI
             if given.get(path, value) != value:
                 raise StudyError(f'{path} is set by two factors; one of them is at level {level.name}')
             given[path] = value
-    names = dict(zip(study.factors, (level.name for level in levels)))
+    names = _names(study, levels)
     options = {**study.options, **given, **(tuned or {})}
     base = options.pop(BASE, study.base)
     if base is None:

@@ -21,49 +21,59 @@ from mmflatten.studies.table import read_table
 from mmflatten.studies.tuning import sign, signed
 
 MACS = 'multiply-accumulates of an image (M)'
+HOW_TO_READ = """Written by `mmflatten study ... --report`; docs/studies.md says how it is reckoned.
+Intervals are 95 % of Student's t over seeds; differences are paired by seed, their p-values from t-tests with Holm's
+correction. What is inside the noise is called neither better nor worse."""
 TITLES = {GRID: 'One recipe for all', BEST: 'Each at its best'}
 
 
-def write_report(study: Study, folder: Path) -> Path:
-    """Write `report.md`, its figures and `results.csv` into the folder of a study; returns the report.
+def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
+    """Write one page on studies; figures and a table of all runs go into a folder beside it that has its name.
+
+    Args:
+        studies: each with the folder of its results.
+        page: a Markdown file, as `docs/study.md`, whose figures then are `docs/study/*.png`.
 
     Raises:
-        StudyError: no run has finished.
+        StudyError: a study has no finished run.
     """
-    results = read_table(folder)
-    done = [result for result in results if result.state == FINISHED]
-    if not done:
-        raise StudyError(f'study folder {folder} has no finished run to report')
-    _write_csv(results, folder / 'results.csv')
-    parts = [_head(study, results)]
-    for mode, title in TITLES.items():
-        chosen = [result for result in done if result.mode == mode]
-        if chosen:
-            parts += [f'## {title}', *_blocks(study, chosen, mode, folder), *_ranks(study, chosen, mode, folder),
-                      *_claims(study, chosen, mode)]
-    parts += [*_both(done), *_failures(results)]
-    report = folder / 'report.md'
-    report.write_text('\n\n'.join(parts) + '\n', encoding='utf-8')
-    return report
+    beside = page.with_suffix('')
+    beside.mkdir(parents=True, exist_ok=True)
+    claims, parts = [], []
+    for study, folder in studies:
+        results = read_table(folder)
+        done = [result for result in results if result.state == FINISHED]
+        if not done:
+            raise StudyError(f'study folder {folder} has no finished run to report')
+        _write_csv(results, beside / f'{study.name}.csv')
+        parts += _head(study, results)
+        for mode, title in TITLES.items():
+            chosen = [result for result in done if result.mode == mode]
+            if chosen:
+                claims += _claims(study, chosen, mode)
+                parts += [f'### {title}', *_blocks(study, chosen, mode, beside), *_ranks(study, chosen, mode, beside)]
+        parts += [*_both(done), *_failures(results)]
+    names = ', '.join(study.name for study, _ in studies)
+    page.write_text('\n\n'.join([f'# Results of {names}', HOW_TO_READ, *_claims_table(claims), *parts]) + '\n',
+                    encoding='utf-8')
+    return page
 
 
-def _head(study: Study, results: Sequence[Result]) -> str:
+def _head(study: Study, results: Sequence[Result]) -> list[str]:
     states = ', '.join(f'{number} {state}' for state, number in Counter(item.state for item in results).items())
     done = [item for item in results if item.state == FINISHED]
     machines = sorted({f'{item.machine["processor"]}, GPU {item.machine["gpu"]}, PyTorch {item.machine["torch"]}, '
                        f'commit {item.git_commit[:10] or "unknown"}' for item in done})
     trials = [item for item in results if item.mode == TRIAL]
-    lines = [f'# Study {study.name}', study.description,
+    lines = [f'## {study.name}', study.description,
              f'{len(results)} runs: {states}; {sum(item.wall_seconds for item in results) / 3600:.2f} hours of runs, '
              f'{sum(item.cpu_seconds for item in results) / 3600:.2f} of CPU, '
              f'{sum(item.gpu_seconds for item in results) / 3600:.2f} of GPU. Ran on: {"; ".join(machines)}.',
-             f'{len(trials)} trials of {", ".join(study.tune.ranges)} chose the best of each cell.' if trials else '',
-             "Intervals are 95 % of Student's t over seeds; differences are paired by seed, their p-values from "
-             "t-tests with Holm's correction. What is inside the noise is called neither better nor worse."]
-    return '\n\n'.join(line for line in lines if line)
+             f'{len(trials)} trials of {", ".join(study.tune.ranges)} chose the best of each cell.' if trials else '']
+    return [line for line in lines if line]
 
 
-def _blocks(study: Study, done: Sequence[Result], mode: str, folder: Path) -> list[str]:
+def _blocks(study: Study, done: Sequence[Result], mode: str, beside: Path) -> list[str]:
     """A table and a figure for every combination of the factors behind the first one."""
     blocks: dict[tuple, list[Result]] = defaultdict(list)
     for result in done:
@@ -71,8 +81,8 @@ def _blocks(study: Study, done: Sequence[Result], mode: str, folder: Path) -> li
     parts = []
     for number, ((metric, *levels), results) in enumerate(blocks.items()):
         name = ', '.join(f'{factor} {level}' for factor, level in levels) or study.name
-        figure = f'costs_{mode}_{number}.png'
-        parts += [f'### {name}: {metric}', _table(study, results, folder / figure), f'![{name}]({figure})']
+        figure = beside / f'{study.name}_costs_{mode}_{number}.png'
+        parts += [f'#### {name}: {metric}', _table(study, results, figure), _picture(name, figure)]
     return parts
 
 
@@ -122,7 +132,7 @@ def _number(item: Interval, way: int = 1) -> str:
     return f'{way * item.mean:.4g}' + (f' [{low:.4g}, {high:.4g}]' if item.number > 1 else '')
 
 
-def _ranks(study: Study, done: Sequence[Result], mode: str, folder: Path) -> list[str]:
+def _ranks(study: Study, done: Sequence[Result], mode: str, beside: Path) -> list[str]:
     if not study.factors:
         return []
     factor = next(iter(study.factors))
@@ -132,25 +142,34 @@ def _ranks(study: Study, done: Sequence[Result], mode: str, folder: Path) -> lis
     ranks = rank(table.pivot_table(index='block', columns='level', values='value'))
     if ranks is None:
         return []
-    draw_ranks(ranks, folder / f'ranks_{mode}.png')
-    return ['### Ranks over tasks', f"Friedman's test that all are alike: p = {ranks.friedman:.3g}. A bar joins what "
-            f"Nemenyi's test does not separate.\n\n![Average ranks](ranks_{mode}.png)"]
+    figure = beside / f'{study.name}_ranks_{mode}.png'
+    draw_ranks(ranks, figure)
+    return ['#### Ranks over tasks', f"Friedman's test that all are alike: p = {ranks.friedman:.3g}. A bar joins what "
+            "Nemenyi's test does not separate.", _picture('Average ranks', figure)]
 
 
-def _claims(study: Study, done: Sequence[Result], mode: str) -> list[str]:
-    verdicts = judge(study, done, mode)
-    if not verdicts:
-        return []
+def _picture(text: str, figure: Path) -> str:
+    return f'![{text}]({figure.parent.name}/{figure.name})'
+
+
+def _claims(study: Study, done: Sequence[Result], mode: str) -> list[list[str]]:
+    """A row for every pair of the claims of a study, the claim itself in the first of them."""
     rows = []
-    for verdict in verdicts:
+    for verdict in judge(study, done, mode):
         where = ', '.join(f'{factor} {"/".join(levels)}' for factor, levels in verdict.claim.where.items())
-        for number, pair in enumerate(verdict.pairs):
-            first = [verdict.claim.text, where, verdict.claim.source, f'**{verdict.text}**'] if not number else [''] * 4
+        first = [verdict.claim.text, f'{study.name}: {where or "all"}' + (', tuned' if mode == BEST else ''),
+                 verdict.claim.source, f'**{verdict.text}**']
+        for pair in verdict.pairs:
             rows.append([*first, f'{pair.first} - {pair.second}', _number(pair.difference), f'{pair.effect:.2g}',
                          f'{pair.p_holm:.3f}', f'{pair.p_wilcoxon:.3f}', str(pair.difference.number)])
+            first = [''] * len(first)
+    return rows
+
+
+def _claims_table(rows: Sequence[Sequence[str]]) -> list[str]:
     header = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'd', 'p (Holm)',
               'p (Wilcoxon)', 'seeds']
-    return ['### Claims', align(rows, header, set(range(5)), markdown=True)]
+    return ['## Claims', align(rows, header, set(range(5)), markdown=True)] if rows else []
 
 
 def _both(done: Sequence[Result]) -> list[str]:
@@ -162,12 +181,12 @@ def _both(done: Sequence[Result]) -> list[str]:
              ', '.join(f'{path.rpartition(".")[2]} {value:g}' for path, value in modes[BEST][0].tuned.items())]
             for cell, modes in cells.items() if modes.keys() >= TITLES.keys()]
     header = [*done[0].levels, 'metric', *(title.lower() for title in TITLES.values()), 'tuned']
-    return ['## Both side by side', align(rows, header, set(range(len(header) - 3)), markdown=True)] if rows else []
+    return ['### Both side by side', align(rows, header, set(range(len(header) - 3)), markdown=True)] if rows else []
 
 
 def _failures(results: Sequence[Result]) -> list[str]:
     failed = [[result.name, result.error.replace('|', '/')] for result in results if result.state == FAILED]
-    return ['## Failed runs', align(failed, ['run', 'error'], {0, 1}, markdown=True)] if failed else []
+    return ['### Failed runs', align(failed, ['run', 'error'], {0, 1}, markdown=True)] if failed else []
 
 
 def _write_csv(results: Sequence[Result], path: Path) -> None:

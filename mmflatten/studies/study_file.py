@@ -48,7 +48,8 @@ def _study(content: dict, stem: str) -> Study:
     if not metrics or set(metrics.values()) - {'higher', 'lower'}:
         raise StudyError(f'metrics ({metrics}) must name figures of the test, each with higher or lower if that is '
                          'better: {accuracy/top1: higher}')
-    exclude = tuple(_pattern(item, levels, f'exclude[{number}]')
+    excludable = {**levels, SEED: tuple(Level(str(seed), {}) for seed in seeds)}
+    exclude = tuple(_pattern(item, excludable, f'exclude[{number}]')
                     for number, item in enumerate(content.get('exclude') or []))
     return Study(
         name=str(content.get('name', stem)), base=content.get(BASE), options=_mapping(content.get('options') or {},

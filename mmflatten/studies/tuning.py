@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import qmc
 
 from mmflatten.studies.folder import FAILED, FINISHED, Result
-from mmflatten.studies.grid import BEST, TRIAL, Run, cells, make_run
+from mmflatten.studies.grid import BEST, TRIAL, Run, cells, make_run, seeds_of
 from mmflatten.studies.study import Study, Tune
 
 
@@ -46,7 +46,7 @@ def best_runs(study: Study, results: Mapping[str, Result]) -> list[Run]:
                 and tuple(result.levels.values()) == names]
         if done:
             best = max(done, key=lambda result: sign(study, result.metric) * validated(result))
-            runs += [make_run(study, levels, seed, BEST, best.tuned) for seed in study.seeds]
+            runs += [make_run(study, levels, seed, BEST, best.tuned) for seed in seeds_of(study, levels)]
     return runs
 
 

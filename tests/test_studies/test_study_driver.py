@@ -109,7 +109,7 @@ def test_every_cell_gets_as_many_trials_and_its_own_best_rate(study_file, preten
     assert [(result.levels['attention'], result.tuned[RATE], result.value) for result in best] == [
         ('focused', 1e-2, 60.)] * 2 + [('vanilla', 1e-4, 60.)] * 2
     assert {result.seed for result in trials}.isdisjoint(result.seed for result in best)
-    report = write_report(read_study(path), tmp_path / 'out').read_text()
+    report = write_report([(read_study(path), tmp_path / 'out')], tmp_path / 'page.md').read_text()
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines()]
     assert ['focused', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.01'] in rows
     assert ['vanilla', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.0001'] in rows

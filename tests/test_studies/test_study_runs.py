@@ -80,7 +80,7 @@ def test_the_smoke_study_runs_and_reports(scenes, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = str(Path(__file__).parents[2] / 'studies' / 'smoke.yaml')
     assert command.main([path, '--workers', '2']) == 0
-    assert command.main([path, '--report']) == 0
+    assert command.main([path, '--report', 'page.md']) == 0
     folder = tmp_path / 'work_dirs' / 'studies' / 'smoke'
     assert [result.state for result in read_table(folder)] == [FINISHED] * 4
-    assert 'focused > vanilla' in (folder / 'report.md').read_text()
+    assert 'focused > vanilla' in (tmp_path / 'page.md').read_text()

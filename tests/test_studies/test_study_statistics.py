@@ -102,7 +102,7 @@ def test_report_says_what_was_found(claimed, tmp_path):
     table = Table(type('Folder', (), dict(path=tmp_path)))
     table.rebuild(results(claimed))
     table.close()
-    report = write_report(claimed, tmp_path).read_text()
+    report = write_report([(claimed, tmp_path)], tmp_path / 'page.md').read_text()
     pictures = [line.rpartition('(')[2].rstrip(')') for line in report.splitlines() if line.startswith('![')]
     assert len(pictures) == 4 and all((tmp_path / name).stat().st_size > 1000 for name in pictures)
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines() if line.startswith('| ')]
@@ -110,4 +110,4 @@ def test_report_says_what_was_found(claimed, tmp_path):
     assert first[1] == '4' and first[5] == 'the best mean'
     assert next(row for row in rows if row[0] == 'poor')[5] == WORSE
     assert next(row[3] for row in rows if row[0] == 'fair > like') == '**inside the noise**'
-    assert len((tmp_path / 'results.csv').read_text().splitlines()) == 49
+    assert len((tmp_path / 'page' / f'{claimed.name}.csv').read_text().splitlines()) == 49
