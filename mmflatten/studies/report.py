@@ -10,7 +10,7 @@ from statistics import mean
 
 import pandas as pd
 
-from mmflatten.analysis.text_table import align, giga
+from mmflatten.analysis.text_table import align
 from mmflatten.studies.claims import judge, seed_means
 from mmflatten.studies.figures import draw_costs, draw_ranks
 from mmflatten.studies.folder import FAILED, FINISHED, Result
@@ -104,7 +104,7 @@ def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
     front = dict(zip(members, pareto(costs[MACS], [way * item.mean for item in intervals.values()])))
     rows = [[name, str(intervals[name].number), _number(intervals[name]), *_compared(pairs.get(name), way),
              *_costs(members[name]), 'yes' if front[name] else ''] for name in order]
-    header = [factor, 'seeds', metric, 'to the first', 'p', 'verdict', 'params (M)', 'MACs (G)', 'seconds',
+    header = [factor, 'seeds', metric, 'to the first', 'p', 'verdict', 'params (M)', 'MACs (M)', 'seconds',
               f'images/s at {next(iter(results[0].throughput))}', 'MiB', 'tuned', 'Pareto']
     return align(rows, header, {0, 5}, markdown=True)
 
@@ -117,7 +117,7 @@ def _compared(pair: Comparison | None, way: int) -> list[str]:
 
 def _costs(runs: Sequence[Result]) -> list[str]:
     size = next(iter(runs[0].throughput))
-    return [f'{runs[0].params / 1e6:.3f}', giga(runs[0].flops), f'{mean(map(_seconds, runs)):.0f}',
+    return [f'{runs[0].params / 1e6:.3f}', f'{runs[0].flops / 1e6:.1f}', f'{mean(map(_seconds, runs)):.0f}',
             f'{mean(run.throughput[size] for run in runs):.0f}', f'{mean(run.peak_memory for run in runs) / 2**20:.0f}',
             ', '.join(f'{value:g}' for value in (runs[0].tuned or {}).values())]
 
