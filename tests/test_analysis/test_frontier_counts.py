@@ -59,7 +59,7 @@ OFFICIAL = {
     'ravlt/polaformerpp-b2_8xb128_in1k': (16_450_664, 2.718),
     'ravlt/polaformerpp-b3_8xb128_in1k': (27_145_896, 5.049),
     'mila/mila-t_8xb128_in1k': (24_392_200, 4.131),
-    'mila/mila-s_8xb128_in1k': (43_015_048, 7.249),
+    'mila/mila-s_8xb64_in1k': (43_015_048, 7.249),
     'mila/mila-b_8xb64_in1k': (95_983_960, 16.11),
     'vittt/vittt-t_8xb128_in1k': (6_149_416, 1.219),
     'vittt/vittt-s_8xb128_in1k': (23_799_400, 4.807),
