@@ -1,6 +1,6 @@
 """Agent-PVT-M on ImageNet-1k.
 
-Agent Attention has this size; no accuracy of it is recorded here. Not run by this project. Inferred: it trains like
+Agent Attention, README: 83.4 % top-1. Not run by this project. Inferred: it trains like
 FLatten-PVT-M, of the same lab; the drop path is the authors'.
 """
 _base_ = ['./agent-pvt-t_8xb128_in1k.py']

@@ -5,7 +5,7 @@ lab, with the drop path of the classifier.
 """
 _base_ = ['../_base_/recipes/mask-rcnn_ms-3x_coco.py']
 
-# A checkpoint of mila-s_8xb128_in1k.py.
+# A checkpoint of mila-s_8xb64_in1k.py.
 pretrained = 'checkpoints/mila-s_in1k.pth'
 model = dict(
     backbone=dict(

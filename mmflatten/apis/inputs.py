@@ -10,8 +10,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.ppm', '.tif', '.tiff', '.webp')
+from mmflatten.datasets.locate import IMAGE_SUFFIXES
+
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
+PICTURES = (*IMAGE_SUFFIXES, *VIDEOS)
 
 
 @dataclass(frozen=True)
@@ -94,16 +96,16 @@ def count_frames(path: str) -> int:
 def _expand(word: str) -> list[str]:
     path = Path(word)
     if path.is_dir():
-        found = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in IMAGES and
+        found = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in IMAGE_SUFFIXES and
                  not file.name.startswith('.') and not file.is_dir()]
         if not found:
-            raise ValueError(f'folder {word} has no image directly in it; {", ".join(IMAGES)} count')
+            raise ValueError(f'folder {word} has no image directly in it; {", ".join(IMAGE_SUFFIXES)} count')
         return found
     if path.is_file():
-        if path.suffix.lower() not in (*IMAGES, *VIDEOS):
-            raise ValueError(f'{word} is no image and no video by its name; {", ".join((*IMAGES, *VIDEOS))} count')
+        if path.suffix.lower() not in PICTURES:
+            raise ValueError(f'{word} is no image and no video by its name; {", ".join(PICTURES)} count')
         return [word]
-    found = sorted(name for name in glob.glob(word, recursive=True) if Path(name).suffix.lower() in (*IMAGES, *VIDEOS))
+    found = sorted(name for name in glob.glob(word, recursive=True) if Path(name).suffix.lower() in PICTURES)
     if not found:
         raise FileNotFoundError(f'{word} does not exist' + (', or matches no image' if glob.has_magic(word) else ''))
     return found

@@ -20,11 +20,12 @@ from typing import Any
 
 import torch
 
-from mmflatten.analysis.speed.crossovers import crossover_table, draw_operators
+from mmflatten.analysis.speed.crossovers import MEMORY, TIME, crossover_table, draw_operators, forecast
 from mmflatten.analysis.speed.machine import (
     BUSY_CPUS,
     available_cpus,
     describe_machine,
+    free_memory,
     keep_freed_memory,
     seconds_of_others,
 )
@@ -74,6 +75,8 @@ def parser() -> argparse.ArgumentParser:
     add('--rounds', type=positive, metavar='N', help='at most so many rounds')
     add('--seconds', type=positive_seconds, metavar='S', help=f'per model (default without --rounds: '
         f'{SECONDS_PER_MODEL:g}) or per attention and number of tokens ({SECONDS_PER_OPERATOR:g}); at least 3 rounds')
+    add('--limit', type=positive_seconds, metavar='S', default=math.inf, help='leave an attention out from the number '
+        'of tokens on at which a call should take longer, by what fewer tokens took')
     add('--csv', type=Path, metavar='FILE', help='write a row per model, or per attention and number of tokens')
     add('--json', type=Path, metavar='FILE', help='write everything: machine, settings, every single time')
     add('--plot', type=Path, metavar='FILE.png', help='draw time and memory over the tokens, for --operators')
@@ -92,7 +95,7 @@ def check(arguments: argparse.Namespace) -> None:
         if arguments.embed_dims % arguments.heads:
             raise ValueError(f'--embed-dims {arguments.embed_dims} must be divisible by --heads {arguments.heads}')
     else:
-        refused = [('--tokens', arguments.tokens), ('--plot', arguments.plot)]
+        refused = [('--tokens', arguments.tokens), ('--plot', arguments.plot), ('--limit', arguments.limit < math.inf)]
     for option, given in refused:
         if given:
             raise ValueError(f'{option} does not go {"with" if arguments.operators else "without"} --operators')
@@ -131,13 +134,27 @@ def measure_operators(arguments: argparse.Namespace, settings: RunSettings) -> l
     names = list(dict.fromkeys(OPERATORS if arguments.operators == ['all'] else arguments.operators))
     for name in names:
         mixer_config(name)  # an unknown one fails before the first is built
-    reference = names.index(SOFTMAX) if SOFTMAX in names else None
     numbers, rows = sorted(set(arguments.tokens or TOKENS)), []
     for index, tokens in enumerate(numbers, 1):
         say(f'[{index}/{len(numbers)}] building {len(names)} attentions of {tokens} tokens')
+        names = [name for name in names if fits(name, tokens, rows, arguments.limit, settings.device)]
         subjects = [operator_subject(name, tokens, arguments.embed_dims, arguments.heads, settings) for name in names]
-        rows += run_group(subjects, arguments, settings, SECONDS_PER_OPERATOR, reference)
+        if subjects:
+            reference = names.index(SOFTMAX) if SOFTMAX in names else None
+            rows += run_group(subjects, arguments, settings, SECONDS_PER_OPERATOR, reference)
     return rows
+
+
+def fits(name: str, tokens: int, rows: list[Row], limit: float, device: str) -> bool:
+    """Whether a call should take no longer than the limit, and memory that there is, by what fewer tokens took."""
+    numbers, own = list(dict.fromkeys(row['tokens'] for row in rows)), [row for row in rows if row['name'] == name]
+    seconds, mib = (forecast(numbers, [row[column] for row in own], tokens) for column in (TIME, MEMORY))
+    free = free_memory(device)
+    if seconds <= limit and mib <= free:
+        return True
+    say(f'{name} is left out from {tokens} tokens on: a call should take {seconds:.3g} s and {mib:.0f} MiB, '
+        f'limit {limit:g} s and {free:.0f} MiB')
+    return False
 
 
 def run_group(subjects: list[Subject], arguments: argparse.Namespace, settings: RunSettings, default_seconds: float,

@@ -7,6 +7,7 @@
 """
 import argparse
 import errno
+import math
 import signal
 import sys
 import time
@@ -74,6 +75,22 @@ def maker(args: argparse.Namespace) -> Maker:
     return Maker(f'{source.name} scenes', f'{source.name}s', options, partial(build, source=source))
 
 
+class Progress:
+    """A bar that is called after every image, and drawn as often only on a terminal: a log gets ten steps."""
+
+    def __init__(self, total: int) -> None:
+        self.bar = ProgressBar(total, start=False)
+        self.step = 1 if sys.stdout.isatty() else math.ceil(total / 10)
+        self.images = 0
+
+    def __call__(self) -> None:
+        if self.images == 0:
+            self.bar.start()  # not earlier, so that nothing is drawn where nothing is made
+        self.images += 1
+        if self.images % self.step == 0 or self.images == self.bar.task_num:
+            self.bar.update(self.images - self.bar.completed)
+
+
 def prepare(args: argparse.Namespace) -> str:
     """Make the data set unless it is there; returns what to tell the user."""
     if args.stereo and args.source not in ('digits', 'garments'):
@@ -87,17 +104,11 @@ def prepare(args: argparse.Namespace) -> str:
     if is_finished(args.out, made.kind, options, args.force):
         return f'{args.out} already holds these {made.kind}, unchanged; nothing to do.'
     start = time.monotonic()
-    bar = ProgressBar(options.train + options.val, start=False)
-
-    def on_scene() -> None:
-        if bar.completed == 0:
-            bar.start()  # not earlier, so that nothing is drawn where nothing is made
-        bar.update()
-
+    progress = Progress(options.train + options.val)
     try:
-        manifest = made.build(args.out, options, force=args.force, on_image=on_scene)
+        manifest = made.build(args.out, options, force=args.force, on_image=progress)
     finally:
-        if bar.completed:
+        if progress.bar.completed:
             print()  # what follows, an error too, has a line of its own
     counts = manifest['instances']
     return (f'{args.out}: {options.train} training and {options.val} validation images with {counts["train"]} and '

@@ -106,6 +106,7 @@ DATA_FOLDERS = (
         'kitti (registration needed) and unpack them at {root}/2012 and {root}/2015'),
 )
 
+IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.ppm', '.tif', '.tiff', '.webp')
 DATA_SUFFIXES = ('', '.json', '.txt', '.png', '.jpg', '.jpeg')
 NO_DATA_FOLDERS = {'configs', 'work_dirs'}  # `configs/digits` is no data folder
 

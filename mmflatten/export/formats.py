@@ -71,8 +71,12 @@ def write_onnx(program: ExportedProgram, file: str | Path, module: ExportedModel
     """Write an ONNX file with its metadata.
 
     Raises:
-        ExportError: an operator of the graph has no ONNX form; the message names it.
+        ExportError: an operator of the graph has no ONNX form, or a Fourier transform none that runs at open sizes; the
+            message names it.
     """
+    if metadata['sides'] is not None and any('fft' in str(node.target) for node in program.graph.nodes):
+        raise ExportError(f'{type(module.model).__name__} has Fourier transforms (circulant attention), which ONNX '
+                          'Runtime cannot do at open sizes; leave out --dynamic, or take --format pt2')
     try:
         with torch.no_grad():  # else decompositions of weights over open sizes fail
             result = torch.onnx.export(program, dynamo=True, input_names=list(module.inputs),

@@ -14,11 +14,11 @@ from mmengine.config import Config
 from mmengine.registry import DATASETS, DefaultScope
 from torch.export import ExportedProgram
 
+from mmflatten.datasets.locate import IMAGE_SUFFIXES
 from mmflatten.export.formats import METADATA, write_beside, write_onnx
 from mmflatten.export.wrappers import ExportedModel, ExportError
 
 Images = tuple[np.ndarray, ...]  # those of one call
-_SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp')
 
 
 def calibration_images(cfg: Config, folder: str | None, size: tuple[int, int], number: int) -> list[Images]:
@@ -32,9 +32,9 @@ def calibration_images(cfg: Config, folder: str | None, size: tuple[int, int], n
             raise ExportError(f'--calibration {folder}: a stereo model takes pairs; without it the config gives them')
         import mmcv
         files = sorted(file for file in Path(folder).rglob('*')
-                       if file.suffix.lower() in _SUFFIXES and not file.name.startswith('.') and file.is_file())
+                       if file.suffix.lower() in IMAGE_SUFFIXES and not file.name.startswith('.') and file.is_file())
         if not files:
-            raise ExportError(f'--calibration {folder} has no image ({", ".join(_SUFFIXES)})')
+            raise ExportError(f'--calibration {folder} has no image ({", ".join(IMAGE_SUFFIXES)})')
         images = []
         for file in _spread(files, number):
             image = mmcv.imread(str(file))

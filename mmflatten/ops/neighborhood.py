@@ -1,10 +1,16 @@
 """Neighbourhood attention."""
 from __future__ import annotations
 
+import functools
+from types import ModuleType
+
 import torch
 from torch import Tensor
 
 from mmflatten.ops.precision import full_precision
+from mmflatten.ops.sizes import is_exporting
+
+FUSED_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def nearest(length: int, number: int, dilation: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
@@ -22,13 +28,13 @@ def nearest(length: int, number: int, dilation: int, device: torch.device | None
     return torch.where(exists, rest[:, None] + dilation * steps, 0), exists
 
 
-@full_precision
 def neighborhood_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, hw_shape: tuple[int, int],
                            kernel_size: int = 7, dilation: int = 1, bias: Tensor | None = None) -> Tensor:
     """Softmax attention to the `k x k` nearest tokens of the map, moved inwards at its borders.
 
-    Cost: `2 N k^2 C` multiply-accumulates; the neighbours' keys and values are gathered, `k^2` times their memory.
-    Source: Neighborhood Attention Transformer (CVPR 2023); with a dilation, Dilated NAT (2022).
+    Cost: `2 N k^2 C` multiply-accumulates; the neighbours' keys and values are gathered, `k^2` times their memory, but
+    for calls that NATTEN's kernels take, see `fused_library`. Source: Neighborhood Attention Transformer (CVPR 2023);
+    with a dilation, Dilated NAT (2022).
 
     Args:
         q_BhNd: queries `(B, h, N, d)` of a map, row after row; logits are divided by `sqrt(d)`.
@@ -42,6 +48,39 @@ def neighborhood_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, hw
     Returns:
         `(B, h, N, e)` in the type of `v`.
     """
+    natten = fused_library(q_BhNd, k_BhNd, v_BhNe, hw_shape, kernel_size, dilation) if bias is None else None
+    if natten is None:
+        return _gathered(q_BhNd, k_BhNd, v_BhNe, hw_shape=hw_shape, kernel_size=kernel_size, dilation=dilation,
+                         bias=bias)
+    maps_BHWhd = (x.transpose(1, 2).unflatten(1, hw_shape) for x in (q_BhNd, k_BhNd, v_BhNe))
+    return natten.na2d(*maps_BHWhd, kernel_size=kernel_size, dilation=dilation).flatten(1, 2).transpose(1, 2)
+
+
+def fused_library(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, hw_shape: tuple[int, int], kernel_size: int,
+                  dilation: int) -> ModuleType | None:
+    """NATTEN, where it is installed with its CUDA kernels and these take such a call; else None.
+
+    They know no bias, need a map no smaller than the dilated neighbourhood, and heads whose width is a multiple of 8.
+    Written for NATTEN 0.21; an exported graph never depends on it.
+    """
+    fits = 1 < kernel_size and kernel_size * dilation <= min(hw_shape)
+    widths = q_BhNd.shape[-1] % 8 == 0 and v_BhNe.shape[-1] % 8 == 0
+    types = q_BhNd.dtype == k_BhNd.dtype == v_BhNe.dtype and v_BhNe.dtype in FUSED_TYPES
+    return _natten() if q_BhNd.is_cuda and not is_exporting() and fits and widths and types else None
+
+
+@functools.cache
+def _natten() -> ModuleType | None:
+    try:
+        import natten
+    except ImportError:
+        return None
+    return natten if getattr(natten, 'HAS_LIBNATTEN', False) else None
+
+
+@full_precision
+def _gathered(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, hw_shape: tuple[int, int], kernel_size: int,
+              dilation: int, bias: Tensor | None) -> Tensor:
     (H, W), device = hw_shape, q_BhNd.device
     (rows, rows_there), (cols, cols_there) = (nearest(side, kernel_size, dilation, device) for side in hw_shape)
     keys_NK = (rows[:, None, :, None] * W + cols[None, :, None]).reshape(H * W, -1)

@@ -23,8 +23,11 @@ def widen(x: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def no_autocast(x: Tensor) -> Iterator[None]:
-    """Switch autocast off on the device of `x`: sums over thousands of tokens overflow float16."""
-    if torch.amp.is_autocast_available(x.device.type):
+    """Switch autocast off on the device of `x`: sums over thousands of tokens overflow float16.
+
+    Where it is off, nothing is done: a file of `torch.export` cannot hold every such region.
+    """
+    if torch.amp.is_autocast_available(x.device.type) and torch.is_autocast_enabled(x.device.type):
         with torch.autocast(x.device.type, enabled=False):
             yield
     else:

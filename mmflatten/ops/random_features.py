@@ -14,7 +14,8 @@ def orthogonal_features(number: int, width: int, generator: torch.Generator | No
     return torch.cat(blocks)[:number] * lengths
 
 
-def random_feature_map(x_BhNd: Tensor, features_fd: Tensor, *, over_tokens: bool) -> Tensor:
+def random_feature_map(x_BhNd: Tensor, features_fd: Tensor, *, over_tokens: bool,
+                       real: Tensor | None = None) -> Tensor:
     """Positive random features of the softmax kernel, `exp(w . x / d^(1/4) - |x|^2 / (2 sqrt(d)) - max) / sqrt(f)`.
 
     Products of two estimate `exp(q . k / sqrt(d))` up to a factor that cancels. Source: Performer (Choromanski et al.,
@@ -25,17 +26,22 @@ def random_feature_map(x_BhNd: Tensor, features_fd: Tensor, *, over_tokens: bool
         features_fd: directions `w`, `(f, d)`.
         over_tokens: whether the maximum, which keeps the exponential in range, runs over all tokens, as keys need it;
             that of queries runs over the features of each.
+        real: which tokens are no padding, boolean and broadcastable to `(B, h, N, 1)`; the features of the others are
+            0. None where all are real.
 
     Returns:
         `(B, h, N, f)`.
     """
-    return _features(x_BhNd, features_fd, features_fd, over_tokens=over_tokens)
+    return _features(x_BhNd, features_fd, features_fd, over_tokens=over_tokens, real=real)
 
 
 @full_precision
-def _features(x_BhNd: Tensor, features_fd: Tensor, like: Tensor, *, over_tokens: bool) -> Tensor:
+def _features(x_BhNd: Tensor, features_fd: Tensor, like: Tensor, *, over_tokens: bool, real: Tensor | None) -> Tensor:
     width = x_BhNd.shape[-1]
     exponents = x_BhNd @ features_fd.transpose(0, 1) * width ** -.25
     exponents = exponents - x_BhNd.square().sum(-1, keepdim=True) / (2 * width ** .5)
+    if real is not None:
+        exponents = exponents.masked_fill(~real, -torch.inf)
     top = exponents.detach().amax(dim=(-2, -1) if over_tokens else -1, keepdim=True)
-    return ((exponents - top).exp() + 1e-4) * features_fd.shape[0] ** -.5
+    features = ((exponents - top).exp() + 1e-4) * features_fd.shape[0] ** -.5
+    return features if real is None else features.masked_fill(~real, 0.)

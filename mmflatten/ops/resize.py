@@ -1,11 +1,12 @@
-"""Resizing of positional tables to another map or window."""
+"""Resizing of positional tables to another map or window, and of maps to a few cells."""
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
-from mmflatten.ops.sizes import same_size
+from mmflatten.ops.sizes import is_open, operand, same_size
 
 
 def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str = 'bilinear') -> Tensor:
@@ -30,3 +31,23 @@ def resize_relative_position_bias(table_Lh: Tensor, window: tuple[int, int], new
     size = (2 * window[0] - 1, 2 * window[1] - 1)
     new_size = (2 * new_window[0] - 1, 2 * new_window[1] - 1)
     return resize_grid(table_Lh[None], size, new_size, mode)[0]
+
+
+def pool_cells(x_BCHW: Tensor, side: int) -> Tensor:
+    """Means over `side x side` cells that cover the map, `(B, C, side, side)`: adaptive average pooling.
+
+    In graphs whose sizes are open, for which that has no form, it is two products with the cells' shares of the axes.
+    """
+    if not is_open(*x_BCHW.shape[-2:]):
+        return F.adaptive_avg_pool2d(x_BCHW, (side, side))
+    rows_sH, cols_sW = (cell_shares(length, side, x_BCHW) for length in x_BCHW.shape[-2:])
+    return rows_sH @ x_BCHW @ cols_sW.transpose(0, 1)
+
+
+def cell_shares(length: int, side: int, like: Tensor) -> Tensor:
+    """The weights of an axis in the means over its cells, `(side, length)`, in the type of `like`."""
+    cell, place = (torch.arange(number, device=like.device) for number in (side, length))
+    first = cell * operand(length) // side
+    last = ((cell + 1) * operand(length) + side - 1) // side
+    inside = ((place >= first[:, None]) & (place < last[:, None])).to(like.dtype)
+    return inside / inside.sum(dim=1, keepdim=True)

@@ -151,6 +151,8 @@ def last_line(log: Path) -> str:
 
 
 def git_commit() -> str:
-    """The commit of the checkout that runs, '' for an installed package."""
+    """The commit of the checkout that runs; '' for an installed package, and where there is no git."""
+    if shutil.which('git') is None:
+        return ''
     found = subprocess.run(['git', 'rev-parse', 'HEAD'], cwd=Path(__file__).parent, capture_output=True, text=True)
     return found.stdout.strip()

@@ -8,6 +8,12 @@ import pytest
 import torch
 from matplotlib.image import imread
 
+from mmflatten.analysis.speed.crossovers import forecast
+from mmflatten.analysis.speed.operators import OPERATORS
+from mmflatten.cli import benchmark
+from mmflatten.models.attention import TokenMixer
+from mmflatten.registry import MODELS
+
 CONFIG = '''
 default_scope = 'mmpretrain'
 model = dict(
@@ -84,8 +90,40 @@ def test_operators_give_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: P
     assert '[2/2]' in captured.err and 's left' in captured.err
 
 
+def test_an_attention_is_left_out_where_it_should_take_too_long_or_too_much(tool, tmp_path, capsys, monkeypatch):
+    run = ['--operators', 'hydra', 'softmax', '--tokens', '16', '64', '256', '--embed-dims', '8', '--heads', '2',
+           '--rounds', '2', '--threads', '1', '--csv', str(tmp_path / 'out.csv'), '--plot', str(tmp_path / 'out.png')]
+    assert tool.main([*run, '--limit', '1e-9']) == 0
+    assert [row['tokens'] for row in rows_of(tmp_path / 'out.csv')] == ['16', '16']
+    said = capsys.readouterr().err
+    assert all(f'{name} is left out from 64 tokens on' in said for name in ('softmax', 'hydra'))
+    costs = dict(hydra=(1., 4., 16.), softmax=(1., 16., 300.))
+    monkeypatch.setattr(benchmark, 'peak_memory', lambda call, device: next(peaks) * 2 ** 20)
+    monkeypatch.setattr(benchmark, 'free_memory', lambda device: 200.)
+    peaks = iter([cost for pair in zip(*costs.values()) for cost in pair])
+    assert tool.main(run) == 0
+    assert [(row['tokens'], row['name'], row['reference']) for row in rows_of(tmp_path / 'out.csv')] == [
+        ('16', 'hydra', 'softmax'), ('16', 'softmax', 'softmax'), ('64', 'hydra', 'softmax'),
+        ('64', 'softmax', 'softmax'), ('256', 'hydra', '')]
+    assert 'softmax is left out from 256 tokens on' in capsys.readouterr().err
+
+
+def test_costs_are_carried_on_by_the_power_of_the_last_two():
+    assert forecast([10, 100, 1000], [3., 1., 100.], 2000) == pytest.approx(400)
+    assert forecast([10, 100], [5., 5.], 10000) == pytest.approx(5)
+    assert forecast([10], [2.], 100) == pytest.approx(200) and forecast([], [], 100) == 0
+
+
+def test_every_attention_has_a_name():
+    named = {cfg['type'] for cfg in OPERATORS.values()}
+    assert named == {name for name, cls in MODELS.module_dict.items()
+                     if isinstance(cls, type) and issubclass(cls, TokenMixer) and not name.startswith('Test')} | {
+        'CrossShapedAttention'}
+
+
 @pytest.mark.parametrize('arguments, message', [
     ([], '--operators'),
+    ([SWIN, '--limit', '3'], '--limit'),
     (['no/config.py'], 'no/config.py'),
     (['FLattenSwin:tiny'], '(tiny)'),
     (['FLattenSwin:depth=3'], 'depth'),

@@ -14,6 +14,7 @@ from PIL import Image
 from pycocotools.coco import COCO
 from sklearn.datasets import load_digits
 
+from mmflatten.cli.data import Progress
 from mmflatten.datasets.build import content_hash, is_finished, read_manifest
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 
@@ -164,6 +165,18 @@ def test_a_failure_half_way_has_a_line_of_its_own_below_the_progress(tmp_path):
     assert done.stdout.split('\n')[-2] == (
         f'mmflatten data: File too large while writing {tmp_path}/digits; make room or name a folder elsewhere')
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_gets_ten_steps_of_the_progress_and_a_terminal_every_image(capsys, monkeypatch):
+    steps = []
+    for terminal in (False, True):
+        monkeypatch.setattr(sys.stdout, 'isatty', lambda terminal=terminal: terminal)
+        progress = Progress(25)
+        monkeypatch.setattr(progress.bar, 'update', lambda number, bar=progress.bar: steps.append(number) or setattr(
+            bar, 'completed', bar.completed + number))
+        for _ in range(25):
+            progress()
+    assert steps == [3] * 8 + [1] + [1] * 25
 
 
 def test_other_peoples_folders_are_never_replaced(tmp_path):

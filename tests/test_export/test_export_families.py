@@ -44,9 +44,9 @@ class Images(BaseModel):
         return self.extract_feat(image)
 
 
-def build(name):
+def build(name, **changes):
     torch.manual_seed(0)
-    backbone = MODELS.build(dict(type=name, **FAMILIES[name]))
+    backbone = MODELS.build({'type': name, **FAMILIES[name], **changes})
     for parameter in backbone.parameters():  # initial zeros would hide tables and scales
         torch.nn.init.normal_(parameter, std=.1)
     return Features(Images(backbone)).eval()
@@ -98,6 +98,21 @@ def test_an_operator_without_onnx_form_is_named(tmp_path):
     module.forward = lambda image: (torch.linalg.eigvalsh(image @ image.mT),)
     with pytest.raises(ValueError, match='eigvalsh|linalg_eigh'):
         write(module, tmp_path / 'model.onnx', 'onnx', metadata_of(module, dynamic=False))
+
+
+@pytest.mark.parametrize('attention, words', [
+    (dict(type='CirculantAttention'), 'Fourier.*--dynamic'),
+    pytest.param(dict(type='AgentAttention', num_agents=4), '', marks=pytest.mark.full)])
+def test_open_sizes_of_newer_attentions_run_or_are_refused(tmp_path, attention, words):
+    module, file = build('FLattenSwin', arch=dict(embed_dims=8, depths=(1,), num_heads=(2,)), attn_types='L',
+                         out_indices=(0,), linear_attention=attention), tmp_path / 'model.onnx'
+    if words:
+        with pytest.raises(ValueError, match=words):
+            write(module, file, 'onnx', metadata_of(module))
+        return
+    write(module, file, 'onnx', metadata_of(module))
+    for size in ((64, 64), (41, 53)):
+        assert difference(module, load_engine(file, threads=1), random_images(module, size)) < TOLERANCE
 
 
 def test_metadata_travel_in_the_onnx_file(tmp_path):

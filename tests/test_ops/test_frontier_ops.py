@@ -1,9 +1,11 @@
 """Operators that know the map of their tokens, against their explicit twins in float64: values and gradients."""
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from mmflatten import ops
-from mmflatten.ops import reference
+from mmflatten.ops import neighborhood, reference
 
 MAPS = [(1, 1), (1, 7), (3, 5), (4, 4), (9, 7)]
 
@@ -162,6 +164,53 @@ def test_neighborhood_attention(hw_shape, dilation, biased):
                                                bias=bias[0] if biased else None)
 
     assert_same(call(ops.neighborhood_attention), call(reference.neighborhood_attention), inputs)
+
+
+def fused_calls(monkeypatch):
+    """Calls of a stand-in for NATTEN that takes tensors of the CPU; checks and layout are those of NATTEN 0.21."""
+    calls = []
+
+    def na2d(query, key, value, *, kernel_size, dilation):
+        B, H, W, h, d = query.shape
+        assert key.shape == query.shape and value.shape[:4] == (B, H, W, h) and kernel_size * dilation <= min(H, W)
+        calls.append((kernel_size, dilation))
+        tokens = (x.flatten(1, 2).transpose(1, 2) for x in (query, key, value))
+        return reference.neighborhood_attention(
+            *tokens, hw_shape=(H, W), kernel_size=kernel_size, dilation=dilation).transpose(1, 2).unflatten(1, (H, W))
+
+    monkeypatch.setattr(neighborhood, '_natten', lambda: SimpleNamespace(na2d=na2d))
+    monkeypatch.setattr(torch.Tensor, 'is_cuda', True)
+    return calls
+
+
+@pytest.mark.parametrize(('width', 'more', 'dtype', 'fused'), [
+    (8, dict(kernel_size=3), torch.float32, True),
+    (16, dict(kernel_size=3, dilation=2), torch.float32, True),
+    (8, dict(kernel_size=3, dilation=3), torch.float32, False),
+    (8, dict(kernel_size=1), torch.float32, False),
+    (4, dict(kernel_size=3), torch.float32, False),
+    (8, dict(kernel_size=3), torch.float64, False),
+    (8, dict(kernel_size=3, bias=torch.zeros(3, 5, 5)), torch.float32, False),
+])
+def test_fused_kernels_compute_what_they_can_take(monkeypatch, width, more, dtype, fused):
+    hw_shape, inputs = (6, 7), [torch.randn(2, 3, 42, width, dtype=dtype) for _ in range(3)]
+    expected = ops.neighborhood_attention(*inputs, hw_shape=hw_shape, **more)
+    calls = fused_calls(monkeypatch)
+    torch.testing.assert_close(ops.neighborhood_attention(*inputs, hw_shape=hw_shape, **more), expected)
+    assert calls == [(more['kernel_size'], more.get('dilation', 1))] * fused
+
+
+def test_natten_itself_attends_the_same_neighbours():
+    """Where it is installed: its kernels on a GPU, its form for FlexAttention on the CPU."""
+    natten = pytest.importorskip('natten')
+    device, backend = ('cuda', None) if torch.cuda.is_available() else ('cpu', 'flex-fna')
+    for hw_shape, kernel_size, dilation in (((9, 7), 3, 1), ((14, 15), 7, 2), ((21, 16), 5, 3), ((7, 7), 7, 1)):
+        maps = [torch.randn(2, *hw_shape, 3, 8, device=device) for _ in range(3)]
+        found = natten.na2d(*maps, kernel_size=kernel_size, dilation=dilation, backend=backend)
+        expected = ops.neighborhood_attention(
+            *(x.flatten(1, 2).transpose(1, 2) for x in maps), hw_shape=hw_shape, kernel_size=kernel_size,
+            dilation=dilation, bias=torch.zeros(3, *[2 * kernel_size - 1] * 2, device=device))
+        torch.testing.assert_close(found, expected.transpose(1, 2).unflatten(1, hw_shape), rtol=1e-4, atol=1e-4)
 
 
 def test_routing_to_all_regions_is_softmax_attention():

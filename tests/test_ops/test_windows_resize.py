@@ -49,3 +49,11 @@ def test_resized_relative_position_bias_keeps_its_centre():
     resized = ops.resize_relative_position_bias(table, (7, 7), (12, 12))
     assert resized.shape == (23 * 23, 3)
     torch.testing.assert_close(resized[23 * 23 // 2], table[13 * 13 // 2], rtol=0.2, atol=0.2)
+
+
+@pytest.mark.parametrize('size', [(7, 7), (1, 3), (13, 5), (4, 8)])
+@pytest.mark.parametrize('side', [1, 3, 7])
+def test_the_shares_of_cells_pool_as_adaptive_pooling_does(size, side):
+    x = torch.randn(2, 3, *size, dtype=torch.float64)
+    rows, cols = (ops.cell_shares(length, side, x) for length in size)
+    torch.testing.assert_close(rows @ x @ cols.T, ops.pool_cells(x, side))

@@ -7,6 +7,7 @@ import yaml
 from mmflatten.cli import study as command
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import check_runs
+from mmflatten.studies.folder import git_commit
 from mmflatten.studies.grid import expand
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
@@ -110,3 +111,9 @@ FULL = [pytest.param(path.stem, 'full', marks=pytest.mark.full) for path in FILE
 def test_the_files_of_the_repository_can_be_run(name, size):
     study = read_study(STUDIES / f'{name}.yaml', size)
     assert check_runs(study, expand(study))
+
+
+def test_a_machine_without_git_has_no_commit(monkeypatch, tmp_path):
+    assert len(git_commit()) in (0, 40)
+    monkeypatch.setenv('PATH', str(tmp_path))
+    assert git_commit() == ''

@@ -21,6 +21,9 @@ PAIRS = {
     'flatten_cswin_small': 'flatten_cswin/flatten-cswin-s_8xb128_in1k.py',
     'l2vit_deep_narrow': 'l2vit/l2vit-deep-narrow_32xb128_in1k.py',
     'focal_small': 'focal/focal-s_8xb128_in1k.py',
+    'ravlt_small': 'ravlt/ravlt-s_8xb128_in1k.py',
+    'mlla_base': 'mila/mila-b_8xb64_in1k.py',
+    'hvittt_tiny': 'vittt/h-vittt-t_8xb128_in1k.py',
     'mmflatten_deit_tiny': 'flatten_deit/deit-t_8xb128_in1k.py',
     'mmflatten_pvt_large': 'flatten_pvt/pvt-l_8xb128_in1k.py',
     'mmflatten_pvt_v2_b0': 'flatten_pvt_v2/pvtv2-b0_8xb128_in1k.py',
@@ -36,6 +39,7 @@ NANO = {
     'flatten_pvt_tiny': dict(arch=PVT_ARCH), 'flatten_pvt_v2_b0': dict(arch=PVT_ARCH),
     'flatten_swin_tiny': dict(arch=ARCH), 'flatten_cswin_tiny': dict(arch=ARCH), 'l2vit_tiny': dict(arch=ARCH),
     'focal_tiny': dict(arch=ARCH),
+    **{name: dict(arch=dict(PVT_ARCH, num_heads=(2, 2, 4, 8))) for name in ('ravlt_tiny', 'mlla_tiny', 'hvittt_tiny')},
 }
 
 

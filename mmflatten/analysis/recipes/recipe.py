@@ -148,4 +148,6 @@ def _ema(cfg: Config) -> str:
     for hook in averages(cfg):
         every = hook.get('interval', 1)
         words.append(f'decay {1 - ema_momentum(hook):.6g}' + (f' every {every} iterations' if every > 1 else ''))
+        if str(hook.type).endswith('MesaEMAHook'):
+            words.append(f'MESA of weight {plain(hook.get("weight", 1))}')
     return ', '.join(words) or 'none'

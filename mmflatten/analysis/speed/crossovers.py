@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 TIME, MEMORY = 'median_s', 'peak_mib'  # columns of a row
 PANELS = {TIME: 'time of one call (s)', MEMORY: 'peak memory of one call (MiB)'}
-LINES = ('-', '--', ':')  # ten colours each
+LINES = ('-', '--', ':', '-.')  # ten colours each
 
 
 def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
-    """The number of tokens from which on `other` costs less than `softmax`, up to the last one measured.
+    """The number of tokens from which on `other` costs less than `softmax`, up to the last one measured of both.
 
-    `softmax` and `other` are costs at each of `tokens`, which rise; between them both curves are taken as straight in
-    logarithmic axes. 0 where `other` always costs less, infinity where it does not at the last number.
+    `softmax` and `other` are costs at the first of `tokens`, which rise; between them both curves are taken as straight
+    in logarithmic axes. 0 where `other` always costs less, infinity where it does not at the last number.
     """
-    gaps = np.log(other) - np.log(softmax)
+    shared = min(len(softmax), len(other))
+    gaps = np.log(other[:shared]) - np.log(softmax[:shared])
     dearer = np.flatnonzero(gaps >= 0)
     if not len(dearer):
         return 0.
@@ -44,11 +45,25 @@ def say_crossover(tokens: Sequence[int], number: float) -> str:
 
 
 def curves(rows: Sequence[Row], column: str) -> tuple[list[int], dict[str, list[float]]]:
-    """The numbers of tokens, and what each attention costs (`TIME` or `MEMORY`) at each of them."""
+    """The numbers of tokens, and what each attention costs (`TIME` or `MEMORY`) at each of them.
+
+    One that was skipped from some number on has fewer costs.
+    """
     costs: dict[str, list[float]] = {}
     for row in rows:
         costs.setdefault(row['name'], []).append(row[column])
     return list(dict.fromkeys(row['tokens'] for row in rows)), costs
+
+
+def forecast(tokens: Sequence[int], costs: Sequence[float], number: int) -> float:
+    """The cost at a larger number of tokens, on the straight line through the last two in logarithmic axes.
+
+    Of one cost it is at most quadratic, and 0 of none.
+    """
+    if len(costs) < 2:
+        return costs[0] * (number / tokens[0]) ** 2 if costs else 0.
+    (n, m), (a, b) = tokens[len(costs) - 2:len(costs)], costs[-2:]
+    return b * (number / m) ** (math.log(b / a) / math.log(m / n))
 
 
 def crossovers(rows: Sequence[Row], column: str) -> dict[str, float]:
@@ -60,9 +75,9 @@ def crossovers(rows: Sequence[Row], column: str) -> dict[str, float]:
 
 def crossover_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """From how many tokens on each attention is cheaper than softmax, which must be among them."""
-    (tokens, _), by_memory = curves(rows, MEMORY), crossovers(rows, MEMORY)
-    cells = [(name, say_crossover(tokens, number), say_crossover(tokens, by_memory[name]))
-             for name, number in crossovers(rows, TIME).items()]
+    (tokens, costs), by_memory = curves(rows, MEMORY), crossovers(rows, MEMORY)
+    cells = [(name, *(say_crossover(tokens[:min(len(costs[name]), len(costs[SOFTMAX]))], found)
+                      for found in (number, by_memory[name]))) for name, number in crossovers(rows, TIME).items()]
     return align(cells, ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens'), {0}, markdown)
 
 
@@ -74,7 +89,7 @@ def draw_operators(rows: Sequence[Row], path: Path, title: str) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    figure = Figure(figsize=(14, 5), layout='constrained')
+    figure = Figure(figsize=(14, max(5., .19 * len(curves(rows, TIME)[1]))), layout='constrained')
     for axes, (column, label) in zip(figure.subplots(1, 2), PANELS.items()):
         tokens, costs = curves(rows, column)
         _draw_panel(axes, tokens, costs, crossovers(rows, column))
@@ -91,10 +106,12 @@ def draw_operators(rows: Sequence[Row], path: Path, title: str) -> None:
 def _draw_panel(axes: Axes, tokens: list[int], costs: dict[str, list[float]], found: dict[str, float]) -> None:
     for index, name in enumerate(name for name in costs if name != SOFTMAX):
         color, line = f'C{index % 10}', LINES[index // 10 % len(LINES)]
-        label = f'{name}: {say_crossover(tokens, found[name])}' if found else name
-        axes.plot(tokens, costs[name], line, color=color, marker='.', linewidth=1.2, label=label)
+        shared = tokens[:min(len(costs[name]), len(costs.get(SOFTMAX, tokens)))]
+        label = f'{name}: {say_crossover(shared, found[name])}' if found else name
+        axes.plot(tokens[:len(costs[name])], costs[name], line, color=color, marker='.', linewidth=1.2, label=label)
         if 0 < found.get(name, 0) < math.inf:
-            height = np.exp(np.interp(math.log(found[name]), np.log(tokens), np.log(costs[SOFTMAX])))
+            height = np.exp(np.interp(math.log(found[name]), np.log(tokens[:len(costs[SOFTMAX])]),
+                                      np.log(costs[SOFTMAX])))
             axes.plot(found[name], height, 'o', markersize=9, markerfacecolor='none', color=color, zorder=4)
     if found:
-        axes.plot(tokens, costs[SOFTMAX], 'k.-', linewidth=2.5, label=SOFTMAX, zorder=3)
+        axes.plot(tokens[:len(costs[SOFTMAX])], costs[SOFTMAX], 'k.-', linewidth=2.5, label=SOFTMAX, zorder=3)

@@ -56,6 +56,15 @@ def available_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
 
 
+def free_memory(device: str) -> float:
+    """MiB that tensors may still take on a device; infinity where the system does not tell."""
+    if torch.device(device).type == 'cuda':
+        return torch.cuda.mem_get_info(device)[0] / 2 ** 20
+    info = Path('/proc/meminfo')
+    lines = info.read_text(encoding='utf-8').splitlines() if info.is_file() else []
+    return next((int(line.split()[1]) / 2 ** 10 for line in lines if line.startswith('MemAvailable')), math.inf)
+
+
 def seconds_of_others() -> float:
     """CPU seconds that other processes have used since the system started; NaN where it does not tell (no /proc)."""
     stat = Path('/proc/stat')

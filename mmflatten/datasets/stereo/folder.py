@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mmflatten.datasets.locate import IMAGE_SUFFIXES
 from mmflatten.datasets.stereo.base import StereoDataset, images_in, require_folder
 from mmflatten.registry import DATASETS
 
-SUFFIXES = ('.png', '.jpg', '.jpeg', '.webp', '.bmp', '.tif', '.tiff')
 DISPARITIES = ('.pfm', '.png')
 FOLDERS = dict(left='left', right='right', disparity='disparity')
 
@@ -35,7 +35,7 @@ class StereoFolderDataset(StereoDataset):
 
     def pairs(self) -> Iterator[dict]:
         left, right = require_folder(Path(self.data_prefix['left'])), Path(self.data_prefix['right'])
-        found = {path.stem: path for path in images_in(left, SUFFIXES)}
+        found = {path.stem: path for path in images_in(left, IMAGE_SUFFIXES)}
         names = Path(self.ann_file).read_text(encoding='utf-8').split('\n') if self.ann_file else sorted(found)
         for name in filter(None, names):
             image = found.get(name, left / f'{name}.png')

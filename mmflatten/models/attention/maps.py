@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.models.layers import join_prefix, map_to_tokens, split_prefix, tokens_to_map
+from mmflatten.ops import pool_cells
 from mmflatten.ops.sizes import same_size
 
 
@@ -101,7 +102,7 @@ def pool_real(x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None, sid
     """
     def pool(tokens: Tensor) -> Tensor:
         on_map = tokens_to_map(split_prefix(tokens, hw_shape)[1], hw_shape)
-        return map_to_tokens(F.adaptive_avg_pool2d(on_map, (side, side)))
+        return map_to_tokens(pool_cells(on_map, side))
 
     real_BN1 = real_tokens(x_BNC, mask)
     if real_BN1 is None:

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps, fill_masked
+from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real
 from mmflatten.models.layers import Linear, on_map
 from mmflatten.ops import linear_attention, merge_heads, split_heads, upcast
 from mmflatten.registry import MODELS
@@ -21,11 +21,11 @@ class MultiScaleLinearAttention(TokenMixer):
     (Cai et al., ICCV 2023), sec. 3.1, LiteMLA. Prefix tokens take part in the first set alone.
 
     Args:
-        kernel_size: of the depthwise convolution.
+        kernel_size: of the depthwise convolution, odd.
         project: must be True: the last projection takes both results.
 
     Raises:
-        ValueError: reduced keys, whose map is not that of the queries.
+        ValueError: an even `kernel_size`, or reduced keys, whose map is not that of the queries.
     """
 
     splits_heads = False
@@ -36,6 +36,8 @@ class MultiScaleLinearAttention(TokenMixer):
         if self.qkv is None or self.reduction is not None:
             raise ValueError('project must be True and sr_ratio 1: MultiScaleLinearAttention needs one map, and '
                              'projects twice its channels')
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
         self.aggregate = nn.Sequential(
             nn.Conv2d(3 * embed_dims, 3 * embed_dims, kernel_size, padding=kernel_size // 2, groups=3 * embed_dims,
                       bias=False),
@@ -48,7 +50,7 @@ class MultiScaleLinearAttention(TokenMixer):
         parts = (torch.cat(both, dim=-1) for both in zip((q_BNC, k_BNC, v_BNC), wide))
         q, k, v = (split_heads(x, 2 * self.num_heads) for x in parts)
         q, k = (F.relu(x) + 1e-6 for x in upcast(q, k))
-        return merge_heads(linear_attention(q, fill_masked(k, maps.mask, 0.), v))
+        return merge_heads(linear_attention(q, mean_of_real(k, maps.mask), v))
 
 
 class NormedProjection(nn.Module):

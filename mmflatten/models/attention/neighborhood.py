@@ -14,24 +14,28 @@ from mmflatten.registry import MODELS
 class NeighborhoodAttention(TokenMixer):
     """Softmax attention to the nearest tokens, with a learned bias per head and offset.
 
-    Source: Neighborhood Attention Transformer (Hassani et al., CVPR 2023); with a dilation, Dilated NAT (2022).
+    Source: Neighborhood Attention Transformer (Hassani et al., CVPR 2023); with a dilation, Dilated NAT (2022). Without
+    the bias, NATTEN's fused kernels are used on an NVIDIA GPU where they are installed.
 
     Args:
         kernel_size: side of the neighbourhood, odd.
         dilation: distance of the neighbours in tokens.
+        relative_position_bias: whether there is a bias.
 
     Raises:
         ValueError: `kernel_size` or `dilation` out of range; prefix tokens, reduced keys or masked padding.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 7,
-                 dilation: int = 1, **kwargs) -> None:
+                 dilation: int = 1, relative_position_bias: bool = True, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if kernel_size < 1 or kernel_size % 2 == 0 or dilation < 1:
             raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, dilation ({dilation}) at least 1')
         self.kernel_size, self.dilation = kernel_size, dilation
-        self.bias = nn.Parameter(torch.zeros(num_heads, 2 * kernel_size - 1, 2 * kernel_size - 1))
-        nn.init.trunc_normal_(self.bias, std=.02)
+        self.bias = None
+        if relative_position_bias:
+            self.bias = nn.Parameter(torch.zeros(num_heads, 2 * kernel_size - 1, 2 * kernel_size - 1))
+            nn.init.trunc_normal_(self.bias, std=.02)
 
     def attend(self, q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, maps: Maps) -> Tensor:
         require_whole_map(self, maps)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps, fill_masked
+from mmflatten.models.attention.maps import Maps, mean_of_real, real_tokens
 from mmflatten.ops import linear_attention, orthogonal_features, random_feature_map
 from mmflatten.registry import MODELS
 
@@ -36,5 +36,5 @@ class PerformerAttention(TokenMixer):
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         q_BhNf = random_feature_map(q_BhNd, self.features, over_tokens=False)
-        k_BhMf = random_feature_map(fill_masked(k_BhMd, maps.mask, 0.), self.features, over_tokens=True)
-        return linear_attention(q_BhNf, fill_masked(k_BhMf, maps.mask, 0.), v_BhMd)
+        k_BhMf = random_feature_map(k_BhMd, self.features, over_tokens=True, real=real_tokens(k_BhMd, maps.mask))
+        return linear_attention(q_BhNf, mean_of_real(k_BhMf, maps.mask), v_BhMd)
