@@ -8,6 +8,7 @@ The configs read either through `mmflatten.IndexedImages`: docs/data_at_scale.md
 import argparse
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
 from mmengine.utils import ProgressBar
@@ -42,11 +43,18 @@ def pack(args: argparse.Namespace) -> str:
         number = build_index(args.source, args.out)
         return f'{args.out}: {number} images, listed in {time.monotonic() - start:.0f} s.'
     splits = find_splits(args.source)
-    bar = ProgressBar(sum(len(split.images) for split in splits.values()), file=sys.stderr)
+    images = sum(len(split.images) for split in splits.values())
+    bar, packed, step = ProgressBar(images, file=sys.stderr), count(1), -(-images // 1000)
     skipped: list[str] = []
+
+    def on_image() -> None:
+        number = next(packed)
+        if number % step == 0 or number == images:
+            bar.update(number - bar.completed)
+
     try:
         counts = build_shards(splits, args.out, args.format, args.shard_size * 2**20, not args.no_check,
-                              skipped.append if args.skip_broken else None, bar.update)
+                              skipped.append if args.skip_broken else None, on_image)
     finally:
         print(file=sys.stderr)  # what follows, an error too, has a line of its own
     for message in skipped:

@@ -10,8 +10,9 @@ import numpy as np
 
 FORMAT = 1
 # End of the name in `names.bin`, label; for a member of a shard also the shard and its bytes in it.
-_FILE = np.dtype([('name_end', '<u8'), ('label', '<i4')])
+_FILE = np.dtype([('name_end', '<u4'), ('label', '<i4')])
 _MEMBER = np.dtype([*_FILE.descr, ('shard', '<u4'), ('offset', '<u8'), ('size', '<u4')])
+_IN_FOLDER = b'\0'  # stands for the folder of the label, which most names begin with
 
 
 class ImageIndexError(RuntimeError):
@@ -32,8 +33,8 @@ class ImageIndex:
     """Names and labels of images, and their places in shards, by number.
 
     `rows.bin` has a row of fixed width for each image, `names.bin` the names one behind the other, `index.json` the
-    number of images, the names of shards and classes. The first two are mapped: opening reads no row, processes share
-    the pages that they touch, and a copy for another process opens the files again.
+    number of images, the names of shards and classes, and the folder of each label. The first two are mapped: opening
+    reads no row, processes share the pages that they touch, and a copy for another process opens the files again.
 
     Raises:
         ImageIndexError: there is no index, or its files do not belong together.
@@ -44,6 +45,7 @@ class ImageIndex:
         try:
             about = json.loads((self.folder / 'index.json').read_text(encoding='utf-8'))
             self.shards, self.classes = about['shards'], tuple(about['classes'])
+            self.folders = {int(label): os.fsencode(folder) for label, folder in about['folders'].items()}
             self.rows = np.memmap(self.folder / 'rows.bin', _MEMBER if self.shards else _FILE, 'r').view(np.ndarray)
             self.names = np.memmap(self.folder / 'names.bin', np.uint8, 'r').view(np.ndarray)
         except FileNotFoundError as error:
@@ -62,7 +64,10 @@ class ImageIndex:
     def __getitem__(self, number: int) -> Entry:
         row = self.rows[number]
         start = self.rows[number - 1]['name_end'] if number else 0
-        return Entry(os.fsdecode(self.names[start:row['name_end']].tobytes()), *row.item()[1:])
+        name, place = self.names[start:row['name_end']].tobytes(), row.item()[1:]
+        if name.startswith(_IN_FOLDER):
+            name = self.folders[place[0]] + b'/' + name[len(_IN_FOLDER):]
+        return Entry(os.fsdecode(name), *place)
 
     def __reduce__(self) -> tuple:
         return ImageIndex, (self.folder, )
@@ -72,7 +77,7 @@ class ImageIndex:
 
 
 def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], shards: Sequence[str] = ()) -> int:
-    """Write an index, entry by entry, into a folder and return the number of images.
+    """Write an index, entry by entry, into a folder and return the number of images. Names have 4 GiB at most.
 
     Args:
         classes: their names in the order of the labels; empty where they are not known.
@@ -81,16 +86,19 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
     Raises:
         ValueError: there are no images.
     """
-    row = struct.Struct('<QiIQI' if shards else '<Qi')
+    row = struct.Struct('<IiIQI' if shards else '<Ii')
     end = images = 0
+    folders: dict[int, str] = {}
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / 'names.bin', 'wb') as names, open(folder / 'rows.bin', 'wb') as rows:
         for name, *place in entries:
-            end += names.write(os.fsencode(name))
+            parent, _, file = name.rpartition('/')
+            same = parent and folders.setdefault(place[0], parent) == parent
+            end += names.write(_IN_FOLDER + os.fsencode(file) if same else os.fsencode(name))
             rows.write(row.pack(end, *(place if shards else place[:1])))
             images += 1
     if not images:
         raise ValueError(f'{folder}: there are no images to list')
-    about = dict(format=FORMAT, images=images, shards=list(shards), classes=list(classes))
+    about = dict(format=FORMAT, images=images, shards=list(shards), classes=list(classes), folders=folders)
     (folder / 'index.json').write_text(json.dumps(about) + '\n', encoding='utf-8')
     return images

@@ -9,6 +9,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+import mmcv
+import numpy as np
 from mmengine.fileio import BaseStorageBackend, register_backend
 
 _MEMBER = re.compile(r'shard://([\w+.-]+)/(.*?)\?offset=(\d+)&size=(\d+)#(.*)', re.DOTALL)
@@ -26,6 +28,17 @@ def member_path(shard: str, offset: int, size: int, name: str) -> str:
     """
     place = shard.replace('://', '/', 1) if '://' in shard else f'file/{shard}'
     return f'shard://{place}?offset={offset}&size={size}#{name}'
+
+
+def read_rgb(path: str) -> np.ndarray:
+    """An image (H, W, 3) of 0 to 255, from a file, a shard or an object.
+
+    Raises:
+        FileNotFoundError: a file is not there any more.
+    """
+    if '://' not in path and not Path(path).is_file():
+        raise FileNotFoundError(f'image {path} does not exist here; start where the test was started')
+    return mmcv.imread(path, channel_order='rgb')
 
 
 @register_backend('fsspec')

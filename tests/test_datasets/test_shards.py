@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 from mmflatten.cli.data import main
 from mmflatten.datasets import archives, build
 from mmflatten.datasets.indexed_images import IndexedImageNet, IndexedImages
-from mmflatten.datasets.storage import ShardError
+from mmflatten.datasets.storage import ShardError, read_rgb
 from mmflatten.registry import DATASETS
 
 CLASSES = ('n01', 'n02', 'n03')
@@ -243,3 +243,10 @@ def test_sources_that_cannot_be_listed(folders, tmp_path, capsys):
         error = capsys.readouterr().err.splitlines()[-1]
         assert all(word in error for word in words), error
     assert not list(tmp_path.glob('*.index*'))
+
+
+def test_pictures_are_read_from_shards_too(shards):
+    path = IndexedImages(str(shards), split='val').get_data_info(0)['img_path']
+    assert read_rgb(path).shape == (24, 32, 3)
+    with pytest.raises(FileNotFoundError, match='nothing.jpg'):
+        read_rgb('nothing.jpg')
