@@ -14,12 +14,14 @@ def _child(parent: Registry, *locations: str) -> Registry:
 
 
 MODELS = _child(_mmengine.MODELS, 'mmflatten.models')
-DATASETS = _child(_mmengine.DATASETS, 'mmflatten.datasets.stereo', 'mmflatten.datasets.detection')
+DATASETS = _child(_mmengine.DATASETS, 'mmflatten.datasets.stereo', 'mmflatten.datasets.detection',
+                  'mmflatten.datasets.classification')
 TRANSFORMS = _child(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = _child(_mmengine.METRICS, 'mmflatten.evaluation')
 VISUALIZERS = _child(_mmengine.VISUALIZERS, 'mmflatten.visualization')
 VISBACKENDS = _child(_mmengine.VISBACKENDS, 'mmflatten.engine.tracking')
 HOOKS = _child(_mmengine.HOOKS, 'mmflatten.engine.hooks')
+OPTIM_WRAPPERS = _child(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine.cpu_amp')
 OPTIM_WRAPPER_CONSTRUCTORS = _child(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS,
                                     'mmflatten.engine.layer_decay')
 RUNNERS = _child(_mmengine.RUNNERS, 'mmflatten.engine.runner')
@@ -27,6 +29,6 @@ RUNNERS = _child(_mmengine.RUNNERS, 'mmflatten.engine.runner')
 # Nothing of ours is in these. A stereo config's default scope is `mmflatten`, and MMEngine warns at every build whose
 # registry has no child of that scope.
 for _parent in (_mmengine.DATA_SAMPLERS, _mmengine.EVALUATOR, _mmengine.LOG_PROCESSORS,
-                _mmengine.LOOPS, _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.OPTIM_WRAPPERS,
-                _mmengine.PARAM_SCHEDULERS, _mmengine.WEIGHT_INITIALIZERS):
+                _mmengine.LOOPS, _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.PARAM_SCHEDULERS,
+                _mmengine.WEIGHT_INITIALIZERS):
     _child(_parent)

@@ -4,6 +4,9 @@
 `garments`: the same with the garments of Fashion-MNIST.
 `fashion`: Fashion-MNIST itself, each image in a file of its own.
 `canvases`: 8 x 8 garments in a picture, and the question which one lies on the red ground.
+
+`mmflatten data shards` packs a data set into few large files, and `mmflatten data index` lists a large one; each has a
+--help of its own.
 """
 import argparse
 import errno
@@ -19,6 +22,7 @@ from typing import Any
 
 from mmengine.utils import ProgressBar
 
+from mmflatten.cli import data_shards
 from mmflatten.datasets import canvases, fashion
 from mmflatten.datasets.build import BuildOptions, is_finished
 
@@ -123,11 +127,13 @@ def _stop(signum, frame) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Command line; returns the exit status."""
     signal.signal(signal.SIGTERM, _stop)
-    args = parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    packing = argv and argv[0] in data_shards.WORDS
+    args = (data_shards.parser() if packing else parser()).parse_args(argv)
     if args.out is None:
         args.out = Path('data', f'{args.source}_stereo' if args.stereo else args.source)
     try:
-        print(prepare(args))
+        print(data_shards.pack(args) if packing else prepare(args))
     except (ValueError, OSError, ImportError) as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         reason = f'{error.strerror} while writing {args.out}; make room or name a folder elsewhere' if full else error

@@ -16,7 +16,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--resume', nargs='?', const=NEWEST, metavar='CKPT',
                       help='go on from this checkpoint, or from the newest whole one in the work dir')
     made.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
-                      help="mixed precision; the default type is the config's, else float16")
+                      help="mixed precision; the default type is the config's, else float16, and bfloat16 on the CPU")
     made.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch size')
     made.add_argument('--track', choices=['tensorboard', 'mlflow', 'wandb'],
                       help='report scalars, drawings of the validation and the config there too')

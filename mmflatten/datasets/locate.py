@@ -76,6 +76,12 @@ DATA_FOLDERS = (
         how='download the whole of ImageNet from https://image-net.org (registration needed) '
         'and put or link it at {root}'),
     DataFolder(
+        name='ImageNet-1k in shards',
+        default_root='data/imagenet_shards',
+        contents=('train.index', 'val.index'),
+        aliases=('imagenet_shards', ),
+        how='pack the folders of ImageNet-1k, `mmflatten data shards data/imagenet --out {root}`'),
+    DataFolder(
         name='COCO 2017',
         default_root='data/coco',
         contents=('train2017', 'val2017', 'annotations/instances_{train,val}2017.json'),

@@ -3,7 +3,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import mmcv
 import numpy as np
 import torch
 from mmengine.registry import VISUALIZERS as REGISTRY
@@ -11,6 +10,7 @@ from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement, InstanceData, PixelData
 
 from mmflatten.config_library import TASK_OF_SCOPE
+from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.structures import StereoDataSample
 
@@ -44,10 +44,8 @@ def draw_entries(task: str, entries: Sequence[dict], metainfo: dict, out_dir: st
     out_dir.mkdir(parents=True, exist_ok=True)
     for number, entry in enumerate(entries):
         path = entry['img_path']
-        if not Path(path).is_file():
-            raise FileNotFoundError(f'image {path} does not exist here; start where the test was started')
         files.append(out_dir / f'{number:03d}_{Path(path).stem}.png')
-        image = mmcv.imread(path, channel_order='rgb')
+        image = read_rgb(path)
         draw_sample(visualizer, image, restored(task, entry), str(files[-1]), score=score)
     return files
 

@@ -49,17 +49,27 @@ def build_runner(cfg: Config) -> mmengine_runner.Runner:
 
 
 def set_amp(cfg: Config, dtype: str | None) -> None:
-    """Train in mixed precision; `dtype` None keeps the config's, and float16 where it has none."""
-    if not torch.cuda.is_available():
-        raise ValueError('--amp needs a GPU and PyTorch sees none; leave --amp out')
+    """Train in mixed precision.
+
+    Args:
+        dtype: float16 or bfloat16. None keeps the config's; where it has none, float16 on a GPU and bfloat16 without.
+    """
     wrapper = cfg.optim_wrapper
     kind = wrapper.get('type', 'OptimWrapper')
     if kind not in ('OptimWrapper', 'AmpOptimWrapper'):
         raise ValueError(f'--amp cannot replace optim_wrapper.type ({kind}); it must be OptimWrapper')
-    wrapper.type = 'AmpOptimWrapper'
-    wrapper.setdefault('loss_scale', 'dynamic')
-    if dtype is not None:
-        wrapper.dtype = dtype
+    dtype = dtype or wrapper.get('dtype')
+    if torch.cuda.is_available():
+        wrapper.type = 'AmpOptimWrapper'
+        wrapper.setdefault('loss_scale', 'dynamic')
+        if dtype is not None:
+            wrapper.dtype = dtype
+        return
+    if dtype not in (None, 'bfloat16'):
+        raise ValueError(f'--amp: {dtype} needs a GPU and PyTorch sees none; give --amp bfloat16')
+    wrapper.type = 'mmflatten.CPUAmpOptimWrapper'
+    for scaling in ('loss_scale', 'dtype', 'use_fsdp'):
+        wrapper.pop(scaling, None)
 
 
 def set_auto_scale_lr(cfg: Config) -> None:

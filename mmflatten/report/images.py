@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import mmcv
 import numpy as np
 from PIL import Image
 
+from mmflatten.datasets.storage import read_rgb
 from mmflatten.report.collect import Run
 from mmflatten.report.layers import LAYERS, Encode, Layer, palette_of
 
@@ -110,9 +110,7 @@ def _chosen(runs: Sequence[Run], number: int) -> list[tuple[str, str]]:
 
 
 def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: int, score: float) -> Sample:
-    if not Path(path).is_file():
-        raise FileNotFoundError(f'image {path} does not exist here; start where the test was started')
-    pixels = mmcv.imread(path, channel_order='rgb')
+    pixels = read_rgb(path)
     side = MAX_SIDE
     while True:
         encode = encoder(min(1, side / max(pixels.shape[:2])))

@@ -175,7 +175,7 @@ def test_options_that_cannot_work(tiny, fails, monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
     monkeypatch.delenv('RANK', raising=False)
     (tiny.folder / 'folder.pkl').mkdir()
-    for tool, option, word in (('train', ['--amp'], '--amp'),
+    for tool, option, word in (('train', ['--amp', 'float16'], 'float16'),
                                ('train', ['--auto-scale-lr'], 'auto_scale_lr.base_batch_size'),
                                ('train', ['--launcher', 'pytorch'], 'tools/dist_train.sh'),
                                ('test', ['x.pth', '--out', 'out.txt'], '--out (out.txt)'),

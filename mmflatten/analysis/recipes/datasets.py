@@ -21,8 +21,9 @@ class TrainingSet:
 
 # A pattern in type, folder and file of a data set, and what it is then.
 _KNOWN = {
-    r'^ImageNet ': TrainingSet('ImageNet-1k', 1_281_167, 'ILSVRC 2012'),
-    r'^ImageNet21k ': TrainingSet('ImageNet-22k', 14_197_122, "ImageNet's web page, 2011 release"),
+    r'^(mmflatten.Indexed)?ImageNet ': TrainingSet('ImageNet-1k', 1_281_167, 'ILSVRC 2012'),
+    r'^ImageNet21k |^mmflatten.IndexedImages .*imagenet22k': TrainingSet(
+        'ImageNet-22k', 14_197_122, "ImageNet's web page, 2011 release"),
     r'instances_train2017': TrainingSet('COCO', 117_266, 'train2017, images with objects, as mmdet keeps them'),
     r'^ADE20KDataset ': TrainingSet('ADE20K', 20_210, 'SceneParse150'),
     r'^mmflatten.SceneFlowDataset .*flyingthings3d': TrainingSet('SceneFlow', 22_390, 'FlyingThings3D, TRAIN'),

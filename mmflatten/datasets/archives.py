@@ -1,0 +1,140 @@
+"""Images in tar files of the WebDataset format and in zip files, where each lies as it is, in one piece."""
+from __future__ import annotations
+
+import struct
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+
+from mmflatten.datasets.image_index import Entry
+
+EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
+_LABEL = '.cls'
+Member = tuple[str, int, int]  # name, offset, size
+
+
+def is_image(name: str) -> bool:
+    """Whether the name of a file is that of an image, and not of one that the system hides."""
+    return name.lower().endswith(EXTENSIONS) and not name.rpartition('/')[2].startswith('.')
+
+
+def members(path: Path) -> list[Member]:
+    """Name, offset and size of every file in a tar or zip file.
+
+    Raises:
+        ValueError: it is damaged, or compressed, so that a member is no range of its bytes.
+    """
+    try:
+        return _zip_members(path) if zipfile.is_zipfile(path) else _tar_members(path)
+    except (tarfile.ReadError, zipfile.BadZipFile, struct.error) as error:
+        raise ValueError(f'{path} is no tar or zip file whose members lie in it uncompressed and whole ({error})') \
+            from error
+
+
+def _tar_members(path: Path) -> list[Member]:
+    with tarfile.open(path, 'r:') as archive:
+        return [(info.name, info.offset_data, info.size) for info in archive if info.isreg()]
+
+
+def _zip_members(path: Path) -> list[Member]:
+    found = []
+    with zipfile.ZipFile(path) as archive, open(path, 'rb') as file:
+        for info in archive.infolist():
+            if info.is_dir():
+                continue
+            if info.compress_type != zipfile.ZIP_STORED:
+                raise zipfile.BadZipFile(f'{info.filename} is compressed; store it as it is, zip -0')
+            file.seek(info.header_offset + 26)
+            name, extra = struct.unpack('<HH', file.read(4))
+            found.append((info.filename, info.header_offset + 30 + name + extra, info.file_size))
+    return found
+
+
+def entries(shards: Sequence[Path], classes: Sequence[str] | None = None) -> Iterator[Entry]:
+    """The images of shards, in their order.
+
+    Labels are in the `.cls` file of the same sample, as in WebDataset's format; where `classes` are given instead, the
+    folder of an image is its class.
+    """
+    numbers = {name: label for label, name in enumerate(classes or ())}
+    for number, shard in enumerate(shards):
+        found = members(shard)
+        labels = {} if classes is not None else _labels(shard, found)
+        for name, offset, size in found:
+            if not is_image(name):
+                continue
+            label = labels.get(_sample(name)) if classes is None else numbers[_folder(name)]
+            if label is None:
+                raise ValueError(f'{shard}: {name} has no {_LABEL} file, and images before it have one')
+            yield Entry(name, label, number, offset, size)
+
+
+def folder_classes(shards: Sequence[Path]) -> list[str] | None:
+    """The folders of the images, sorted; None where labels are in files, as the first shard says."""
+    if any(name.endswith(_LABEL) for name, _, _ in members(shards[0])):
+        return None
+    return sorted({_folder(name) for shard in shards for name, _, _ in members(shard) if is_image(name)})
+
+
+def _labels(shard: Path, found: Iterable[Member]) -> dict[str, int]:
+    labels = {}
+    with open(shard, 'rb') as file:
+        for name, offset, size in found:
+            if name.endswith(_LABEL):
+                file.seek(offset)
+                content = file.read(size)
+                if not content.strip().isdigit():
+                    raise ValueError(f'{shard}: {name} holds {content[:20]!r} and not the number of a class')
+                labels[_sample(name)] = int(content)
+    return labels
+
+
+def _sample(name: str) -> str:
+    """What the files of a sample have in common: the name up to the first point behind the last slash."""
+    folder, slash, file = name.rpartition('/')
+    return folder + slash + file.partition('.')[0]
+
+
+def _folder(name: str) -> str:
+    return PurePosixPath(name).parent.name
+
+
+class ShardWriter:
+    """Writes samples into `{split}-000000.tar` (or .zip) and on; the next begins when one has `limit` bytes."""
+
+    def __init__(self, folder: Path, split: str, kind: str, limit: int) -> None:
+        self.folder, self.split, self.kind, self.limit = folder, split, kind, limit
+        self.paths: list[Path] = []
+        self.archive: tarfile.TarFile | zipfile.ZipFile | None = None
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.archive is not None:
+            self.archive.close()
+
+    def add(self, name: str, image: bytes, label: int) -> None:
+        """Append an image and its label; the point of the file extension stays the only one in the name."""
+        if self.archive is None or self.written >= self.limit:
+            self._next()
+        stem, point, extension = name.rpartition('.')
+        folder, slash, file = stem.rpartition('/')
+        stem = folder + slash + file.replace('.', '_')
+        for member, content in ((stem + point + extension, image), (stem + _LABEL, str(label).encode())):
+            if isinstance(self.archive, zipfile.ZipFile):
+                self.archive.writestr(zipfile.ZipInfo(member), content)
+            else:
+                info = tarfile.TarInfo(member)
+                info.size = len(content)
+                self.archive.addfile(info, BytesIO(content))
+            self.written += len(content)
+
+    def _next(self) -> None:
+        self.__exit__()
+        path = self.folder / f'{self.split}-{len(self.paths):06d}.{self.kind}'
+        self.paths.append(path)
+        self.archive = zipfile.ZipFile(path, 'w') if self.kind == 'zip' else tarfile.open(path, 'w')
+        self.written = 0

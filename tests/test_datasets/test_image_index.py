@@ -1,0 +1,69 @@
+"""A mapped index of many paths: what goes in comes out, and processes do not pay for it."""
+import time
+
+import numpy as np
+import psutil
+import pytest
+from torch.utils.data import DataLoader
+
+from mmflatten.datasets.image_index import Entry, ImageIndex, ImageIndexError, write_index
+from mmflatten.datasets.indexed_images import IndexedImages
+
+NUMBER = 200_000
+
+
+@pytest.fixture(scope='module')
+def paths(tmp_path_factory):
+    """The entries of a list of 200,000 images in 300 classes, and its folder."""
+    root = tmp_path_factory.mktemp('index')
+    entries = [Entry(f'n{i % 300:08d}/n{i % 300:08d}_{i}.JPEG', i % 300) for i in range(NUMBER)]
+    assert write_index(root / 'train.index', entries, [f'n{i:08d}' for i in range(300)]) == NUMBER
+    return root, entries
+
+
+def test_an_index_gives_back_what_was_written(tmp_path):
+    entries = [Entry('a/b/1.jpg', 7), Entry('a/2.jpg', 7), Entry('3.jpg', 8), Entry('4.jpg', 7), Entry('a/b/5.jpg', 7),
+               Entry('ảnh/\udcff#?.jpg', 2**31 - 1, 1, 2**40, 2**32 - 1)]
+    for name, shards in (('files', []), ('members', ['a.tar', 'b.tar'])):
+        write_index(tmp_path / name, entries, ['x'], shards)
+        index = ImageIndex(tmp_path / name)
+        found = [index[i] for i in range(len(index))]
+        assert found == entries if shards else [entry[:2] for entry in found] == [entry[:2] for entry in entries]
+        assert index.classes == ('x', ) and index.shards == shards
+
+
+def test_many_paths_open_at_once_and_are_not_held_by_the_processes(paths):
+    (root, entries), others = paths, psutil.Process().children()
+    start = time.process_time()
+    dataset = IndexedImages(str(root), split='train')
+    assert time.process_time() - start < .5
+    for i in np.random.default_rng(0).integers(0, NUMBER, 100).tolist():
+        assert dataset.get_data_info(i) == dict(
+            img_path=f'{root}/train/{entries[i].name}', gt_label=entries[i].label, sample_idx=i)
+
+    loader = DataLoader(dataset, 1000, num_workers=1, collate_fn=len, persistent_workers=True)
+    iterator = iter(loader)
+    assert next(iterator) == 1000
+    worker, = [child for child in psutil.Process().children() if child not in others]
+    before = worker.memory_full_info().uss
+    assert sum(iterator) == NUMBER - 1000
+    assert worker.memory_full_info().uss - before < 4 * 2**20  # the names alone have 6 MiB, as Python's strings 16
+
+
+@pytest.mark.parametrize('break_it, words', [
+    (lambda folder: (folder / 'index.json').write_text('{'), 'damaged'),
+    (lambda folder: (folder / 'index.json').write_text('{"format": 1}'), "damaged.*'shards'"),
+    (lambda folder: (folder / 'names.bin').write_bytes(b''), 'damaged'),
+    (lambda folder: (folder / 'names.bin').write_bytes(b'abc'), 'damaged.*3 bytes of names'),
+    (lambda folder: (folder / 'index.json').unlink(), 'index.json.*mmflatten data index'),
+])
+def test_a_damaged_index_is_refused(tmp_path, break_it, words):
+    write_index(tmp_path / 'a.index', [Entry('a/1.jpg', 0)], [])
+    break_it(tmp_path / 'a.index')
+    with pytest.raises(ImageIndexError, match=f'{tmp_path}/a.index.*{words}'):
+        ImageIndex(tmp_path / 'a.index')
+
+
+def test_an_empty_index_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match='a.index'):
+        write_index(tmp_path / 'a.index', [], [])
