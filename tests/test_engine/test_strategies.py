@@ -12,6 +12,7 @@ import torch
 from mmengine.config import Config
 from torch import nn
 
+from mmflatten.cli.convert import main as convert
 from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.strategies import set_strategy, shard
 
@@ -51,9 +52,10 @@ KILLER = '''
 
     @HOOKS.register_module(force=True)
     class RankKiller(Hook):
-        def before_train_iter(self, runner, batch_idx, data_batch=None):
-            if runner.rank == 1 and runner.iter == int(os.environ.get('KILL_AT', -1)):
-                os.kill(os.getpid(), signal.SIGKILL)
+        def before_save_checkpoint(self, runner, checkpoint):
+            if runner.rank == 0 and runner.iter == int(os.environ.get('KILL_SAVING_AT', -1)):
+                # Between writing aside and renaming.
+                os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
 '''
 USE_KILLER = '''
     custom_imports = dict(imports=['rank_killer'])
@@ -118,18 +120,53 @@ def test_processes_that_accumulate_equal_one_with_the_same_total_batch(tiny, too
         assert_equal(alone / 'epoch_2.pth', folder / 'epoch_2.pth', rtol=1e-5, atol=2e-6)
 
 
-def test_shared_out_training_that_loses_a_process_resumes_exactly(tiny, train_on, monkeypatch):
+def test_training_in_pieces_that_is_killed_while_it_saves_resumes_exactly(tiny, tools, train_on, monkeypatch):
     (tiny.folder / 'rank_killer.py').write_text(dedent(KILLER))
     monkeypatch.syspath_prepend(str(tiny.folder))
     tiny.write_config(extra=USE_KILLER)
     straight = tiny.folder / 'straight'
     shared_out = [tiny.config, '--strategy', 'fsdp']
     assert train_on(2, *shared_out, '--work-dir', straight, '--seed', 3) == [0, 0]
-    monkeypatch.setenv('KILL_AT', '5')
-    assert train_on(2, *shared_out, '--seed', 3) == [1, -signal.SIGKILL]
-    monkeypatch.delenv('KILL_AT')
-    assert train_on(2, *shared_out, '--resume') == [0, 0]  # the seed comes from the checkpoint
-    assert_equal(straight / 'epoch_4.pth', tiny.work_dir / 'epoch_4.pth', rtol=0, atol=0)
+
+    in_pieces = [*shared_out, '--cfg-options', 'default_hooks.checkpoint.sharded=True']
+    monkeypatch.setenv('KILL_SAVING_AT', '6')
+    assert train_on(2, *in_pieces, '--seed', 3) == [-signal.SIGKILL, 1]
+    assert (tiny.work_dir / '.epoch_3.sharded.part').is_dir() and not (tiny.work_dir / 'epoch_3.sharded').exists()
+    monkeypatch.delenv('KILL_SAVING_AT')
+    assert train_on(2, *in_pieces, '--resume') == [0, 0]  # the seed comes from the checkpoint
+    assert not list(tiny.work_dir.glob('.*'))
+
+    last, file = tiny.work_dir / 'epoch_4.sharded', tiny.folder / 'one.pth'
+    assert len(list(last.glob('*.distcp'))) == 2
+    assert convert([str(last), str(file)]) == 0
+    assert_equal(straight / 'epoch_4.pth', file, rtol=0, atol=0)
+    for checkpoint in (last, file):
+        assert tools.test([tiny.config, checkpoint]) == 0
+
+
+@pytest.mark.parametrize('processes, later', [
+    (2, 1), pytest.param(4, 2, marks=pytest.mark.full), pytest.param(2, 4, marks=pytest.mark.full)])
+def test_training_goes_on_with_another_number_of_processes(tiny, tools, train_on, processes, later):
+    tiny.write_config(extra=DETERMINISTIC + """
+    custom_imports = dict()
+    custom_hooks = [dict(type='EMAHook', momentum=0.1)]
+    train_cfg['max_epochs'] = 4
+    param_scheduler = [dict(type='CosineAnnealingLR', T_max=4, end=4)]
+    """)
+    alone = tiny.folder / 'alone'
+    assert tools.train([tiny.config, '--work-dir', alone, '--seed', 3]) == 0
+
+    def train(number: int, *argv: object) -> list[int]:
+        batch = f'train_dataloader.batch_size={4 // number}'
+        if number == 1:
+            return [tools.train([tiny.config, *argv, batch])]
+        return train_on(number, tiny.config, '--strategy', 'fsdp', *argv, batch,
+                        'default_hooks.checkpoint.sharded=True')
+
+    assert set(train(processes, '--seed', 3, '--cfg-options', 'train_cfg.max_epochs=2')) == {0}
+    assert set(train(later, '--resume', '--cfg-options')) == {0}
+    last = 'epoch_4.pth' if later == 1 else 'epoch_4.sharded'
+    assert_equal(alone / 'epoch_4.pth', tiny.work_dir / last, rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize('fields, words', [
