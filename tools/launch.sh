@@ -1,4 +1,5 @@
-# Sourced by dist_train.sh and dist_test.sh: `launch TOOL PROCESSES [arguments]` starts tools/TOOL on PROCESSES processes.
+# Sourced by the scripts beside it. `launch TOOL PROCESSES [arguments]` starts tools/TOOL on PROCESSES processes of this
+# machine, and `launch_slurm TOOL PARTITION JOB_NAME [arguments]` under Slurm.
 #
 # One machine needs nothing else. For many, run the same command on each with NNODES (how many), MASTER_ADDR (the address
 # of one of them, where they meet) and PORT (a free one there; 29500). NODE_RANK=0 there and another number on the others
@@ -45,4 +46,25 @@ launch() {
     [ "$status" -ne 0 ] && ls -v "$errors" | tail -n 1 | xargs -I{} cat "$errors/{}" >&2
     rm -rf "$errors"
     return "$status"
+}
+
+# GPUS (8), GPUS_PER_NODE (8), CPUS_PER_TASK (5) and SRUN_ARGS set the allocation, MASTER_PORT (29500) the port.
+launch_slurm() {
+    local tool=$1 partition=$2 job_name=$3 gpus=${GPUS:-8} gpus_per_node=${GPUS_PER_NODE:-8} here
+    shift 3
+    here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+    if [ "$gpus" -lt "$gpus_per_node" ]; then
+        gpus_per_node=$gpus
+    fi
+    # shellcheck disable=SC2086
+    PYTHONPATH="$here/..:${PYTHONPATH:-}" srun \
+        --partition="$partition" \
+        --job-name="$job_name" \
+        --gres="gpu:$gpus_per_node" \
+        --ntasks="$gpus" \
+        --ntasks-per-node="$gpus_per_node" \
+        --cpus-per-task="${CPUS_PER_TASK:-5}" \
+        --kill-on-bad-exit=1 \
+        ${SRUN_ARGS:-} \
+        "${PYTHON:-python}" -u "$here/$tool" "$@" --launcher slurm
 }

@@ -119,6 +119,7 @@ def test_message_of_a_failing_process_comes_last(tiny):
     ('dist_train.sh', [], {}, 'usage: bash tools/dist_train.sh'),
     ('dist_test.sh', [], {}, 'usage: bash tools/dist_test.sh'),
     ('slurm_train.sh', [], {}, 'usage: bash tools/slurm_train.sh'),
+    ('slurm_test.sh', [], {}, 'usage: bash tools/slurm_test.sh'),
     ('dist_train.sh', ['x.py', '--tta'], {}, 'PROCESSES'),
     ('dist_test.sh', ['x.py', 'x.pth', '--tta'], {}, 'PROCESSES'),
     ('dist_train.sh', ['x.py', 2], dict(NNODES='2'), 'MASTER_ADDR'),
@@ -145,4 +146,7 @@ def test_scripts_hand_on_what_the_user_typed_and_slurm_gets_one_task_per_gpu(tin
         command, *asked = run_script(tiny, script, *arguments).stdout.splitlines()
         assert shlex.split(command) == ['bash', str(REPOSITORY / 'tools' / script), *arguments]
     assert {'--partition=gpu', '--ntasks=16', '--ntasks-per-node=8', '--gres=gpu:8'} <= set(asked)
-    assert asked[-6:] == ['a config.py', '--work-dir', 'out', '--launcher', 'slurm', '--resume']
+    assert asked[-7:] == [str(REPOSITORY / 'tools' / 'train.py'), 'a config.py', '--work-dir', 'out', '--resume',
+                          '--launcher', 'slurm']
+    asked = run_script(tiny, 'slurm_test.sh', 'gpu', 'name', 'a config.py', 'x.pth', '--tta').stdout.splitlines()
+    assert asked[-6:] == [str(REPOSITORY / 'tools' / 'test.py'), 'a config.py', 'x.pth', '--tta', '--launcher', 'slurm']
