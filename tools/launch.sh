@@ -1,12 +1,15 @@
-# Sourced by dist_train.sh and dist_test.sh: `launch TOOL PROCESSES [arguments]` starts tools/TOOL on PROCESSES processes.
+# Sourced by the scripts beside it. `launch TOOL PROCESSES [arguments]` starts tools/TOOL on PROCESSES processes of this
+# machine, and `launch_slurm TOOL PARTITION JOB_NAME [arguments]` under Slurm.
 #
-# One machine needs nothing else. For many, run the same command on each with NNODES (how many), NODE_RANK (0, 1, ...),
-# MASTER_ADDR (address of machine 0) and PORT (a free one there, the same everywhere). PYTHON names another Python.
+# One machine needs nothing else. For many, run the same command on each with NNODES (how many), MASTER_ADDR (the address
+# of one of them, where they meet) and PORT (a free one there; 29500). NODE_RANK=0 there and another number on the others
+# is needed only where that machine does not know itself by this address. JOB_ID tells apart jobs that meet there.
+# MAX_RESTARTS=N starts all processes again, at most N times, when one of them dies. PYTHON names another Python.
 
 launch() {
     local tool=$1 processes=$2
     shift 2
-    local here rendezvous error_file status python=${PYTHON:-python}
+    local here rendezvous errors status python=${PYTHON:-python}
     here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
     if ! [[ $processes =~ ^(auto|gpu|cpu|[1-9][0-9]*)$ ]]; then
         echo "PROCESSES ($processes) must be a whole number above 0, or auto" >&2
@@ -16,24 +19,52 @@ launch() {
         echo "$python has no torch; activate the environment (source .venv/bin/activate) or set PYTHON" >&2
         return 1
     fi
-    if [ "${NNODES:-1}" -gt 1 ]; then
-        : "${NODE_RANK:?NODE_RANK must say which of the $NNODES machines this is, from 0}"
-        : "${MASTER_ADDR:?MASTER_ADDR must be the address of the machine with NODE_RANK=0}"
-        rendezvous="--nnodes=$NNODES --node_rank=$NODE_RANK --master_addr=$MASTER_ADDR --master_port=${PORT:-29500}"
+    rendezvous="--rdzv-backend=c10d --rdzv-id=${JOB_ID:-mmflatten}"
+    if [ "${NNODES:-1}" != 1 ]; then
+        : "${MASTER_ADDR:?MASTER_ADDR must be the address of the machine where the $NNODES machines meet}"
+        rendezvous="$rendezvous --nnodes=$NNODES --rdzv-endpoint=$MASTER_ADDR:${PORT:-29500}"
+        case "${NODE_RANK:-}" in
+            '') ;;
+            0) rendezvous="$rendezvous --rdzv-conf=is_host=true" ;;
+            *) rendezvous="$rendezvous --rdzv-conf=is_host=false" ;;
+        esac
     elif [ -n "${PORT:-}" ]; then
-        rendezvous="--master_addr=127.0.0.1 --master_port=$PORT"
+        rendezvous="$rendezvous --rdzv-endpoint=127.0.0.1:$PORT"
     else
         rendezvous="--standalone"  # takes a free port
     fi
 
-    error_file=$(mktemp)
+    errors=$(mktemp -d)
+    # A store that outlives the workers would hand a restarted one addresses of the dead: pytorch/pytorch#135712.
     # shellcheck disable=SC2086
-    MMFLATTEN_ERROR_FILE=$error_file PYTHONPATH="$here/..:${PYTHONPATH:-}" \
-        "$python" -m torch.distributed.run $rendezvous --nproc_per_node="$processes" \
+    TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 MMFLATTEN_ERROR_FOLDER=$errors PYTHONPATH="$here/..:${PYTHONPATH:-}" \
+        "$python" -m torch.distributed.run $rendezvous --nproc-per-node="$processes" \
+        --max-restarts="${MAX_RESTARTS:-0}" \
         "$here/$tool" "$@" --launcher pytorch
     status=$?
     # torchrun prints a report of its own after the worker's message; the message comes last again.
-    [ "$status" -ne 0 ] && cat "$error_file" >&2
-    rm -f "$error_file"
+    [ "$status" -ne 0 ] && ls -v "$errors" | tail -n 1 | xargs -I{} cat "$errors/{}" >&2
+    rm -rf "$errors"
     return "$status"
+}
+
+# GPUS (8), GPUS_PER_NODE (8), CPUS_PER_TASK (5) and SRUN_ARGS set the allocation, MASTER_PORT (29500) the port.
+launch_slurm() {
+    local tool=$1 partition=$2 job_name=$3 gpus=${GPUS:-8} gpus_per_node=${GPUS_PER_NODE:-8} here
+    shift 3
+    here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+    if [ "$gpus" -lt "$gpus_per_node" ]; then
+        gpus_per_node=$gpus
+    fi
+    # shellcheck disable=SC2086
+    PYTHONPATH="$here/..:${PYTHONPATH:-}" srun \
+        --partition="$partition" \
+        --job-name="$job_name" \
+        --gres="gpu:$gpus_per_node" \
+        --ntasks="$gpus" \
+        --ntasks-per-node="$gpus_per_node" \
+        --cpus-per-task="${CPUS_PER_TASK:-5}" \
+        --kill-on-bad-exit=1 \
+        ${SRUN_ARGS:-} \
+        "${PYTHON:-python}" -u "$here/$tool" "$@" --launcher slurm
 }

@@ -1,20 +1,24 @@
 """Convert an official checkpoint to the names of this project, or back. Strict: every key must have its place.
 
-With --head-map, also give a classifier a head of other classes, or do only that.
+With --head-map, also give a classifier a head of other classes, or do only that. A folder NAME.sharded, which a
+training on several processes wrote in pieces, becomes one file.
 """
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from mmflatten.checkpoints import FAMILIES
-from mmflatten.checkpoints.files import ENTRIES, convert_file, encode
+from mmflatten.checkpoints.files import ENTRIES, SAFETENSORS, convert_file, encode
 from mmflatten.engine.checkpoints.files import written_aside
+from mmflatten.engine.checkpoints.pieces import SHARDED
+from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.cli import command_line, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
     made = tool_parser(__doc__, prog='mmflatten convert')
-    made.add_argument('source', metavar='SRC', type=Path, help='checkpoint of the official code, or .safetensors')
+    made.add_argument('source', metavar='SRC', type=Path,
+                      help='checkpoint of the official code, or .safetensors, or .sharded')
     made.add_argument('destination', metavar='DST', type=Path, help='file to write; .safetensors for weights alone')
     made.add_argument('--family', choices=sorted(FAMILIES),
                       help='which key table; without it, for --head-map, SRC is of this project and keeps its names')
@@ -32,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
 
 def check_paths(source: Path, destination: Path, force: bool) -> None:
     """Refuse what would fail or destroy something later."""
-    if not source.is_file():
+    if not source.is_file() and source.suffix != SHARDED:
         raise FileNotFoundError(f'{source} does not exist or is no file; check the path')
     if destination.is_dir():
         raise ValueError(f'{destination} is a folder; name a file in it')
@@ -42,10 +46,25 @@ def check_paths(source: Path, destination: Path, force: bool) -> None:
         raise ValueError(f'{destination} exists; --force replaces it')
 
 
+def put_together(source: Path, destination: Path, force: bool) -> None:
+    """Write a checkpoint in pieces as one file; safetensors get its weights alone, others all of the training."""
+    check_paths(source, destination, force)
+    content = load_from_local(str(source))
+    if destination.suffix == SAFETENSORS:
+        content = dict(state_dict=content['state_dict'], meta={})
+    data = encode(content, destination)
+    with written_aside(destination) as aside:
+        aside.write_bytes(data)
+    print(f'{destination}: {len(content["state_dict"])} tensors of the model, from {source}')
+
+
 @command_line
 def main(argv: Sequence[str]) -> None:
     made = parser()
     args = made.parse_args(argv)
+    if args.source.suffix == SHARDED:
+        put_together(args.source, args.destination, args.force)
+        return
     if args.family is None and (args.revert or args.head_map is None):
         made.error(f'--family is required, one of {", ".join(sorted(FAMILIES))}')
     check_paths(args.source, args.destination, args.force)

@@ -18,6 +18,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
                       help="mixed precision; the default type is the config's, else float16, and bfloat16 on the CPU")
     made.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch size')
+    made.add_argument('--strategy', choices=['ddp', 'fsdp'],
+                      help='on several processes: ddp, each holds all weights and optimizer states (the default), or '
+                           'fsdp, they share them out')
     made.add_argument('--track', choices=['tensorboard', 'mlflow', 'wandb'],
                       help='report scalars, drawings of the validation and the config there too')
     made.add_argument('--no-validate', action='store_true', help='do not validate during training')
@@ -34,9 +37,12 @@ def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr
+    from mmflatten.engine.strategies import set_strategy
     from mmflatten.engine.tracking import add_tracking
     from mmflatten.engine.train import set_resume, train
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
+    if args.strategy is not None:
+        set_strategy(cfg, args.strategy)
     if args.amp is not None:
         set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
     if args.auto_scale_lr:

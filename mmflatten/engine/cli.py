@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TextIO
 
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
-# `dist_train.sh` and `dist_test.sh` name a file here: torchrun prints its own report after a worker's last line, so
-# the script repeats the message from this file at the very end.
-ERROR_FILE_VARIABLE = 'MMFLATTEN_ERROR_FILE'
+# `dist_train.sh` and `dist_test.sh` name a folder here: torchrun prints its own report after a worker's last line, so
+# the script repeats the message from a file in it at the very end. Each restart of the workers has a file of its own.
+ERROR_FOLDER_VARIABLE = 'MMFLATTEN_ERROR_FOLDER'
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
@@ -93,11 +93,12 @@ def _report(error: BaseException, show_traceback: bool) -> None:
     line = (f'rank {os.environ.get("RANK", "?")}: ' if several else '') + explain(error)
     sys.stderr.write(line + '\n')
     sys.stderr.flush()
-    note = os.environ.get(ERROR_FILE_VARIABLE)
-    with contextlib.suppress(OSError):
-        # The first worker to fail is the cause; the others are then ended by the launcher.
-        if note and Path(note).stat().st_size == 0:
-            Path(note).write_text(line + '\n', encoding='utf-8')
+    folder = os.environ.get(ERROR_FOLDER_VARIABLE)
+    if folder:
+        # The first worker to fail is the cause and makes the file; the others are then ended by the launcher.
+        with (contextlib.suppress(OSError),
+              open(Path(folder, os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')), 'x', encoding='utf-8') as note):
+            note.write(line + '\n')
 
 
 def _append_to_log(text: str) -> str | None:

@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import mmengine.runner
+from mmengine.device import get_device
 from mmengine.dist import master_only
+from mmengine.model import convert_sync_batchnorm
+from mmengine.optim import BaseOptimWrapper
 from mmengine.runner import BaseLoop, CheckpointLoader
 from mmengine.visualization import Visualizer
 from torch import nn
@@ -20,8 +23,10 @@ from mmflatten.engine.checkpoints.loading import (
     require_training_state,
 )
 from mmflatten.engine.checkpoints.reading import safe_reading
+from mmflatten.engine.checkpoints.shared import save_shared
 from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.hooks.channels import bare_model, require_matching_channels
+from mmflatten.engine.strategies import is_sharded, shard
 from mmflatten.registry import RUNNERS
 
 DEFAULT_HOOKS: dict[str, dict] = dict(
@@ -77,6 +82,14 @@ class Runner(mmengine.runner.Runner):
             visualizer = {**visualizer, 'name': self.experiment_name}
         return super().build_visualizer(visualizer)
 
+    def scale_lr(self, optim_wrapper: BaseOptimWrapper, auto_scale_lr: dict | None = None) -> None:
+        """As MMEngine's; a step that adds up the gradients of several batches counts all of their images."""
+        steps = getattr(optim_wrapper, '_accumulative_counts', 1)
+        if steps > 1 and (auto_scale_lr or {}).get('enable'):
+            self.logger.info(f'Each step adds up {steps} batches: auto_scale_lr.base_batch_size is divided by it')
+            auto_scale_lr = {**auto_scale_lr, 'base_batch_size': auto_scale_lr['base_batch_size'] / steps}
+        super().scale_lr(optim_wrapper, auto_scale_lr)
+
     def build_model(self, model: nn.Module | dict) -> nn.Module:
         """As MMEngine's; what the model's constructor loads is read safely."""
         with safe_reading():
@@ -86,9 +99,26 @@ class Runner(mmengine.runner.Runner):
         with safe_reading():
             super()._init_model_weights()
 
-    @master_only
+    def wrap_model(self, model_wrapper_cfg: dict | None, model: nn.Module) -> nn.Module:
+        """As MMEngine's; a model that the processes share out among themselves gets no wrapper."""
+        if not is_sharded(self.cfg):
+            return super().wrap_model(model_wrapper_cfg, model)
+        sync_bn = self.cfg.get('sync_bn')
+        return (convert_sync_batchnorm(model, sync_bn) if sync_bn else model).to(get_device())
+
+    def load_or_resume(self) -> None:
+        """As MMEngine's; with the strategy `fsdp` each process then keeps only its part of the training."""
+        super().load_or_resume()
+        if is_sharded(self.cfg) and isinstance(self._train_loop, BaseLoop):
+            shard(self)
+
     def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
         """As MMEngine's; a file on this machine is seen under its name only when it is whole."""
+        save = save_shared if is_sharded(self.cfg) else Runner._save_alone
+        save(self, out_dir, filename, *args, **kwargs)
+
+    @master_only
+    def _save_alone(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
         if '://' in str(out_dir):
             super().save_checkpoint(out_dir, filename, *args, **kwargs)
             return

@@ -24,7 +24,6 @@ EMA = {'custom_hooks': [dict(type='EMAHook', momentum=0.01)]}
 SLIPS = [
     ('batch', SEGMENTOR, {'train_dataloader.batch_size': 4}),
     ('batch', SEGMENTOR, {'optim_wrapper.accumulative_counts': 2}),
-    ('batch', SEGMENTOR, {'optim_wrapper.accumulative_counts': 2, 'auto_scale_lr.enable': True}),
     ('unit', SEGMENTOR, {'param_scheduler.1.by_epoch': True}),
     ('unit', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', by_epoch=False, end=15)}),
     ('unit', CLASSIFIER, {'param_scheduler.1': dict(type='MultiStepLR', by_epoch=False, milestones=[8, 11])}),
@@ -97,6 +96,8 @@ def test_another_number_of_gpus_needs_a_scaled_rate_and_scaling_satisfies_it():
     assert [warning.name for warning in warnings_of(training(config, gpus=4))] == ['batch']
     scaled = training(config, {'auto_scale_lr.enable': True}, gpus=4)
     assert warnings_of(scaled) == [] and scaled.batch == 8 and scaled.lr_factor == 0.5
+    accumulated = training(config, {'auto_scale_lr.enable': True, 'optim_wrapper.accumulative_counts': 4}, gpus=4)
+    assert warnings_of(accumulated) == [] and accumulated.batch == 32 and accumulated.lr_factor == 2
     assert scaled.epoch_length == 14_659  # 117,266 images on 4 GPUs, 2 at a time
 
 

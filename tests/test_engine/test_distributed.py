@@ -44,6 +44,20 @@ class Recorder(Hook):
                    f'{runner.work_dir}/rank_{get_rank()}.pt')
 '''
 
+KILLER = '''
+import os
+import signal
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+
+
+@HOOKS.register_module()
+class KilledOnce(Hook):
+    def before_train_iter(self, runner, batch_idx, data_batch=None):
+        if runner.iter == 5 and runner.rank == 1 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':
+            os.kill(os.getpid(), signal.SIGKILL)
+'''
+
 
 def run_script(tiny, script, *arguments) -> subprocess.CompletedProcess:
     # `srun` may stand in the test's folder.
@@ -79,6 +93,21 @@ def test_two_processes_equal_one_with_the_same_total_batch(tiny, tools, monkeypa
     assert len(torch.load(tiny.work_dir / 'epoch_2.pth', weights_only=False)['mmflatten']['random']) == 2
 
 
+def test_training_whose_process_is_killed_goes_on_from_its_last_checkpoint_by_itself(tiny, monkeypatch):
+    (tiny.folder / 'killed_once.py').write_text(KILLER)
+    tiny.write_config(extra='''
+        custom_imports = dict(imports=['killed_once'])
+        custom_hooks = [dict(type='KilledOnce')]
+        train_cfg['max_epochs'] = 3
+    ''')
+    monkeypatch.setenv('MAX_RESTARTS', '1')
+    finished = run_script(tiny, 'dist_train.sh', tiny.config, 2, '--strategy', 'fsdp')
+    assert finished.returncode == 0, finished.stdout
+    # Two iterations are an epoch, and the third was under way.
+    assert 'holds no checkpoint yet' in finished.stdout and 'resumed epoch: 2, iter: 4' in finished.stdout
+    assert (tiny.work_dir / 'epoch_3.pth').is_file()
+
+
 def test_message_of_a_failing_process_comes_last(tiny):
     failed = run_script(tiny, 'dist_test.sh', tiny.folder / 'nothing.py', 'x.pth', 2)
     assert failed.returncode != 0
@@ -90,9 +119,10 @@ def test_message_of_a_failing_process_comes_last(tiny):
     ('dist_train.sh', [], {}, 'usage: bash tools/dist_train.sh'),
     ('dist_test.sh', [], {}, 'usage: bash tools/dist_test.sh'),
     ('slurm_train.sh', [], {}, 'usage: bash tools/slurm_train.sh'),
+    ('slurm_test.sh', [], {}, 'usage: bash tools/slurm_test.sh'),
     ('dist_train.sh', ['x.py', '--tta'], {}, 'PROCESSES'),
     ('dist_test.sh', ['x.py', 'x.pth', '--tta'], {}, 'PROCESSES'),
-    ('dist_train.sh', ['x.py', 2], dict(NNODES='2'), 'NODE_RANK'),
+    ('dist_train.sh', ['x.py', 2], dict(NNODES='2'), 'MASTER_ADDR'),
     ('dist_train.sh', ['x.py', 2], dict(PYTHON='{folder}/bare'), 'bare has no torch')])
 def test_scripts_say_what_is_missing(tiny, monkeypatch, script, arguments, environment, words):
     (tiny.folder / 'bare').write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
@@ -116,4 +146,7 @@ def test_scripts_hand_on_what_the_user_typed_and_slurm_gets_one_task_per_gpu(tin
         command, *asked = run_script(tiny, script, *arguments).stdout.splitlines()
         assert shlex.split(command) == ['bash', str(REPOSITORY / 'tools' / script), *arguments]
     assert {'--partition=gpu', '--ntasks=16', '--ntasks-per-node=8', '--gres=gpu:8'} <= set(asked)
-    assert asked[-6:] == ['a config.py', '--work-dir', 'out', '--launcher', 'slurm', '--resume']
+    assert asked[-7:] == [str(REPOSITORY / 'tools' / 'train.py'), 'a config.py', '--work-dir', 'out', '--resume',
+                          '--launcher', 'slurm']
+    asked = run_script(tiny, 'slurm_test.sh', 'gpu', 'name', 'a config.py', 'x.pth', '--tta').stdout.splitlines()
+    assert asked[-6:] == [str(REPOSITORY / 'tools' / 'test.py'), 'a config.py', 'x.pth', '--tta', '--launcher', 'slurm']

@@ -7,7 +7,7 @@ import pytest
 import torch
 from mmengine.logging import MMLogger
 
-from mmflatten.engine.cli import ERROR_FILE_VARIABLE, command_line, quiet_libraries, tool_parser
+from mmflatten.engine.cli import ERROR_FOLDER_VARIABLE, command_line, quiet_libraries, tool_parser
 from mmflatten.engine.datasets import SampleError
 from mmflatten.engine.errors import explain
 
@@ -70,14 +70,13 @@ def test_the_traceback_goes_to_the_log_and_on_request_to_the_screen(tiny, tools,
 
 
 def test_the_first_failing_process_leaves_its_message_for_the_launcher(tmp_path, monkeypatch):
-    note = tmp_path / 'note'
-    note.touch()
-    monkeypatch.setenv(ERROR_FILE_VARIABLE, str(note))
+    monkeypatch.setenv(ERROR_FOLDER_VARIABLE, str(tmp_path))
     monkeypatch.setenv('WORLD_SIZE', '2')
-    for rank, text in (('1', 'first'), ('0', 'second')):
+    for restart, rank, text in (('0', '1', 'first'), ('0', '0', 'second'), ('1', '0', 'later')):
         monkeypatch.setenv('RANK', rank)
+        monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', restart)
         ending_with(ModuleNotFoundError(text))([])
-    assert note.read_text() == 'rank 1: first\n'
+    assert [note.read_text() for note in sorted(tmp_path.iterdir())] == ['rank 1: first\n', 'rank 0: later\n']
 
 
 def test_libraries_are_quiet_only_inside():

@@ -9,7 +9,7 @@ from mmengine.config import ConfigDict
 from mmflatten.analysis.recipes.classes import class_mismatches
 from mmflatten.analysis.recipes.disk import checkpoint_interval
 from mmflatten.analysis.recipes.parameters import by_rate, frozen
-from mmflatten.analysis.recipes.recipe import averages, base_batch, ema_momentum, plain, schedulers, steps
+from mmflatten.analysis.recipes.recipe import averages, base_batch, ema_momentum, plain, schedulers
 from mmflatten.analysis.recipes.training import Training
 
 
@@ -28,11 +28,7 @@ def warnings_of(training: Training) -> list[RecipeWarning]:
 
 def _batch(training: Training) -> Iterator[str]:
     base, given = base_batch(training.cfg), training.batch
-    if training.lr_factor != 1 or (training.cfg.get('auto_scale_lr') or {}).get('enable'):
-        if steps(training.cfg) > 1:
-            yield (f'auto_scale_lr counts {given // steps(training.cfg)} images, not the {given} that '
-                   f'accumulative_counts={steps(training.cfg)} adds up to; scale optimizer.lr by hand')
-    elif base and base != given:
+    if base and base != given and training.lr_factor == 1:
         yield (f'the rate is for a batch of {base} (auto_scale_lr.base_batch_size) and this one is {given}: train with '
                f'--auto-scale-lr, which multiplies the rate by {given / base:g}, or set batch_size or '
                'optim_wrapper.accumulative_counts')

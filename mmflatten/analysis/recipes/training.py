@@ -90,10 +90,10 @@ class Training:
 
     @property
     def lr_factor(self) -> float:
-        """What `--auto-scale-lr` multiplies the rate with; like MMEngine, it does not see accumulated gradients."""
+        """What `--auto-scale-lr` multiplies the rate with."""
         if not (self.cfg.get('auto_scale_lr') or {}).get('enable'):
             return 1.
-        return self.gpus * self.cfg.train_dataloader.batch_size / base_batch(self.cfg)
+        return self.batch / base_batch(self.cfg)
 
     @cached_property
     def rates(self) -> dict[float, list[float]]:

@@ -3,6 +3,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,12 @@ from pathlib import Path
 from mmengine.logging import print_log
 
 from mmflatten.checkpoints.files import SAFETENSORS
+from mmflatten.engine.checkpoints.pieces import REST, SHARDED, damaged_piece
 from mmflatten.engine.errors import space_hint
 
 LAST_CHECKPOINT = 'last_checkpoint'
 _PART_SUFFIX = '.part'
-_PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.pth')
+_PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.(?:pth|sharded)')
 _ZIP_MAGIC = b'PK'
 _PICKLE_MAGIC = b'\x80'
 
@@ -32,42 +34,52 @@ class CheckpointWriteError(OSError):
 
 @contextlib.contextmanager
 def written_aside(path: str | Path) -> Iterator[Path]:
-    """Give a hidden file beside `path` to write; whole and flushed to the disk, it takes the name `path`.
+    """Give a hidden file or folder beside `path` to write; whole and flushed to the disk, it takes the name `path`.
 
-    So `path` shows either the old content or the new, also after a power cut. Whatever goes wrong leaves it as it was.
+    So `path` shows either the old content or the new, also after a power cut; a folder that is written over is not
+    there in between. Whatever goes wrong leaves it as it was.
 
     Raises:
         CheckpointWriteError: the disk is full, over quota or read-only; says how much is free.
     """
     path = Path(path)
-    aside = path.with_name(f'.{path.name}{_PART_SUFFIX}')
+    aside, outdated = aside_of(path), aside_of(path, 'old')
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield aside
-        with open(aside, 'rb') as file:
-            os.fsync(file.fileno())
+        _sync(aside)
+        if path.is_dir():
+            os.replace(path, outdated)
         os.replace(aside, path)
         _sync_folder(path.parent)
     except OSError as error:
         raise CheckpointWriteError(
             error.errno, f'cannot write {path}: {error.strerror}; {space_hint(error.errno, path)}') from error
     finally:
-        aside.unlink(missing_ok=True)
+        _remove(aside)
+        _remove(outdated)
+
+
+def aside_of(path: Path, kind: str = '') -> Path:
+    """Where `written_aside` lets a file or folder grow that will be called `path`."""
+    return path.with_name(f'.{path.name}{kind and f".{kind}"}{_PART_SUFFIX}')
 
 
 def remove_leftovers(folder: str | Path) -> None:
     """Delete what a killed process had begun to write in `folder`."""
     for aside in Path(folder).glob(f'.*{_PART_SUFFIX}'):
-        aside.unlink(missing_ok=True)
+        _remove(aside)
 
 
 def what_is_wrong(path: str | Path) -> str | None:
-    """Read a checkpoint file through and say what is damaged; None when it is whole.
+    """Read a checkpoint through and say what is damaged; None when it is whole.
 
     PyTorch's files are zip archives with a checksum per tensor, so a cut or a flipped bit is found without unpickling
     anything. Files in the older format carry no checksum and pass if they begin as a pickle does.
     """
     path = Path(path)
+    if path.is_dir():
+        return _folder_problem(path)
     if path.suffix == SAFETENSORS:
         return _safetensors_problem(path)
     with open(path, 'rb') as file:
@@ -82,6 +94,15 @@ def what_is_wrong(path: str | Path) -> str | None:
     except zipfile.BadZipFile:
         return f'it is truncated ({path.stat().st_size} bytes are there)'
     return None if damaged is None else f'its part {damaged} is damaged'
+
+
+def _folder_problem(folder: Path) -> str | None:
+    if not (folder / REST).is_file():
+        return f'it has no {REST}'
+    if (problem := what_is_wrong(folder / REST)) is not None:
+        return f'of its {REST}, {problem}'
+    damaged = damaged_piece(folder)
+    return None if damaged is None else f'its part {damaged} is missing or damaged'
 
 
 def _safetensors_problem(path: Path) -> str | None:
@@ -99,9 +120,9 @@ def require_whole(path: str | Path) -> None:
     """Raise CheckpointError when the file is missing or damaged; addresses with a scheme are left to MMEngine."""
     if '://' in str(path):
         return
-    if Path(path).is_dir():
+    if Path(path).is_dir() and Path(path).suffix != SHARDED:
         raise CheckpointError(f'checkpoint {path} is a folder; name a file in it')
-    if not Path(path).is_file():
+    if not Path(path).exists():
         raise CheckpointError(f'checkpoint {path} does not exist; check the path')
     if (problem := what_is_wrong(path)) is not None:
         raise CheckpointError(f'checkpoint {path} cannot be read: {problem}; copy or download it again, or use another')
@@ -110,8 +131,8 @@ def require_whole(path: str | Path) -> None:
 def newest_checkpoint(work_dir: str | Path) -> Path | None:
     """Find the newest whole checkpoint of a run, passing over damaged ones with a warning.
 
-    Looks at `epoch_*.pth` and `iter_*.pth` in `work_dir` and in the folder that its `last_checkpoint` file points to,
-    newest by modification time first. None when the run has saved none yet.
+    Looks at `epoch_*` and `iter_*`, files and folders of pieces, in `work_dir` and in the folder that its
+    `last_checkpoint` file points to, newest by modification time first. None when the run has saved none yet.
 
     Raises:
         CheckpointError: there are checkpoints, and none is whole. Training is not restarted behind the user's back.
@@ -134,9 +155,24 @@ def _periodic_checkpoints(work_dir: Path) -> list[Path]:
     if pointer.is_file() and (last := pointer.read_text(encoding='utf-8').strip()):
         folders.add(Path(last).parent.absolute())
     paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir()
-             if path.is_file() and _PERIODIC.fullmatch(path.name)]
+             if _PERIODIC.fullmatch(path.name) and path.is_dir() == (path.suffix == SHARDED)]
     return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, int(_PERIODIC.fullmatch(path.name)[1])),
                   reverse=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    for part in path.iterdir() if path.is_dir() else [path]:
+        with open(part, 'rb') as file:
+            os.fsync(file.fileno())
+    if path.is_dir():
+        _sync_folder(path)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -16,6 +16,7 @@ from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_g
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.safe_pickle import Inert, load_without_code
 from mmflatten.engine.checkpoints.files import require_whole
+from mmflatten.engine.checkpoints.pieces import REST, SHARDED, read_pieces
 
 _NUMPY_TYPES = [type(np.dtype(code)) for code in np.typecodes['AllInteger'] + np.typecodes['AllFloat'] + '?']
 
@@ -38,7 +39,7 @@ def safe_reading() -> Iterator[None]:
 def load_from_local(filename: str, map_location: Any = None) -> Any:
     """Read a checkpoint. Objects of foreign classes in it become inert stand-ins, and a warning names them.
 
-    A safetensors file is nothing but weights by their names, on the CPU.
+    A safetensors file is nothing but weights by their names, on the CPU; pieces are put together there.
 
     Raises:
         CheckpointError: there is no such file, or it is damaged.
@@ -48,6 +49,8 @@ def load_from_local(filename: str, map_location: Any = None) -> Any:
     require_whole(path)
     if path.suffix == SAFETENSORS:
         return read_safetensors(path)
+    if path.suffix == SHARDED:
+        return read_pieces(load_from_local(str(path / REST)), path)
     try:
         with _allowed([*get_torch_safe_globals(), *_NUMPY_TYPES]):
             return torch.load(path, map_location=map_location, weights_only=True)

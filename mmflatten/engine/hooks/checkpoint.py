@@ -12,6 +12,8 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints import random_states
 from mmflatten.engine.checkpoints.files import CheckpointWriteError, remove_leftovers
+from mmflatten.engine.checkpoints.pieces import SHARDED
+from mmflatten.engine.strategies import is_sharded
 from mmflatten.registry import HOOKS
 
 _STATE_KEY = 'mmflatten'
@@ -57,17 +59,25 @@ class CheckpointHook(_CheckpointHook):
         interval (int | None): Epochs or iterations between checkpoints. None, the default, takes
             `train_cfg.val_interval`, so that what is validated is what is saved.
         by_epoch (bool | None): None, the default, counts what the training loop counts.
+        sharded (bool): With the strategy `fsdp`, write folders `epoch_1.sharded` to which each process adds its part,
+            instead of files that one process writes alone.
     """
 
-    def __init__(self, interval: int | None = None, by_epoch: bool | None = None, **kwargs: Any) -> None:
+    def __init__(self, interval: int | None = None, by_epoch: bool | None = None, sharded: bool = False,
+                 **kwargs: Any) -> None:
         super().__init__(interval=-1 if interval is None else interval, by_epoch=bool(by_epoch), **kwargs)
         self._given = dict(interval=interval, by_epoch=by_epoch, template=kwargs.get('filename_tmpl'))
+        self.sharded = sharded
         self._saved_states: dict[str, Any] = {}
         self._resumed_states: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
+        if self.sharded and not is_sharded(runner.cfg):
+            raise ValueError('CheckpointHook(sharded=True) writes the parts of --strategy fsdp; leave sharded out')
         self._follow_loop(runner)
         super().before_train(runner)
+        if self.sharded and '://' in str(self.out_dir):
+            raise ValueError(f'CheckpointHook(sharded=True) needs a folder to write to, and out_dir is {self.out_dir}')
         if is_main_process() and '://' not in str(self.out_dir):
             remove_leftovers(self.out_dir)
         if runner._resume:
@@ -90,8 +100,9 @@ class CheckpointHook(_CheckpointHook):
         if given not in (None, self.by_epoch):
             raise ValueError(f'CheckpointHook(by_epoch={given}) does not fit a training loop that counts each {unit}: '
                              'its checkpoints could not be resumed where they were taken; leave by_epoch out')
-        if self._given['template'] is None:
-            self.filename_tmpl = f'{unit}_{{}}.pth'
+        self.filename_tmpl = self._given['template'] or f'{unit}_{{}}.pth'
+        if self.sharded:
+            self.filename_tmpl = self.filename_tmpl.removesuffix('.pth') + SHARDED
         if self._given['interval'] is None:
             self.interval = runner.train_loop.val_interval
 

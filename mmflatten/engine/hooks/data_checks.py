@@ -68,10 +68,14 @@ def _check_classes(dataset: Any, split: str, model: nn.Module) -> None:
         if not (classes and isinstance(number, int) and HEADS.fullmatch(name)):
             continue
         # A detector's predictions are looked up in the classes; elsewhere classes may be left unused.
-        if number < classes or (type(model).__module__.startswith('mmdet.') and number != classes):
+        if number < classes or (_is_detector(model) and number != classes):
             raise ValueError(f'{split}_dataloader.dataset ({type(dataset).__name__}) has {classes} classes and '
                              f"model.{name}.num_classes is {number}; set it to {classes}, or the data set's "
                              "metainfo=dict(classes=...) to the model's classes")
+
+
+def _is_detector(model: nn.Module) -> bool:
+    return any(kind.__module__.startswith('mmdet.') for kind in type(model).__mro__)
 
 
 def _require_same_classes(training: Any, validation: Any) -> None:

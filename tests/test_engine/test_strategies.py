@@ -1,0 +1,185 @@
+"""What several processes train together, each with all of it (ddp) or with a part (fsdp), is what one trains alone."""
+import multiprocessing
+import os
+import signal
+import socket
+from pathlib import Path
+from textwrap import dedent
+from types import SimpleNamespace
+
+import pytest
+import torch
+from mmengine.config import Config
+from torch import nn
+
+from mmflatten.cli.convert import main as convert
+from mmflatten.engine.checkpoints.reading import load_from_local
+from mmflatten.engine.strategies import set_strategy, shard
+
+# Nothing random but the order of the samples, and no schedule or average that counts iterations.
+DETERMINISTIC = '''
+    custom_imports = dict(imports=['losses_recorder'])
+    custom_hooks = [dict(type='LossesRecorder')]
+    model['backbone']['drop_path_rate'] = 0.
+    train_dataloader['dataset']['pipeline'] = test_pipeline
+    train_cfg['max_epochs'] = 2
+    param_scheduler = []
+    optim_wrapper['clip_grad'] = dict(max_norm=0.5)
+    auto_scale_lr = dict(base_batch_size=2)
+'''
+RECORDER = '''
+    import torch
+    from mmengine.hooks import Hook
+    from mmengine.registry import HOOKS
+
+    @HOOKS.register_module(force=True)
+    class LossesRecorder(Hook):
+        def before_train(self, runner):
+            self.losses = []
+
+        def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None):
+            self.losses.append(outputs['loss'].item())
+
+        def after_train(self, runner):
+            torch.save(self.losses, f'{runner.work_dir}/losses_{runner.rank}.pt')
+'''
+
+KILLER = '''
+    import os
+    import signal
+    from mmengine.hooks import Hook
+    from mmengine.registry import HOOKS
+
+    @HOOKS.register_module(force=True)
+    class RankKiller(Hook):
+        def before_save_checkpoint(self, runner, checkpoint):
+            if runner.rank == 0 and runner.iter == int(os.environ.get('KILL_SAVING_AT', -1)):
+                # Between writing aside and renaming.
+                os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+'''
+USE_KILLER = '''
+    custom_imports = dict(imports=['rank_killer'])
+    custom_hooks = [dict(type='EMAHook', momentum=0.1), dict(type='RankKiller')]
+'''
+
+
+def assert_equal(one: Path, other: Path, **tolerance: float) -> None:
+    """Compare all that two checkpoints hold of a training."""
+    one, other = (load_from_local(str(path)) for path in (one, other))
+    assert one.keys() == other.keys() and one['param_schedulers'] == other['param_schedulers']
+    assert one['optimizer']['param_groups'] == other['optimizer']['param_groups']
+    for entry in ('state_dict', 'ema_state_dict'):
+        torch.testing.assert_close(dict(one.get(entry, {})), dict(other.get(entry, {})), **tolerance)
+    torch.testing.assert_close(one['optimizer']['state'], other['optimizer']['state'], **tolerance)
+
+
+@pytest.fixture
+def train_on(tools, monkeypatch):
+    """`train_on(processes, arguments)` runs the tool on processes forked from this one and returns their statuses."""
+
+    def work(rank: int, argv: tuple, **environment: str) -> None:
+        os.environ.update(environment, RANK=str(rank), LOCAL_RANK=str(rank))
+        status = 1
+        try:
+            status = tools.train([*argv, '--launcher', 'pytorch'])
+        finally:
+            os._exit(status)
+
+    def run(processes: int, *argv: object) -> list[int]:
+        with socket.socket() as probe:
+            probe.bind(('127.0.0.1', 0))
+            port = probe.getsockname()[1]
+        environment = dict(WORLD_SIZE=str(processes), MASTER_ADDR='127.0.0.1', MASTER_PORT=str(port))
+        fork = multiprocessing.get_context('fork')
+        workers = [fork.Process(target=work, args=(rank, argv), kwargs=environment) for rank in range(processes)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return [worker.exitcode for worker in workers]
+
+    return run
+
+
+def test_processes_that_accumulate_equal_one_with_the_same_total_batch(tiny, tools, train_on, monkeypatch):
+    (tiny.folder / 'losses_recorder.py').write_text(dedent(RECORDER))
+    monkeypatch.syspath_prepend(str(tiny.folder))
+    tiny.write_config(extra=DETERMINISTIC)
+    alone = tiny.folder / 'alone'
+    assert tools.train([tiny.config, '--work-dir', alone, '--seed', 5, '--auto-scale-lr']) == 0
+    losses = torch.load(alone / 'losses_0.pt')
+    for strategy in ('ddp', 'fsdp'):
+        folder = tiny.folder / strategy
+        assert train_on(2, tiny.config, '--work-dir', folder, '--seed', 5, '--auto-scale-lr', '--strategy', strategy,
+                        '--cfg-options', 'train_dataloader.batch_size=1',
+                        'optim_wrapper.accumulative_counts=2') == [0, 0]
+        # Two processes saw one image each, twice, for every step that one process took with four.
+        seen = torch.tensor([torch.load(folder / f'losses_{rank}.pt') for rank in (0, 1)])
+        mean = seen.mean(0).view(-1, 2).mean(1)
+        torch.testing.assert_close(mean, torch.tensor(losses), rtol=1e-5, atol=1e-6)
+        assert_equal(alone / 'epoch_2.pth', folder / 'epoch_2.pth', rtol=1e-5, atol=2e-6)
+
+
+def test_training_in_pieces_that_is_killed_while_it_saves_resumes_exactly(tiny, tools, train_on, monkeypatch):
+    (tiny.folder / 'rank_killer.py').write_text(dedent(KILLER))
+    monkeypatch.syspath_prepend(str(tiny.folder))
+    tiny.write_config(extra=USE_KILLER)
+    straight = tiny.folder / 'straight'
+    shared_out = [tiny.config, '--strategy', 'fsdp']
+    assert train_on(2, *shared_out, '--work-dir', straight, '--seed', 3) == [0, 0]
+
+    in_pieces = [*shared_out, '--cfg-options', 'default_hooks.checkpoint.sharded=True']
+    monkeypatch.setenv('KILL_SAVING_AT', '6')
+    assert train_on(2, *in_pieces, '--seed', 3) == [-signal.SIGKILL, 1]
+    assert (tiny.work_dir / '.epoch_3.sharded.part').is_dir() and not (tiny.work_dir / 'epoch_3.sharded').exists()
+    monkeypatch.delenv('KILL_SAVING_AT')
+    assert train_on(2, *in_pieces, '--resume') == [0, 0]  # the seed comes from the checkpoint
+    assert not list(tiny.work_dir.glob('.*'))
+
+    last, file = tiny.work_dir / 'epoch_4.sharded', tiny.folder / 'one.pth'
+    assert len(list(last.glob('*.distcp'))) == 2
+    assert convert([str(last), str(file)]) == 0
+    assert_equal(straight / 'epoch_4.pth', file, rtol=0, atol=0)
+    for checkpoint in (last, file):
+        assert tools.test([tiny.config, checkpoint]) == 0
+
+
+@pytest.mark.parametrize('processes, later', [
+    (2, 1), pytest.param(4, 2, marks=pytest.mark.full), pytest.param(2, 4, marks=pytest.mark.full)])
+def test_training_goes_on_with_another_number_of_processes(tiny, tools, train_on, processes, later):
+    tiny.write_config(extra=DETERMINISTIC + """
+    custom_imports = dict()
+    custom_hooks = [dict(type='EMAHook', momentum=0.1)]
+    train_cfg['max_epochs'] = 4
+    param_scheduler = [dict(type='CosineAnnealingLR', T_max=4, end=4)]
+    """)
+    alone = tiny.folder / 'alone'
+    assert tools.train([tiny.config, '--work-dir', alone, '--seed', 3]) == 0
+
+    def train(number: int, *argv: object) -> list[int]:
+        batch = f'train_dataloader.batch_size={4 // number}'
+        if number == 1:
+            return [tools.train([tiny.config, *argv, batch])]
+        return train_on(number, tiny.config, '--strategy', 'fsdp', *argv, batch,
+                        'default_hooks.checkpoint.sharded=True')
+
+    assert set(train(processes, '--seed', 3, '--cfg-options', 'train_cfg.max_epochs=2')) == {0}
+    assert set(train(later, '--resume', '--cfg-options')) == {0}
+    last = 'epoch_4.pth' if later == 1 else 'epoch_4.sharded'
+    assert_equal(alone / 'epoch_4.pth', tiny.work_dir / last, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize('fields, words', [
+    (dict(launcher='none'), 'dist_train.sh'),
+    (dict(launcher='pytorch', find_unused_parameters=True), 'find_unused_parameters'),
+    (dict(launcher='pytorch', runner_type='mmengine.Runner'), 'mmengine.Runner')])
+def test_what_cannot_be_shared_out_is_refused(fields, words):
+    with pytest.raises(ValueError, match=words):
+        set_strategy(Config(fields), 'fsdp')
+
+
+def test_parameters_without_an_axis_are_named():
+    model = nn.ModuleDict(dict(layer=nn.Linear(2, 2)))
+    model.register_parameter('factor', nn.Parameter(torch.tensor(1.)))
+    with pytest.raises(ValueError, match='factor'):
+        shard(SimpleNamespace(model=model, hooks=[], world_size=1))

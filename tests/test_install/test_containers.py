@@ -1,0 +1,42 @@
+"""The examples of `docker/` name what is there; nothing here can build or run them."""
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = ROOT / 'docker'
+
+
+@pytest.mark.parametrize('name', ['cpu.Dockerfile', 'cuda.Dockerfile'])
+def test_an_image_copies_and_makes_what_is_there(name):
+    text = (DOCKER / name).read_text()
+    copied = [source for line in re.findall(r'^COPY (.+) \S+$', text, re.MULTILINE) for source in line.split()]
+    assert [source for source in copied if not (ROOT / source).exists()] == []
+    # What installing the package reads must be among it.
+    assert {'Makefile', 'setup.py', 'pyproject.toml', 'requirements', 'mmflatten'} <= set(copied)
+    assert all(re.search(rf'^{target}:', (ROOT / 'Makefile').read_text(), re.MULTILINE)
+               for target in re.findall(r'^RUN make (\w+)', text, re.MULTILINE))
+
+
+def test_the_toolkit_of_the_cuda_image_is_that_of_the_pinned_torch():
+    toolkit = re.search(r'nvidia/cuda:(\d+\.\d+)\.', (DOCKER / 'cuda.Dockerfile').read_text())[1]
+    assert f'nvidia-cuda-runtime=={toolkit}.' in (ROOT / 'requirements' / 'constraints.txt').read_text()
+
+
+def test_the_machines_of_the_job_meet_where_its_service_puts_the_first():
+    service, job = yaml.safe_load_all((DOCKER / 'kubernetes-job.yaml').read_text())
+    name, spec = job['metadata']['name'], job['spec']
+    pod = spec['template']['spec']
+    container, = pod['containers']
+    environment = {item['name']: item['value'] for item in container['env']}
+    assert service['spec']['selector'] == {'job-name': name}
+    assert environment['MASTER_ADDR'] == f'{name}-0.{service["metadata"]["name"]}'
+    assert pod['subdomain'] == service['metadata']['name']
+    assert int(environment['NNODES']) == spec['completions'] == spec['parallelism']
+    script, config, processes = re.search(r'bash (\S+) (\S+) (\d+)', container['args'][0]).groups()
+    assert (ROOT / script).is_file() and (ROOT / config).is_file()
+    assert int(processes) == container['resources']['limits']['nvidia.com/gpu']
+    volumes = {volume['name'] for volume in pod['volumes']}
+    assert {mount['name'] for mount in container['volumeMounts']} == volumes
