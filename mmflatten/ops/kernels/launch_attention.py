@@ -15,13 +15,15 @@ _MIN_CHUNK = 256  # tokens of a program, where there are enough images
 
 
 class Tile(NamedTuple):
-    """How a kernel is cut: the powers of two of a tile, the groups of heads, and the warps of a program."""
+    """How a kernel is cut: the powers of two of a tile, the groups of heads, the warps of a program, and how many
+    tiles its loop has under way."""
 
     HP: int
     DP: int
     BLOCK: int
     GROUPS: int
     num_warps: int
+    num_stages: int = 2
 
 
 def tile_of(kernel: str, feature_map: str, heads: int, width: int, dtype: torch.dtype) -> Tile:
@@ -33,11 +35,17 @@ def tile_of(kernel: str, feature_map: str, heads: int, width: int, dtype: torch.
     Args:
         kernel: 'state', 'output', 'query_backward' or 'key_backward'.
     """
-    DP = max(16, triton.next_power_of_2(width))
-    together = triton.next_power_of_2(heads)
-    if feature_map == 'focused' and kernel != 'query_backward' and 1 < together <= 8 and DP <= 32:
+    DP, together = max(16, triton.next_power_of_2(width)), triton.next_power_of_2(heads)
+    fits = kernel in ('state', 'output') or (kernel == 'key_backward' and dtype != torch.float32)
+    if feature_map == 'focused' and fits and 1 < together <= 8 and DP <= 32:
         return Tile(together, DP, 16, 1, together)
-    return Tile(1, DP, 16 if dtype == torch.float32 else 32, heads, 4)
+    sweeps = feature_map == 'focused' and heads > 1
+    return Tile(1, DP, 16 if dtype == torch.float32 else 32, heads, 8 if sweeps and DP > 32 else 4)
+
+
+def precision_of(dtype: torch.dtype) -> str:
+    """Of the products: TF32 keeps more of half-precision inputs than they have; three such products make up float32."""
+    return 'tf32x3' if dtype == torch.float32 else 'tf32'
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
@@ -107,9 +115,8 @@ def _run(kernel: triton.JITFunction, tile: Tile, grid: tuple[int, int], *args: o
 
 
 def _constants(q: Tensor, options: Options) -> dict[str, object]:
-    # Products of half-precision inputs lose nothing that matters in TF32; three of them make up for float32.
     return dict(FEATURE=options.feature_map, POWER=options.power, HEADS=q.shape[1], WIDTH=q.shape[3],
-                PRECISION='tf32x3' if q.dtype == torch.float32 else 'tf32')
+                PRECISION=precision_of(q.dtype))
 
 
 def _readable(q: Tensor, k: Tensor, v: Tensor, *others: Tensor | None) -> list[Tensor | None]:
