@@ -10,7 +10,7 @@ from torch import Tensor
 from mmflatten.ops.kernels import attention_kernels as kernels
 from mmflatten.ops.kernels.closed_form import EPS, Options
 
-_PROGRAMS = 1024  # enough for the largest GPUs: 8 for each of 128 multiprocessors
+_PROGRAMS = 384  # nearly three for each of the 132 multiprocessors of an H100 or H200
 _MIN_CHUNK = 256  # tokens of a program, where there are enough images
 
 
