@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.layers.tokens import on_map
 from mmflatten.ops import resize_grid, resize_relative_position_bias
+from mmflatten.ops.kernels import pick_kernel, token_convolution
 from mmflatten.ops.sizes import same_size
 
 
@@ -43,6 +44,8 @@ class TokenConv(BaseModule):
         self.conv = depthwise(embed_dims // num_groups, kernel_size)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        if pick_kernel(x_BNC):
+            return token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
         return on_map(self._convolve, x_BNC, hw_shape)
 
     def _convolve(self, x_BCHW: Tensor) -> Tensor:

@@ -15,10 +15,11 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from mmflatten.ops.kernels import attention_kernels, launch_attention
+from mmflatten.ops.kernels import attention_kernels, convolution_kernels, launch_attention, launch_convolution
 
 TYPES = {torch.float32: '*fp32', torch.float16: '*fp16', torch.bfloat16: '*bf16'}
-SUMS = {'position', 'rescale', 'weight', 'temperature', 'state', 'partial', 'partial_rescale', 'grad_state'}
+FLOAT32 = {'position', 'rescale', 'weight', 'bias', 'temperature', 'state', 'partial', 'partial_rescale', 'grad_state'}
+ANY_SIZE = {'tokens', 'windows', 'chunk', 'height', 'width', 'prefix'}
 # Registers of a thread by kernel, of 255 there are; with 168, three programs of four warps run side by side.
 BUDGET = {'state': 216, 'output': 168, 'query_backward': 255, 'key_backward': 255}
 SHARED = 99 * 1024  # bytes of a program on GPUs of compute capability 8.6 and 8.9, the smallest
@@ -33,10 +34,10 @@ def compiled(kernel, constants, dtype, architecture):
             types[name] = 'constexpr'
         elif name in ('floor', 'bound'):
             types[name] = 'fp32'
-        elif name in ('tokens', 'windows', 'chunk'):
+        elif name in ANY_SIZE:
             types[name] = 'i32'
         else:
-            types[name] = 'i32' if name.startswith('stride') else '*fp32' if name in SUMS else TYPES[dtype]
+            types[name] = 'i32' if name.startswith('stride') else '*fp32' if name in FLOAT32 else TYPES[dtype]
             multiples[index,] = [['tt.divisibility', 16]]
     used = {name: constants[name] for name, kind in types.items() if kind == 'constexpr'}
     source = ASTSource(kernel, types, used, multiples)
@@ -75,3 +76,18 @@ def test_attention_kernels_fit_the_registers(name, feature_map, heads, width, dt
     program = compiled(kernel, constants, dtype, architecture)
     registers, spilled = usage(program, tmp_path)
     assert spilled == 0 and registers <= BUDGET[name] and program.metadata.shared <= SHARED
+
+
+@pytest.mark.parametrize('name', ['convolve', 'weight_backward'])
+@pytest.mark.parametrize('channels, side, dtype, architecture', [
+    (96, 5, torch.bfloat16, 90), *(pytest.param(*case, marks=pytest.mark.full) for case in (
+        (64, 3, torch.float32, 80), (64, 5, torch.float16, 80), (320, 7, torch.bfloat16, 90)))])
+def test_convolution_kernels_fit_the_registers(name, channels, side, dtype, architecture, tmp_path, monkeypatch):
+    monkeypatch.setenv('TRITON_CACHE_DIR', str(tmp_path))
+    constants = dict(
+        HAS_BIAS=True, FLIP=False, SIDE=side, SIDE_P=triton.next_power_of_2(side), CHANNELS=channels,
+        WEIGHTS=channels // 2, BLOCK=launch_convolution.BLOCK, BC=launch_convolution.channels_of(channels),
+        num_warps=launch_convolution.WARPS, num_stages=3)
+    program = compiled(getattr(convolution_kernels, f'{name}_kernel'), constants, dtype, architecture)
+    registers, spilled = usage(program, tmp_path)
+    assert spilled == 0 and registers <= 255 and program.metadata.shared <= SHARED

@@ -38,3 +38,8 @@ def wrong(cases):
 def test_attention_kernels_agree_with_the_closed_form(extent):
     cases = run_interpreted('interpreted_attention.py', extent)
     assert cases and wrong(cases) == []
+
+
+def test_convolution_kernels_agree_with_pytorch():
+    cases = run_interpreted('interpreted_convolution.py')
+    assert cases and wrong(cases) == []
