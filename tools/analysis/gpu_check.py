@@ -1,4 +1,4 @@
-"""Check and time the fused kernels on the GPU at hand, in one run of less than nine minutes.
+"""Check and time the fused kernels on the GPU at hand, in one run that begins nothing new after eight minutes.
 
     python tools/analysis/gpu_check.py --json work_dirs/gpu_check.json
     python tools/analysis/gpu_check.py --device cpu --quick   # that the tool itself runs; its figures mean nothing

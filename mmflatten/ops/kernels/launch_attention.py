@@ -35,12 +35,11 @@ def tile_of(kernel: str, feature_map: str, heads: int, width: int, dtype: torch.
     Args:
         kernel: 'state', 'output', 'query_backward' or 'key_backward'.
     """
-    DP, together = max(16, triton.next_power_of_2(width)), triton.next_power_of_2(heads)
-    fits = kernel in ('state', 'output') or (kernel == 'key_backward' and dtype != torch.float32)
-    if feature_map == 'focused' and fits and 1 < together <= 8 and DP <= 32:
+    DP, together, full = max(16, triton.next_power_of_2(width)), triton.next_power_of_2(heads), dtype == torch.float32
+    most = {'state': 8, 'output': 4 if full else 8, 'key_backward': 1 if full else 4, 'query_backward': 1}[kernel]
+    if feature_map == 'focused' and 1 < together <= most and DP <= 32:
         return Tile(together, DP, 16, 1, together)
-    sweeps = feature_map == 'focused' and heads > 1
-    return Tile(1, DP, 16 if dtype == torch.float32 else 32, heads, 8 if sweeps and DP > 32 else 4)
+    return Tile(1, DP, 16 if full else 32, heads, 8 if DP > 32 else 4)
 
 
 def precision_of(dtype: torch.dtype) -> str:

@@ -56,9 +56,9 @@ def usage(program, folder):
 
 
 CASES = [('focused', 3, 32, torch.bfloat16, 90), ('focused', 3, 64, torch.float32, 80)]
-SWEEP = [(feature_map, *size, dtype, architecture) for feature_map in ('focused', 'relu', 'elu', 'leaky_relu')
-         for size in ((1, 64), (3, 32), (3, 64), (4, 16), (6, 32), (12, 24)) for dtype in TYPES
-         for architecture in (80, 90)]
+SWEEP = [(feature_map, *size, dtype, architecture) for feature_map in ('focused', 'relu')
+         for size in ((1, 64), (3, 32), (3, 64), (4, 16), (6, 32), (12, 24))
+         for dtype in (torch.bfloat16, torch.float32) for architecture in (80, 90)]
 
 
 @pytest.mark.parametrize('name', BUDGET)
