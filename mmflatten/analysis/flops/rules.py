@@ -14,6 +14,8 @@ from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils.flop_counter import flop_registry
 
+from mmflatten.ops.kernels.flop_formulas import multiply_accumulates
+
 CONV, LINEAR, PRODUCT, OTHER = 'convolutions', 'linear layers', 'products of activations', 'norms, resizing, pooling'
 MATMUL = 'matmul'  # the counter sees whether an operand is a parameter and makes it LINEAR or PRODUCT
 
@@ -66,6 +68,7 @@ def _mac_rules() -> dict[str, Rule]:
         'aten::addmv': lambda self, a, b, **kwargs: {MATMUL: a.numel()},
         'aten::addbmm': lambda self, a, b, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
         'aten::_addmm_activation': rules['aten::addmm'], 'aten::_int_mm': rules['aten::mm'],
+        'mmflatten::linear_attention': lambda q, k, *args, **kwargs: {PRODUCT: multiply_accumulates(q.shape, k.shape)},
         'torchvision::deform_conv2d': lambda x, weight, *args, out, **kwargs: deformable_conv(weight, out),
     }
     return rules

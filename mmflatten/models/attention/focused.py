@@ -6,9 +6,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps, mean_of_real, values_at_queries
+from mmflatten.models.attention.maps import Maps, mean_of_real, values_at_queries, weights_of_real
 from mmflatten.models.layers import GridTable, TokenConv
 from mmflatten.ops import focused_map, linear_attention, merge_heads, no_autocast, split_heads, upcast
+from mmflatten.ops.kernels import fused_linear_attention, pick_kernel
 from mmflatten.registry import MODELS
 
 _EPS = 1e-6
@@ -45,6 +46,8 @@ class FocusedLinearAttention(TokenMixer):
         self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        if pick_kernel(q_BNC, k_BMC, v_BMC, width=q_BNC.shape[2] // self.num_heads, power=self.focusing_factor or 1):
+            return self._fused(q_BNC, k_BMC, v_BMC, maps)
         if self.positional_encoding is not None:
             k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
         q_BNC, k_BMC = self._feature_map(q_BNC), mean_of_real(self._feature_map(k_BMC), maps.mask)
@@ -54,6 +57,22 @@ class FocusedLinearAttention(TokenMixer):
         local_BNC = self.dwc(values_at_queries(v_BMC, maps), maps.hw)
         local_BhNd = split_heads(local_BNC, self.num_heads)
         return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, local_BhNe=local_BhNd))
+
+    def _fused(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        """The same by one operator, for which there are kernels."""
+        position_hMd = rescale_hd = local_BhNd = None
+        if self.positional_encoding is not None:
+            rows_1MC = self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw)
+            position_hMd = split_heads(rows_1MC, self.num_heads)[0]
+        if self.scale is not None:
+            rescale_hd = F.softplus(upcast(self.scale)[0]).reciprocal().view(self.num_heads, -1)
+        if self.dwc is not None:
+            local_BhNd = split_heads(self.dwc(values_at_queries(v_BMC, maps), maps.hw), self.num_heads)
+        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
+        return merge_heads(fused_linear_attention(
+            q_BhNd, k_BhMd, v_BhMd, feature_map='relu' if rescale_hd is None else 'focused', rescale_hd=rescale_hd,
+            power=int(self.focusing_factor or 1), floor=self.feature_floor, position_hMd=position_hMd,
+            weight_WM=weights_of_real(maps.mask), local_BhNd=local_BhNd))
 
     def _feature_map(self, x_BNC: Tensor) -> Tensor:
         """Positive queries or keys, focused, in full precision: cubes overflow float16."""

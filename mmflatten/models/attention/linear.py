@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps, fill_masked
+from mmflatten.models.attention.maps import Maps, fill_masked, real_or_not
 from mmflatten.ops import linear_attention, upcast
+from mmflatten.ops.kernels import fused_linear_attention, pick_kernel
 from mmflatten.registry import MODELS
 
 _EPS = 1e-6
@@ -39,10 +40,13 @@ class LinearAttention(TokenMixer):
         if feature_map not in FEATURE_MAPS:
             raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(FEATURE_MAPS)}; the L1 norm of '
                              "L2ViT's Table 1 is dict(type='SimAAttention')")
-        self.feature_map = FEATURE_MAPS[feature_map]
+        self.map_name, self.feature_map = feature_map, FEATURE_MAPS[feature_map]
         self.min_denominator = min_denominator
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1]):
+            return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.map_name, floor=_EPS,
+                                          min_denominator=self.min_denominator, weight_WM=real_or_not(maps.mask))
         q_BhNd, k_BhMd = (self.feature_map(x) for x in upcast(q_BhNd, k_BhMd))
         k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
         return linear_attention(q_BhNd, k_BhMd, v_BhMd, min_denominator=self.min_denominator)

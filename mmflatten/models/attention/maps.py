@@ -60,6 +60,21 @@ def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
     return x * (keep / keep.mean(dim=-2, keepdim=True))
 
 
+def real_or_not(mask: Tensor | None) -> Tensor | None:
+    """1 for the real keys of each window, 0 for padding, `(nW, M)`; None where all are. Errors as in `fill_masked`."""
+    if mask is None:
+        return None
+    if mask.shape[1] != 1:
+        raise ValueError(f'mask {tuple(mask.shape)} differs between queries; a mixer without logits takes (nW, 1, M)')
+    return mask[:, 0].float()
+
+
+def weights_of_real(mask: Tensor | None) -> Tensor | None:
+    """What `mean_of_real` multiplies the keys of each window by, `(nW, M)`; None where all are real."""
+    keep = real_or_not(mask)
+    return keep if keep is None else keep / keep.mean(dim=-1, keepdim=True)
+
+
 def real_tokens(x: Tensor, mask: Tensor | None) -> Tensor | None:
     """Which tokens are no padding, boolean `(B, 1, ..., M, 1)`; None where all are. Shapes and errors as above."""
     if mask is None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.layers.tokens import on_map
 from mmflatten.ops import resize_grid, resize_relative_position_bias
+from mmflatten.ops.kernels import pick_kernel, token_convolution
 from mmflatten.ops.sizes import same_size
 
 
@@ -43,6 +44,8 @@ class TokenConv(BaseModule):
         self.conv = depthwise(embed_dims // num_groups, kernel_size)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        if pick_kernel(x_BNC):
+            return token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
         return on_map(self._convolve, x_BNC, hw_shape)
 
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
@@ -82,12 +85,14 @@ class GridTable(BaseModule):
         """The rows for a map of this shape, `(1, N, C)`, those of prefix tokens first."""
         return self._resized(self.table, self.grid_size, hw_shape, 'bilinear')
 
-    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+    def rows_of(self, tokens: int, hw_shape: tuple[int, int]) -> Tensor:
+        """The same for this number of tokens, `(1, tokens, C)`; those without a row come first and have zeros."""
         table = self.rows(hw_shape)
-        missing = x_BNC.shape[1] - table.shape[1]
-        if missing:
-            table = torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1)
-        return x_BNC + table.to(x_BNC.dtype)
+        missing = tokens - table.shape[1]
+        return torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1) if missing else table
+
+    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        return x_BNC + self.rows_of(x_BNC.shape[1], hw_shape).to(x_BNC.dtype)
 
     def _resized(self, table: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str) -> Tensor:
         if same_size(size, new_size):

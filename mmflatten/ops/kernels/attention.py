@@ -1,0 +1,124 @@
+"""Fused linear attention as one operator of PyTorch, `mmflatten::linear_attention`, and its backward as another."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mmflatten.ops.kernels import closed_form
+from mmflatten.ops.kernels.closed_form import Options
+
+
+def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, feature_map: str = 'relu',
+                           rescale_hd: Tensor | None = None, power: int = 3, floor: float = closed_form.EPS,
+                           position_hMd: Tensor | None = None, weight_WM: Tensor | None = None,
+                           min_denominator: float | None = None, temperature_h: Tensor | None = None,
+                           local_BhNd: Tensor | None = None) -> Tensor:
+    """`linear_attention` with its feature maps, positional encoding of the keys and local term in one operator.
+
+    Queries, keys and values are read where they lie, as views of the projection's output; its channels must be
+    contiguous. Half-precision inputs are computed in float32, inside autocast too. Nothing is kept for the backward
+    pass but the inputs and `(d + 1) d` numbers per head. It has no second derivative. Cost: as `linear_attention`; on a
+    GPU each of the kernels reads and writes the tokens once.
+
+    Args:
+        q_BhNd: queries `(B, h, N, d)`, without a feature map.
+        k_BhMd: keys `(B, h, M, d)`.
+        v_BhMd: values `(B, h, M, d)`.
+        feature_map: 'relu', 'elu' (ELU + 1), 'leaky_relu', or 'focused', whose norms run over all heads.
+        rescale_hd: factor of `relu(x) + floor` before the focused map, which requires it.
+        power: of the focused map.
+        floor: added to `relu(x)`.
+        position_hMd: added to the keys of all images.
+        weight_WM: weight of every key, for `W` windows that follow each other in the batch; it has no gradient.
+        min_denominator, temperature_h: as `min_denominator` and `scale` of `linear_attention`.
+        local_BhNd: a local term that is added.
+
+    Returns:
+        `(B, h, N, d)` in the type of `v`, a view of `(B, N, h, d)` in memory.
+
+    Raises:
+        ValueError: the feature map is unknown, or the focused one has no rescaling or a lower bound.
+    """
+    if feature_map not in closed_form.ACTIVATIONS:
+        raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(closed_form.ACTIVATIONS)}')
+    if feature_map == 'focused' and (rescale_hd is None or min_denominator):
+        raise ValueError(f'feature_map ({feature_map!r}) requires rescale_hd ({rescale_hd}) and takes no '
+                         f'min_denominator ({min_denominator})')
+    y_BNhd, _ = _forward(q_BhNd, k_BhMd, v_BhMd, position_hMd, rescale_hd, weight_WM, temperature_h, local_BhNd,
+                         feature_map, power, floor, min_denominator or 0.)
+    return y_BNhd.transpose(1, 2)
+
+
+@torch.library.custom_op('mmflatten::linear_attention', mutates_args=(), device_types='cpu')
+def _forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
+             temperature: Tensor | None, local: Tensor | None, feature_map: str, power: int, floor: float,
+             min_denominator: float) -> tuple[Tensor, Tensor]:
+    options = Options(feature_map, power, floor, min_denominator)
+    return closed_form.forward(q, k, v, position, rescale, weight, temperature, local, options)
+
+
+@torch.library.custom_op('mmflatten::linear_attention_backward', mutates_args=(), device_types='cpu')
+def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
+              weight: Tensor | None, temperature: Tensor | None, state: Tensor, feature_map: str, power: int,
+              floor: float, min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    options = Options(feature_map, power, floor, min_denominator)
+    return closed_form.backward(grad, q, k, v, position, rescale, weight, temperature, state, options)
+
+
+@_forward.register_kernel('cuda')
+def _forward_on_gpu(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
+                    weight: Tensor | None, temperature: Tensor | None, local: Tensor | None, feature_map: str,
+                    power: int, floor: float, min_denominator: float) -> tuple[Tensor, Tensor]:
+    from mmflatten.ops.kernels import launch_attention  # requires Triton
+    options = Options(feature_map, power, floor, min_denominator)
+    return launch_attention.forward(q, k, v, position, rescale, weight, temperature, local, options)
+
+
+@_backward.register_kernel('cuda')
+def _backward_on_gpu(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
+                     weight: Tensor | None, temperature: Tensor | None, state: Tensor, feature_map: str, power: int,
+                     floor: float, min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from mmflatten.ops.kernels import launch_attention
+    options = Options(feature_map, power, floor, min_denominator)
+    return launch_attention.backward(grad, q, k, v, position, rescale, weight, temperature, state, options)
+
+
+def _full(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+@_forward.register_fake
+def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, *others: object) -> tuple[Tensor, Tensor]:
+    B, h, N, d = q.shape
+    return v.new_empty(B, N, h, d), v.new_empty(B, h, d + 1, d, dtype=_full(v))
+
+
+@_backward.register_fake
+def _backward_shapes(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
+                     *others: object) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    h, d = q.shape[1], q.shape[3]
+    grads = (x.new_empty(x.shape[0], x.shape[2], h, d) for x in (q, k, v))
+    return *grads, q.new_empty(h, d, dtype=_full(q)), q.new_empty(h, dtype=_full(q))
+
+
+def _save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    q, k, v, position, rescale, weight, temperature, local, *options = inputs
+    ctx.save_for_backward(q, k, v, position, rescale, weight, temperature, output[1])
+    ctx.options = options
+    ctx.local_type = None if local is None else local.dtype
+
+
+def _gradients(ctx: torch.autograd.function.FunctionCtx, grad: Tensor, grad_state: Tensor) -> tuple:
+    q, k, v, position, rescale, weight, temperature, state = ctx.saved_tensors
+    grad_q, grad_k, grad_v, grad_rescale, grad_temperature = _backward(
+        grad, q, k, v, position, rescale, weight, temperature, state, *ctx.options)
+    grad_q, grad_k, grad_v = (x.transpose(1, 2) for x in (grad_q, grad_k, grad_v))
+    return (
+        grad_q, grad_k, grad_v,
+        None if position is None else grad_k.sum(0, dtype=_full(grad_k)).to(position.dtype),
+        None if rescale is None else grad_rescale.to(rescale.dtype), None,
+        None if temperature is None else grad_temperature.to(temperature.dtype),
+        None if ctx.local_type is None else grad.transpose(1, 2).to(ctx.local_type), *[None] * len(ctx.options))
+
+
+_forward.register_autograd(_gradients, setup_context=_save)

@@ -1,0 +1,134 @@
+"""Fused linear attention by PyTorch's operators: what the kernels compute, with the backward in closed form.
+
+Per head, with features `f` of queries and keys, weights `w` of the keys and the temperature `s`,
+
+    S = sum_m w_m f(k_m) v_m^T / M,   kbar = sum_m w_m f(k_m) / M,   y_n = s f(q_n) S / (f(q_n) . kbar + eps) + local_n
+
+and, for the focused map of `r = (relu(x) + floor) c` over the channels of all heads, `f = |r| u^p / |u^p|` of the unit
+vector `u = r / |r|`. With `g` the gradient of `y`, `z` the denominator, `e = f / |f|` and `a = e . df` over all heads:
+
+    df(q) = g (s S)^T / z + dz kbar,    dz = -f(q) . (g (s S)^T) / z^2,    dS = s f(q)^T (g / z),    dkbar = dz f(q)
+    df(k) = w (v dS^T + dkbar) / M,     dv = w f(k) dS / M
+    dr = a u + p u^(p - 1) (df - a e) / |u^p|,    dx = c dr [x > 0],    dc = sum dr r / c
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmflatten.ops.linear import linear_attention
+from mmflatten.ops.precision import no_autocast, upcast
+
+EPS = 1e-6
+# `relu(x) + floor` for 'relu' and 'focused'.
+ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
+    'relu': lambda x, floor: F.relu(x) + floor,
+    'focused': lambda x, floor: F.relu(x) + floor,
+    'elu': lambda x, floor: F.elu(x) + 1,
+    'leaky_relu': lambda x, floor: F.leaky_relu(x),
+}
+
+
+class Options(NamedTuple):
+    """What is no tensor.
+
+    Attributes:
+        feature_map: a name in `ACTIVATIONS`.
+        power: of the focused map.
+        floor: added to `relu(x)`.
+        min_denominator: lower bound of the summed denominator in place of eps; 0 for none.
+    """
+
+    feature_map: str
+    power: int
+    floor: float
+    min_denominator: float
+
+
+def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
+            temperature: Tensor | None, local: Tensor | None, options: Options) -> tuple[Tensor, Tensor]:
+    """The result `(B, N, h, d)` and the state `(B, h, d + 1, d)`: `S`, and `kbar` in its last row."""
+    dtype, M = v.dtype, k.shape[2]
+    with no_autocast(v):
+        q, k, v = upcast(q, k, v)
+        k = k if position is None else k + position
+        q, k = (_features(x, rescale, options)[0] for x in (q, k))
+        k = k if weight is None else k * _by_image(weight, k)
+        state = torch.cat((k.transpose(-2, -1) @ v / M, k.mean(-2, keepdim=True)), dim=-2)
+        y = linear_attention(q, k, v, eps=EPS, min_denominator=options.min_denominator or None,
+                             scale=1. if temperature is None else temperature[:, None, None],
+                             local_BhNe=None if local is None else upcast(local)[0])
+        return y.transpose(1, 2).to(dtype).contiguous(), state
+
+
+def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
+             weight: Tensor | None, temperature: Tensor | None, state: Tensor,
+             options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of queries, keys and values `(B, N, h, d)`, of the rescaling `(h, d)` and the temperatures `(h,)`.
+    """
+    types, M = [x.dtype for x in (q, k, v)], k.shape[2]
+    with no_autocast(v):
+        q, k, v, grad = upcast(q, k, v, grad.transpose(1, 2))
+        k = k if position is None else k + position
+        (fq, *steps_q), (fk, *steps_k) = (_features(x, rescale, options) for x in (q, k))
+        scale = state.new_ones(q.shape[1]) if temperature is None else temperature
+        product, mean = state[..., :-1, :], state[..., -1:, :]
+        z, free = (fq * mean).sum(-1, keepdim=True), torch.tensor(True, device=q.device)
+        if options.min_denominator:
+            bound = options.min_denominator / M
+            z, free = z.clamp(min=bound), z >= bound
+        else:
+            z = z + EPS
+        along = grad @ product.transpose(-2, -1) * scale[:, None, None] / z
+        grad_z = -(fq * along).sum(-1, keepdim=True) / z * free
+        grad_product, grad_mean = fq.transpose(-2, -1) @ (grad / z), (grad_z * fq).sum(-2, keepdim=True)
+        grad_temperature = (grad_product * product).sum((0, 2, 3)) * (temperature is not None)
+        grad_product = grad_product * scale[:, None, None]
+        share: float | Tensor = 1 / M if weight is None else _by_image(weight, k) / M
+        grad_v = fk @ grad_product * share
+        grad_q, rescale_q = _features_backward(along + grad_z * mean, q, fq, *steps_q, rescale, options)
+        along = (v @ grad_product.transpose(-2, -1) + grad_mean) * share
+        grad_k, rescale_k = _features_backward(along, k, fk, *steps_k, rescale, options)
+    grads = (x.transpose(1, 2).to(dtype).contiguous() for x, dtype in zip((grad_q, grad_k, grad_v), types))
+    return *grads, rescale_q + rescale_k, grad_temperature
+
+
+def _by_image(weight: Tensor, k: Tensor) -> Tensor:
+    """Weights `(W, M)` of the keys of `W` windows for the images of a batch, `(B, 1, M, 1)`."""
+    return weight.repeat(k.shape[0] // weight.shape[0], 1)[:, None, :, None]
+
+
+def _norm(x: Tensor) -> Tensor:
+    """Over the channels of all heads, `(B, 1, N, 1)`."""
+    return x.square().sum((1, 3), keepdim=True).sqrt()
+
+
+def _features(x: Tensor, rescale: Tensor | None, options: Options) -> tuple[Tensor, Tensor, Tensor]:
+    """The features `f`, the activation `r`, and `|r|`."""
+    r = ACTIVATIONS[options.feature_map](x, options.floor)
+    if options.feature_map != 'focused' or rescale is None:
+        return r, r, torch.ones_like(r)
+    r = r * rescale[:, None]
+    norm = _norm(r)
+    powered = (r / norm) ** options.power
+    return norm / _norm(powered) * powered, r, norm
+
+
+def _features_backward(grad: Tensor, x: Tensor, f: Tensor, r: Tensor, norm: Tensor, rescale: Tensor | None,
+                       options: Options) -> tuple[Tensor, Tensor]:
+    """The gradients of `x` and of the rescaling; the latter is 0 where there is none."""
+    if options.feature_map == 'elu':
+        return grad * torch.where(x > 0, 1., r), grad.new_zeros(grad.shape[1], grad.shape[3])
+    if options.feature_map == 'leaky_relu':
+        return torch.where(x > 0, grad, .01 * grad), grad.new_zeros(grad.shape[1], grad.shape[3])
+    if options.feature_map == 'relu' or rescale is None:
+        return grad * (x > 0), grad.new_zeros(grad.shape[1], grad.shape[3])
+    u, p = r / norm, options.power
+    e = f / norm
+    a = (e * grad).sum((1, 3), keepdim=True)
+    grad = a * u + p * u ** (p - 1) * (grad - a * e) / _norm(u ** p)
+    return grad * rescale[:, None] * (x > 0), (grad * r).sum((0, 2)) / rescale

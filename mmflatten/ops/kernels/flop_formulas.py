@@ -1,0 +1,43 @@
+"""What the fused operators cost, for `torch.utils.flop_counter.FlopCounterMode`: importing this registers it.
+
+In a module of its own, because PyTorch's counter imports Triton.
+"""
+from __future__ import annotations
+
+import torch
+from torch.utils.flop_counter import register_flop_formula
+
+import mmflatten.ops.kernels  # noqa: F401  the operators themselves
+
+
+def multiply_accumulates(q_shape: tuple[int, ...], k_shape: tuple[int, ...]) -> int:
+    """Those of `linear_attention`: its two products, by the cheaper association, and its denominators.
+
+    The kernels always take the association that is linear in the number of tokens, but a model has one count on every
+    device.
+    """
+    (B, h, N, d), M = q_shape, k_shape[2]
+    return B * h * (min((N + M) * d * d, 2 * N * M * d) + N * d)
+
+
+@register_flop_formula(torch.ops.mmflatten.linear_attention)
+def _forward_flops(q_shape: tuple[int, ...], k_shape: tuple[int, ...], *args: object, **kwargs: object) -> int:
+    return 2 * multiply_accumulates(q_shape, k_shape)
+
+
+@register_flop_formula(torch.ops.mmflatten.linear_attention_backward)
+def _backward_flops(grad_shape: tuple[int, ...], q_shape: tuple[int, ...], k_shape: tuple[int, ...], *args: object,
+                    **kwargs: object) -> int:
+    return 4 * multiply_accumulates(q_shape, k_shape)
+
+
+@register_flop_formula(torch.ops.mmflatten.token_convolution)
+def _convolution_flops(x_shape: tuple[int, ...], weight_shape: tuple[int, ...], bias_shape: tuple[int, ...],
+                       height: int, width: int, **kwargs: object) -> int:
+    return 2 * x_shape[0] * x_shape[2] * height * width * weight_shape[-1] ** 2
+
+
+@register_flop_formula(torch.ops.mmflatten.token_convolution_backward)
+def _convolution_backward_flops(grad_shape: tuple[int, ...], x_shape: tuple[int, ...], weight_shape: tuple[int, ...],
+                                height: int, width: int, **kwargs: object) -> int:
+    return 4 * x_shape[0] * x_shape[2] * height * width * weight_shape[-1] ** 2

@@ -1,0 +1,108 @@
+"""Run the kernels of linear attention under Triton's interpreter and print their errors as JSON; started by the tests.
+
+    TRITON_INTERPRET=1 python interpreted_attention.py [full]
+
+The error of each result is its largest difference from the closed form in float64, relative to the largest value.
+Inputs and outputs lie between NaNs: the interpreter does not notice what is read or written out of bounds.
+"""
+import json
+import math
+import sys
+
+import torch
+
+from mmflatten.ops.kernels import closed_form, launch_attention
+from mmflatten.ops.kernels.closed_form import Options
+
+MARGIN = 4096
+RESULTS = ('y', 'state', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale', 'grad_temperature')
+# B, h, N, M, d, options; `block` takes the place of the tile's, which are many short steps.
+CASES = {
+    'focused': dict(),
+    'width 24, keys apart': dict(shape=(2, 3, 50, 37, 24), block=64),
+    'width 64, sweeps over heads': dict(shape=(1, 2, 49, 49, 64), block=64),
+    'one head': dict(shape=(2, 1, 49, 49, 16), block=64, others=()),
+    'power 4': dict(shape=(1, 2, 49, 49, 16), options=dict(power=4), block=64, others=('position',)),
+    'bfloat16, 5,000 tokens': dict(shape=(1, 2, 5000, 5000, 16), dtype=torch.bfloat16, block=1024,
+                                   others=('position', 'local')),
+    'float16, large': dict(shape=(1, 2, 196, 196, 32), dtype=torch.float16, block=128, size=100., others=('local',)),
+    'clamped': dict(shape=(2, 3, 64, 49, 32), options=dict(feature_map='relu', floor=0., min_denominator=9.),
+                    others=('weight', 'temperature'), block=64),
+    'relu': dict(shape=(1, 2, 700, 300, 32), options=dict(feature_map='relu'), others=(), block=512),
+    'elu, width 48': dict(shape=(1, 1, 49, 49, 48), options=dict(feature_map='elu'), others=(), block=64),
+    'leaky ReLU': dict(shape=(1, 1, 49, 49, 32), options=dict(feature_map='leaky_relu', min_denominator=3.),
+                       others=(), block=64),
+    'full: 320 channels': dict(shape=(1, 5, 49, 49, 64)),
+    'full: 20 heads': dict(shape=(1, 20, 49, 49, 16), block=64),
+    'full: 12 heads in float16': dict(shape=(2, 12, 49, 49, 32), dtype=torch.float16),
+    'full: 5,000 tokens': dict(shape=(1, 3, 5000, 5000, 32)),
+}
+
+
+def between_nans(*shape: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    """Memory for a tensor, and the buffer in whose middle it lies."""
+    buffer = torch.full((math.prod(shape) + 2 * MARGIN,), math.nan, dtype=dtype)
+    return buffer[MARGIN:buffer.numel() - MARGIN].view(shape), buffer
+
+
+class Guarded(torch.Tensor):
+    """Makes new tensors between NaNs, and keeps their buffers."""
+
+    made: list[torch.Tensor] = []
+
+    def new_empty(self, *shape, dtype=None, **kwargs):
+        if kwargs:
+            return super().new_empty(*shape, dtype=dtype or self.dtype, **kwargs)
+        x, buffer = between_nans(*shape, dtype=dtype or self.dtype)
+        self.made.append(buffer)
+        return x
+
+
+def guarded(x: torch.Tensor) -> torch.Tensor:
+    memory, _ = between_nans(*x.shape, dtype=x.dtype)
+    return memory.copy_(x)
+
+
+def run(shape=(2, 3, 49, 49, 32), options=None, dtype=torch.float32, block=None, size=1.,
+        others=('position', 'weight', 'local')):
+    torch.manual_seed(0)
+    B, h, N, M, d = shape
+    options = Options(**{**dict(feature_map='focused', power=3, floor=1e-6, min_denominator=0.), **(options or {})})
+    # As in a projection: queries and keys with values at the steps of three and two times the channels.
+    q, kv = size * torch.randn(B, N, 3, h, d), size * torch.randn(B, M, 2, h, d)
+    q[0, :3] -= 4 * size  # tokens that ReLU leaves next to nothing of
+    kv[0, 3:5] -= 4 * size
+    q, (k, v) = guarded(q.to(dtype))[:, :, 0], guarded(kv.to(dtype)).unbind(2)
+    q, k, v = (x.as_subclass(Guarded).transpose(1, 2) for x in (q, k, v))
+    rescale = guarded(torch.rand(h, d) + .5) if options.feature_map == 'focused' else None
+    makers = dict(position=lambda: torch.randn(M, h, d), weight=lambda: torch.rand(B, M), local=lambda: torch.randn(
+        B, N, h, d).to(dtype), temperature=lambda: torch.rand(h) + .5)
+    given = {name: guarded(make()) if name in others else None for name, make in makers.items()}
+    position, local = (x if x is None else x.transpose(-3, -2) for x in (given['position'], given['local']))
+    extra = (position, rescale, given['weight'], given['temperature'])
+    grad = guarded(torch.randn(B, N, h, d).to(dtype))
+    if block:
+        tile_of = launch_attention.tile_of
+        launch_attention.tile_of = lambda *args: tile_of(*args)._replace(BLOCK=block)
+    y, state = launch_attention.forward(q, k, v, *extra, local, options)
+    found = (y, state, *launch_attention.backward(grad, q, k, v, *extra, state, options))
+    if block:
+        launch_attention.tile_of = tile_of
+
+    def wide(*tensors):
+        return [x if x is None else x.as_subclass(torch.Tensor).double() for x in tensors]
+
+    y, state = closed_form.forward(*wide(q, k, v, *extra, local), options)
+    expected = (y, state, *closed_form.backward(*wide(grad, q, k, v, *extra), state, options))
+    kept = all(x[:MARGIN].isnan().all() and x[-MARGIN:].isnan().all() for x in Guarded.made)
+    return kept, {name: error(a, b) for name, a, b in zip(RESULTS, found, expected)}
+
+
+def error(found: torch.Tensor, expected: torch.Tensor) -> float:
+    largest = expected.abs().max().clamp(min=1e-30)
+    return float((found.as_subclass(torch.Tensor).double() - expected).abs().max() / largest)
+
+
+if __name__ == '__main__':
+    full = sys.argv[1:] == ['full']
+    print(json.dumps({name: run(**case) for name, case in CASES.items() if name.startswith('full') == full}))

@@ -1,0 +1,188 @@
+"""Fused linear attention as an operator of PyTorch, by its CPU implementation: what a GPU's kernels are held to."""
+import pytest
+import torch
+from torch.testing import assert_close
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
+
+from mmflatten.analysis.flops import count_operations
+from mmflatten.models.attention import build_mixer
+from mmflatten.ops import linear_attention
+from mmflatten.ops.kernels import fused_linear_attention, pick, pick_kernel
+from mmflatten.ops.kernels.attention import _backward, _forward
+
+SIZE = (5, 7)
+MIXERS = {
+    'focused': dict(type='FocusedLinearAttention'),
+    'focused, power 8': dict(type='FocusedLinearAttention', focusing_factor=8),
+    'not focused': dict(type='FocusedLinearAttention', focusing_factor=None, kernel_size=None),
+    'slab': dict(type='FocusedLinearAttention', focusing_factor=None, feature_floor=0),
+    'relu': dict(type='LinearAttention'),
+    'elu': dict(type='LinearAttention', feature_map='elu'),
+    'leaky_relu': dict(type='LinearAttention', feature_map='leaky_relu', min_denominator=3.),
+    'clamped': dict(type='ClampedLinearAttention', min_denominator=9.),
+    'clamped, no temperature': dict(type='ClampedLinearAttention', temperature=False),
+}
+
+
+def mixer_of(name, **kwargs):
+    """In float64, with parameters that are not at their initial values."""
+    torch.manual_seed(0)
+    mixer = build_mixer(MIXERS[name], embed_dims=24, num_heads=3, grid_size=(4, 4), **kwargs).double()
+    for parameter in mixer.parameters():
+        parameter.data.add_(.3 * torch.randn_like(parameter))
+    return mixer
+
+
+def values_and_gradients(mixer, x, mask=None):
+    y = mixer(x, SIZE, mask)
+    grads = torch.autograd.grad((y * y.sin()).sum(), [x, *mixer.parameters()])
+    return y, *grads
+
+
+def fuse(monkeypatch):
+    """Let mixers take the fused operator, as they do on a GPU."""
+    for module in ('focused', 'linear', 'clamped'):
+        monkeypatch.setattr(f'mmflatten.models.attention.{module}.pick_kernel', lambda *args, **kwargs: True)
+
+
+@pytest.mark.parametrize('name', MIXERS)
+@pytest.mark.parametrize('prefix, masked', [(0, False), (1, False), (0, True)])
+def test_fused_mixer_gives_the_values_and_gradients_of_the_eager_one(name, prefix, masked, monkeypatch):
+    mixer = mixer_of(name)
+    x = torch.randn(4, 35 + prefix, 24, dtype=torch.float64)
+    x[1, :9] -= 3  # tokens that ReLU leaves next to nothing of
+    x.requires_grad_()
+    mask = torch.arange(35).expand(2, 1, 35) < torch.tensor([35, 20]).view(2, 1, 1) if masked else None
+    expected = values_and_gradients(mixer, x, mask)
+    fuse(monkeypatch)
+    tolerance = 1e-5 if masked else 1e-9  # weights of keys are float32
+    assert_close(values_and_gradients(mixer, x, mask), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_reduced_keys_take_the_fused_operator_too(monkeypatch):
+    mixer = mixer_of('focused', sr_ratio=2)
+    x = torch.randn(2, 35, 24, dtype=torch.float64).requires_grad_()
+    expected = values_and_gradients(mixer, x)
+    fuse(monkeypatch)
+    assert_close(values_and_gradients(mixer, x), expected, rtol=1e-9, atol=1e-9)
+
+
+def arguments(dtype=torch.float32, B=2, N=12, M=9):
+    """Of the operator itself, with everything that it may be given."""
+    torch.manual_seed(0)
+    q, kv = torch.randn(B, N, 24, dtype=dtype), torch.randn(B, M, 48, dtype=dtype)
+    q, k, v = (x.unflatten(2, (3, 8)).transpose(1, 2) for x in (q, *kv.chunk(2, dim=-1)))
+    others = dict(position=torch.randn(3, M, 8, dtype=dtype), rescale=torch.rand(3, 8, dtype=dtype) + .5,
+                  weight=torch.rand(2, M, dtype=dtype), temperature=torch.rand(3, dtype=dtype) + .5,
+                  local=torch.randn(B, 3, N, 8, dtype=dtype))
+    tensors = [q, k, v, *others.values()]
+    for tensor in tensors[:5] + tensors[6:]:
+        tensor.requires_grad_()
+    return tensors, ['focused', 3, 1e-6, 0.]
+
+
+def test_operator_and_its_backward_keep_pytorchs_rules():
+    tensors, options = arguments()
+    torch.library.opcheck(_forward, (*tensors, *options), atol=1e-5, rtol=1e-4)
+    state = _forward(*tensors, *options)[1]
+    given = [x.detach() for x in tensors]
+    torch.library.opcheck(_backward, (torch.randn(2, 12, 3, 8), *given[:7], state.detach(), *options))
+
+
+def test_backward_is_the_derivative_of_the_forward():
+    tensors, options = arguments(torch.float64, B=2, N=4, M=3)
+    assert torch.autograd.gradcheck(lambda *tensors: _forward(*tensors, *options)[0], tensors)
+
+
+def attention(q, k, v, rescale):
+    return fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale).square().sum()
+
+
+def test_compiled_checkpointed_and_exported_attention_gives_what_eager_gives():
+    tensors, _ = arguments()
+    inputs = [*tensors[:3], tensors[4]]
+    expected = attention(*inputs)
+    grads = torch.autograd.grad(expected, inputs)
+    compiled = torch.compile(attention, fullgraph=True, backend='aot_eager')(*inputs)
+    assert_close(torch.autograd.grad(compiled, inputs), grads)
+    recomputed = checkpoint(attention, *inputs, use_reentrant=False)
+    assert_close(torch.autograd.grad(recomputed, inputs), grads)
+
+    class Exported(torch.nn.Module):
+        def forward(self, *inputs):
+            return attention(*inputs)
+
+    program = torch.export.export(Exported(), tuple(inputs))
+    assert_close(program.module()(*inputs), expected)
+
+
+def test_only_inputs_and_state_are_kept_for_the_backward_pass():
+    (q, k, v, _, rescale, *_), _ = arguments()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale)
+    inputs = {x.data_ptr() for x in (q, k, v, rescale)}
+    assert [tuple(x.shape) for x in kept if x.data_ptr() not in inputs] == [(2, 3, 9, 8)]
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32_inside_autocast_too(dtype):
+    (q, k, v, _, rescale, *_), _ = arguments()
+    q, k, v = (x.mul(100).to(dtype) for x in (q, k, v))
+    with torch.autocast('cpu', dtype=dtype):
+        y = fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale)
+    expected = fused_linear_attention(q.float(), k.float(), v.float(), feature_map='focused', rescale_hd=rescale)
+    assert y.dtype == dtype
+    assert_close(y, expected.to(dtype))
+
+
+@pytest.mark.parametrize('tokens', [(16, 16), (4, 100), (3, 2)])
+def test_the_operator_counts_the_multiply_accumulates_of_eager_attention(tokens):
+    (q, k, v, *_), _ = arguments(N=tokens[0], M=tokens[1])
+    q, k, v = (x.detach().to('meta') for x in (q, k, v))
+    macs = count_operations(linear_attention, q, k, v).macs
+    assert count_operations(fused_linear_attention, q, k, v).macs == macs
+    with FlopCounterMode(display=False) as counter:
+        fused_linear_attention(q, k, v)
+    assert counter.get_total_flops() == 2 * macs
+
+
+@pytest.mark.parametrize('wrong, named', [
+    (dict(feature_map='gelu'), 'gelu'), (dict(feature_map='focused'), 'rescale_hd'),
+    (dict(feature_map='focused', rescale_hd=torch.ones(3, 8), min_denominator=2.), '2.0')])
+def test_wrong_arguments_are_named(wrong, named):
+    (q, k, v, *_), _ = arguments()
+    with pytest.raises(ValueError, match=named):
+        fused_linear_attention(q, k, v, **wrong)
+
+
+class OnGPU(torch.Tensor):
+    """A tensor that says it is on a GPU."""
+    is_cuda = True
+
+
+def test_a_kernel_is_picked_on_a_gpu_for_what_it_can_compute(monkeypatch):
+    monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (9, 0))
+    monkeypatch.delenv('MMFLATTEN_KERNELS', raising=False)
+    half, double = (torch.ones(2, dtype=dtype).as_subclass(OnGPU) for dtype in (torch.float16, torch.float64))
+    assert pick_kernel(half, half, width=32, power=3)
+    assert not pick_kernel(torch.ones(2), width=32)
+    assert not pick_kernel(double, width=32) and not pick_kernel(half, double, width=32)
+    assert not pick_kernel(half, width=128)
+    assert not pick_kernel(half, width=32, power=2.5) and not pick_kernel(half, width=32, power=32)
+    monkeypatch.setenv('MMFLATTEN_KERNELS', 'off')
+    assert not pick_kernel(half, width=32)
+    monkeypatch.delenv('MMFLATTEN_KERNELS')
+    monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (7, 5))
+    assert not pick_kernel(half, width=32)
+    monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (8, 0))
+    monkeypatch.setattr('mmflatten.ops.kernels.pick.has_triton', lambda: False)
+    assert not pick_kernel(half, width=32)
+
+
+def test_whether_kernels_are_on_is_a_constant_of_a_compiled_graph(monkeypatch):
+    monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (9, 0))
+    monkeypatch.delenv('MMFLATTEN_KERNELS', raising=False)
+    compiled = torch.compile(lambda x: x + pick._switched_on(0), fullgraph=True, backend='eager')
+    assert compiled(torch.zeros(1)) == float(pick.has_triton())
