@@ -84,7 +84,14 @@ def test_operators_give_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: P
     assert '[2/2]' in captured.err and 's left' in captured.err
 
 
+def test_bound_is_timed_in_the_same_rounds(tool: ModuleType, tmp_path: Path) -> None:
+    assert tool.main([SWIN, '--bound', *QUICK, '--csv', str(tmp_path / 'out.csv')]) == 0
+    row, = rows_of(tmp_path / 'out.csv')
+    assert float(row['to_products']) > 1
+
+
 @pytest.mark.parametrize('arguments, message', [
+    ([SWIN, '--bound', '--train'], '--bound'),
     ([], '--operators'),
     (['no/config.py'], 'no/config.py'),
     (['FLattenSwin:tiny'], '(tiny)'),
