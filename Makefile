@@ -7,13 +7,14 @@ RUN := $(VENV)/bin/python
 CHROMIUM = command -v chromium || command -v chromium-browser || command -v google-chrome
 PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --durations=15
 
-.PHONY: help setup demo test test-all test-browser lint types docs doctor clean distclean
+.PHONY: help setup demo test test-all test-browser bench lint types docs doctor clean distclean
 
 help:
 	@echo 'make demo      install, then train, test and draw a small FLatten-Swin Mask R-CNN on digit scenes; ends with a page on it'
 	@echo 'make test      install, then linter, type checker and test suite'
 	@echo 'make test-all  the test suite with the full sweep (every config, every size)'
 	@echo 'make test-browser  the pages that we make, tried in a Chromium, which root gets from Debian if there is none'
+	@echo 'make bench     is any model slower than the committed ratios of this processor family? About 5 minutes'
 	@echo 'make setup     only the install: $(VENV), about 8 minutes on 2 cores the first time'
 	@echo 'make doctor    what is installed, what is wrong with it, and what fixes it'
 	@echo 'make lint      ruff; make types runs mypy on ops, models and checkpoints'
@@ -44,6 +45,9 @@ test-browser: setup
 	@($(CHROMIUM)) > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } || { \
 	  echo 'No chromium or google-chrome was found. As root on Debian: apt-get install chromium'; exit 1; }
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m browser tests/test_browser
+
+bench: setup
+	$(RUN) tools/analysis/speed_guard.py
 
 lint: setup
 	$(RUN) -m ruff check .

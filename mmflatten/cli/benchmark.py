@@ -13,13 +13,15 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from mmflatten.analysis.speed.bound import products_alone
 from mmflatten.analysis.speed.crossovers import MEMORY, TIME, crossover_table, draw_operators, forecast
 from mmflatten.analysis.speed.machine import (
     BUSY_CPUS,
@@ -71,7 +73,8 @@ def parser() -> argparse.ArgumentParser:
     add('--device', default='cpu', help='cpu or cuda (default: cpu)')
     add('--threads', type=positive, default=2, metavar='N', help='CPU threads (default: 2)')
     add('--train', action='store_true', help='forward and backward pass instead of inference')
-    add('--compile', action='store_true', help='through torch.compile')
+    add('--compile', action='store_true', help='through torch.compile; inference with its weights frozen')
+    add('--bound', action='store_true', help='also time the matrix products alone, without what lies between them')
     add('--rounds', type=positive, metavar='N', help='at most so many rounds')
     add('--seconds', type=positive_seconds, metavar='S', help=f'per model (default without --rounds: '
         f'{SECONDS_PER_MODEL:g}) or per attention and number of tokens ({SECONDS_PER_OPERATOR:g}); at least 3 rounds')
@@ -86,6 +89,8 @@ def parser() -> argparse.ArgumentParser:
 
 def check(arguments: argparse.Namespace) -> None:
     """Fail before the first model is built."""
+    if arguments.bound and (arguments.train or arguments.dtype != 'fp32'):
+        raise ValueError('--bound is for inference in fp32: leave out --train and --dtype')
     if bool(arguments.models or arguments.zoo) == bool(arguments.operators):
         raise ValueError('give models, --zoo or both, or else --operators')
     if len(arguments.size) > 2:
@@ -163,9 +168,10 @@ def run_group(subjects: list[Subject], arguments: argparse.Namespace, settings: 
     say('memory, then warming up' + (', which compiles and takes minutes' if settings.compile else ''))
     peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
     seconds = arguments.seconds or (math.inf if arguments.rounds else default_seconds)
-    times = measure(subjects, rounds=arguments.rounds or math.inf, seconds=seconds, device=settings.device,
-                    progress=progress())
-    return result_rows(subjects, times, peaks, settings, reference)
+    bounds = [replace(subject, call=products_alone(subject.call)) for subject in subjects if arguments.bound]
+    times = measure([*subjects, *bounds], rounds=arguments.rounds or math.inf, seconds=seconds,
+                    device=settings.device, progress=progress())
+    return result_rows(subjects, times, peaks, settings, reference, times[len(subjects):] or None)
 
 
 def say(text: str) -> None:
@@ -209,6 +215,16 @@ def write(rows: list[Row], machine: dict[str, Any], arguments: argparse.Namespac
         arguments.json.write_text(json.dumps(everything, indent=2) + '\n', encoding='utf-8')
 
 
+@contextmanager
+def compiler_settings(settings: RunSettings) -> Iterator[None]:
+    """In inference weights are frozen, so that Inductor packs them for the processor's matrix products."""
+    import torch._inductor.config as inductor
+
+    # Models share the code of their classes, of which Dynamo compiles 8 versions and then gives up.
+    with torch._dynamo.config.patch(cache_size_limit=1024), inductor.patch(freezing=not settings.train):
+        yield
+
+
 @command_line
 def main(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
@@ -222,8 +238,7 @@ def main(argv: Sequence[str]) -> int:
     run = measure_operators if arguments.operators else measure_models
     os.environ.setdefault('KINETO_LOG_LEVEL', '99')  # else the profiler writes to the standard error every time
     allocator, start, before = keep_freed_memory(), time.monotonic(), seconds_of_others()
-    # Models share the code of their classes, of which Dynamo compiles 8 versions and then gives up.
-    with torch._dynamo.config.patch(cache_size_limit=1024) if settings.compile else nullcontext():
+    with compiler_settings(settings) if settings.compile else nullcontext():
         rows = run(arguments, settings)
     others = (seconds_of_others() - before) / (time.monotonic() - start)
     machine = {**describe_machine(settings.device), 'allocator': allocator, 'CPUs used by others': f'{others:.2f}'}

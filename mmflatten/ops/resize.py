@@ -20,7 +20,7 @@ def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, i
     """
     if same_size(size, new_size):
         return table_1NC
-    grid = rearrange(table_1NC, '1 (H W) C -> 1 C H W', H=size[0], W=size[1])
+    grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)  # channels-last, as it is interpolated without a copy
     grid = F.interpolate(grid, size=new_size, mode=mode, align_corners=False)
     return rearrange(grid, '1 C H W -> 1 (H W) C')
 

@@ -1,6 +1,7 @@
 """Softmax attention."""
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -25,7 +26,10 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
     """
     if bias is not None:
         bias = bias.to(q_BhNd.dtype)
-    if is_open(q_BhNd.shape[0]):  # the kernels ask whether there is one window
+    # The kernels ask whether there is one window, and on the CPU none has a gradient of the bias: what PyTorch then
+    # takes scales the keys in a copy and looks three times for rows without a key.
+    learned = bias is not None and bias.requires_grad and torch.is_grad_enabled()
+    if is_open(q_BhNd.shape[0]) or (learned and q_BhNd.device.type == 'cpu'):
         logits = q_BhNd * (q_BhNd.shape[-1] ** -0.5 if scale is None else scale) @ k_BhMd.transpose(-2, -1)
         return (logits if bias is None else logits + bias).softmax(-1) @ v_BhMe
     return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)

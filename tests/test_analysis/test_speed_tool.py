@@ -121,7 +121,14 @@ def test_every_attention_has_a_name():
         'CrossShapedAttention'}
 
 
+def test_bound_is_timed_in_the_same_rounds(tool: ModuleType, tmp_path: Path) -> None:
+    assert tool.main([SWIN, '--bound', *QUICK, '--csv', str(tmp_path / 'out.csv')]) == 0
+    row, = rows_of(tmp_path / 'out.csv')
+    assert float(row['to_products']) > 1
+
+
 @pytest.mark.parametrize('arguments, message', [
+    ([SWIN, '--bound', '--train'], '--bound'),
     ([], '--operators'),
     ([SWIN, '--limit', '3'], '--limit'),
     (['no/config.py'], 'no/config.py'),

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 import torch
 
-from mmflatten.models.layers.linear import convolution_pays
+from mmflatten.models.layers.linear import onednn_pays
 
 REPOSITORY = Path(__file__).parents[2]
 # A hook module the config imports: it kills its own process when and how the environment says.
@@ -62,7 +62,7 @@ def test_resumed_training_equals_uninterrupted(tiny, tools, monkeypatch, by_epoc
     assert not (tiny.work_dir / last).exists()
 
     # No seed this time: it comes from the checkpoint. What a process measures once is measured anew.
-    convolution_pays.cache_clear()
+    onednn_pays.cache_clear()
     assert tools.train([tiny.config, '--resume']) == 0
 
     assert not list(tiny.work_dir.glob('.*.part'))

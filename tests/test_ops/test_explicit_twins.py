@@ -158,3 +158,14 @@ def test_every_operator_has_a_twin_and_a_test_here():
                  'neighborhood_attention', 'nystrom_attention', 'routing_attention'}
     assert operators == {name for name in CASES if not name.endswith('_map')} | elsewhere
     assert all(callable(getattr(reference, name)) for name in reference.__all__)
+
+
+def test_softmax_attention_has_the_same_result_with_a_fixed_and_a_learned_bias():
+    torch.manual_seed(0)
+    q, k, v, bias = (numbers(*shape) for shape in ((2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 8), (1, 3, 5, 6)))
+    with torch.no_grad():
+        bias[..., 1] = -torch.inf
+    results = [(out := ops.softmax_attention(q, k, v, bias=b), *torch.autograd.grad(out.square().sum(), (q, k, v)))
+               for b in (bias, bias.detach())]
+    for learned, fixed in zip(*results):
+        torch.testing.assert_close(learned, fixed, rtol=1e-12, atol=1e-12)

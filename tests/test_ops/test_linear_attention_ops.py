@@ -48,3 +48,24 @@ def test_half_precision_stays_finite_and_keeps_its_type(name, dtype):
         out = getattr(ops, name)(q, k, v)
     out.float().sum().mul(1e-4).backward()
     assert out.dtype == dtype and out.isfinite().all() and all(x.grad.isfinite().all() for x in (q, k, v))
+
+
+@pytest.mark.parametrize('power', [1, 2.5, 3, 8])
+def test_focused_map_has_right_gradients_of_both_orders_and_keeps_two_tensors(power):
+    torch.manual_seed(0)
+    x = (torch.rand(2, 3, 5, dtype=torch.float64) + .1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: ops.focused_map(x, power), x)
+    assert torch.autograd.gradgradcheck(lambda x: ops.focused_map(x, power), x)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+        ops.focused_map(x, power)
+    assert len(kept) == 2
+
+
+def test_focused_map_trains_in_one_compiled_graph():
+    torch.manual_seed(0)
+    x = (torch.rand(2, 3, 5) + .1).requires_grad_()
+    compiled = torch.compile(ops.focused_map, backend='aot_eager', fullgraph=True)
+    expected, = torch.autograd.grad(ops.focused_map(x, 3).cos().sum(), x)
+    found, = torch.autograd.grad(compiled(x, 3).cos().sum(), x)
+    torch.testing.assert_close(found, expected)

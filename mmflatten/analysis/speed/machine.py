@@ -45,10 +45,22 @@ def describe_machine(device: str) -> dict[str, str | int]:
 
 
 def _processor_name() -> str:
-    cpuinfo = Path('/proc/cpuinfo')
-    lines = cpuinfo.read_text(encoding='utf-8').splitlines() if cpuinfo.is_file() else []
-    names = (line.partition(':')[2].strip() for line in lines if line.startswith('model name'))
-    return next(names, platform.processor() or platform.machine())
+    return _cpuinfo().get('model name') or platform.processor() or platform.machine()
+
+
+def processor_family() -> str:
+    """Maker, family and model of the processor, such as 'GenuineIntel family 6 model 207'."""
+    found = _cpuinfo()
+    if 'vendor_id' not in found:
+        return platform.processor() or platform.machine()
+    return f'{found["vendor_id"]} family {found["cpu family"]} model {found["model"]}'
+
+
+def _cpuinfo() -> dict[str, str]:
+    """What Linux tells of the first processor; empty elsewhere."""
+    path = Path('/proc/cpuinfo')
+    first, _, _ = (path.read_text(encoding='utf-8') if path.is_file() else '').partition('\n\n')
+    return {name.strip(): value.strip() for name, _, value in (line.partition(':') for line in first.splitlines())}
 
 
 def available_cpus() -> int:

@@ -16,26 +16,29 @@ from mmflatten.analysis.text_table import align
 Row = dict[str, Any]  # figures of one model, or of one attention at one number of tokens, as in the CSV
 
 HEADER = ('name', 'input', 'params (M)', 'rounds', 'median (ms)', 'quartiles (ms)', 'best (ms)', 'per s', 'ratio',
-          'ratio quartiles', 'best ratio', 'peak (MiB)')
+          'ratio quartiles', 'best ratio', 'to products', 'peak (MiB)')
 NOTES = """\
 input: height x width of the images, or number of tokens. per s: images, or maps of tokens, by the median time.
 rounds: in each round everything ran in turn. median, quartiles, best: time of one call, over the rounds.
 ratio: throughput relative to {reference}
 within a round; median and quartiles over the rounds; best ratio: by the two shortest times.
+to products: time of a call relative to that of its matrix products alone (--bound).
 peak: tensors made by one call at the moment when they are most; weights and input do not count."""
 
 
 def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]], peaks: Sequence[int],
-                settings: RunSettings, reference: int | None) -> list[Row]:
+                settings: RunSettings, reference: int | None,
+                bounds: Sequence[Sequence[float]] | None = None) -> list[Row]:
     """Everything that was measured of subjects side by side; a row for each, in seconds and MiB.
 
     Args:
         seconds: of one call, of each subject in each round.
         peaks: bytes, see `peak_memory`.
         reference: index of the subject that the ratios refer to; without it they are ''.
+        bounds: seconds of the products of each subject in each round.
     """
     rows = []
-    for subject, taken, peak in zip(subjects, seconds, peaks):
+    for index, (subject, taken, peak) in enumerate(zip(subjects, seconds, peaks)):
         q1, median, q3 = _quartiles(taken)
         height, width = map_of(subject.tokens) if subject.tokens else settings.size
         rows.append({
@@ -45,6 +48,7 @@ def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]],
             'params': subject.params, 'rounds': len(taken),
             'median_s': median, 'q1_s': q1, 'q3_s': q3, 'best_s': min(taken), 'per_s': subject.batch / median,
             'peak_mib': peak / 2 ** 20, 'reference': '' if reference is None else subjects[reference].name,
+            'to_products': '' if bounds is None else _quartiles(np.divide(taken, bounds[index]))[1],
             **ratio_columns(taken, None if reference is None else seconds[reference]), 'seconds': taken})
     return rows
 
@@ -77,7 +81,8 @@ def _cells(row: Row) -> tuple[str, ...]:
                                              for name in ('ratio', 'ratio_q1', 'ratio_q3', 'ratio_best'))
     return (row['name'], str(row['tokens'] or f'{row["height"]}x{row["width"]}'), f'{row["params"] / 1e6:.2f}',
             str(row['rounds']), median, f'{q1}-{q3}', best,
-            f'{row["per_s"]:.2f}', ratio, f'{ratio_q1}-{ratio_q3}', ratio_best, f'{row["peak_mib"]:.1f}')
+            f'{row["per_s"]:.2f}', ratio, f'{ratio_q1}-{ratio_q3}', ratio_best,
+            f'{row["to_products"]:.3f}' if row['to_products'] else '-', f'{row["peak_mib"]:.1f}')
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:

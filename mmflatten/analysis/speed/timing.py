@@ -28,7 +28,8 @@ class Subject:
     tokens: int = 0  # of an attention; 0 for a model
 
 
-def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: float = math.inf, device: str = 'cpu',
+def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: float = math.inf,
+            device: str = 'cpu', clock: Clock | None = None,
             progress: Callable[[int, float, float], None] = lambda *_: None) -> list[tuple[float, ...]]:
     """Time every subject once per round, in the order given, until the rounds or the time are over.
 
@@ -39,12 +40,13 @@ def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: f
         seconds: per subject; a round is not begun if it would end later than the sum over all of them. At least
             `MIN_ROUNDS` rounds take place, if `rounds` admits them.
         device: 'cpu', or 'cuda' for the clock of the GPU.
+        clock: another clock than the device's, such as `cpu_clock`.
         progress: told after each round how many are done, the seconds they took and about how many are left.
 
     Returns:
         Seconds per call, of each subject in each round.
     """
-    clock = clock_of(device)
+    clock = clock or clock_of(device)
     repeats = [_warm_up(subject.call, clock) for subject in subjects]
     budget, by_round = seconds * len(subjects), []
     done, elapsed, start = 0, 0., time.monotonic()
@@ -66,6 +68,11 @@ def clock_of(device: str) -> Clock:
     if torch.device(device).type == 'cuda':
         return _cuda_clock
     return lambda call, number: timeit(call, number=number) / number
+
+
+def cpu_clock(call: Call, number: int) -> float:
+    """CPU time of this process, all threads together; a fair clock on a busy machine, in one thread."""
+    return timeit(call, timer=time.process_time, number=number) / number
 
 
 def _cuda_clock(call: Call, number: int) -> float:

@@ -1,26 +1,30 @@
 """Projection of tokens."""
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from functools import cache
+from statistics import median
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from mmflatten.ops.precision import no_autocast
 
-_CLEAR_GAIN = 0.95  # of the time of `F.linear`; less would be noise
+CHOICE = 'MMFLATTEN_PROJECTION'  # environment variable that spares the measurement
+_MANY_TOKENS = 4096  # from so many on the choice is another one
+_CLEAR_GAIN = 0.97  # of the time of `F.linear`; less would be noise
 
 
 class Linear(nn.Linear):
-    """`torch.nn.Linear`, computed as a 1 x 1 convolution where that is faster: on some CPUs, in inference.
+    """`torch.nn.Linear`, computed by oneDNN where that is faster, in inference on a CPU.
 
-    PyTorch hands `F.linear` to MKL, whose float32 products run at half the speed on processors that are not Intel's,
-    and convolutions to oneDNN. Tokens are a channels-last map, so the convolution requires no copy. It is taken
-    without gradients, in eager float32 on the CPU, if `convolution_pays` on this machine.
+    PyTorch hands `F.linear` to MKL, which adds the bias in a pass of its own and runs at half the speed on processors
+    that are not Intel's. oneDNN's product is taken without gradients, in eager float32 on the CPU, if `onednn_pays` on
+    this machine. With gradients it is always `F.linear`, so that a resumed training repeats itself to the last bit.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -35,10 +39,9 @@ class Linear(nn.Linear):
     @staticmethod
     def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`x weight^T + bias`."""
-        eager_cpu = x.device.type == 'cpu' and x.dtype == torch.float32 and not torch.is_autocast_enabled('cpu')
-        if torch.is_grad_enabled() or torch.compiler.is_compiling() or not eager_cpu or not x.numel():
-            return F.linear(x, weight, bias)
-        return _convolve(x, weight, bias) if convolution_pays() else F.linear(x, weight, bias)
+        if _eager_inference(x) and onednn_pays(torch.get_num_threads(), x.shape[:-1].numel() >= _MANY_TOKENS):
+            return _onednn(x, weight, bias)
+        return F.linear(x, weight, bias)
 
 
 class FullRangeLinear(Linear):
@@ -53,26 +56,47 @@ class FullRangeLinear(Linear):
         return super().forward(x)
 
 
+def _eager_inference(x: Tensor) -> bool:
+    """Whether `x` is float32 on the CPU, and nobody follows what becomes of it: no gradient, graph, trace or count."""
+    followed = (torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.jit.is_tracing()
+                or is_in_torch_dispatch_mode())
+    return (not followed and x.device.type == 'cpu' and x.dtype == torch.float32 and x.numel() > 0
+            and not torch.is_autocast_enabled('cpu'))
+
+
 @cache
-def convolution_pays() -> bool:
-    """Whether 1 x 1 convolutions project tokens clearly faster than `F.linear` here; measured once, in some 60 ms."""
+def onednn_pays(threads: int, many_tokens: bool) -> bool:
+    """Whether oneDNN projects tokens clearly faster than `F.linear` here, with as many threads as PyTorch now has.
 
+    Measured once in a process, in some 0.1 s, unless `MMFLATTEN_PROJECTION` is 'onednn' or 'linear'.
+
+    Args:
+        threads: `torch.get_num_threads()`.
+        many_tokens: whether they are as many as in a first stage, where the pass for the bias weighs most.
+
+    Raises:
+        ValueError: another value of `MMFLATTEN_PROJECTION`.
+    """
+    choice = os.environ.get(CHOICE, '')
+    if choice not in ('', 'onednn', 'linear'):
+        raise ValueError(f"{CHOICE} ({choice!r}) must be 'onednn' or 'linear', or unset for the faster of the two")
+    if choice == 'linear' or not hasattr(torch.ops.mkldnn, '_linear_pointwise'):
+        return False
+    return choice == 'onednn' or _share_of_time(*((8192, 96) if many_tokens else (784, 384))) < _CLEAR_GAIN
+
+
+def _share_of_time(tokens: int, dims: int) -> float:
+    """oneDNN's time for the projections of a feed-forward network as a share of `F.linear`'s, the median of rounds."""
     def seconds(project: Callable[[Tensor, Tensor, Tensor], Tensor]) -> float:
-        start = time.perf_counter()
+        start = time.process_time()  # other processes take none of it
         project(project(x, expand, wide_bias), reduce, bias)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
-    with _disable_current_modes():  # whoever counts the operators of a model must not count these
-        # The feed-forward network of a first stage, with biases, which `F.linear` adds in a pass of its own. Constants:
-        # random numbers would be missing from those of the training that asks.
-        x, expand, reduce, wide_bias, bias = (torch.ones(shape, device='cpu', dtype=torch.float32) for shape in (
-            (1, 12544, 96), (384, 96), (96, 384), (384,), (96,)))
-        rounds = [(seconds(_convolve), seconds(F.linear)) for _ in range(4)]
-    convolution, linear = (min(times) for times in zip(*rounds))
-    return convolution < _CLEAR_GAIN * linear
+    # Constants: random numbers would be missing from those of the training that asks.
+    x, expand, reduce, wide_bias, bias = (torch.ones(shape, device='cpu', dtype=torch.float32) for shape in (
+        (1, tokens, dims), (4 * dims, dims), (dims, 4 * dims), (4 * dims,), (dims,)))
+    return median([seconds(_onednn) / seconds(F.linear) for _ in range(7)][2:])  # the first two warm up
 
 
-def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    x_1CN1 = x.reshape(1, -1, 1, x.shape[-1]).permute(0, 3, 1, 2)
-    y_1CN1 = F.conv2d(x_1CN1, weight[:, :, None, None], bias)
-    return y_1CN1.permute(0, 2, 3, 1).reshape(*x.shape[:-1], -1)
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], '')

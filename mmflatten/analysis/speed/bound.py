@@ -1,0 +1,75 @@
+"""What a model could cost at the least: its matrix products alone, by shape."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mmflatten.models.layers import Linear
+
+aten = torch.ops.aten
+
+
+def products_alone(call: Callable[[], object]) -> Callable[[], None]:
+    """What repeats the products of one call, and nothing else.
+
+    Projections, products of activations and convolutions run without biases, attention without a mask, on tensors of
+    the same shapes and layouts; equal ones are one tensor, so that they may lie in a cache. Projections take the path
+    that is the faster on this machine (`Linear`).
+    """
+    eager = torch.compiler.set_stance('force_eager') if hasattr(torch.compiler, 'set_stance') else nullcontext()
+    with eager, _Products() as found:
+        call()
+    products = found.products
+
+    def repeat() -> None:
+        with torch.inference_mode():
+            for product in products:
+                product()
+
+    return repeat
+
+
+class _Products(TorchDispatchMode):
+    """Collects a call for each product that runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products: list[Callable[[], Tensor]] = []
+        self._stand_ins: dict[tuple, Tensor] = {}
+
+    def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        with self:  # in inference mode operators come in one piece
+            out = func.decompose(*args, **(kwargs or {}))
+        if out is not NotImplemented:
+            return out
+        kind = func.overloadpacket
+        if kind is aten.mm or kind is aten.addmm:
+            x, weight = args[-2:]
+            self._add(Linear.project, x, weight.t(), None)
+        elif kind is aten.bmm or kind is aten.baddbmm:
+            self._add(torch.bmm, *args[-2:])
+        elif kind is aten.convolution:
+            self._add(aten.convolution, *args[:2], None, *args[3:])
+        elif '_scaled_dot_product' in str(kind):
+            self._add(F.scaled_dot_product_attention, *args[:3])
+        return func(*args, **(kwargs or {}))
+
+    def _add(self, product: Callable[..., Tensor], *args: Any) -> None:
+        self.products.append(partial(product, *map(self._stand_in, args)))
+
+    def _stand_in(self, value: Any) -> Any:
+        """A tensor of ones in the place of one of the same shape and layout; anything else as it is."""
+        if not isinstance(value, Tensor):
+            return value
+        key = value.shape, value.stride(), value.dtype, value.device
+        if key not in self._stand_ins:
+            self._stand_ins[key] = torch.ones_like(value)
+        return self._stand_ins[key]

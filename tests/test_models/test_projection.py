@@ -1,0 +1,92 @@
+"""Which product projects tokens: measured once, chosen by an environment variable, and only in plain inference."""
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.profiler import profile
+from torch.utils.flop_counter import FlopCounterMode
+
+from mmflatten.models.layers import Linear, linear
+
+ONEDNN = hasattr(torch.ops.mkldnn, '_linear_pointwise')
+pytestmark = pytest.mark.skipif(not ONEDNN, reason='PyTorch was built without oneDNN')
+
+
+@pytest.fixture(autouse=True)
+def measured_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(linear.CHOICE, raising=False)
+    linear.onednn_pays.cache_clear()
+    yield
+    linear.onednn_pays.cache_clear()
+
+
+def takes_onednn(call: Callable[[], object]) -> bool:
+    with profile() as profiler:
+        call()
+    return any('_linear_pointwise' in event.key for event in profiler.key_averages())
+
+
+@pytest.mark.parametrize('bias', [True, False])
+@pytest.mark.parametrize('shape', [(7,), (2, 3, 5, 7), (0, 5, 7)])
+def test_both_products_are_equal(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], bias: bool) -> None:
+    monkeypatch.setenv(linear.CHOICE, 'onednn')
+    torch.manual_seed(0)
+    layer, x = Linear(7, 6, bias=bias), torch.randn(shape)
+    for tokens in (x, torch.randn(*shape[:-1], 14)[..., ::2]):
+        with torch.inference_mode():
+            torch.testing.assert_close(layer(tokens), F.linear(tokens, layer.weight, layer.bias), rtol=1e-6, atol=1e-6)
+    with torch.no_grad():
+        assert takes_onednn(lambda: layer(x)) == bool(x.numel())
+        torch.testing.assert_close(layer.rows(x, slice(0, 2), slice(4, 6)), layer(x)[..., [0, 1, 4, 5]])
+
+
+def test_gradients_graphs_counts_and_half_precision_keep_the_plain_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(linear.CHOICE, 'onednn')
+    layer, x = Linear(8, 8), torch.randn(2, 3, 8)
+    assert not takes_onednn(lambda: layer(x).sum().backward()) and layer.weight.grad is not None
+    with torch.no_grad():
+        assert takes_onednn(lambda: layer(x))
+        assert '_linear_pointwise' not in str(torch.jit.trace(layer, x).inlined_graph)
+        assert '_linear_pointwise' not in str(torch.export.export(layer, (x,)).graph)
+        assert not takes_onednn(lambda: layer.double()(x.double()))
+        layer.float()
+        with FlopCounterMode(display=False) as counter:
+            layer(x)
+        assert counter.get_total_flops() == 2 * 6 * 64
+        with torch.autocast('cpu', torch.bfloat16):
+            assert layer(x).dtype == torch.bfloat16
+
+
+def test_the_faster_product_is_measured_once_for_many_tokens_and_once_for_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def share_of_time(tokens: int, dims: int) -> float:
+        asked.append(tokens)
+        return .5 if tokens > linear._MANY_TOKENS else 1.5
+
+    monkeypatch.setattr(linear, '_share_of_time', share_of_time)
+    layer, many, few = Linear(4, 4), torch.randn(4, 1024, 4), torch.randn(4, 1023, 4)
+    with torch.no_grad():
+        assert [takes_onednn(lambda x=x: layer(x)) for x in (many, few, many, few)] == [True, False] * 2
+    assert len(asked) == 2
+    linear.onednn_pays(threads=1000, many_tokens=True)
+    assert len(asked) == 3  # another number of threads is another machine
+
+
+def test_measurement_ends_with_a_share_and_leaves_random_numbers_alone() -> None:
+    state = torch.get_rng_state()
+    assert 0.05 < linear._share_of_time(64, 16) < 20
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_environment_decides_and_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, '_share_of_time', lambda *_: pytest.fail('measured all the same'))
+    for choice, expected in (('linear', False), ('onednn', True)):
+        monkeypatch.setenv(linear.CHOICE, choice)
+        linear.onednn_pays.cache_clear()
+        assert linear.onednn_pays(1, True) is expected
+    monkeypatch.setenv(linear.CHOICE, 'fast')
+    linear.onednn_pays.cache_clear()
+    with pytest.raises(ValueError, match="MMFLATTEN_PROJECTION.*'fast'"):
+        linear.onednn_pays(1, True)
