@@ -63,6 +63,8 @@ def main(argv: Sequence[str]) -> None:
     made = parser()
     args = made.parse_args(argv)
     if args.source.suffix == SHARDED:
+        if args.family or args.head_map:
+            made.error(f'{args.source} is in pieces; make one file of it first, without --family and --head-map')
         put_together(args.source, args.destination, args.force)
         return
     if args.family is None and (args.revert or args.head_map is None):

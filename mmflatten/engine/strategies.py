@@ -38,8 +38,11 @@ def set_strategy(cfg: Config, strategy: str) -> None:
 
 
 def is_sharded(cfg: Config) -> bool:
-    """Whether the processes of a training share its weights and the state of its optimizer out among themselves."""
-    return cfg.get('strategy') == 'fsdp'
+    """Whether the processes of a training share its weights and the state of its optimizer out among themselves.
+
+    One process, started without a launcher, has nobody to share with, whatever its config says.
+    """
+    return cfg.get('strategy') == 'fsdp' and cfg.get('launcher', 'none') != 'none'
 
 
 def shard(runner: Runner) -> None:

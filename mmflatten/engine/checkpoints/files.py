@@ -43,7 +43,7 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         CheckpointWriteError: the disk is full, over quota or read-only; says how much is free.
     """
     path = Path(path)
-    aside, outdated = aside_of(path), aside_of(path, 'old')
+    aside, outdated = aside_of(path), path.with_name(f'.{path.name}.old{_PART_SUFFIX}')
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield aside
@@ -51,18 +51,18 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         if path.is_dir():
             os.replace(path, outdated)
         os.replace(aside, path)
+        _remove(outdated)
         _sync_folder(path.parent)
     except OSError as error:
         raise CheckpointWriteError(
             error.errno, f'cannot write {path}: {error.strerror}; {space_hint(error.errno, path)}') from error
     finally:
         _remove(aside)
-        _remove(outdated)
 
 
-def aside_of(path: Path, kind: str = '') -> Path:
-    """Where `written_aside` lets a file or folder grow that will be called `path`."""
-    return path.with_name(f'.{path.name}{kind and f".{kind}"}{_PART_SUFFIX}')
+def aside_of(path: Path) -> Path:
+    """What `written_aside` gives to write for `path`."""
+    return path.with_name(f'.{path.name}{_PART_SUFFIX}')
 
 
 def remove_leftovers(folder: str | Path) -> None:

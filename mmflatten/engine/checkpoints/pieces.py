@@ -18,9 +18,9 @@ SHARDED = '.sharded'
 INDEX, REST = 'index.json', 'rest.pth'
 
 
-def with_tensors(state: dict, which: Callable[[Tensor], bool], other: Callable[[Tensor], Tensor]) -> dict:
-    """A state of a training with other tensors in place of some; the versions that modules noted stay."""
-    result = apply_to(state, lambda value: isinstance(value, Tensor) and which(value), other)
+def with_tensors(state: dict, other: Callable[[Tensor], Tensor]) -> dict:
+    """A state of a training with `other(tensor)` for each tensor; the versions that modules noted stay."""
+    result = apply_to(state, lambda value: isinstance(value, Tensor), other)
     result['state_dict']._metadata = state['state_dict']._metadata
     return result
 
@@ -29,14 +29,16 @@ def read_pieces(rest: dict, folder: Path) -> dict:
     """The whole state, from what `rest.pth` holds and the pieces."""
     places = iter(_places(folder))
 
-    def whole(empty: Tensor) -> Tensor:
-        tensor = torch.empty_like(empty, device='cpu')
+    def whole(tensor: Tensor) -> Tensor:
+        if not tensor.is_meta:
+            return tensor
+        tensor = torch.empty_like(tensor, device='cpu')
         for offsets, *place in next(places):
             piece = torch.load(_piece(folder, *place), map_location='cpu', weights_only=True)
             tensor[tuple(slice(start, start + size) for start, size in zip(offsets, piece.shape))] = piece
         return tensor
 
-    return with_tensors(rest, lambda tensor: tensor.is_meta, whole)
+    return with_tensors(rest, whole)
 
 
 def damaged_piece(folder: Path) -> str | None:

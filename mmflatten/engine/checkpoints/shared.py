@@ -48,7 +48,7 @@ def save_shared(runner: Runner, out_dir: str, filename: str, file_client_args: N
     if Path(filename).suffix == SHARDED:
         _save_pieces(state, Path(out_dir, filename))
         return
-    whole = with_tensors(state, lambda tensor: True, _whole)
+    whole = with_tensors(state, _whole)
     if not is_main_process():
         return
     if '://' in str(out_dir):
@@ -73,7 +73,7 @@ def _save_pieces(state: dict, path: Path) -> None:
         pieces.append(tensor)
         return torch.empty(tensor.shape, dtype=tensor.dtype, device='meta')
 
-    rest = with_tensors(state, lambda tensor: True, leave_out)
+    rest = with_tensors(state, leave_out)
     with written_aside(path) if is_main_process() else nullcontext(aside_of(path)) as aside:
         try:
             save({str(i): piece for i, piece in enumerate(pieces)}, storage_writer=FileSystemWriter(aside))
