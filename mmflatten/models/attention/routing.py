@@ -41,7 +41,8 @@ class BiLevelRoutingAttention(TokenMixer):
     def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
         require_whole_map(self, maps)
         real_BRn1 = self._regions(torch.ones_like(q_BNC[..., :1]), maps.hw)
-        share_BR11 = real_BRn1.mean(dim=2, keepdim=True).clamp(min=1e-6)
+        # A mean of constants, once per block, is what ONNX cannot fold.
+        share_BR11 = (real_BRn1.sum(dim=2, keepdim=True) / real_BRn1.shape[2]).clamp(min=1e-6)
         q_BRnC, k_BRnC, v_BRnC = (self._regions(x, maps.hw) for x in (q_BNC, k_BNC, v_BNC))
         routes = routed_regions(q_BRnC / share_BR11, k_BRnC / share_BR11, self.topk)
         bias_B1Rn = torch.zeros_like(real_BRn1).masked_fill(real_BRn1 == 0, -1e4)[..., 0].unsqueeze(1)
