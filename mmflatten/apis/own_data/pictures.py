@@ -13,8 +13,8 @@ import numpy as np
 from mmengine.utils import ProgressBar
 from PIL import Image
 
-from mmflatten.apis.inputs import IMAGES
 from mmflatten.apis.own_data.data import OwnDataError, Problem
+from mmflatten.datasets.locate import IMAGE_SUFFIXES
 
 WORTH_A_BAR = 1000  # images
 
@@ -37,9 +37,9 @@ def find_images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise FileNotFoundError(f'--images {folder} is not a folder' if folder.exists() else
                                 f'folder {folder} does not exist')
-    found = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGES)
+    found = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGE_SUFFIXES)
     if not found:
-        raise OwnDataError(f'folder {folder} has no image in it; {", ".join(IMAGES)} count')
+        raise OwnDataError(f'folder {folder} has no image in it; {", ".join(IMAGE_SUFFIXES)} count')
     return found
 
 
