@@ -44,7 +44,7 @@ class TokenConv(BaseModule):
         self.conv = depthwise(embed_dims // num_groups, kernel_size)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        if pick_kernel(x_BNC):
+        if self.conv.bias is not None and pick_kernel(x_BNC):
             return token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
         return on_map(self._convolve, x_BNC, hw_shape)
 

@@ -1,6 +1,8 @@
 """Fused linear attention as one operator of PyTorch, `mmflatten::linear_attention`, and its backward as another."""
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -97,18 +99,18 @@ def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, *others: object) -> tuple[T
 def _backward_shapes(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
                      *others: object) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     h, d = q.shape[1], q.shape[3]
-    grads = (x.new_empty(x.shape[0], x.shape[2], h, d) for x in (q, k, v))
-    return *grads, q.new_empty(h, d, dtype=_full(q)), q.new_empty(h, dtype=_full(q))
+    grad_q, grad_k, grad_v = (x.new_empty(x.shape[0], x.shape[2], h, d) for x in (q, k, v))
+    return grad_q, grad_k, grad_v, q.new_empty(h, d, dtype=_full(q)), q.new_empty(h, dtype=_full(q))
 
 
-def _save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+def _save(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
     q, k, v, position, rescale, weight, temperature, local, *options = inputs
     ctx.save_for_backward(q, k, v, position, rescale, weight, temperature, output[1])
     ctx.options = options
     ctx.local_type = None if local is None else local.dtype
 
 
-def _gradients(ctx: torch.autograd.function.FunctionCtx, grad: Tensor, grad_state: Tensor) -> tuple:
+def _gradients(ctx: Any, grad: Tensor, grad_state: Tensor) -> tuple:
     q, k, v, position, rescale, weight, temperature, state = ctx.saved_tensors
     grad_q, grad_k, grad_v, grad_rescale, grad_temperature = _backward(
         grad, q, k, v, position, rescale, weight, temperature, state, *ctx.options)

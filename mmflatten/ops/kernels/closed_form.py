@@ -74,7 +74,7 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
     with no_autocast(v):
         q, k, v, grad = upcast(q, k, v, grad.transpose(1, 2))
         k = k if position is None else k + position
-        (fq, *steps_q), (fk, *steps_k) = (_features(x, rescale, options) for x in (q, k))
+        (fq, rq, norm_q), (fk, rk, norm_k) = (_features(x, rescale, options) for x in (q, k))
         scale = state.new_ones(q.shape[1]) if temperature is None else temperature
         product, mean = state[..., :-1, :], state[..., -1:, :]
         z, free = (fq * mean).sum(-1, keepdim=True), torch.tensor(True, device=q.device)
@@ -90,11 +90,12 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
         grad_product = grad_product * scale[:, None, None]
         share: float | Tensor = 1 / M if weight is None else _by_image(weight, k) / M
         grad_v = fk @ grad_product * share
-        grad_q, rescale_q = _features_backward(along + grad_z * mean, q, fq, *steps_q, rescale, options)
+        grad_q, rescale_q = _features_backward(along + grad_z * mean, q, fq, rq, norm_q, rescale, options)
         along = (v @ grad_product.transpose(-2, -1) + grad_mean) * share
-        grad_k, rescale_k = _features_backward(along, k, fk, *steps_k, rescale, options)
-    grads = (x.transpose(1, 2).to(dtype).contiguous() for x, dtype in zip((grad_q, grad_k, grad_v), types))
-    return *grads, rescale_q + rescale_k, grad_temperature
+        grad_k, rescale_k = _features_backward(along, k, fk, rk, norm_k, rescale, options)
+    grad_q, grad_k, grad_v = (x.transpose(1, 2).to(dtype).contiguous()
+                              for x, dtype in zip((grad_q, grad_k, grad_v), types))
+    return grad_q, grad_k, grad_v, rescale_q + rescale_k, grad_temperature
 
 
 def _by_image(weight: Tensor, k: Tensor) -> Tensor:

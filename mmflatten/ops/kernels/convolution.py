@@ -1,6 +1,8 @@
 """Depthwise convolution of tokens as one operator of PyTorch, `mmflatten::token_convolution`, and its backward."""
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -85,12 +87,12 @@ def _backward_shapes(grad: Tensor, x: Tensor, weight: Tensor, *others: object) -
     return x.new_empty(x.shape), weight.new_empty(weight.shape), weight.new_empty(weight.shape[0])
 
 
-def _save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: Tensor) -> None:
+def _save(ctx: Any, inputs: tuple, output: Tensor) -> None:
     x, weight, bias, *ctx.size = inputs
     ctx.save_for_backward(x, weight)
 
 
-def _gradients(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> tuple:
+def _gradients(ctx: Any, grad: Tensor) -> tuple:
     return *_backward(grad, *ctx.saved_tensors, *ctx.size), None, None
 
 

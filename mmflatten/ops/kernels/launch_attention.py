@@ -51,7 +51,8 @@ def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: T
             temperature: Tensor | None, local: Tensor | None, options: Options) -> tuple[Tensor, Tensor]:
     """As `closed_form.forward`, by kernels."""
     (B, h, N, d), M = q.shape, k.shape[2]
-    q, k, v, position, rescale, weight, temperature = _readable(q, k, v, position, rescale, weight, temperature)
+    q, k, v = _readable(q, k, v)
+    position, rescale, weight, temperature = _contiguous(position, rescale, weight, temperature)
     tile, (chunk, chunks) = _plan('state', options, q, M)
     partial = q.new_empty(B, chunks, h, d + 1, d, dtype=torch.float32)
     _run(kernels.state_kernel, tile, (B, chunks), k, v, _or(position, k), _or(rescale, k), _or(weight, k), partial, M,
@@ -72,7 +73,8 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
              options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """As `closed_form.backward`, by kernels."""
     (B, h, N, d), M = q.shape, k.shape[2]
-    q, k, v, position, rescale, weight, temperature = _readable(q, k, v, position, rescale, weight, temperature)
+    q, k, v = _readable(q, k, v)
+    position, rescale, weight, temperature = _contiguous(position, rescale, weight, temperature)
     grad, state = grad.contiguous(), state.contiguous()
     grad_q, grad_k, grad_v = (x.new_empty(B, x.shape[2], h, d) for x in (q, k, v))
     tile, (chunk, chunks) = _plan('query_backward', options, q, N)
@@ -110,7 +112,8 @@ def _plan(kernel: str, options: Options, q: Tensor, tokens: int) -> tuple[Tile, 
 
 
 def _run(kernel: triton.JITFunction, tile: Tile, grid: tuple[int, int], *args: object, **constants: object) -> None:
-    kernel[(*grid, tile.GROUPS)](*args, **constants, **tile._asdict())
+    blocks = (*grid, tile.GROUPS)
+    kernel[blocks](*args, **constants, **tile._asdict())
 
 
 def _constants(q: Tensor, options: Options) -> dict[str, object]:
@@ -118,13 +121,16 @@ def _constants(q: Tensor, options: Options) -> dict[str, object]:
                 PRECISION=precision_of(q.dtype))
 
 
-def _readable(q: Tensor, k: Tensor, v: Tensor, *others: Tensor | None) -> list[Tensor | None]:
+def _readable(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Tensors as the kernels read them: contiguous channels, one layout for keys and values; views are not copied."""
     q = q if q.stride(-1) == 1 else q.contiguous()
     if k.stride() != v.stride() or k.stride(-1) != 1:
         k, v = k.contiguous(), v.contiguous()
-    return [q, k, v, *(_positions(x) if x is not None and x.dim() == 3 else x if x is None else x.contiguous()
-                       for x in others)]
+    return q, k, v
+
+
+def _contiguous(*others: Tensor | None) -> list[Tensor | None]:
+    return [_positions(x) if x is not None and x.dim() == 3 else x if x is None else x.contiguous() for x in others]
 
 
 def _positions(position_hMd: Tensor) -> Tensor:
