@@ -62,13 +62,16 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
 def _head(study: Study, results: Sequence[Result]) -> list[str]:
     states = ', '.join(f'{number} {state}' for state, number in Counter(item.state for item in results).items())
     done = [item for item in results if item.state == FINISHED]
-    machines = sorted({f'{item.machine["processor"]}, GPU {item.machine["gpu"]}, PyTorch {item.machine["torch"]}, '
-                       f'commit {item.git_commit[:10] or "unknown"}' for item in done})
+    machines: dict[str, set[str]] = defaultdict(set)
+    for item in done:
+        name = f'{item.machine["processor"]}, GPU {item.machine["gpu"]}, PyTorch {item.machine["torch"]}'
+        machines[name].add(item.git_commit[:10] or 'unknown')
+    ran_on = '; '.join(f'{name}, commit {" or ".join(sorted(commits))}' for name, commits in sorted(machines.items()))
     trials = [item for item in results if item.mode == TRIAL]
     lines = [f'## {study.name}', study.description,
              f'{len(results)} runs: {states}; {sum(item.wall_seconds for item in results) / 3600:.2f} hours of runs, '
              f'{sum(item.cpu_seconds for item in results) / 3600:.2f} of CPU, '
-             f'{sum(item.gpu_seconds for item in results) / 3600:.2f} of GPU. Ran on: {"; ".join(machines)}.',
+             f'{sum(item.gpu_seconds for item in results) / 3600:.2f} of GPU. Ran on: {ran_on}.',
              f'{len(trials)} trials of {", ".join(study.tune.ranges)} chose the best of each cell.' if trials else '']
     return [line for line in lines if line]
 

@@ -69,6 +69,9 @@ LISTING = '''
     assert excluded <= {('mmengine.registry.default_scope.DefaultScope', '_instance_dict'),
                         ('torch.utils.hooks.RemovableHandle', 'next_id'),
                         ('mmengine.utils.manager', '__warningregistry__')}, excluded
+    # PyTorch's registry of operators, which ours join as modules join MMEngine's, and its table of known functions.
+    excluded |= {('torch._library.custom_ops', 'OPDEF_TO_LIB'), ('torch.library', '_defs'), ('torch.library', '_impls'),
+                 ('torch.ops', '_dir'), ('torch.jit._builtins', '_builtin_table')}
     import mmflatten.engine
     from mmflatten.engine.setup import build_runner
     assert not changed(before, listed()), changed(before, listed())
