@@ -89,7 +89,7 @@ def draw_operators(rows: Sequence[Row], path: Path, title: str) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    figure = Figure(figsize=(14, max(5., .19 * len(curves(rows, TIME)[1]))), layout='constrained')
+    figure = Figure(figsize=(14, max(5., .24 * len(curves(rows, TIME)[1]))), layout='constrained')
     for axes, (column, label) in zip(figure.subplots(1, 2), PANELS.items()):
         tokens, costs = curves(rows, column)
         _draw_panel(axes, tokens, costs, crossovers(rows, column))
