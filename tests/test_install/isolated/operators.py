@@ -28,7 +28,7 @@ VALUES = {
                      'v_BhMd', 'v_BhNe', 'x', 'tensors'), heads),
     **dict.fromkeys(('agents_Bhad', 'q_landmarks_Bhad', 'k_landmarks_Bhad'), rand(B, HEADS, 4, D)),
     **dict.fromkeys(('q_BNC', 'k_BMC', 'v_BMC', 'k_BNC', 'v_BNC', 'x_BNC'), tokens),
-    **dict.fromkeys(('left_BCHW', 'right_BCHW', 'score_BDHW', 'q_BCHW', 'k_BCHW', 'v_BCHW'), grid),
+    **dict.fromkeys(('left_BCHW', 'right_BCHW', 'score_BDHW', 'q_BCHW', 'k_BCHW', 'v_BCHW', 'x_BCHW'), grid),
     **dict.fromkeys(('q_BRnC', 'k_BRnC'), rand(B, 4, 9, C)), 'routes_BRt': torch.tensor([[[0, 1]] * 4] * B),
     **dict.fromkeys(('q_BhRnd', 'k_BhRnd', 'v_BhRnd'), rand(B, HEADS, 4, 9, D)),
     **dict.fromkeys(('value_hdd', 'gate_hdd'), rand(HEADS, D, D)), 'weight_C1yx': rand(C, 1, 3, 3),
