@@ -29,8 +29,8 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
     # The kernels ask whether there is one window, and on the CPU none has a gradient of the bias: what PyTorch then
     # takes scales the keys in a copy and looks three times for rows without a key. Products exceed float16, though.
     learned = bias is not None and bias.requires_grad and torch.is_grad_enabled()
-    full = q_BhNd.dtype == torch.float32 and not torch.is_autocast_enabled(q_BhNd.device.type)
-    if is_open(q_BhNd.shape[0]) or (learned and full and q_BhNd.device.type == 'cpu'):
+    full = q_BhNd.device.type == 'cpu' and q_BhNd.dtype == torch.float32 and not torch.is_autocast_enabled('cpu')
+    if is_open(q_BhNd.shape[0]) or (learned and full):
         logits = q_BhNd * (q_BhNd.shape[-1] ** -0.5 if scale is None else scale) @ k_BhMd.transpose(-2, -1)
         return (logits if bias is None else logits + bias).softmax(-1) @ v_BhMe
     return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)
