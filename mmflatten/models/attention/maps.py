@@ -62,11 +62,7 @@ def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
 
 def real_or_not(mask: Tensor | None) -> Tensor | None:
     """1 for the real keys of each window, 0 for padding, `(nW, M)`; None where all are. Errors as in `fill_masked`."""
-    if mask is None:
-        return None
-    if mask.shape[1] != 1:
-        raise ValueError(f'mask {tuple(mask.shape)} differs between queries; a mixer without logits takes (nW, 1, M)')
-    return mask[:, 0].float()
+    return None if mask is None else _for_all_queries(mask).float()
 
 
 def weights_of_real(mask: Tensor | None) -> Tensor | None:
@@ -79,10 +75,15 @@ def real_tokens(x: Tensor, mask: Tensor | None) -> Tensor | None:
     """Which tokens are no padding, boolean `(B, 1, ..., M, 1)`; None where all are. Shapes and errors as above."""
     if mask is None:
         return None
+    keep = _for_all_queries(mask).view(mask.shape[0], *[1] * (x.dim() - 3), -1, 1)
+    return keep.repeat(x.shape[0] // mask.shape[0], *[1] * (x.dim() - 1))
+
+
+def _for_all_queries(mask: Tensor) -> Tensor:
+    """The row `(nW, M)` of a mask `(nW, 1, M)`, which must not differ between queries."""
     if mask.shape[1] != 1:
         raise ValueError(f'mask {tuple(mask.shape)} differs between queries; a mixer without logits takes (nW, 1, M)')
-    keep = mask.view(mask.shape[0], *[1] * (x.dim() - 3), -1, 1)
-    return keep.repeat(x.shape[0] // mask.shape[0], *[1] * (x.dim() - 1))
+    return mask[:, 0]
 
 
 def values_at_queries(v_BMC: Tensor, maps: Maps, bilinear: bool = False) -> Tensor:
