@@ -125,9 +125,9 @@ class TokenMixer(BaseModule):
             return q, k, v, Maps((H, W), (H, W), mask, prefix, x, tuple(extra))
         C = x.shape[-1]
         reduced, kv_hw = self.reduction(x, hw_shape)
-        rows = [slice(0, C)] + [slice(3 * C, None)] * bool(self.extra_projections)
-        q, *extra = self.qkv.rows(x, *rows).split([C, *self.widths[3:]], dim=-1)
-        k, v = self.qkv.rows(reduced, slice(C, 3 * C)).chunk(2, dim=-1)
+        of_q, of_kv, *of_extra = self.qkv.parts([C, 2 * C, *self.widths[3:]])
+        q, *extra = (Linear.project(x, *part) for part in (of_q, *of_extra))
+        k, v = Linear.project(reduced, *of_kv).chunk(2, dim=-1)
         return q, k, v, Maps((H, W), kv_hw, mask, prefix, x, tuple(extra))
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.layers.linear import Linear
 from mmflatten.models.layers.tokens import map_shape, map_to_tokens
-from mmflatten.ops.sizes import ceil_div, same_size
+from mmflatten.ops.sizes import ceil_div, certain, same_size
 
 
 def pad_to_multiple(x_BCHW: Tensor, multiple: tuple[int, int]) -> Tensor:
@@ -40,7 +40,10 @@ class ConvEmbed(BaseModule):
         self.norm = nn.LayerNorm(embed_dims) if norm else nn.Identity()
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
-        x_BCHW = self.projection(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
+        x_BCHW = pad_to_multiple(x_BCHW, (self.stride, self.stride))
+        if certain(x_BCHW.numel() < self.projection.weight.numel()):
+            x_BCHW = x_BCHW.contiguous()  # beside a channels-last map PyTorch keeps three such copies of the weights
+        x_BCHW = self.projection(x_BCHW)
         return self.norm(map_to_tokens(x_BCHW)), map_shape(x_BCHW)
 
 

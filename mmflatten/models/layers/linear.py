@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import median
 
@@ -30,11 +30,10 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         return self.project(x, self.weight, self.bias)
 
-    def rows(self, x: Tensor, *parts: slice) -> Tensor:
-        """Only these rows of the projection, `(..., C_in)` to the channels of all `parts` side by side."""
-        weight, bias = (None if p is None else torch.cat([p[part] for part in parts]) if len(parts) > 1 else p[parts[0]]
-                        for p in (self.weight, self.bias))
-        return self.project(x, weight, bias)
+    def parts(self, widths: Sequence[int]) -> list[tuple[Tensor, Tensor | None]]:
+        """Weight and bias of each of these many outputs, to `project` different inputs to them."""
+        biases = [None] * len(widths) if self.bias is None else self.bias.split(widths)
+        return list(zip(self.weight.split(widths), biases))
 
     @staticmethod
     def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
