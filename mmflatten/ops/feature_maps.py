@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmflatten.ops.blocks import token_blocks
+
 
 def _power(x: Tensor, exponent: float) -> Tensor:
     """`(c x) ** exponent` for a positive `c` per token that keeps high powers inside the range of float32."""
@@ -26,7 +28,7 @@ def positive_power(x: Tensor, exponent: Tensor) -> Tensor:
     return torch.where(positive, torch.where(positive, x, 1.).log().mul(exponent).exp(), 0.)
 
 
-def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
+def focused_map(x: Tensor, focusing_factor: float, out: Tensor | None = None) -> Tensor:
     """`f_p(x) = ||x|| / ||x ** p|| * x ** p`: keeps the norm of a token and sharpens its direction.
 
     Source: FLatten Transformer, eq. 6 and Proposition 1. The norm runs over the last axis, which in the official code
@@ -35,35 +37,70 @@ def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
     Args:
         x: positive tokens `(..., C)`.
         focusing_factor: the power `p`; 1 changes nothing.
+        out: where the result is written; without gradients only.
 
     Returns:
         `(..., C)`.
     """
-    if torch.is_grad_enabled() and x.requires_grad:
-        return _FocusedMap.apply(x, focusing_factor)
-    return _focused(x, focusing_factor)
-
-
-def _focused(x: Tensor, focusing_factor: float) -> Tensor:
     powered = _power(x, focusing_factor)
-    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return powered * (norm / torch.linalg.vector_norm(powered, dim=-1, keepdim=True))
+    return torch.mul(powered, _norm(x) / _norm(powered), out=out)
 
 
-class _FocusedMap(torch.autograd.Function):
-    """`focused_map` with a gradient in closed form, which keeps two tensors and takes 0.6 of the time of autograd's."""
+def focused_features(x_BNC: Tensor, rescale_C: Tensor, *, focusing_factor: float, floor: float,
+                     position_1NC: Tensor | None = None) -> Tensor:
+    """`focused_map((relu(x + position) + floor) * rescale, p)`: queries or keys of focused linear attention.
+
+    On a CPU this works on as many tokens at a time as stay in its cache. For the backward pass it keeps its inputs and
+    its result alone.
+
+    Args:
+        x_BNC: projected tokens.
+        rescale_C: positive factors of the channels.
+        focusing_factor: the power `p`.
+        floor: positive; keeps a token without a positive channel away from 0.
+        position_1NC: added to the tokens of every image.
+
+    Returns:
+        `(B, N, C)`.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # blocks would be written into the graph
+        placed_BNC = x_BNC if position_1NC is None else x_BNC + position_1NC
+        return focused_map(torch.addcmul(floor * rescale_C, F.relu(placed_BNC), rescale_C), focusing_factor)
+    return _FocusedFeatures.apply(x_BNC, position_1NC, rescale_C, focusing_factor, floor)
+
+
+class _FocusedFeatures(torch.autograd.Function):
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, focusing_factor: float) -> Tensor:
-        y = _focused(x, focusing_factor)
-        ctx.save_for_backward(x, y)
-        ctx.focusing_factor = focusing_factor
+    def forward(ctx: Any, x: Tensor, position: Tensor | None, rescale: Tensor, power: float, floor: float) -> Tensor:
+        y, offset = torch.empty_like(x, memory_format=torch.contiguous_format), floor * rescale
+        for block in token_blocks(x):
+            positive = F.relu(_placed(x, position, block))
+            focused_map(torch.addcmul(offset, positive, rescale, out=positive), power, out=y[block])
+        ctx.save_for_backward(x, position, rescale, y)
+        ctx.power, ctx.floor = power, floor
         return y
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        x, y = ctx.saved_tensors
-        # With a = grad . y / |x|^2: the gradient is a x + p (grad - a y) y / x.
-        share = torch.linalg.vecdot(grad, y).unsqueeze(-1) / torch.linalg.vector_norm(x, dim=-1, keepdim=True).square()
-        across = torch.addcmul(grad, y, share, value=-1).mul_(y).div_(x)
-        return torch.addcmul(across.mul_(ctx.focusing_factor), x, share), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor, None, None]:
+        x, position, rescale, y = ctx.saved_tensors
+        grad_x, grad_rescale, offset = torch.empty_like(y), torch.zeros_like(rescale), ctx.floor * rescale
+        for block in token_blocks(x):
+            placed, f, grad_f = _placed(x, position, block), y[block], grad[block]
+            r = torch.addcmul(offset, F.relu(placed), rescale)
+            # With a = df . f / |r|^2: the gradient of r is a r + p (df - a f) f / r.
+            share = torch.linalg.vecdot(grad_f, f).unsqueeze(-1) / _norm(r).square()
+            across = torch.addcmul(grad_f, f, share, value=-1).mul_(f).div_(r).mul_(ctx.power)
+            grad_r = across.addcmul_(r, share)
+            grad_rescale = grad_rescale + (grad_r * r).sum((0, 1))
+            grad_x[block] = torch.ops.aten.threshold_backward(grad_r * rescale, placed, 0)
+        grad_position = None if position is None else grad_x.sum(0, keepdim=True)
+        return grad_x, grad_position, grad_rescale / rescale, None, None
+
+
+def _placed(x: Tensor, position: Tensor | None, block: tuple[slice, slice]) -> Tensor:
+    return x[block] if position is None else x[block] + position[:, block[1]]
+
+
+def _norm(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x, dim=-1, keepdim=True)

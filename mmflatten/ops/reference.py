@@ -36,9 +36,10 @@ __all__ = [
     'conv_test_time_training', 'conventional_dot_attention', 'conventional_gaussian_attention',
     'conventional_gaussian_matrix', 'cosformer_scores', 'cross_covariance_attention', 'dot_attention_matrix',
     'efficient_attention', 'efficient_attention_matrix', 'factorized_dot_attention', 'focal_attention',
-    'focused_map', 'gated_test_time_training', 'hydra_attention', 'inline_attention', 'kernel_product',
-    'linear_attention', 'linear_attention_matrix', 'magnitude_aware_attention', 'manhattan_attention',
-    'neighborhood_attention', 'nystrom_attention', 'rotary_2d', 'sima_attention', 'softmax_attention',
+    'focused_features', 'focused_map', 'gated_test_time_training', 'hydra_attention', 'inline_attention',
+    'kernel_product', 'linear_attention', 'linear_attention_matrix', 'magnitude_aware_attention',
+    'manhattan_attention', 'neighborhood_attention', 'nystrom_attention', 'rotary_2d', 'sima_attention',
+    'softmax_attention',
 ]
 
 
@@ -85,6 +86,13 @@ def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
     """Twin of `mmflatten.ops.focused_map`."""
     powered = x ** focusing_factor
     return powered / powered.square().sum(-1, keepdim=True).sqrt() * x.square().sum(-1, keepdim=True).sqrt()
+
+
+def focused_features(x_BNC: Tensor, rescale_C: Tensor, *, focusing_factor: float, floor: float,
+                     position_1NC: Tensor | None = None) -> Tensor:
+    """Twin of `mmflatten.ops.focused_features`."""
+    placed_BNC = x_BNC if position_1NC is None else x_BNC + position_1NC
+    return focused_map((placed_BNC.clamp(min=0) + floor) * rescale_C, focusing_factor)
 
 
 def efficient_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:

@@ -42,6 +42,18 @@ def test_both_products_are_equal(monkeypatch: pytest.MonkeyPatch, shape: tuple[i
         torch.testing.assert_close(torch.cat(parts, dim=-1), layer(x))
 
 
+def test_gelu_is_part_of_onednns_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    layer, x = Linear(7, 6), 4 * torch.randn(2, 3, 7)
+    expected = F.gelu(F.linear(x.double(), layer.weight.double(), layer.bias.double())).float()
+    for choice in ('linear', 'onednn'):
+        monkeypatch.setenv(linear.CHOICE, choice)
+        linear.onednn_pays.cache_clear()
+        with torch.no_grad(), profile() as profiler:
+            torch.testing.assert_close(layer.gelu(x), expected, rtol=1e-6, atol=1e-6)
+        assert ('aten::gelu' in [event.key for event in profiler.key_averages()]) == (choice == 'linear')
+
+
 def test_gradients_graphs_counts_and_half_precision_keep_the_plain_product(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(linear.CHOICE, 'onednn')
     layer, x = Linear(8, 8), torch.randn(2, 3, 8)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from mmflatten import ops
-from mmflatten.ops import reference
+from mmflatten.ops import blocks, reference
 
 TOLERANCE = dict(rtol=1e-10, atol=1e-10)
 
@@ -50,22 +50,40 @@ def test_half_precision_stays_finite_and_keeps_its_type(name, dtype):
     assert out.dtype == dtype and out.isfinite().all() and all(x.grad.isfinite().all() for x in (q, k, v))
 
 
-@pytest.mark.parametrize('power', [1, 2.5, 3, 8])
-def test_focused_map_has_right_gradients_of_both_orders_and_keeps_two_tensors(power):
+def features(x, rescale, position, power=3):
+    return ops.focused_features(x, rescale, focusing_factor=power, floor=1e-2, position_1NC=position)
+
+
+@pytest.fixture
+def tokens(monkeypatch):
+    """Tokens of three images, the scale of their channels and positions, taken in six blocks of two lengths."""
+    monkeypatch.setattr(blocks, 'NUMBERS', 20)
     torch.manual_seed(0)
-    x = (torch.rand(2, 3, 5, dtype=torch.float64) + .1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: ops.focused_map(x, power), x)
-    assert torch.autograd.gradgradcheck(lambda x: ops.focused_map(x, power), x)
+    x, position = torch.randn(3, 6, 10, dtype=torch.float64)[..., 5:], torch.randn(1, 6, 5, dtype=torch.float64)
+    assert len(list(blocks.token_blocks(x))) == 6 and len(list(blocks.token_blocks(x[:, :2]))) == 2
+    return [leaf.requires_grad_() for leaf in (x, torch.rand(5, dtype=torch.float64) + .5, position)]
+
+
+@pytest.mark.parametrize('power', [1, 2.5, 3, 8])
+@pytest.mark.parametrize('positions', [True, False])
+def test_focused_features_in_blocks_are_those_of_the_definition(tokens, power, positions):
+    x, rescale, position = tokens[0], tokens[1], tokens[2] if positions else None
+    options = dict(focusing_factor=power, floor=1e-2, position_1NC=position)
+    torch.testing.assert_close(ops.focused_features(x, rescale, **options),
+                               reference.focused_features(x, rescale, **options), rtol=1e-10, atol=1e-10)
+    inputs = (x, rescale, *([position] if positions else ()))
+    for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
+        assert check(lambda x, rescale, position=None: features(x, rescale, position, power), inputs)
+
+
+def test_focused_features_keep_their_inputs_and_their_result(tokens):
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
-        ops.focused_map(x, power)
-    assert len(kept) == 2
+        result = features(*tokens)
+    assert {tensor.data_ptr() for tensor in kept} == {tensor.data_ptr() for tensor in (*tokens, result)}
 
 
-def test_focused_map_trains_in_one_compiled_graph():
-    torch.manual_seed(0)
-    x = (torch.rand(2, 3, 5) + .1).requires_grad_()
-    compiled = torch.compile(ops.focused_map, backend='aot_eager', fullgraph=True)
-    expected, = torch.autograd.grad(ops.focused_map(x, 3).cos().sum(), x)
-    found, = torch.autograd.grad(compiled(x, 3).cos().sum(), x)
+def test_focused_features_train_in_one_compiled_graph(tokens):
+    compiled = torch.compile(features, backend='aot_eager', fullgraph=True)
+    expected, found = (torch.autograd.grad(f(*tokens).cos().sum(), tokens) for f in (features, compiled))
     torch.testing.assert_close(found, expected)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps, mean_of_real, values_at_queries, weights_of_real
 from mmflatten.models.layers import GridTable, TokenConv
-from mmflatten.ops import focused_map, linear_attention, merge_heads, no_autocast, split_heads, upcast
+from mmflatten.ops import focused_features, linear_attention, merge_heads, no_autocast, split_heads, upcast
 from mmflatten.ops.kernels import fused_linear_attention, pick_kernel
 from mmflatten.registry import MODELS
 
@@ -48,9 +48,8 @@ class FocusedLinearAttention(TokenMixer):
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         if pick_kernel(q_BNC, k_BMC, v_BMC, width=q_BNC.shape[2] // self.num_heads, power=self.focusing_factor or 1):
             return self._fused(q_BNC, k_BMC, v_BMC, maps)
-        if self.positional_encoding is not None:
-            k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
-        q_BNC, k_BMC = self._feature_map(q_BNC), mean_of_real(self._feature_map(k_BMC), maps.mask)
+        q_BNC = self._feature_map(q_BNC)
+        k_BMC = mean_of_real(self._feature_map(k_BMC, self._position(k_BMC, maps)), maps.mask)
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
         if self.dwc is None:
             return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd))
@@ -60,10 +59,9 @@ class FocusedLinearAttention(TokenMixer):
 
     def _fused(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         """The same by one operator, for which there are kernels."""
-        position_hMd = rescale_hd = local_BhNd = None
-        if self.positional_encoding is not None:
-            rows_1MC = self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw)
-            position_hMd = split_heads(rows_1MC, self.num_heads)[0]
+        rescale_hd = local_BhNd = None
+        position_1MC = self._position(k_BMC, maps)
+        position_hMd = None if position_1MC is None else split_heads(position_1MC, self.num_heads)[0]
         if self.scale is not None:
             rescale_hd = F.softplus(upcast(self.scale)[0]).reciprocal().view(self.num_heads, -1)
         if self.dwc is not None:
@@ -74,12 +72,17 @@ class FocusedLinearAttention(TokenMixer):
             power=int(self.focusing_factor or 1), floor=self.feature_floor, position_hMd=position_hMd,
             weight_WM=weights_of_real(maps.mask), local_BhNd=local_BhNd))
 
-    def _feature_map(self, x_BNC: Tensor) -> Tensor:
+    def _position(self, k_BMC: Tensor, maps: Maps) -> Tensor | None:
+        """The positional encoding of the keys, `(1, M, C)`."""
+        if self.positional_encoding is None:
+            return None
+        return self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw)
+
+    def _feature_map(self, x_BNC: Tensor, position_1NC: Tensor | None = None) -> Tensor:
         """Positive queries or keys, focused, in full precision: cubes overflow float16."""
         with no_autocast(x_BNC):
-            x_BNC = F.relu(upcast(x_BNC)[0])
-            if self.scale is None or self.focusing_factor is None:
-                return x_BNC + self.feature_floor
-            rescale = F.softplus(self.scale).reciprocal()
-            # (x + eps) / softplus(scale) in one pass over memory.
-            return focused_map(torch.addcmul(self.feature_floor * rescale, x_BNC, rescale), self.focusing_factor)
+            x_BNC = upcast(x_BNC)[0]
+            if self.scale is not None and self.focusing_factor is not None:
+                return focused_features(x_BNC, F.softplus(self.scale[0, 0]).reciprocal(), floor=self.feature_floor,
+                                        focusing_factor=self.focusing_factor, position_1NC=position_1NC)
+            return F.relu(x_BNC if position_1NC is None else x_BNC + position_1NC) + self.feature_floor

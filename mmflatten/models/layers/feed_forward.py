@@ -1,6 +1,7 @@
 """Feed-forward network of a block."""
 from __future__ import annotations
 
+import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
@@ -23,14 +24,12 @@ class FeedForward(BaseModule):
         super().__init__(init_cfg)
         self.fc1 = Linear(embed_dims, hidden_dims)
         self.inner = inner
-        self.act = nn.GELU()
         self.fc2 = Linear(hidden_dims, embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        x_BNC = self.fc1(x_BNC)
-        if self.inner is not None:
-            x_BNC = self.inner(x_BNC, hw_shape)
-        return self.fc2(self.act(x_BNC))
+        if self.inner is None:
+            return self.fc2(self.fc1.gelu(x_BNC))
+        return self.fc2(F.gelu(self.inner(self.fc1(x_BNC), hw_shape)))
 
 
 class ConvFeedForward(FeedForward):
@@ -49,6 +48,6 @@ class ConvFeedForward(FeedForward):
         self.act_twice = act_twice
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        u_BNC = self.act(self.fc1(x_BNC))
+        u_BNC = self.fc1.gelu(x_BNC)
         u_BNC = u_BNC + self.conv(u_BNC, hw_shape)
-        return self.fc2(self.act(u_BNC) if self.act_twice else u_BNC)
+        return self.fc2(F.gelu(u_BNC) if self.act_twice else u_BNC)

@@ -30,6 +30,12 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         return self.project(x, self.weight, self.bias)
 
+    def gelu(self, x: Tensor) -> Tensor:
+        """`gelu(self(x))`, by oneDNN in one pass."""
+        if _onednn_is_taken(x):
+            return _onednn(x, self.weight, self.bias, 'gelu')
+        return F.gelu(self(x))
+
     def parts(self, widths: Sequence[int]) -> list[tuple[Tensor, Tensor | None]]:
         """Weight and bias of each of these many outputs, to `project` different inputs to them."""
         biases = [None] * len(widths) if self.bias is None else self.bias.split(widths)
@@ -38,9 +44,7 @@ class Linear(nn.Linear):
     @staticmethod
     def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`x weight^T + bias`."""
-        if _eager_inference(x) and onednn_pays(torch.get_num_threads(), x.shape[:-1].numel() >= _MANY_TOKENS):
-            return _onednn(x, weight, bias)
-        return F.linear(x, weight, bias)
+        return _onednn(x, weight, bias) if _onednn_is_taken(x) else F.linear(x, weight, bias)
 
 
 class FullRangeLinear(Linear):
@@ -55,6 +59,10 @@ class FullRangeLinear(Linear):
         return super().forward(x)
 
 
+def _onednn_is_taken(x: Tensor) -> bool:
+    return _eager_inference(x) and onednn_pays(torch.get_num_threads(), x.shape[:-1].numel() >= _MANY_TOKENS)
+
+
 def _eager_inference(x: Tensor) -> bool:
     """Whether `x` is float32 on the CPU, and nobody follows what becomes of it: no gradient, graph, trace or count."""
     followed = (torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.jit.is_tracing()
@@ -65,12 +73,12 @@ def _eager_inference(x: Tensor) -> bool:
 
 @cache
 def onednn_pays(threads: int, many_tokens: bool) -> bool:
-    """Whether oneDNN projects tokens clearly faster than `F.linear` here, with as many threads as PyTorch now has.
+    """Whether oneDNN is clearly faster than `F.linear` and `F.gelu` here, in a feed-forward network.
 
     Measured once in a process, in some 0.1 s, unless `MMFLATTEN_PROJECTION` is 'onednn' or 'linear'.
 
     Args:
-        threads: `torch.get_num_threads()`.
+        threads: `torch.get_num_threads()`; another number is another machine.
         many_tokens: whether they are as many as in a first stage, where the pass for the bias weighs most.
 
     Raises:
@@ -85,17 +93,24 @@ def onednn_pays(threads: int, many_tokens: bool) -> bool:
 
 
 def _share_of_time(tokens: int, dims: int) -> float:
-    """oneDNN's time for the projections of a feed-forward network as a share of `F.linear`'s, the median of rounds."""
-    def seconds(project: Callable[[Tensor, Tensor, Tensor], Tensor]) -> float:
+    """oneDNN's time for a feed-forward network as a share of `F.linear`'s and `F.gelu`'s, the median of rounds."""
+    def seconds(network: Callable[[Tensor], Tensor]) -> float:
         start = time.process_time()  # other processes take none of it
-        project(project(x, expand, wide_bias), reduce, bias)
+        network(x)
         return time.process_time() - start
 
     # Constants: random numbers would be missing from those of the training that asks.
     x, expand, reduce, wide_bias, bias = (torch.ones(shape, device='cpu', dtype=torch.float32) for shape in (
         (1, tokens, dims), (4 * dims, dims), (dims, 4 * dims), (4 * dims,), (dims,)))
-    return median([seconds(_onednn) / seconds(F.linear) for _ in range(7)][2:])  # the first two warm up
+
+    def plain(x: Tensor) -> Tensor:
+        return F.linear(F.gelu(F.linear(x, expand, wide_bias)), reduce, bias)
+
+    def fused(x: Tensor) -> Tensor:
+        return _onednn(_onednn(x, expand, wide_bias, 'gelu'), reduce, bias)
+
+    return median([seconds(fused) / seconds(plain) for _ in range(7)][2:])  # the first two warm up
 
 
-def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], '')
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = 'none') -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], 'none' if activation == 'gelu' else '')
