@@ -67,8 +67,9 @@ def check_runs(study: Study, runs: Sequence[Run]) -> dict[str, Cost]:
 
 
 def image_shape(cfg: Config) -> tuple[int, int]:
-    """(H, W) of the images a config trains on, as its backbone is told, else the usual ones of its task."""
-    size = (cfg.model.get('backbone') or {}).get('img_size') or DEFAULT_SHAPES[cfg.default_scope]
+    """(H, W) of the images a config trains on, as its preprocessor or its backbone is told, else those usual."""
+    preprocessor, backbone = (cfg.model.get(part) or {} for part in ('data_preprocessor', 'backbone'))
+    size = preprocessor.get('size') or backbone.get('img_size') or DEFAULT_SHAPES[cfg.default_scope]
     return (size, size) if isinstance(size, int) else tuple(size)
 
 

@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from mmengine import Config
 
 from mmflatten.cli import study as command
 from mmflatten.studies.configs import config_of
-from mmflatten.studies.costs import check_runs
+from mmflatten.studies.costs import check_runs, image_shape
 from mmflatten.studies.folder import git_commit
 from mmflatten.studies.grid import expand
 from mmflatten.studies.study import StudyError
@@ -117,3 +118,11 @@ def test_a_machine_without_git_has_no_commit(monkeypatch, tmp_path):
     assert len(git_commit()) in (0, 40)
     monkeypatch.setenv('PATH', str(tmp_path))
     assert git_commit() == ''
+
+
+@pytest.mark.parametrize('model, shape', [
+    (dict(data_preprocessor=dict(size=(160, 96)), backbone=dict(img_size=224)), (160, 96)),
+    (dict(data_preprocessor=dict(mean=[0.]), backbone=dict(img_size=28)), (28, 28)),
+    (dict(backbone=dict(depth=18)), (512, 2048))])
+def test_costs_are_those_at_the_size_of_the_training(model, shape):
+    assert image_shape(Config(dict(default_scope='mmseg', model=model))) == shape
