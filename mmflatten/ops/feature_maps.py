@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmflatten.ops.blocks import token_blocks
+from mmflatten.ops.heads import split_heads
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
@@ -28,7 +29,7 @@ def positive_power(x: Tensor, exponent: Tensor) -> Tensor:
     return torch.where(positive, torch.where(positive, x, 1.).log().mul(exponent).exp(), 0.)
 
 
-def focused_map(x: Tensor, focusing_factor: float, out: Tensor | None = None) -> Tensor:
+def focused_map(x: Tensor, focusing_factor: float) -> Tensor:
     """`f_p(x) = ||x|| / ||x ** p|| * x ** p`: keeps the norm of a token and sharpens its direction.
 
     Source: FLatten Transformer, eq. 6 and Proposition 1. The norm runs over the last axis, which in the official code
@@ -37,56 +38,64 @@ def focused_map(x: Tensor, focusing_factor: float, out: Tensor | None = None) ->
     Args:
         x: positive tokens `(..., C)`.
         focusing_factor: the power `p`; 1 changes nothing.
-        out: where the result is written; without gradients only.
 
     Returns:
         `(..., C)`.
     """
     powered = _power(x, focusing_factor)
-    return torch.mul(powered, _norm(x) / _norm(powered), out=out)
+    return powered * (_norm(x) / _norm(powered))
 
 
-def focused_features(x_BNC: Tensor, rescale_C: Tensor, *, focusing_factor: float, floor: float,
+def focused_features(x_BNC: Tensor, rescale_C: Tensor, num_heads: int, *, focusing_factor: float, floor: float,
                      position_1NC: Tensor | None = None) -> Tensor:
-    """`focused_map((relu(x + position) + floor) * rescale, p)`: queries or keys of focused linear attention.
+    """`focused_map((relu(x + position) + floor) * rescale, p)`, in heads: what focused linear attention multiplies.
 
-    On a CPU this works on as many tokens at a time as stay in its cache. For the backward pass it keeps its inputs and
-    its result alone.
+    On a CPU this works on as many tokens at a time as stay in its cache, and each head of the result lies in one piece,
+    so that no product copies it. For the backward pass it keeps its inputs and its result alone.
 
     Args:
         x_BNC: projected tokens.
         rescale_C: positive factors of the channels.
+        num_heads: heads `h`; must divide `C`. The norms run over all of them.
         focusing_factor: the power `p`.
         floor: positive; keeps a token without a positive channel away from 0.
         position_1NC: added to the tokens of every image.
 
     Returns:
-        `(B, N, C)`.
+        `(B, h, N, d)`.
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing():  # blocks would be written into the graph
         placed_BNC = x_BNC if position_1NC is None else x_BNC + position_1NC
-        return focused_map(torch.addcmul(floor * rescale_C, F.relu(placed_BNC), rescale_C), focusing_factor)
-    return _FocusedFeatures.apply(x_BNC, position_1NC, rescale_C, focusing_factor, floor)
+        positive_BNC = torch.addcmul(floor * rescale_C, F.relu(placed_BNC), rescale_C)
+        return split_heads(focused_map(positive_BNC, focusing_factor), num_heads)
+    return _FocusedFeatures.apply(x_BNC, position_1NC, rescale_C, num_heads, focusing_factor, floor)
 
 
 class _FocusedFeatures(torch.autograd.Function):
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, position: Tensor | None, rescale: Tensor, power: float, floor: float) -> Tensor:
-        y, offset = torch.empty_like(x, memory_format=torch.contiguous_format), floor * rescale
+    def forward(ctx: Any, x: Tensor, position: Tensor | None, rescale: Tensor, num_heads: int, power: float,
+                floor: float) -> Tensor:
+        B, N, C = x.shape
+        y_BhNd, offset = x.new_empty(B, num_heads, N, C // num_heads), floor * rescale
+        y_BNhd = y_BhNd.transpose(1, 2)
         for block in token_blocks(x):
             positive = F.relu(_placed(x, position, block))
-            focused_map(torch.addcmul(offset, positive, rescale, out=positive), power, out=y[block])
-        ctx.save_for_backward(x, position, rescale, y)
+            positive = torch.addcmul(offset, positive, rescale, out=positive)
+            powered = _power(positive, power)
+            ratio = _norm(positive) / _norm(powered)
+            torch.mul(powered.unflatten(-1, (num_heads, -1)), ratio.unsqueeze(-1), out=y_BNhd[block])
+        ctx.save_for_backward(x, position, rescale, y_BhNd)
         ctx.power, ctx.floor = power, floor
-        return y
+        return y_BhNd
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor, None, None]:
-        x, position, rescale, y = ctx.saved_tensors
-        grad_x, grad_rescale, offset = torch.empty_like(y), torch.zeros_like(rescale), ctx.floor * rescale
+    def backward(ctx: Any, grad_BhNd: Tensor) -> tuple:
+        x, position, rescale, y_BhNd = ctx.saved_tensors
+        grad_BNhd, y_BNhd = grad_BhNd.transpose(1, 2), y_BhNd.transpose(1, 2)
+        grad_x, grad_rescale, offset = x.new_empty(x.shape), torch.zeros_like(rescale), ctx.floor * rescale
         for block in token_blocks(x):
-            placed, f, grad_f = _placed(x, position, block), y[block], grad[block]
+            placed, f, grad_f = _placed(x, position, block), y_BNhd[block].flatten(2), grad_BNhd[block].flatten(2)
             r = torch.addcmul(offset, F.relu(placed), rescale)
             # With a = df . f / |r|^2: the gradient of r is a r + p (df - a f) f / r.
             share = torch.linalg.vecdot(grad_f, f).unsqueeze(-1) / _norm(r).square()
@@ -95,7 +104,7 @@ class _FocusedFeatures(torch.autograd.Function):
             grad_rescale = grad_rescale + (grad_r * r).sum((0, 1))
             grad_x[block] = torch.ops.aten.threshold_backward(grad_r * rescale, placed, 0)
         grad_position = None if position is None else grad_x.sum(0, keepdim=True)
-        return grad_x, grad_position, grad_rescale / rescale, None, None
+        return grad_x, grad_position, grad_rescale / rescale, None, None, None
 
 
 def _placed(x: Tensor, position: Tensor | None, block: tuple[slice, slice]) -> Tensor:

@@ -49,6 +49,9 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
         `(B, h, N, e)` in the type of `v`.
     """
     M = k_BhMd.shape[-2]
+    if certain(q_BhNd.shape[0] > 1):
+        # Products of several images copy heads that lie side by side, and would the queries twice.
+        q_BhNd, k_BhMd = q_BhNd.contiguous(), k_BhMd.contiguous()
     denominator = q_BhNd @ k_BhMd.mean(dim=-2).unsqueeze(-1)
     if min_denominator is None:
         denominator = denominator + eps

@@ -51,17 +51,17 @@ def test_half_precision_stays_finite_and_keeps_its_type(name, dtype):
 
 
 def features(x, rescale, position, power=3):
-    return ops.focused_features(x, rescale, focusing_factor=power, floor=1e-2, position_1NC=position)
+    return ops.focused_features(x, rescale, 2, focusing_factor=power, floor=1e-2, position_1NC=position)
 
 
 @pytest.fixture
 def tokens(monkeypatch):
     """Tokens of three images, the scale of their channels and positions, taken in six blocks of two lengths."""
-    monkeypatch.setattr(blocks, 'NUMBERS', 20)
+    monkeypatch.setattr(blocks, 'NUMBERS', 24)
     torch.manual_seed(0)
-    x, position = torch.randn(3, 6, 10, dtype=torch.float64)[..., 5:], torch.randn(1, 6, 5, dtype=torch.float64)
+    x, position = torch.randn(3, 6, 12, dtype=torch.float64)[..., 6:], torch.randn(1, 6, 6, dtype=torch.float64)
     assert len(list(blocks.token_blocks(x))) == 6 and len(list(blocks.token_blocks(x[:, :2]))) == 2
-    return [leaf.requires_grad_() for leaf in (x, torch.rand(5, dtype=torch.float64) + .5, position)]
+    return [leaf.requires_grad_() for leaf in (x, torch.rand(6, dtype=torch.float64) + .5, position)]
 
 
 @pytest.mark.parametrize('power', [1, 2.5, 3, 8])
@@ -69,8 +69,8 @@ def tokens(monkeypatch):
 def test_focused_features_in_blocks_are_those_of_the_definition(tokens, power, positions):
     x, rescale, position = tokens[0], tokens[1], tokens[2] if positions else None
     options = dict(focusing_factor=power, floor=1e-2, position_1NC=position)
-    torch.testing.assert_close(ops.focused_features(x, rescale, **options),
-                               reference.focused_features(x, rescale, **options), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(ops.focused_features(x, rescale, 2, **options),
+                               reference.focused_features(x, rescale, 2, **options), rtol=1e-10, atol=1e-10)
     inputs = (x, rescale, *([position] if positions else ()))
     for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
         assert check(lambda x, rescale, position=None: features(x, rescale, position, power), inputs)
@@ -81,6 +81,7 @@ def test_focused_features_keep_their_inputs_and_their_result(tokens):
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
         result = features(*tokens)
     assert {tensor.data_ptr() for tensor in kept} == {tensor.data_ptr() for tensor in (*tokens, result)}
+    assert result.is_contiguous()  # products of heads copy nothing
 
 
 def test_focused_features_train_in_one_compiled_graph(tokens):

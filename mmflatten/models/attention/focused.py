@@ -48,9 +48,8 @@ class FocusedLinearAttention(TokenMixer):
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         if pick_kernel(q_BNC, k_BMC, v_BMC, width=q_BNC.shape[2] // self.num_heads, power=self.focusing_factor or 1):
             return self._fused(q_BNC, k_BMC, v_BMC, maps)
-        q_BNC = self._feature_map(q_BNC)
-        k_BMC = mean_of_real(self._feature_map(k_BMC, self._position(k_BMC, maps)), maps.mask)
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
+        q_BhNd, k_BhMd = self._features(q_BNC), self._features(k_BMC, self._position(k_BMC, maps))
+        k_BhMd, v_BhMd = mean_of_real(k_BhMd, maps.mask), split_heads(v_BMC, self.num_heads)
         if self.dwc is None:
             return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd))
         local_BNC = self.dwc(values_at_queries(v_BMC, maps), maps.hw)
@@ -78,11 +77,13 @@ class FocusedLinearAttention(TokenMixer):
             return None
         return self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw)
 
-    def _feature_map(self, x_BNC: Tensor, position_1NC: Tensor | None = None) -> Tensor:
-        """Positive queries or keys, focused, in full precision: cubes overflow float16."""
+    def _features(self, x_BNC: Tensor, position_1NC: Tensor | None = None) -> Tensor:
+        """Positive queries or keys in heads, focused, in full precision: cubes overflow float16."""
         with no_autocast(x_BNC):
             x_BNC = upcast(x_BNC)[0]
             if self.scale is not None and self.focusing_factor is not None:
-                return focused_features(x_BNC, F.softplus(self.scale[0, 0]).reciprocal(), floor=self.feature_floor,
-                                        focusing_factor=self.focusing_factor, position_1NC=position_1NC)
-            return F.relu(x_BNC if position_1NC is None else x_BNC + position_1NC) + self.feature_floor
+                rescale_C = F.softplus(self.scale[0, 0]).reciprocal()
+                return focused_features(x_BNC, rescale_C, self.num_heads, focusing_factor=self.focusing_factor,
+                                        floor=self.feature_floor, position_1NC=position_1NC)
+            x_BNC = F.relu(x_BNC if position_1NC is None else x_BNC + position_1NC) + self.feature_floor
+            return split_heads(x_BNC, self.num_heads)
