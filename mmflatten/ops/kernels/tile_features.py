@@ -51,7 +51,7 @@ def root(squares):
 def token_norms(x, position, rescale, n, tokens, stride_h, stride_n, floor, HAS_POSITION: tl.constexpr,
                 POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr,
                 GROUPS: tl.constexpr):
-    """Of each token the norm of `r`, and that of `(r / |r|) ** POWER`, over the channels of all groups; `(BLOCK,)` each.
+    """Of each token the norm of `r`, and that of `(r / |r|) ** POWER`, over the channels of all groups: two `(BLOCK,)`.
     """
     squares = tl.zeros_like(n).to(tl.float32)
     for group in range(GROUPS):
@@ -110,10 +110,8 @@ def load_features(x, position, rescale, n, tokens, group, stride_h, stride_n, fl
 def focused_backward(grad, positive, norm, powered_norm, along, POWER: tl.constexpr):
     """The gradient of `r` from that of its focused map; `along` is the part of `grad` along the unit feature."""
     unit = positive / norm[None, :, None]
-    below = power_below(unit, POWER)
-    feature = below * unit / powered_norm[None, :, None]
-    across = (grad - along[None, :, None] * feature) / powered_norm[None, :, None]
-    return along[None, :, None] * unit + POWER * below * across
+    below = power_below(unit, POWER) / powered_norm[None, :, None]  # `unit * below` is the unit feature
+    return along[None, :, None] * unit * (1 - POWER * below * below) + POWER * below * grad
 
 
 @triton.jit

@@ -42,6 +42,13 @@ def store_tile(x, tile, n, tokens, group, HEADS: tl.constexpr, WIDTH: tl.constex
 
 
 @triton.jit
+def load_heads(pointer, group, HEADS: tl.constexpr, HP: tl.constexpr):
+    """A number for every head, `(HP, 1, 1)`."""
+    head = (group * HP + tl.arange(0, HP))[:, None, None]
+    return tl.load(pointer + head, mask=head < HEADS, other=0.).to(tl.float32)
+
+
+@triton.jit
 def load_channels(pointer, group, HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr):
     """A number for every channel, `(HP, 1, DP)`."""
     head = (group * HP + tl.arange(0, HP))[:, None, None]
@@ -85,8 +92,7 @@ def load_state(state, temperature, group, HAS_TEMPERATURE: tl.constexpr, HEADS: 
     offsets, mask = state_offsets(group, HEADS, WIDTH, HP, DP)
     product = tl.load(state + offsets, mask=mask, other=0.)
     if HAS_TEMPERATURE:
-        head = group * HP + tl.arange(0, HP)
-        product *= tl.load(temperature + head, mask=head < HEADS, other=0.).to(tl.float32)[:, None, None]
+        product *= load_heads(temperature, group, HEADS, HP)
     offsets, mask = mean_offsets(group, HEADS, WIDTH, HP, DP)
     return product, tl.load(state + offsets, mask=mask, other=0.)
 
