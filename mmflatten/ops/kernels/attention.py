@@ -1,7 +1,6 @@
 """Fused linear attention as one operator of PyTorch, `mmflatten::linear_attention`, and its backward as another."""
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -74,25 +73,24 @@ def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | 
 def _forward_on_gpu(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
                     weight: Tensor | None, temperature: Tensor | None, local: Tensor | None, feature_map: str,
                     power: int, floor: float, min_denominator: float) -> tuple[Tensor, Tensor]:
+    from mmflatten.ops.kernels import launch_attention, launch_windows  # require Triton
     options = Options(feature_map, power, floor, min_denominator)
-    return _launcher(q, k, feature_map).forward(q, k, v, position, rescale, weight, temperature, local, options)
+    launcher = launch_windows if _is_window(q, k, feature_map) else launch_attention
+    return launcher.forward(q, k, v, position, rescale, weight, temperature, local, options)
 
 
 @_backward.register_kernel('cuda')
 def _backward_on_gpu(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
                      weight: Tensor | None, temperature: Tensor | None, state: Tensor, feature_map: str, power: int,
                      floor: float, min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from mmflatten.ops.kernels import launch_attention, launch_windows
     options = Options(feature_map, power, floor, min_denominator)
-    return _launcher(q, k, feature_map).backward(grad, q, k, v, position, rescale, weight, temperature, state, options)
+    launcher = launch_attention if state.numel() else launch_windows
+    return launcher.backward(grad, q, k, v, position, rescale, weight, temperature, state, options)
 
 
 def _is_window(q: Tensor, k: Tensor, feature_map: str) -> bool:
     return fits_window(q.shape[2], k.shape[2], feature_map, q.shape[1], q.shape[3], q.dtype)
-
-
-def _launcher(q: Tensor, k: Tensor, feature_map: str) -> ModuleType:
-    from mmflatten.ops.kernels import launch_attention, launch_windows  # require Triton
-    return launch_windows if _is_window(q, k, feature_map) else launch_attention
 
 
 def _full(x: Tensor) -> torch.dtype:

@@ -31,7 +31,7 @@ def tile_of(kernel: str, feature_map: str, heads: int, width: int, dtype: torch.
     """
     DP, together, full = max(16, _power_of_2(width)), _power_of_2(heads), dtype.itemsize > 2
     most = {'state': 8, 'output': 4 if full else 8, 'key_backward': 1 if full else 8}.get(kernel, 1 if full else 8)
-    stages = 1 if kernel.startswith('window') or kernel == 'query_backward' else 2
+    stages = 1 if kernel.startswith('window') else 2
     if feature_map == 'focused' and 1 < together <= most and DP <= 32:
         return Tile(together, DP, 16, 1, together, stages)
     return Tile(1, DP, 16 if full else 32, heads, 8 if DP > 32 else 4, stages)
