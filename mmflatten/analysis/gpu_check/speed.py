@@ -88,7 +88,7 @@ def training_call(way: Callable, leaves: list[Tensor], local: Tensor, rescale: T
 def ways(case: Case) -> dict[str, Callable]:
     """How focused attention can be computed here, and the softmax attention whose place it takes."""
     found = {'kernels': fused, 'eager': eager}
-    if case.N <= tile_table.LARGEST_WINDOW:
+    if tile_table.fits_window(case.N, case.N, 'focused', case.h, case.C // case.h, torch.bfloat16):
         found['kernels of images'] = fused_as_image
     if case.compiled:
         found['compiled eager'] = torch.compile(eager, dynamic=False)

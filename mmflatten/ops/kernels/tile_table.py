@@ -30,16 +30,16 @@ def tile_of(kernel: str, feature_map: str, heads: int, width: int, dtype: torch.
         kernel: 'state', 'output', 'query_backward', 'key_backward', 'window' or 'window_backward'.
     """
     DP, together, full = max(16, _power_of_2(width)), _power_of_2(heads), dtype.itemsize > 2
-    most = {'state': 8, 'output': 4 if full else 8, 'key_backward': 1 if full else 8}.get(kernel, 1 if full else 8)
-    stages = 1 if kernel.startswith('window') else 2
+    most = {'state': 8, 'output': 4 if full else 8}.get(kernel, 1 if full else 8)
+    stages = 1 if kernel.startswith('window') or full and kernel == 'state' else 2
     if feature_map == 'focused' and 1 < together <= most and DP <= 32:
         return Tile(together, DP, 16, 1, together, stages)
     return Tile(1, DP, 16 if full else 32, heads, 8 if DP > 32 else 4, stages)
 
 
 def fits_window(queries: int, keys: int, feature_map: str, heads: int, width: int, dtype: torch.dtype) -> bool:
-    """Whether a single kernel computes an image, in programs that have all of its tokens: those of few tokens whose
-    heads do not need each other, or fit into one tile together."""
+    """Whether the kernels of windows run, whose programs have all tokens of an image: for few tokens, and heads that do
+    not need each other or fit into one tile together."""
     if queries != keys or keys > LARGEST_WINDOW:
         return False
     return feature_map != 'focused' or tile_of('window_backward', feature_map, heads, width, dtype).GROUPS == 1
