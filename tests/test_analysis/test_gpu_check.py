@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from mmflatten.analysis.flops.meta import parameters_on_meta
 from mmflatten.analysis.flops.model_cost import count_parameters
@@ -26,7 +27,7 @@ def tool():
 def test_quick_sheet_checks_and_times_everything(tool, tmp_path, capsys):
     assert tool.main(['--device', 'cpu', '--quick', '--json', str(tmp_path / 'sheet.json')]) == 0
     result = json.loads((tmp_path / 'sheet.json').read_text())
-    assert {row['way'] for row in result['attentions']} >= {'kernels', 'eager', 'softmax (SDPA)'}
+    assert {row['way'] for row in result['attentions']} >= {'kernels', 'kernels of images', 'eager', 'softmax (SDPA)'}
     assert {row['dtype'] for row in result['families']} == {'fp16', 'bf16'}
     assert all(row['forward_s'] > 0 and row['training_s'] > 0 for row in result['attentions'])
     printed = capsys.readouterr().out
@@ -44,6 +45,15 @@ def test_bandwidth_counts_what_the_kernels_read_and_write():
     row = next(row for row in speed.attention_rows(case, 'cpu', rounds=1) if row['way'] == 'kernels')
     assert row['forward_bytes_s'] * row['forward_s'] == pytest.approx(49 * 32 * 10)
     assert row['training_bytes_s'] * row['training_s'] == pytest.approx(49 * 32 * 24)
+
+
+def test_windows_can_be_timed_by_the_kernels_of_images_too():
+    q, k, v, local = torch.randn(4, 2, 49, 32).bfloat16().requires_grad_()
+    kept = []
+    for way in (speed.fused, speed.fused_as_image, speed.fused):
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.shape) or x, lambda x: x):
+            way(q, k, v, local, torch.ones(32), 2)
+    assert [shape for shape in kept if shape[-2:] == (17, 16)] == [(2, 2, 17, 16)]
 
 
 def test_kernels_are_off_inside_the_switch_and_as_before_behind_it(monkeypatch):

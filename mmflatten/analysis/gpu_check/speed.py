@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from mmflatten.analysis.speed.memory import peak_memory
 from mmflatten.analysis.speed.models import RunSettings, model_subject
 from mmflatten.analysis.speed.timing import Call, Subject, measure
 from mmflatten.ops import focused_map, linear_attention, merge_heads, split_heads
-from mmflatten.ops.kernels import fused_linear_attention, pick_kernel
+from mmflatten.ops.kernels import fused_linear_attention, pick_kernel, tile_table
 
 HALF = 2  # bytes
 FORWARD_BYTES, BACKWARD_BYTES = 5 * HALF, 7 * HALF  # per element: k, v, q, local, y; q, k, v, g, and three gradients
@@ -35,6 +35,8 @@ CASES = [
     Case('PVT-T stage 1, 224', 128, 3136, 64, 1), Case('DeiT-T, 224', 128, 197, 192, 3),
     Case('Swin-T stage 1, 800 x 1280', 2, 64000, 96, 3, True), Case('Swin-T stage 2, 800 x 1280', 2, 16000, 192, 6),
     Case('Swin-T stage 1, 512 x 2048', 2, 65536, 96, 3, True),
+    Case('7 x 7 windows', 4096, 49, 96, 3, True), Case('14 x 14 windows', 2048, 196, 96, 3),
+    Case('Swin-T stage 3, 224', 128, 196, 384, 12), Case('Swin-T stage 4, 224', 128, 49, 768, 24),
 ]
 MODELS = {'FLatten-Swin-T': 'FLattenSwin:arch=tiny', 'Swin-T': 'FLattenSwin:arch=tiny,attn_types=SSSS'}
 MODEL_SIZES = [(128, (224, 224)), (2, (800, 1280)), (2, (512, 2048))]  # batch, (H, W)
@@ -86,6 +88,8 @@ def training_call(way: Callable, leaves: list[Tensor], local: Tensor, rescale: T
 def ways(case: Case) -> dict[str, Callable]:
     """How focused attention can be computed here, and the softmax attention whose place it takes."""
     found = {'kernels': fused, 'eager': eager}
+    if tile_table.fits_window(case.N, case.N, 'focused', case.h, case.C // case.h, torch.bfloat16):
+        found['kernels of images'] = fused_as_image
     if case.compiled:
         found['compiled eager'] = torch.compile(eager, dynamic=False)
     if (rival := flash_bla()) is not None:
@@ -97,6 +101,15 @@ def fused(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads
     q, k, v, local = (split_heads(x, heads) for x in (q, k, v, local))
     y = fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale.view(heads, -1), local_BhNd=local)
     return merge_heads(y)
+
+
+def fused_as_image(*args: Any) -> Tensor:
+    """By the kernels of images, also where those of windows could: the backward pass follows."""
+    largest, tile_table.LARGEST_WINDOW = tile_table.LARGEST_WINDOW, 0
+    try:
+        return fused(*args)
+    finally:
+        tile_table.LARGEST_WINDOW = largest
 
 
 def eager(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads: int,

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mmflatten.ops.kernels import closed_form
 from mmflatten.ops.kernels.closed_form import Options
+from mmflatten.ops.kernels.tile_table import fits_window
 
 
 def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, feature_map: str = 'relu',
@@ -19,8 +20,8 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
 
     Queries, keys and values are read where they lie, as views of the projection's output; its channels must be
     contiguous. Half-precision inputs are computed in float32, inside autocast too. Nothing is kept for the backward
-    pass but the inputs and `(d + 1) d` numbers per head. It has no second derivative. Cost: as `linear_attention`; on a
-    GPU each of the kernels reads and writes the tokens once.
+    pass but the inputs, and for all but small windows `(d + 1) d` numbers per head. It has no second derivative. Cost:
+    as `linear_attention`; on a GPU each of the kernels reads and writes the tokens once.
 
     Args:
         q_BhNd: queries `(B, h, N, d)`, without a feature map.
@@ -56,7 +57,8 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: 
              temperature: Tensor | None, local: Tensor | None, feature_map: str, power: int, floor: float,
              min_denominator: float) -> tuple[Tensor, Tensor]:
     options = Options(feature_map, power, floor, min_denominator)
-    return closed_form.forward(q, k, v, position, rescale, weight, temperature, local, options)
+    y, state = closed_form.forward(q, k, v, position, rescale, weight, temperature, local, options)
+    return y, state.new_empty(0) if _is_window(q, k, feature_map) else state
 
 
 @torch.library.custom_op('mmflatten::linear_attention_backward', mutates_args=(), device_types='cpu')
@@ -71,18 +73,24 @@ def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | 
 def _forward_on_gpu(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
                     weight: Tensor | None, temperature: Tensor | None, local: Tensor | None, feature_map: str,
                     power: int, floor: float, min_denominator: float) -> tuple[Tensor, Tensor]:
-    from mmflatten.ops.kernels import launch_attention  # requires Triton
+    from mmflatten.ops.kernels import launch_attention, launch_windows  # require Triton
     options = Options(feature_map, power, floor, min_denominator)
-    return launch_attention.forward(q, k, v, position, rescale, weight, temperature, local, options)
+    launcher = launch_windows if _is_window(q, k, feature_map) else launch_attention
+    return launcher.forward(q, k, v, position, rescale, weight, temperature, local, options)
 
 
 @_backward.register_kernel('cuda')
 def _backward_on_gpu(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
                      weight: Tensor | None, temperature: Tensor | None, state: Tensor, feature_map: str, power: int,
                      floor: float, min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from mmflatten.ops.kernels import launch_attention
+    from mmflatten.ops.kernels import launch_attention, launch_windows
     options = Options(feature_map, power, floor, min_denominator)
-    return launch_attention.backward(grad, q, k, v, position, rescale, weight, temperature, state, options)
+    launcher = launch_attention if state.numel() else launch_windows
+    return launcher.backward(grad, q, k, v, position, rescale, weight, temperature, state, options)
+
+
+def _is_window(q: Tensor, k: Tensor, feature_map: str) -> bool:
+    return fits_window(q.shape[2], k.shape[2], feature_map, q.shape[1], q.shape[3], q.dtype)
 
 
 def _full(x: Tensor) -> torch.dtype:
@@ -90,9 +98,12 @@ def _full(x: Tensor) -> torch.dtype:
 
 
 @_forward.register_fake
-def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, *others: object) -> tuple[Tensor, Tensor]:
+def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
+                    weight: Tensor | None, temperature: Tensor | None, local: Tensor | None, feature_map: str,
+                    *options: object) -> tuple[Tensor, Tensor]:
     B, h, N, d = q.shape
-    return v.new_empty(B, N, h, d), v.new_empty(B, h, d + 1, d, dtype=_full(v))
+    state = (0,) if _is_window(q, k, feature_map) else (B, h, d + 1, d)
+    return v.new_empty(B, N, h, d), v.new_empty(state, dtype=_full(v))
 
 
 @_backward.register_fake

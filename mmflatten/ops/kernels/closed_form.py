@@ -52,13 +52,13 @@ class Options(NamedTuple):
 def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
             temperature: Tensor | None, local: Tensor | None, options: Options) -> tuple[Tensor, Tensor]:
     """The result `(B, N, h, d)` and the state `(B, h, d + 1, d)`: `S`, and `kbar` in its last row."""
-    dtype, M = v.dtype, k.shape[2]
+    dtype = v.dtype
     with no_autocast(v):
         q, k, v = upcast(q, k, v)
         k = k if position is None else k + position
         q, k = (_features(x, rescale, options)[0] for x in (q, k))
         k = k if weight is None else k * _by_image(weight, k)
-        state = torch.cat((k.transpose(-2, -1) @ v / M, k.mean(-2, keepdim=True)), dim=-2)
+        state = _state(k, v)
         y = linear_attention(q, k, v, eps=EPS, min_denominator=options.min_denominator or None,
                              scale=1. if temperature is None else temperature[:, None, None],
                              local_BhNe=None if local is None else upcast(local)[0])
@@ -69,12 +69,16 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
              weight: Tensor | None, temperature: Tensor | None, state: Tensor,
              options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of queries, keys and values `(B, N, h, d)`, of the rescaling `(h, d)` and the temperatures `(h,)`.
+
+    An empty state is summed again.
     """
     types, M = [x.dtype for x in (q, k, v)], k.shape[2]
     with no_autocast(v):
         q, k, v, grad = upcast(q, k, v, grad.transpose(1, 2))
         k = k if position is None else k + position
         (fq, rq, norm_q), (fk, rk, norm_k) = (_features(x, rescale, options) for x in (q, k))
+        weights: float | Tensor = 1. if weight is None else _by_image(weight, k)
+        state = state if state.numel() else _state(fk * weights, v)
         scale = state.new_ones(q.shape[1]) if temperature is None else temperature
         product, mean = state[..., :-1, :], state[..., -1:, :]
         z, free = (fq * mean).sum(-1, keepdim=True), torch.tensor(True, device=q.device)
@@ -88,14 +92,17 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
         grad_product, grad_mean = fq.transpose(-2, -1) @ (grad / z), (grad_z * fq).sum(-2, keepdim=True)
         grad_temperature = (grad_product * product).sum((0, 2, 3)) * (temperature is not None)
         grad_product = grad_product * scale[:, None, None]
-        share: float | Tensor = 1 / M if weight is None else _by_image(weight, k) / M
-        grad_v = fk @ grad_product * share
+        grad_v = fk @ grad_product * weights / M
         grad_q, rescale_q = _features_backward(along + grad_z * mean, q, fq, rq, norm_q, rescale, options)
-        along = (v @ grad_product.transpose(-2, -1) + grad_mean) * share
+        along = (v @ grad_product.transpose(-2, -1) + grad_mean) * weights / M
         grad_k, rescale_k = _features_backward(along, k, fk, rk, norm_k, rescale, options)
     grad_q, grad_k, grad_v = (x.transpose(1, 2).to(dtype).contiguous()
                               for x, dtype in zip((grad_q, grad_k, grad_v), types))
     return grad_q, grad_k, grad_v, rescale_q + rescale_k, grad_temperature
+
+
+def _state(k: Tensor, v: Tensor) -> Tensor:
+    return torch.cat((k.transpose(-2, -1) @ v / k.shape[2], k.mean(-2, keepdim=True)), dim=-2)
 
 
 def _by_image(weight: Tensor, k: Tensor) -> Tensor:

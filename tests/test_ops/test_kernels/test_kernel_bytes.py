@@ -11,7 +11,7 @@ if not has_triton():
     pytest.skip('no Triton', allow_module_level=True)
 
 from mmflatten.analysis.flops.rules import is_free
-from mmflatten.ops.kernels import launch_attention
+from mmflatten.ops.kernels import attention, launch, launch_attention, launch_windows
 
 
 class Traffic(TorchDispatchMode):
@@ -35,16 +35,21 @@ class Traffic(TorchDispatchMode):
 @pytest.fixture
 def traffic(monkeypatch):
     watch = Traffic()
-    monkeypatch.setattr(launch_attention, '_run', lambda kernel, tile, grid, *args, **constants:
+    monkeypatch.setattr(launch, 'run', lambda kernel, tile, grid, *args, **constants:
                         watch.note(kernel.__name__, args))
     return watch
 
 
+def tokens(B, h, N, d=32, dtype=torch.bfloat16):
+    """Queries, keys and values as views of a projection's output, and a local term."""
+    qkv = torch.empty(B, N, 3, h, d, dtype=dtype, device='meta')
+    local = torch.empty(B, N, h, d, dtype=dtype, device='meta')
+    return *(x.transpose(1, 2) for x in qkv.unbind(2)), local.transpose(1, 2)
+
+
 @pytest.mark.parametrize('B, N, h', [(128, 3136, 3), (2, 64000, 3), (128, 784, 6)])
 def test_forward_moves_10_bytes_of_an_element_and_backward_14(traffic, B, N, h):
-    qkv = torch.empty(B, N, 3, h, 32, dtype=torch.bfloat16, device='meta')
-    q, k, v = (x.transpose(1, 2) for x in qkv.unbind(2))
-    local = torch.empty(B, N, h, 32, dtype=torch.bfloat16, device='meta').transpose(1, 2)
+    q, k, v, local = tokens(B, h, N)
     rescale, options = torch.empty(h, 32, device='meta'), Options('focused', 3, 1e-6, 0.)
     elements = B * N * h * 32
     with traffic:
@@ -57,3 +62,45 @@ def test_forward_moves_10_bytes_of_an_element_and_backward_14(traffic, B, N, h):
     kernels = [name for name, _ in traffic.calls if 'kernel' in name]
     assert kernels == ['query_backward_kernel', 'key_backward_kernel']
     assert 14 <= sum(size for _, size in traffic.calls) / elements < 16
+
+
+@pytest.mark.parametrize('B, N, h', [(4096, 49, 3), (512, 196, 6)])
+def test_windows_move_8_bytes_of_an_element_forward_and_14_backward(traffic, B, N, h):
+    q, k, v, _ = tokens(B, h, N)
+    rescale, options = torch.empty(h, 32, device='meta'), Options('focused', 3, 1e-6, 0.)
+    elements = B * N * h * 32
+    with traffic:
+        y, state = launch_windows.forward(q, k, v, None, rescale, None, None, None, options)
+    assert [name for name, _ in traffic.calls] == ['window_kernel'] and state.numel() == 0
+    assert 8 <= traffic.calls[0][1] / elements < 8.01
+    traffic.calls.clear()
+    with traffic:
+        launch_windows.backward(y, q, k, v, None, rescale, None, None, state, options)
+    assert [name for name, _ in traffic.calls if 'kernel' in name] == ['window_backward_kernel']
+    assert 14 <= sum(size for _, size in traffic.calls) / elements < 14.4
+
+
+@pytest.mark.parametrize('feature_map, h, N, d, dtype, window', [
+    ('focused', 3, 49, 32, torch.bfloat16, True), ('focused', 8, 256, 24, torch.float16, True),
+    ('focused', 1, 196, 64, torch.float32, True), ('relu', 24, 49, 64, torch.float32, True),
+    ('focused', 3, 257, 32, torch.bfloat16, False), ('focused', 12, 196, 32, torch.bfloat16, False),
+    ('focused', 3, 49, 64, torch.bfloat16, False), ('focused', 3, 49, 32, torch.float32, False),
+    ('relu', 1, 784, 16, torch.float16, False)])
+def test_windows_whose_heads_fit_one_program_take_one_kernel_each_way(traffic, feature_map, h, N, d, dtype, window):
+    q, k, v, _ = tokens(2, h, N, d, dtype)
+    extra, options = (None, torch.empty(h, d, device='meta'), None, None), (feature_map, 3, 1e-6, 0.)
+    with traffic:
+        y, state = attention._forward_on_gpu(q, k, v, *extra, None, *options)
+        attention._backward_on_gpu(y, q, k, v, *extra, state, *options)
+    kernels = [name for name, _ in traffic.calls if 'kernel' in name]
+    assert kernels == (['window_kernel', 'window_backward_kernel'] if window else [
+        'state_kernel', 'output_kernel', 'query_backward_kernel', 'key_backward_kernel'])
+    fakes = attention._forward_shapes(q, k, v, *extra, None, *options)
+    assert [x.shape for x in fakes] == [y.shape, state.shape]
+
+
+def test_reduced_keys_take_the_kernels_of_images(traffic):
+    (q, *_), (_, k, v, _) = tokens(2, 3, 196), tokens(2, 3, 49)
+    with traffic:
+        attention._forward_on_gpu(q, k, v, None, None, None, None, None, 'relu', 1, 1e-6, 0.)
+    assert [name for name, _ in traffic.calls if 'kernel' in name] == ['state_kernel', 'output_kernel']

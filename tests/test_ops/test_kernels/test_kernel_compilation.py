@@ -15,13 +15,16 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from mmflatten.ops.kernels import attention_kernels, convolution_kernels, launch_attention, launch_convolution
+from mmflatten.ops.kernels import attention_kernels, convolution_kernels, launch, launch_convolution, window_kernels
+from mmflatten.ops.kernels.tile_table import fits_window, tile_of
 
 TYPES = {torch.float32: '*fp32', torch.float16: '*fp16', torch.bfloat16: '*bf16'}
-FLOAT32 = {'position', 'rescale', 'weight', 'bias', 'temperature', 'state', 'partial', 'partial_rescale', 'grad_state'}
+FLOAT32 = {'position', 'rescale', 'weight', 'bias', 'temperature', 'state', 'partial', 'partial_rescale',
+           'partial_temperature', 'grad_state'}
 ANY_SIZE = {'tokens', 'windows', 'chunk', 'height', 'width', 'prefix'}
 # Registers of a thread by kernel, of 255 there are; with 168, three programs of four warps run side by side.
-BUDGET = {'state': 216, 'output': 168, 'query_backward': 255, 'key_backward': 255}
+BUDGET = {'state': 240, 'output': 168, 'query_backward': 255, 'key_backward': 255, 'window': 216,
+          'window_backward': 255}
 SHARED = 99 * 1024  # bytes of a program on GPUs of compute capability 8.6 and 8.9, the smallest
 
 
@@ -55,24 +58,30 @@ def usage(program, folder):
     return found['REG'], found['STACK'] + found['LOCAL']
 
 
-CASES = [('focused', 3, 32, torch.bfloat16, 90), ('focused', 3, 64, torch.float32, 80)]
+QUICK = [('focused', 3, 32, torch.bfloat16, 90), ('focused', 3, 64, torch.float32, 80),
+         ('relu', 6, 32, torch.float16, 80)]
 SWEEP = [(feature_map, *size, dtype, architecture) for feature_map in ('focused', 'relu')
-         for size in ((1, 64), (3, 32), (3, 64), (4, 16), (6, 32), (12, 24))
+         for size in ((1, 64), (2, 32), (3, 32), (3, 64), (4, 16), (6, 32), (8, 24), (12, 24))
          for dtype in (torch.bfloat16, torch.float32) for architecture in (80, 90)]
 
 
-@pytest.mark.parametrize('name', BUDGET)
-@pytest.mark.parametrize('feature_map, heads, width, dtype, architecture',
-                         CASES + [pytest.param(*case, marks=pytest.mark.full) for case in SWEEP])
+def kernels_of(cases):
+    """Every kernel with every case, but those of windows only where they run."""
+    return [(name, *case) for name in BUDGET for case in cases
+            if not name.startswith('window') or fits_window(49, 49, *case[:4])]
+
+
+@pytest.mark.parametrize('name, feature_map, heads, width, dtype, architecture', kernels_of(QUICK) + [
+    pytest.param(*case, marks=pytest.mark.full) for case in kernels_of(SWEEP)])
 def test_attention_kernels_fit_the_registers(name, feature_map, heads, width, dtype, architecture, tmp_path,
                                              monkeypatch):
     monkeypatch.setenv('TRITON_CACHE_DIR', str(tmp_path))
-    tile = launch_attention.tile_of(name, feature_map, heads, width, dtype)
+    tile = tile_of(name, feature_map, heads, width, dtype)
     constants = dict(
         tile._asdict(), FEATURE=feature_map, POWER=3, HEADS=heads, WIDTH=width, HAS_POSITION=feature_map == 'focused',
         HAS_WEIGHT=True, HAS_LOCAL=True, HAS_TEMPERATURE=feature_map == 'relu', CLAMP=feature_map == 'relu',
-        PRECISION=launch_attention.precision_of(dtype))
-    kernel = getattr(attention_kernels, f'{name}_kernel')
+        PRECISION=launch.precision_of(dtype))
+    kernel = getattr(window_kernels if name.startswith('window') else attention_kernels, f'{name}_kernel')
     program = compiled(kernel, constants, dtype, architecture)
     registers, spilled = usage(program, tmp_path)
     assert spilled == 0 and registers <= BUDGET[name] and program.metadata.shared <= SHARED

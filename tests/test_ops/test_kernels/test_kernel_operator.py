@@ -82,16 +82,20 @@ def arguments(dtype=torch.float32, B=2, N=12, M=9):
     return tensors, ['focused', 3, 1e-6, 0.]
 
 
-def test_operator_and_its_backward_keep_pytorchs_rules():
-    tensors, options = arguments()
+@pytest.mark.parametrize('M', [9, 12])
+def test_operator_and_its_backward_keep_pytorchs_rules(M):
+    tensors, options = arguments(M=M)
+    options[0] = 'focused' if M == 9 else 'elu'  # a window, whose state is empty
     torch.library.opcheck(_forward, (*tensors, *options), atol=1e-5, rtol=1e-4)
     state = _forward(*tensors, *options)[1]
     given = [x.detach() for x in tensors]
     torch.library.opcheck(_backward, (torch.randn(2, 12, 3, 8), *given[:7], state.detach(), *options))
 
 
-def test_backward_is_the_derivative_of_the_forward():
-    tensors, options = arguments(torch.float64, B=2, N=4, M=3)
+@pytest.mark.parametrize('feature_map, M', [('focused', 3), ('elu', 4)])
+def test_backward_is_the_derivative_of_the_forward(feature_map, M):
+    tensors, options = arguments(torch.float64, B=2, N=4, M=M)
+    options[0] = feature_map
     assert torch.autograd.gradcheck(lambda *tensors: _forward(*tensors, *options)[0], tensors)
 
 
@@ -117,13 +121,16 @@ def test_compiled_checkpointed_and_exported_attention_gives_what_eager_gives():
     assert_close(program.module()(*inputs), expected)
 
 
-def test_only_inputs_and_state_are_kept_for_the_backward_pass():
-    (q, k, v, _, rescale, *_), _ = arguments()
+@pytest.mark.parametrize('N, feature_map, dtype, extra', [
+    (12, 'focused', torch.float32, [(2, 3, 9, 8)]), (9, 'focused', torch.float32, [(2, 3, 9, 8)]),
+    (9, 'relu', torch.float32, []), (9, 'focused', torch.bfloat16, [])])
+def test_only_inputs_are_kept_for_the_backward_pass_and_but_for_windows_the_state(N, feature_map, dtype, extra):
+    (q, k, v, _, rescale, *_), _ = arguments(dtype, N=N)
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
-        fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale)
+        fused_linear_attention(q, k, v, feature_map=feature_map, rescale_hd=rescale)
     inputs = {x.data_ptr() for x in (q, k, v, rescale)}
-    assert [tuple(x.shape) for x in kept if x.data_ptr() not in inputs] == [(2, 3, 9, 8)]
+    assert [tuple(x.shape) for x in kept if x.numel() and x.data_ptr() not in inputs] == extra
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])

@@ -1,0 +1,70 @@
+"""Fused linear attention of windows in Triton: one kernel forward, one backward, none with atomics.
+
+A program has all tokens of a window for a group of heads, so that their state never leaves it: it sums the keys, then
+attends, and in the backward pass sums them again. The second time it finds the window in the cache.
+"""
+# No `from __future__ import annotations`: Triton reads the annotations of its functions.
+import triton
+import triton.language as tl
+
+from mmflatten.ops.kernels.sweeps import attend, keys_backward, queries_backward, sum_keys
+from mmflatten.ops.kernels.tiles import load_heads, store_channels
+
+
+@triton.jit(do_not_specialize=('tokens', 'windows'))
+def window_kernel(q, k, v, position, rescale, weight, temperature, local, y, tokens, windows, stride_q_b, stride_q_h,
+                  stride_q_n, stride_b, stride_h, stride_n, floor, bound, HAS_POSITION: tl.constexpr,
+                  HAS_WEIGHT: tl.constexpr, HAS_TEMPERATURE: tl.constexpr, HAS_LOCAL: tl.constexpr,
+                  CLAMP: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr,
+                  WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, GROUPS: tl.constexpr,
+                  PRECISION: tl.constexpr):
+    """The attention of one window."""
+    image, group = tl.program_id(0).to(tl.int64), tl.program_id(2)
+    own = image * tokens * (HEADS * WIDTH)
+    product, mean = sum_keys(
+        k + image * stride_b, v + image * stride_b, position, rescale, weight, image, 0, tokens, tokens, windows, group,
+        stride_h, stride_n, floor, HAS_POSITION, HAS_WEIGHT, FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS,
+        PRECISION)
+    if HAS_TEMPERATURE:
+        product *= load_heads(temperature, group, HEADS, HP)
+    attend(q + image * stride_q_b, rescale, product, mean, local + own, y + own, 0, tokens, tokens, group, stride_q_h,
+           stride_q_n, floor, bound, HAS_LOCAL, CLAMP, FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS, PRECISION)
+
+
+@triton.jit(do_not_specialize=('tokens', 'windows'))
+def window_backward_kernel(grad_y, q, k, v, position, rescale, weight, temperature, grad_q, grad_k, grad_v,
+                           partial_rescale, partial_temperature, tokens, windows, stride_q_b, stride_q_h, stride_q_n,
+                           stride_b, stride_h, stride_n, floor, bound, HAS_POSITION: tl.constexpr,
+                           HAS_WEIGHT: tl.constexpr, HAS_TEMPERATURE: tl.constexpr, CLAMP: tl.constexpr,
+                           FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
+                           HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, GROUPS: tl.constexpr,
+                           PRECISION: tl.constexpr):
+    """The gradients of one window, and its share in those of the rescaling and the temperatures."""
+    image, group = tl.program_id(0).to(tl.int64), tl.program_id(2)
+    own = image * tokens * (HEADS * WIDTH)
+    k += image * stride_b
+    v += image * stride_b
+    product, mean = sum_keys(k, v, position, rescale, weight, image, 0, tokens, tokens, windows, group, stride_h,
+                             stride_n, floor, HAS_POSITION, HAS_WEIGHT, FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK,
+                             GROUPS, PRECISION)
+    scaled = product
+    if HAS_TEMPERATURE:
+        scaled *= load_heads(temperature, group, HEADS, HP)
+    grad_product, grad_mean, grad_rescale = queries_backward(
+        grad_y + own, q + image * stride_q_b, rescale, q, temperature, scaled, mean, grad_q + own, 0, tokens, tokens,
+        group, stride_q_h, stride_q_n, floor, bound, HAS_TEMPERATURE, CLAMP, FEATURE, POWER, HEADS, WIDTH, HP, DP,
+        BLOCK, GROUPS, PRECISION)
+    if HAS_TEMPERATURE:
+        head = group * HP + tl.arange(0, HP)
+        share = tl.sum(tl.sum(grad_product * product, axis=2), axis=1)
+        tl.store(partial_temperature + image * HEADS + head, share, mask=head < HEADS)
+        grad_product *= load_heads(temperature, group, HEADS, HP)
+    if FEATURE == 'focused':
+        partial_rescale += image * (2 * HEADS * WIDTH)
+        store_channels(partial_rescale, grad_rescale, group, HEADS, WIDTH, HP, DP)
+    grad_rescale = keys_backward(
+        k, v, position, rescale, weight, q, grad_product, grad_mean, grad_k + own, grad_v + own, image, 0, tokens,
+        tokens, windows, group, stride_h, stride_n, floor, HAS_POSITION, HAS_WEIGHT, FEATURE, POWER, HEADS, WIDTH, HP,
+        DP, BLOCK, GROUPS, PRECISION)
+    if FEATURE == 'focused':
+        store_channels(partial_rescale + HEADS * WIDTH, grad_rescale, group, HEADS, WIDTH, HP, DP)
