@@ -38,12 +38,11 @@ class ZeroOptimWrapper(OptimWrapper):
         numbers = [number for group in self.groups for number in group]
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group['params']]
         self.parameters = dict(zip(numbers, parameters))
-        self.engine, self.zero, *_ = deepspeed.initialize(model=model, optimizer=self.optimizer, config=dict(
+        self.engine, *_ = deepspeed.initialize(model=model, optimizer=self.optimizer, config=dict(
             train_micro_batch_size_per_gpu=1,  # of no consequence: the loss is a mean already
             gradient_clipping=_max_norm(inner),
             zero_optimization=dict(stage=STAGE),
             zero_allow_untested_optimizer=True,
-            zero_force_ds_cpu_optimizer=False,
             steps_per_print=2**62))
         self._share_out(whole['state'])
 
@@ -68,7 +67,7 @@ class ZeroOptimWrapper(OptimWrapper):
         state: dict[int, dict[str, Any]] = {}
         for group, partition in zip(self.groups, self._partitions()):
             for number in group if partition in self.optimizer.state else ():
-                state[number] = {key: _whole(self.parameters[number], value) if _fits(value, partition) else value
+                state[number] = {key: _whole(self.parameters[number], value) if _is_shared(key, value) else value
                                  for key, value in self.optimizer.state[partition].items()}
         param_groups = [{**group, 'params': numbers}
                         for group, numbers in zip(self.optimizer.param_groups, self.groups)]
@@ -83,18 +82,18 @@ class ZeroOptimWrapper(OptimWrapper):
             for number in group if state else ():
                 parameter, own = self.parameters[number], self.optimizer.state[partition]
                 for key, value in state[number].items():
-                    shared = _fits(value, parameter)  # and not a count of steps
                     if key not in own:
-                        own[key] = torch.zeros_like(partition) if shared else value
-                    if shared and parameter._hp_mapping is not None:
+                        own[key] = torch.zeros_like(partition) if _is_shared(key, value) else value
+                    if _is_shared(key, value) and parameter._hp_mapping is not None:
                         _part(parameter, own[key]).copy_(_part_of_whole(parameter, value))
 
     def _partitions(self) -> list[Tensor]:
         return [group['params'][0] for group in self.optimizer.param_groups]
 
 
-def _fits(value: Any, parameter: Tensor) -> bool:
-    return isinstance(value, Tensor) and value.shape == parameter.shape
+def _is_shared(key: str, value: Any) -> bool:
+    """Whether an entry of the optimizer's state has a number for each of a parameter's, not a count of steps."""
+    return isinstance(value, Tensor) and key != 'step'
 
 
 def _part(parameter: nn.Parameter, partition: Tensor) -> Tensor:
