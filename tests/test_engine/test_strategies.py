@@ -1,10 +1,6 @@
 """What several processes train together, each with all of it (ddp) or a part (fsdp, deepspeed), is what one trains."""
 import importlib.util
-import multiprocessing
-import os
 import signal
-import socket
-import sys
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -76,42 +72,6 @@ def assert_equal(one: Path, other: Path, **tolerance: float) -> None:
     for entry in ('state_dict', 'ema_state_dict'):
         torch.testing.assert_close(dict(one.get(entry, {})), dict(other.get(entry, {})), **tolerance)
     torch.testing.assert_close(one['optimizer']['state'], other['optimizer']['state'], **tolerance)
-
-
-@pytest.fixture
-def train_on(tools, monkeypatch):
-    """`train_on(processes, arguments)` runs the tool on processes forked from this one and returns their statuses."""
-    folder = Path(sys.prefix, 'deepspeed')
-    monkeypatch.syspath_prepend(str(folder))
-
-    def work(rank: int, argv: tuple, **environment: str) -> None:
-        os.environ.update(environment, RANK=str(rank), LOCAL_RANK=str(rank))
-        if 'deepspeed' in argv:
-            import deepspeed
-            # On a CPU it would compile its own all-reduce, which takes a minute; gloo's does.
-            deepspeed.ops.__compatible_ops__['deepspeed_shm_comm'] = False
-        status = 1
-        try:
-            status = tools.train([*argv, '--launcher', 'pytorch'])
-        finally:
-            os._exit(status)
-
-    def run(processes: int, *argv: object) -> list[int]:
-        if 'deepspeed' in argv and importlib.util.find_spec('deepspeed') is None:
-            pytest.skip(f'DeepSpeed is not in {folder}, where `make setup` puts it')
-        with socket.socket() as probe:
-            probe.bind(('127.0.0.1', 0))
-            port = probe.getsockname()[1]
-        environment = dict(WORLD_SIZE=str(processes), MASTER_ADDR='127.0.0.1', MASTER_PORT=str(port))
-        fork = multiprocessing.get_context('fork')
-        workers = [fork.Process(target=work, args=(rank, argv), kwargs=environment) for rank in range(processes)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        return [worker.exitcode for worker in workers]
-
-    return run
 
 
 def test_processes_that_accumulate_equal_one_with_the_same_total_batch(tiny, tools, train_on, monkeypatch):

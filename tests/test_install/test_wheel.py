@@ -60,8 +60,7 @@ def test_models_are_found_and_built_by_name(environment, tmp_path):
 
 def test_commands_take_names_and_paths_of_the_checkout(environment, tmp_path):
     assert NAME in run(environment, tmp_path, 'mmflatten', 'models', '*nano_digits')
-    for config in (NAME, f'configs/digits/{NAME}.py'):
-        assert NAME in run(environment, tmp_path, 'mmflatten', 'flops', config)
+    assert run(environment, tmp_path, 'mmflatten', 'flops', NAME, f'configs/digits/{NAME}.py').count(NAME) >= 2
 
 
 def test_a_model_is_trained_and_used_in_a_folder_without_the_checkout(environment, tmp_path):
