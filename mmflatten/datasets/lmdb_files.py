@@ -87,7 +87,7 @@ class LmdbWriter:
     Raises:
         ImportError: the library is not installed.
         OSError: the disk is full, or does not take the file for another reason.
-        ValueError: a name is too long.
+        ValueError: a name is too long, or that of two images.
     """
 
     def __init__(self, path: Path) -> None:
@@ -110,7 +110,8 @@ class LmdbWriter:
     def _put(self, key: bytes, content: bytes) -> None:
         try:
             with self.environment.begin(write=True) as transaction:
-                transaction.put(key, content)
+                if not transaction.put(key, content, overwrite=False) and transaction.get(key) != content:
+                    raise ValueError(f'{os.fsdecode(key)} is the name of two images; rename one, a point counts as _')
         except _library().Error as error:
             raise OSError(f'{self.path} cannot be written ({error})') from error
 

@@ -300,6 +300,10 @@ def test_an_lmdb_that_cannot_be_written_or_without_the_library(folders, tmp_path
         error = capsys.readouterr().err.splitlines()[-1]
         assert all(word in error for word in words), error
         assert sorted(path.name for path in tmp_path.iterdir()) == ['folders']
+    make_image(folders / 'train/n01/n01_0_part.JPEG', 50)  # beside n01_0.part.JPEG
+    make_image(folders / 'train/n01/n01_0.part.JPEG', 51)
+    assert main(command) == 2 and 'n01_0_part.JPEG' in capsys.readouterr().err.splitlines()[-1]
+    (folders / 'train/n01/n01_0_part.JPEG').unlink()
     (folders / 'train/n01' / f'{"x" * 230}').mkdir()
     deep = folders / 'train/n01' / f'{"x" * 230}' / f'{"y" * 230}'
     deep.mkdir()
