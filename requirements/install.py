@@ -161,6 +161,12 @@ def install_rest(env: Environment) -> None:
         env.must_work('import cv2', 'opencv does not import')
 
 
+def install_deepspeed(env: Environment) -> None:
+    """Beside the other packages, for the tests alone: where MMEngine finds DeepSpeed, every process imports it."""
+    env.pip_install('--quiet', '--upgrade', '--no-deps', '--target', str(env.folder / 'deepspeed'),
+                    *pinned('deepspeed', 'hjson', 'py-cpuinfo'))
+
+
 # Name, what it does, what is said of it, and the files that it depends on.
 STEPS = (
     ('build tools', lambda env: env.pip_install('--upgrade', '-r', 'requirements/build.txt'), 'pip, setuptools, ninja',
@@ -169,6 +175,7 @@ STEPS = (
     ('mmcv', install_mmcv, 'mmengine and mmcv. mmcv comes as source: compiling it takes 5 to 6 minutes on 2 cores, '
      'longer with a GPU; seconds where pip has it in its cache', ('requirements/runtime.txt',)),
     ('rest', install_rest, 'mmpretrain, mmdet, mmseg and the test tools', EVERYTHING),
+    ('deepspeed', install_deepspeed, 'DeepSpeed, for the tests', ('requirements/deepspeed.txt',)),
     ('project', lambda env: env.pip_install('--quiet', '--no-deps', '--no-build-isolation', '-e', '.'),
      'mmflatten itself, editable', ('setup.py', 'pyproject.toml', 'mmflatten/version.py')),
 )

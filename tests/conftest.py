@@ -1,4 +1,4 @@
-"""What every test has: MMEngine's global state is that of a new process."""
+"""What every test has: MMEngine's global state is that of a new process, and no text is formatted twice."""
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,10 +7,28 @@ import pytest
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.registry import DefaultScope
 from mmengine.visualization import Visualizer
+from yapf.yapflib import yapf_api
 
 CONFIGS = Path(__file__).parents[1] / 'configs' / 'digits'
 EPOCH = 'train_cfg = dict(max_epochs=1, val_interval=1)'
 ITERATION = 'train_cfg = dict(max_iters=1, val_interval=1)'
+
+
+@pytest.fixture(autouse=True, scope='session')
+def each_text_formatted_once():
+    """MMEngine has a whole config formatted for each log, file and checkpoint, which is half of a small training."""
+    formatted: dict[str, tuple[str, bool]] = {}
+
+    def once(text: str, **style: object) -> tuple[str, bool]:
+        key = f'{style}{text}'
+        if key not in formatted:
+            formatted[key] = whole(text, **style)
+        return formatted[key]
+
+    whole = yapf_api.FormatCode
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yapf_api, 'FormatCode', once)
+        yield
 
 
 @pytest.fixture(autouse=True)

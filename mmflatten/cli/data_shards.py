@@ -1,6 +1,6 @@
 """Pack a data set of class folders into few large files, or list one that is there.
 
-`shards`: SOURCE/{train,val}/<class>/*.JPEG as tar files of the WebDataset format, or as zip files, with an index.
+`shards`: SOURCE/{train,val}/<class>/*.JPEG as tar (WebDataset), zip or LMDB files, with an index.
 `index`: a folder of class folders, a text file with lines such as `n01440764/n01440764_18.JPEG 0`, or shards.
 
 The configs read either through `mmflatten.IndexedImages`: docs/data_at_scale.md.
@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     shards.add_argument('--no-check', action='store_true', help='do not decode the images to find broken ones')
     shards.add_argument('--skip-broken', action='store_true', help='leave broken images out and name them')
     index = words.add_parser('index', help='list a folder, a text file or shards')
-    index.add_argument('source', type=Path, nargs='+', help='one folder, one .txt file, or tar and zip files')
+    index.add_argument('source', type=Path, nargs='+', help='one folder, one .txt file, or tar, zip and .lmdb files')
     index.add_argument('--out', type=Path, required=True, help='index to make; shards are found relative to its folder')
     return made
 

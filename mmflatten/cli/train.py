@@ -18,9 +18,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
                       help="mixed precision; the default type is the config's, else float16, and bfloat16 on the CPU")
     made.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch size')
-    made.add_argument('--strategy', choices=['ddp', 'fsdp'],
-                      help='on several processes: ddp, each holds all weights and optimizer states (the default), or '
-                           'fsdp, they share them out')
+    made.add_argument('--strategy', choices=['ddp', 'fsdp', 'deepspeed'],
+                      help='on several processes: ddp, each holds all weights and optimizer states (the default), '
+                           'fsdp, they share them out, or deepspeed, they share out all but the weights (ZeRO stage 2)')
     made.add_argument('--track', choices=['tensorboard', 'mlflow', 'wandb'],
                       help='report scalars, drawings of the validation and the config there too')
     made.add_argument('--no-validate', action='store_true', help='do not validate during training')

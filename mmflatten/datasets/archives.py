@@ -1,4 +1,4 @@
-"""Images in tar files of the WebDataset format and in zip files, where each lies as it is, in one piece."""
+"""Images in tar files of the WebDataset format, in zip and in LMDB files, where each lies as it is, in one piece."""
 from __future__ import annotations
 
 import struct
@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 
 from mmflatten.datasets.image_index import Entry
+from mmflatten.datasets.lmdb_files import LmdbWriter, is_lmdb, opened_lmdb
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 _LABEL = '.cls'
@@ -21,11 +22,13 @@ def is_image(name: str) -> bool:
 
 
 def members(path: Path) -> list[Member]:
-    """Name, offset and size of every file in a tar or zip file.
+    """Name, offset and size of every file in a tar or zip file; an LMDB finds its members by name, their offset is 0.
 
     Raises:
         ValueError: it is damaged, or compressed, so that a member is no range of its bytes.
     """
+    if is_lmdb(path):
+        return opened_lmdb(path).members()
     try:
         return _zip_members(path) if zipfile.is_zipfile(path) else _tar_members(path)
     except (tarfile.ReadError, zipfile.BadZipFile, struct.error) as error:
@@ -80,15 +83,22 @@ def folder_classes(shards: Sequence[Path]) -> list[str] | None:
 
 def _labels(shard: Path, found: Iterable[Member]) -> dict[str, int]:
     labels = {}
-    with open(shard, 'rb') as file:
-        for name, offset, size in found:
-            if name.endswith(_LABEL):
-                file.seek(offset)
-                content = file.read(size)
-                if not content.strip().isdigit():
-                    raise ValueError(f'{shard}: {name} holds {content[:20]!r} and not the number of a class')
-                labels[_sample(name)] = int(content)
+    numbers = [member for member in found if member[0].endswith(_LABEL)]
+    for (name, _, _), content in zip(numbers, _contents(shard, numbers)):
+        if not content.strip().isdigit():
+            raise ValueError(f'{shard}: {name} holds {content[:20]!r} and not the number of a class')
+        labels[_sample(name)] = int(content)
     return labels
+
+
+def _contents(shard: Path, wanted: Iterable[Member]) -> Iterator[bytes]:
+    if is_lmdb(shard):
+        yield from (opened_lmdb(shard).get(name) for name, _, _ in wanted)
+    else:
+        with open(shard, 'rb') as file:
+            for _, offset, size in wanted:
+                file.seek(offset)
+                yield file.read(size)
 
 
 def _sample(name: str) -> str:
@@ -101,13 +111,40 @@ def _folder(name: str) -> str:
     return PurePosixPath(name).parent.name
 
 
+class TarWriter:
+    def __init__(self, path: Path) -> None:
+        self.file = tarfile.open(path, 'w')
+
+    def write(self, name: str, content: bytes) -> None:
+        info = tarfile.TarInfo(name)
+        info.size = len(content)
+        self.file.addfile(info, BytesIO(content))
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class ZipWriter:
+    def __init__(self, path: Path) -> None:
+        self.file = zipfile.ZipFile(path, 'w')
+
+    def write(self, name: str, content: bytes) -> None:
+        self.file.writestr(zipfile.ZipInfo(name), content)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+WRITERS = {'tar': TarWriter, 'zip': ZipWriter, 'lmdb': LmdbWriter}
+
+
 class ShardWriter:
-    """Writes samples into `{split}-000000.tar` (or .zip) and on; the next begins when one has `limit` bytes."""
+    """Writes samples into `{split}-000000.{kind}` and on; the next begins when one has `limit` bytes."""
 
     def __init__(self, folder: Path, split: str, kind: str, limit: int) -> None:
         self.folder, self.split, self.kind, self.limit = folder, split, kind, limit
         self.paths: list[Path] = []
-        self.archive: tarfile.TarFile | zipfile.ZipFile | None = None
+        self.archive: TarWriter | ZipWriter | LmdbWriter | None = None
 
     def __enter__(self) -> ShardWriter:
         return self
@@ -124,17 +161,12 @@ class ShardWriter:
         folder, slash, file = stem.rpartition('/')
         stem = folder + slash + file.replace('.', '_')
         for member, content in ((stem + point + extension, image), (stem + _LABEL, str(label).encode())):
-            if isinstance(self.archive, zipfile.ZipFile):
-                self.archive.writestr(zipfile.ZipInfo(member), content)
-            else:
-                info = tarfile.TarInfo(member)
-                info.size = len(content)
-                self.archive.addfile(info, BytesIO(content))
+            self.archive.write(member, content)
             self.written += len(content)
 
     def _next(self) -> None:
         self.__exit__()
         path = self.folder / f'{self.split}-{len(self.paths):06d}.{self.kind}'
         self.paths.append(path)
-        self.archive = zipfile.ZipFile(path, 'w') if self.kind == 'zip' else tarfile.open(path, 'w')
+        self.archive = WRITERS[self.kind](path)
         self.written = 0

@@ -12,7 +12,7 @@ from mmflatten.datasets.storage import member_path
 
 
 class IndexedImages(BaseDataset):
-    """Images and labels of an index: files or objects of their own, or members of tar and zip shards.
+    """Images and labels of an index: files or objects of their own, or members of tar, zip and LMDB shards.
 
     An image is found by its number, in shards too, so this is a map-style data set like any other: the ordinary
     samplers shuffle over all of it and split it between processes, two runs with a seed see the same order, and a

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from mmflatten.datasets.archives import EXTENSIONS, ShardWriter, entries, folder_classes, is_image
+from mmflatten.datasets.archives import EXTENSIONS, WRITERS, ShardWriter, entries, folder_classes, is_image
 from mmflatten.datasets.build import SPLITS, written_aside
 from mmflatten.datasets.image_index import Entry, write_index
+from mmflatten.datasets.lmdb_files import is_lmdb
 
-KINDS = ('tar', 'zip')
+KINDS = tuple(WRITERS)
 
 
 class Split(NamedTuple):
@@ -70,6 +71,10 @@ def list_file(path: Path) -> Iterator[Entry]:
             yield Entry(name, int(label))
 
 
+def _is_shard(source: Path) -> bool:
+    return source.exists() and (is_lmdb(source) or source.is_file() and source.suffix != '.txt')
+
+
 def build_index(sources: Sequence[Path], out: Path) -> int:
     """List a folder of class folders, a text file, or shards, whose names are relative to the folder of `out`.
 
@@ -79,7 +84,7 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
         raise FileExistsError(f'out ({out}) exists; remove it or name another')
     shards: list[str] = []
     classes: Sequence[str] | None = None
-    if all(source.is_file() and source.suffix != '.txt' for source in sources):
+    if all(map(_is_shard, sources)):
         shards = [os.path.relpath(source, out.parent) for source in sources]
         classes = folder_classes(sources)
         listed = entries(sources, classes)
@@ -102,7 +107,7 @@ def build_shards(splits: Mapping[str, Split], out: Path, kind: str = 'tar', shar
 
     Args:
         splits: what `find_splits` found.
-        kind: 'tar', which WebDataset reads too, or 'zip'.
+        kind: 'tar', which WebDataset reads too, 'zip' or 'lmdb'.
         shard_bytes: a shard is closed when it has that many.
         check: decode every image before it is written.
         skip: called with the message on an image that cannot be decoded, which is left out; None raises it.

@@ -13,6 +13,8 @@ import mmcv
 import numpy as np
 from mmengine.fileio import BaseStorageBackend, register_backend
 
+from mmflatten.datasets.lmdb_files import is_lmdb, opened_lmdb
+
 _MEMBER = re.compile(r'shard://([\w+.-]+)/(.*?)\?offset=(\d+)&size=(\d+)#(.*)', re.DOTALL)
 
 
@@ -67,7 +69,8 @@ class FsspecBackend(BaseStorageBackend):
 class ShardBackend(BaseStorageBackend):
     """Bytes of a shard, from a file by one positioned read, from an object by one ranged request through fsspec.
 
-    Positioned reads share no state, so processes forked with an open shard do not disturb each other.
+    Positioned reads share no state, so processes forked with an open shard do not disturb each other. An LMDB finds
+    the bytes by their name, in a file that each process maps for itself.
     """
 
     def get(self, filepath: str) -> bytes:
@@ -76,7 +79,12 @@ class ShardBackend(BaseStorageBackend):
             raise ValueError(f'{filepath} is no path of an image in a shard')
         protocol, place, name = found[1], found[2], found[5]
         offset, size = int(found[3]), int(found[4])
-        if protocol == 'file':
+        if is_lmdb(place):
+            if protocol != 'file':
+                raise ShardError(f'{protocol}://{place} is read by mapping it into memory; copy it to this machine, or '
+                                 'keep tar or zip files there')
+            content = opened_lmdb(place).get(name)
+        elif protocol == 'file':
             content = os.pread(_opened(place).fileno(), size, offset)
         else:
             place = f'{protocol}://{place}'

@@ -107,7 +107,7 @@ class Runner(mmengine.runner.Runner):
         return (convert_sync_batchnorm(model, sync_bn) if sync_bn else model).to(get_device())
 
     def load_or_resume(self) -> None:
-        """As MMEngine's; with the strategy `fsdp` each process then keeps only its part of the training."""
+        """As MMEngine's; with `fsdp` or `deepspeed` each process then keeps only its part of the training."""
         super().load_or_resume()
         if is_sharded(self.cfg) and isinstance(self._train_loop, BaseLoop):
             shard(self)

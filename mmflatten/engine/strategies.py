@@ -1,4 +1,8 @@
-"""Training on several processes: with `ddp` each holds the whole training, with `fsdp` all together hold one."""
+"""Training on several processes: with `ddp` each holds the whole training, with `fsdp` all together hold one.
+
+With `deepspeed` each holds the weights, and all together hold the gradients and the state of the optimizer.
+"""
+import importlib.util
 from collections import defaultdict
 from typing import Any
 
@@ -10,11 +14,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.engine.zero import ZeroOptimWrapper
 from mmflatten.models.layers.residual import Block
+
+SHARED = ('fsdp', 'deepspeed')
 
 
 def set_strategy(cfg: Config, strategy: str) -> None:
-    """Let a config train by `ddp` or `fsdp`; its launcher is set already.
+    """Let a config train by `ddp`, `fsdp` or `deepspeed`; its launcher is set already.
 
     Raises:
         ValueError: the strategy cannot work here.
@@ -26,11 +33,15 @@ def set_strategy(cfg: Config, strategy: str) -> None:
     if not is_sharded(cfg):
         return
     if cfg.get('runner_type', 'mmflatten.Runner') != 'mmflatten.Runner':
-        raise ValueError(f'--strategy fsdp is the work of mmflatten.Runner and runner_type is {cfg.runner_type}; leave '
-                         'runner_type out')
+        raise ValueError(f'--strategy {strategy} is the work of mmflatten.Runner and runner_type is {cfg.runner_type}; '
+                         'leave runner_type out')
     if cfg.get('find_unused_parameters'):
-        raise ValueError('--strategy fsdp needs a gradient for every parameter and find_unused_parameters is True; '
-                         'train with --strategy ddp')
+        raise ValueError(f'--strategy {strategy} needs a gradient for every parameter and find_unused_parameters is '
+                         'True; train with --strategy ddp')
+    if strategy == 'deepspeed':
+        if importlib.util.find_spec('deepspeed') is None:
+            raise ValueError("--strategy deepspeed requires the package deepspeed: pip install 'deepspeed>=0.19'")
+        return
     try:
         from torch.distributed.fsdp import fully_shard  # noqa: F401
     except ImportError as error:
@@ -38,19 +49,30 @@ def set_strategy(cfg: Config, strategy: str) -> None:
 
 
 def is_sharded(cfg: Config) -> bool:
-    """Whether the processes of a training share its weights and the state of its optimizer out among themselves.
+    """Whether the processes of a training share the state of its optimizer, or more, out among themselves.
 
     One process, started without a launcher, has nobody to share with, whatever its config says.
     """
-    return cfg.get('strategy') == 'fsdp' and cfg.get('launcher', 'none') != 'none'
+    return cfg.get('strategy') in SHARED and cfg.get('launcher', 'none') != 'none'
 
 
 def shard(runner: Runner) -> None:
-    """Share weights, their averages, gradients and the state of the optimizer out among all processes.
+    """Share a training out among all processes.
+
+    This comes last before the first step, so that everything before it, from the rules of the optimizer to the loading
+    of a checkpoint, deals with ordinary tensors.
+    """
+    if runner.cfg.strategy == 'fsdp':
+        fully_shard_out(runner)
+    else:
+        runner.optim_wrapper = ZeroOptimWrapper(runner.model, runner.optim_wrapper)
+
+
+def fully_shard_out(runner: Runner) -> None:
+    """Share weights, their averages, gradients and the state of the optimizer out.
 
     By PyTorch's `fully_shard` (FSDP2): a block of a backbone is whole only while it runs, and what is in no block
-    forms one more group. This comes last before the first step, so that everything before it, from the rules of the
-    optimizer to the loading of a checkpoint, deals with ordinary tensors.
+    forms one more group.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard

@@ -3,6 +3,7 @@ import errno
 import io
 import os
 import pickle
+import sys
 import tarfile
 import threading
 import zipfile
@@ -11,6 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import fsspec
+import lmdb
 import numpy as np
 import pytest
 from mmengine.fileio import get
@@ -19,7 +21,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from mmflatten.cli.data import main
-from mmflatten.datasets import archives, build
+from mmflatten.datasets import archives, build, lmdb_files
 from mmflatten.datasets.indexed_images import IndexedImageNet, IndexedImages
 from mmflatten.datasets.storage import ShardError, read_rgb
 from mmflatten.registry import DATASETS
@@ -45,7 +47,7 @@ def folders(tmp_path) -> Path:
     return root
 
 
-@pytest.fixture(params=['tar', 'zip'])
+@pytest.fixture(params=['tar', 'zip', 'lmdb'])
 def shards(folders, request) -> Path:
     out = folders.parent / 'shards'
     assert main(['shards', str(folders), '--out', str(out), '--format', request.param]) == 0
@@ -91,7 +93,7 @@ def _with_shards_of_three(folders, splits, out, kind, limit, *more):
     return build_shards(splits, out, kind, three, *more)
 
 
-@pytest.mark.parametrize('source', ['train', 'train.txt', 'folders.tar', 'folders.zip', 'labels.tar'])
+@pytest.mark.parametrize('source', ['train', 'train.txt', 'folders.tar', 'folders.zip', 'folders.lmdb', 'labels.tar'])
 def test_an_index_of_what_is_there(folders, tmp_path, source):
     out = folders / 'train.index'
     archive, members = folders / source, sorted((folders / 'train').glob('*/n*.JPEG'))
@@ -102,6 +104,11 @@ def test_an_index_of_what_is_there(folders, tmp_path, source):
         with zipfile.ZipFile(archive, 'w') as file:
             for path in members:
                 file.write(path, path.relative_to(folders))
+    elif source == 'folders.lmdb':  # as other programs make it: a folder, a name for a key
+        with lmdb.open(str(archive), map_size=2**20) as file, file.begin(write=True) as transaction:
+            for path in members:
+                transaction.put(str(path.relative_to(folders)).encode(), path.read_bytes())
+            transaction.put(b'__len__', b'12')
     elif source.endswith('.tar'):
         with tarfile.open(archive, 'w') as file:
             for path in members:
@@ -142,7 +149,11 @@ def test_shards_in_object_storage(folders, shards):
     for path in shards.glob('train-*'):
         store.pipe(f'/bucket/imagenet/{path.name}', path.read_bytes())
     dataset = IndexedImages('memory://bucket/imagenet', ann_file=str(shards / 'train.index'), split='train')
-    assert samples(dataset) == reference(folders)
+    if list(shards.glob('*.lmdb')):
+        with pytest.raises(ShardError, match='memory://bucket/imagenet/train-000000.lmdb'):
+            samples(dataset)
+    else:
+        assert samples(dataset) == reference(folders)
 
 
 def test_images_in_object_storage(folders, tmp_path):
@@ -165,8 +176,11 @@ def test_images_in_object_storage(folders, tmp_path):
 def test_what_is_wrong_with_a_shard_or_an_index_is_named(shards):
     dataset = IndexedImages(str(shards), split='train')
     shard = shards / dataset.index.shards[0]
-    shard.write_bytes(shard.read_bytes()[:5000])
-    with pytest.raises(ShardError, match=f'{shard} has .*n03/n03_3.JPEG'):
+    begin = shard.read_bytes()[:5000]
+    shard.unlink()  # a copy that was cut off takes its place
+    shard.write_bytes(begin)
+    named = f'{shard} has .*' + ('' if shard.suffix == '.lmdb' else 'n03/n03_3.JPEG')
+    with pytest.raises((ShardError, ValueError), match=named):
         get(dataset.get_data_info(11)['img_path'])
     with pytest.raises(RuntimeError, match='val.index has 3 classes and metainfo.classes 1000'):
         IndexedImageNet(str(shards), split='val')
@@ -250,3 +264,49 @@ def test_pictures_are_read_from_shards_too(shards):
     assert read_rgb(path).shape == (24, 32, 3)
     with pytest.raises(FileNotFoundError, match='nothing.jpg'):
         read_rgb('nothing.jpg')
+
+
+def test_an_lmdb_keeps_the_order_of_the_folders_where_its_keys_would_sort_otherwise(folders, tmp_path):
+    for split in ('train', 'val'):
+        (folders / split / 'n03').rename(folders / split / 'n01-a')  # 'n01-a/...' comes before 'n01/...'
+    out = tmp_path / 'shards'
+    assert main(['shards', str(folders), '--out', str(out), '--format', 'lmdb']) == 0
+    whole = samples(ImageNet(str(folders), split='train', metainfo=dict(classes=['n01', 'n01-a', 'n02'])))
+    assert samples(IndexedImages(str(out), split='train')) == whole
+    assert main(['index', str(out / 'train-000000.lmdb'), '--out', str(out / 'again.index')]) == 0
+    assert samples(IndexedImages(str(out), split='train', ann_file='again.index')) == whole
+
+
+@pytest.mark.parametrize('open_at_once', [1, 2])
+def test_lmdbs_are_read_under_any_name_however_few_are_open_at_once(folders, tmp_path, monkeypatch, open_at_once):
+    readers: dict = {}
+    monkeypatch.setattr(lmdb_files, '_READERS', readers)
+    monkeypatch.setattr(lmdb_files, '_MAX_OPEN', open_at_once)
+    monkeypatch.setattr('mmflatten.cli.data_shards.build_shards', partial(_with_shards_of_three, folders))
+    monkeypatch.chdir(tmp_path)
+    assert main(['shards', str(folders), '--out', 'shards', '--format', 'lmdb']) == 0
+    whole = reference(folders)
+    for root in ('shards', str(tmp_path / 'shards')):
+        assert samples(IndexedImages(root, split='train')) == whole and len(readers) <= open_at_once
+
+
+def test_an_lmdb_that_cannot_be_written_or_without_the_library(folders, tmp_path, capsys, monkeypatch):
+    command = ['shards', str(folders), '--out', str(tmp_path / 'shards'), '--format', 'lmdb']
+    for prepare, words in ((lambda patch: patch.setattr(lmdb_files, '_MAP_SIZE', 2**15), ['train-000000.lmdb']),
+                           (lambda patch: patch.setitem(sys.modules, 'lmdb', None), ['pip install', 'lmdb>='])):
+        with monkeypatch.context() as patch:
+            prepare(patch)
+            assert main(command) == 2
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert all(word in error for word in words), error
+        assert sorted(path.name for path in tmp_path.iterdir()) == ['folders']
+    make_image(folders / 'train/n01/n01_0_part.JPEG', 50)  # beside n01_0.part.JPEG
+    make_image(folders / 'train/n01/n01_0.part.JPEG', 51)
+    assert main(command) == 2 and 'n01_0_part.JPEG' in capsys.readouterr().err.splitlines()[-1]
+    (folders / 'train/n01/n01_0_part.JPEG').unlink()
+    (folders / 'train/n01' / f'{"x" * 230}').mkdir()
+    deep = folders / 'train/n01' / f'{"x" * 230}' / f'{"y" * 230}'
+    deep.mkdir()
+    make_image(deep / f'{"z" * 100}.JPEG', 0)
+    assert main(command) == 2
+    assert f'{"z" * 100}.JPEG has' in capsys.readouterr().err

@@ -1,6 +1,10 @@
 """A classification run small enough to train in seconds: its images, its config, and ways to start the tools."""
 import importlib.util
 import json
+import multiprocessing
+import os
+import socket
+import sys
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
@@ -155,6 +159,42 @@ def _call(main, argv: list) -> int:
     for kind in (MMLogger, MessageHub, Visualizer, DefaultScope):
         kind._instance_dict.clear()
     return main([str(word) for word in argv])
+
+
+@pytest.fixture
+def train_on(tools, monkeypatch):
+    """`train_on(processes, arguments)` runs the tool on processes forked from this one and returns their statuses."""
+    folder = Path(sys.prefix, 'deepspeed')
+    monkeypatch.syspath_prepend(str(folder))
+
+    def work(rank: int, argv: tuple, **environment: str) -> None:
+        os.environ.update(environment, RANK=str(rank), LOCAL_RANK=str(rank))
+        if 'deepspeed' in argv:
+            import deepspeed
+            # On a CPU it would compile its own all-reduce, which takes a minute; gloo's does.
+            deepspeed.ops.__compatible_ops__['deepspeed_shm_comm'] = False
+        status = 1
+        try:
+            status = tools.train([*argv, '--launcher', 'pytorch'])
+        finally:
+            os._exit(status)
+
+    def run(processes: int, *argv: object) -> list[int]:
+        if 'deepspeed' in argv and importlib.util.find_spec('deepspeed') is None:
+            pytest.skip(f'DeepSpeed is not in {folder}, where `make setup` puts it')
+        with socket.socket() as probe:
+            probe.bind(('127.0.0.1', 0))
+            port = probe.getsockname()[1]
+        environment = dict(WORLD_SIZE=str(processes), MASTER_ADDR='127.0.0.1', MASTER_PORT=str(port))
+        fork = multiprocessing.get_context('fork')
+        workers = [fork.Process(target=work, args=(rank, argv), kwargs=environment) for rank in range(processes)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return [worker.exitcode for worker in workers]
+
+    return run
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def run_script(tiny, script, *arguments) -> subprocess.CompletedProcess:
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=180)
 
 
-def test_two_processes_equal_one_with_the_same_total_batch(tiny, tools, monkeypatch):
+def test_two_processes_equal_one_with_the_same_total_batch(tiny, tools, train_on, monkeypatch):
     (tiny.folder / 'recorder.py').write_text(RECORDER)
     monkeypatch.syspath_prepend(str(tiny.folder))
     tiny.write_config(extra=DETERMINISTIC.format(batch_size=4))
@@ -76,8 +76,7 @@ def test_two_processes_equal_one_with_the_same_total_batch(tiny, tools, monkeypa
     one = torch.load(alone / 'rank_0.pt')
 
     tiny.write_config(extra=DETERMINISTIC.format(batch_size=2))
-    finished = run_script(tiny, 'dist_train.sh', tiny.config, 2, '--seed', 5)
-    assert finished.returncode == 0, finished.stdout
+    assert train_on(2, tiny.config, '--seed', 5) == [0, 0]
     first, second = (torch.load(tiny.work_dir / f'rank_{rank}.pt') for rank in (0, 1))
 
     assert all(torch.equal(first['weights'][name], second['weights'][name]) for name in first['weights'])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ORDER = ['build tools', 'torch', 'mmcv', 'rest', 'project']
+ORDER = ['build tools', 'torch', 'mmcv', 'rest', 'deepspeed', 'project']
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from mmflatten.doctor import OPENCV
 from mmflatten.requirements import BUILD_TOOLS, LIBRARIES
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ('build', 'runtime', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'timm', 'tests')
+FILES = ('build', 'runtime', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'deepspeed', 'lmdb', 'timm', 'tests')
 HOME = {'mmpretrain': 'cls', 'mmdet': 'det', 'mmseg': 'seg'}  # the others are in runtime
 
 

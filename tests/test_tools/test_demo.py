@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
+from mmflatten.report import measure
 from mmflatten.visualization.curves import read_scalars
 from mmflatten.visualization.instances import draw_predictions
 
@@ -35,6 +36,7 @@ def run_demo(demo, digits, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv('OMP_NUM_THREADS', '1')
     monkeypatch.setenv('PYTHONPATH', str(ROOT))
+    monkeypatch.setattr(measure, 'SECONDS', 0)
     annotations = digits / 'annotations' / 'instances_val.json'
     settings = [f'{split}_dataloader.dataset.data_root={digits}' for split in ('train', 'val', 'test')] + [
         f'{split}_evaluator.ann_file={annotations}' for split in ('val', 'test')] + [

@@ -1,4 +1,4 @@
-"""How fast folders, tar and zip shards are read, and what a mapped index of many paths costs: docs/data_at_scale.md.
+"""How fast folders and shards are read, and what a mapped index of many paths costs: docs/data_at_scale.md.
 
 Images are synthetic JPEGs of ImageNet's size. Everything runs in one process with one thread, in random order, in
 interleaved rounds; medians are printed. `--paths` measures an index instead.
@@ -25,6 +25,8 @@ from torch.utils.data import DataLoader
 from mmflatten.cli.data import main as make
 from mmflatten.datasets.image_index import Entry, write_index
 from mmflatten.datasets.indexed_images import IndexedImages
+from mmflatten.datasets.lmdb_files import is_lmdb, opened_lmdb
+from mmflatten.datasets.shards import KINDS
 from mmflatten.engine.cli import command_line, positive, tool_parser
 
 PIPELINE = Path(__file__).parents[2] / 'configs/_base_/datasets/imagenet_bs128_224.py'
@@ -50,6 +52,8 @@ def forget(root: Path) -> None:
     """Take the files below a folder out of the page cache."""
     for path in root.rglob('*'):
         if path.is_file():
+            if is_lmdb(path):
+                opened_lmdb(path).close()  # mapped pages stay
             with open(path, 'rb') as file:
                 os.fsync(file.fileno())
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -62,13 +66,13 @@ def compare(number: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as place, DefaultScope.overwrite_default_scope('mmpretrain'):
         root = Path(place)
         size = make_images(root / 'folders', number)
-        for kind in ('tar', 'zip'):
+        for kind in KINDS:
             make(['shards', f'{root}/folders', '--out', f'{root}/{kind}', '--format', kind, '--no-check'])
         pipeline = Config.fromfile(PIPELINE).train_pipeline
         classes = dict(classes=tuple(map(str, range(CLASSES))))
         layouts = {'folders': DATASETS.build(dict(type='ImageNet', data_root=f'{root}/folders', split='train',
                                                   pipeline=pipeline, metainfo=classes))}
-        layouts |= {kind: IndexedImages(f'{root}/{kind}', split='train', pipeline=pipeline) for kind in ('tar', 'zip')}
+        layouts |= {kind: IndexedImages(f'{root}/{kind}', split='train', pipeline=pipeline) for kind in KINDS}
         speeds: dict[tuple[str, str], list[float]] = {}
         for seed in range(rounds):
             order = np.random.default_rng(seed).permutation(number).tolist()

@@ -72,7 +72,7 @@ class CheckpointHook(_CheckpointHook):
         self._resumed_states: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
-        if self.sharded and not is_sharded(runner.cfg):
+        if self.sharded and not (is_sharded(runner.cfg) and runner.cfg.strategy == 'fsdp'):
             raise ValueError('CheckpointHook(sharded=True) writes the parts of --strategy fsdp; leave sharded out')
         self._follow_loop(runner)
         super().before_train(runner)
