@@ -58,11 +58,11 @@ class FocusedLinearAttention(TokenMixer):
 
     def _fused(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         """The same by one operator, for which there are kernels."""
-        rescale_hd = local_BhNd = None
+        local_BhNd = None
         position_1MC = self._position(k_BMC, maps)
         position_hMd = None if position_1MC is None else split_heads(position_1MC, self.num_heads)[0]
-        if self.scale is not None:
-            rescale_hd = F.softplus(upcast(self.scale)[0]).reciprocal().view(self.num_heads, -1)
+        rescale_C = self._rescale()
+        rescale_hd = None if rescale_C is None else rescale_C.view(self.num_heads, -1)
         if self.dwc is not None:
             local_BhNd = split_heads(self.dwc(values_at_queries(v_BMC, maps), maps.hw), self.num_heads)
         q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
@@ -77,12 +77,16 @@ class FocusedLinearAttention(TokenMixer):
             return None
         return self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw)
 
+    def _rescale(self) -> Tensor | None:
+        """The reciprocal of the learned scale of features, `(C,)`, in full precision."""
+        return None if self.scale is None else F.softplus(upcast(self.scale)[0][0, 0]).reciprocal()
+
     def _features(self, x_BNC: Tensor, position_1NC: Tensor | None = None) -> Tensor:
         """Positive queries or keys in heads, focused, in full precision: cubes overflow float16."""
         with no_autocast(x_BNC):
             x_BNC = upcast(x_BNC)[0]
-            if self.scale is not None and self.focusing_factor is not None:
-                rescale_C = F.softplus(self.scale[0, 0]).reciprocal()
+            rescale_C = self._rescale()
+            if rescale_C is not None and self.focusing_factor is not None:
                 return focused_features(x_BNC, rescale_C, self.num_heads, focusing_factor=self.focusing_factor,
                                         floor=self.feature_floor, position_1NC=position_1NC)
             x_BNC = F.relu(x_BNC if position_1NC is None else x_BNC + position_1NC) + self.feature_floor
