@@ -24,7 +24,8 @@ USE = '''
 '''
 
 
-@pytest.mark.parametrize('by_epoch, last, kind', [(True, 'epoch_4.pth', 'tar'), (False, 'iter_16.pth', 'lmdb')])
+@pytest.mark.parametrize('by_epoch, last, kind', [
+    (True, 'epoch_4.pth', 'tar'), (False, 'iter_16.pth', 'zip'), (True, 'epoch_4.pth', 'lmdb')])
 def test_an_interrupted_training_equals_a_whole_one_on_folders(tiny, tools, monkeypatch, by_epoch, last, kind):
     (tiny.folder / 'stopper.py').write_text(STOPPER)
     monkeypatch.syspath_prepend(str(tiny.folder))

@@ -22,7 +22,7 @@ TYPES = {torch.float32: '*fp32', torch.float16: '*fp16', torch.bfloat16: '*bf16'
 FLOAT32 = {'position', 'rescale', 'weight', 'bias', 'temperature', 'state', 'partial', 'partial_rescale',
            'partial_temperature', 'grad_state'}
 ANY_SIZE = {'tokens', 'windows', 'chunk', 'height', 'width', 'prefix'}
-# Registers of a thread by kernel, of 255 there are; with 168, three programs of four warps run side by side.
+# Registers of a thread by kernel, of 255: with up to 168, three programs of four warps run side by side, with more two.
 BUDGET = {'state': 240, 'output': 168, 'query_backward': 255, 'key_backward': 255, 'window': 216,
           'window_backward': 255}
 SHARED = 99 * 1024  # bytes of a program on GPUs of compute capability 8.6 and 8.9, the smallest
