@@ -1,5 +1,6 @@
 """Which product projects tokens: measured once, chosen by an environment variable, and only in plain inference."""
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 
 import pytest
 import torch
@@ -7,7 +8,7 @@ import torch.nn.functional as F
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmflatten.models.layers import Linear, linear
+from mmflatten.models.layers import Linear, TokenConv, linear
 
 ONEDNN = hasattr(torch.ops.mkldnn, '_linear_pointwise')
 pytestmark = pytest.mark.skipif(not ONEDNN, reason='PyTorch was built without oneDNN')
@@ -52,6 +53,18 @@ def test_gelu_is_part_of_onednns_product(monkeypatch: pytest.MonkeyPatch) -> Non
         with torch.no_grad(), profile() as profiler:
             torch.testing.assert_close(layer.gelu(x), expected, rtol=1e-6, atol=1e-6)
         assert ('aten::gelu' in [event.key for event in profiler.key_averages()]) == (choice == 'linear')
+
+
+@pytest.mark.parametrize('num_groups', [1, 3])
+def test_gelu_is_part_of_onednns_depthwise_convolution(num_groups: int) -> None:
+    torch.manual_seed(0)
+    layer, x = TokenConv(12, 3, num_groups), 4 * torch.randn(2, 1 + 5 * 7, 12)
+    expected = F.gelu(deepcopy(layer).double()(x.double(), (5, 7))).float()
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad), profile() as profiler:
+            torch.testing.assert_close(layer.gelu(x, (5, 7)), expected, rtol=1e-6, atol=2e-6)
+        plain = 'aten::gelu' in [event.key for event in profiler.key_averages()]
+        assert plain == (grad or num_groups > 1)
 
 
 def test_gradients_graphs_counts_and_half_precision_keep_the_plain_product(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,23 +3,23 @@ from __future__ import annotations
 
 import torch.nn.functional as F
 from mmengine.model import BaseModule
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmflatten.models.layers.linear import Linear
+from mmflatten.models.layers.local_concentration import NormalizedConv
 from mmflatten.models.layers.position import TokenConv
 
 
 class FeedForward(BaseModule):
-    """`fc2(gelu(fc1(x)))`, with an optional module between `fc1` and the activation.
+    """`fc2(gelu(fc1(x)))`, with an optional convolution between `fc1` and the activation.
 
     Args:
         embed_dims: channels of the tokens.
         hidden_dims: channels between the two projections.
-        inner: module called as `inner(x_BNC, hw_shape)` on the hidden tokens before the activation, such as PVTv2's
-            depthwise convolution; none by default.
+        inner: convolution of the hidden tokens before the activation, such as PVTv2's; none by default.
     """
 
-    def __init__(self, embed_dims: int, hidden_dims: int, inner: nn.Module | None = None,
+    def __init__(self, embed_dims: int, hidden_dims: int, inner: TokenConv | NormalizedConv | None = None,
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.fc1 = Linear(embed_dims, hidden_dims)
@@ -29,7 +29,7 @@ class FeedForward(BaseModule):
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         if self.inner is None:
             return self.fc2(self.fc1.gelu(x_BNC))
-        return self.fc2(F.gelu(self.inner(self.fc1(x_BNC), hw_shape)))
+        return self.fc2(self.inner.gelu(self.fc1(x_BNC), hw_shape))
 
 
 class ConvFeedForward(FeedForward):

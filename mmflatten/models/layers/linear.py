@@ -60,10 +60,10 @@ class FullRangeLinear(Linear):
 
 
 def _onednn_is_taken(x: Tensor) -> bool:
-    return _eager_inference(x) and onednn_pays(torch.get_num_threads(), x.shape[:-1].numel() >= _MANY_TOKENS)
+    return eager_inference(x) and onednn_pays(torch.get_num_threads(), x.shape[:-1].numel() >= _MANY_TOKENS)
 
 
-def _eager_inference(x: Tensor) -> bool:
+def eager_inference(x: Tensor) -> bool:
     """Whether `x` is float32 on the CPU, and nobody follows what becomes of it: no gradient, graph, trace or count."""
     followed = (torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.jit.is_tracing()
                 or is_in_torch_dispatch_mode())

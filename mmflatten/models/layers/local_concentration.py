@@ -1,15 +1,16 @@
 """Depthwise convolutions that give linear attention back its locality."""
 from __future__ import annotations
 
+import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers.position import depthwise
+from mmflatten.models.layers.position import depthwise, depthwise_gelu
 from mmflatten.models.layers.tokens import on_map
 
 
 class LocalConcentration(BaseModule):
-    """Local concentration module: `conv2(norm(act(conv1(x))))` with two depthwise convolutions, a batch norm and GELU.
+    """Local concentration module: `conv2(norm(gelu(conv1(x))))` with two depthwise convolutions and a batch norm.
 
     Source: L2ViT, eqs. 6 and 7 and Figure 5. The official detectors keep plain batch norm, two images per GPU included.
 
@@ -21,7 +22,6 @@ class LocalConcentration(BaseModule):
     def __init__(self, embed_dims: int, kernel_size: int = 7, init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.conv1 = depthwise(embed_dims, kernel_size)
-        self.act = nn.GELU()
         self.norm = nn.BatchNorm2d(embed_dims)
         self.conv2 = depthwise(embed_dims, kernel_size)
 
@@ -29,11 +29,11 @@ class LocalConcentration(BaseModule):
         return on_map(self._convolve, x_BNC, hw_shape)
 
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
-        return self.conv2(self.norm(self.act(self.conv1(x_BCHW))))
+        return self.conv2(self.norm(depthwise_gelu(self.conv1, x_BCHW)))
 
 
 class NormalizedConv(BaseModule):
-    """`norm2(conv(act(norm1(x))))`: with the activation behind it, the inside of a locally improved MLP.
+    """`norm2(conv(gelu(norm1(x))))`: with the activation behind it, the inside of a locally improved MLP.
 
     Source: L2ViT, Table 12. Figure 4 shows norms and activations on both sides of the depthwise convolution; the text
     leaves their kind open, and this takes those of the local concentration module.
@@ -46,12 +46,15 @@ class NormalizedConv(BaseModule):
     def __init__(self, embed_dims: int, kernel_size: int = 3, init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.norm1 = nn.BatchNorm2d(embed_dims)
-        self.act = nn.GELU()
         self.conv = depthwise(embed_dims, kernel_size)
         self.norm2 = nn.BatchNorm2d(embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         return on_map(self._normalize_and_convolve, x_BNC, hw_shape)
 
+    def gelu(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        """`gelu(self(x))`."""
+        return F.gelu(self(x_BNC, hw_shape))
+
     def _normalize_and_convolve(self, x_BCHW: Tensor) -> Tensor:
-        return self.norm2(self.conv(self.act(self.norm1(x_BCHW))))
+        return self.norm2(self.conv(F.gelu(self.norm1(x_BCHW))))

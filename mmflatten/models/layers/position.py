@@ -1,6 +1,7 @@
 """Positional terms: depthwise convolutions on tokens, and tables that follow the size of the map."""
 from __future__ import annotations
 
+from functools import partial
 from math import isqrt
 
 import torch
@@ -9,6 +10,7 @@ from einops import rearrange
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
+from mmflatten.models.layers.linear import eager_inference
 from mmflatten.models.layers.tokens import on_map
 from mmflatten.ops import resize_grid, resize_relative_position_bias
 from mmflatten.ops.kernels import pick_kernel, token_convolution
@@ -24,6 +26,14 @@ def depthwise(channels: int, kernel_size: int) -> nn.Conv2d:
     if kernel_size < 1 or kernel_size % 2 == 0:
         raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
     return nn.Conv2d(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
+
+
+def depthwise_gelu(conv: nn.Conv2d, x_BCHW: Tensor) -> Tensor:
+    """`gelu(conv(x))`, by oneDNN in one pass in inference on a CPU."""
+    if eager_inference(x_BCHW) and hasattr(torch.ops.mkldnn, '_convolution_pointwise'):
+        return torch.ops.mkldnn._convolution_pointwise(
+            x_BCHW, conv.weight, conv.bias, conv.padding, conv.stride, conv.dilation, conv.groups, 'gelu', [], 'none')
+    return F.gelu(conv(x_BCHW))
 
 
 class TokenConv(BaseModule):
@@ -47,6 +57,12 @@ class TokenConv(BaseModule):
         if self.conv.bias is not None and pick_kernel(x_BNC):
             return token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
         return on_map(self._convolve, x_BNC, hw_shape)
+
+    def gelu(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
+        """`gelu(self(x))`, in one pass where that is possible."""
+        if self.num_groups > 1 or pick_kernel(x_BNC):
+            return F.gelu(self(x_BNC, hw_shape))
+        return on_map(partial(depthwise_gelu, self.conv), x_BNC, hw_shape)
 
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
         if self.num_groups == 1:
