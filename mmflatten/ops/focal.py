@@ -29,15 +29,30 @@ def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Ten
     Returns:
         `(B, h, W n, e)`, whose heads merge without a copy.
     """
-    (B, h, S, _), (W, M) = k_BhSd.shape, keys_WM.shape
-    rows = (keys_WM + S * torch.arange(B, device=keys_WM.device)[:, None, None]).flatten()
-    q = rearrange(q_BhNd, 'B h (W n) d -> (B W) h n d', W=W)
-    # An embedding gathers whole rows, and its backward is fast on every device.
-    k, v = (rearrange(F.embedding(rows, rearrange(x, 'B h S d -> (B S) (h d)')), '(B W M) (h d) -> (B W) h M d',
-                      W=W, M=M, h=h) for x in (k_BhSd, v_BhSe))
-    bias = None if bias_hnM is None else bias_hnM[None]
+    h, W = k_BhSd.shape[1], keys_WM.shape[0]
+    # A window's head is a head of its own, so that all images share bias and mask.
+    q = rearrange(q_BhNd, 'B h (W n) d -> B (W h) n d', W=W)
+    k, v = (_gather(x, keys_WM) for x in (k_BhSd, v_BhSe))
+    bias = None if bias_hnM is None else bias_hnM.to(q.dtype)
     if mask is not None:
         hidden = torch.zeros(mask.shape, dtype=q.dtype, device=q.device).masked_fill_(~mask, -torch.inf)[:, None]
-        bias = (hidden if bias is None else bias.to(q.dtype) + hidden).repeat(B, 1, 1, 1)
+        bias = hidden if bias is None else bias + hidden
+    if bias is not None:
+        bias = bias.expand(W, h, -1, -1).flatten(0, 1)[None]
     out = softmax_attention(q, k, v, bias=bias, scale=scale)
-    return rearrange(contiguous(out.transpose(1, 2)), '(B W) n h e -> B (W n) h e', W=W).transpose(1, 2)
+    return contiguous(rearrange(out, 'B (W h) n e -> B W n h e', W=W)).flatten(1, 2).transpose(1, 2)
+
+
+def _gather(x_BhSd: Tensor, keys_WM: Tensor) -> Tensor:
+    """The keys or values of every window and head, `(B, W h, M, d)`.
+
+    An embedding gathers rows, and its backward is fast on every device, the more so the fewer the rows. So with
+    gradients the rows are whole tokens, copied head by head, and without they are heads.
+    """
+    (B, h, S, _), device = x_BhSd.shape, x_BhSd.device
+    tokens_BWM = keys_WM + S * torch.arange(B, device=device)[:, None, None]
+    if x_BhSd.requires_grad and torch.is_grad_enabled():
+        x = F.embedding(tokens_BWM, rearrange(x_BhSd, 'B h S d -> (B S) (h d)'))
+        return rearrange(x, 'B W M (h d) -> B (W h) M d', h=h)
+    rows_BWhM = h * tokens_BWM[:, :, None] + torch.arange(h, device=device)[:, None]
+    return F.embedding(rows_BWhM.flatten(1, 2), rearrange(x_BhSd, 'B h S d -> (B S h) d'))
