@@ -13,7 +13,7 @@ from mmengine.config import Config
 from mmengine.model import revert_sync_batchnorm
 from torch import nn
 
-from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES
+from mmflatten.analysis.flops.inputs import image_shape
 from mmflatten.engine.building import build_model
 from mmflatten.engine.checkpoints.loading import load_all_of
 from mmflatten.engine.checkpoints.reading import load_from_local
@@ -88,7 +88,7 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
     if dynamic and (format == 'torchscript' or module.task == 'stereo'):
         what = 'a trace of TorchScript has' if format == 'torchscript' else 'the hourglasses of a stereo network have'
         raise ExportError(f'--dynamic: {what} one size; give it with --size')
-    size = size or _usual_size(cfg)
+    size = size or image_shape(cfg)
     metadata = _metadata(module, cfg, classes, size, dynamic)
     images = calibration_images(cfg, calibration, size, 2 * CALIBRATION_IMAGES) if int8 else []
     write(module, file, format, metadata, images[::2])
@@ -161,11 +161,6 @@ def _metadata(module: ExportedModel, cfg: Config, classes: Sequence[str], size: 
                 outputs=list(module.outputs), input='RGB, 0 to 255, float32; normalised in the graph',
                 mean=module.mean.flatten().tolist(), std=module.std.flatten().tolist(),
                 test_cfg=test_cfg and test_cfg.to_dict())
-
-
-def _usual_size(cfg: Config) -> tuple[int, int]:
-    size = cfg.model.get('backbone', {}).get('img_size') or DEFAULT_SHAPES[cfg.default_scope]
-    return (size, size) if isinstance(size, int) else (size[0], size[1])
 
 
 def _sizes(size: tuple[int, int], sides: tuple[int, int] | None) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from statistics import mean
 from mmengine.config import Config
 from mmengine.registry import DefaultScope
 
-from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES
+from mmflatten.analysis.flops.inputs import image_shape
 from mmflatten.analysis.flops.model_cost import count_model, count_parameters
 from mmflatten.analysis.recipes.datasets import training_set
 from mmflatten.analysis.recipes.disk import checkpoints_of
@@ -64,13 +64,6 @@ def check_runs(study: Study, runs: Sequence[Run]) -> dict[str, Cost]:
         raise StudyError(f'{len(faults)} combinations of study {study.name} cannot be run; correct or exclude them:\n'
                          + '\n'.join(faults))
     return costs
-
-
-def image_shape(cfg: Config) -> tuple[int, int]:
-    """(H, W) of the images a config trains on, as its preprocessor or its backbone is told, else those usual."""
-    preprocessor, backbone = (cfg.model.get(part) or {} for part in ('data_preprocessor', 'backbone'))
-    size = preprocessor.get('size') or backbone.get('img_size') or DEFAULT_SHAPES[cfg.default_scope]
-    return (size, size) if isinstance(size, int) else tuple(size)
 
 
 def _cost(cfg: Config) -> tuple:

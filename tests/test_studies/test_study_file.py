@@ -5,9 +5,10 @@ import pytest
 import yaml
 from mmengine import Config
 
+from mmflatten.analysis.flops.inputs import image_shape
 from mmflatten.cli import study as command
 from mmflatten.studies.configs import config_of
-from mmflatten.studies.costs import check_runs, image_shape
+from mmflatten.studies.costs import check_runs
 from mmflatten.studies.folder import git_commit
 from mmflatten.studies.grid import expand
 from mmflatten.studies.study import StudyError

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from mmengine.config import Config
 from mmengine.model import BaseModel
 from torch import Tensor, nn
 
@@ -16,6 +17,13 @@ NUM_MASKS = 100  # through its mask head: as many as mmdet keeps of the boxes
 
 # (H, W) the papers quote their numbers at; for stereo, the crop that PSMNet trains on.
 DEFAULT_SHAPES = {'mmpretrain': (224, 224), 'mmdet': (800, 1280), 'mmseg': (512, 2048), 'mmflatten': (256, 512)}
+
+
+def image_shape(cfg: Config) -> tuple[int, int]:
+    """(H, W) of the images a config trains on, as its preprocessor or its backbone is told, else the usual ones."""
+    preprocessor, backbone = (cfg.model.get(part) or {} for part in ('data_preprocessor', 'backbone'))
+    size = preprocessor.get('size') or backbone.get('img_size') or DEFAULT_SHAPES[cfg.default_scope]
+    return (size, size) if isinstance(size, int) else tuple(size)
 
 
 def library_of(model: nn.Module) -> str:

@@ -9,7 +9,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmflatten.analysis.flops.counter import OperationCounter, OperationCounts
-from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES, dummy_forward
+from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES, dummy_forward, image_shape
 from mmflatten.analysis.flops.meta import build_on_meta, shape_only_kernels
 from mmflatten.requirements import check_task
 
@@ -86,9 +86,8 @@ def read_model_config(path: str | Path) -> Config:
 
 def _usual_shape(config: Config) -> tuple[int, int]:
     scope = config.get('default_scope')
-    size = config.model.get('backbone', {}).get('img_size')
-    if scope == 'mmpretrain' and size:
-        return (size, size) if isinstance(size, int) else tuple(size)
+    if scope == 'mmpretrain':
+        return image_shape(config)
     if scope in DEFAULT_SHAPES:
         return DEFAULT_SHAPES[scope]
     raise ValueError(f'default_scope ({scope}) has no usual image size, give one: --shape H W')
