@@ -1,22 +1,19 @@
 """UperNet with a tiny FLatten-Swin on the digit scenes, from random weights on a CPU.
 
-Run by this project: 9.3 % mIoU and 83.8 % aAcc on the 200 held-out scenes after 2000 iterations and 1583 s on one
-thread of a busy 2-core machine. So short a training finds digits and does not tell them apart: UperNet leaves that to
-the backbone, which starts from random weights here. Semantic FPN, whose head is deeper, learns it.
+Run by this project: 38.8 % mIoU and 91.1 % aAcc on the 200 held-out scenes (10.2, 15.4 and 32.2 % mIoU after 500, 1000
+and 1500 iterations) after 47 minutes on one thread of a busy 2-core machine. Group norms and the rate are both needed:
+with batch norms in the heads 13.6 %, at a rate of 1e-3 12.1 %, with both 9.3 %.
 """
 _base_ = [
-    '../_base_/models/upernet.py', '../_base_/datasets/digits_seg.py', '../_base_/schedules/digits_2k.py',
+    '../_base_/models/upernet_nano.py', '../_base_/datasets/digits_seg.py', '../_base_/schedules/digits_2k.py',
     '../_base_/default_runtime.py'
 ]
-norm_cfg = dict(type='BN', requires_grad=True)
 model = dict(
-    data_preprocessor=dict(size=(160, 160)),
     backbone=dict(
         type='mmflatten.FLattenSwin',
         arch=dict(embed_dims=32, depths=(1, 1, 2, 1), num_heads=(2, 4, 8, 16)),
         attn_types='LLSS',
         img_size=160,
         softmax_window=5,
-        drop_path_rate=0.0),
-    decode_head=dict(in_channels=[32, 64, 128, 256], channels=64, num_classes=11, norm_cfg=norm_cfg),
-    auxiliary_head=dict(in_channels=128, channels=32, num_classes=11, norm_cfg=norm_cfg))
+        drop_path_rate=0.0))
+optim_wrapper = dict(optimizer=dict(lr=3e-3))
