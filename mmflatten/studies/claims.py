@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from mmflatten.studies.folder import FINISHED, Result
 from mmflatten.studies.grid import matches
-from mmflatten.studies.statistics import BETTER, NOISE, WORSE, Comparison, compare, holm
+from mmflatten.studies.statistics import BETTER, NOISE, UNTESTED, WORSE, Comparison, compare, holm
 from mmflatten.studies.study import Claim, Study, StudyError
 from mmflatten.studies.tuning import signed
 
@@ -25,9 +25,14 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """Reproduced where every step is, not reproduced where one goes the other way, else inside the noise."""
+        """Reproduced where every step is, not reproduced where one goes the other way, else inside the noise.
+
+        Where a step has not been tested, the claim has not either, unless another goes the other way.
+        """
         found = {pair.verdict for pair in self.pairs}
-        return REPRODUCED if found == {BETTER} else NOT_REPRODUCED if WORSE in found else NOISE
+        if WORSE in found:
+            return NOT_REPRODUCED
+        return UNTESTED if UNTESTED in found else REPRODUCED if found == {BETTER} else NOISE
 
 
 def judge(study: Study, results: Iterable[Result], mode: str) -> list[Verdict]:

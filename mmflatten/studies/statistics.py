@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 ALPHA = 0.05
-BETTER, WORSE, NOISE = 'better', 'worse', 'inside the noise'
+BETTER, WORSE, NOISE, UNTESTED = 'better', 'worse', 'inside the noise', 'too few seeds'
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Whether the first is better or worse than the second, or the seeds do not tell."""
+        """Whether the first is better or worse than the second, or the seeds do not tell, or are fewer than two."""
+        if math.isnan(self.p):
+            return UNTESTED
         if not self.p_holm < ALPHA:
             return NOISE
         return BETTER if self.difference.mean > 0 else WORSE

@@ -10,7 +10,7 @@ from mmflatten.studies.claims import judge, seed_means
 from mmflatten.studies.folder import FINISHED, Result
 from mmflatten.studies.grid import GRID
 from mmflatten.studies.report import write_report
-from mmflatten.studies.statistics import BETTER, NOISE, WORSE, compare, holm, interval, pareto, rank
+from mmflatten.studies.statistics import BETTER, NOISE, UNTESTED, WORSE, compare, holm, interval, pareto, rank
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
 from mmflatten.studies.table import Table
@@ -32,10 +32,11 @@ def test_comparison_is_paired_by_seed():
     assert found.verdict == NOISE  # without a correction nothing is called better
 
 
-def test_equal_or_single_values_are_inside_the_noise():
+def test_equal_values_are_inside_the_noise_and_single_ones_untested():
     equal, single = holm([compare('a', 'b', dict(a={0: 1., 1: 2.}, b={0: 1., 1: 2.})),
                           compare('a', 'b', dict(a={0: 1.}, b={0: 5.}))])
-    assert equal.verdict == single.verdict == NOISE and equal.p == 1 and math.isnan(single.p_holm)
+    assert (equal.verdict, single.verdict) == (NOISE, UNTESTED)
+    assert equal.p == 1 and math.isnan(single.p_holm)
 
 
 def test_holms_correction_is_over_the_family():
@@ -83,6 +84,14 @@ def test_claims_are_judged_with_all_pairs_in_one_family(claimed):
         'reproduced', 'not reproduced', 'inside the noise', 'reproduced']
     assert verdicts[0].pairs[0].difference.mean == pytest.approx(1, abs=.1)
     assert verdicts[0].pairs[0].difference.number == 4  # a seed counts once, not once for each task
+
+
+def test_a_claim_without_two_common_seeds_is_untested_unless_another_step_contradicts(claimed):
+    done = [result for result in results(claimed) if result.levels['attention'] != 'fair' or result.seed == 0]
+    assert [verdict.text for verdict in judge(claimed, done, GRID)] == [
+        'too few seeds', 'not reproduced', 'too few seeds', 'too few seeds']
+    against = replace(claimed.claims[0], order=('fair', 'poor', 'good'))
+    assert judge(replace(claimed, claims=(against,)), done, GRID)[0].text == 'not reproduced'
 
 
 def test_a_claim_over_two_metrics_is_refused(claimed):
