@@ -30,10 +30,10 @@ class EngineBackbone(nn.Module):
         return tuple(torch.cat([torch.from_numpy(maps[level]) for maps in images]) for level in range(len(images[0])))
 
 
-def fastest(device: str) -> str:
+def installed(device: str) -> str:
     """What `auto` means: on a CPU OpenVINO, else ONNX Runtime, where installed.
 
-    They are the fastest of those that take every size as it comes; docs/export.md has the times.
+    Both take every size as it comes; docs/export.md has the times.
     """
     if device != 'cpu':
         return 'eager'
@@ -53,7 +53,7 @@ def use_engine(model: nn.Module, engine: str, device: str) -> None:
     if engine not in ENGINES:
         raise ValueError(f'engine ({engine}) must be one of {", ".join(ENGINES)}')
     if engine == 'auto':
-        engine = fastest(device) if hasattr(model, 'backbone') else 'eager'
+        engine = installed(device) if hasattr(model, 'backbone') else 'eager'
     if engine == 'eager':
         return
     if not hasattr(model, 'backbone'):

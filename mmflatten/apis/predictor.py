@@ -46,7 +46,8 @@ class Predictor:
         config: A file, or what `Config.fromfile` made of it.
         checkpoint: A file of this config's model; every key must fit.
         device: `cpu`, `cuda` or `cuda:N`; None takes a GPU if there is one.
-        engine: what runs the backbone: eager, compile, onnxruntime, openvino, or auto for the fastest that is there.
+        engine: what runs the backbone: eager, compile, onnxruntime, openvino, or auto for OpenVINO, else ONNX
+            Runtime, where installed.
 
     Attributes:
         task: classification, detection, segmentation or stereo.

@@ -28,8 +28,8 @@ def parser() -> argparse.ArgumentParser:
                       help='leave out instances with a lower score (default: 0.3)')
     made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
     made.add_argument('--engine', choices=['eager', 'compile', 'onnxruntime', 'openvino', 'auto'], default='eager',
-                      help='what runs the backbone (default: eager); auto is the fastest that is there, and pays for '
-                      'many pictures, as it takes half a minute to start')
+                      help='what runs the backbone (default: eager); auto takes OpenVINO, else ONNX Runtime, if '
+                      'installed, and pays for many pictures, as it takes half a minute to start')
     made.add_argument('--batch', type=positive, default=1, metavar='N', help='images at a time (default: 1)')
     return made
 

@@ -110,8 +110,9 @@ def _models(missing: Iterable[Mapping[str, str]]) -> str:
 def _summary(entries: Sequence[ZooEntry]) -> str:
     rows = [entry for entry in entries if entry.row.cells['paper']]
     verdicts = Counter(entry.agrees for entry in rows)
-    configs = {entry.row.config for entry in entries if entry.row.config}
-    return (f'{len(rows)} results, {len(configs)} configs. For {len(rows) - verdicts[None]} of the results the papers '
+    configs = {entry.row.config for entry in rows if entry.row.config}
+    own = {entry.row.config for entry in entries if entry.row.config} - configs
+    return (f'{len(rows)} results with {len(configs)} configs, and {len(own)} configs of our own. For {len(rows) - verdicts[None]} of the results the papers '
             f'print parameters or FLOPs: {verdicts[True]} agree with ours, {verdicts[False]} differ.')
 
 
