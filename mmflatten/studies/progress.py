@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,7 @@ class ProgressHook(Hook):
 
 
 class Meter:
-    """Seconds and memory of this process and its children, on top of what earlier attempts took."""
+    """Seconds of this process and its children and the memory of this one, on top of what earlier attempts took."""
 
     def __init__(self, before: dict[str, Any]) -> None:
         self.before, self.begin = dict(before), time.monotonic()
@@ -88,7 +87,12 @@ class Meter:
     def costs(self) -> dict[str, float]:
         """`gpu_seconds` are those that a GPU was held."""
         on_gpu = torch.cuda.is_available()
-        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peak = torch.cuda.max_memory_allocated() if on_gpu else kilobytes * 1024
+        peak = torch.cuda.max_memory_allocated() if on_gpu else _peak_resident()
         return dict(wall_seconds=self.wall(), cpu_seconds=self.before.get('cpu_seconds', 0.) + sum(os.times()[:4]),
                     gpu_seconds=self.wall() if on_gpu else 0., peak_memory=max(peak, self.before.get('peak_memory', 0)))
+
+
+def _peak_resident() -> int:
+    """The most bytes this process has held; `getrusage` counts those of the process that started it too."""
+    status = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines())
+    return int(status['VmHWM'].split()[0]) * 1024
