@@ -36,7 +36,7 @@ class Verdict:
 
 
 def judge(study: Study, results: Iterable[Result], mode: str) -> list[Verdict]:
-    """Judge the claims of a study by the runs of one mode; Holm's correction is over all pairs of all claims.
+    """Judge the claims of a study by the runs of one mode; Holm's correction is over the pairs of all its claims.
 
     Raises:
         StudyError: a claim is about runs with different metrics, whose differences cannot be averaged.
@@ -44,7 +44,8 @@ def judge(study: Study, results: Iterable[Result], mode: str) -> list[Verdict]:
     done = [result for result in results if result.state == FINISHED and result.mode == mode]
     pairs = []
     for claim in study.claims:
-        meant = [result for result in done if matches(result.levels, claim.where)]
+        meant = [result for result in done
+                 if matches(result.levels, claim.where) and result.levels[claim.factor] in claim.order]
         metrics = sorted({result.metric for result in meant})
         if len(metrics) > 1:
             raise StudyError(f'claims: {claim.text} is about runs with the metrics {", ".join(metrics)}; narrow it to '
@@ -58,16 +59,17 @@ def judge(study: Study, results: Iterable[Result], mode: str) -> list[Verdict]:
 def seed_means(study: Study, results: Sequence[Result], factor: str) -> Values:
     """For each level and seed, the mean over the combinations of the other factors that every level has.
 
-    Where there are several such combinations, a seed counts once: its runs are not independent.
+    Where there are several such combinations, a seed counts once: its runs are not independent. Where a level lacks a
+    seed in one of them, that seed of it is left out.
     """
     blocks: dict[tuple, dict[tuple[str, int], float]] = defaultdict(dict)
     for result in results:
         block = tuple(level for name, level in result.levels.items() if name != factor)
         blocks[(result.metric, *block)][result.levels[factor], result.seed] = signed(study, result)
-    points = {point for block in blocks.values() for point in block}
+    levels = {result.levels[factor] for result in results}
+    common = [block for block in blocks.values() if {level for level, _ in block} == levels]
     values: Values = defaultdict(dict)
-    for level, seed in sorted(points):
-        found = [block[level, seed] for block in blocks.values() if (level, seed) in block]
-        if len(found) == len(blocks):
-            values[level][seed] = sum(found) / len(found)
+    for level, seed in set().union(*common):
+        if all((level, seed) in block for block in common):
+            values[level][seed] = sum(block[level, seed] for block in common) / len(common)
     return values

@@ -5,6 +5,7 @@ import csv
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import isnan
 from pathlib import Path
 from statistics import mean
 
@@ -21,9 +22,9 @@ from mmflatten.studies.table import read_table
 from mmflatten.studies.tuning import sign, signed
 
 MACS = 'multiply-accumulates of an image (M)'
-HOW_TO_READ = """Written by `mmflatten study ... --report`; docs/studies.md says how it is reckoned.
+HOW_TO_READ = """Written by `mmflatten study ... --report`; docs/studies.md says how the figures are computed.
 Intervals are 95 % of Student's t over seeds; differences are paired by seed, their p-values from t-tests with Holm's
-correction. What is inside the noise is called neither better nor worse."""
+correction over a table or over the claims of a study. What is inside the noise is called neither better nor worse."""
 TITLES = {GRID: 'One recipe for all', BEST: 'Each at its best'}
 
 
@@ -90,7 +91,7 @@ def _blocks(study: Study, done: Sequence[Result], mode: str, beside: Path) -> li
 
 
 def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
-    """A row for each level of the first factor, best mean first, each compared with that one."""
+    """A row for each level of the first factor, best mean first, each compared with the level that is listed first."""
     factor = next(iter(study.factors), '')
     members: dict[str, list[Result]] = defaultdict(list)
     for result in results:
@@ -100,22 +101,24 @@ def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
     intervals = {name: interval([run.value for run in runs]) for name, runs in members.items()}
     order = sorted(members, key=lambda name: way * intervals[name].mean, reverse=True)
     values = seed_means(study, results, factor) if factor else {}
-    pairs = dict(zip(order[1:], holm([compare(name, order[0], values) for name in order[1:]])))
+    reference = next((level.name for level in study.factors.get(factor, ()) if level.name in members), order[0])
+    others = [name for name in order if name != reference]
+    pairs = dict(zip(others, holm([compare(name, reference, values) for name in others])))
     costs = {MACS: [runs[0].flops / 1e6 for runs in members.values()],
              'CPU or GPU seconds per run': [mean(map(_seconds, runs)) for runs in members.values()]}
     draw_costs(list(members), list(intervals.values()), costs, metric, way > 0, figure)
     front = dict(zip(members, pareto(costs[MACS], [way * item.mean for item in intervals.values()])))
     rows = [[name, str(intervals[name].number), _number(intervals[name]), *_compared(pairs.get(name), way),
              *_costs(members[name]), 'yes' if front[name] else ''] for name in order]
-    header = [factor, 'seeds', metric, 'to the first', 'p', 'verdict', 'params (M)', 'MACs (M)', 'seconds',
+    header = [factor, 'seeds', metric, f'to {reference}', 'p', 'verdict', 'params (M)', 'MACs (M)', 'seconds',
               f'images/s at {next(iter(results[0].throughput))}', 'MiB', 'tuned', 'Pareto']
     return align(rows, header, {0, 5}, markdown=True)
 
 
 def _compared(pair: Comparison | None, way: int) -> list[str]:
     if pair is None:
-        return ['', '', 'the best mean']
-    return [_number(pair.difference, way), f'{pair.p_holm:.3f}', pair.verdict]
+        return ['', '', 'the reference']
+    return [_number(pair.difference, way), _p_value(pair.p_holm), pair.verdict]
 
 
 def _costs(runs: Sequence[Result]) -> list[str]:
@@ -133,6 +136,10 @@ def _seconds(run: Result) -> float:
 def _number(item: Interval, way: int = 1) -> str:
     low, high = sorted((way * item.low, way * item.high))
     return f'{way * item.mean:.4g}' + (f' [{low:.4g}, {high:.4g}]' if item.number > 1 else '')
+
+
+def _p_value(value: float) -> str:
+    return '' if isnan(value) else f'{value:.3f}'
 
 
 def _ranks(study: Study, done: Sequence[Result], mode: str, beside: Path) -> list[str]:
@@ -164,7 +171,7 @@ def _claims(study: Study, done: Sequence[Result], mode: str) -> list[list[str]]:
                  verdict.claim.source, f'**{verdict.text}**']
         for pair in verdict.pairs:
             rows.append([*first, f'{pair.first} - {pair.second}', _number(pair.difference), f'{pair.effect:.2g}',
-                         f'{pair.p_holm:.3f}', f'{pair.p_wilcoxon:.3f}', str(pair.difference.number)])
+                         _p_value(pair.p_holm), _p_value(pair.p_wilcoxon), str(pair.difference.number)])
             first = [''] * len(first)
     return rows
 
@@ -172,7 +179,10 @@ def _claims(study: Study, done: Sequence[Result], mode: str) -> list[list[str]]:
 def _claims_table(rows: Sequence[Sequence[str]]) -> list[str]:
     header = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'd', 'p (Holm)',
               'p (Wilcoxon)', 'seeds']
-    return ['## Claims', align(rows, header, set(range(5)), markdown=True)] if rows else []
+    verdicts = Counter(row[3].strip('*') for row in rows if row[0])
+    said = ', '.join(f'{number} {verdict}' for verdict, number in verdicts.most_common())
+    return ['## Claims', f'{verdicts.total()} claims: {said}.',
+            align(rows, header, set(range(5)), markdown=True)] if rows else []
 
 
 def _both(done: Sequence[Result]) -> list[str]:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -40,7 +39,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Whether the first is better or worse than the second, or the seeds do not tell, or are fewer than two."""
+        """Whether the first is better or worse than the second, or the seeds do not tell, or are too few to test."""
         if math.isnan(self.p):
             return UNTESTED
         if not self.p_holm < ALPHA:
@@ -60,22 +59,20 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def compare(first: str, second: str, values: Mapping[str, Mapping[int, float]]) -> Comparison:
-    """Compare two levels, paired by seed.
+    """Compare two levels, paired by seed; not tested where the differences of fewer than two seeds differ.
 
     Args:
         values: level -> seed -> metric, larger where better.
     """
     seeds = sorted(values[first].keys() & values[second].keys())
     differences = np.array([values[first][seed] - values[second][seed] for seed in seeds])
-    if len(seeds) < 2:
+    if len(seeds) > 1 and not differences.any():
+        return Comparison(first, second, interval(differences), 0., 1., 1.)
+    if len(seeds) < 2 or np.allclose(differences, differences[0], rtol=1e-9, atol=0):
         alone = Interval(float(differences.mean()) if seeds else math.nan, math.nan, math.nan, len(seeds))
         return Comparison(first, second, alone, math.nan, math.nan, math.nan)
-    if not differences.any():
-        return Comparison(first, second, interval(differences), 0., 1., 1.)
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', RuntimeWarning)  # differences that are all alike
-        effect = float(differences.mean() / differences.std(ddof=1))
-        p, p_wilcoxon = stats.ttest_1samp(differences, 0).pvalue, stats.wilcoxon(differences).pvalue
+    effect = float(differences.mean() / differences.std(ddof=1))
+    p, p_wilcoxon = stats.ttest_1samp(differences, 0).pvalue, stats.wilcoxon(differences).pvalue
     return Comparison(first, second, interval(differences), effect, float(p), float(p_wilcoxon))
 
 
@@ -99,7 +96,7 @@ class Ranks:
 def rank(means: pd.DataFrame) -> Ranks | None:
     """Rank the columns (levels) within each row (block), larger being better.
 
-    Rows and columns with a gap are left out, columns first; None where less than 3 columns or 2 rows remain.
+    Columns with a gap are left out; None where less than 3 columns or 2 rows remain.
     """
     whole = means.dropna(axis=1)
     if whole.shape[0] < 2 or whole.shape[1] < 3:

@@ -14,6 +14,7 @@ from mmflatten.studies.statistics import BETTER, NOISE, UNTESTED, WORSE, compare
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
 from mmflatten.studies.table import Table
+from mmflatten.studies.tuning import signed
 
 
 def test_interval_is_students():
@@ -32,11 +33,12 @@ def test_comparison_is_paired_by_seed():
     assert found.verdict == NOISE  # without a correction nothing is called better
 
 
-def test_equal_values_are_inside_the_noise_and_single_ones_untested():
-    equal, single = holm([compare('a', 'b', dict(a={0: 1., 1: 2.}, b={0: 1., 1: 2.})),
-                          compare('a', 'b', dict(a={0: 1.}, b={0: 5.}))])
-    assert (equal.verdict, single.verdict) == (NOISE, UNTESTED)
-    assert equal.p == 1 and math.isnan(single.p_holm)
+def test_equal_values_are_inside_the_noise_and_differences_without_variance_untested():
+    equal, single, alike = holm([compare('a', 'b', dict(a={0: 1., 1: 2.}, b={0: 1., 1: 2.})),
+                                 compare('a', 'b', dict(a={0: 1.}, b={0: 5.})),
+                                 compare('a', 'b', dict(a={0: 60.2, 1: 60.6}, b={0: 60.0, 1: 60.4}))])
+    assert (equal.verdict, single.verdict, alike.verdict) == (NOISE, UNTESTED, UNTESTED)
+    assert equal.p == 1 and math.isnan(single.p_holm) and alike.difference.mean == pytest.approx(.2)
 
 
 def test_holms_correction_is_over_the_family():
@@ -100,7 +102,14 @@ def test_a_claim_over_two_metrics_is_refused(claimed):
         judge(faulty, results(claimed), GRID)
 
 
-def test_levels_that_lack_a_task_are_compared_without_it(claimed):
+def test_levels_are_compared_in_the_tasks_that_all_have_and_there_by_the_seeds_of_all_tasks(claimed):
+    without_z = [result for result in results(claimed)
+                 if (result.levels['attention'], result.levels['task']) != ('fair', 'z')]
+    values = seed_means(claimed, without_z, 'attention')
+    assert set(values['fair']) == set(values['good']) == {0, 1, 2, 3}
+    assert values['good'][2] == pytest.approx(np.mean([
+        signed(claimed, result) for result in without_z
+        if (result.levels['attention'], result.seed) == ('good', 2) and result.levels['task'] != 'z']))
     some = [result for result in results(claimed) if (result.levels['attention'], result.seed) != ('fair', 2)
             or result.levels['task'] == 'x']
     values = seed_means(claimed, some, 'attention')
@@ -116,7 +125,7 @@ def test_report_says_what_was_found(claimed, tmp_path):
     assert len(pictures) == 4 and all((tmp_path / name).stat().st_size > 1000 for name in pictures)
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines() if line.startswith('| ')]
     first = next(row for row in rows if row[0] == 'good')
-    assert first[1] == '4' and first[5] == 'the best mean'
+    assert first[1] == '4' and first[5] == 'the reference'
     assert next(row for row in rows if row[0] == 'poor')[5] == WORSE
     assert next(row[3] for row in rows if row[0] == 'fair > like') == '**inside the noise**'
     assert len((tmp_path / 'page' / f'{claimed.name}.csv').read_text().splitlines()) == 49
