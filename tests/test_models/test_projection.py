@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmflatten.models.layers import Linear, TokenConv, linear
+from mmflatten.models.layers import FeedForward, Linear, TokenConv, linear
+from mmflatten.models.layers.linear import gelu_of
 
 ONEDNN = hasattr(torch.ops.mkldnn, '_linear_pointwise')
 pytestmark = pytest.mark.skipif(not ONEDNN, reason='PyTorch was built without oneDNN')
@@ -51,7 +52,7 @@ def test_gelu_is_part_of_onednns_product(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv(linear.CHOICE, choice)
         linear.onednn_pays.cache_clear()
         with torch.no_grad(), profile() as profiler:
-            torch.testing.assert_close(layer.gelu(x), expected, rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(gelu_of(layer, x), expected, rtol=1e-6, atol=1e-6)
         assert ('aten::gelu' in [event.key for event in profiler.key_averages()]) == (choice == 'linear')
 
 
@@ -60,11 +61,32 @@ def test_gelu_is_part_of_onednns_depthwise_convolution(num_groups: int) -> None:
     torch.manual_seed(0)
     layer, x = TokenConv(12, 3, num_groups), 4 * torch.randn(2, 1 + 5 * 7, 12)
     expected = F.gelu(deepcopy(layer).double()(x.double(), (5, 7))).float()
-    for grad in (True, False):
-        with torch.set_grad_enabled(grad), profile() as profiler:
-            torch.testing.assert_close(layer.gelu(x, (5, 7)), expected, rtol=1e-6, atol=2e-6)
+    for grad, allowed in ((True, True), (False, True), (False, False)):
+        with torch.backends.mkldnn.flags(enabled=allowed), torch.set_grad_enabled(grad), profile() as profiler:
+            torch.testing.assert_close(gelu_of(layer, x, (5, 7)), expected, rtol=1e-6, atol=2e-6)
         plain = 'aten::gelu' in [event.key for event in profiler.key_averages()]
-        assert plain == (grad or num_groups > 1)
+        assert plain == (grad or not allowed or num_groups > 1)
+
+
+def test_hooks_and_other_layers_see_what_comes_before_gelu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(linear.CHOICE, 'onednn')
+    ffn, x, seen = FeedForward(8, 16, TokenConv(16, 3)), torch.randn(2, 6, 8), []
+    for layer in (ffn.fc1, ffn.inner.conv):
+        layer.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    with torch.no_grad():
+        y = ffn(x, (2, 3))
+        torch.testing.assert_close(seen[0], F.linear(x, ffn.fc1.weight, ffn.fc1.bias))
+        assert len(seen) == 2
+        ffn.fc1 = torch.nn.Sequential(ffn.fc1)  # as tools do that wrap a layer
+        torch.testing.assert_close(ffn(x, (2, 3)), y)
+
+
+def test_forward_mode_derivatives_are_not_lost_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(linear.CHOICE, 'onednn')
+    layer, x, tangent = Linear(7, 6), torch.randn(3, 7), torch.randn(3, 7)
+    with torch.no_grad():
+        _, found = torch.func.jvp(layer, (x,), (tangent,))
+        torch.testing.assert_close(found, F.linear(tangent, layer.weight))
 
 
 def test_gradients_graphs_counts_and_half_precision_keep_the_plain_product(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +111,7 @@ def test_the_faster_product_is_measured_once_for_many_tokens_and_once_for_few(mo
 
     def share_of_time(tokens: int, dims: int) -> float:
         asked.append(tokens)
-        return .5 if tokens > linear._MANY_TOKENS else 1.5
+        return .5 if tokens > linear.MANY_TOKENS else 1.5
 
     monkeypatch.setattr(linear, '_share_of_time', share_of_time)
     layer, many, few = Linear(4, 4), torch.randn(4, 1024, 4), torch.randn(4, 1023, 4)
@@ -108,11 +130,12 @@ def test_measurement_ends_with_a_share_and_leaves_random_numbers_alone() -> None
 
 def test_environment_decides_and_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, '_share_of_time', lambda *_: pytest.fail('measured all the same'))
+    layer, x = Linear(4, 4), torch.randn(2, 4)
     for choice, expected in (('linear', False), ('onednn', True)):
         monkeypatch.setenv(linear.CHOICE, choice)
         linear.onednn_pays.cache_clear()
-        assert linear.onednn_pays(1, True) is expected
+        with torch.no_grad():
+            assert takes_onednn(lambda: layer(x)) is expected
     monkeypatch.setenv(linear.CHOICE, 'fast')
-    linear.onednn_pays.cache_clear()
     with pytest.raises(ValueError, match="MMFLATTEN_PROJECTION.*'fast'"):
-        linear.onednn_pays(1, True)
+        layer(x)  # in a training too, not only at its first validation

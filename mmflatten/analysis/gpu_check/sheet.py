@@ -10,7 +10,8 @@ def sheet(result: dict) -> str:
     parts = [machine, f'Kernels run: {"yes" if result["kernels"] else "no"}. '
              f'Copy bandwidth: {result["copy_bytes_s"] / 1e9:.0f} GB/s.', correct(result['operators']),
              families(result['families']), attentions(result['attentions'], result['copy_bytes_s'])]
-    return '\n\n'.join(parts + ([models(result['models'])] if result['models'] else []))
+    left_out = [f'Not done, for lack of time: {", ".join(result["left_out"])}.'] if result['left_out'] else []
+    return '\n\n'.join(parts + ([models(result['models'])] if result['models'] else []) + left_out)
 
 
 def correct(rows: list[dict]) -> str:

@@ -112,8 +112,9 @@ def _summary(entries: Sequence[ZooEntry]) -> str:
     verdicts = Counter(entry.agrees for entry in rows)
     configs = {entry.row.config for entry in rows if entry.row.config}
     own = {entry.row.config for entry in entries if entry.row.config} - configs
-    return (f'{len(rows)} results with {len(configs)} configs, and {len(own)} configs of our own. For {len(rows) - verdicts[None]} of the results the papers '
-            f'print parameters or FLOPs: {verdicts[True]} agree with ours, {verdicts[False]} differ.')
+    return (f'{len(rows)} results with {len(configs)} configs, and {len(own)} configs of our own. '
+            f'For {len(rows) - verdicts[None]} of the results the papers print parameters or FLOPs: '
+            f'{verdicts[True]} agree with ours, {verdicts[False]} differ.')
 
 
 def _differences(entries: Sequence[ZooEntry]) -> list[str]:

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor
 
-from mmflatten.models.layers.linear import Linear
+from mmflatten.models.layers.linear import Linear, gelu_of
 from mmflatten.models.layers.local_concentration import NormalizedConv
 from mmflatten.models.layers.position import TokenConv
 
@@ -28,8 +28,8 @@ class FeedForward(BaseModule):
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         if self.inner is None:
-            return self.fc2(self.fc1.gelu(x_BNC))
-        return self.fc2(self.inner.gelu(self.fc1(x_BNC), hw_shape))
+            return self.fc2(gelu_of(self.fc1, x_BNC))
+        return self.fc2(gelu_of(self.inner, self.fc1(x_BNC), hw_shape))
 
 
 class ConvFeedForward(FeedForward):
@@ -48,6 +48,6 @@ class ConvFeedForward(FeedForward):
         self.act_twice = act_twice
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        u_BNC = self.fc1.gelu(x_BNC)
+        u_BNC = gelu_of(self.fc1, x_BNC)
         u_BNC = u_BNC + self.conv(u_BNC, hw_shape)
         return self.fc2(F.gelu(u_BNC) if self.act_twice else u_BNC)

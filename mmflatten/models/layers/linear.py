@@ -6,16 +6,18 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import median
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from mmflatten.ops.precision import no_autocast
 
 CHOICE = 'MMFLATTEN_PROJECTION'  # environment variable that spares the measurement
-_MANY_TOKENS = 4096  # from so many on the choice is another one
+MANY_TOKENS = 4096  # from so many on the choice is another one
 _CLEAR_GAIN = 0.97  # of the time of `F.linear`; less would be noise
 
 
@@ -30,11 +32,9 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         return self.project(x, self.weight, self.bias)
 
-    def gelu(self, x: Tensor) -> Tensor:
-        """`gelu(self(x))`, by oneDNN in one pass."""
-        if _onednn_is_taken(x):
-            return _onednn(x, self.weight, self.bias, 'gelu')
-        return F.gelu(self(x))
+    def fused_gelu(self, x: Tensor) -> Tensor | None:
+        """`gelu(self(x))` by oneDNN in one pass, None where it is not taken."""
+        return _onednn(x, self.weight, self.bias, 'gelu') if onednn_is_taken(x) else None
 
     def parts(self, widths: Sequence[int]) -> list[tuple[Tensor, Tensor | None]]:
         """Weight and bias of each of these many outputs, to `project` different inputs to them."""
@@ -44,7 +44,7 @@ class Linear(nn.Linear):
     @staticmethod
     def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`x weight^T + bias`."""
-        return _onednn(x, weight, bias) if _onednn_is_taken(x) else F.linear(x, weight, bias)
+        return _onednn(x, weight, bias) if onednn_is_taken(x) else F.linear(x, weight, bias)
 
 
 class FullRangeLinear(Linear):
@@ -59,23 +59,43 @@ class FullRangeLinear(Linear):
         return super().forward(x)
 
 
-def _onednn_is_taken(x: Tensor) -> bool:
-    return eager_inference(x) and onednn_pays(torch.get_num_threads(), x.shape[:-1].numel() >= _MANY_TOKENS)
+def gelu_of(layer: nn.Module, *inputs: Any) -> Tensor:
+    """`gelu(layer(*inputs))`, in one pass if the layer has a `fused_gelu` and no hook is to see what lies between."""
+    fused_gelu: Callable[..., Tensor | None] | None = getattr(layer, 'fused_gelu', None)
+    if fused_gelu is not None and not any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules()):
+        if (y := fused_gelu(*inputs)) is not None:
+            return y
+    return F.gelu(layer(*inputs))
 
 
-def eager_inference(x: Tensor) -> bool:
-    """Whether `x` is float32 on the CPU, and nobody follows what becomes of it: no gradient, graph, trace or count."""
-    followed = (torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.jit.is_tracing()
-                or is_in_torch_dispatch_mode())
+def onednn_is_taken(x: Tensor) -> bool:
+    """Whether `Linear` lets oneDNN project `x`."""
+    return onednn_is_allowed(x) and onednn_pays(torch.get_num_threads(), x.shape[:-1].numel() >= MANY_TOKENS)
+
+
+def onednn_is_allowed(x: Tensor) -> bool:
+    """Whether oneDNN's own operators may have `x`: float32 on the CPU, which no gradient, graph or count follows."""
+    if torch.compiler.is_compiling() or _choice() == 'linear':
+        return False
+    followed = (torch.is_grad_enabled() or torch.jit.is_tracing() or is_in_torch_dispatch_mode()
+                or forward_ad.unpack_dual(x).tangent is not None)
     return (not followed and x.device.type == 'cpu' and x.dtype == torch.float32 and x.numel() > 0
-            and not torch.is_autocast_enabled('cpu'))
+            and not torch.is_autocast_enabled('cpu') and bool(torch.backends.mkldnn.enabled)
+            and hasattr(torch.ops.mkldnn, '_linear_pointwise'))
+
+
+def _choice() -> str:
+    choice = os.environ.get(CHOICE, '')
+    if choice not in ('', 'onednn', 'linear'):
+        raise ValueError(f"{CHOICE} ({choice!r}) must be 'onednn' or 'linear', or unset for the faster of the two")
+    return choice
 
 
 @cache
 def onednn_pays(threads: int, many_tokens: bool) -> bool:
     """Whether oneDNN is clearly faster than `F.linear` and `F.gelu` here, in a feed-forward network.
 
-    Measured once in a process, in some 0.1 s, unless `MMFLATTEN_PROJECTION` is 'onednn' or 'linear'.
+    Measured once in a process, in some 0.1 s, unless `MMFLATTEN_PROJECTION` is 'onednn'.
 
     Args:
         threads: `torch.get_num_threads()`; another number is another machine.
@@ -84,12 +104,7 @@ def onednn_pays(threads: int, many_tokens: bool) -> bool:
     Raises:
         ValueError: another value of `MMFLATTEN_PROJECTION`.
     """
-    choice = os.environ.get(CHOICE, '')
-    if choice not in ('', 'onednn', 'linear'):
-        raise ValueError(f"{CHOICE} ({choice!r}) must be 'onednn' or 'linear', or unset for the faster of the two")
-    if choice == 'linear' or not hasattr(torch.ops.mkldnn, '_linear_pointwise'):
-        return False
-    return choice == 'onednn' or _share_of_time(*((8192, 96) if many_tokens else (784, 384))) < _CLEAR_GAIN
+    return _choice() == 'onednn' or _share_of_time(*((8192, 96) if many_tokens else (784, 384))) < _CLEAR_GAIN
 
 
 def _share_of_time(tokens: int, dims: int) -> float:

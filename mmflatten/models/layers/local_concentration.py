@@ -5,7 +5,8 @@ import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers.position import depthwise, depthwise_gelu
+from mmflatten.models.layers.linear import gelu_of
+from mmflatten.models.layers.position import depthwise
 from mmflatten.models.layers.tokens import on_map
 
 
@@ -29,7 +30,7 @@ class LocalConcentration(BaseModule):
         return on_map(self._convolve, x_BNC, hw_shape)
 
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
-        return self.conv2(self.norm(depthwise_gelu(self.conv1, x_BCHW)))
+        return self.conv2(self.norm(gelu_of(self.conv1, x_BCHW)))
 
 
 class NormalizedConv(BaseModule):
@@ -51,10 +52,6 @@ class NormalizedConv(BaseModule):
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         return on_map(self._normalize_and_convolve, x_BNC, hw_shape)
-
-    def gelu(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        """`gelu(self(x))`."""
-        return F.gelu(self(x_BNC, hw_shape))
 
     def _normalize_and_convolve(self, x_BCHW: Tensor) -> Tensor:
         return self.norm2(self.conv(F.gelu(self.norm1(x_BCHW))))

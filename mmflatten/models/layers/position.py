@@ -10,14 +10,25 @@ from einops import rearrange
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers.linear import eager_inference
+from mmflatten.models.layers.linear import gelu_of, onednn_is_allowed
 from mmflatten.models.layers.tokens import on_map
 from mmflatten.ops import resize_grid, resize_relative_position_bias
 from mmflatten.ops.kernels import pick_kernel, token_convolution
 from mmflatten.ops.sizes import same_size
 
 
-def depthwise(channels: int, kernel_size: int) -> nn.Conv2d:
+class DepthwiseConv(nn.Conv2d):
+    """A depthwise `Conv2d` that has a GELU inside where oneDNN computes it."""
+
+    def fused_gelu(self, x_BCHW: Tensor) -> Tensor | None:
+        """`gelu(self(x))` by oneDNN in one pass, None where it is not taken."""
+        if not onednn_is_allowed(x_BCHW):
+            return None
+        return torch.ops.mkldnn._convolution_pointwise(
+            x_BCHW, self.weight, self.bias, self.padding, self.stride, self.dilation, self.groups, 'gelu', [], 'none')
+
+
+def depthwise(channels: int, kernel_size: int) -> DepthwiseConv:
     """A depthwise convolution that keeps the size of the map.
 
     Raises:
@@ -25,15 +36,7 @@ def depthwise(channels: int, kernel_size: int) -> nn.Conv2d:
     """
     if kernel_size < 1 or kernel_size % 2 == 0:
         raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
-    return nn.Conv2d(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
-
-
-def depthwise_gelu(conv: nn.Conv2d, x_BCHW: Tensor) -> Tensor:
-    """`gelu(conv(x))`, by oneDNN in one pass in inference on a CPU."""
-    if eager_inference(x_BCHW) and hasattr(torch.ops.mkldnn, '_convolution_pointwise'):
-        return torch.ops.mkldnn._convolution_pointwise(
-            x_BCHW, conv.weight, conv.bias, conv.padding, conv.stride, conv.dilation, conv.groups, 'gelu', [], 'none')
-    return F.gelu(conv(x_BCHW))
+    return DepthwiseConv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
 
 
 class TokenConv(BaseModule):
@@ -58,11 +61,11 @@ class TokenConv(BaseModule):
             return token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
         return on_map(self._convolve, x_BNC, hw_shape)
 
-    def gelu(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        """`gelu(self(x))`, in one pass where that is possible."""
-        if self.num_groups > 1 or pick_kernel(x_BNC):
-            return F.gelu(self(x_BNC, hw_shape))
-        return on_map(partial(depthwise_gelu, self.conv), x_BNC, hw_shape)
+    def fused_gelu(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor | None:
+        """`gelu(self(x))` by oneDNN in one pass, None where it is not taken."""
+        if self.num_groups > 1 or not onednn_is_allowed(x_BNC):
+            return None
+        return on_map(partial(gelu_of, self.conv), x_BNC, hw_shape)
 
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
         if self.num_groups == 1:

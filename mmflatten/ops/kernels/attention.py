@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mmflatten.ops.kernels import closed_form
 from mmflatten.ops.kernels.closed_form import Options
+from mmflatten.ops.kernels.pick import HIGHEST_POWER, TYPES, WIDEST_HEAD
 from mmflatten.ops.kernels.tile_table import fits_window
 
 
@@ -40,16 +41,44 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
         `(B, h, N, d)` in the type of `v`, a view of `(B, N, h, d)` in memory.
 
     Raises:
-        ValueError: the feature map is unknown, or the focused one has no rescaling or a lower bound.
+        ValueError: a shape is another one, the feature map or its power is unknown, the focused map has no rescaling or
+            a lower bound, another one a rescaling, or a GPU has no kernel for the type or the width of the heads.
     """
-    if feature_map not in closed_form.ACTIVATIONS:
-        raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(closed_form.ACTIVATIONS)}')
-    if feature_map == 'focused' and (rescale_hd is None or min_denominator):
-        raise ValueError(f'feature_map ({feature_map!r}) requires rescale_hd ({rescale_hd}) and takes no '
-                         f'min_denominator ({min_denominator})')
+    _check_map(feature_map, rescale_hd, power, min_denominator)
+    _check_shapes(q_BhNd, k_BhMd, v_BhMd, weight_WM, position_hMd=position_hMd, rescale_hd=rescale_hd,
+                  temperature_h=temperature_h, local_BhNd=local_BhNd)
     y_BNhd, _ = _forward(q_BhNd, k_BhMd, v_BhMd, position_hMd, rescale_hd, weight_WM, temperature_h, local_BhNd,
                          feature_map, power, floor, min_denominator or 0.)
     return y_BNhd.transpose(1, 2)
+
+
+def _check_map(feature_map: str, rescale_hd: Tensor | None, power: int, min_denominator: float | None) -> None:
+    if feature_map not in closed_form.ACTIVATIONS:
+        raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(closed_form.ACTIVATIONS)}')
+    focused = feature_map == 'focused'
+    if focused == (rescale_hd is None) or focused and min_denominator:
+        raise ValueError(f'feature_map ({feature_map!r}) with rescale_hd ({rescale_hd}) and min_denominator '
+                         f'({min_denominator}): the focused map requires a rescaling and takes no lower bound, the '
+                         'others take no rescaling')
+    if focused and power not in range(1, HIGHEST_POWER + 1):
+        raise ValueError(f'power ({power}) must be a whole number from 1 to {HIGHEST_POWER}')
+
+
+def _check_shapes(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, weight_WM: Tensor | None,
+                  **others: Tensor | None) -> None:
+    (B, h, N, d), M = q_BhNd.shape, k_BhMd.shape[2]
+    shapes = dict(k_BhMd=(B, h, M, d), v_BhMd=(B, h, M, d), position_hMd=(h, M, d), rescale_hd=(h, d),
+                  temperature_h=(h,), local_BhNd=(B, h, N, d))
+    for name, x in dict(others, k_BhMd=k_BhMd, v_BhMd=v_BhMd).items():
+        if x is not None and x.shape != shapes[name]:
+            raise ValueError(f'{name} {tuple(x.shape)} must have the shape {shapes[name]} for queries '
+                             f'{tuple(q_BhNd.shape)} and {M} keys')
+    if weight_WM is not None and (weight_WM.dim() != 2 or weight_WM.shape[1] != M or B % weight_WM.shape[0]):
+        raise ValueError(f'weight_WM {tuple(weight_WM.shape)} must have a column for each of {M} keys and a number of '
+                         f'rows that divides the batch of {B}')
+    if q_BhNd.is_cuda and (q_BhNd.dtype not in TYPES or d > WIDEST_HEAD):
+        raise ValueError(f'q_BhNd {q_BhNd.dtype} with heads of {d} channels has no kernel: on a GPU they are float32, '
+                         f'float16 or bfloat16 and at most {WIDEST_HEAD} wide')
 
 
 @torch.library.custom_op('mmflatten::linear_attention', mutates_args=(), device_types='cpu')

@@ -25,8 +25,11 @@ def token_convolution(x_BNC: Tensor, weight_C1kk: Tensor, bias_C: Tensor, hw_sha
         `(B, N, C)` in the type of `x`.
 
     Raises:
-        ValueError: the weights do not fit the channels.
+        ValueError: the weights do not fit the channels, or the map the tokens.
     """
+    if not 0 < hw_shape[0] * hw_shape[1] <= x_BNC.shape[1]:
+        raise ValueError(f'hw_shape {tuple(hw_shape)} must have 1 to {x_BNC.shape[1]} tokens, those of x_BNC '
+                         f'{tuple(x_BNC.shape)}')
     if x_BNC.shape[2] % weight_C1kk.shape[0] or weight_C1kk.shape[-1] % 2 == 0:
         raise ValueError(f'weight_C1kk {tuple(weight_C1kk.shape)} must have an odd side and channels that divide those '
                          f'of x_BNC {tuple(x_BNC.shape)}')

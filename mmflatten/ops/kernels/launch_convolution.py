@@ -16,7 +16,7 @@ def channels_of(channels: int) -> int:
 
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor, height: int, width: int) -> Tensor:
-    """As `convolution.convolve`, by a kernel."""
+    """As `convolution._forward`, by a kernel."""
     return _convolve(x, weight, bias, height, width, flip=False)
 
 

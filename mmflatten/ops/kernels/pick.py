@@ -14,7 +14,7 @@ SWITCH = 'MMFLATTEN_KERNELS'  # 'off' leaves everything to PyTorch
 OLDEST_TRITON = (3, 6)
 WIDEST_HEAD = 64
 HIGHEST_POWER = 8  # of the focused map; above, even powers of unit vectors leave the range of float32
-_TYPES = (torch.float32, torch.float16, torch.bfloat16)
+TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def pick_kernel(*tensors: Tensor, width: int = 1, power: float = 1) -> bool:
@@ -28,12 +28,14 @@ def pick_kernel(*tensors: Tensor, width: int = 1, power: float = 1) -> bool:
     first = tensors[0]
     if not first.is_cuda or is_exporting() or width > WIDEST_HEAD or power not in range(1, HIGHEST_POWER + 1):
         return False
-    same = all(x.dtype == first.dtype and x.dtype in _TYPES and x.device == first.device for x in tensors)
+    same = all(x.dtype == first.dtype and x.dtype in TYPES and x.device == first.device for x in tensors)
     return same and first.numel() > 0 and _switched_on(first.device.index or 0)
 
 
 def _switched_on(device: int) -> bool:
-    return os.environ.get(SWITCH) != 'off' and has_triton() and torch.cuda.get_device_capability(device) >= (8, 0)
+    if (switch := os.environ.get(SWITCH, '')) not in ('', 'off'):
+        raise ValueError(f"{SWITCH} ({switch!r}) must be 'off', or unset for the kernels to run")
+    return not switch and has_triton() and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 # As `torch.compiler.assume_constant_result` does, which would import the compiler: a graph is compiled for one answer.

@@ -11,6 +11,7 @@ if not has_triton():
     pytest.skip('no Triton', allow_module_level=True)
 
 from mmflatten.analysis.flops.rules import is_free
+from mmflatten.analysis.gpu_check.speed import BACKWARD_BYTES, FORWARD_BYTES
 from mmflatten.ops.kernels import attention, launch, launch_attention, launch_windows
 
 
@@ -48,20 +49,20 @@ def tokens(B, h, N, d=32, dtype=torch.bfloat16):
 
 
 @pytest.mark.parametrize('B, N, h', [(128, 3136, 3), (2, 64000, 3), (128, 784, 6)])
-def test_forward_moves_10_bytes_of_an_element_and_backward_14(traffic, B, N, h):
+def test_forward_and_backward_move_the_bytes_that_the_bandwidth_counts(traffic, B, N, h):
     q, k, v, local = tokens(B, h, N)
     rescale, options = torch.empty(h, 32, device='meta'), Options('focused', 3, 1e-6, 0.)
     elements = B * N * h * 32
     with traffic:
         y, state = launch_attention.forward(q, k, v, None, rescale, None, None, local, options)
     assert [name for name, _ in traffic.calls] == ['state_kernel', 'aten::sum.dim_IntList', 'output_kernel']
-    assert 10 <= sum(size for _, size in traffic.calls) / elements < 11.5
+    assert FORWARD_BYTES <= sum(size for _, size in traffic.calls) / elements < FORWARD_BYTES + 1.5
     traffic.calls.clear()
     with traffic:
         launch_attention.backward(y, q, k, v, None, rescale, None, None, state, options)
     kernels = [name for name, _ in traffic.calls if 'kernel' in name]
     assert kernels == ['query_backward_kernel', 'key_backward_kernel']
-    assert 14 <= sum(size for _, size in traffic.calls) / elements < 16
+    assert BACKWARD_BYTES <= sum(size for _, size in traffic.calls) / elements < BACKWARD_BYTES + 2
 
 
 @pytest.mark.parametrize('B, N, h', [(4096, 49, 3), (512, 196, 6)])

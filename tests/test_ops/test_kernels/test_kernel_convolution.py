@@ -44,3 +44,9 @@ def test_the_operator_counts_the_multiply_accumulates_of_a_convolution(monkeypat
 def test_weights_that_do_not_fit_are_named(shape):
     with pytest.raises(ValueError, match=str(shape[-1])):
         token_convolution(torch.randn(1, 12, 8), torch.randn(shape), torch.randn(shape[0]), (3, 4))
+
+
+@pytest.mark.parametrize('hw_shape', [(3, 5), (0, 4)])
+def test_a_map_that_the_tokens_do_not_fill_is_named(hw_shape):
+    with pytest.raises(ValueError, match=rf'hw_shape \({hw_shape[0]}, {hw_shape[1]}\)'):
+        token_convolution(torch.randn(1, 12, 8), torch.randn(8, 1, 3, 3), torch.randn(8), hw_shape)

@@ -126,10 +126,11 @@ def test_compiled_checkpointed_and_exported_attention_gives_what_eager_gives():
     (9, 'relu', torch.float32, []), (9, 'focused', torch.bfloat16, [])])
 def test_only_inputs_are_kept_for_the_backward_pass_and_but_for_windows_the_state(N, feature_map, dtype, extra):
     (q, k, v, _, rescale, *_), _ = arguments(dtype, N=N)
+    rescale = rescale if feature_map == 'focused' else None
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
         fused_linear_attention(q, k, v, feature_map=feature_map, rescale_hd=rescale)
-    inputs = {x.data_ptr() for x in (q, k, v, rescale)}
+    inputs = {x.data_ptr() for x in (q, k, v, rescale) if x is not None}
     assert [tuple(x.shape) for x in kept if x.numel() and x.data_ptr() not in inputs] == extra
 
 
@@ -157,7 +158,14 @@ def test_the_operator_counts_the_multiply_accumulates_of_eager_attention(tokens)
 
 @pytest.mark.parametrize('wrong, named', [
     (dict(feature_map='gelu'), 'gelu'), (dict(feature_map='focused'), 'rescale_hd'),
-    (dict(feature_map='focused', rescale_hd=torch.ones(3, 8), min_denominator=2.), '2.0')])
+    (dict(feature_map='focused', rescale_hd=torch.ones(3, 8), min_denominator=2.), '2.0'),
+    (dict(feature_map='relu', rescale_hd=torch.ones(3, 8)), "'relu'"),
+    (dict(feature_map='focused', rescale_hd=torch.ones(3, 8), power=0), r'power \(0\)'),
+    (dict(feature_map='focused', rescale_hd=torch.ones(1, 8)), r'rescale_hd \(1, 8\)'),
+    (dict(position_hMd=torch.ones(3, 1, 8)), r'position_hMd \(3, 1, 8\)'),
+    (dict(temperature_h=torch.ones(1)), r'temperature_h \(1,\)'),
+    (dict(weight_WM=torch.ones(2, 1)), r'weight_WM \(2, 1\)'),
+    (dict(local_BhNd=torch.ones(3, 8)), r'local_BhNd \(3, 8\)')])
 def test_wrong_arguments_are_named(wrong, named):
     (q, k, v, *_), _ = arguments()
     with pytest.raises(ValueError, match=named):
@@ -180,6 +188,9 @@ def test_a_kernel_is_picked_on_a_gpu_for_what_it_can_compute(monkeypatch):
     assert not pick_kernel(half, width=32, power=2.5) and not pick_kernel(half, width=32, power=32)
     monkeypatch.setenv('MMFLATTEN_KERNELS', 'off')
     assert not pick_kernel(half, width=32)
+    monkeypatch.setenv('MMFLATTEN_KERNELS', 'OFF')
+    with pytest.raises(ValueError, match="MMFLATTEN_KERNELS.*'OFF'"):
+        pick_kernel(half, width=32)
     monkeypatch.delenv('MMFLATTEN_KERNELS')
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (7, 5))
     assert not pick_kernel(half, width=32)
