@@ -34,11 +34,11 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument('--ray', metavar='ADDRESS', help='run on a Ray cluster: its address, auto or local')
     where.add_argument('--slurm', metavar='KEY=VALUE,...',
                        help='run as Slurm jobs, with options of sbatch: partition=gpu,time=60,gpus=1')
-    made.add_argument('--cores-per-run', type=positive, default=1, metavar='N', help='for Ray and Slurm (default: 1)')
-    made.add_argument('--gpus-per-run', type=float, default=0., metavar='X',
+    made.add_argument('--cores-per-run', type=positive, metavar='N', help='for Ray and Slurm (default: 1)')
+    made.add_argument('--gpus-per-run', type=float, metavar='X',
                       help='for Ray, where runs can share a GPU (default: 0)')
     made.add_argument('--changed', choices=['keep', 'rerun'],
-                      help='runs that began with another config: keep them, or run them anew')
+                      help='runs that began with another config or other settings: keep them, or run them anew')
     made.add_argument('--retry-failed', action='store_true', help='run failed runs again')
     return made
 
@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
 @command_line
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
+    _refuse_unused(args)
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.studies.folder import StudyFolder
     from mmflatten.studies.status import status_table
@@ -69,12 +70,22 @@ def main(argv: Sequence[str]) -> None:
                 _run(study, folder, args)
 
 
+def _refuse_unused(args: argparse.Namespace) -> None:
+    """Refuse options that the place of the runs has no use for."""
+    faults = (('--workers', args.workers, args.ray or args.slurm, 'runs on this machine'),
+              ('--cores-per-run', args.cores_per_run, not (args.ray or args.slurm), '--ray and --slurm'),
+              ('--gpus-per-run', args.gpus_per_run, not args.ray, '--ray; --slurm has gpus=N'))
+    for option, value, unused, place in faults:
+        if value is not None and unused:
+            raise ValueError(f'{option} ({value:g}) is for {place}; leave it out here')
+
+
 def _dry_run(study: Any, args: argparse.Namespace) -> str:
     from mmflatten.studies.costs import check_runs, cost_table, seconds_per_run
     from mmflatten.studies.grid import expand
-    from mmflatten.studies.tuning import trials_of
+    from mmflatten.studies.tuning import expected_best, trials_of
     with own_output():
-        runs = expand(study) + trials_of(study)
+        runs = expand(study) + trials_of(study) + expected_best(study)
         costs = check_runs(study, runs)
         seconds = seconds_per_run(study, runs, costs, _say)
     return cost_table(study, runs, costs, seconds, args.workers or _places()[0])
@@ -83,27 +94,28 @@ def _dry_run(study: Any, args: argparse.Namespace) -> str:
 def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
     from mmflatten.studies.costs import check_runs
     from mmflatten.studies.driver import Driver
-    from mmflatten.studies.folder import FAILED, git_commit
+    from mmflatten.studies.folder import FAILED
     from mmflatten.studies.grid import expand
+    from mmflatten.studies.study import counted
     from mmflatten.studies.tuning import trials_of
     runs = expand(study) + trials_of(study)
     costs = check_runs(study, runs)
-    driver = Driver(study, folder, _executor(folder, args), _say, dict(git_commit=git_commit()))
+    driver = Driver(study, folder, _executor(folder, args), _say)
     results = driver.go(runs, costs, args.changed, args.retry_failed)
     failed = [name for name, result in results.items() if result.state == FAILED]
-    print(f'{len(results) - len(failed)} of {len(results)} runs have ended well: {folder.path}')
+    print(f'{len(results) - len(failed)} of {counted(len(results), "run")} ended well: {folder.path}')
     if failed:
-        raise ValueError(f'{len(failed)} runs failed ({failed[0]}: {results[failed[0]].error}); --status lists them, '
-                         '--retry-failed runs them again')
+        raise ValueError(f'{counted(len(failed), "run")} failed ({failed[0]}: {results[failed[0]].error}); --status '
+                         'lists all, --retry-failed runs what failed again')
 
 
 def _executor(folder: Any, args: argparse.Namespace) -> Any:
     if args.ray:
         from mmflatten.studies.ray_executor import RayExecutor
-        return RayExecutor(args.ray, args.cores_per_run, args.gpus_per_run)
+        return RayExecutor(args.ray, args.cores_per_run or 1, args.gpus_per_run or 0.)
     if args.slurm:
         from mmflatten.studies.slurm_executor import SlurmExecutor, read_options
-        return SlurmExecutor(folder.path / 'slurm', read_options(args.slurm), args.cores_per_run)
+        return SlurmExecutor(folder.path / 'slurm', read_options(args.slurm), args.cores_per_run or 1)
     from mmflatten.studies.executors import LocalExecutor
     workers, gpus = _places()
     return LocalExecutor(args.workers or workers, gpus)

@@ -5,7 +5,7 @@ import copy
 import difflib
 import functools
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import mmengine.registry
@@ -89,6 +89,30 @@ def check_paths(cfg: Config, paths: Iterable[str]) -> None:
             if part not in node and not isinstance(node, (list, tuple)):
                 break  # an argument with a default; building the model will look at what is in it
             node, name = node[int(part)] if isinstance(node, (list, tuple)) else node[part], part
+
+
+def check_parts(cfg: Config) -> None:
+    """Raise StudyError at a data set or metric that is in no registry or does not take an argument; reads no data."""
+    for place in (f'{name}_{kind}' for name in ('train', 'val', 'test') for kind in ('dataloader', 'evaluator')):
+        for part in _parts(cfg.get(place)):
+            given = {name: value for name, value in part.items() if name not in ('type', '_scope_')}
+            cls = _find_class(part['type'], part.get('_scope_') or cfg.get('default_scope') or 'mmengine')
+            if cls is None:
+                raise StudyError(f'{place}: {part["type"]} is in no registry')
+            try:
+                inspect.signature(cls).bind_partial(**given)
+            except TypeError as error:
+                raise StudyError(f'{place}: {part["type"]} {error}') from error
+
+
+def _parts(node: Any) -> Iterator[dict]:
+    """Data sets and metrics of a part of a config, with those that they wrap."""
+    if isinstance(node, dict):
+        if 'type' in node:
+            yield node
+        node = [node.get(key) for key in ('dataset', 'datasets', 'metrics')]
+    for item in node if isinstance(node, (list, tuple)) else ():
+        yield from _parts(item)
 
 
 def _fields(node: Any, name: str, scope: str) -> list[str] | None:

@@ -22,9 +22,9 @@ from mmflatten.analysis.speed.timing import measure
 from mmflatten.analysis.text_table import align, giga
 from mmflatten.engine.cli import quiet_libraries
 from mmflatten.engine.datasets import DatasetError, build_dataset
-from mmflatten.studies.configs import config_hash, config_of
+from mmflatten.studies.configs import check_parts, config_hash, config_of
 from mmflatten.studies.grid import Run, digest
-from mmflatten.studies.study import Study, StudyError
+from mmflatten.studies.study import Study, StudyError, counted
 
 PASSES_PER_STEP = 3  # a backward pass takes about as long as two forward passes
 BATCH = 32  # the most images of the forward pass that is timed
@@ -54,6 +54,7 @@ def check_runs(study: Study, runs: Sequence[Run]) -> dict[str, Cost]:
         for run in runs:
             try:
                 cfg = config_of(run, study.budget)
+                check_parts(cfg)
                 key = digest([cfg.model, cfg.optim_wrapper, cfg.train_cfg, cfg.train_dataloader, cfg.default_scope])
                 built[key] = built.get(key) or _cost(cfg)
                 costs[run.name] = Cost(config_hash(cfg), *built[key])
@@ -61,8 +62,8 @@ def check_runs(study: Study, runs: Sequence[Run]) -> dict[str, Cost]:
                 faults.append(f'{", ".join(run.levels.values())}: {type(error).__name__}: {error}')
     if faults:
         faults = list(dict.fromkeys(faults))
-        raise StudyError(f'{len(faults)} combinations of study {study.name} cannot be run; correct or exclude them:\n'
-                         + '\n'.join(faults))
+        raise StudyError(f'{counted(len(faults), "combination")} of study {study.name} cannot be run; correct '
+                         'or exclude what is named here:\n' + '\n'.join(faults))
     return costs
 
 
@@ -124,7 +125,8 @@ def cost_table(study: Study, runs: Sequence[Run], costs: dict[str, Cost], second
                      f'{sum(costs[run.name].disk for run in members) / 2**20:.0f}'])
     header = ['mode', *study.factors, 'runs', 'params (M)', 'MACs (G)', 'image', 'iterations', 'hours', 'disk (MiB)']
     disk = sum(cost.disk for cost in costs.values()) / 2**20
-    lines = [align(rows, header, set(range(1 + len(study.factors)))), '', f'{len(runs)} runs, {disk:.0f} MiB']
+    table = align(rows, header, set(range(1 + len(study.factors))))
+    lines = [table, '', f'{counted(len(runs), "run")}, {disk:.0f} MiB']
     if seconds:
         hours = mean(seconds.values()) * len(runs) / 3600
         lines.append(f'about {hours:.2f} hours of training on one worker, {hours / workers:.2f} on {workers}: '

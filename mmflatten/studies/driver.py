@@ -15,7 +15,7 @@ from mmflatten.studies.costs import Cost, check_runs
 from mmflatten.studies.executors import Executor
 from mmflatten.studies.folder import Result, StudyFolder, last_line, write_result
 from mmflatten.studies.grid import TRIAL, Run
-from mmflatten.studies.study import Study, StudyError
+from mmflatten.studies.study import Study, StudyError, counted
 from mmflatten.studies.table import Table
 from mmflatten.studies.tuning import Pruner, best_runs
 from mmflatten.studies.worker import NO_SPACE
@@ -31,13 +31,10 @@ class Driver:
 
     Args:
         say: told a line for every run that ends, and whatever else a user wants to know.
-        origin: fields of every result that this machine knows, such as `git_commit`.
     """
 
-    def __init__(self, study: Study, folder: StudyFolder, executor: Executor, say: Callable[[str], None],
-                 origin: dict[str, Any] | None = None) -> None:
+    def __init__(self, study: Study, folder: StudyFolder, executor: Executor, say: Callable[[str], None]) -> None:
         self.study, self.folder, self.executor, self.say = study, folder, executor, say
-        self.origin = origin or {}
         self.table = Table(folder)
         self.begin = time.monotonic()
         self.results: dict[str, Result] = {}
@@ -49,7 +46,7 @@ class Driver:
         """Run what has not ended yet, then every cell at its best; returns all results.
 
         Raises:
-            StudyError: the disk is full, the time is over, or a config has changed since the study began.
+            StudyError: the disk is full, the time is over, or a run began with something else than the study says now.
         """
         try:
             self._take_up(runs, costs, changed, retry_failed)
@@ -70,18 +67,28 @@ class Driver:
 
     def _take_up(self, runs: Sequence[Run], costs: dict[str, Cost], changed: str | None, retry_failed: bool) -> None:
         """Read what earlier drivers left, and put it into the table."""
-        self.folder.settle_changes({run.name: costs[run.name].config_hash for run in runs}, changed)
+        contents = {run.name: self._content(run, costs[run.name]) for run in runs}
+        self.folder.settle_changes(contents, changed, retry_failed)
         for run in runs:
             result = self.folder.result(run.name) or self._blank(run, costs[run.name])
             if result.state == states.FAILED and retry_failed:
-                (self.folder.run(run.name) / states.RESULT).unlink()
+                self.folder.reopen(run.name, contents[run.name])
                 result = self._blank(run, costs[run.name])
             self.results[run.name] = result
         self.table.rebuild(self.results.values())
 
     def _blank(self, run: Run, cost: Cost) -> Result:
         return Result(run.name, run.mode, run.levels, run.seed, run.tuned, params=cost.params, flops=cost.flops,
-                      config_hash=cost.config_hash, **self.origin)
+                      config_hash=cost.config_hash)
+
+    def _content(self, run: Run, cost: Cost) -> dict[str, Any]:
+        """What `run.json` holds: all that the process of a run reads beside its config."""
+        blank, throughput = asdict(self._blank(run, cost)), self.study.throughput
+        del blank['machine']
+        return dict(result=blank, config_hash=cost.config_hash, metrics=list(self.study.metrics),
+                    seconds=self.study.budget.seconds, throughput=dict(
+                        shape=list(cost.shape), scales=list(throughput.scales), batch=throughput.batch,
+                        seconds=throughput.seconds))
 
     def _work(self, runs: Sequence[Run], costs: dict[str, Cost]) -> None:
         pruner = Pruner(self.study, list(self.results.values()))
@@ -107,13 +114,7 @@ class Driver:
         result, cost = self.results[run.name], costs[run.name]
         if shutil.disk_usage(self.folder.path).free < cost.disk:
             raise self._no_space()
-        blank = asdict(self._blank(run, cost))
-        del blank['machine']
-        throughput = self.study.throughput
-        folder = self.folder.prepare(run.name, config_of(run, self.study.budget), dict(
-            result=blank, config_hash=cost.config_hash, metrics=list(self.study.metrics),
-            seconds=self.study.budget.seconds, throughput=dict(
-                shape=cost.shape, scales=throughput.scales, batch=throughput.batch, seconds=throughput.seconds)))
+        folder = self.folder.prepare(run.name, config_of(run, self.study.budget), self._content(run, cost))
         self.attempts[run.name] += 1
         self.running[run.name] = run, self.executor.submit(folder)
         result.state = states.RUNNING
@@ -157,8 +158,8 @@ class Driver:
             return True
         if self.running:
             return False
-        raise StudyError(f'budget.total_hours ({limit:g}) are over and {waiting} runs are left; the same command goes '
-                         'on with them')
+        raise StudyError(f'budget.total_hours ({limit:g}) are over with {counted(waiting, "run")} to go; the same '
+                         'command goes on with what is left')
 
     def _no_space(self) -> StudyError:
         free = shutil.disk_usage(self.folder.path).free / 2**20

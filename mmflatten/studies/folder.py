@@ -7,18 +7,21 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from mmflatten.engine.checkpoints.files import written_aside
-from mmflatten.studies.study import StudyError
+from mmflatten.studies.study import StudyError, counted
 
 RESULT, PROGRESS, RUN, CONFIG, LOG, STOP, LOCK = (
     'result.json', 'progress.json', 'run.json', 'config.py', 'log.txt', 'stop', 'lock')
 FINISHED, PRUNED, FAILED, RUNNING, WAITING = 'finished', 'pruned', 'failed', 'running', 'waiting'
 CHANGES = ('keep', 'rerun')
+DECIDED = {'config_hash': 'config', 'metrics': 'metrics', 'seconds': 'budget.seconds', 'throughput': 'throughput'}
+PATIENCE = 1.  # seconds that a driver waits for the lock, which `in_use` holds for a moment
 
 
 @dataclass
@@ -66,12 +69,13 @@ class StudyFolder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / LOCK, 'a+', encoding='utf-8') as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.seek(0)
-                raise StudyError(f'study folder {self.path} is in use by process {lock.read().strip()}; wait for it, '
-                                 'look with --status, or end that process') from None
+            end = time.monotonic() + PATIENCE
+            while not _take(lock, fcntl.LOCK_EX):
+                if time.monotonic() > end:
+                    lock.seek(0)
+                    raise StudyError(f'study folder {self.path} is in use by process {lock.read().strip()}; wait for '
+                                     'it, look with --status, or end that process')
+                time.sleep(PATIENCE / 20)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
@@ -80,10 +84,7 @@ class StudyFolder:
     def in_use(self) -> bool:
         """Whether a driver works here."""
         with contextlib.suppress(FileNotFoundError), open(self.path / LOCK, encoding='utf-8') as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
+            return not _take(lock, fcntl.LOCK_SH)
         return False
 
     def result(self, name: str) -> Result | None:
@@ -96,33 +97,62 @@ class StudyFolder:
         return read_json(self.run(name) / PROGRESS)
 
     def prepare(self, name: str, config: Any, content: Mapping[str, Any]) -> Path:
-        """Write what the process of a run reads; a run that has begun keeps its config."""
+        """Write what the process of a run reads, `run.json` last; a run that has one keeps both files."""
         folder = self.run(name)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / STOP).unlink(missing_ok=True)
-        if not (folder / CONFIG).exists():
+        if not (folder / RUN).exists():
             with written_aside(folder / CONFIG) as aside:
                 aside.write_text(config.pretty_text, encoding='utf-8')
             write_json(folder / RUN, content)
         return folder
 
-    def settle_changes(self, hashes: Mapping[str, str], changed: str | None) -> None:
-        """Compare the configs with those that runs of this folder began with.
+    def reopen(self, name: str, content: Mapping[str, Any]) -> None:
+        """Let a failed run be run again, with what the study says now; one whose config was kept stays as it is."""
+        folder = self.run(name)
+        if read_json(folder / RUN).get('config_hash') == content['config_hash']:
+            write_json(folder / RUN, content)
+        (folder / RESULT).unlink()
+
+    def settle_changes(self, contents: Mapping[str, Mapping[str, Any]], changed: str | None,
+                       retry_failed: bool = False) -> None:
+        """Compare what the study says of its runs with what runs of this folder began with.
 
         Args:
-            hashes: of the config of each run.
+            contents: of `run.json`, by the names of runs.
             changed: `keep` leaves runs that have begun as they are, `rerun` discards those that differ.
+            retry_failed: failed runs will be reopened, so that of them the config alone is compared.
 
         Raises:
-            StudyError: a config differs, and `changed` does not say what to do.
+            StudyError: a run differs, and `changed` does not say what to do.
         """
-        begun = {name: read_json(self.run(name) / RUN).get('config_hash') for name in hashes}
-        differing = [name for name, known in begun.items() if known not in (None, hashes[name])]
+        differing = {}
+        for name, content in contents.items():
+            found = _changes(read_json(self.run(name) / RUN), content)
+            failed = retry_failed and (self.result(name) or Result(name)).state == FAILED
+            if 'config' in found or found and not failed:
+                differing[name] = found
         if differing and changed not in CHANGES:
-            raise StudyError(f'{len(differing)} runs of {self.path} began with another config ({differing[0]}, ...): '
-                             '--changed keep leaves them as they are, --changed rerun runs them anew')
+            name, found = next(iter(differing.items()))
+            raise StudyError(f'{counted(len(differing), "run")} of {self.path} began with another {", ".join(found)} '
+                             f'({name}, ...): --changed keep leaves them as they are, --changed rerun runs them anew')
         for name in differing if changed == 'rerun' else ():
             shutil.rmtree(self.run(name))
+
+
+def _take(lock: TextIO, kind: int) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _changes(begun: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    """What the study file says otherwise than when a run began; what an older `run.json` does not hold is no change."""
+    def said(value: Any) -> Any:  # the shape of the images is no word of the file
+        return {key: item for key, item in value.items() if key != 'shape'} if isinstance(value, dict) else value
+    return [name for key, name in DECIDED.items() if key in begun and said(begun[key]) != said(content[key])]
 
 
 def read_json(path: Path) -> dict:
@@ -151,8 +181,12 @@ def last_line(log: Path) -> str:
 
 
 def git_commit() -> str:
-    """The commit of the checkout that runs; '' for an installed package, and where there is no git."""
-    if shutil.which('git') is None:
+    """The commit of this package, with `-dirty` where its files differ; '' where git does not track them."""
+    if shutil.which('git') is None or not _git('ls-files', '__init__.py'):
         return ''
-    found = subprocess.run(['git', 'rev-parse', 'HEAD'], cwd=Path(__file__).parent, capture_output=True, text=True)
-    return found.stdout.strip()
+    return _git('rev-parse', 'HEAD') + ('-dirty' if _git('--no-optional-locks', 'status', '--porcelain', '.') else '')
+
+
+def _git(*arguments: str) -> str:
+    package = Path(__file__).parents[1]
+    return subprocess.run(['git', *arguments], cwd=package, capture_output=True, text=True).stdout.strip()

@@ -17,7 +17,7 @@ from mmflatten.studies.figures import draw_costs, draw_ranks
 from mmflatten.studies.folder import FAILED, FINISHED, Result
 from mmflatten.studies.grid import BEST, GRID, TRIAL
 from mmflatten.studies.statistics import Comparison, Interval, compare, holm, interval, pareto, rank
-from mmflatten.studies.study import Study, StudyError
+from mmflatten.studies.study import Study, StudyError, counted
 from mmflatten.studies.table import read_table
 from mmflatten.studies.tuning import sign, signed
 
@@ -66,11 +66,12 @@ def _head(study: Study, results: Sequence[Result]) -> list[str]:
     machines: dict[str, set[str]] = defaultdict(set)
     for item in done:
         name = f'{item.machine["processor"]}, GPU {item.machine["gpu"]}, PyTorch {item.machine["torch"]}'
-        machines[name].add(item.git_commit[:10] or 'unknown')
+        machines[name].add(item.git_commit[:10] + item.git_commit[40:] or 'unknown')
     ran_on = '; '.join(f'{name}, commit {" or ".join(sorted(commits))}' for name, commits in sorted(machines.items()))
     trials = [item for item in results if item.mode == TRIAL]
     lines = [f'## {study.name}', study.description,
-             f'{len(results)} runs: {states}; {sum(item.wall_seconds for item in results) / 3600:.2f} hours of runs, '
+             f'{counted(len(results), "run")}: {states}; '
+             f'{sum(item.wall_seconds for item in results) / 3600:.2f} hours of runs, '
              f'{sum(item.cpu_seconds for item in results) / 3600:.2f} of CPU, '
              f'{sum(item.gpu_seconds for item in results) / 3600:.2f} of GPU. Ran on: {ran_on}.',
              f'{len(trials)} trials of {", ".join(study.tune.ranges)} chose the best of each cell.' if trials else '']
@@ -124,7 +125,8 @@ def _compared(pair: Comparison | None, way: int) -> list[str]:
 def _costs(runs: Sequence[Result]) -> list[str]:
     size = next(iter(runs[0].throughput))
     return [f'{runs[0].params / 1e6:.3f}', f'{runs[0].flops / 1e6:.1f}', f'{mean(map(_seconds, runs)):.0f}',
-            f'{mean(run.throughput[size] for run in runs):.0f}', f'{mean(run.peak_memory for run in runs) / 2**20:.0f}',
+            f'{mean(run.throughput[size] for run in runs):.0f}',
+            f'{mean(memory) / 2**20:.0f}' if (memory := [run.peak_memory for run in runs if run.peak_memory]) else '',
             ', '.join(f'{value:g}' for value in (runs[0].tuned or {}).values())]
 
 

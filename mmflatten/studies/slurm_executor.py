@@ -12,7 +12,8 @@ from submitit.helpers import DelayedSubmission
 from mmflatten.studies.executors import KILLED, execute
 from mmflatten.studies.study import StudyError
 
-CLUSTER = 'cluster'
+CLUSTER, SLURM = 'cluster', 'slurm'
+JOB = 'job.txt'  # in the folder of a run: the id of its last job
 _NAMES = dict(time='timeout_min', gpus='gpus_per_node', mem='mem_gb')  # submitit's; it knows the others as slurm_NAME
 MOST_JOBS = 200
 
@@ -43,12 +44,16 @@ class SlurmExecutor:
 
     def __init__(self, folder: Path, options: dict[str, Any], cores: int = 1) -> None:
         options = dict(options)
-        self.executor = submitit.AutoExecutor(folder, cluster=options.pop(CLUSTER, 'slurm'))
+        self.executor = submitit.AutoExecutor(folder, cluster=options.pop(CLUSTER, SLURM))
         self.executor.update_parameters(name='mmflatten-study', cpus_per_task=cores, **options)
         self.running: dict[str, submitit.Job] = {}
 
     def submit(self, folder: Path) -> submitit.Job:
+        note = folder / JOB
+        if note.exists() and self.executor.cluster == SLURM:  # jobs outlive a driver that is killed
+            submitit.SlurmJob(self.executor.folder, note.read_text(encoding='utf-8')).cancel(check=False)
         job = self.executor.submit(Job(folder))
+        note.write_text(job.job_id, encoding='utf-8')
         self.running[job.job_id] = job
         return job
 

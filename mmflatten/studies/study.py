@@ -14,6 +14,10 @@ class StudyError(ValueError):
     """A study that cannot be run as it is written."""
 
 
+def counted(number: int, thing: str) -> str:
+    return f'{number} {thing}' if number == 1 else f'{number} {thing}s'
+
+
 @dataclass(frozen=True)
 class Level:
     """One setting of a factor: a name and the fields of the config it stands for; `base` among them is a config."""
@@ -43,7 +47,7 @@ class Tune:
 
 @dataclass(frozen=True)
 class Throughput:
-    """How the speed of each trained model is measured."""
+    """How the speed of each model is measured, with random weights."""
 
     scales: tuple[float, ...] = (1.,)  # of the image's height and width
     batch: int = 8

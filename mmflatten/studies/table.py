@@ -1,6 +1,7 @@
 """The table of results in SQLite, written by the driver alone; it can always be made again from the runs' own files."""
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable
@@ -21,13 +22,18 @@ class Table:
         folder.path.mkdir(parents=True, exist_ok=True)
         self.connection = sqlite3.connect(folder.path / NAME)
         self.connection.execute('PRAGMA journal_mode=WAL')
+        self._create()
+
+    def _create(self) -> None:
         columns = ', '.join(f'{item.name} {_KINDS.get(str(item.type), "JSON")}' for item in fields(Result))
         self.connection.execute(f'CREATE TABLE IF NOT EXISTS runs ({columns}, PRIMARY KEY (name))')
 
     def rebuild(self, results: Iterable[Result]) -> None:
-        """Hold these rows and no others."""
+        """Hold these rows and no others, whatever columns there were before."""
         with self.connection:
-            self.connection.execute('DELETE FROM runs')
+            self.connection.execute('BEGIN')  # a reader sees the table as it was until all is there
+            self.connection.execute('DROP TABLE runs')
+            self._create()
             self._put(results)
 
     def put(self, *results: Result) -> None:
@@ -45,8 +51,9 @@ class Table:
 
 def read_table(path: Path) -> list[Result]:
     """All rows of a study folder, which another process may be writing."""
-    with sqlite3.connect(f'file:{path / NAME}?mode=ro', uri=True) as connection:
-        rows = connection.execute(f'SELECT {", ".join(COLUMNS)} FROM runs').fetchall()
+    with contextlib.closing(sqlite3.connect(f'{(path / NAME).absolute().as_uri()}?mode=ro', uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        rows = connection.execute('SELECT * FROM runs').fetchall()
     return [_result(row) for row in rows]
 
 
@@ -54,7 +61,7 @@ def _row(result: Result) -> list:
     return [json.dumps(value) if isinstance(value, dict) else value for value in asdict(result).values()]
 
 
-def _result(row: tuple) -> Result:
-    kinds = (str(item.type) for item in fields(Result))
-    return Result(*(json.loads(value) if kind.startswith('dict') and value is not None else value
-                    for kind, value in zip(kinds, row)))
+def _result(row: sqlite3.Row) -> Result:
+    kinds = {item.name: str(item.type) for item in fields(Result)}
+    return Result(**{name: json.loads(value) if kinds[name].startswith('dict') and value is not None else value
+                     for name, value in zip(row.keys(), row) if name in kinds})

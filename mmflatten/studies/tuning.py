@@ -12,7 +12,7 @@ from scipy.stats import qmc
 
 from mmflatten.studies.folder import FAILED, FINISHED, Result
 from mmflatten.studies.grid import BEST, TRIAL, Run, cells, make_run, seeds_of
-from mmflatten.studies.study import Study, Tune
+from mmflatten.studies.study import Level, Study, Tune
 
 
 def values_of(tune: Tune) -> list[dict[str, float]]:
@@ -46,8 +46,18 @@ def best_runs(study: Study, results: Mapping[str, Result]) -> list[Run]:
                 and tuple(result.levels.values()) == names]
         if done:
             best = max(done, key=lambda result: sign(study, result.metric) * validated(result))
-            runs += [make_run(study, levels, seed, BEST, best.tuned) for seed in seeds_of(study, levels)]
+            runs += _with_all_seeds(study, levels, best.tuned)
     return runs
+
+
+def expected_best(study: Study) -> list[Run]:
+    """What `best_runs` will find where every cell has a finished trial, but for the values, which stand for any."""
+    return [run for levels in cells(study) for run in _with_all_seeds(study, levels, values_of(study.tune)[0])
+            ] if study.tune else []
+
+
+def _with_all_seeds(study: Study, levels: tuple[Level, ...], tuned: dict[str, float]) -> list[Run]:
+    return [make_run(study, levels, seed, BEST, tuned) for seed in seeds_of(study, levels)]
 
 
 def validated(result: Result) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import math
 import os
 import sys
 import threading
@@ -60,14 +61,14 @@ def _end_with_parent() -> None:
 
 def work(folder: Path) -> None:
     """Train, test and measure a run, and write its result."""
-    from mmflatten.studies.folder import CONFIG, FINISHED, PRUNED, RUN, Result, read_json, write_result
+    from mmflatten.studies.folder import CONFIG, FINISHED, PRUNED, RUN, Result, git_commit, read_json, write_result
     from mmflatten.studies.progress import ProgressHook, Pruned
     run, config = read_json(folder / RUN), folder / CONFIG
     if not run:
         raise ValueError(f'folder ({folder}) is not that of a run: it holds no {RUN}')
     hook = ProgressHook(folder, run['metrics'], run['seconds'])
     result = Result(**run['result'], machine=_machine())
-    result.state = FINISHED
+    result.state, result.git_commit = FINISHED, git_commit()
     try:
         checkpoint = _train(folder, config, hook)
         result.metrics = _test(folder, config, checkpoint)
@@ -75,6 +76,10 @@ def work(folder: Path) -> None:
         if not result.metric:
             raise ValueError(f'metrics ({", ".join(run["metrics"])}) are none of the test: {", ".join(result.metrics)}')
         result.value = result.metrics[result.metric]
+        found = [*list(hook.state['validations'].values())[-1:], result.value]
+        if not all(map(math.isfinite, found)):
+            raise ValueError(f'{result.metric} ({", ".join(map(str, found))}) must be finite in the last validation '
+                             'and in the test; the training has diverged, or the data hold nothing to measure')
     except Pruned:
         result.state, result.metric = PRUNED, hook.state['metric']
     result.validations = hook.state['validations']
@@ -123,7 +128,9 @@ def _throughput(config: Path, shape: list[int], scales: list[float], batch: int,
 
 def _machine() -> dict[str, Any]:
     from mmflatten.analysis.speed.machine import describe_machine
-    return describe_machine(_device())
+    from mmflatten.requirements import LIBRARIES, inspect
+    versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
+    return {**{name: version for name, version in versions.items() if version}, **describe_machine(_device())}
 
 
 def _device() -> str:

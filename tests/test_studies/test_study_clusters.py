@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from mmflatten.cli import study as command
 from mmflatten.studies import slurm_executor
 from mmflatten.studies.costs import check_runs
 from mmflatten.studies.driver import Driver
@@ -62,10 +63,36 @@ def test_slurm_gets_a_script_with_what_was_asked_for(tmp_path, monkeypatch):
         (commands / name).chmod(0o755)
     monkeypatch.setenv('PATH', f'{commands}{os.pathsep}{os.environ["PATH"]}')
     executor = SlurmExecutor(tmp_path / 'slurm', read_options('partition=gpu,time=60,gpus=1,account=lab'), cores=3)
+    (tmp_path / 'run').mkdir()
     assert executor.submit(tmp_path / 'run').job_id == '12'
     script = (tmp_path / 'script').read_text()
     for option in ('partition=gpu', 'time=60', 'gpus-per-node=1', 'account=lab', 'cpus-per-task=3'):
         assert f'#SBATCH --{option}\n' in script
+
+
+def test_a_job_of_a_driver_that_was_killed_is_cancelled_before_another_is_submitted(tmp_path, monkeypatch):
+    calls = tmp_path / 'calls'
+    for name, line in dict(srun='', sbatch=f'echo sbatch >> {calls}; echo Submitted batch job 12',
+                           scancel=f'echo scancel $1 >> {calls}').items():
+        (tmp_path / name).write_text(f'#!/bin/sh\n{line}\n')
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv('PATH', f'{tmp_path}{os.pathsep}{os.environ["PATH"]}')
+    (tmp_path / 'run').mkdir()
+    for _ in range(2):
+        SlurmExecutor(tmp_path / 'slurm', {}).submit(tmp_path / 'run')
+    assert calls.read_text().splitlines() == ['sbatch', 'scancel 12', 'sbatch']
+
+
+@pytest.mark.parametrize('arguments, option', [
+    (['--ray', 'local', '--workers', '2'], '--workers'),
+    (['--slurm', 'partition=gpu', '--workers', '2'], '--workers'),
+    (['--slurm', 'partition=gpu', '--gpus-per-run', '0.5'], '--gpus-per-run'),
+    (['--gpus-per-run', '1'], '--gpus-per-run'),
+    (['--cores-per-run', '1'], '--cores-per-run'),
+])
+def test_an_option_that_would_be_ignored_is_refused(study_file, capsys, arguments, option):
+    assert command.main([str(study_file()), *arguments]) == 1
+    assert f'{option} ({arguments[-1]})' in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_job_that_is_taken_away_is_submitted_again(tmp_path):

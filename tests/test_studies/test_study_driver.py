@@ -1,6 +1,10 @@
 """The driver with runs that only pretend: what is recorded, kept, repeated and refused."""
 import errno
+import fcntl
+import math
 import sqlite3
+import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -8,12 +12,23 @@ import pytest
 
 from mmflatten.cli import study as command
 from mmflatten.studies import driver as driver_module
-from mmflatten.studies.folder import FAILED, FINISHED, PRUNED, Result, StudyFolder
+from mmflatten.studies import worker
+from mmflatten.studies.folder import (
+    FAILED,
+    FINISHED,
+    PRUNED,
+    RESULT,
+    RUN,
+    Result,
+    StudyFolder,
+    read_json,
+    write_json,
+)
 from mmflatten.studies.grid import BEST, TRIAL, Run
 from mmflatten.studies.report import write_report
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
-from mmflatten.studies.table import NAME, read_table
+from mmflatten.studies.table import NAME, Table, read_table
 from mmflatten.studies.tuning import Pruner, trials_of
 from mmflatten.studies.worker import NO_SPACE
 from mmflatten.studies.worker import main as work
@@ -78,15 +93,84 @@ def test_a_run_tells_a_full_disk_from_other_failures(tmp_path, monkeypatch, caps
         assert str(error.args[-1]) in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_changed_config_is_refused_unless_told(study_file, pretend, pretender):
+@pytest.mark.parametrize('changes, field', [
+    (dict(options={RATE: 0.2}), 'config'), (dict(metrics=['other', 'accuracy/top1']), 'metrics'),
+    (dict(budget=dict(epochs=2, seconds=9)), 'budget.seconds'), (dict(throughput=dict(batch=2)), 'throughput')])
+def test_what_changed_since_runs_began_is_refused_unless_told(study_file, pretend, pretender, changes, field):
     pretend(study_file(), pretender())
-    path = study_file(options={RATE: 0.2})
-    with pytest.raises(StudyError, match='4 runs'):
+    path = study_file(**changes)
+    with pytest.raises(StudyError, match=f'4 runs.*{field}'):
         pretend(path, pretender())
     keep, rerun = pretender(), pretender()
     pretend(path, keep, changed='keep')
     pretend(path, rerun, changed='rerun')
     assert not keep.submitted and len(rerun.submitted) == 4
+
+
+def test_a_corrected_metric_reaches_failed_runs_which_keep_what_they_have_trained(
+        study_file, pretend, pretender, tmp_path):
+    def outcome(run: dict) -> float | int:
+        return 50. if 'accuracy/top1' in run['metrics'] else 1
+
+    failed, = pretend(study_file(metrics=['top1'], factors=dict(seed=1)), pretender(outcome)).values()
+    trained = tmp_path / 'out' / 'runs' / failed.name / 'trained'
+    trained.touch()
+    done, = pretend(study_file(factors=dict(seed=1)), pretender(outcome), retry_failed=True).values()
+    assert (failed.state, done.state) == (FAILED, FINISHED) and trained.exists()
+
+
+def test_a_run_whose_folder_was_left_half_written_is_run(study_file, pretend, pretender, tmp_path, monkeypatch):
+    path = study_file(factors=dict(seed=1))
+    with monkeypatch.context() as patch, pytest.raises(OSError):
+        patch.setattr('mmflatten.studies.folder.write_json', Mock(side_effect=OSError(errno.ENOSPC, 'full')))
+        pretend(path, pretender())
+    assert list(tmp_path.glob('out/runs/*/config.py'))
+    result, = pretend(path, pretender()).values()
+    assert result.state == FINISHED
+
+
+def test_a_run_that_an_older_version_began_is_not_called_changed(study_file, pretend, pretender, tmp_path):
+    path = study_file(factors=dict(seed=1))
+    pretend(path, pretender())
+    file, = tmp_path.glob('out/runs/*/run.json')
+    begun = read_json(file)
+    begun['throughput']['shape'] = [1, 1]
+    del begun['metrics']
+    write_json(file, begun)
+    executor = pretender()
+    pretend(path, executor)
+    assert not executor.submitted
+
+
+@pytest.mark.parametrize('validation, value', [(math.nan, 50.), (50., math.inf), (50., 50.)])
+def test_a_run_whose_metric_is_not_finite_fails(tmp_path, monkeypatch, validation, value):
+    monkeypatch.setattr(worker, '_train', lambda *arguments: '')
+    monkeypatch.setattr(worker, '_test', lambda *arguments: {'m': value})
+    monkeypatch.setattr(worker, '_throughput', lambda *arguments: {})
+    monkeypatch.setattr('mmflatten.studies.folder.git_commit', lambda: 'now')
+    write_json(tmp_path / RUN, dict(result=dict(name='x', git_commit='before'), metrics=['m'], seconds=None,
+                                    throughput={}))
+    write_json(tmp_path / 'progress.json', dict(validations={'1': math.nan, '2': validation}))
+    if math.isfinite(validation) and math.isfinite(value):
+        worker.work(tmp_path)
+        result = Result(**read_json(tmp_path / RESULT))
+        assert result.value == value and result.git_commit == 'now' and result.machine['mmengine']
+    else:
+        with pytest.raises(ValueError, match=f'm .*{validation}, {value}'):
+            worker.work(tmp_path)
+        assert not (tmp_path / RESULT).exists()
+
+
+def test_a_table_with_other_columns_is_read_and_made_anew(tmp_path):
+    folder, result = StudyFolder(tmp_path / 'a#b?'), Result('x', levels=dict(a='b'), machine=dict(torch='2'))
+    table = Table(folder)
+    table.rebuild([result])
+    table.connection.execute('ALTER TABLE runs DROP COLUMN git_commit')
+    table.connection.execute('ALTER TABLE runs ADD COLUMN unknown')
+    assert read_table(folder.path) == [result]
+    table.rebuild([replace(result, git_commit='abc')])
+    assert read_table(folder.path)[0].git_commit == 'abc'
+    table.close()
 
 
 def test_the_time_of_a_study_ends_between_runs(study_file, pretend, pretender):
@@ -139,3 +223,14 @@ def test_two_drivers_do_not_share_a_folder(tmp_path):
     with StudyFolder(tmp_path).locked(), pytest.raises(StudyError, match='process'):
         with StudyFolder(tmp_path).locked():
             pass
+
+
+def test_a_look_at_the_status_does_not_keep_a_driver_from_starting(tmp_path):
+    with open(tmp_path / 'lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        looked = threading.Timer(.1, fcntl.flock, [lock, fcntl.LOCK_UN])
+        looked.start()
+        with StudyFolder(tmp_path).locked():
+            assert StudyFolder(tmp_path).in_use()
+        looked.join()
+    assert not StudyFolder(tmp_path).in_use()

@@ -1,4 +1,5 @@
 """A study file: what it expands to, and what is refused before the first run starts."""
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,9 @@ from mmengine import Config
 
 from mmflatten.analysis.flops.inputs import image_shape
 from mmflatten.cli import study as command
+from mmflatten.studies import folder
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import check_runs
-from mmflatten.studies.folder import git_commit
 from mmflatten.studies.grid import expand
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
@@ -60,8 +61,30 @@ def test_a_size_takes_levels_and_changes_parts(study_file):
     (dict(factors={'model.backbone.softmax_window': [4, 4]}), ['softmax_window', '4']),
     (dict(factors=dict(attention=['focused'])), ['attention']),
     (dict(factors=dict(a=TWO), exclude=[dict(a='c')]), ['exclude', 'c']),
+    (dict(factors={1: TWO}, exclude=[{2: 'a'}]), ['exclude', '2', '1']),
     (dict(factors=dict(a=TWO), claims=[dict(order='a > c')]), ['claims', 'a > c']),
+    (dict(factors=dict(a=TWO), claims=[dict(order='a > b', where=dict(a='a'))]), ['claims', 'a > b']),
+    (dict(factors=dict(a=TWO), claims=[dict(order='a > b', factor=['a'])]), ['claims', 'a > b']),
     (dict(tune={'optim_wrapper.optimizer.lr': [1e-2, 1e-4]}), ['tune.optim_wrapper.optimizer.lr', '0.01']),
+    (dict(tune={'optim_wrapper.optimizer.lr': [True, 2]}), ['tune.optim_wrapper.optimizer.lr', 'True']),
+    (dict(tune={}), ['tune']),
+    (dict(budget=dict(epochs=True)), ['budget.epochs', 'True']),
+    (dict(budget=dict(epochs=1.5)), ['budget.epochs', '1.5']),
+    (dict(budget=dict(iterations=float('inf'))), ['budget.iterations', 'inf']),
+    (dict(budget=dict(epochs=1, total_hours=None)), ['budget.total_hours', 'None']),
+    (dict(metrics=[['a']]), ['metrics', 'a']),
+    (dict(metrics=dict(a=['b'])), ['metrics', 'b']),
+    (dict(metrics=['a', 'a']), ['metrics', 'a']),
+    (dict(claims=5), ['claims', '5']),
+    (dict(exclude=5), ['exclude', '5']),
+    (dict(throughput=dict(scales=1)), ['throughput.scales', '1']),
+    (dict(throughput=dict(scales=[])), ['throughput.scales']),
+    (dict(throughput=dict(scales=[2, 2])), ['throughput.scales', '2']),
+    (dict(throughput=dict(seconds='abc')), ['throughput.seconds', 'abc']),
+    (dict(throughput=dict(batch=1.5)), ['throughput.batch', '1.5']),
+    (dict(factors=dict(seed=True)), ['seed', 'True']),
+    (dict(base=5), ['base', '5']),
+    (dict(name='../../x'), ['name', '../../x']),
 ])
 def test_a_faulty_file_is_refused_with_the_field_and_the_value(study_file, changes, words):
     with pytest.raises(StudyError) as raised:
@@ -75,6 +98,12 @@ def test_a_faulty_file_is_refused_with_the_field_and_the_value(study_file, chang
     (dict(factors=dict(size=dict(odd={'model.head.in_channels': 7}, even={}))), ['odd']),
     (dict(factors=dict(x=TWO, y={'c': {'model.backbone.drop_path_rate': .5}})), ['model.backbone.drop_path_rate']),
     (dict(factors=dict(x=dict(none={LINEAR: dict(L=dict(type='NoAttention'))}))), ['none', 'NoAttention']),
+    (dict(options={'test_evaluator.type': 'NoMetric'}), ['test_evaluator', 'NoMetric']),
+    (dict(options={'test_evaluator': dict(type='Accuracy', topkk=1)}), ['test_evaluator', 'Accuracy', 'topkk']),
+    (dict(options={'test_evaluator': [dict(type='Accuracy'), dict(type='NoMetric')]}), ['test_evaluator', 'NoMetric']),
+    (dict(options={'val_dataloader.dataset.type': 'NoData'}), ['val_dataloader', 'NoData']),
+    (dict(options={'val_dataloader.dataset': dict(_delete_=True, type='RepeatDataset', times=1, dataset=dict(
+        type='NoData'))}), ['val_dataloader', 'NoData']),
     (dict(base='configs/nothing.py'), ['configs/nothing.py']),
     (dict(base=None), ['base']),
     (dict(budget=dict(iterations=3)), ['budget.epochs']),
@@ -87,10 +116,18 @@ def test_combinations_that_cannot_run_are_refused_before_the_first(study_file, c
     assert all(word in str(raised.value) for word in words)
 
 
-def test_a_level_that_stands_twice_is_refused(study_file):
+def test_a_level_that_stands_twice_is_refused_with_its_lines(study_file):
     path = study_file()
     path.write_text(path.read_text().replace('vanilla:', 'focused:'))
-    with pytest.raises(StudyError, match='focused'):
+    lines = [number for number, line in enumerate(path.read_text().splitlines(), 1) if 'focused:' in line]
+    with pytest.raises(StudyError, match=f'focused.*{lines[0]} and {lines[1]}'):
+        read_study(path)
+
+
+def test_a_file_in_another_encoding_is_refused_by_name(tmp_path):
+    path = tmp_path / 'study.yaml'
+    path.write_text('name: é', encoding='latin-1')
+    with pytest.raises(StudyError, match=str(path)):
         read_study(path)
 
 
@@ -98,11 +135,12 @@ def test_dry_run_prints_the_grid_with_its_costs(study_file, tmp_path, capsys):
     path = study_file(tune={'optim_wrapper.optimizer.lr': [1e-4, 1e-2], 'trials': 3})
     assert command.main([str(path), '--dry-run', '--work-dir', str(tmp_path / 'out')]) == 0
     table = capsys.readouterr().out.splitlines()
-    rows = [line.split() for line in table if line.startswith(('recipe', 'trial'))]
+    rows = [line.split() for line in table if line.startswith(('recipe', 'trial', 'best'))]
     assert [row[:3] for row in rows] == [['recipe', 'focused', '2'], ['recipe', 'vanilla', '2'],
-                                         ['trial', 'focused', '3'], ['trial', 'vanilla', '3']]
+                                         ['trial', 'focused', '3'], ['trial', 'vanilla', '3'],
+                                         ['best', 'focused', '2'], ['best', 'vanilla', '2']]
     assert rows[0][6] == '8' and float(rows[0][3]) > float(rows[1][3]) > 0  # 2 epochs of 4 iterations; parameters
-    assert '10 runs' in table[-2] and not (tmp_path / 'out').exists()
+    assert '14 runs' in table[-2] and not (tmp_path / 'out').exists()
 
 
 SMALL = [(path.stem, 'smoke') for path in FILES if 'smoke' in yaml.safe_load(path.read_text()).get('sizes', {})]
@@ -115,10 +153,25 @@ def test_the_files_of_the_repository_can_be_run(name, size):
     assert check_runs(study, expand(study))
 
 
-def test_a_machine_without_git_has_no_commit(monkeypatch, tmp_path):
-    assert len(git_commit()) in (0, 40)
+def test_the_commit_is_that_of_the_files_which_run(monkeypatch, tmp_path):
+    def git(*arguments: str) -> str:
+        return subprocess.run(['git', '-c', 'user.name=x', '-c', 'user.email=x', *arguments], cwd=tmp_path, check=True,
+                              capture_output=True, text=True).stdout.strip()
+
+    package = tmp_path / 'environment' / 'mmflatten'
+    (package / 'studies').mkdir(parents=True)
+    (package / '__init__.py').touch()
+    monkeypatch.setattr(folder, '__file__', str(package / 'studies' / 'folder.py'))
+    git('init')
+    git('commit', '--allow-empty', '-m', 'a checkout with an installed package in it')
+    assert folder.git_commit() == ''
+    git('add', '.')
+    git('commit', '-m', 'the package itself')
+    assert folder.git_commit() == git('rev-parse', 'HEAD')
+    (package / '__init__.py').write_text('changed')
+    assert folder.git_commit() == git('rev-parse', 'HEAD') + '-dirty'
     monkeypatch.setenv('PATH', str(tmp_path))
-    assert git_commit() == ''
+    assert folder.git_commit() == ''
 
 
 @pytest.mark.parametrize('model, shape', [
