@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Train under Slurm, one task per GPU; launch.sh says what sets the allocation:
 #     bash tools/slurm_train.sh PARTITION JOB_NAME CONFIG WORK_DIR [options of tools/train.py]
-# A job that Slurm may restart (SRUN_ARGS=--requeue) goes on by itself with the option --resume.
+# A job that Slurm restarts when a machine is lost goes on by itself with the option --resume:
+#     sbatch --requeue --wrap 'bash tools/slurm_train.sh ... --resume'
 . "$(dirname "${BASH_SOURCE[0]}")/launch.sh"
 
 if [ $# -lt 4 ]; then

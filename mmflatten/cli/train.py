@@ -41,8 +41,7 @@ def main(argv: Sequence[str]) -> None:
     from mmflatten.engine.tracking import add_tracking
     from mmflatten.engine.train import set_resume, train
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
-    if args.strategy is not None:
-        set_strategy(cfg, args.strategy)
+    set_strategy(cfg, args.strategy)
     if args.amp is not None:
         set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
     if args.auto_scale_lr:

@@ -5,6 +5,7 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
@@ -13,6 +14,7 @@ from mmflatten.datasets.lmdb_files import LmdbWriter, is_lmdb, opened_lmdb
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 _LABEL = '.cls'
+_ZIP_MEMBER = b'PK\3\4'
 Member = tuple[str, int, int]  # name, offset, size
 
 
@@ -25,7 +27,7 @@ def members(path: Path) -> list[Member]:
     """Name, offset and size of every file in a tar or zip file; an LMDB finds its members by name, their offset is 0.
 
     Raises:
-        ValueError: it is damaged, or compressed, so that a member is no range of its bytes.
+        ValueError: it is damaged, or holds a member that is no range of its bytes: compressed, encrypted, a link.
     """
     if is_lmdb(path):
         return opened_lmdb(path).members()
@@ -37,8 +39,24 @@ def members(path: Path) -> list[Member]:
 
 
 def _tar_members(path: Path) -> list[Member]:
+    found = []
     with tarfile.open(path, 'r:') as archive:
-        return [(info.name, info.offset_data, info.size) for info in archive if info.isreg()]
+        for info in archive:
+            if info.islnk() or info.issym():
+                raise tarfile.ReadError(f'{info.name} is a link to {info.linkname}; store what it links to, '
+                                        'tar --dereference --hard-dereference')
+            if info.isreg():
+                found.append((info.name, info.offset_data, info.size))
+        _require_end(archive)
+    return found
+
+
+def _require_end(archive: tarfile.TarFile) -> None:
+    """Raise where the last member that was found is not the last: the library ends at any header it cannot read."""
+    archive.fileobj.seek(archive.offset)
+    zeros = all(not part.strip(b'\0') for part in iter(partial(archive.fileobj.read, 2**20), b''))
+    if not zeros or archive.fileobj.tell() < archive.offset + tarfile.BLOCKSIZE:
+        raise tarfile.ReadError(f'at byte {archive.offset} is neither a member nor the end')
 
 
 def _zip_members(path: Path) -> list[Member]:
@@ -47,10 +65,13 @@ def _zip_members(path: Path) -> list[Member]:
         for info in archive.infolist():
             if info.is_dir():
                 continue
-            if info.compress_type != zipfile.ZIP_STORED:
-                raise zipfile.BadZipFile(f'{info.filename} is compressed; store it as it is, zip -0')
-            file.seek(info.header_offset + 26)
-            name, extra = struct.unpack('<HH', file.read(4))
+            if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+                how = 'encrypted' if info.flag_bits & 1 else 'compressed'
+                raise zipfile.BadZipFile(f'{info.filename} is {how}; store it as it is, zip -0')
+            file.seek(max(info.header_offset, 0))
+            mark, name, extra = struct.unpack('<4s22xHH', file.read(30))
+            if info.header_offset < 0 or mark != _ZIP_MEMBER:  # the beginning of the file is missing, or damaged
+                raise zipfile.BadZipFile(f'{info.filename} does not begin at byte {info.header_offset}')
             found.append((info.filename, info.header_offset + 30 + name + extra, info.file_size))
     return found
 
@@ -70,15 +91,26 @@ def entries(shards: Sequence[Path], classes: Sequence[str] | None = None) -> Ite
                 continue
             label = labels.get(_sample(name)) if classes is None else numbers[_folder(name)]
             if label is None:
-                raise ValueError(f'{shard}: {name} has no {_LABEL} file, and images before it have one')
+                raise ValueError(f'{shard}: {name} has no {_LABEL} file, and other images have one')
             yield Entry(name, label, number, offset, size)
 
 
 def folder_classes(shards: Sequence[Path]) -> list[str] | None:
-    """The folders of the images, sorted; None where labels are in files, as the first shard says."""
-    if any(name.endswith(_LABEL) for name, _, _ in members(shards[0])):
-        return None
-    return sorted({_folder(name) for shard in shards for name, _, _ in members(shard) if is_image(name)})
+    """The folders of the images, sorted; None where labels are in files, be it in one shard.
+
+    Raises:
+        ValueError: an image is in no folder, and there are no files with labels.
+    """
+    images: dict[str, str] = {}  # the first of each folder
+    for shard in shards:
+        for name, _, _ in members(shard):
+            if name.endswith(_LABEL):
+                return None
+            if is_image(name):
+                images.setdefault(_folder(name), f'{shard}: {name}')
+    if '' in images:
+        raise ValueError(f'{images[""]} is in no folder, which would be its class, and no shard has {_LABEL} files')
+    return sorted(images)
 
 
 def _labels(shard: Path, found: Iterable[Member]) -> dict[str, int]:

@@ -84,7 +84,7 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
         shards: names of the shard files, relative to the root of the data set. Empty: every image is a file.
 
     Raises:
-        ValueError: there are no images.
+        ValueError: there are no images, or a number is too large for a row.
     """
     row = struct.Struct('<IiIQI' if shards else '<Ii')
     end = images = 0
@@ -95,7 +95,12 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
             parent, _, file = name.rpartition('/')
             same = parent and folders.setdefault(place[0], parent) == parent
             end += names.write(_IN_FOLDER + os.fsencode(file) if same else os.fsencode(name))
-            rows.write(row.pack(end, *(place if shards else place[:1])))
+            try:
+                rows.write(row.pack(end, *(place if shards else place[:1])))
+            except struct.error as error:
+                where = f'{shards[place[1]]}: {name}' if shards else name
+                raise ValueError(f'{where} with the label {place[0]} cannot be listed: a label goes up to '
+                                 f'{2**31 - 1}, an image and all names together to 4 GiB') from error
             images += 1
     if not images:
         raise ValueError(f'{folder}: there are no images to list')

@@ -3,7 +3,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from mmengine.dataset import force_full_init
 from mmpretrain.datasets import BaseDataset, ImageNet
 
@@ -28,7 +27,7 @@ class IndexedImages(BaseDataset):
         data_prefix: where the names of the index begin below `data_root`, for images that are files.
         ann_file: the index, a folder on this machine. By default `{split}.index` in `data_root`; required where
             `data_root` is an address.
-        indices: only the first so many images, or these.
+        indices: only the first so many images, where negative the last, or these.
         **kwargs: as in mmpretrain's `BaseDataset`.
     """
 
@@ -37,6 +36,7 @@ class IndexedImages(BaseDataset):
         data_prefix = data_prefix or split
         super().__init__(ann_file=ann_file or f'{data_prefix}.index', data_root=data_root, data_prefix=data_prefix,
                          indices=indices, **kwargs)
+        self.serialize_data = False  # MMEngine's list is here one of numbers
 
     def _join_prefix(self) -> None:
         # MMEngine would ask the storage how to join, and the one of HTTP does not know.
@@ -56,19 +56,15 @@ class IndexedImages(BaseDataset):
                                   f'{len(classes)}; leave metainfo out, or name the classes of the index')
         if not classes and self.index.classes:
             self._metainfo['classes'] = self.index.classes
-        self.chosen = self._indices
-        if isinstance(self._indices, int):
-            self.chosen = np.arange(len(self.index))[:self._indices]
+        self.data_list = range(len(self.index))
+        if self._indices is not None:
+            self.data_list = self._get_unserialized_subset(self._indices)
         self._fully_initialized = True
-
-    @force_full_init
-    def __len__(self) -> int:
-        return len(self.index if self.chosen is None else self.chosen)
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict[str, Any]:
         number = range(len(self))[idx]
-        name, label, shard, offset, size = self.index[number if self.chosen is None else int(self.chosen[number])]
+        name, label, shard, offset, size = self.index[self.data_list[number]]
         if self.index.shards:
             place = '/'.join(part.rstrip('/') for part in (self.data_root, self.index.shards[shard]) if part)
             path = member_path(place, offset, size, name)

@@ -20,7 +20,17 @@ class CPUAmpOptimWrapper(OptimWrapper):
     MMEngine's `AmpOptimWrapper` is built on accelerators only, and mmcv's operators on boxes have no bfloat16 on the
     CPU, so heads are left out; a model without a backbone runs in autocast as a whole. bfloat16 has the range of
     float32, so no loss is scaled, and a training may go on with either wrapper from a checkpoint of the other.
+
+    Raises:
+        ValueError: a parameter is not on the CPU; there it would be trained in float32.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        devices = {parameter.device.type for group in self.param_groups for parameter in group['params']} - {'cpu'}
+        if devices:
+            raise ValueError(f'optim_wrapper.type (mmflatten.CPUAmpOptimWrapper) is for the CPU and parameters are on '
+                             f'{min(devices)}; give --amp, which takes the one for the device')
 
     @contextmanager
     def optim_context(self, model: nn.Module) -> Iterator[None]:

@@ -15,6 +15,7 @@ from mmflatten.engine.runner import Runner
 from mmflatten.requirements import check_task
 
 SCOPES = ('mmpretrain', 'mmdet', 'mmseg', 'mmflatten')
+_CPU_AMP = 'mmflatten.CPUAmpOptimWrapper'
 
 
 def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: str | None = None,
@@ -56,7 +57,7 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
     """
     wrapper = cfg.optim_wrapper
     kind = wrapper.get('type', 'OptimWrapper')
-    if kind not in ('OptimWrapper', 'AmpOptimWrapper'):
+    if kind not in ('OptimWrapper', 'AmpOptimWrapper', _CPU_AMP):
         raise ValueError(f'--amp cannot replace optim_wrapper.type ({kind}); it must be OptimWrapper')
     dtype = dtype or wrapper.get('dtype')
     if torch.cuda.is_available():
@@ -67,7 +68,7 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
         return
     if dtype not in (None, 'bfloat16'):
         raise ValueError(f'--amp: {dtype} needs a GPU and PyTorch sees none; give --amp bfloat16')
-    wrapper.type = 'mmflatten.CPUAmpOptimWrapper'
+    wrapper.type = _CPU_AMP
     for scaling in ('loss_scale', 'dtype', 'use_fsdp'):
         wrapper.pop(scaling, None)
 

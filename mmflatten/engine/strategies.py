@@ -18,24 +18,32 @@ from mmflatten.engine.zero import ZeroOptimWrapper
 from mmflatten.models.layers.residual import Block
 
 SHARED = ('fsdp', 'deepspeed')
+STRATEGIES = ('ddp', *SHARED)
 
 
-def set_strategy(cfg: Config, strategy: str) -> None:
-    """Let a config train by `ddp`, `fsdp` or `deepspeed`; its launcher is set already.
+def set_strategy(cfg: Config, strategy: str | None) -> None:
+    """Let a config train by `ddp`, `fsdp` or `deepspeed`, by its own `strategy` for None; its launcher is set already.
 
     Raises:
-        ValueError: the strategy cannot work here.
+        ValueError: the strategy is not known, or cannot work here.
     """
-    if cfg.launcher == 'none':
-        raise ValueError(f'--strategy {strategy} shares a training among processes; start it with tools/dist_train.sh '
-                         'or tools/slurm_train.sh')
-    cfg.strategy = strategy
+    if strategy is not None:
+        if cfg.launcher == 'none':
+            raise ValueError(f'--strategy {strategy} shares a training among processes; start it with '
+                             'tools/dist_train.sh or tools/slurm_train.sh')
+        cfg.strategy = strategy
+    strategy = cfg.get('strategy') or 'ddp'
+    other_runner = cfg.get('runner_type', 'mmflatten.Runner') != 'mmflatten.Runner'
+    if strategy not in STRATEGIES:
+        if other_runner:  # such as MMEngine's FlexibleRunner, with strategies of its own
+            return
+        raise ValueError(f'strategy ({strategy}) must be one of {", ".join(STRATEGIES)}')
     if not is_sharded(cfg):
         return
-    if cfg.get('runner_type', 'mmflatten.Runner') != 'mmflatten.Runner':
+    if other_runner:
         raise ValueError(f'--strategy {strategy} is the work of mmflatten.Runner and runner_type is {cfg.runner_type}; '
                          'leave runner_type out')
-    if cfg.get('find_unused_parameters'):
+    if cfg.get('find_unused_parameters') or (cfg.get('model_wrapper_cfg') or {}).get('find_unused_parameters'):
         raise ValueError(f'--strategy {strategy} needs a gradient for every parameter and find_unused_parameters is '
                          'True; train with --strategy ddp')
     if strategy == 'deepspeed':

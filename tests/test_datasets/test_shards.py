@@ -123,11 +123,15 @@ def test_an_index_of_what_is_there(folders, tmp_path, source):
     assert main(['index', str(archive), '--out', str(out)]) == 2  # it is there
 
 
-@pytest.mark.parametrize('indices, expected', [(5, [0, 1, 2, 3, 4]), ([7, 2], [7, 2])])
+@pytest.mark.parametrize('indices, expected', [(5, [0, 1, 2, 3, 4]), (-2, [10, 11]), ([7, 2], [7, 2])])
 def test_a_part_of_an_index(folders, shards, indices, expected):
-    dataset = IndexedImages(str(shards), split='train', indices=indices)
-    whole = reference(folders)
-    assert samples(dataset) == [whole[i] for i in expected]
+    part = IndexedImages(str(shards), split='train', indices=indices)
+    whole, images = reference(folders), IndexedImages(str(shards), split='train')
+    later = images.get_subset(indices)
+    assert len(images) == 12
+    images.get_subset_(indices)
+    for dataset in (part, later, images):
+        assert samples(dataset) == [whole[i] for i in expected]
 
 
 def test_a_data_set_for_another_process_opens_the_index_again(folders, shards):
@@ -240,23 +244,70 @@ def test_sources_that_cannot_be_packed(folders, tmp_path, capsys, prepare, words
     assert all(word in error for word in words) and not (tmp_path / 'shards').exists()
 
 
+def make_tar(path: Path, contents: dict[str, bytes]) -> Path:
+    writer = archives.TarWriter(path)
+    for name, content in contents.items():
+        writer.write(name, content)
+    writer.close()
+    return path
+
+
 def test_sources_that_cannot_be_listed(folders, tmp_path, capsys):
-    compressed, text, unlabelled = (tmp_path / name for name in ('a.zip', 'b.tar', 'c.tar'))
+    compressed, text, linked = (tmp_path / name for name in ('a.zip', 'b.tar', 'links.tar'))
     with zipfile.ZipFile(compressed, 'w', zipfile.ZIP_DEFLATED) as file:
         file.write(folders / 'train/n01/n01_1.JPEG', 'n01/n01_1.JPEG')
     text.write_text('no archive')
-    with tarfile.open(unlabelled, 'w') as file:
-        for name, content in (('a.jpg', b'1'), ('a.cls', b'0'), ('b.jpg', b'2')):
-            info = tarfile.TarInfo(name)
-            info.size = 1
-            file.addfile(info, io.BytesIO(content))
+    plain = make_tar(tmp_path / 'c.tar', {'n01/c.jpg': b'3'})
+    flat = make_tar(tmp_path / 'd.tar', {'d.jpg': b'4'})
+    unlabelled = make_tar(tmp_path / 'e.tar', {'a.jpg': b'1', 'a.cls': b'0', 'b.jpg': b'2'})
+    labelled = make_tar(tmp_path / 'f.tar', {'a.jpg': b'1', 'a.cls': b'0'})
+    large = make_tar(tmp_path / 'g.tar', {'a.jpg': b'1', 'a.cls': b'2147483648'})
+    listed = tmp_path / 'h.txt'
+    listed.write_text('n01/a.jpg 2147483648')
+    with tarfile.open(linked, 'w') as file:
+        file.add(folders / 'train/n01/n01_1.JPEG', 'n01/a.JPEG')
+        link = tarfile.TarInfo('n01/b.JPEG')
+        link.type, link.linkname = tarfile.LNKTYPE, 'n01/a.JPEG'
+        file.addfile(link)
     for sources, words in (([compressed], ['n01_1.JPEG is compressed']), ([text], ['b.tar']),
                            ([unlabelled], ['b.jpg has no .cls']), ([tmp_path / 'no.tar'], ['no.tar does not exist']),
+                           ([plain, labelled], [str(plain), 'n01/c.jpg has no .cls']), ([flat], [f'{flat}: d.jpg']),
+                           ([large], ['g.tar: a.jpg', '2147483648']), ([listed], ['n01/a.jpg', '2147483648']),
+                           ([linked], [str(linked), 'n01/b.JPEG is a link to n01/a.JPEG']),
                            ([folders, compressed], [str(folders)])):
         assert main(['index', *map(str, sources), '--out', str(tmp_path / 'x.index')]) == 2
         error = capsys.readouterr().err.splitlines()[-1]
         assert all(word in error for word in words), error
     assert not list(tmp_path.glob('*.index*'))
+
+
+# Changes to an archive whose third image begins at a byte.
+DAMAGES = {
+    'tar': {
+        'cut in a header': lambda data, at: data[:at + 200],
+        'cut between members': lambda data, at: data[:at],
+        'a wrong checksum': lambda data, at: data[:at + 148] + b'9999999' + data[at + 155:],
+        'zeros for a header': lambda data, at: data[:at] + bytes(512) + data[at + 512:],
+        'cut in an image': lambda data, at: data[:at + 700]},
+    'zip': {
+        'cut at the end': lambda data, at: data[:-9],
+        'without its beginning': lambda data, at: data[300:],
+        'without its first images': lambda data, at: data[at:],
+        'other bytes for a header': lambda data, at: data[:at] + b'....' + data[at + 4:],
+        'encrypted': lambda data, at: data.replace(b'PK\1\2\x14\3\x14\0\0', b'PK\1\2\x14\3\x14\0\1')}}
+
+
+@pytest.mark.parametrize('kind, damage', [(kind, damage) for kind in DAMAGES for damage in DAMAGES[kind]])
+def test_an_archive_that_is_not_whole_is_not_listed(tmp_path, capsys, kind, damage):
+    shard, rng = tmp_path / f'a.{kind}', np.random.default_rng(0)
+    writer = archives.WRITERS[kind](shard)
+    for i in range(4):
+        writer.write(f'n0{i % 2}/{i}.jpg', rng.bytes(1000))
+    writer.close()
+    data = shard.read_bytes()
+    shard.write_bytes(DAMAGES[kind][damage](data, data.index(b'n00/2.jpg') - (30 if kind == 'zip' else 0)))
+    assert main(['index', str(shard), '--out', str(tmp_path / 'a.index')]) == 2
+    assert str(shard) in capsys.readouterr().err and not list(tmp_path.glob('*.index*'))
 
 
 def test_pictures_are_read_from_shards_too(shards):

@@ -92,6 +92,11 @@ def test_an_error_in_the_model_ends_autocast():
     assert not torch.is_autocast_enabled('cpu')
 
 
+def test_parameters_elsewhere_are_refused_where_they_would_train_in_float32():
+    with pytest.raises(ValueError, match='CPUAmpOptimWrapper.* meta;.*--amp'):
+        CPUAmpOptimWrapper(torch.optim.SGD(nn.Linear(2, 2, device='meta').parameters(), lr=.1))
+
+
 @pytest.mark.parametrize('own, option', [(None, None), ('bfloat16', None), ('float16', 'bfloat16')])
 def test_options_of_scaling_are_left_out(own, option):
     scaled = dict(type='AmpOptimWrapper', loss_scale='dynamic', dtype=own) if own else {}

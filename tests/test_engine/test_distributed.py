@@ -122,6 +122,8 @@ def test_message_of_a_failing_process_comes_last(tiny):
     ('dist_train.sh', ['x.py', '--tta'], {}, 'PROCESSES'),
     ('dist_test.sh', ['x.py', 'x.pth', '--tta'], {}, 'PROCESSES'),
     ('dist_train.sh', ['x.py', 2], dict(NNODES='2'), 'MASTER_ADDR'),
+    ('dist_train.sh', ['x.py', 2, '--resume', 'epoch_1.pth'], dict(MAX_RESTARTS='3'), 'MAX_RESTARTS (3)'),
+    ('dist_train.sh', ['x.py', 2, '--resume=epoch_1.pth'], dict(MAX_RESTARTS='3'), 'MAX_RESTARTS (3)'),
     ('dist_train.sh', ['x.py', 2], dict(PYTHON='{folder}/bare'), 'bare has no torch')])
 def test_scripts_say_what_is_missing(tiny, monkeypatch, script, arguments, environment, words):
     (tiny.folder / 'bare').write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')

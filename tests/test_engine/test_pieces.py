@@ -33,6 +33,19 @@ def test_pieces_are_put_together(folder):
     assert torch.equal(whole['state_dict']['weight'], torch.arange(10.).view(5, 2))
 
 
+@pytest.mark.parametrize('change', [
+    lambda places: None, lambda places: {}, lambda places: [places], lambda places: [], lambda places: [*places] * 2,
+    lambda places: [places[0][:1]], lambda places: [[places[0][0]] * 2], lambda places: [[5]],
+    lambda places: [[[['0', 0], *places[0][0][1:]], places[0][1]]]])
+def test_an_index_that_does_not_fill_the_tensors_is_passed_over(folder, change):
+    index = folder / 'index.json'
+    index.write_text(json.dumps(change(json.loads(index.read_text()))))
+    assert 'index.json' in what_is_wrong(folder)
+    earlier = folder.parent / 'epoch_1.pth'
+    torch.save(dict(state_dict={}), earlier)
+    assert newest_checkpoint(folder.parent) == earlier
+
+
 @pytest.mark.parametrize('name', ['index.json', 'rest.pth', '__1_0.distcp'])
 @pytest.mark.parametrize('damage', [lambda data: None, lambda data: data[:-9]])
 def test_a_folder_that_is_not_whole_is_passed_over(folder, name, damage):

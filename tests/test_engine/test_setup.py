@@ -39,6 +39,15 @@ def test_amp_takes_the_type_of_the_option_then_of_the_config(foreign, monkeypatc
     assert cfg.optim_wrapper.type == 'AmpOptimWrapper' and cfg.optim_wrapper.loss_scale == 'dynamic'
     assert cfg.optim_wrapper.get('dtype') == dtype
 
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
+    set_amp(cfg, 'bfloat16')
+    written = Config(cfg.to_dict())
+    set_amp(cfg, None)  # as in the config that such a run leaves
+    assert cfg.to_dict() == written.to_dict() and cfg.optim_wrapper.type == 'mmflatten.CPUAmpOptimWrapper'
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    set_amp(cfg, option)
+    assert cfg.optim_wrapper.type == 'AmpOptimWrapper' and cfg.optim_wrapper.get('dtype') == option
+
     cfg.optim_wrapper.type = 'ApexOptimWrapper'
     with pytest.raises(ValueError, match=r'optim_wrapper.type \(ApexOptimWrapper\)'):
         set_amp(cfg, None)

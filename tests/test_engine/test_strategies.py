@@ -74,21 +74,22 @@ def assert_equal(one: Path, other: Path, **tolerance: float) -> None:
     torch.testing.assert_close(one['optimizer']['state'], other['optimizer']['state'], **tolerance)
 
 
-def test_processes_that_accumulate_equal_one_with_the_same_total_batch(tiny, tools, train_on, monkeypatch):
+@pytest.mark.parametrize('processes', [2, pytest.param(4, marks=pytest.mark.full)])
+def test_processes_equal_one_with_the_same_total_batch(tiny, tools, train_on, monkeypatch, processes):
     (tiny.folder / 'losses_recorder.py').write_text(dedent(RECORDER))
     monkeypatch.syspath_prepend(str(tiny.folder))
     tiny.write_config(extra=DETERMINISTIC)
     alone = tiny.folder / 'alone'
     assert tools.train([tiny.config, '--work-dir', alone, '--seed', 5, '--auto-scale-lr']) == 0
-    losses = torch.load(alone / 'losses_0.pt')
+    losses, steps = torch.load(alone / 'losses_0.pt'), 4 // processes
     for strategy in ('ddp', 'fsdp', 'deepspeed'):
         folder = tiny.folder / strategy
-        assert train_on(2, tiny.config, '--work-dir', folder, '--seed', 5, '--auto-scale-lr', '--strategy', strategy,
-                        '--cfg-options', 'train_dataloader.batch_size=1',
-                        'optim_wrapper.accumulative_counts=2') == [0, 0]
-        # Two processes saw one image each, twice, for every step that one process took with four.
-        seen = torch.tensor([torch.load(folder / f'losses_{rank}.pt') for rank in (0, 1)])
-        mean = seen.mean(0).view(-1, 2).mean(1)
+        assert set(train_on(processes, tiny.config, '--work-dir', folder, '--seed', 5, '--auto-scale-lr', '--strategy',
+                            strategy, '--cfg-options', 'train_dataloader.batch_size=1',
+                            f'optim_wrapper.accumulative_counts={steps}')) == {0}
+        # Two processes saw one image each, twice, for every step that one process took with four; four see one, once.
+        seen = torch.tensor([torch.load(folder / f'losses_{rank}.pt') for rank in range(processes)])
+        mean = seen.mean(0).view(-1, steps).mean(1)
         torch.testing.assert_close(mean, torch.tensor(losses), rtol=1e-5, atol=1e-6)
         assert_equal(alone / 'epoch_2.pth', folder / 'epoch_2.pth', rtol=1e-5, atol=2e-6)
 
@@ -115,29 +116,31 @@ def test_mixed_precision_that_is_shared_out_equals_that_of_one_process(tiny, too
         assert not any(weight.dtype is torch.bfloat16 for weight in weights.values())
 
 
+@pytest.mark.parametrize('processes', [2, pytest.param(4, marks=pytest.mark.full)])
 @pytest.mark.parametrize('strategy', ['fsdp', 'deepspeed'])
-def test_training_that_is_killed_while_it_saves_resumes_exactly(tiny, tools, train_on, monkeypatch, strategy):
+def test_training_that_is_killed_while_it_saves_resumes_exactly(tiny, tools, train_on, monkeypatch, strategy,
+                                                                processes):
     (tiny.folder / 'rank_killer.py').write_text(dedent(KILLER))
     monkeypatch.syspath_prepend(str(tiny.folder))
     tiny.write_config(extra=USE_KILLER)
     straight = tiny.folder / 'straight'
-    shared_out = [tiny.config, '--strategy', strategy]
-    assert train_on(2, *shared_out, '--work-dir', straight, '--seed', 3) == [0, 0]
+    shared_out = [tiny.config, '--strategy', strategy, '--cfg-options', f'train_dataloader.batch_size={8 // processes}']
+    assert set(train_on(processes, *shared_out, '--work-dir', straight, '--seed', 3)) == {0}
 
     in_pieces, name = strategy == 'fsdp', 'epoch_2.sharded' if strategy == 'fsdp' else 'epoch_2.pth'
     if in_pieces:
-        shared_out += ['--cfg-options', 'default_hooks.checkpoint.sharded=True']
+        shared_out.append('default_hooks.checkpoint.sharded=True')
     monkeypatch.setenv('KILL_SAVING_AT', '4')
-    assert train_on(2, *shared_out, '--seed', 3) == [-signal.SIGKILL, 1]
+    assert train_on(processes, *shared_out, '--seed', 3) == [-signal.SIGKILL, *[1] * (processes - 1)]
     assert (tiny.work_dir / f'.{name}.part').exists() and not (tiny.work_dir / name).exists()
     monkeypatch.delenv('KILL_SAVING_AT')
-    assert train_on(2, *shared_out, '--resume') == [0, 0]  # the seed comes from the checkpoint
+    assert set(train_on(processes, *shared_out, '--resume')) == {0}  # the seed comes from the checkpoint
     assert not list(tiny.work_dir.glob('.*'))
 
     last = tiny.work_dir / name.replace('2', '3')
     if in_pieces:
         pieces, last = last, tiny.folder / 'one.pth'
-        assert len(list(pieces.glob('*.distcp'))) == 2
+        assert len(list(pieces.glob('*.distcp'))) == processes
         assert convert([str(pieces), str(last)]) == 0
         assert tools.test([tiny.config, pieces]) == 0
     assert_equal(straight / 'epoch_3.pth', last, rtol=0, atol=0)
@@ -177,10 +180,27 @@ def test_training_goes_on_with_another_number_of_processes(tiny, tools, train_on
 @pytest.mark.parametrize('fields, words', [
     (dict(launcher='none'), 'dist_train.sh'),
     (dict(launcher='pytorch', find_unused_parameters=True), 'find_unused_parameters'),
+    (dict(launcher='pytorch', model_wrapper_cfg=dict(find_unused_parameters=True)), 'find_unused_parameters'),
     (dict(launcher='pytorch', runner_type='mmengine.Runner'), 'mmengine.Runner')])
 def test_what_cannot_be_shared_out_is_refused(fields, words, strategy):
     with pytest.raises(ValueError, match=f'{strategy}.*{words}'):
         set_strategy(Config(fields), strategy)
+    if fields['launcher'] != 'none':
+        with pytest.raises(ValueError, match=f'{strategy}.*{words}'):
+            set_strategy(Config({**fields, 'strategy': strategy}), None)
+
+
+@pytest.mark.parametrize('strategy', ['FSDP', 'zero', dict(type='DeepSpeedStrategy')])
+def test_a_strategy_of_the_config_that_is_not_known_is_refused(tiny, fails, strategy):
+    tiny.write_config(extra=f'strategy = {strategy!r}')
+    last = fails('train', tiny.config)
+    assert str(strategy) in last and 'ddp, fsdp, deepspeed' in last
+    set_strategy(Config(dict(launcher='none', strategy=strategy, runner_type='FlexibleRunner')), None)
+
+
+def test_a_config_shared_out_by_several_processes_trains_on_one(tiny, tools):
+    tiny.write_config(extra="strategy = 'fsdp'\ntrain_cfg['max_epochs'] = 1")
+    assert tools.train([tiny.config, '--no-validate']) == 0
 
 
 def test_deepspeed_that_is_not_installed_is_named(monkeypatch):

@@ -1,24 +1,16 @@
 """Reading of checkpoint files on this machine: whole ones only, and without running code from them."""
 import contextlib
-import logging
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from mmengine.logging import print_log
 from mmengine.runner import CheckpointLoader
-from mmengine.runner.checkpoint import get_torch_safe_globals
-from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.safe_pickle import Inert, load_without_code
+from mmflatten.checkpoints.safe_pickle import Inert
 from mmflatten.engine.checkpoints.files import require_whole
-from mmflatten.engine.checkpoints.pieces import REST, SHARDED, read_pieces
-
-_NUMPY_TYPES = [type(np.dtype(code)) for code in np.typecodes['AllInteger'] + np.typecodes['AllFloat'] + '?']
+from mmflatten.engine.checkpoints.one_file import read_file
+from mmflatten.engine.checkpoints.pieces import SHARDED, read_pieces
 
 
 @contextlib.contextmanager
@@ -50,16 +42,8 @@ def load_from_local(filename: str, map_location: Any = None) -> Any:
     if path.suffix == SAFETENSORS:
         return read_safetensors(path)
     if path.suffix == SHARDED:
-        return read_pieces(load_from_local(str(path / REST)), path)
-    try:
-        with _allowed([*get_torch_safe_globals(), *_NUMPY_TYPES]):
-            return torch.load(path, map_location=map_location, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError):  # foreign classes, or the older format cut off
-        content, replaced = load_without_code(path)
-    if replaced:
-        print_log(f'{path}: left out objects of foreign classes, without running their code: {", ".join(replaced)}',
-                  logger='current', level=logging.WARNING)
-    return content
+        return read_pieces(path)
+    return read_file(path, map_location)
 
 
 def holds_stand_ins(content: Any) -> bool:
@@ -69,15 +53,3 @@ def holds_stand_ins(content: Any) -> bool:
     if isinstance(content, (list, tuple, set)):
         return any(map(holds_stand_ins, content))
     return isinstance(content, Inert)
-
-
-@contextlib.contextmanager
-def _allowed(classes: list) -> Iterator[None]:
-    """`torch.serialization.safe_globals`, which PyTorch 2.4 does not have."""
-    before = get_safe_globals()
-    add_safe_globals(classes)
-    try:
-        yield
-    finally:
-        clear_safe_globals()
-        add_safe_globals(before)
