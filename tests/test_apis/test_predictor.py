@@ -104,13 +104,19 @@ def test_arrays_are_rgb(detector, photos):
         predictor('gone.png')
 
 
-@pytest.mark.parametrize('engine', ['openvino', *(pytest.param(name, marks=pytest.mark.full)
-                                                  for name in ('onnxruntime', 'compile'))])
+@pytest.mark.full
+@pytest.mark.parametrize('engine', ['openvino', 'onnxruntime', 'compile'])
 def test_other_runtimes_find_the_same(detector, photos, engine):
     eager, other = (Predictor(detector.config, detector.checkpoint, device='cpu', engine=name)
                     for name in ('eager', engine))
     for first, second in zip(eager.predict(photos, 2), other.predict(photos, 2), strict=True):
         torch.testing.assert_close(first.pred_instances.scores, second.pred_instances.scores, atol=1e-4, rtol=1e-3)
+
+
+def test_another_runtime_finds_the_same_classes(classifier, photos):
+    eager, other = (Predictor(classifier.config, classifier.checkpoint, device='cpu', engine=name)(photos[0])
+                    for name in ('eager', 'auto'))
+    torch.testing.assert_close(eager.pred_score, other.pred_score, atol=1e-4, rtol=1e-3)
 
 
 def test_auto_is_openvino_on_a_cpu_and_eager_on_a_gpu():

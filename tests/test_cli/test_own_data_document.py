@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOWEST_AP50 = 0.2
+pytestmark = pytest.mark.full  # test_init_command.py tries the same commands, with shorter trainings
 
 
 def blocks(page: str, section: str = '') -> list[tuple[str, str]]:

@@ -60,7 +60,8 @@ def test_classifier_predicts_the_same_probabilities_at_an_open_size(saved, tmp_p
     np.testing.assert_allclose(engine(image)['probabilities'], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize('name', ['retinanet_flatten-swin-nano_fpn_digits', 'atss_flatten-swin-nano_fpn_digits'])
+@pytest.mark.parametrize('name', [pytest.param('retinanet_flatten-swin-nano_fpn_digits', marks=pytest.mark.full),
+                                  'atss_flatten-swin-nano_fpn_digits'])
 def test_detector_finds_the_boxes_that_mmdet_finds(saved, tmp_path, name):
     model = export(saved, name, '--size', 96, 128, '--out', tmp_path / 'boxes.onnx',
                    '--cfg-options', 'model.test_cfg.score_thr=0.001')
