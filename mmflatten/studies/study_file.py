@@ -13,6 +13,7 @@ import yaml
 
 from mmflatten.studies.study import BASE, FULL, SEED, Budget, Claim, Level, Study, StudyError, Throughput, Tune
 
+ATTENTION, LINEAR_ATTENTION = 'attention', 'model.backbone.linear_attention'
 KEYS = (*(item.name for item in fields(Study) if item.name != 'seeds'), 'sizes')
 
 
@@ -79,10 +80,13 @@ def _resized(content: dict, changes: dict) -> dict:
 
 
 def _levels(factor: str, given: Any) -> tuple[Level, ...]:
-    if isinstance(given, list):
+    if isinstance(given, list) and factor == ATTENTION:
+        levels = tuple(Level(str(name), {LINEAR_ATTENTION: {'_delete_': True, 'type': name}}) for name in given)
+    elif isinstance(given, list):
         if '.' not in factor and factor != BASE:
-            raise StudyError(f'factor {factor} is a list, which only a field of the config can be, such as '
-                             'model.backbone.drop_path_rate; give names with their options: {name: {field: value}}')
+            raise StudyError(f'factor {factor} is a list, which only {ATTENTION}, {BASE} and a field of the config can '
+                             'be, such as model.backbone.drop_path_rate; give names with their options: '
+                             '{name: {field: value}}')
         levels = tuple(Level(str(value), {factor: value}) for value in given)
     else:
         levels = tuple(Level(name, _mapping(options, f'factor {factor}, level {name}'))

@@ -42,6 +42,13 @@ def test_a_run_has_the_options_the_seed_and_a_schedule_as_long_as_its_budget(stu
     assert cfg.optim_wrapper.optimizer.lr == 1e-4
 
 
+def test_a_list_of_attentions_stands_where_the_config_has_linear_attention(study_file):
+    study = read_study(study_file(factors=dict(attention=['SoftmaxAttention', 'HydraAttention'])))
+    runs = expand(study)
+    assert [run.levels['attention'] for run in runs] == ['SoftmaxAttention', 'HydraAttention']
+    assert config_of(runs[1], study.budget).model.backbone.linear_attention == dict(type='HydraAttention')
+
+
 def test_a_size_takes_levels_and_changes_parts(study_file):
     path = study_file(sizes=dict(small=dict(factors=dict(attention=['vanilla'], seed=1), budget=dict(epochs=1))))
     small = read_study(path, 'small')
@@ -59,7 +66,7 @@ def test_a_size_takes_levels_and_changes_parts(study_file):
     (dict(factors=dict(seed=0)), ['seed', '0']),
     (dict(factors=dict(seed=[1, 1])), ['seed', '1']),
     (dict(factors={'model.backbone.softmax_window': [4, 4]}), ['softmax_window', '4']),
-    (dict(factors=dict(attention=['focused'])), ['attention']),
+    (dict(factors=dict(variant=['focused'])), ['variant']),
     (dict(factors=dict(a=TWO), exclude=[dict(a='c')]), ['exclude', 'c']),
     (dict(factors={1: TWO}, exclude=[{2: 'a'}]), ['exclude', '2', '1']),
     (dict(factors=dict(a=TWO), claims=[dict(order='a > c')]), ['claims', 'a > c']),
