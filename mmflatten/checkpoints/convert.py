@@ -27,7 +27,8 @@ def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[st
         family: a key of `FAMILIES`, such as 'flatten_swin'.
 
     Raises:
-        ValueError: an unknown family; unknown or missing keys, or tensors whose shapes cannot belong together, by name.
+        ValueError: an unknown family; unknown or missing keys, or tensors to be joined whose shapes differ, by name.
+            Other shapes are checked when a model loads them.
     """
     return _translate(state_dict, family, OFFICIAL)
 

@@ -31,7 +31,7 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
     Returns:
         `(B, h, N, e)` in the type of `v`.
     """
-    side, M = round(mixing_bb.shape[0] ** .5), k_BhMd.shape[-2]
+    side, M = round(int(mixing_bb.shape[0]) ** .5), k_BhMd.shape[-2]
     prefix, prefix_keys = q_BhNd.shape[-2] - hw_shape[0] * hw_shape[1], M - kv_shape[0] * kv_shape[1]
     v_BhMe = torch.cat((v_BhMe, torch.ones_like(v_BhMe[..., :1])), dim=-1)  # the last column gathers z
     k_BhbMd, v_BhbMe = (_blocks(x[:, :, prefix_keys:], kv_shape, side) for x in (k_BhMd, v_BhMe))

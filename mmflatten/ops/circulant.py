@@ -24,6 +24,8 @@ def circulant_attention(q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, *, hw_shape
     Returns:
         `(B, N, C)` in the type of `v`.
     """
+    if q_BNC.numel() == 0:
+        return v_BNC.clone()  # Fourier transforms take no empty tensors
     maps = [x.unflatten(1, hw_shape) for x in (q_BNC, k_BNC, v_BNC)]
     q_BHFC, k_BHFC, v_BHFC = (torch.fft.rfft2(x, dim=(1, 2), norm='ortho') for x in maps)
     scores_BHWC = torch.fft.irfft2(q_BHFC.conj() * k_BHFC, s=hw_shape, dim=(1, 2), norm='ortho')

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 from mmflatten.ops.blocks import token_blocks
 from mmflatten.ops.heads import split_heads
@@ -64,7 +65,9 @@ def focused_features(x_BNC: Tensor, rescale_C: Tensor, num_heads: int, *, focusi
     Returns:
         `(B, h, N, d)`.
     """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # blocks would be written into the graph
+    # Blocks would be written into a graph, and have no derivative in forward mode.
+    if (torch.compiler.is_compiling() or torch.jit.is_tracing()
+            or any(unpack_dual(x).tangent is not None for x in (x_BNC, rescale_C))):
         placed_BNC = x_BNC if position_1NC is None else x_BNC + position_1NC
         positive_BNC = torch.addcmul(floor * rescale_C, F.relu(placed_BNC), rescale_C)
         return split_heads(focused_map(positive_BNC, focusing_factor), num_heads)
@@ -74,7 +77,7 @@ def focused_features(x_BNC: Tensor, rescale_C: Tensor, num_heads: int, *, focusi
 class _FocusedFeatures(torch.autograd.Function):
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, position: Tensor | None, rescale: Tensor, num_heads: int, power: float,
+    def forward(x: Tensor, position: Tensor | None, rescale: Tensor, num_heads: int, power: float,
                 floor: float) -> Tensor:
         B, N, C = x.shape
         y_BhNd, offset = x.new_empty(B, num_heads, N, C // num_heads), floor * rescale
@@ -85,9 +88,12 @@ class _FocusedFeatures(torch.autograd.Function):
             powered = _power(positive, power)
             ratio = _norm(positive) / _norm(powered)
             torch.mul(powered.unflatten(-1, (num_heads, -1)), ratio.unsqueeze(-1), out=y_BNhd[block])
-        ctx.save_for_backward(x, position, rescale, y_BhNd)
-        ctx.power, ctx.floor = power, floor
         return y_BhNd
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        x, position, rescale, _, ctx.power, ctx.floor = inputs
+        ctx.save_for_backward(x, position, rescale, output)
 
     @staticmethod
     def backward(ctx: Any, grad_BhNd: Tensor) -> tuple:

@@ -41,7 +41,7 @@ def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = Tr
         raise ValueError(f'the width of the tokens ({width}) must be a multiple of 4, to rotate by rows and columns')
     (H, W), number = hw_shape, width // 4
     x = upcast(x)[0]
-    steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(number - last_frequency, 1)
+    steps = torch.arange(number, device=x.device, dtype=x.dtype) / max(number - 1 if last_frequency else number, 1)
     theta = 10000 ** -steps
     rows, cols = (torch.arange(side, device=x.device, dtype=x.dtype)[:, None] * theta for side in (H, W))
     angles = torch.cat((rows[:, None].expand(H, W, number), cols.expand(H, W, number)), dim=-1).flatten(0, 1)

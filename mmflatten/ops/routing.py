@@ -7,13 +7,21 @@ from torch import Tensor
 from mmflatten.ops.softmax import softmax_attention
 
 
-def routed_regions(q_BRnC: Tensor, k_BRnC: Tensor, topk: int) -> Tensor:
+def routed_regions(q_BRnC: Tensor, k_BRnC: Tensor, topk: int, real_B1R: Tensor | None = None) -> Tensor:
     """The regions whose mean key is most like a region's mean query, `(B, R, topk)`; no gradient passes.
 
     Source: BiFormer (Zhu et al., CVPR 2023), eqs. 3 and 4.
+
+    Args:
+        q_BRnC: queries in `R` regions of `n` tokens.
+        k_BRnC: keys.
+        topk: how many regions; all where there are not so many.
+        real_B1R: which regions hold more than padding; the others come last.
     """
     with torch.no_grad():
         likeness_BRR = q_BRnC.mean(2) @ k_BRnC.mean(2).transpose(-2, -1)
+        if real_B1R is not None:
+            likeness_BRR = likeness_BRR.masked_fill(~real_B1R, -torch.inf)
         return likeness_BRR.topk(min(topk, likeness_BRR.shape[-1]), dim=-1).indices
 
 
@@ -35,7 +43,7 @@ def routing_attention(q_BhRnd: Tensor, k_BhRnd: Tensor, v_BhRnd: Tensor, routes_
         `(B, h, R, n, d)`.
     """
     B, h, R, n, d = k_BhRnd.shape
-    index = routes_BRt.reshape(B, 1, -1)
+    index = routes_BRt.flatten(1).unsqueeze(1)
 
     def gathered(x: Tensor) -> Tensor:
         picked = x.gather(2, index[..., None, None].expand(B, x.shape[1], -1, *x.shape[3:]))

@@ -6,7 +6,6 @@ a size without one has that of the next smaller.
 """
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,7 +31,6 @@ _FIRST_CONV = {FLattenDeiT: 'backbone.embed.projection',
                **dict.fromkeys((L2ViT, RAVLT), 'backbone.stages.0.embed.convs.0'),
                **dict.fromkeys((MLLA, HViTTT), 'backbone.stages.0.embed.conv1.0')}
 _SOURCES = ('file', 'state_dict', 'url', 'hf_hub_id')  # where timm finds weights
-_PLACE = re.compile(r'(?:stages|blocks)\.(\d+)\.')
 # What of a backbone is for classifiers alone.
 _CLASSIFIER = ('with_cls_token', 'last_projection', 'pooled')
 _HEADS = ('num_classes', 'global_pool', 'drop_rate')  # arguments of a classifier that feature maps do without
@@ -136,7 +134,7 @@ def _require_weights(name: str, kwargs: Mapping) -> None:
 def _fitting(weights: dict[str, Tensor], model: Classifier | FeatureExtractor) -> dict[str, Tensor]:
     """The weights of a checkpoint, if the backbone's fit; timm would pass over some that do not.
 
-    Output norms may start anew or be left behind, as in `Backbone`, and so may stages behind the last map. timm itself
+    Output norms may start anew or be left behind, and so may stages behind the last map, as in `Backbone`. timm itself
     fits the head to the classes.
 
     Raises:
@@ -144,9 +142,7 @@ def _fitting(weights: dict[str, Tensor], model: Classifier | FeatureExtractor) -
     """
     own, given = ({name.removeprefix('backbone.') for name in names if name.startswith('backbone.')}
                   for names in (model.state_dict(), weights))
-    last = model.backbone.out_indices[-1]
-    behind = {name for name in given if (place := _PLACE.match(name)) and int(place[1]) > last}
-    model.backbone.require_fit(sorted(own - given), sorted(given - own - behind), 'the checkpoint')
+    model.backbone.require_fit(sorted(own - given), sorted(given - own), 'the checkpoint')
     return weights
 
 

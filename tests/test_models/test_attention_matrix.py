@@ -111,6 +111,56 @@ def test_class_tokens_and_autocast(name):
     assert mixer(torch.randn(2, 17, 12), (4, 4)).shape == (2, 17, 12)
 
 
+class OnMap(torch.nn.Module):
+    """A mixer on a map of 4 x 5, which a trace cannot be told."""
+
+    def __init__(self, mixer):
+        super().__init__()
+        self.mixer = mixer
+
+    def forward(self, x):
+        return self.mixer(x, (4, 5))
+
+
+@pytest.mark.filterwarnings('ignore::torch.jit.TracerWarning', 'ignore::DeprecationWarning')
+@pytest.mark.parametrize('name', ATTENTIONS)
+def test_half_precision_empty_batches_and_traces(name):
+    torch.manual_seed(0)
+    mixer = build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(4, 4)).eval()
+    x = torch.randn(2, 20, 12)
+    with torch.no_grad():
+        expected = mixer(x, (4, 5))
+        assert mixer(x[:0], (4, 5)).shape == (0, 20, 12)
+        torch.testing.assert_close(torch.jit.trace(OnMap(mixer), x, check_trace=False)(x), expected, rtol=1e-4, atol=1e-5)
+        half = mixer.half()(x.half(), (4, 5))
+    assert half.dtype == torch.float16
+    torch.testing.assert_close(half.float(), expected, rtol=.05, atol=.02 * float(expected.abs().max()))
+
+
+def test_regions_of_padding_alone_are_not_routed_to():
+    mixer = build_mixer(dict(type='BiLevelRoutingAttention', num_regions=7, lepe_kernel=0), embed_dims=12, num_heads=3,
+                        grid_size=(8, 8))
+    for weight in (mixer.qkv.weight, mixer.proj.bias):
+        torch.nn.init.zeros_(weight)
+    torch.nn.init.eye_(mixer.proj.weight)
+    with torch.no_grad():  # queries and keys that are unlike, so that a product of 0 would be more alike
+        mixer.qkv.bias.copy_(torch.tensor([1., -1., 5.]).repeat_interleave(12))
+        torch.testing.assert_close(mixer(torch.randn(1, 64, 12), (8, 8)), torch.full((1, 64, 12), 5.))
+
+
+def test_linformers_sums_stay_the_same_in_a_checkpoint_of_another_grid():
+    torch.manual_seed(0)
+    small, large = (build_mixer(dict(type='LinformerAttention', num_keys=5), embed_dims=12, num_heads=3,
+                                grid_size=(side, side)) for side in (4, 8))
+    table = torch.rand(1, 16, 5)
+    small.key_sums.table.data.copy_(table)
+    large.load_state_dict(small.state_dict())
+    x = torch.ones(1, 1, 64, 4)
+    torch.testing.assert_close(large._sums(x, large.key_sums, (8, 8)), small._sums(x, small.key_sums, (8, 8)),
+                               rtol=.05, atol=0)
+    torch.testing.assert_close(large._sums(x, large.key_sums, (8, 8)).sum(), table.sum() * 4, rtol=.05, atol=0)
+
+
 @pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('softmax', 'focal')])
 def test_linear_windows_never_count_padding(name):
     """What stands in the padding does not change the real tokens: the projection's bias alone fills it."""

@@ -243,6 +243,32 @@ def test_an_empty_batch_gives_empty_maps(name):
     assert [out.shape[0] for out in model(torch.zeros(0, 3, 64, 64))] == [0] * len(model.out_indices)
 
 
+@pytest.mark.parametrize('name', [name for name in SMALL if name != 'FLattenDeiT'])
+def test_weights_of_all_stages_fit_a_backbone_of_the_first_two(name, tmp_path):
+    whole = build(name)
+    torch.save(whole.state_dict(), tmp_path / 'whole.pth')
+    model = build(name, out_indices=(0, 1), init_cfg=dict(type='Pretrained', checkpoint=str(tmp_path / 'whole.pth')))
+    model.init_weights()
+    assert model.is_whole is False and whole.is_whole
+    image = torch.randn(1, 3, 64, 64)
+    for first, second in zip(model.eval()(image), whole.eval()(image)):
+        torch.testing.assert_close(first, second)
+
+
+@pytest.mark.parametrize('name', SMALL)
+def test_a_second_initialisation_changes_nothing(name):
+    model = build(name)
+    model.init_weights()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    model.init_weights()
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_the_pooled_map_is_that_of_the_last_stage_alone():
+    maps = build('HViTTT', pooled=True, out_indices=(0, 1)).eval()(torch.randn(1, 3, 64, 64))
+    assert [tuple(out.shape[2:]) for out in maps] == [(16, 16), (8, 8)]
+
+
 @pytest.mark.parametrize('name', SMALL)
 def test_foreign_weights_are_refused_with_the_first_keys(name, tmp_path):
     state = {f'backbone.{k}': v for k, v in build(name).state_dict().items()}

@@ -157,7 +157,6 @@ def test_every_operator_has_a_twin_and_a_test_here():
     elsewhere = {'focal_attention', 'circulant_attention', 'block_linear_attention', 'manhattan_attention',
                  'neighborhood_attention', 'nystrom_attention', 'routing_attention'}
     assert operators == {name for name in CASES if not name.endswith('_map')} | elsewhere
-    assert all(callable(getattr(reference, name)) for name in reference.__all__)
 
 
 def test_softmax_attention_has_the_same_result_with_a_fixed_and_a_learned_bias():

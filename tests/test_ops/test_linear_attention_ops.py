@@ -76,6 +76,13 @@ def test_focused_features_in_blocks_are_those_of_the_definition(tokens, power, p
         assert check(lambda x, rescale, position=None: features(x, rescale, position, power), inputs)
 
 
+def test_focused_features_work_in_transforms_of_functions(tokens):
+    x, rescale, _ = (leaf.detach() for leaf in tokens)
+    grad = torch.func.grad(lambda x: features(x, rescale, None).sin().sum())(x)
+    y, tangent = torch.func.jvp(lambda x: features(x, rescale, None).sin().sum(), (x,), (torch.ones_like(x),))
+    torch.testing.assert_close(tangent, grad.sum())
+
+
 def test_focused_features_keep_their_inputs_and_their_result(tokens):
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):

@@ -20,7 +20,7 @@ class TokenLevelMultiHeadAttention(TokenMixer):
     blocks, normalised over the mixing blocks.
 
     Args:
-        num_blocks: a square number, not more than there are tokens.
+        num_blocks: a square number.
 
     Raises:
         ValueError: `num_blocks` is no square number.

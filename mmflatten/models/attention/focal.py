@@ -83,7 +83,8 @@ class FocalAttention(TokenMixer):
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         if mask is not None:
-            raise ValueError('FocalAttention takes no mask: it makes the masks of its windows itself')
+            raise ValueError('FocalAttention has windows of its own and takes no mask of another window around it; '
+                             'give it the whole map (no linear_window)')
         source = self.listed(x.flatten(2), hw_shape)
         qkv = source if self.qkv is None else self.qkv(source)
         q, k, v = qkv.chunk(3, dim=-1)

@@ -28,10 +28,10 @@ class LinformerAttention(TokenMixer):
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if num_keys < 1:
             raise ValueError(f'num_keys ({num_keys}) must be at least 1')
-        self.tokens = grid_size[0] * grid_size[1]
-        self.key_sums, self.value_sums = (GridTable(num_keys, grid_size, std=self.tokens ** -.5) for _ in range(2))
+        std = (grid_size[0] * grid_size[1]) ** -.5
+        self.key_sums, self.value_sums = (_Sums(num_keys, grid_size, std=std) for _ in range(2))
         for table in (self.key_sums, self.value_sums):
-            nn.init.trunc_normal_(table.table, std=self.tokens ** -.5)
+            nn.init.trunc_normal_(table.table, std=std)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         k_Bhrd, v_Bhrd = (self._sums(fill_masked(x, maps.mask, 0.), table, maps.kv_hw)
@@ -40,6 +40,13 @@ class LinformerAttention(TokenMixer):
 
     def _sums(self, x_BhMd: Tensor, table: GridTable, kv_hw: tuple[int, int]) -> Tensor:
         prefix = x_BhMd.shape[2] - kv_hw[0] * kv_hw[1]
-        weights_1Mr = table.rows(kv_hw).to(x_BhMd.dtype) * (self.tokens / (kv_hw[0] * kv_hw[1]))
-        sums = weights_1Mr.transpose(1, 2).unsqueeze(1) @ x_BhMd[:, :, prefix:]
+        sums = table.rows(kv_hw).to(x_BhMd.dtype).transpose(1, 2).unsqueeze(1) @ x_BhMd[:, :, prefix:]
         return torch.cat((x_BhMd[:, :, :prefix], sums), dim=2) if prefix else sums
+
+
+class _Sums(GridTable):
+    """The weights of sums over a map, which stay the same sums when it is resized."""
+
+    def _resized(self, table: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str) -> Tensor:
+        share = (size[0] * size[1]) / (new_size[0] * new_size[1])
+        return super()._resized(table, size, new_size, mode) * share

@@ -35,4 +35,4 @@ class NormAwareLinearAttention(GatedMixer):
         return linear_attention(q_BhNf, k_BhMf, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        return self.norm(y_BNC) * F.silu(maps.extra[0])
+        return self.norm(y_BNC.to(next(self.norm.parameters()).dtype)) * F.silu(maps.extra[0])

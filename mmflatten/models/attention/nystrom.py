@@ -35,5 +35,6 @@ class NystromAttention(TokenMixer):
         landmarks = [pool_real(x, hw, maps.mask, self.side) for x, hw in ((q_BNC, maps.hw), (k_BMC, maps.kv_hw))]
         q, k, v, q_landmarks, k_landmarks = (split_heads(widen(x), self.num_heads)
                                              for x in (q_BNC, k_BMC, v_BMC, *landmarks))
-        return merge_heads(nystrom_attention(q, k, v, q_landmarks_Bhad=q_landmarks, k_landmarks_Bhad=k_landmarks,
-                                             bias=masked_logits(k, maps.mask), iterations=self.iterations))
+        y_BhNd = nystrom_attention(q, k, v, q_landmarks_Bhad=q_landmarks, k_landmarks_Bhad=k_landmarks,
+                                   bias=masked_logits(k, maps.mask), iterations=self.iterations)
+        return merge_heads(y_BhNd).to(v_BMC.dtype)

@@ -44,7 +44,8 @@ class BiLevelRoutingAttention(TokenMixer):
         # A mean of constants, once per block, is what ONNX cannot fold.
         share_BR11 = (real_BRn1.sum(dim=2, keepdim=True) / real_BRn1.shape[2]).clamp(min=1e-6)
         q_BRnC, k_BRnC, v_BRnC = (self._regions(x, maps.hw) for x in (q_BNC, k_BNC, v_BNC))
-        routes = routed_regions(q_BRnC / share_BR11, k_BRnC / share_BR11, self.topk)
+        real_B1R = (real_BRn1.amax(dim=2) > 0).transpose(1, 2)
+        routes = routed_regions(q_BRnC / share_BR11, k_BRnC / share_BR11, self.topk, real_B1R)
         bias_B1Rn = torch.zeros_like(real_BRn1).masked_fill(real_BRn1 == 0, -1e4)[..., 0].unsqueeze(1)
         q, k, v = (rearrange(x, 'B R n (h d) -> B h R n d', h=self.num_heads) for x in (q_BRnC, k_BRnC, v_BRnC))
         y = routing_attention(q, k, v, routes, scale=q_BNC.shape[-1] ** -.5, bias=bias_B1Rn)

@@ -49,7 +49,8 @@ class Windowed(BaseModule):
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         if mask is not None:
-            raise ValueError('Windowed takes no mask: it makes the masks of its windows itself')
+            raise ValueError(f'{type(self.mixer).__name__} has windows of its own and takes no mask of another window '
+                             'around it; give it the whole map (no linear_window)')
         if self.window_size is None:
             return self.mixer(x, hw_shape)
         H, W = hw_shape
@@ -61,7 +62,8 @@ class Windowed(BaseModule):
         prefix, x = split_prefix(x, hw_shape)
         x = pad_and_roll(rearrange(x, 'B (H W) ... -> B H W ...', H=H, W=W), padded, shift)
         windows = window_partition(x, window)
-        prefix, windows = self._mix(prefix, windows, window, self._mask((H, W), padded, window, shift, x.device))
+        mask = self._mask((H, W), padded, window, shift, x.device)
+        prefix, windows = self._mix(prefix, windows, window, mask, number[0] * number[1])
         x = roll_and_crop(window_reverse(windows, window, padded), (H, W), shift)
         return join_prefix(prefix, rearrange(x, 'B H W C -> B (H W) C'))
 
@@ -75,13 +77,12 @@ class Windowed(BaseModule):
         rows, cols = (torch.scalar_tensor(count, device=device, dtype=torch.long) > 1 for count in number)
         return distances[0] * (rows & cols), distances[1] * (rows & cols)
 
-    def _mix(self, prefix: Tensor, windows: Tensor, window: tuple[int, int],
-             mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _mix(self, prefix: Tensor, windows: Tensor, window: tuple[int, int], mask: Tensor | None,
+             copies: int) -> tuple[Tensor, Tensor]:
         """The mixer's results for the prefix tokens and for the windows."""
         number = prefix.shape[1]
         if number == 0:
             return prefix, self.mixer(windows, window, mask)
-        copies = windows.shape[0] // prefix.shape[0]
         windows = join_prefix(repeat(prefix, 'B ... -> (B W) ...', W=copies), windows)
         if mask is not None:
             mask = F.pad(mask, (number, 0, number if mask.shape[1] > 1 else 0, 0), value=True)

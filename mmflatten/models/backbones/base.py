@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 DEFAULT_INIT = [dict(type='TruncNormal', layer='Linear', std=.02, bias=0.),
                 dict(type='Constant', layer='LayerNorm', val=1., bias=0.)]
+_PLACE = re.compile(r'(?:stages|blocks)\.(\d+)\.')
 
 
 def run_blocks(blocks: Iterable[nn.Module], x_BNC: Tensor, hw_shape: tuple[int, int], with_cp: bool) -> Tensor:
@@ -161,17 +162,25 @@ class Backbone(BaseModule):
                       logger='current')
 
     def require_fit(self, missing: Iterable[str], unexpected: Iterable[str], origin: str) -> None:
-        """Refuse weights with other names than the backbone's, those of `new_weights` and `droppable_weights` excepted.
+        """Refuse weights with other names than the backbone's.
+
+        Excepted are those of `new_weights` and `droppable_weights`, and of stages behind the last of `out_indices`.
 
         Raises:
             ValueError: names the first of them.
         """
         misfits = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
-        misfits += [f'unexpected {key}' for key in unexpected if not _matches(key, self.droppable_weights)]
+        misfits += [f'unexpected {key}' for key in unexpected
+                    if not _matches(key, self.droppable_weights) and not self._is_behind(key)]
         if misfits:
             raise ValueError(f'{origin} does not fit {type(self).__name__}: {len(misfits)} keys, the first: '
                              f'{", ".join(misfits[:5])}. Was it converted with `mmflatten convert`, and is it '
                              'of the same architecture?')
+
+
+    def _is_behind(self, name: str) -> bool:
+        place = _PLACE.match(name)
+        return place is not None and int(place[1]) > self.out_indices[-1]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -119,8 +119,9 @@ class FLattenPVTv2(FLattenPVT):
         super().__init__(arch, **kwargs)
 
     def init_weights(self) -> None:
+        again = self.is_init  # MMEngine then changes nothing
         super().init_weights()
-        if self.init_cfg != DEFAULT_INIT:
+        if again or self.init_cfg != DEFAULT_INIT:
             return
         for conv in self.modules():
             if isinstance(conv, nn.Conv2d):

@@ -104,8 +104,7 @@ class L2ViT(PyramidBackbone):
         if not isinstance(last_projection, int) or last_projection < 0:
             raise ValueError(f'last_projection ({last_projection!r}) must be True, False or a number of channels')
         width = 1280 if last_projection is True else last_projection
-        whole = self.out_indices[-1] == len(plan) - 1
-        self.last_projection = Linear(plan[-1].embed_dims, width) if width and whole else None
+        self.last_projection = Linear(plan[-1].embed_dims, width) if width and self.is_whole else None
 
     @property
     def out_channels(self) -> tuple[int, ...]:

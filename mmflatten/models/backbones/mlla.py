@@ -101,7 +101,7 @@ class HViTTT(MLLA):
     def __init__(self, arch: str | dict = 'tiny', pooled: bool = False, **kwargs) -> None:
         super().__init__(arch, **kwargs)
         self.pool_norm = None
-        if pooled:
+        if pooled and self.is_whole:
             self.pool_norm = nn.BatchNorm2d(super().out_channels[-1])
             self.norms.pop(str(self.out_indices[-1]))
 

@@ -62,6 +62,7 @@ class PyramidBackbone(Backbone):
         super().__init__(frozen_stages, init_cfg)
         self.out_indices = check_indices(out_indices, len(stages), 'stage')
         self.stages = ModuleList(stages[:self.out_indices[-1] + 1])
+        self.is_whole = len(self.stages) == len(stages)  # so that the last map is that of a classifier
         for stage in self.stages:
             stage.with_cp = with_cp
         norms = {} if output_norms is None else {str(i): output_norms[i] for i in self.out_indices}

@@ -82,8 +82,7 @@ class RAVLT(PyramidBackbone):
         norms = None if last_projection else [nn.LayerNorm(stage.embed_dims) for stage in plan]
         init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
         super().__init__(stages, norms, init_cfg=init_cfg, **kwargs)
-        whole = self.out_indices[-1] == len(plan) - 1
-        self.last_channels = last_projection if whole else 0
+        self.last_channels = last_projection if self.is_whole else 0
         self.last_projection = nn.Sequential(
             *conv_bn(plan[-1].embed_dims, last_projection, 1, bias=True), nn.SiLU()) if self.last_channels else None
 

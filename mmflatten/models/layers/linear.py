@@ -48,9 +48,12 @@ class Linear(nn.Linear):
 
 
 class FullRangeLinear(Linear):
-    """`Linear` that stays in float32 where it is given that, inside float16 autocast too: products exceed float16."""
+    """`Linear` that stays in float32 where it is given that, in float16 autocast and models too: products exceed it."""
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.float32 and self.weight.dtype == torch.float16:
+            bias = None if self.bias is None else self.bias.float()
+            return F.linear(x, self.weight.float(), bias).to(self.weight.dtype)
         device = x.device.type
         halves = torch.amp.is_autocast_available(device) and torch.get_autocast_dtype(device) == torch.float16
         if x.dtype == torch.float32 and halves:

@@ -78,8 +78,9 @@ class GridTable(BaseModule):
     """A learned row for every token of a map, added to the tokens of a map of any size.
 
     The parameter keeps the size it was trained at; `forward` resizes it bilinearly. A checkpoint of another size is
-    resized bicubically when it is loaded. Prefix tokens have rows of their own. Where a table has none, the row of a
-    class token in a checkpoint (PVT's dense tasks start from such) is left behind.
+    resized bicubically when it is loaded; one of as many rows is taken to be of the same shape, which checkpoints do
+    not store. Prefix tokens have rows of their own. Where a table has none, the row of a class token in a checkpoint
+    (PVT's dense tasks start from such) is left behind.
 
     Args:
         embed_dims: channels.
