@@ -131,7 +131,8 @@ def test_half_precision_empty_batches_and_traces(name):
     with torch.no_grad():
         expected = mixer(x, (4, 5))
         assert mixer(x[:0], (4, 5)).shape == (0, 20, 12)
-        torch.testing.assert_close(torch.jit.trace(OnMap(mixer), x, check_trace=False)(x), expected, rtol=1e-4, atol=1e-5)
+        traced = torch.jit.trace(OnMap(mixer), x, check_trace=False)
+        torch.testing.assert_close(traced(x), expected, rtol=1e-4, atol=1e-5)
         half = mixer.half()(x.half(), (4, 5))
     assert half.dtype == torch.float16
     torch.testing.assert_close(half.float(), expected, rtol=.05, atol=.02 * float(expected.abs().max()))
