@@ -59,6 +59,15 @@ def seed(text: str) -> int:
     return int(text)
 
 
+def output_folder(text: str) -> Path:
+    """A folder to write into, made later, for argparse."""
+    path = Path(text)
+    taken = next((place for place in (path, *path.parents) if place.exists()), path)
+    if taken.exists() and not taken.is_dir():
+        raise argparse.ArgumentTypeError(f'must be a folder, and {taken} is a file; name another')
+    return path
+
+
 def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str] | None], int]:
     """Decorate `main(argv)` of a tool; the result takes `argv=None` for `sys.argv[1:]` and returns the exit status.
 
