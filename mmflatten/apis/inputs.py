@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import glob
+import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from mmflatten.checkpoints.rules import shorten
 from mmflatten.datasets.locate import IMAGE_SUFFIXES
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
@@ -24,7 +27,7 @@ class Input:
         name: what its results are called, without a suffix; unique within a run.
         source: the file that it comes from, as text.
         image: what `Predictor` takes; the left and right file of a pair; RGB pixels of a video's frame.
-        video: the file and its frames per second, for a frame.
+        video: for a frame, what the video's results are called, and its frames per second.
     """
 
     name: str
@@ -39,8 +42,12 @@ class Inputs:
     Args:
         words: files, folders (the images directly in them, by name; no hidden files), globs, videos; `-` reads one
             word a line.
-        pairs: for stereo: two images, or two folders whose images pair up by their order.
+        pairs: for stereo: two images, or two folders whose images pair up by their names where they share any, else by
+            their order.
         lines: what `-` reads; the standard input by default.
+
+    Attributes:
+        cut: what to say of each video, of those iterated over, that ended before its header says.
 
     Raises:
         FileNotFoundError: a word names nothing.
@@ -49,6 +56,7 @@ class Inputs:
 
     def __init__(self, words: Iterable[str], pairs: bool = False, lines: Iterable[str] | None = None) -> None:
         listed = sys.stdin if lines is None else lines
+        self.cut: list[str] = []
         words = [word for each in words for word in ((line.strip() for line in listed) if each == '-' else [each])]
         words = [word for word in words if word]
         if not words:
@@ -64,15 +72,23 @@ class Inputs:
         names: dict[str, int] = {}
         for item, frames in zip(self._items, self._frames):
             first = item[0] if isinstance(item, tuple) else item
-            name = stem = Path(first).stem
-            while name in names:
-                names[stem] += 1
-                name = f'{stem}_{names[stem]}'
-            names[name] = 1
-            if frames:
-                yield from _frames_of(item, name)
-            else:
+            name = _unique(Path(first).stem, names)
+            if not frames:
                 yield Input(name, first, item)
+                continue
+            number = 0
+            for number, (frame, rate) in enumerate(_read_frames(item), 1):
+                yield Input(_unique(f'{name}_{number - 1:06d}', names), item, frame, (name, rate))
+            if number < frames:
+                self.cut.append(f'{item} after frame {number} of {frames}: the video ends there; is it whole?')
+
+    def require_outside(self, folders: Iterable[Path]) -> None:
+        """Raise ValueError where an input lies in a folder whose files will be replaced."""
+        written = [folder.resolve() for folder in folders]
+        for item in self._items:
+            for path in [item] if isinstance(item, str) else item:
+                if Path(path).resolve().parent in written:
+                    raise ValueError(f'INPUT {path} lies where results are written; name another folder for them')
 
 
 def is_video(path: str | tuple[str, str]) -> bool:
@@ -85,7 +101,7 @@ def count_frames(path: str) -> int:
     Raises:
         ValueError: it has none, or OpenCV cannot read it.
     """
-    video = cv2.VideoCapture(path)
+    video = cv2.VideoCapture(os.fsencode(path))  # as text, a name that is not UTF-8 ends the program
     count, readable = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.read()[0]
     video.release()
     if not readable:
@@ -115,21 +131,38 @@ def _pairs(words: list[str]) -> list[tuple[str, str]]:
     if len(words) != 2:
         raise ValueError(f'stereo takes two inputs, left and right, and {len(words)} are given ({", ".join(words)})')
     left, right = map(_expand, words)
+    videos = [path for path in (*left, *right) if is_video(path)]
+    if videos:
+        raise ValueError(f'stereo takes images and no videos ({shorten(videos, 3)}); save the frames as images')
+    lefts, rights = (Counter(Path(path).stem for path in side) for side in (left, right))
+    if lefts & rights:
+        left, right = (sorted(side, key=lambda path: Path(path).stem) for side in (left, right))
+        alone = [f'{word} lacks {shorten(sorted(missing), 3)}' for word, missing in (
+            (words[0], rights - lefts), (words[1], lefts - rights)) if missing]
+        if alone:
+            raise ValueError(f'each left image needs a right one of its name: {"; ".join(alone)}')
     if len(left) != len(right):
         raise ValueError(f'{words[0]} has {len(left)} images and {words[1]} {len(right)}; each left one needs its '
                          'right one')
     return list(zip(left, right))
 
 
-def _frames_of(path: str, name: str) -> Iterator[Input]:
-    video = cv2.VideoCapture(path)
-    rate, number = video.get(cv2.CAP_PROP_FPS) or 25., 0
+def _unique(name: str, names: dict[str, int]) -> str:
+    """A name that is UTF-8 and not yet in `names`, which it joins."""
+    name = stem = os.fsencode(name).decode(errors='replace')
+    while name in names:
+        names[stem] += 1
+        name = f'{stem}_{names[stem]}'
+    names[name] = 1
+    return name
+
+
+def _read_frames(path: str) -> Iterator[tuple[np.ndarray, float]]:
+    """RGB pixels of each frame, and the frames per second."""
+    video = cv2.VideoCapture(os.fsencode(path))
+    rate = video.get(cv2.CAP_PROP_FPS) or 25.
     try:
-        while True:
-            there, frame = video.read()
-            if not there:
-                return
-            yield Input(f'{name}_{number:06d}', path, np.ascontiguousarray(frame[..., ::-1]), (path, rate))
-            number += 1
+        while (read := video.read())[0]:
+            yield np.ascontiguousarray(read[1][..., ::-1]), rate
     finally:
         video.release()

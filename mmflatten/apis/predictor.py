@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -199,7 +200,7 @@ def _readable_image(image: str | Path | np.ndarray) -> str | np.ndarray:
 def _reason(image: Image, error: Exception) -> str:
     if isinstance(image, (str, Path)) and not Path(image).exists():
         return 'does not exist; check the path'
-    if isinstance(image, (str, Path)) and not cv2.haveImageReader(str(image)):
+    if isinstance(image, (str, Path)) and not cv2.haveImageReader(os.fsencode(image)):
         return 'cannot be decoded; is it a whole image?'
     return f'{type(error).__name__}: {error_text(error)}'
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from mmflatten.apis.predictor import PredictionError, Predictor
 from mmflatten.engine.predictions import draw_sample, run_lengths
 
 TOP = 5  # classes of an image that the CSV lists
+TABLES = dict(classification='classes.csv', detection='predictions.json')
+FOLDERS = ('drawings', 'label_maps', 'disparity')
 
 
 class ResultFolder:
@@ -42,6 +45,8 @@ class ResultFolder:
         self._annotations: list[dict] = []
         self._video: tuple[str, cv2.VideoWriter] | None = None
         (self.folder / 'drawings').mkdir(parents=True, exist_ok=True)
+        if predictor.task in TABLES:  # of an earlier run
+            (self.folder / TABLES[predictor.task]).unlink(missing_ok=True)
 
     def __enter__(self) -> ResultFolder:
         return self
@@ -49,7 +54,8 @@ class ResultFolder:
     def __exit__(self, *_: Any) -> None:
         self._end_video()
         if self._rows:
-            with open(self.folder / 'classes.csv', 'w', newline='', encoding='utf-8') as file:
+            with open(self.folder / TABLES['classification'], 'w', newline='', encoding='utf-8',
+                      errors='surrogateescape') as file:  # names of files need not be UTF-8
                 writer = csv.writer(file)
                 count = (len(self._rows[0]) - 1) // 2
                 writer.writerow(['file', *(f'{what}_{i + 1}' for i in range(count) for what in ('class', 'score'))])
@@ -57,7 +63,7 @@ class ResultFolder:
         if self._images:
             categories = [dict(id=i, name=name) for i, name in enumerate(self.predictor.classes)]
             content = dict(images=self._images, categories=categories, annotations=self._annotations)
-            (self.folder / 'predictions.json').write_text(json.dumps(content) + '\n', encoding='utf-8')
+            (self.folder / TABLES['detection']).write_text(json.dumps(content) + '\n', encoding='utf-8')
 
     def add(self, item: Input, sample: BaseDataElement) -> dict:
         """Draw and note one prediction; returns it as plain numbers, the label and disparity maps by their file.
@@ -75,20 +81,22 @@ class ResultFolder:
         return dict(file=item.source, name=item.name, **record)
 
     def _draw(self, item: Input, pixels: np.ndarray, sample: BaseDataElement) -> None:
-        file = self.folder / 'drawings' / f'{item.name}.png'
-        draw_sample(self.visualizer, pixels, sample, str(file), score=self.score, truth=False)
         if item.video is None:
+            self._draw_to(str(self.folder / 'drawings' / f'{item.name}.png'), pixels, sample)
             return
-        frame = cv2.imread(str(file))
-        file.unlink()
-        source, rate = item.video
-        if self._video is None or self._video[0] != source:
+        with tempfile.TemporaryDirectory() as scratch:
+            self._draw_to(f'{scratch}/frame.png', pixels, sample)
+            frame = cv2.imread(f'{scratch}/frame.png')
+        name, rate = item.video
+        if self._video is None or self._video[0] != name:
             self._end_video()
-            name = item.name.rpartition('_')[0]
             target = str(self.folder / 'drawings' / f'{name}.mp4')
             size = (frame.shape[1], frame.shape[0])
-            self._video = source, cv2.VideoWriter(target, cv2.VideoWriter_fourcc(*'mp4v'), rate, size)
+            self._video = name, cv2.VideoWriter(target, cv2.VideoWriter_fourcc(*'mp4v'), rate, size)
         self._video[1].write(frame)
+
+    def _draw_to(self, file: str, pixels: np.ndarray, sample: BaseDataElement) -> None:
+        draw_sample(self.visualizer, pixels, sample, file, score=self.score, truth=False)
 
     def _end_video(self) -> None:
         if self._video is not None:
@@ -97,11 +105,11 @@ class ResultFolder:
 
     def _classification(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         scores = sample.pred_score.float().cpu().numpy()
-        best = np.argsort(-scores)[:TOP]
-        names = [self.predictor.classes[i] if self.predictor.classes else str(i) for i in best]
-        ranking = [(name, float(scores[i])) for name, i in zip(names, best)]
-        self._rows.append([item.source, *(cell for name, score in ranking for cell in (name, f'{score:.6f}'))])
-        return dict(label=int(best[0]), classes=dict(ranking))
+        ranking = [dict(label=label, name=self._name(label), score=float(scores[label]))
+                   for label in np.argsort(-scores)[:TOP].tolist()]
+        self._rows.append([item.source, *(cell for entry in ranking for cell in (
+            entry['name'], f'{entry["score"]:.6f}'))])
+        return dict(label=ranking[0]['label'], classes=ranking)
 
     def _detection(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         found = sample.pred_instances.cpu()
@@ -127,9 +135,9 @@ class ResultFolder:
         if not cv2.imwrite(str(file), labels.astype(np.uint8 if len(self.predictor.classes) <= 256 else np.uint16)):
             raise OSError(f'{file} cannot be written; is there room, and may its folder be written to?')
         values, counts = np.unique(labels, return_counts=True)
-        names = self.predictor.classes
-        return dict(label_map=str(file), shares={names[i]: float(count / labels.size) for i, count in
-                                                 zip(values.tolist(), counts.tolist())})
+        shares = [dict(label=label, name=self._name(label), share=count / labels.size)
+                  for label, count in zip(values.tolist(), counts.tolist())]
+        return dict(label_map=str(file), shares=shares)
 
     def _stereo(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         from mmflatten.datasets.stereo.files import write_pfm
@@ -140,6 +148,9 @@ class ResultFolder:
         write_pfm(file, disparity)
         return dict(disparity=str(file), mean=float(disparity.mean()), min=float(disparity.min()),
                     max=float(disparity.max()))
+
+    def _name(self, label: int) -> str:
+        return self.predictor.classes[label] if self.predictor.classes else str(label)
 
     def _file(self, folder: str, item: Input, suffix: str) -> Path:
         (self.folder / folder).mkdir(exist_ok=True)

@@ -39,7 +39,7 @@ def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) ->
 
 
 def _classification(model: TriedModel, record: dict) -> str:
-    rows = [(name, f'{score:.4f}') for name, score in record['classes'].items()]
+    rows = [(entry['name'], f'{entry["score"]:.4f}') for entry in record['classes']]
     return table(f'The {len(rows)} likeliest classes', ('class', 'score'), rows)
 
 
@@ -53,8 +53,8 @@ def _detection(model: TriedModel, record: dict) -> str:
 
 
 def _segmentation(model: TriedModel, record: dict) -> str:
-    shares = sorted(record['shares'].items(), key=lambda item: -item[1])
-    rows = [(name, f'{100 * share:.2f} %') for name, share in shares[:MAX_ROWS]]
+    shares = sorted(record['shares'], key=lambda entry: -entry['share'])
+    rows = [(entry['name'], f'{100 * entry["share"]:.2f} %') for entry in shares[:MAX_ROWS]]
     more = f', the largest {MAX_ROWS} of {len(shares)} classes' if len(shares) > MAX_ROWS else ''
     return table(f'Share of the picture{more}', ('class', 'share'), rows)
 

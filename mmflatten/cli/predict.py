@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from mmflatten.engine.cli import command_line, own_output, positive, share, tool_parser
+from mmflatten.engine.cli import command_line, output_folder, own_output, positive, share, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,7 +22,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('inputs', nargs='+', metavar='INPUT',
                       help='image, folder, glob or video; - reads them from the standard input, one a line; for stereo '
                       'a left and a right image or folder')
-    made.add_argument('--out', required=True, metavar='DIR', help='folder for drawings and predictions')
+    made.add_argument('--out', required=True, type=output_folder, metavar='DIR',
+                      help='folder for drawings and predictions')
     made.add_argument('--json', action='store_true', help='also print a line of JSON for each image')
     made.add_argument('--score', type=share, default=0.3, metavar='S',
                       help='leave out instances with a lower score (default: 0.3)')
@@ -47,11 +48,12 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
 
     from mmflatten.apis.inputs import Input, Inputs
     from mmflatten.apis.predictor import PredictionError, Predictor
-    from mmflatten.apis.results import ResultFolder
+    from mmflatten.apis.results import FOLDERS, ResultFolder
     from mmflatten.checkpoints.rules import shorten
     from mmflatten.engine.setup import load_config
     cfg = load_config(args.config)
     inputs = Inputs(args.inputs, pairs=cfg.get('default_scope') == 'mmflatten')
+    inputs.require_outside(args.out / name for name in FOLDERS)
     predictor = Predictor(cfg, args.checkpoint, args.device, args.engine)
     failures: list[str] = []
     taken: list[Input] = []
@@ -61,7 +63,7 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
             taken.append(item)
             yield item.image
 
-    empty = 0
+    done = empty = 0
     with ResultFolder(args.out, predictor, args.score) as folder:
         progress = ProgressBar(len(inputs), file=sys.stderr)
         for sample in predictor.predict(images(), args.batch):
@@ -70,6 +72,7 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
                 if isinstance(sample, PredictionError):
                     raise sample
                 record = folder.add(item, sample)
+                done += 1
                 empty += record.get('instances') == []
                 if args.json:
                     print(json.dumps(record), file=lines, flush=True)
@@ -77,10 +80,11 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
                 failures.append(str(error) if item.video is None else f'{item.name}: {error}')
             progress.update()
         sys.stderr.write('\n')
-    sys.stderr.write(f'{len(inputs) - len(failures)} of {len(inputs)} predicted: {args.out}\n')
+    sys.stderr.write(f'{done} of {done + len(failures)} predicted: {args.out}\n')
+    failures += inputs.cut
     if empty:
         sys.stderr.write(f'{empty} without an instance of --score {args.score:g} or more\n')
     if failures:
         sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
-        raise ValueError(f'{len(failures)} of {len(inputs)} could not be predicted: {shorten(failures, 3)}')
+        raise ValueError(f'{len(failures)} could not be predicted: {shorten(failures, 3)}')
     return 0

@@ -1,4 +1,4 @@
-"""`mmflatten init` finds each fault planted in a small detection set, in images and in a split; says which stops."""
+"""`mmflatten init` finds each fault planted in a small detection set and in a split, and says which stops."""
 import json
 from pathlib import Path
 
@@ -73,6 +73,7 @@ ANNOTATIONS = {
     'box outside its image': (dict(bbox=[64, 4, 20, 20]), True),
     'box over the border': (dict(bbox=[60, 4, 20, 20]), False),
     'box narrower than a pixel, or area 0': (dict(bbox=[4, 4, 0, 20]), False),
+    'unusable segmentation': (dict(segmentation=[[]]), False),
     'annotation id 0': (dict(id=0), False),
     'id of annotations repeated or missing': (dict(id=2), True),
 }
@@ -90,6 +91,47 @@ def test_a_fault_of_an_annotation(name, folder):
             data.require_usable()
     else:
         data.require_usable()
+
+
+NAN = float('nan')
+
+
+@pytest.mark.parametrize('change, name', [
+    (dict(bbox=[NAN, 4, 20, 20]), 'no bbox'), (dict(bbox=[4, 4, float('inf'), 20]), 'no bbox'),
+    (dict(area=NAN), 'no area'), *((dict(segmentation=value), 'unusable segmentation') for value in (
+        [[1, 2, 3, 4]], [[4, 4, 24, 4, 24, 24], [1, 2, 3, 4, 5, 6, 7]], [[4, 4, 24, 4, 24, NAN]],
+        [[4, 4, 24, 4, 24, '9']], [4, 4, 24, 4, 24, 24],
+        dict(size=[64, 48], counts='abc'), dict(size=[48, 64]), 'abc'))])
+def test_numbers_and_masks_that_cannot_be(change, name, folder):
+    content = coco()
+    content['annotations'][0].update(change)
+    assert name in found(detection(folder, content))
+
+
+def test_masks_count_where_all_are_usable(folder):
+    content = coco()
+    for i, entry in enumerate(content['annotations']):
+        entry['segmentation'] = [[4, 4, 24, 4, 24, 24]] if i % 2 else dict(size=[*SIZE], counts=[SIZE[0] * SIZE[1]])
+    data = detection(folder, content)
+    assert not data.problems and data.evaluator['metric'] == ['bbox', 'segm']
+    content['annotations'][0]['segmentation']['size'] = [8, 8]
+    assert detection(folder, content).evaluator['metric'] == 'bbox'
+
+
+@pytest.mark.parametrize('kind, change, words', [
+    ('annotations', dict(category_id=[1]), (r'category_id of annotations\[1\]', r'\[1\]')),
+    ('annotations', dict(image_id={}), (r'image_id of annotations\[1\]', '{}')),
+    ('annotations', dict(id='a'), (r'id of annotations\[1\]', "'a'")),
+    ('annotations', 5, (r'annotations\[1\]', '5')), ('categories', 'cat', (r'categories\[1\]', "'cat'")),
+    ('categories', dict(name=3), (r'name of categories\[1\]', '3')),
+    ('images', dict(file_name=3), (r'file_name of images\[1\]', '3')),
+    ('images', dict(file_name=None), (r'file_name of images\[1\]', 'None')),
+    ('images', dict(width='80'), (r'width of images\[1\]', "'80'"))])
+def test_values_of_another_type(kind, change, words, folder):
+    content = coco()
+    content[kind][1] = {**content[kind][1], **change} if isinstance(change, dict) else change
+    with pytest.raises(OwnDataError, match='(?s)0.json.*' + '.*'.join(words)):
+        detection(folder, content)
 
 
 def test_boxes_given_by_their_corners(folder):
@@ -151,6 +193,7 @@ def test_named_classes_alone_are_kept_in_the_order_of_the_file(folder):
 @pytest.mark.parametrize('content, word', [
     ({**coco(), 'annotations': [dict(id=1, image_id=0, caption='a dog')]}, 'caption'),
     ({**coco(), 'annotations': [dict(image_id=0, segments_info=[])]}, 'panoptic'),
+    ({**coco(), 'annotations': 5}, 'annotations'),
     (dict(shapes=[], imagePath='0.png'), 'labelme'), (dict(images=[]), 'categories'), ([], 'images')])
 def test_annotations_of_another_task(content, word, folder):
     with pytest.raises(OwnDataError, match=f'(?s)0.json.*{word}'):
@@ -170,29 +213,12 @@ def test_places_of_another_task(folder):
         read_stereo([folder / 'images'], folder / 'mine.py', 0.3, 48)
 
 
-def test_a_folder_without_an_image(tmp_path):
-    (tmp_path / 'notes.txt').write_text('no image')
-    with pytest.raises(OwnDataError, match=f'{tmp_path} has no image'):
-        find_images(tmp_path)
-    with pytest.raises(FileNotFoundError, match='gone'):
-        find_images(tmp_path / 'gone')
-
-
 def test_many_images_have_a_progress_bar_and_few_have_none(folder, capsys, monkeypatch):
     paths = find_images(folder / 'images')
     few = read_pictures(paths)
     assert capsys.readouterr().err == ''
     monkeypatch.setattr(pictures, 'WORTH_A_BAR', 6)
     assert read_pictures(paths) == few and '6/6' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize('suffix', ['png', 'jpg'])
-def test_broken_and_truncated_images(suffix, tmp_path):
-    paths = [write_image(tmp_path / f'{name}.{suffix}', seed) for seed, name in enumerate(('good', 'cut', 'text'))]
-    truncate(paths[1])
-    paths[2].write_text('no image')
-    problem, = picture_problems(read_pictures(paths), paths, [])
-    assert problem.stops and problem.name == 'broken image' and problem.where == [str(path) for path in paths[1:]]
 
 
 def test_leakage_is_found_by_content_and_stops_and_a_copy_within_a_part_does_not(folder):

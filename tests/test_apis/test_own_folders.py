@@ -1,22 +1,25 @@
-"""`mmflatten init` finds each fault planted in label maps, class folders and stereo pairs, and says which stops."""
+"""`mmflatten init` finds each fault planted in images, label maps, class folders and stereo pairs; says which stops."""
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+from PIL import Image
 
 from mmflatten.apis.own_data.class_folders import read_classification
 from mmflatten.apis.own_data.data import OwnDataError
 from mmflatten.apis.own_data.label_maps import read_segmentation
+from mmflatten.apis.own_data.pictures import find_images, picture_problems, read_pictures
 from mmflatten.apis.own_data.stereo_pairs import read_stereo
 from mmflatten.datasets.stereo import write_pfm
 
 SIZE = (48, 64)  # height, width
 
 
-def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> None:
+def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     cv2.imwrite(str(path), np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8))
+    return path
 
 
 def truncate(path: Path) -> None:
@@ -25,6 +28,30 @@ def truncate(path: Path) -> None:
 
 def found(data) -> dict[str, bool]:
     return {problem.name: problem.stops for problem in data.problems}
+
+
+def test_a_folder_without_an_image(tmp_path):
+    (tmp_path / 'notes.txt').write_text('no image')
+    with pytest.raises(OwnDataError, match=f'{tmp_path} has no image'):
+        find_images(tmp_path)
+    with pytest.raises(FileNotFoundError, match='gone'):
+        find_images(tmp_path / 'gone')
+
+
+def test_an_image_of_more_pixels_than_pillow_reads(tmp_path, monkeypatch):
+    path = write_image(tmp_path / '0.png', 0)
+    monkeypatch.setattr('PIL.Image.MAX_IMAGE_PIXELS', 100)
+    problem, = picture_problems(read_pictures([path]), [path], [])
+    assert problem.stops and str(path) in str(problem)
+
+
+@pytest.mark.parametrize('suffix', ['png', 'jpg'])
+def test_broken_and_truncated_images(suffix, tmp_path):
+    paths = [write_image(tmp_path / f'{name}.{suffix}', seed) for seed, name in enumerate(('good', 'cut', 'text'))]
+    truncate(paths[1])
+    paths[2].write_text('no image')
+    problem, = picture_problems(read_pictures(paths), paths, [])
+    assert problem.stops and problem.name == 'broken image' and problem.where == [str(path) for path in paths[1:]]
 
 
 @pytest.fixture
@@ -66,6 +93,35 @@ MAPS = {
 def test_a_fault_of_a_label_map(name, maps):
     MAPS[name](maps / 'maps' / '3.png')
     assert found(segmentation(maps)) == {name: name != 'label map without an image'}
+
+
+@pytest.mark.parametrize('mode', ['1', 'P', 'I;16'])
+def test_label_maps_of_every_depth_are_read_as_mmseg_reads_them(mode, maps):
+    for path in (maps / 'maps').iterdir():
+        labels = np.zeros(SIZE, np.uint8)
+        labels[:12] = 1
+        label_map = Image.fromarray(labels.astype(bool) if mode == '1' else labels.astype(np.uint16 if ';' in mode
+                                                                                          else np.uint8))
+        if mode == 'P':
+            label_map.putpalette([90, 0, 0, 0, 90, 0])
+        label_map.save(path)
+        assert Image.open(path).mode == mode
+    data = segmentation(maps)
+    assert not data.problems and 'class ground (value 1): 25.0% of the pixels' in data.facts
+
+
+def test_names_that_a_list_cannot_hold_are_refused(maps, classes, stereo):
+    for folder, name in (('images', 'a\nb'), ('maps', 'a\nb')):
+        (maps / folder / '0.png').rename(maps / folder / f'{name}.png')
+    with pytest.raises(OwnDataError, match=r'a\\nb'):
+        segmentation(maps)
+    (classes / 'data' / 'cat').rename(classes / 'data' / ' cat')
+    with pytest.raises(OwnDataError, match="' cat/"):
+        read_classification([classes / 'data'], classes / 'mine.py', 0.2)
+    for folder, suffix in (('left', 'png'), ('right', 'png'), ('disparity', 'pfm')):
+        (stereo / folder / f'0.{suffix}').rename(stereo / folder / f'0 .{suffix}')
+    with pytest.raises(OwnDataError, match="'0 '"):
+        read_stereo([stereo], stereo / 'mine.py', 0.25, 48)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The Predictor and `mmflatten predict` find what `mmflatten test` finds, and refuse what cannot work."""
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def test_classes_are_those_of_the_test_tool(classifier, tmp_path, capsys):
         header, *rows = csv.reader(file)
     assert header[:3] == ['file', 'class_1', 'score_1']
     for entry, line, row in zip(expected, lines, rows, strict=True):
-        assert line['label'] == entry['pred_label'].item() and line['file'] == row[0] == entry['img_path']
+        assert line['classes'][0]['label'] == line['label'] == entry['pred_label'].item()
+        assert line['file'] == row[0] == entry['img_path']
         assert float(row[2]) == pytest.approx(entry['pred_score'].max().item(), abs=1e-5)
 
 
@@ -94,7 +96,7 @@ def test_disparities_are_those_of_the_model(stereo_run, tmp_path):
     assert cv2.imread(str(tmp_path / 'drawings' / f'{Path(left).stem}.png')).std() > 0
 
 
-def test_arrays_are_rgb(detector, photos):
+def test_arrays_are_rgb_and_what_is_no_image_is_named(detector, photos, tmp_path):
     predictor = Predictor(detector.config, detector.checkpoint, device='cpu')
     by_file, by_pixels = predictor(photos[0]), predictor(cv2.imread(photos[0])[..., ::-1])
     torch.testing.assert_close(by_file.pred_instances.bboxes, by_pixels.pred_instances.bboxes)
@@ -102,6 +104,10 @@ def test_arrays_are_rgb(detector, photos):
         predictor(np.zeros((8, 8, 3)))
     with pytest.raises(PredictionError, match='gone.png.*does not exist'):
         predictor('gone.png')
+    broken = tmp_path / os.fsdecode(b'caf\xe9.png')  # no UTF-8
+    broken.write_bytes(b'no image')
+    with pytest.raises(PredictionError, match='caf.*decoded'):
+        predictor(broken)
 
 
 @pytest.mark.full
@@ -160,6 +166,32 @@ def test_a_video_becomes_a_video(detector, photos, tmp_path):
     assert drawn.get(cv2.CAP_PROP_FRAME_COUNT) == 3 and drawn.get(cv2.CAP_PROP_FPS) == 5
     images = json.loads((tmp_path / 'out' / 'predictions.json').read_text())['images']
     assert [image['frame'] for image in images] == ['film_000000', 'film_000001', 'film_000002']
+
+
+def test_a_video_that_ends_early_is_a_failure_and_its_frames_are_kept(detector, photos, tmp_path, capsys):
+    film = tmp_path / 'film.avi'
+    writer = cv2.VideoWriter(str(film), cv2.VideoWriter_fourcc(*'MJPG'), 5, (160, 160))
+    for path in photos[:2] * 3:
+        writer.write(cv2.imread(path))
+    writer.release()
+    film.write_bytes(film.read_bytes()[:film.stat().st_size // 2])
+    assert run(detector.config, detector.checkpoint, film, '--out', tmp_path / 'out') == 1
+    images = json.loads((tmp_path / 'out' / 'predictions.json').read_text())['images']
+    shown = capsys.readouterr().err
+    assert f'{len(images)} of {len(images)} predicted' in shown
+    assert f'film.avi after frame {len(images)} of 6' in shown.splitlines()[-1]
+
+
+def test_inputs_are_not_replaced_and_a_file_is_no_output_folder(detector, photos, tmp_path, capsys):
+    own = tmp_path / 'drawings' / 'mine.png'
+    own.parent.mkdir()
+    shutil.copy(photos[0], own)
+    assert run(detector.config, 'gone.pth', own.parent, '--out', tmp_path) == 1
+    assert str(own) in last_line(capsys) and own.read_bytes() == Path(photos[0]).read_bytes()
+    for out in (own, own / 'deeper'):
+        with pytest.raises(SystemExit):
+            run('gone.py', 'gone.pth', photos[0], '--out', out)
+        assert (line := last_line(capsys)).count('--out') and str(own) in line
 
 
 def test_a_broken_image_is_named_and_the_rest_goes_on(detector, photos, tmp_path, capsys):

@@ -82,9 +82,9 @@ def test_the_prediction_is_that_of_the_predictor(tried, weights_of, picture):
     trial = tried(name).try_on([file])
     labels = Predictor(*weights_of(name), 'cpu')(file).pred_sem_seg.data
     assert torch.equal(trial.sample.pred_sem_seg.data, labels)
-    names = tried(name).classes
-    assert trial.record['shares'] == {names[i]: pytest.approx(float((labels == i).float().mean()))
-                                      for i in labels.unique().tolist()}
+    assert trial.record['shares'] == [
+        dict(label=i, name=tried(name).classes[i], share=pytest.approx(float((labels == i).float().mean())))
+        for i in labels.unique().tolist()]
 
 
 def test_grey_and_deep_pictures_are_predicted(tried, tmp_path):

@@ -117,6 +117,7 @@ FAULTS = {
     'no such base': (dict(base='gone.py'), ('gone.py', 'does not exist')),
     'no such weights': (dict(checkpoint='gone.pth'), ('gone.pth', 'does not exist')),
     'out is no config': (dict(out='mine.txt'), ('--out', 'mine.txt', '.py')),
+    'a class twice': (dict(classes='even odd even'), ('--classes', 'even')),
     'a share of everything': ({'val-share': 1}, ('--val-share', '1')),
     'a broken image': ({}, ('broken image', '000001.png')),
 }
@@ -151,6 +152,32 @@ def test_what_exists_is_replaced_by_force_alone(own, capsys):
     assert run(*arguments) == 1 and '--force' in capsys.readouterr().err
     assert (own / 'mine.py').read_text() == 'kept'
     assert run(*arguments, '--force') == 0 and 'classes' in (own / 'mine.py').read_text()
+
+
+def test_splits_that_exist_are_replaced_by_force_and_what_is_read_never(own, capsys):
+    arguments = ['--task', 'det', '--images', 'photos', '--base', DETECTOR]
+    (own / 'mine_val.json').write_text('kept')
+    assert run(*arguments, '--ann', 'all.json', '--out', 'mine.py') == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert 'mine_val.json' in line and '--force' in line
+    assert (own / 'mine_val.json').read_text() == 'kept' and not (own / 'mine_train.json').exists()
+    assert run(*arguments, '--ann', 'all.json', '--out', 'mine.py', '--force') == 0
+    before = (own / 'all.json').rename(own / 'own_train.json').read_bytes()
+    assert run(*arguments, '--ann', 'own_train.json', '--out', 'own.py', '--force') == 1
+    assert 'own_train.json' in capsys.readouterr().err.splitlines()[-1]
+    base = own / 'base.py'
+    base.write_text(f'_base_ = [{str(DETECTOR)!r}]\n')
+    assert run(*arguments[:-1], base, '--ann', 'own_train.json', '--out', 'base.py', '--force') == 1
+    assert 'base.py' in capsys.readouterr().err and len(base.read_text().splitlines()) == 1
+    assert (own / 'own_train.json').read_bytes() == before and not (own / 'own.py').exists()
+
+
+@pytest.mark.parametrize('name', ['a\\Nb', 'a"""b', 'a\nb', 'a\'b"c', 'phở'])
+def test_a_config_of_any_name_can_be_read_back(name, own):
+    assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out',
+               f'{name}.py') == 0
+    (own / f'{name}.py').rename('plain.py')
+    assert Config.fromfile('plain.py').classes == ('even', 'odd number')
 
 
 def test_a_checkpoint_to_start_from(own):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mmflatten.apis.own_data.data import OwnData, OwnDataError, Problem
-from mmflatten.apis.own_data.pictures import find_images, picture_problems, read_pictures, sizes_found, split
+from mmflatten.apis.own_data.pictures import find_images, list_text, picture_problems, read_pictures, sizes_found, split
 from mmflatten.checkpoints.rules import shorten
 
 
@@ -34,7 +34,7 @@ def read_classification(images: Sequence[Path], out: Path, share: float) -> OwnD
     for name, side, root in zip(('train', 'val'), sides, (roots[0], roots[-1])):
         listed = out.with_name(f'{out.stem}_{name}.txt')
         lines = [(path.relative_to(root).as_posix(), path.relative_to(root).parts[0]) for path in side]
-        lists[listed] = ''.join(f'{path} {names.index(label)}\n' for path, label in lines if label in names)
+        lists[listed] = list_text(f'{path} {names.index(label)}' for path, label in lines if label in names)
         arguments.append(dict(ann_file=listed, data_prefix=root))
     facts = [f'image sizes: {sizes_found(pictures)}']
     facts += [f'class {name}: {sum(len(part.get(name, [])) for part in parts)} images' for name in names]

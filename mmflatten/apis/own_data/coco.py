@@ -2,56 +2,36 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from mmflatten.apis.own_data.coco_file import CocoFile, read_coco
 from mmflatten.apis.own_data.data import OwnData, OwnDataError, Problem, problems_of
 from mmflatten.apis.own_data.pictures import find_images, picture_problems, read_pictures, sizes_found, split
 from mmflatten.checkpoints.rules import shorten
 
 DATASET = 'mmflatten.CheckedCocoDataset'
+UNUSABLE = 'unusable segmentation'
 BORDER = 1  # pixels that a box may protrude by, as rounding does
 # name: (stops, fix)
 KINDS = {
     'unknown category_id': (True, 'list it under categories or remove the annotation'),
     'unknown image_id': (True, 'list the image or remove the annotation'),
-    'no bbox': (True, 'add bbox=[x, y, width, height], or take --task seg for maps of classes'),
+    'no bbox': (True, 'bbox must be four finite numbers, [x, y, width, height]; for maps of classes take --task seg'),
     'no area': (True, "add area, in pixels; mmdet and COCO's evaluation read it"),
     'no iscrowd': (True, "add iscrowd=0; COCO's evaluation reads it"),
     'box outside its image': (True, 'correct or remove it; bbox is [x, y, width, height] in pixels'),
     'box over the border': (False, 'it is cut at the border; is bbox [x, y, width, height] in pixels?'),
     'box narrower than a pixel, or area 0': (False, 'it is skipped in training'),
+    UNUSABLE: (False, "a polygon needs x and y of three points or more; run lengths their image's [height, width]"),
     'annotation id 0': (False, "number from 1: COCO's evaluation counts what finds this object as wrong"),
     'image listed and not there': (True, 'correct file_name or --images'),
     'image without width and height': (True, 'add both'),
     'image of another size than listed': (True, 'correct width and height; a photograph may be stored turned (EXIF)'),
 }
-
-
-@dataclass
-class CocoFile:
-    """An annotation file and the folder of its images."""
-
-    path: Path
-    folder: Path
-    content: dict
-
-    @property
-    def images(self) -> dict[Path, dict]:
-        """Entries by their file."""
-        return {self.folder / image['file_name']: image for image in self.content['images']}
-
-    @property
-    def names(self) -> list[str]:
-        """Categories in the order of the file, which is the order in which mmdet numbers them."""
-        return [category['name'] for category in self.content['categories']]
-
-    def objects(self) -> Counter:
-        """Objects of each category."""
-        names = {category['id']: category['name'] for category in self.content['categories']}
-        return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations'])
 
 
 def read_detection(images: Sequence[Path], files: Sequence[Path], out: Path, share: float,
@@ -77,39 +57,11 @@ def read_detection(images: Sequence[Path], files: Sequence[Path], out: Path, sha
     problems += picture_problems(pictures, train.images, val.images) + _empty_classes(train, val, names)
     arguments = [dict(ann_file=part.path, data_prefix=dict(img=part.folder)) for part in parts]
     masks = all(annotation.get('segmentation') for part in parts for annotation in part.content['annotations'])
+    masks = masks and not any(problem.name == UNUSABLE for problem in problems)
     arguments[0]['filter_cfg'] = dict(filter_empty_gt=True)
     return OwnData(DATASET, *arguments, (len(train.images), len(val.images)), tuple(names),
                    _facts(train, val, names, pictures, masks), problems, lists,
                    dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'))
-
-
-def read_coco(path: Path, folder: Path) -> CocoFile:
-    """A COCO file with images, annotations and categories.
-
-    Raises:
-        OwnDataError: it is something else; says what, where that can be told.
-    """
-    if path.is_dir():
-        raise OwnDataError(f'--ann {path} is a folder and --task det reads COCO files (.json); for label maps take '
-                           '--task seg')
-    find_images(folder)
-    try:
-        content = json.loads(path.read_text(encoding='utf-8'))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise OwnDataError(f'--ann {path} is not JSON ({error}); --task det reads COCO files') from error
-    lacking = [name for name in ('images', 'annotations', 'categories')
-               if not isinstance(content, dict) or not isinstance(content.get(name), list) or
-               (name != 'annotations' and not content[name])]
-    lacking += [f'{key} of {kind}' for kind, key in (('images', 'file_name'), ('categories', 'name'))
-                if not lacking and any(key not in entry for entry in content[kind])]
-    first = next(iter(content.get('annotations') or [{}]), {}) if isinstance(content, dict) else {}
-    other = [task for key, task in (('caption', 'image captions'), ('segments_info', 'panoptic segmentation'))
-             if key in first] or ['a single image of labelme'] * ('shapes' in content)
-    if other or lacking:
-        what = f'annotations of another task ({other[0]})' if other else f'without {", ".join(lacking)}'
-        raise OwnDataError(f'--ann {path} is no COCO file of detection: {what}; it must hold images, annotations with '
-                           'bbox, and categories')
-    return CocoFile(path.resolve(), folder.resolve(), content)
 
 
 def _problems(part: CocoFile, pictures: dict) -> list[Problem]:
@@ -137,14 +89,16 @@ def _problems(part: CocoFile, pictures: dict) -> list[Problem]:
 
 def _faults(annotation: dict, images: dict, categories: set) -> list[str]:
     image, box = images.get(annotation.get('image_id')), annotation.get('bbox')
-    faults = [f'no {name}' for name in ('area', 'iscrowd') if not isinstance(annotation.get(name), (int, float))]
+    faults = [f'no {name}' for name in ('area', 'iscrowd') if not _is_number(annotation.get(name))]
     if annotation.get('category_id') not in categories:
         faults.append('unknown category_id')
     if annotation.get('id') == 0:
         faults.append('annotation id 0')
     if image is None:
         return [*faults, 'unknown image_id']
-    if not isinstance(box, list) or len(box) != 4 or not all(isinstance(number, (int, float)) for number in box):
+    if annotation.get('segmentation') and not _is_mask(annotation['segmentation'], image):
+        faults.append(UNUSABLE)
+    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
         return [*faults, 'no bbox']
     if None not in (image.get('width'), image.get('height')):
         x, y, width, height = box
@@ -155,6 +109,19 @@ def _faults(annotation: dict, images: dict, categories: set) -> list[str]:
         if min(width, height) < 1 or annotation.get('area') == 0:
             faults.append('box narrower than a pixel, or area 0')
     return faults
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _is_mask(segmentation: Any, image: dict) -> bool:
+    if isinstance(segmentation, dict):
+        return segmentation.get('size') == [image.get('height'), image.get('width')] and isinstance(
+            segmentation.get('counts'), (str, list))
+    return isinstance(segmentation, list) and all(
+        isinstance(polygon, list) and len(polygon) >= 6 and len(polygon) % 2 == 0 and all(map(_is_number, polygon))
+        for polygon in segmentation)
 
 
 def _repeated_ids(part: CocoFile) -> list[Problem]:

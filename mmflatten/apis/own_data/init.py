@@ -1,7 +1,8 @@
 """From a user's files to a config: what `mmflatten init` does."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from mmflatten.apis.own_data.data import OwnData, OwnDataError
 from mmflatten.apis.own_data.label_maps import read_segmentation
 from mmflatten.apis.own_data.stereo_pairs import read_stereo
 from mmflatten.apis.own_data.write import config_text, require_base
+from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.setup import load_config
 
@@ -43,6 +45,7 @@ def initialise(request: Request) -> Iterator[str]:
     """
     _check_options(request)
     base = load_config(request.base)
+    _require_free(request, base, [request.out])
     require_base(base, request.task)
     if request.checkpoint is not None:
         require_whole(request.checkpoint)
@@ -51,6 +54,7 @@ def initialise(request: Request) -> Iterator[str]:
     for problem in data.problems:
         yield ('error: ' if problem.stops else 'warning: ') + str(problem)
     data.require_usable()
+    _require_free(request, base, data.lists)
     require_base(base, request.task, data if request.task == 'det' else None)
     batch = min(request.batch or base.train_dataloader.batch_size, data.counts[0])
     text = config_text(data, base, request.out, batch, request.checkpoint)
@@ -83,12 +87,23 @@ def _check_options(request: Request) -> None:
                            'its annotations')
     if request.classes and request.task in ('cls', 'stereo'):
         raise OwnDataError(f'--classes ({" ".join(request.classes)}) is for --task det and seg')
+    repeated = [name for name, count in Counter(request.classes).items() if count > 1]
+    if repeated:
+        raise OwnDataError(f'--classes names {shorten(repeated, 5)} more than once; name each class once')
     if not 0 < request.val_share < 1:
         raise OwnDataError(f'--val-share ({request.val_share}) must lie between 0 and 1')
     if request.out.suffix != '.py':
         raise OwnDataError(f'--out ({request.out}) must end in .py')
-    if request.out.exists() and not request.force:
-        raise OwnDataError(f'--out ({request.out}) exists already; --force replaces it')
+
+
+def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None:
+    """Raise OwnDataError where writing a file would replace what the user has."""
+    sources = {path.resolve() for path in (*(request.ann or []), Path(base.filename))}
+    for path in paths:
+        if path.resolve() in sources:
+            raise OwnDataError(f'--out ({request.out}) would replace {path}, which is read; choose another name')
+        if path.exists() and not request.force:
+            raise OwnDataError(f'--out ({request.out}): {path} exists already; --force replaces it')
 
 
 def _read(request: Request, base: Config) -> OwnData:

@@ -6,11 +6,20 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import cv2
+import mmcv
 import numpy as np
 
 from mmflatten.apis.own_data.data import OwnData, OwnDataError, problems_of
-from mmflatten.apis.own_data.pictures import Picture, find_images, picture_problems, read_pictures, sizes_found, split
+from mmflatten.apis.own_data.pictures import (
+    UNREADABLE,
+    Picture,
+    find_images,
+    list_text,
+    picture_problems,
+    read_pictures,
+    sizes_found,
+    split,
+)
 from mmflatten.checkpoints.rules import shorten
 
 IGNORED = 255
@@ -51,7 +60,7 @@ def read_segmentation(images: Sequence[Path], maps: Sequence[Path], out: Path, s
     for name, side, image, label_map in zip(('train', 'val'), sides, images * 2, maps * 2):
         image, label_map = (images[-1], maps[-1]) if name == 'val' else (image, label_map)
         listed = out.with_name(f'{out.stem}_{name}.txt')
-        lists[listed] = ''.join(f'{path.relative_to(image).with_suffix("").as_posix()}\n' for path in side)
+        lists[listed] = list_text(path.relative_to(image).with_suffix('').as_posix() for path in side)
         arguments.append(dict(ann_file=listed, data_prefix=dict(img_path=image, seg_map_path=label_map),
                               img_suffix=suffix, seg_map_suffix=MAP_SUFFIX, reduce_zero_label=False))
     facts = [f'image sizes: {sizes_found(pictures)}', *_shares(values, names)]
@@ -104,24 +113,34 @@ def _single_suffix(pictures: Mapping[Path, Picture]) -> str:
 def _check_maps(pairs: Mapping[Path, Path], pictures: Mapping[Path, Picture], names: Sequence[str],
                 places: dict[str, list[str]]) -> Counter:
     """Pixels of each value, over all maps."""
-    with ThreadPoolExecutor() as pool:
-        maps = dict(zip(pairs, pool.map(lambda path: cv2.imread(str(path), cv2.IMREAD_UNCHANGED), pairs.values())))
     total: Counter = Counter()
-    for image, labels in maps.items():
-        path = str(pairs[image])
-        if labels is None:
-            places['label map that cannot be read'].append(path)
-        elif labels.ndim != 2:
-            places['label map with colours'].append(path)
-        else:
-            if pictures[image].size not in (None, labels.shape[::-1]):
+    with ThreadPoolExecutor() as pool:
+        for (image, label_map), found in zip(pairs.items(), pool.map(_count, pairs.values())):
+            path = str(label_map)
+            if found is None:
+                places['label map that cannot be read'].append(path)
+                continue
+            shape, counts = found
+            if len(shape) != 2:
+                places['label map with colours'].append(path)
+                continue
+            if pictures[image].size not in (None, shape[::-1]):
                 places['label map of another size than its image'].append(path)
-            found, counts = np.unique(labels, return_counts=True)
-            total.update(dict(zip(found.tolist(), counts.tolist())))
-            unknown = [value for value in found.tolist() if value >= len(names) and value != IGNORED]
+            total.update(counts)
+            unknown = [value for value in counts if value >= len(names) and value != IGNORED]
             if unknown:
                 places['label value without a class'].append(f'{shorten([*map(str, unknown)], 5)} in {path}')
     return total
+
+
+def _count(path: Path) -> tuple[tuple[int, ...], dict[int, int]] | None:
+    """The shape of a label map, read as mmseg reads it, and the pixels of each value; None where it is broken."""
+    try:
+        labels = mmcv.imfrombytes(path.read_bytes(), flag='unchanged', backend='pillow')
+    except UNREADABLE:
+        return None
+    values, counts = np.unique(labels, return_counts=True)
+    return labels.shape, dict(zip(values.astype(int).tolist(), counts.tolist()))
 
 
 def _shares(values: Counter, names: Sequence[str]) -> list[str]:

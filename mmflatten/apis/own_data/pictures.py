@@ -14,9 +14,12 @@ from mmengine.utils import ProgressBar
 from PIL import Image
 
 from mmflatten.apis.own_data.data import OwnDataError, Problem
+from mmflatten.checkpoints.rules import shorten
 from mmflatten.datasets.locate import IMAGE_SUFFIXES
 
 WORTH_A_BAR = 1000  # images
+# What Pillow and OpenCV raise on files that are broken, or of more pixels than Pillow reads.
+UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, cv2.error)
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def _read(path: Path) -> Picture:
         with Image.open(path) as image:
             image.load()  # a file cut short, which OpenCV would fill with grey
         pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
-    except (OSError, SyntaxError, ValueError, cv2.error):  # what Pillow and OpenCV raise on broken files
+    except UNREADABLE:
         pixels = None
     return Picture(None if pixels is None else (pixels.shape[1], pixels.shape[0]), digest)
 
@@ -77,7 +80,8 @@ def picture_problems(pictures: Mapping[Path, Picture], train: Iterable[Path], va
     validation, again = _by_content(pictures, val)
     shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]
     problems = [
-        Problem('broken image', broken, 'replace it or take it out of the annotations'),
+        Problem('broken image', broken, 'replace it or take it out of the annotations; it is '
+                'cut short, no image, or of more pixels than Pillow reads'),
         Problem('leakage: same image in training and validation', shared, 'take it out of one of the two, or give one '
                 'annotation file or folder and let --val-share split it'),
         Problem('same image twice', repeated + again, 'it counts twice', stops=False)]
@@ -109,6 +113,20 @@ def split(pictures: Mapping[Path, Picture], share: float) -> tuple[list[Path], l
     chosen = set(digests[:min(max(round(share * len(digests)), 1), len(digests) - 1)])
     return ([path for path, picture in pictures.items() if picture.digest not in chosen],
             [path for path, picture in pictures.items() if picture.digest in chosen])
+
+
+def list_text(names: Iterable[str]) -> str:
+    """The text of a list of files, a line each.
+
+    Raises:
+        OwnDataError: a name would not be read back.
+    """
+    names = list(names)
+    odd = [repr(name) for name in names if name.strip().splitlines() != [name]]
+    if odd:
+        raise OwnDataError(f'names with a line break, or a blank at an end, cannot be listed ({shorten(odd, 3)}); '
+                           'rename them')
+    return ''.join(f'{name}\n' for name in names)
 
 
 def sizes_found(pictures: Mapping[Path, Picture]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mmflatten.apis.own_data.data import OwnData, OwnDataError, problems_of
-from mmflatten.apis.own_data.pictures import find_images, picture_problems, read_pictures, sizes_found, split
+from mmflatten.apis.own_data.pictures import find_images, list_text, picture_problems, read_pictures, sizes_found, split
 from mmflatten.datasets.stereo import StereoDataError, read_disparity
 from mmflatten.datasets.stereo.folder import disparity_of
 
@@ -48,7 +48,7 @@ def read_stereo(images: Sequence[Path], out: Path, share: float, max_disp: int) 
     arguments, lists = [], {}
     for name, side, root in zip(('train', 'val'), sides, (roots[0], roots[-1])):
         listed = out.with_name(f'{out.stem}_{name}.txt')
-        lists[listed] = ''.join(f'{path.stem}\n' for path in side)
+        lists[listed] = list_text(path.stem for path in side)
         arguments.append(dict(ann_file=listed, data_prefix={part: root / part for part in PARTS}))
     facts = [f'image sizes: {sizes_found(left_pictures)}',
              f'largest disparity: {largest:.1f} pixels; the model predicts up to {max_disp}']

@@ -59,7 +59,7 @@ def require_base(base: Config, task: str, data: OwnData | None = None) -> None:
         raise OwnDataError(f'--base {base.filename} trains a semantic_head on maps of COCO-Stuff; take a base without')
     if data is not None and needs_masks(base) and data.evaluator['metric'] == 'bbox':
         raise OwnDataError(f'--base {base.filename} predicts masks (model.roi_head.mask_head) and the annotations have '
-                           'objects without a segmentation; take a base with boxes alone, or add the masks')
+                           'objects without a usable segmentation; take a base with boxes alone, or add the masks')
 
 
 def needs_masks(base: Config) -> bool:
@@ -113,9 +113,10 @@ def _wrapped(value: Any) -> str:
 def _head(data: OwnData, base: Config, out: Path, root: str) -> str:
     train, val = data.counts
     what = f'{len(data.classes)} classes, ' if data.classes else ''
+    name = repr(str(out))[1:-1].replace('"', '\\"')  # inside of a docstring
     return (f'"""Own data: {what}{train} images for training and {val} for validation; from `mmflatten init`.\n\n'
-            f'    mmflatten train {out}\n    mmflatten test {out} CHECKPOINT\n'
-            f'    mmflatten predict {out} CHECKPOINT IMAGE --out found\n"""\n'
+            f'    mmflatten train {name}\n    mmflatten test {name} CHECKPOINT\n'
+            f'    mmflatten predict {name} CHECKPOINT IMAGE --out found\n"""\n'
             '# Model, schedule and augmentation: all that is not said here.\n'
             f'_base_ = [{os.path.realpath(base.filename)!r}]\n'
             f'data_root = {root + "/"!r}  # the files below begin here')
