@@ -8,14 +8,14 @@ See docs/analysis_tools.md for what comes out.
 import argparse
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, positive, share, tool_parser
+from mmflatten.engine.cli import command_line, output_folder, positive, share, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
     made = tool_parser(__doc__, prog='mmflatten analyze', formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('results', help='NAME.pkl of mmflatten test --out NAME.pkl')
     made.add_argument('--config', help='config of the tested model (default: what NAME.json says)')
-    made.add_argument('--out', default='analysis', metavar='DIR',
+    made.add_argument('--out', type=output_folder, default='analysis', metavar='DIR',
                       help='folder for tables, figures and analysis.json (default: analysis)')
     made.add_argument('--worst', type=positive, default=12, metavar='N', help='worst images to draw (default: 12)')
     made.add_argument('--score', type=share, default=0.3, metavar='S',
@@ -29,10 +29,13 @@ def main(argv: Sequence[str]) -> None:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.analysis.results.reading import read_results
     from mmflatten.analysis.results.tasks import analyze
+    from mmflatten.checkpoints.rules import shorten
     from mmflatten.engine.worst import draw_worst, origin_of_config
     results = read_results(args.results, None if args.config is None else origin_of_config(args.config))
     found = analyze(results, args.worst, args.score)
-    worst = draw_worst(results, found, args.out, args.score)
+    worst, broken = draw_worst(results, found, args.out, args.score)
     source = dict(results=str(results.path), **{name: results.origin.get(name) for name in ('config', 'checkpoint')})
     written = found.write(args.out, source, worst)
     print(f'{found.text()}\n\n{written}')
+    if broken:
+        raise ValueError(f'{len(broken)} of {len(worst)} worst images cannot be drawn: {shorten(broken, 3)}')

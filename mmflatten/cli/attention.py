@@ -9,10 +9,9 @@ See docs/attention_maps.md for what comes out.
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, natural, own_output, positive, tool_parser
+from mmflatten.engine.cli import command_line, natural, output_folder, own_output, positive, tool_parser
 
 CLASS = 'class'
 MAX_HEADS = 23  # drawn beside their mean
@@ -23,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('config', help='config file')
     made.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
     made.add_argument('image', nargs='+', metavar='IMAGE', help='image; for stereo a left and a right one')
-    made.add_argument('--out', default='attention', metavar='DIR',
+    made.add_argument('--out', type=output_folder, default='attention', metavar='DIR',
                       help='folder for drawings and attention.json (default: attention)')
     made.add_argument('--layer', nargs='+', metavar='NAME',
                       help='layers by the number or name of the table, or the end of a name (default: all)')
@@ -74,7 +73,7 @@ def _attend(args: argparse.Namespace) -> tuple[dict, str]:
     if tokens.count(None) == len(layers):
         raise ValueError(f'query ({place}) is for layers with a class token; none of these has one: '
                          f'{", ".join(layer.name for layer in layers)}')
-    out = Path(args.out)
+    out = args.out
     out.mkdir(parents=True, exist_ok=True)
     entries = []
     for layer, token in zip(layers, tokens):

@@ -8,7 +8,7 @@ Writes DIR/NUMBER_NAME.png each and all of them on DIR/contact_sheet.png, and pr
 import argparse
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, positive, seed, tool_parser
+from mmflatten.engine.cli import command_line, output_folder, positive, seed, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -18,7 +18,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--split', choices=['train', 'val', 'test'], default='train', help='(default: train)')
     made.add_argument('--number', type=positive, default=16, metavar='N', help='samples to draw (default: 16)')
     made.add_argument('--seed', type=seed, default=0, help='of sampler and augmentation (default: 0)')
-    made.add_argument('--out', default='browse', metavar='DIR', help='folder of the drawings (default: browse)')
+    made.add_argument('--out', type=output_folder, default='browse', metavar='DIR',
+                      help='folder of the drawings (default: browse)')
     made.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
                       help='replace fields of the config, for example train_dataloader.dataset.data_root=data/mine/')
     return made
@@ -39,7 +40,7 @@ def main(argv: Sequence[str]) -> None:
     cfg = load_config(args.config, args.cfg_options)
     require_parts(cfg, 'model', f'{args.split}_dataloader')
     browser = Browser(cfg, args.split, args.seed)
-    counts, files, out = SampleCounts(browser.metainfo.get('classes')), [], Path(args.out)
+    counts, files, out = SampleCounts(browser.metainfo.get('classes')), [], args.out
     out.mkdir(parents=True, exist_ok=True)
     for number, seen in enumerate(islice(browser, args.number)):
         files.append(out / f'{number:03d}_{Path(seen.sample.img_path).stem}.png')

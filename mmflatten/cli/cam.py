@@ -11,10 +11,9 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, own_output, positive, share, tool_parser
+from mmflatten.engine.cli import command_line, output_folder, own_output, positive, share, tool_parser
 
 METHODS = ('gradcam', 'gradcam++', 'hirescam', 'layercam', 'xgradcam', 'eigencam', 'eigengradcam')
 
@@ -24,7 +23,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('config', help='config file of a classifier, detector or segmentor')
     made.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
     made.add_argument('image', nargs='+', metavar='IMAGE', help='images, or folders or globs of them')
-    made.add_argument('--out', default='cam', metavar='DIR', help='folder for drawings and cam.json (default: cam)')
+    made.add_argument('--out', type=output_folder, default='cam', metavar='DIR',
+                      help='folder for drawings and cam.json (default: cam)')
     made.add_argument('--target', nargs='+', metavar='CLASS',
                       help='classes by name or number (default: those predicted)')
     made.add_argument('--method', choices=METHODS,
@@ -45,21 +45,28 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     with own_output() as lines:
-        entries, text = _activations(args)
+        entries, text, failures = _activations(args)
         lines.write((json.dumps(entries, indent=2) if args.json else text) + '\n')
+        if failures:
+            raise ValueError('; '.join(failures))
 
 
-def _activations(args: argparse.Namespace) -> tuple[list[dict], str]:
+def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
+    """The entries of cam.json, a table of them, and what is wrong with pictures that cannot be used."""
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.analysis.text_table import align
     from mmflatten.apis.cam import cam
     from mmflatten.apis.inputs import Inputs
-    from mmflatten.apis.predictor import Predictor
+    from mmflatten.apis.predictor import PredictionError, Predictor
     predictor = Predictor(args.config, args.checkpoint, args.device)
     layer = int(args.layer) if args.layer and args.layer.lstrip('-').isdecimal() else args.layer
-    out, entries = Path(args.out), []
+    out, entries, failures = args.out, [], []
     for item in Inputs(args.image):
-        picture, found = cam(predictor, item.image, args.target or (), layer, args.method, args.score, args.top)
+        try:
+            picture, found = cam(predictor, item.image, args.target or (), layer, args.method, args.score, args.top)
+        except PredictionError as error:
+            failures.append(str(error))
+            continue
         if not found:
             sys.stderr.write(f'{item.source}: {_nothing(args, predictor.task)}\n')
             continue
@@ -71,12 +78,13 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str]:
                                 **{'class': activation.name}, score=activation.score, box=activation.image_box,
                                 layer=activation.layer, method=activation.method))
     if not entries:
-        raise ValueError(f'{" ".join(args.image)}: {_nothing(args, predictor.task)}')
+        raise ValueError('; '.join(failures) or f'{" ".join(args.image)}: {_nothing(args, predictor.task)}')
     (out / 'cam.json').write_text(json.dumps(entries, indent=2) + '\n', encoding='utf-8')
     rows = [[entry['image'], entry['class'], f'{entry["score"]:.3f}',
              ' '.join(f'{side:.0f}' for side in entry['box'] or ()), entry['file']] for entry in entries]
     table = align(rows, ('image', 'class', 'score', 'box', 'drawing'), {0, 1, 4})
-    return entries, f'{table}\n\n{entries[0]["method"]} at {entries[0]["layer"]}; cam.json and drawings: {out}'
+    made = f'{entries[0]["method"]} at {entries[0]["layer"]}; cam.json and drawings: {out}'
+    return entries, f'{table}\n\n{made}', failures
 
 
 def _nothing(args: argparse.Namespace, task: str) -> str:

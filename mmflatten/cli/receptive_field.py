@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, own_output, positive, tool_parser
+from mmflatten.engine.cli import command_line, output_folder, own_output, positive, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--noise', type=positive, metavar='N', help='N images of normal noise in place of files')
     made.add_argument('--size', nargs=2, type=positive, metavar=('HEIGHT', 'WIDTH'),
                       help='of the input (default: what the test pipeline makes of the images)')
-    made.add_argument('--out', default='receptive_field', metavar='DIR',
+    made.add_argument('--out', type=output_folder, default='receptive_field', metavar='DIR',
                       help='folder for receptive_field.png and .json (default: receptive_field)')
     made.add_argument('--json', action='store_true', help='print receptive_field.json instead of the table')
     made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
@@ -55,7 +55,7 @@ def _receptive_fields(args: argparse.Namespace) -> tuple[dict, str]:
     layers = args.layer or range(len(stages(predictor.model)))
     fields = [receptive_field(predictor.model, images, layer) for layer in layers or [None]]
     height, width = fields[0].values.shape
-    out = Path(args.out)
+    out = args.out
     out.mkdir(parents=True, exist_ok=True)
     drawn = {f'{field.layer}, radius {field.radius:.0f}': field.values for field in fields}
     title = f'{Path(args.config).stem}: effective receptive fields, mean of {len(images)} images of {height} x {width}'

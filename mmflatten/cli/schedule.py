@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmflatten.engine.cli import command_line, positive, quiet_libraries, tool_parser
+from mmflatten.engine.cli import command_line, output_folder, positive, quiet_libraries, tool_parser
 
 if TYPE_CHECKING:
     from mmengine.config import Config
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     from mmflatten.engine.config_files import ConfigOptions
     made = tool_parser(__doc__, prog='mmflatten schedule', formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('config', help='config file')
-    made.add_argument('--out', default='schedule', metavar='DIR',
+    made.add_argument('--out', type=output_folder, default='schedule', metavar='DIR',
                       help='folder of figure and table (default: schedule)')
     made.add_argument('--gpus', type=positive, metavar='N',
                       help='GPUs you train on (default: those that the config is written for)')
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> None:
     with quiet_libraries(logging.ERROR):  # MMEngine warns of each frozen parameter
         training = Training.of(cfg, gpus, args.dataset_size or _count(cfg))
         schedule = schedule_of(training, args.every or max(1, training.iterations // POINTS))
-    _write(schedule, Path(args.out))
+    _write(schedule, args.out)
     length = (f'{training.length} epochs of {training.epoch_length:,} iterations' if training.by_epoch
               else f'{training.iterations:,} iterations')
     print(f'{length}, {gpus} x {cfg.train_dataloader.batch_size} of {training.data.images:,} images '

@@ -37,10 +37,14 @@ def read_rgb(path: str) -> np.ndarray:
 
     Raises:
         FileNotFoundError: a file is not there any more.
+        ValueError: it is no image.
     """
     if '://' not in path and not Path(path).is_file():
         raise FileNotFoundError(f'image {path} does not exist here; start where the test was started')
-    return mmcv.imread(path, channel_order='rgb')
+    pixels = mmcv.imread(path, channel_order='rgb')
+    if pixels is None:
+        raise ValueError(f'image {path} cannot be decoded; is it whole?')
+    return pixels
 
 
 @register_backend('fsspec')
@@ -48,7 +52,7 @@ class FsspecBackend(BaseStorageBackend):
     """Objects of any storage that fsspec knows, `s3://` with s3fs installed: `backend_args=dict(backend='fsspec')`.
 
     Args:
-        **options: of fsspec's file system, such as `anon=True`. Keys and end points belong into fsspec's own
+        **options: of fsspec's file system, such as `anon=True`. Keys and endpoints belong in fsspec's own
             configuration (files and variables of the environment), where no log repeats them.
     """
 

@@ -1,6 +1,4 @@
 """Drawings of stored predictions with the task's own visualizer."""
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,6 @@ from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement, InstanceData, PixelData
 
 from mmflatten.config_library import TASK_OF_SCOPE
-from mmflatten.datasets.storage import read_rgb
-from mmflatten.engine.predictions import draw_sample
 from mmflatten.structures import StereoDataSample
 
 VISUALIZERS = dict(
@@ -26,28 +22,6 @@ def task_visualizer(scope: str, metainfo: dict, kind: str | None = None) -> Any:
         visualizer = REGISTRY.build(dict(type=kind or VISUALIZERS[scope], name=f'drawings of {scope}'))
     visualizer.dataset_meta = metainfo
     return visualizer
-
-
-def draw_entries(task: str, entries: Sequence[dict], metainfo: dict, out_dir: str | Path, score: float) -> list[Path]:
-    """Draw predictions beside the truth, `<number>_<name of the image>.png` each.
-
-    Args:
-        task: classification, detection, segmentation or stereo.
-        entries: as `DumpPredictions` stores them.
-        metainfo: `classes` and, where there are any, their `palette`.
-        score: instances below it are left out.
-
-    Raises:
-        FileNotFoundError: an image is not there any more.
-    """
-    visualizer, out_dir, files = task_visualizer(SCOPES[task], metainfo), Path(out_dir), []
-    out_dir.mkdir(parents=True, exist_ok=True)
-    for number, entry in enumerate(entries):
-        path = entry['img_path']
-        files.append(out_dir / f'{number:03d}_{Path(path).stem}.png')
-        image = read_rgb(path)
-        draw_sample(visualizer, image, restored(task, entry), str(files[-1]), score=score)
-    return files
 
 
 def restored(task: str, entry: dict) -> BaseDataElement:

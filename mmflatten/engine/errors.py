@@ -95,7 +95,6 @@ TABLE: tuple[tuple[type[BaseException], Callable[..., str]], ...] = (
     (KeyboardInterrupt, lambda error, message: 'interrupted'),
     (json.JSONDecodeError, lambda error, message: f'a file is not JSON: {message}'),
     (FileNotFoundError, _missing_file),
-    (NotADirectoryError, _missing_file),
     (OSError, _os_error),
     (ImportError, _import_error),
     (torch.cuda.OutOfMemoryError, _out_of_memory),

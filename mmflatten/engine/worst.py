@@ -1,11 +1,16 @@
 """The images that an analysis found worst, drawn."""
 from pathlib import Path
+from typing import Any
 
 from mmflatten.analysis.results.analysis import Analysis
 from mmflatten.analysis.results.reading import Results, ResultsError
+from mmflatten.checkpoints.rules import shorten
+from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.datasets import read_metainfo
-from mmflatten.engine.drawings import draw_entries
+from mmflatten.engine.drawings import SCOPES, restored, task_visualizer
+from mmflatten.engine.errors import explain
+from mmflatten.engine.predictions import draw_sample
 from mmflatten.engine.setup import load_config
 from mmflatten.engine.test import origin_of
 from mmflatten.visualization.contact_sheet import write_contact_sheet
@@ -18,22 +23,44 @@ def origin_of_config(path: str) -> dict:
     return origin_of(cfg, read_metainfo(cfg))
 
 
-def draw_worst(results: Results, found: Analysis, out_dir: str | Path, score: float) -> list[dict]:
-    """Draw the worst images into `worst/` and on `worst.png`; returns `image`, `value` and `file` of each.
+def draw_worst(results: Results, found: Analysis, out_dir: str | Path, score: float) -> tuple[list[dict], list[str]]:
+    """Draw the worst images into `worst/`, `<number>_<name of the image>.png` each, and on `worst.png`.
 
-    Where that is not possible, a note of the analysis says why, and there are no files.
+    Args:
+        found: gets a note on what is not drawn and why.
+        score: instances below it are left out.
+
+    Returns:
+        `image`, `value` and `file` of each, None where it is not drawn; and what is wrong with images that are there.
     """
-    entries = [results.entries[index] for index, _ in found.worst]
-    files: list[Path | None] = [None] * len(entries)
+    folder, missing, broken, files = Path(out_dir, 'worst'), [], [], []
+    worst = [dict(image=results.entries[index].get('img_path'), value=value, file=None) for index, value in found.worst]
     try:
-        files = draw_entries(results.task, entries, _metainfo(results), Path(out_dir, 'worst'), score)
-    except (FileNotFoundError, ResultsError) as error:
-        found.notes.append(f'worst images are not drawn: {error}')
-    if any(files):
+        visualizer = task_visualizer(SCOPES[results.task], _metainfo(results))
+        for number, (index, _) in enumerate(found.worst):
+            try:
+                files.append(_draw(visualizer, results.task, results.entries[index], folder, number, score))
+                worst[number]['file'] = str(files[-1].relative_to(out_dir))
+            except FileNotFoundError as error:
+                missing.append(str(error))
+            except Exception as error:  # a library's, of one picture; the analysis of all of them is kept
+                broken.append(f'{worst[number]["image"]}: {explain(error)}')
+    except ResultsError as error:
+        missing.append(str(error))
+    if missing or broken:
+        found.notes.append(f'{len(worst) - len(files)} of {len(worst)} worst images are not drawn: '
+                           f'{shorten(broken + missing, 2)}')
+    if files:
         write_contact_sheet(files, Path(out_dir, 'worst.png'))
-    return [dict(image=entry.get('img_path'), value=value,
-                 file=None if file is None else str(file.relative_to(out_dir)))
-            for entry, (_, value), file in zip(entries, found.worst, files)]
+    return worst, broken
+
+
+def _draw(visualizer: Any, task: str, entry: dict, folder: Path, number: int, score: float) -> Path:
+    image = read_rgb(entry['img_path'])
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f'{number:03d}_{Path(entry["img_path"]).stem}.png'
+    draw_sample(visualizer, image, restored(task, entry), str(file), score=score)
+    return file
 
 
 def _metainfo(results: Results) -> dict:

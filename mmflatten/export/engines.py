@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mmflatten.export.formats import METADATA, SUFFIXES
+from mmflatten.export.formats import METADATA, SUFFIXES, metadata_file, read_metadata
 from mmflatten.export.wrappers import ExportError
 
 
@@ -99,7 +99,7 @@ def _torch_engine(module: Callable, path: Path, threads: int | None) -> Engine:
 
 
 def _beside(path: Path) -> dict[str, Any]:
-    notes = path.with_suffix('.json')
-    if not notes.is_file():
-        raise ExportError(f'{notes} is missing; it belongs to {path}')
-    return json.loads(notes.read_text(encoding='utf-8'))
+    metadata = read_metadata(metadata_file(path)) or read_metadata(path.with_suffix('.json'))  # the older name
+    if metadata is None:
+        raise ExportError(f'{metadata_file(path)} is missing or damaged; it belongs to {path}')
+    return metadata

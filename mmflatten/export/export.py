@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +63,7 @@ class ExportReport:
 def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx', dynamic: bool = False,
                  int8: bool = False, size: tuple[int, int] | None = None, features: bool = False,
                  calibration: str | None = None, options: Mapping[str, Any] | None = None) -> ExportReport:
-    """Export a checkpoint, then compare the file with PyTorch.
+    """Export a checkpoint and compare the file with PyTorch; only then it takes the place of what was there.
 
     Args:
         config: its config.
@@ -77,10 +79,12 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
 
     Raises:
         ExportError: it cannot be exported so, or the file differs from PyTorch by more than `TOLERANCE` and more than
-            rounding explains.
+            rounding explains, or has values that are no numbers.
         CheckpointError: the checkpoint does not fit.
     """
     check_format(format, file, int8)
+    if calibration is not None and not int8:
+        raise ExportError(f'--calibration {calibration} is for --int8, which is not given; add it, or leave out both')
     cfg = load_config(config, options)
     require_parts(cfg, 'model')
     model, classes = _load(cfg, checkpoint)
@@ -91,15 +95,13 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
     size = size or image_shape(cfg)
     metadata = _metadata(module, cfg, classes, size, dynamic)
     images = calibration_images(cfg, calibration, size, 2 * CALIBRATION_IMAGES) if int8 else []
-    write(module, file, format, metadata, images[::2])
-    engine = load_engine(file)
-    if int8:
-        return ExportReport(str(file), metadata, *_compare_int8(module, engine, images[1::2] or images, size))
-    errors = {tried: difference(module, engine, random_images(module, tried))
-              for tried in _sizes(size, side_range(module) if dynamic else None)}
-    report = ExportReport(str(file), metadata, errors)
-    if not all(agrees(module, tried, error) for tried, error in errors.items()):
-        raise ExportError(f'{file} differs from PyTorch by more than {TOLERANCE}: {report}')
+    folder = Path(file).absolute().parent
+    with tempfile.TemporaryDirectory(prefix='.', suffix='.part', dir=folder) as aside:
+        written = Path(aside, Path(file).name)
+        write(module, written, format, metadata, images[::2])
+        report = _compare(module, load_engine(written), file, metadata, images[1::2] or images)
+        for part in Path(aside).iterdir():  # with the weights and the metadata that some formats have beside the file
+            os.replace(part, folder / part.name)
     return report
 
 
@@ -121,8 +123,7 @@ def difference(module: ExportedModel, engine: Engine, images: Images) -> float:
     """The largest difference between a file and PyTorch, by the largest value of the result, over all results."""
     with torch.no_grad():
         expected = [x.numpy() for x in module(*map(torch.from_numpy, images))]
-    return max(float(np.abs(x - y).max() / max(np.abs(x).max(), 1e-12))
-               for x, y in zip(expected, engine(*images).values(), strict=True))
+    return _largest_difference(engine(*images).values(), expected)
 
 
 def agrees(module: ExportedModel, size: tuple[int, int], error: float) -> bool:
@@ -135,7 +136,13 @@ def rounding_error(module: ExportedModel, size: tuple[int, int]) -> float:
     images = tuple(map(torch.from_numpy, random_images(module, size)))
     with torch.no_grad():
         exact = copy.deepcopy(module).double()(*(image.double() for image in images))
-        return max(float((x - y).abs().max() / y.abs().max()) for x, y in zip(module(*images), exact))
+        return _largest_difference([x.numpy() for x in module(*images)], [y.numpy() for y in exact])
+
+
+def _largest_difference(found: Iterable[np.ndarray], expected: Iterable[np.ndarray]) -> float:
+    """NaN where anything is NaN, which Python's own `max` can lose."""
+    return float(np.max([np.abs(x - y).max() / np.maximum(np.abs(y).max(), 1e-12)
+                         for x, y in zip(found, expected, strict=True)]))
 
 
 def random_images(module: ExportedModel, size: tuple[int, int]) -> Images:
@@ -168,6 +175,21 @@ def _sizes(size: tuple[int, int], sides: tuple[int, int] | None) -> list[tuple[i
     if sides is None:
         return [size]
     return [size, (max(size[0] * 3 // 4 | 1, sides[0]), max(size[1] * 5 // 4 | 1, sides[0])), (size[0], 2 * size[1])]
+
+
+def _compare(module: ExportedModel, engine: Engine, file: str, metadata: dict[str, Any],
+             images: Sequence[Images]) -> ExportReport:
+    """Compare an 8-bit file on images, any other on noise; refuse one that does not agree."""
+    size = tuple(metadata['size'])
+    if images:
+        report = ExportReport(str(file), metadata, *_compare_int8(module, engine, images, size))
+    else:
+        report = ExportReport(str(file), metadata, {tried: difference(module, engine, random_images(module, tried))
+                                                    for tried in _sizes(size, metadata['sides'])})
+    if not all(np.isfinite(error) if images else agrees(module, tried, error)
+               for tried, error in report.errors.items()):
+        raise ExportError(f'{file} is not written: it differs from PyTorch by more than {TOLERANCE}: {report}')
+    return report
 
 
 def _compare_int8(module: ExportedModel, engine: Engine, images: Sequence[Images],

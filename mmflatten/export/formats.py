@@ -18,12 +18,12 @@ SUFFIXES = {'onnx': '.onnx', 'openvino': '.xml', 'pt2': '.pt2', 'torchscript': '
 PACKAGES = {'onnx': ('onnx', 'onnxscript', 'onnxruntime'), 'openvino': ('onnx', 'onnxscript', 'openvino'),
             'pt2': (), 'torchscript': ()}
 INT8_PACKAGES = {'onnx': (), 'openvino': ('nncf',)}
-METADATA = 'mmflatten'  # the entry of an ONNX file's metadata; a file NAME.json holds those of the others
+METADATA = 'mmflatten'  # the entry of an ONNX file's metadata; those of the others stand in `metadata_file`
 LARGEST_SIDE = 4096
 
 
 def check_format(name: str, file: str | Path, int8: bool = False) -> None:
-    """Refuse an unknown format, a file of another suffix or a missing package.
+    """Refuse an unknown format, a file of another suffix, one that would replace a foreign one, or a missing package.
 
     Raises:
         ExportError: one of these; with the pip command for what is missing.
@@ -34,6 +34,9 @@ def check_format(name: str, file: str | Path, int8: bool = False) -> None:
         raise ExportError(f'file ({file}) must end with {SUFFIXES[name]} for format {name}')
     if not Path(file).absolute().parent.is_dir():
         raise ExportError(f'file ({file}): the folder {Path(file).parent} does not exist; make it first')
+    beside = metadata_file(file)
+    if name != 'onnx' and beside.exists() and read_metadata(beside) is None:
+        raise ExportError(f'file ({file}): {beside} would be replaced and was not written by an export; move it away')
     if int8 and name not in INT8_PACKAGES:
         raise ExportError(f'int8 is for the formats {" and ".join(INT8_PACKAGES)}, not for {name}')
     packages = (*PACKAGES[name], *(INT8_PACKAGES[name] if int8 else ()))
@@ -116,8 +119,22 @@ def write_torchscript(module: ExportedModel, inputs: tuple[Tensor, ...], file: s
 
 
 def write_beside(file: str | Path, metadata: dict[str, Any]) -> None:
-    """Write `NAME.json` beside a file whose format holds no metadata."""
-    Path(file).with_suffix('.json').write_text(json.dumps(metadata, indent=1) + '\n', encoding='utf-8')
+    """Write the metadata of a file whose format holds none."""
+    metadata_file(file).write_text(json.dumps(metadata, indent=1) + '\n', encoding='utf-8')
+
+
+def metadata_file(file: str | Path) -> Path:
+    """`NAME.pt2.json` beside `NAME.pt2`."""
+    return Path(f'{file}.json')
+
+
+def read_metadata(file: Path) -> dict[str, Any] | None:
+    """What `write_beside` wrote; None where there is no file, or another."""
+    try:
+        content = json.loads(file.read_text(encoding='utf-8'))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and {'task', 'sides', 'outputs'} <= content.keys() else None
 
 
 WRITERS: dict[str, Callable[[ExportedProgram, Any, ExportedModel, dict[str, Any]], None]] = {

@@ -61,6 +61,13 @@ class Run:
         return None if self.config is None else TASK_OF_SCOPE.get(self.config.get('default_scope'))
 
     @property
+    def tested(self) -> str | None:
+        """The checkpoint that the predictions are of, where it is known and not the newest one."""
+        tested = self.results.origin.get('checkpoint') if self.results is not None else None
+        newest = self.checkpoint and self.checkpoint.resolve()
+        return tested if tested and Path(tested).resolve() != newest else None
+
+    @property
     def model(self) -> str:
         """The types of the model and its backbone."""
         model = self.config.get('model') or {}

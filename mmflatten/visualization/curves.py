@@ -39,14 +39,18 @@ def is_training(record: dict) -> bool:
 
 def _read_lines(log: Path) -> list[dict]:
     """The records of a log, without a last line that a killed run left unfinished."""
-    lines = log.read_text().splitlines()
+    lines = log.read_bytes().splitlines()
     records = []
     for number, line in enumerate(lines, 1):
         try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError as error:
+            record = json.loads(line)
+        except ValueError as error:  # not JSON, or not UTF-8
             if number < len(lines):
                 raise ValueError(f'{log}, line {number} is not JSON ({error}); restore or remove the file') from error
+            continue
+        if not isinstance(record, dict) or not isinstance(record.get('step'), int):
+            raise ValueError(f'{log}, line {number} ({record}) is no record with a "step"; restore or remove the file')
+        records.append(record)
     return records
 
 

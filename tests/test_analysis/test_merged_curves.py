@@ -82,5 +82,21 @@ def test_work_dirs_without_logs_broken_logs_and_unknown_keys_are_named(tmp_path,
     log(tmp_path / 'two', '1', trained(5), end='\nbroken\n{}')
     with pytest.raises(ValueError, match=r'scalars\.json.*line 2'):
         read_scalars(tmp_path / 'two')
+    with pytest.raises(ValueError, match='one/../one is given twice'):
+        read_curves([tmp_path / 'one', f'{tmp_path}/one/../one'])
     assert curves.main([str(tmp_path / 'one'), '--out', 'curves.txt']) == 1
     assert 'curves.txt' in capsys.readouterr().err
+    (tmp_path / 'file').write_text('')
+    assert curves.main([str(tmp_path / 'one'), '--out', str(tmp_path / 'file' / 'deeper' / 'curves.png')]) == 1
+    said = capsys.readouterr().err
+    assert f'{tmp_path / "file" / "deeper"}: Not a directory' in said and 'does not exist' not in said
+
+
+@pytest.mark.parametrize('content, line', [
+    (b'1\n2\n', 1), (b'{"loss": 1}\n', 1), (b'{"loss": 1, "step": "a"}\n', 1),
+    ('{"loss": 1, "step": 1}\n{"é": 1}\n{"loss": 1, "step": 2}'.encode('latin-1'), 2)])
+def test_lines_that_are_no_records_are_named(tmp_path, content, line):
+    log(tmp_path, '1')
+    (tmp_path / '1' / 'vis_data' / 'scalars.json').write_bytes(content)
+    with pytest.raises(ValueError, match=rf'scalars\.json, line {line} '):
+        read_scalars(tmp_path)

@@ -111,6 +111,17 @@ def test_without_tide_a_note_says_what_is_missing(monkeypatch):
     assert 'bbox_errors' not in found.tables and 'tidecv' in found.notes[0]
 
 
+def test_images_without_a_prediction_and_repeated_ones_are_noted(scenes, found_in_scenes):
+    ann_file = scenes / 'annotations' / 'instances_val.json'
+    kinds = Instances.of(results_of(found_in_scenes, ann_file)), Instances.of(results_of(found_in_scenes[:3], ann_file))
+    assert kinds[0].notes() == [] and '1 of 4 annotated images' in kinds[1].notes()[0]
+    found = analyze(results_of([*found_in_scenes, found_in_scenes[0]], ann_file))
+    assert '1 of 5 predictions repeat an img_id' in found.notes[0]
+    broken = dict(ONE, pred_instances=dict(ONE['pred_instances'], scores=torch.full((5,), float('inf'))))
+    with pytest.raises(ResultsError, match=r'a\.png.*made-up\.pkl.*finite'):
+        analyze(results_of([broken]))
+
+
 def test_no_detection_at_all_is_an_ap_of_zero():
     found = analyze(results_of([dict(ONE, pred_instances=instances([], [], []))]))
     assert found.summary['bbox_mAP'] == 0 and found.worst == [(0, 3)]

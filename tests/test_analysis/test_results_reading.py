@@ -53,6 +53,17 @@ def test_what_is_no_pickle_or_not_there_is_refused(tmp_path):
         read_results(tmp_path / 'text.pkl')
     with pytest.raises(FileNotFoundError, match='nowhere.pkl'):
         read_results(tmp_path / 'nowhere.pkl')
+    with pytest.raises(ResultsError, match=f'{tmp_path} is a folder'):
+        read_results(tmp_path)
+
+
+@pytest.mark.parametrize('content, said', [
+    (b'{"classes": [', 'JSON'), ('{"config": "é"}'.encode('latin-1'), 'JSON'), (b'[1]', 'list'),
+    (b'{"classes": "0123"}', 'classes.*0123'), (b'{"evaluator": {"type": "Accuracy"}}', 'evaluator.*Accuracy')])
+def test_damaged_notes_beside_the_results_are_named(written, tmp_path, content, said):
+    (tmp_path / 'found.json').write_bytes(content)
+    with pytest.raises(ResultsError, match=rf'(?s)(?=.*found\.json).*{said}'):
+        read_results(written([dict(pred_score=torch.rand(3))]))
 
 
 def test_missing_truth_and_other_numbers_of_classes_are_named(written):

@@ -42,6 +42,15 @@ def test_classification_lists_accuracies_confusions_and_confident_mistakes():
         analyze(results_of('classification', [dict(entries[0], gt_label=torch.tensor([0, 1]))]))
 
 
+@pytest.mark.parametrize('entry, said', [
+    (classified([.5, .5], 0), 'pred_score of 0.png.* 2 scores.* 3'),
+    (classified([.5, .5, 0], 12), 'gt_label .12. of 12.png'), (classified([.5, .5, 0], -1), 'gt_label .-1.'),
+    (classified([.5, float('nan'), 0], 1), 'scores of 1.png.*finite')])
+def test_scores_and_labels_that_cannot_be_counted_are_named_with_the_file(entry, said):
+    with pytest.raises(ResultsError, match=rf'(?=.*made-up\.pkl).*{said}'):
+        analyze(results_of('classification', [classified([.9, .1, 0], 0), entry]))
+
+
 def test_segmentation_has_the_figures_of_mmseg_and_the_worst_image_first():
     generator = torch.Generator().manual_seed(0)
     true = torch.randint(0, 4, (3, 1, 9, 7), generator=generator)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from mmflatten.cli import analyze
+from mmflatten.cli.main import main
 
 METRICS = dict(  # of the test -> of the analysis, and how many of the former make one of the latter
     classification=('accuracy/top1', 'top-1 accuracy', 100), segmentation=('mIoU', 'mIoU', 100),
@@ -62,6 +63,27 @@ def test_images_that_are_gone_are_noted(disparities, capsys):
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
     assert content['worst'][0]['file'] is None and 'left.png' in content['notes'][0]
     assert 'left.png' in capsys.readouterr().out
+
+
+def test_a_picture_that_cannot_be_drawn_is_named_and_the_rest_is_kept(disparities, capsys):
+    entries = pickle.loads((disparities / 'pairs.pkl').read_bytes())
+    (disparities / 'broken.png').write_text('no picture')
+    entries[1]['img_path'] = str(disparities / 'broken.png')
+    (disparities / 'pairs.pkl').write_bytes(pickle.dumps(entries))
+    assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 1
+    assert 'broken.png' in capsys.readouterr().err.splitlines()[-1]
+    content = json.loads((disparities / 'out' / 'analysis.json').read_text())
+    assert [item['file'] for item in content['worst']] == [None, 'worst/001_left.png']
+    assert 'broken.png' in content['notes'][0] and (disparities / 'out' / 'worst.png').exists()
+
+
+@pytest.mark.parametrize('command', ['analyze', 'cam', 'attention', 'receptive-field', 'schedule', 'browse'])
+def test_a_file_in_place_of_the_folder_to_write_is_refused_by_name(tmp_path, capsys, command):
+    (tmp_path / 'ok.json').write_text('{}')
+    with pytest.raises(SystemExit):
+        main([command, 'one', 'two', 'three', '--out', str(tmp_path / 'ok.json' / 'deeper')])
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert '--out' in said and str(tmp_path / 'ok.json') in said
 
 
 def test_a_config_replaces_what_stands_beside_the_results(disparities, capsys):

@@ -79,6 +79,16 @@ def test_a_class_of_a_classifier_by_name(model_of, photos, tmp_path, capsys):
     assert cv2.imread(str(tmp_path / entry['file'])) is not None
 
 
+def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_drawn(model_of, photos, tmp_path, capsys):
+    (tmp_path / 'broken.png').write_text('no picture')
+    words = model_of('flatten-swin-nano_digits')
+    assert run(*words, tmp_path / 'broken.png', photos[0], '--target', '4', '--out', tmp_path / 'out') == 1
+    assert str(tmp_path / 'broken.png') in last_line(capsys)
+    assert [entry['image'] for entry in json.loads((tmp_path / 'out' / 'cam.json').read_text())] == [photos[0]]
+    assert run(*words, tmp_path / 'broken.png', '--out', tmp_path / 'none') == 1
+    assert str(tmp_path / 'broken.png') in last_line(capsys) and not (tmp_path / 'none').exists()
+
+
 @pytest.mark.parametrize(('options', 'said'), [
     (['--target', 'dog'], ('class (dog)', '0')), (['--layer', 'stages.7'], ('stages.7',)),
     (['--layer', '9'], ('(9)', '3')), (['--score', '1'], ('--score 1', 'first.png'))])

@@ -63,7 +63,7 @@ def test_open_sizes_agree_with_pytorch_in_onnxruntime_and_openvino(tmp_path, nam
     module, file = build(name), tmp_path / 'model.onnx'
     write(module, file, 'onnx', metadata_of(module))
     onnx = load_engine(file, threads=1)
-    (tmp_path / 'vino.json').write_text(json.dumps(onnx.metadata))
+    (tmp_path / 'vino.xml.json').write_text(json.dumps(onnx.metadata))
     import openvino
     openvino.save_model(openvino.Core().read_model(file), tmp_path / 'vino.xml', compress_to_fp16=False)
     for engine in (onnx, load_engine(tmp_path / 'vino.xml', threads=1)):

@@ -9,6 +9,7 @@ from mmengine.config import Config
 
 from mmflatten.engine.building import build_model
 from mmflatten.engine.setup import load_config
+from mmflatten.export import export as exporting
 from mmflatten.export.detection import select_boxes
 from mmflatten.export.engines import load_engine
 
@@ -133,6 +134,7 @@ BAD = {
     'two stages': ('mask-rcnn_flatten-swin-nano_fpn_digits', [], 'MaskRCNN'),
     'stereo': ('psmnet-tiny_digits-stereo', ['--dynamic'], '--dynamic'),
     'trace': ('flatten-swin-nano_digits', ['--dynamic', '--format', 'torchscript', '--out', 'model.pt'], '--dynamic'),
+    'calibration without int8': ('flatten-swin-nano_digits', ['--calibration', 'photos'], '--calibration photos'),
     'calibration': ('flatten-swin-nano_digits', ['--int8', '--calibration', '.'], '--calibration .'),
 }
 
@@ -144,6 +146,53 @@ def test_bad_input_is_refused_by_name(saved, tmp_path, monkeypatch, capsys, case
     monkeypatch.chdir(tmp_path)
     assert tool.main([config, checkpoint, *options]) == 1
     assert word in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_files_of_one_name_keep_their_own_metadata_and_foreign_json_is_left_alone(saved, tmp_path, capsys):
+    _, config, checkpoint = saved('flatten-swin-nano_digits')
+    notes = tmp_path / 'm.json'
+    notes.write_text('{"metrics": {}}')
+    for suffix, name, more in (('pt2', 'pt2', []), ('pt', 'torchscript', ['--features'])):
+        export(saved, 'flatten-swin-nano_digits', '--format', name, '--out', tmp_path / f'm.{suffix}', *more)
+    assert load_engine(tmp_path / 'm.pt2').metadata['outputs'] == ['probabilities']
+    assert load_engine(tmp_path / 'm.pt').metadata['outputs'][0] == 'map0' and notes.read_text() == '{"metrics": {}}'
+    assert {file.name for file in tmp_path.iterdir()} == {'m.json', 'm.pt', 'm.pt.json', 'm.pt2', 'm.pt2.json'}
+    (tmp_path / 'm.pt.json').rename(notes)  # as files of earlier versions have it
+    assert load_engine(tmp_path / 'm.pt').metadata['outputs'][0] == 'map0'
+    (tmp_path / 'm.pt.json').write_text('{"mine": 1}')
+    assert tool.main([config, checkpoint, '--format', 'torchscript', '--out', str(tmp_path / 'm.pt')]) == 1
+    assert 'm.pt.json' in capsys.readouterr().err and (tmp_path / 'm.pt.json').read_text() == '{"mine": 1}'
+
+
+def test_a_file_that_differs_does_not_take_the_place_of_a_good_one(saved, tmp_path, monkeypatch, capsys):
+    _, config, checkpoint = saved('flatten-swin-nano_digits')
+    for name in ('m.pt', 'm.pt.json'):
+        (tmp_path / name).write_text('{"task": 1, "sides": 1, "outputs": 1}')
+    monkeypatch.setattr(exporting, 'difference', lambda *_: float('nan'))
+    assert tool.main([config, checkpoint, '--format', 'torchscript', '--out', str(tmp_path / 'm.pt')]) == 1
+    assert str(tmp_path / 'm.pt') in capsys.readouterr().err
+    assert {file.name: len(file.read_text()) for file in tmp_path.iterdir()} == {'m.pt': 37, 'm.pt.json': 37}
+
+
+@pytest.mark.parametrize('place', [0, 1])
+def test_a_result_that_is_no_number_does_not_agree_whatever_its_place(place):
+    class Two(torch.nn.Module):
+        inputs, scales = ('image',), [1., 1.]
+
+        def forward(self, image):
+            return tuple(scale * image.mean()[None] for scale in self.scales)
+
+    def engine(image):
+        found = [image.mean()[None], image.mean()[None]]
+        found[place] = np.full(1, np.nan)
+        return dict(enumerate(found))
+
+    module = Two()
+    error = exporting.difference(module, engine, exporting.random_images(module, (8, 8)))
+    assert np.isnan(error) and not exporting.agrees(module, (8, 8), error)
+    assert exporting.rounding_error(module, (8, 8)) < 1e-6
+    module.scales[place] = float('nan')
+    assert np.isnan(exporting.rounding_error(module, (8, 8)))
 
 
 def test_a_broken_image_to_calibrate_with_is_named(saved, tmp_path, capsys):

@@ -45,6 +45,8 @@ def test_the_page_of_a_run_has_its_numbers(work_dir, written, task):
     assert f'{metric}{unit} {tested:.3f}' in [text for _, text in page.all('tr')]
     assert chart in page.charts and column in [text for _, text in page.all('th')]
 
+    assert not any('tested' in text for _, text in page.all('p', class_='note'))
+
     params = page.charts['Parameters'][0]
     assert params['values'][0] == sum(value for value, parent in zip(params['values'], params['parents'])
                                       if parent == 'model') > 10 ** 4
@@ -53,6 +55,16 @@ def test_the_page_of_a_run_has_its_numbers(work_dir, written, task):
     assert {text for _, text in page.all('button', class_='toggle')} == {'Truth', 'Prediction'}
     assert {found['data-layer'] for found, _ in page.all('button', class_='toggle')} <= {
         found['data-layer'] for tag, found, _ in page.elements if tag != 'button' and 'data-layer' in found}
+
+
+def test_a_tested_checkpoint_that_is_not_the_newest_is_named(work_dir, written, tmp_path):
+    run = tmp_path / 'older'
+    shutil.copytree(work_dir('flatten-swin-nano_digits'), run)
+    (run / 'last_checkpoint').unlink()  # it names the folder that was copied
+    beside = json.loads((run / 'results.json').read_text())
+    (run / 'results.json').write_text(json.dumps(dict(beside, checkpoint=str(run / 'epoch_0.pth'))))
+    note, = (text for _, text in written(run).all('p', class_='note') if 'tested' in text)
+    assert note.startswith('older: ') and str(run / 'epoch_0.pth') in note and str(run / 'epoch_1.pth') in note
 
 
 def test_two_runs_are_compared_and_a_resumed_one_is_one_curve(classifiers, written):

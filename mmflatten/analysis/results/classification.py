@@ -9,7 +9,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from mmflatten.analysis.results.analysis import Analysis, Table
 from mmflatten.analysis.results.calibration import Calibration
 from mmflatten.analysis.results.confusion import most_confused
-from mmflatten.analysis.results.reading import Results, require_truth
+from mmflatten.analysis.results.reading import Results, ResultsError, require_truth
 from mmflatten.visualization.results import Confusion
 
 
@@ -17,12 +17,12 @@ def analyze_classification(results: Results, worst: int) -> Analysis:
     """Analyze scores of one label for each image.
 
     Raises:
-        ValueError: an image has no true label, or several.
+        ResultsError: an image has no true label, several, or one beyond the classes; or scores of another number.
     """
     require_truth(results.entries, 'gt_label')
-    scores = np.stack([np.asarray(entry['pred_score'], dtype=np.float64) for entry in results.entries])
+    scores = _scores(results)
     names = results.names(scores.shape[1])
-    true, predicted = _labels(results.entries), scores.argmax(1)
+    true, predicted = _labels(results, len(names)), scores.argmax(1)
     confidence, right = scores.max(1), scores.argmax(1) == true
     calibration = Calibration.of(confidence, right)
     summary = {'top-1 accuracy': right.mean(), 'expected calibration error': calibration.error,
@@ -38,12 +38,25 @@ def analyze_classification(results: Results, worst: int) -> Analysis:
         dict(confusion=Confusion(matrix, names), reliability=calibration.figure))
 
 
-def _labels(entries: Sequence[dict]) -> np.ndarray:
-    labels = [np.asarray(entry['gt_label']).reshape(-1) for entry in entries]
-    for entry, label in zip(entries, labels):
+def _scores(results: Results) -> np.ndarray:
+    """(images, classes)"""
+    scores = [np.asarray(entry['pred_score'], dtype=np.float64) for entry in results.entries]
+    for entry, vector in zip(results.entries, scores):
+        if vector.shape != scores[0].shape:
+            raise ResultsError(f'pred_score of {entry.get("img_path")} in {results.path} has {vector.size} scores and '
+                               f'that of the first image {scores[0].size}; test again')
+    return np.stack(scores)
+
+
+def _labels(results: Results, classes: int) -> np.ndarray:
+    labels = [np.asarray(entry['gt_label']).reshape(-1) for entry in results.entries]
+    for entry, label in zip(results.entries, labels):
         if len(label) != 1:
-            raise ValueError(f'gt_label of {entry.get("img_path")} has {len(label)} labels; only images with one label '
-                             'each can be analyzed')
+            raise ResultsError(f'gt_label of {entry.get("img_path")} has {len(label)} labels; only images with one '
+                               'label each can be analyzed')
+        if not 0 <= label[0] < classes:
+            raise ResultsError(f'gt_label ({label[0]}) of {entry.get("img_path")} in {results.path} is beyond the '
+                               f'{classes} classes; test again with annotations of the classes of the model')
     return np.concatenate(labels)
 
 

@@ -35,6 +35,18 @@ class Instances:
     def names(self) -> list[str]:
         return [self.coco.cats[category]['name'] for category in self.categories]
 
+    def notes(self) -> list[str]:
+        """How images differ from those of the truth; both change the AP, and the confusions in another way."""
+        tested, known = set(self.image_ids), len(self.coco.imgs)
+        notes = []
+        if len(tested) < known:
+            notes.append(f'{known - len(tested)} of {known} annotated images have no prediction: AP counts their '
+                         'objects as missed, confusions leave them out')
+        if len(tested) < len(self.image_ids):
+            notes.append(f'{len(self.image_ids) - len(tested)} of {len(self.image_ids)} predictions repeat an img_id: '
+                         'AP joins those of an image, confusions count its objects for each')
+        return notes
+
     @classmethod
     def of(cls, results: Results) -> Instances:
         """Take the truth from the annotation file of the test, else from the results.

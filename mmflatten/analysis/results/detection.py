@@ -39,7 +39,7 @@ def analyze_detection(results: Results, worst: int, score: float) -> Analysis:
     found = Analysis(
         'detection', len(results.entries), {}, f'errors at a score of {score:g}',
         [(int(index), int(matches.errors[index])) for index in order if matches.errors[index]],
-        figures=dict(confusion=Confusion(matches.matrix, names)))
+        figures=dict(confusion=Confusion(matches.matrix, names)), notes=instances.notes())
     for kind in instances.detections:
         _add_kind(found, instances, kind)
     found.tables['confusions'] = most_confused(matches.matrix, names, names)

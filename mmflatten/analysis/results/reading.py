@@ -64,9 +64,11 @@ def read_results(path: str | Path, origin: dict[str, Any] | None = None) -> Resu
 
     Raises:
         FileNotFoundError: there is no such file.
-        ResultsError: it holds something else than predictions, or none.
+        ResultsError: it is a folder, holds something else than predictions, or none; the JSON file is damaged.
     """
     path = Path(path)
+    if path.is_dir():
+        raise ResultsError(f'results {path} is a folder; name the NAME.pkl that mmflatten test --out NAME.pkl wrote')
     if not path.is_file():
         raise FileNotFoundError(f'results {path} does not exist; mmflatten test CONFIG CHECKPOINT --out {path} writes '
                                 'it')
@@ -99,8 +101,19 @@ def require_truth(entries: Sequence[dict], key: str) -> None:
 def _beside(path: Path) -> dict[str, Any]:
     """What the JSON file of the same name says, if there is one."""
     beside = path.with_suffix('.json')
-    content = json.loads(beside.read_text(encoding='utf-8')) if beside.is_file() else {}
-    return content if isinstance(content, dict) else {}
+    if not beside.is_file():
+        return {}
+    fix = 'test again, or remove it and name --config'
+    try:
+        content = json.loads(beside.read_text(encoding='utf-8'))
+    except ValueError as error:  # not JSON, or not UTF-8
+        raise ResultsError(f'{beside} is not JSON ({error}); {fix}') from error
+    if not isinstance(content, dict):
+        raise ResultsError(f'{beside} holds a {type(content).__name__} and must hold a dictionary; {fix}')
+    for name, kind in dict(config=str, checkpoint=str, classes=list, evaluator=list, metrics=dict).items():
+        if not isinstance(content.get(name), (kind, type(None))):
+            raise ResultsError(f'{name} ({content[name]!r}) in {beside} must be a {kind.__name__}; {fix}')
+    return content
 
 
 class _Unpickler(pickle.Unpickler):

@@ -54,13 +54,13 @@ def read_curves(work_dirs: Sequence[str | Path], keys: Sequence[str] | None = No
         FileNotFoundError: a work dir holds no log.
         ValueError: no log has one of the keys, or two work dirs are one.
     """
-    runs = {}
+    runs, seen = {}, set()
     for work_dir in work_dirs:
         path = Path(work_dir).resolve()
-        name = path.name if path.name not in runs else str(path)
-        if name in runs:
+        if path in seen:
             raise ValueError(f'work dir {work_dir} is given twice')
-        runs[name] = read_scalars(work_dir)
+        seen.add(path)
+        runs[path.name if path.name not in runs else str(path)] = read_scalars(work_dir)
     records = [record for run in runs.values() for record in run]
     known = list(dict.fromkeys(key for record in records for key in record if key not in ('step', 'iter', 'epoch')))
     unknown = [key for key in keys or () if key not in known]
