@@ -1,4 +1,7 @@
-"""Mask R-CNN with a tiny FLatten-Swin on the garment scenes. Not run by this project beyond a few iterations."""
+"""Mask R-CNN with a tiny FLatten-Swin on the garment scenes.
+
+Run by this project in shorter trainings alone: docs/study.md.
+"""
 _base_ = [
     '../_base_/models/mask-rcnn_fpn_nano.py', '../_base_/datasets/garments_coco.py', '../_base_/schedules/digits_6e.py',
     '../_base_/default_runtime.py'

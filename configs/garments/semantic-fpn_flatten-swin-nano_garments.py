@@ -1,4 +1,7 @@
-"""Semantic FPN with a tiny FLatten-Swin on the garment scenes. Not run by this project beyond a few iterations."""
+"""Semantic FPN with a tiny FLatten-Swin on the garment scenes.
+
+Run by this project in shorter trainings alone: docs/study.md.
+"""
 _base_ = [
     '../_base_/models/semantic-fpn_nano.py', '../_base_/datasets/garments_seg.py', '../_base_/schedules/digits_2k.py',
     '../_base_/default_runtime.py'
