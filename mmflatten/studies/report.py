@@ -141,7 +141,7 @@ def _number(item: Interval, way: int = 1) -> str:
 
 
 def _p_value(value: float) -> str:
-    return '' if isnan(value) else f'{value:.3f}'
+    return '' if isnan(value) else f'{value:.3f}' if value >= .0005 else '<0.001'
 
 
 def _ranks(study: Study, done: Sequence[Result], mode: str, beside: Path) -> list[str]:
