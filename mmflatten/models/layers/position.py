@@ -62,8 +62,8 @@ class TokenConv(BaseModule):
         return on_map(self._convolve, x_BNC, hw_shape)
 
     def fused_gelu(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor | None:
-        """`gelu(self(x))` by oneDNN in one pass, None where it is not taken."""
-        if self.num_groups > 1 or not onednn_is_allowed(x_BNC):
+        """`gelu(self(x))`, in one pass where its convolution has one; None where another one convolves."""
+        if self.num_groups > 1 or pick_kernel(x_BNC):
             return None
         return on_map(partial(gelu_of, self.conv), x_BNC, hw_shape)
 

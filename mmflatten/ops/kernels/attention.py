@@ -57,7 +57,8 @@ def _check_map(feature_map: str, rescale_hd: Tensor | None, power: int, min_deno
         raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(closed_form.ACTIVATIONS)}')
     focused = feature_map == 'focused'
     if focused == (rescale_hd is None) or focused and min_denominator:
-        raise ValueError(f'feature_map ({feature_map!r}) with rescale_hd ({rescale_hd}) and min_denominator '
+        given = None if rescale_hd is None else tuple(rescale_hd.shape)
+        raise ValueError(f'feature_map ({feature_map!r}) with rescale_hd ({given}) and min_denominator '
                          f'({min_denominator}): the focused map requires a rescaling and takes no lower bound, the '
                          'others take no rescaling')
     if focused and power not in range(1, HIGHEST_POWER + 1):
