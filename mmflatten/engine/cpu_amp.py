@@ -22,15 +22,15 @@ class CPUAmpOptimWrapper(OptimWrapper):
     float32, so no loss is scaled, and a training may go on with either wrapper from a checkpoint of the other.
 
     Raises:
-        ValueError: a parameter is not on the CPU; there it would be trained in float32.
+        ValueError: a parameter is on a GPU, where it would be trained in float32.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        devices = {parameter.device.type for group in self.param_groups for parameter in group['params']} - {'cpu'}
-        if devices:
+        devices = {parameter.device.type for group in self.param_groups for parameter in group['params']}
+        if elsewhere := devices - {'cpu', 'meta'}:
             raise ValueError(f'optim_wrapper.type (mmflatten.CPUAmpOptimWrapper) is for the CPU and parameters are on '
-                             f'{min(devices)}; give --amp, which takes the one for the device')
+                             f'{min(elsewhere)}; give --amp, which takes the one for the device')
 
     @contextmanager
     def optim_context(self, model: nn.Module) -> Iterator[None]:

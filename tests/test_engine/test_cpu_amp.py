@@ -5,6 +5,7 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, OPTIM_WRAPPERS, DefaultScope
 from mmpretrain.structures import DataSample
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from mmflatten.engine.cpu_amp import CPUAmpOptimWrapper
 from mmflatten.engine.setup import build_runner, load_config, set_amp
@@ -93,8 +94,12 @@ def test_an_error_in_the_model_ends_autocast():
 
 
 def test_parameters_elsewhere_are_refused_where_they_would_train_in_float32():
-    with pytest.raises(ValueError, match='CPUAmpOptimWrapper.* meta;.*--amp'):
-        CPUAmpOptimWrapper(torch.optim.SGD(nn.Linear(2, 2, device='meta').parameters(), lr=.1))
+    with FakeTensorMode(), pytest.raises(ValueError, match='CPUAmpOptimWrapper.* cuda;.*--amp'):
+        CPUAmpOptimWrapper(torch.optim.SGD(nn.Linear(2, 2, device='cuda').parameters(), lr=.1))
+
+
+def test_a_config_with_it_is_built_without_memory():
+    assert CPUAmpOptimWrapper(torch.optim.SGD(nn.Linear(2, 2, device='meta').parameters(), lr=.1))
 
 
 @pytest.mark.parametrize('own, option', [(None, None), ('bfloat16', None), ('float16', 'bfloat16')])
