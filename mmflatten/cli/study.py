@@ -50,6 +50,7 @@ def main(argv: Sequence[str]) -> None:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.studies.folder import StudyFolder
     from mmflatten.studies.status import status_table
+    from mmflatten.studies.study import StudyError
     from mmflatten.studies.study_file import read_study
     studies = [read_study(path, args.size) for path in args.study]
     if args.work_dir and len(studies) > 1:
@@ -59,15 +60,21 @@ def main(argv: Sequence[str]) -> None:
         from mmflatten.studies.report import write_report
         print(write_report(list(zip(studies, folders)), args.report))
         return
+    faults = []
     for study, path in zip(studies, folders):
-        if args.status:
-            print(status_table(path))
-        elif args.dry_run:
-            print(_dry_run(study, args))
-        else:
-            folder = StudyFolder(path)
-            with folder.locked():
-                _run(study, folder, args)
+        try:
+            if args.status:
+                print(status_table(path))
+            elif args.dry_run:
+                print(_dry_run(study, args))
+            else:
+                folder = StudyFolder(path)
+                with folder.locked():
+                    _run(study, folder, args)
+        except StudyError as error:  # the other studies can do without this one
+            faults.append(str(error))
+    if faults:
+        raise StudyError('\n'.join(faults))
 
 
 def _refuse_unused(args: argparse.Namespace) -> None:
@@ -81,32 +88,38 @@ def _refuse_unused(args: argparse.Namespace) -> None:
 
 
 def _dry_run(study: Any, args: argparse.Namespace) -> str:
+    from mmflatten.analysis.speed.machine import available_cpus
     from mmflatten.studies.costs import check_runs, cost_table, seconds_per_run
     from mmflatten.studies.grid import expand
     from mmflatten.studies.tuning import expected_best, trials_of
     with own_output():
         runs = expand(study) + trials_of(study) + expected_best(study)
         costs = check_runs(study, runs)
-        seconds = seconds_per_run(study, runs, costs, _say)
-    return cost_table(study, runs, costs, seconds, args.workers or _places()[0])
+        workers = args.workers or _places()[0]
+        here = max(1, available_cpus() // workers)
+        cores = (args.cores_per_run or 1) if args.ray or args.slurm else here
+        seconds = seconds_per_run(study, runs, costs, cores, _say)
+    return cost_table(study, runs, costs, seconds, workers)
 
 
 def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
     from mmflatten.studies.costs import check_runs
     from mmflatten.studies.driver import Driver
-    from mmflatten.studies.folder import FAILED
-    from mmflatten.studies.grid import expand
-    from mmflatten.studies.study import counted
+    from mmflatten.studies.folder import FAILED, FINISHED
+    from mmflatten.studies.grid import TRIAL, expand
+    from mmflatten.studies.study import StudyError, counted
     from mmflatten.studies.tuning import trials_of
     runs = expand(study) + trials_of(study)
     costs = check_runs(study, runs)
     driver = Driver(study, folder, _executor(folder, args), _say)
-    results = driver.go(runs, costs, args.changed, args.retry_failed)
-    failed = [name for name, result in results.items() if result.state == FAILED]
+    results = list(driver.go(runs, costs, args.changed, args.retry_failed).values())
+    failed = [result for result in results if result.state == FAILED]
     print(f'{len(results) - len(failed)} of {counted(len(results), "run")} ended well: {folder.path}')
-    if failed:
-        raise ValueError(f'{counted(len(failed), "run")} failed ({failed[0]}: {results[failed[0]].error}); --status '
-                         'lists all, --retry-failed runs what failed again')
+    searched = [result.levels for result in results if result.mode == TRIAL and result.state == FINISHED]
+    lost = [result for result in failed if result.mode != TRIAL or result.levels not in searched]
+    if lost:  # a rate that diverges is lost only where no other one has ended well
+        raise StudyError(f'{counted(len(lost), "run")} of {study.name} failed ({lost[0].name}: {lost[0].error}); '
+                         '--status lists all, --retry-failed runs what failed again')
 
 
 def _executor(folder: Any, args: argparse.Namespace) -> Any:

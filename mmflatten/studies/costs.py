@@ -4,11 +4,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
+import torch
 from mmengine.config import Config
 from mmengine.registry import DefaultScope
 
@@ -87,12 +88,12 @@ def _images(cfg: Config) -> int:
     return 0
 
 
-def seconds_per_run(study: Study, runs: Sequence[Run], costs: dict[str, Cost],
+def seconds_per_run(study: Study, runs: Sequence[Run], costs: dict[str, Cost], cores: int,
                     say: Callable[[str], None]) -> dict[str, float]:
-    """Estimated seconds of training by the names of runs, from a forward pass timed on the CPU of this machine."""
+    """Estimated seconds of training on so many cores by the names of runs, from a forward pass timed on this CPU."""
     timed: dict[str, float] = {}
     seconds = {}
-    with quiet_libraries(logging.ERROR), tempfile.TemporaryDirectory() as folder:
+    with quiet_libraries(logging.ERROR), tempfile.TemporaryDirectory() as folder, _threads(cores):
         for run in runs:
             cost = costs[run.name]
             cfg = config_of(run, study.budget)
@@ -107,6 +108,16 @@ def seconds_per_run(study: Study, runs: Sequence[Run], costs: dict[str, Cost],
                 seconds[run.name] = timed[key] * cost.images * cost.iterations * PASSES_PER_STEP
                 seconds[run.name] = min(seconds[run.name], study.budget.seconds or seconds[run.name])
     return seconds
+
+
+@contextlib.contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def cost_table(study: Study, runs: Sequence[Run], costs: dict[str, Cost], seconds: dict[str, float],

@@ -75,7 +75,8 @@ class Driver:
                 self.folder.reopen(run.name, contents[run.name])
                 result = self._blank(run, costs[run.name])
             self.results[run.name] = result
-        self.table.rebuild(self.results.values())
+        best = filter(None, (self.folder.result(run.name) for run in best_runs(self.study, self.results)))
+        self.table.rebuild({**{result.name: result for result in best}, **self.results}.values())
 
     def _blank(self, run: Run, cost: Cost) -> Result:
         return Result(run.name, run.mode, run.levels, run.seed, run.tuned, params=cost.params, flops=cost.flops,
@@ -148,7 +149,8 @@ class Driver:
         slots = min(self.executor.slots, len(runs))
         left = sum(times) / max(len(times), 1) * (len(runs) - len(ended)) / slots
         found = f'{result.metric} {result.value:.4g}' if result.value is not None else result.error
-        self.say(f'[{len(ended)}/{len(runs)}] {result.name} {result.state}: {found}; {result.wall_seconds:.0f} s; '
+        said = f'{result.state}: {found}' if found else result.state
+        self.say(f'[{len(ended)}/{len(runs)}] {result.name} {said}; {result.wall_seconds:.0f} s; '
                  f'about {left / 60:.1f} min left')
 
     def _in_time(self, waiting: int) -> bool:

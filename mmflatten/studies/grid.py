@@ -4,7 +4,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -36,13 +35,11 @@ def expand(study: Study) -> list[Run]:
     """The runs of the grid, the seeds of a cell one after another.
 
     Raises:
-        StudyError: no run is left, two have one name, a run has no base, or two factors set one field.
+        StudyError: no run is left, a run has no base, or two factors set one field.
     """
     runs = [make_run(study, levels, seed) for levels in cells(study) for seed in seeds_of(study, levels)]
-    repeated = [name for name, times in Counter(run.name for run in runs).items() if times > 1]
-    if repeated or not runs:
-        raise StudyError(f'study {study.name} has {"two runs named " + repeated[0] if repeated else "no run"}; '
-                         'look at factors and exclude')
+    if not runs:
+        raise StudyError(f'study {study.name} has no run; look at factors and exclude')
     return runs
 
 
@@ -69,7 +66,10 @@ def matches(levels: dict[str, str], pattern: dict[str, tuple[str, ...]]) -> bool
 
 def make_run(study: Study, levels: tuple[Level, ...], seed: int, mode: str = GRID,
              tuned: dict[str, float] | None = None, trial: int | None = None) -> Run:
-    """The run of a cell: its options are the study's, then those of its levels, then what is tuned."""
+    """The run of a cell: its options are the study's, then those of its levels, then what is tuned.
+
+    A field goes before the fields inside of it, whoever sets them, so that none is lost.
+    """
     given: dict[str, Any] = {}
     for level in levels:
         for path, value in level.options.items():
@@ -78,6 +78,7 @@ def make_run(study: Study, levels: tuple[Level, ...], seed: int, mode: str = GRI
             given[path] = value
     names = _names(study, levels)
     options = {**study.options, **given, **(tuned or {})}
+    options = {path: options[path] for path in sorted(options, key=lambda path: path.count('.'))}
     base = options.pop(BASE, study.base)
     if base is None:
         raise StudyError(f'{names} has no base; name a config in base, or in a level of a factor')

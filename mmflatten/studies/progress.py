@@ -15,6 +15,7 @@ from mmflatten.studies.folder import PROGRESS, STOP, read_json, write_json
 
 EVERY = 1.  # seconds between two reports
 STOPPED_CHECKPOINT = 'stopped.pth'
+TRAINED = 'training_seconds'
 
 
 class Stopped(Exception):
@@ -35,7 +36,7 @@ class ProgressHook(Hook):
     Args:
         folder: of the run; a file `stop` in it ends the training.
         metrics: names of metrics, of which the first that a validation has is reported.
-        seconds: of training, over all attempts; None for no limit.
+        seconds: of the training that a checkpoint has behind it; None for no limit.
     """
 
     priority = 'VERY_LOW'  # behind the checkpoint
@@ -47,16 +48,26 @@ class ProgressHook(Hook):
         self.said, self.begin = 0., math.inf
 
     def before_train(self, runner: Runner) -> None:
-        self.begin = time.monotonic() - self.state.get('training_seconds', 0.)
+        self.begin = time.monotonic() - runner.message_hub.runtime_info.get(TRAINED, 0.)  # a resumed checkpoint's
+        self._count(runner)
         self.say(runner)
 
     def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
+        self._count(runner)
         if time.monotonic() - self.said >= EVERY:
             self.say(runner)
-        if self.seconds is not None and time.monotonic() - self.begin >= self.seconds:
+        if self.time_is_up():
             self.say(runner)
             runner.save_checkpoint(runner.work_dir, STOPPED_CHECKPOINT, save_optimizer=False)
             raise TimeIsUp
+
+    def _count(self, runner: Runner) -> None:
+        self.state[TRAINED] = time.monotonic() - self.begin
+        runner.message_hub.update_info(TRAINED, self.state[TRAINED])  # which checkpoints hold
+
+    def time_is_up(self) -> bool:
+        """Whether the training has had its seconds, in this process or before."""
+        return self.seconds is not None and self.state.get(TRAINED, 0.) >= self.seconds
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
         name = next((name for name in self.metrics if name in (metrics or {})), None)
@@ -68,8 +79,7 @@ class ProgressHook(Hook):
     def say(self, runner: Runner) -> None:
         """Write how far the run is; end it where the driver wants that."""
         self.said = time.monotonic()
-        self.state.update(step=runner.iter, length=runner.max_iters, training_seconds=self.said - self.begin,
-                          **self.meter.costs())
+        self.state.update(step=runner.iter, length=runner.max_iters, **self.meter.costs())
         write_json(self.folder / PROGRESS, self.state)
         if (self.folder / STOP).exists():
             raise Pruned

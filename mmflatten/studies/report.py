@@ -36,7 +36,7 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
         page: a Markdown file, as `docs/study.md`, whose figures then are `docs/study/*.png`.
 
     Raises:
-        StudyError: a study has no finished run.
+        StudyError: a study has no finished run, or the file names other factors or metrics than its runs have.
     """
     beside = page.with_suffix('')
     beside.mkdir(parents=True, exist_ok=True)
@@ -46,6 +46,7 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
         done = [result for result in results if result.state == FINISHED]
         if not done:
             raise StudyError(f'study folder {folder} has no finished run to report')
+        _check_fits(study, done)
         _write_csv(results, beside / f'{study.name}.csv')
         parts += _head(study, results)
         for mode, title in TITLES.items():
@@ -58,6 +59,16 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
     page.write_text('\n\n'.join([f'# Results of {names}', HOW_TO_READ, *_claims_table(claims), *parts]) + '\n',
                     encoding='utf-8')
     return page
+
+
+def _check_fits(study: Study, done: Sequence[Result]) -> None:
+    for result in done:
+        for field, given, found, fits in (
+                ('factors', study.factors, ', '.join(result.levels), list(study.factors) == list(result.levels)),
+                ('metrics', study.metrics, result.metric, result.metric in study.metrics)):
+            if not fits:
+                raise StudyError(f'{field} ({", ".join(given)}) of study {study.name} do not fit its run '
+                                 f'{result.name}, which has {found}; give the file that it was run with')
 
 
 def _head(study: Study, results: Sequence[Result]) -> list[str]:
@@ -112,7 +123,7 @@ def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
     rows = [[name, str(intervals[name].number), _number(intervals[name]), *_compared(pairs.get(name), way),
              *_costs(members[name]), 'yes' if front[name] else ''] for name in order]
     header = [factor, 'seeds', metric, f'to {reference}', 'p', 'verdict', 'params (M)', 'MACs (M)', 'seconds',
-              f'images/s at {next(iter(results[0].throughput))}', 'MiB', 'tuned', 'Pareto']
+              'image', 'images/s', 'MiB', 'tuned', 'Pareto']
     return align(rows, header, {0, 5}, markdown=True)
 
 
@@ -124,8 +135,8 @@ def _compared(pair: Comparison | None, way: int) -> list[str]:
 
 def _costs(runs: Sequence[Result]) -> list[str]:
     size = next(iter(runs[0].throughput))
-    return [f'{runs[0].params / 1e6:.3f}', f'{runs[0].flops / 1e6:.1f}', f'{mean(map(_seconds, runs)):.0f}',
-            f'{mean(run.throughput[size] for run in runs):.0f}',
+    return [f'{runs[0].params / 1e6:.3f}', f'{runs[0].flops / 1e6:.1f}', f'{mean(map(_seconds, runs)):.0f}', size,
+            f'{mean(run.throughput[size] for run in runs if size in run.throughput):.0f}',
             f'{mean(memory) / 2**20:.0f}' if (memory := [run.peak_memory for run in runs if run.peak_memory]) else '',
             ', '.join(f'{value:g}' for value in (runs[0].tuned or {}).values())]
 
@@ -183,7 +194,7 @@ def _claims_table(rows: Sequence[Sequence[str]]) -> list[str]:
               'p (Wilcoxon)', 'seeds']
     verdicts = Counter(row[3].strip('*') for row in rows if row[0])
     said = ', '.join(f'{number} {verdict}' for verdict, number in verdicts.most_common())
-    return ['## Claims', f'{verdicts.total()} claims: {said}.',
+    return ['## Claims', f'{counted(verdicts.total(), "claim")}: {said}.',
             align(rows, header, set(range(5)), markdown=True)] if rows else []
 
 

@@ -13,7 +13,6 @@ from mmflatten.studies.executors import KILLED, execute
 from mmflatten.studies.study import StudyError
 
 CLUSTER, SLURM = 'cluster', 'slurm'
-JOB = 'job.txt'  # in the folder of a run: the id of its last job
 _NAMES = dict(time='timeout_min', gpus='gpus_per_node', mem='mem_gb')  # submitit's; it knows the others as slurm_NAME
 MOST_JOBS = 200
 
@@ -36,20 +35,21 @@ class SlurmExecutor:
     """Every node must see the study folder and the data under the same path as this machine.
 
     Args:
-        folder: for the scripts and logs of the jobs.
+        folder: for the scripts, logs and ids of the jobs.
         options: as `read_options` has them; `cluster` may be local or debug, for trying without Slurm.
     """
 
     slots = MOST_JOBS
 
     def __init__(self, folder: Path, options: dict[str, Any], cores: int = 1) -> None:
-        options = dict(options)
+        options, self.folder = dict(options), folder
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.executor = submitit.AutoExecutor(folder, cluster=options.pop(CLUSTER, SLURM))
         self.executor.update_parameters(name='mmflatten-study', cpus_per_task=cores, **options)
         self.running: dict[str, submitit.Job] = {}
 
     def submit(self, folder: Path) -> submitit.Job:
-        note = folder / JOB
+        note = self.folder / f'{folder.name}.job'  # the id of the run's last job
         if note.exists() and self.executor.cluster == SLURM:  # jobs outlive a driver that is killed
             submitit.SlurmJob(self.executor.folder, note.read_text(encoding='utf-8')).cancel(check=False)
         job = self.executor.submit(Job(folder))

@@ -14,6 +14,7 @@ import yaml
 from mmflatten.studies.study import BASE, FULL, SEED, Budget, Claim, Level, Study, StudyError, Throughput, Tune
 
 ATTENTION, LINEAR_ATTENTION = 'attention', 'model.backbone.linear_attention'
+MERGED = ('options', 'budget', 'throughput')
 KEYS = (*(item.name for item in fields(Study) if item.name != 'seeds'), 'sizes')
 
 
@@ -46,7 +47,7 @@ def _study(content: dict, stem: str) -> Study:
     seeds = _seeds(factors.pop(SEED, 1))
     levels = {name: _levels(name, given) for name, given in factors.items()}
     name = _text(content.get('name', stem), 'name')
-    if '/' in name or name.startswith('.'):
+    if not name or '/' in name or name.startswith('.'):
         raise StudyError(f'name ({name}) must be that of a folder, without a slash or a leading dot')
     excludable = {**levels, SEED: tuple(Level(str(seed), {}) for seed in seeds)}
     exclude = tuple(_pattern(item, excludable, f'exclude[{number}]')
@@ -61,7 +62,7 @@ def _study(content: dict, stem: str) -> Study:
 
 
 def _resized(content: dict, changes: dict) -> dict:
-    """The file with the changes of a size: factors keep the levels that are listed, other parts take the new fields."""
+    """The file with the changes of a size: factors keep the listed levels, parts in `MERGED` take new fields."""
     _known(changes, [key for key in KEYS if key != 'sizes'], 'sizes')
     factors = _mapping(content.get('factors'), 'factors')
     for name, kept in _mapping(changes.pop('factors', None), 'sizes.factors').items():
@@ -74,8 +75,8 @@ def _resized(content: dict, changes: dict) -> dict:
                                  f'it has {", ".join(map(str, given))}')
             kept = {level: options for level, options in given.items() if str(level) in kept}
         factors[name] = kept
-    merged = {key: {**content[key], **value} if isinstance(value, dict) and isinstance(content.get(key), dict)
-              else value for key, value in changes.items()}
+    merged = {key: {**_mapping(content.get(key), key), **_mapping(value, f'sizes.{key}')} if key in MERGED else value
+              for key, value in changes.items()}
     return {**content, **merged, 'factors': factors}
 
 
@@ -173,7 +174,9 @@ def _build(cls: type, given: Any, where: str) -> Any:
 
 def _figure(given: Any, kind: str, where: str) -> Any:
     if kind.startswith('tuple'):
-        return tuple(_figure(item, 'float', where) for item in _list(given, where) or [None])  # one at least
+        if not _list(given, where):
+            raise StudyError(f'{where} ({given}) must have one number at least')
+        return tuple(_figure(item, 'float', where) for item in given)
     whole = kind.startswith('int')
     if given is None and 'None' in kind or _is_number(given) and given > 0 and not (whole and type(given) is float):
         return given

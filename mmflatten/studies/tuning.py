@@ -2,17 +2,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import FloatDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import qmc
 
 from mmflatten.studies.folder import FAILED, FINISHED, Result
 from mmflatten.studies.grid import BEST, TRIAL, Run, cells, make_run, seeds_of
 from mmflatten.studies.study import Level, Study, Tune
+
+TRIAL_SEED = 10_000  # far from the seeds of studies, which may grow
 
 
 def values_of(tune: Tune) -> list[dict[str, float]]:
@@ -29,10 +31,10 @@ def values_of(tune: Tune) -> list[dict[str, float]]:
 
 
 def trials_of(study: Study) -> list[Run]:
-    """The trials of all cells, with a seed that the reported runs do not have, so that luck is not chosen."""
+    """The trials of all cells, with a seed that no reported run has or will have, so that luck is not chosen."""
     if study.tune is None:
         return []
-    seed = max(study.seeds) + 1
+    seed = next(seed for seed in count(TRIAL_SEED) if seed not in study.seeds)
     return [make_run(study, levels, seed, TRIAL, tuned, number) for levels in cells(study)
             for number, tuned in enumerate(values_of(study.tune))]
 
@@ -90,7 +92,7 @@ class Pruner:
         if result.mode != TRIAL or result.state == FAILED or not result.validations:
             return
         ended = TrialState.COMPLETE if result.state == FINISHED else TrialState.PRUNED
-        trial = self._trial(ended, result.tuned, result.metric, result.validations)
+        trial = self._trial(ended, result.metric, result.validations)
         self._cell(tuple(result.levels.items())).add_trial(trial)
 
     def hopeless(self, run: Run, progress: Mapping[str, Any]) -> bool:
@@ -98,17 +100,12 @@ class Pruner:
         if not progress.get('validations'):
             return False
         cell = self._cell(run.cell)
-        return cell.pruner.prune(cell, self._trial(TrialState.RUNNING, run.tuned, progress['metric'],
-                                                   progress['validations']))
+        return cell.pruner.prune(cell, self._trial(TrialState.RUNNING, progress['metric'], progress['validations']))
 
-    def _trial(self, state: TrialState, tuned: dict[str, float], metric: str,
-               validations: Mapping[str, float]) -> FrozenTrial:
+    def _trial(self, state: TrialState, metric: str, validations: Mapping[str, float]) -> FrozenTrial:
         values = {int(step): sign(self.study, metric) * value for step, value in validations.items()}
-        ranges = self.study.tune.ranges.items()
-        return create_trial(
-            state=state, value=None if state == TrialState.RUNNING else values[max(values)], params=tuned,
-            distributions={path: FloatDistribution(low, high, log=self.study.tune.log) for path, (low, high) in ranges},
-            intermediate_values=values)
+        value = None if state == TrialState.RUNNING else values[max(values)]
+        return create_trial(state=state, value=value, intermediate_values=values)
 
     def _cell(self, cell: tuple) -> optuna.Study:
         if cell not in self.cells:

@@ -95,6 +95,9 @@ def _train(folder: Path, config: Path, hook: Any) -> str:
     from mmflatten.engine.setup import build_runner, load_config
     from mmflatten.engine.train import NEWEST, set_resume
     from mmflatten.studies.progress import STOPPED_CHECKPOINT, TimeIsUp
+    stopped = folder / 'train' / STOPPED_CHECKPOINT
+    if stopped.exists() and hook.time_is_up():
+        return str(stopped)
     cfg = load_config(str(config), work_dir=str(folder / 'train'))
     set_resume(cfg, NEWEST)
     runner = build_runner(cfg)
@@ -102,7 +105,7 @@ def _train(folder: Path, config: Path, hook: Any) -> str:
     try:
         runner.train()
     except TimeIsUp:
-        return str(folder / 'train' / STOPPED_CHECKPOINT)
+        return str(stopped)
     return str(newest_checkpoint(folder / 'train'))
 
 

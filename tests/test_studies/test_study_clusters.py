@@ -77,9 +77,10 @@ def test_a_job_of_a_driver_that_was_killed_is_cancelled_before_another_is_submit
         (tmp_path / name).write_text(f'#!/bin/sh\n{line}\n')
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv('PATH', f'{tmp_path}{os.pathsep}{os.environ["PATH"]}')
-    (tmp_path / 'run').mkdir()
     for _ in range(2):
+        (tmp_path / 'run').mkdir()
         SlurmExecutor(tmp_path / 'slurm', {}).submit(tmp_path / 'run')
+        (tmp_path / 'run').rmdir()  # as --changed rerun does
     assert calls.read_text().splitlines() == ['sbatch', 'scancel 12', 'sbatch']
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+import yaml
 
 from mmflatten.cli import study as command
 from mmflatten.studies import driver as driver_module
@@ -197,6 +198,46 @@ def test_every_cell_gets_as_many_trials_and_its_own_best_rate(study_file, preten
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines()]
     assert ['focused', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.01'] in rows
     assert ['vanilla', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.0001'] in rows
+
+
+def test_a_study_that_grows_keeps_its_trials_and_what_runs_at_its_best(study_file, pretend, pretender, tmp_path):
+    tune = {RATE: [1e-4, 1e-2], 'trials': 3}
+    before = pretend(study_file(tune=tune), pretender(), trials_of)
+    grown = study_file(tune=tune, factors=dict(read_factors(study_file()), seed=3))
+    with pytest.raises(StudyError, match='MiB are free'):  # before any of the new runs has ended
+        pretend(grown, pretender(lambda run: NO_SPACE), trials_of)
+    assert {name for name, result in before.items() if result.state == FINISHED} == {
+        result.name for result in read_table(tmp_path / 'out') if result.state == FINISHED}
+    executor = pretender()
+    pretend(grown, executor, trials_of)
+    assert len(executor.submitted) == 2 + 2  # the new seed, in the grid and at its best
+
+
+def read_factors(path) -> dict:
+    return yaml.safe_load(path.read_text())['factors']
+
+
+@pytest.mark.parametrize('diverging, status', [(1, 0), (3, 1)])
+def test_a_study_fails_by_trials_only_where_no_trial_of_a_cell_has_ended_well(
+        study_file, monkeypatch, capsys, diverging, status):
+    path = study_file(tune={RATE: [1e-4, 1e-2], 'trials': 3}, factors=dict(seed=1))
+    study = read_study(path)
+    trials = [Result(run.name, run.mode, run.levels, state=FAILED if number < diverging else FINISHED)
+              for number, run in enumerate(trials_of(study))]
+    monkeypatch.setattr(driver_module.Driver, 'go', lambda *arguments: {trial.name: trial for trial in trials})
+    assert command.main([str(path), '--work-dir', str(path.parent / 'out')]) == status
+    assert f'{3 - diverging} of 3 runs' in capsys.readouterr().out
+
+
+def test_a_study_that_fails_does_not_keep_the_next_from_running(study_file, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    studies, ran = [], []
+    for name in ('first', 'second'):
+        studies.append(str(study_file(name=name).rename(tmp_path / f'{name}.yaml')))
+    monkeypatch.setattr(driver_module.Driver, 'go', lambda self, *arguments: ran.append(self.study.name) or {
+        'x': Result('x', state=FAILED if self.study.name == 'first' else FINISHED)})
+    assert command.main(studies) == 1
+    assert ran == ['first', 'second'] and 'of first failed' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('metric, way', [('higher', 1), ('lower', -1)])

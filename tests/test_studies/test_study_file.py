@@ -49,10 +49,21 @@ def test_a_list_of_attentions_stands_where_the_config_has_linear_attention(study
     assert config_of(runs[1], study.budget).model.backbone.linear_attention == dict(type='HydraAttention')
 
 
+@pytest.mark.parametrize('first', [0, 1])
+def test_a_field_inside_of_one_that_another_factor_sets_is_kept_in_any_order(study_file, first):
+    factors = [('attention', dict(sharp={LINEAR: dict(L=dict(type='FocusedLinearAttention'))})),
+               (f'{LINEAR}.L.focusing_factor', [2, 4])]
+    study = read_study(study_file(factors=dict([factors[first], factors[1 - first]])))
+    found = [config_of(run, study.budget).model.backbone.mixers.L for run in expand(study)]
+    assert found == [dict(type='FocusedLinearAttention', focusing_factor=factor) for factor in (2, 4)]
+
+
 def test_a_size_takes_levels_and_changes_parts(study_file):
-    path = study_file(sizes=dict(small=dict(factors=dict(attention=['vanilla'], seed=1), budget=dict(epochs=1))))
+    path = study_file(sizes=dict(small=dict(factors=dict(attention=['vanilla'], seed=1), metrics=dict(other='lower'),
+                                            budget=dict(total_hours=1))))
     small = read_study(path, 'small')
-    assert small.name == 'tiny-small' and small.budget.epochs == 1
+    assert small.name == 'tiny-small' and small.metrics == dict(other='lower')
+    assert (small.budget.epochs, small.budget.total_hours) == (2, 1)
     assert [run.levels['attention'] for run in expand(small)] == ['vanilla']
     assert {run.name for run in expand(small)} < {run.name for run in expand(read_study(path))}
 
@@ -92,6 +103,7 @@ def test_a_size_takes_levels_and_changes_parts(study_file):
     (dict(factors=dict(seed=True)), ['seed', 'True']),
     (dict(base=5), ['base', '5']),
     (dict(name='../../x'), ['name', '../../x']),
+    (dict(name=''), ['name']),
 ])
 def test_a_faulty_file_is_refused_with_the_field_and_the_value(study_file, changes, words):
     with pytest.raises(StudyError) as raised:

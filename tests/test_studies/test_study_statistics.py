@@ -129,3 +129,29 @@ def test_report_says_what_was_found(claimed, tmp_path):
     assert next(row for row in rows if row[0] == 'poor')[5] == WORSE
     assert next(row[3] for row in rows if row[0] == 'fair > like') == '**inside the noise**'
     assert len((tmp_path / 'page' / f'{claimed.name}.csv').read_text().splitlines()) == 49
+
+
+def test_a_report_has_the_speed_of_each_level_at_its_own_size(claimed, tmp_path):
+    def sizes(result: Result) -> dict:
+        return {'16x16': 7.} if result.levels['attention'] == 'fair' else {'8x8': 1.} if result.seed else {'9x9': 5.}
+
+    table = Table(type('Folder', (), dict(path=tmp_path)))
+    table.rebuild([replace(result, throughput=sizes(result)) for result in reversed(results(claimed))])
+    table.close()
+    lines = write_report([(claimed, tmp_path)], tmp_path / 'page.md').read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('| ')]
+    place = next(row for row in rows if row[0] == 'attention').index('image')
+    assert next(row for row in rows if row[0] == 'fair')[place:place + 2] == ['16x16', '7']
+    assert next(row for row in rows if row[0] == 'good')[place:place + 2] == ['8x8', '1']
+
+
+@pytest.mark.parametrize('changes, words', [
+    (dict(metrics={'epe': 'lower', 'top1': 'higher'}), r'metrics \(epe, top1\).* acc'),
+    (dict(factors=dict(attention=dict(good={}, fair={}))), r'factors \(attention\).* task')])
+def test_a_study_file_that_does_not_fit_its_runs_is_refused(claimed, study_file, tmp_path, changes, words):
+    table = Table(type('Folder', (), dict(path=tmp_path)))
+    table.rebuild(results(claimed))
+    table.close()
+    kept = dict(factors=dict(attention=dict(good={}), task=dict(x={})), metrics=['acc', 'epe'])
+    with pytest.raises(StudyError, match=words):
+        write_report([(read_study(study_file(**{**kept, **changes})), tmp_path)], tmp_path / 'page.md')
