@@ -1,6 +1,7 @@
 """Images in tar files of the WebDataset format, in zip and in LMDB files, where each lies as it is, in one piece."""
 from __future__ import annotations
 
+import stat
 import struct
 import tarfile
 import zipfile
@@ -32,7 +33,8 @@ def members(path: Path) -> list[Member]:
     if is_lmdb(path):
         return opened_lmdb(path).members()
     try:
-        return _zip_members(path) if zipfile.is_zipfile(path) else _tar_members(path)
+        # Asked for a tar first: one whose last member is a zip looks like a zip too.
+        return _tar_members(path) if tarfile.is_tarfile(path) else _zip_members(path)
     except (tarfile.ReadError, zipfile.BadZipFile, struct.error) as error:
         raise ValueError(f'{path} is no tar or zip file whose members lie in it uncompressed and whole ({error})') \
             from error
@@ -68,6 +70,8 @@ def _zip_members(path: Path) -> list[Member]:
             if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
                 how = 'encrypted' if info.flag_bits & 1 else 'compressed'
                 raise zipfile.BadZipFile(f'{info.filename} is {how}; store it as it is, zip -0')
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise zipfile.BadZipFile(f'{info.filename} is a link; store what it links to')
             file.seek(max(info.header_offset, 0))
             mark, name, extra = struct.unpack('<4s22xHH', file.read(30))
             if info.header_offset < 0 or mark != _ZIP_MEMBER:  # the beginning of the file is missing, or damaged

@@ -3,6 +3,7 @@ import errno
 import io
 import os
 import pickle
+import stat
 import sys
 import tarfile
 import threading
@@ -264,6 +265,11 @@ def test_sources_that_cannot_be_listed(folders, tmp_path, capsys):
     large = make_tar(tmp_path / 'g.tar', {'a.jpg': b'1', 'a.cls': b'2147483648'})
     listed = tmp_path / 'h.txt'
     listed.write_text('n01/a.jpg 2147483648')
+    zipped_link = tmp_path / 'i.zip'
+    with zipfile.ZipFile(zipped_link, 'w') as file:
+        link = zipfile.ZipInfo('n01/b.JPEG')
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16  # as zip -y stores it
+        file.writestr(link, 'a.JPEG')
     with tarfile.open(linked, 'w') as file:
         file.add(folders / 'train/n01/n01_1.JPEG', 'n01/a.JPEG')
         link = tarfile.TarInfo('n01/b.JPEG')
@@ -274,11 +280,19 @@ def test_sources_that_cannot_be_listed(folders, tmp_path, capsys):
                            ([plain, labelled], [str(plain), 'n01/c.jpg has no .cls']), ([flat], [f'{flat}: d.jpg']),
                            ([large], ['g.tar: a.jpg', '2147483648']), ([listed], ['n01/a.jpg', '2147483648']),
                            ([linked], [str(linked), 'n01/b.JPEG is a link to n01/a.JPEG']),
+                           ([zipped_link], [str(zipped_link), 'n01/b.JPEG is a link']),
                            ([folders, compressed], [str(folders)])):
         assert main(['index', *map(str, sources), '--out', str(tmp_path / 'x.index')]) == 2
         error = capsys.readouterr().err.splitlines()[-1]
         assert all(word in error for word in words), error
     assert not list(tmp_path.glob('*.index*'))
+
+
+def test_a_tar_whose_last_member_is_a_zip_is_a_tar(tmp_path):
+    inner = tmp_path / 'a.npz'
+    np.savez(inner, x=np.zeros(3))
+    shard = make_tar(tmp_path / 'a.tar', {'n01/a.jpg': b'1', 'n01/a.npz': inner.read_bytes()})
+    assert [name for name, *_ in archives.members(shard)] == ['n01/a.jpg', 'n01/a.npz']
 
 
 # Changes to an archive whose third image begins at a byte.
