@@ -67,7 +67,7 @@ def focused_features(x_BNC: Tensor, rescale_C: Tensor, num_heads: int, *, focusi
     """
     # Blocks would be written into a graph, and have no derivative in forward mode.
     if (torch.compiler.is_compiling() or torch.jit.is_tracing()
-            or any(unpack_dual(x).tangent is not None for x in (x_BNC, rescale_C))):
+            or any(unpack_dual(x).tangent is not None for x in (x_BNC, rescale_C, position_1NC) if x is not None)):
         placed_BNC = x_BNC if position_1NC is None else x_BNC + position_1NC
         positive_BNC = torch.addcmul(floor * rescale_C, F.relu(placed_BNC), rescale_C)
         return split_heads(focused_map(positive_BNC, focusing_factor), num_heads)

@@ -255,6 +255,18 @@ def test_weights_of_all_stages_fit_a_backbone_of_the_first_two(name, tmp_path):
         torch.testing.assert_close(first, second)
 
 
+@pytest.mark.parametrize('name', ['FLattenSwin', 'FLattenDeiT'])
+def test_weights_of_a_deeper_model_are_refused(name, tmp_path):
+    model, state = build(name), build(name).state_dict()
+    part = 'blocks' if name == 'FLattenDeiT' else 'stages'
+    behind = len(getattr(model, part))
+    state |= {f'{part}.{behind}.{key}': value for key, value in getattr(model, part)[-1].state_dict().items()}
+    torch.save(state, tmp_path / 'deeper.pth')
+    model.init_cfg = dict(type='Pretrained', checkpoint=str(tmp_path / 'deeper.pth'))
+    with pytest.raises(ValueError, match=rf'unexpected {part}\.{behind}\.'):
+        model.init_weights()
+
+
 @pytest.mark.parametrize('name', SMALL)
 def test_a_second_initialisation_changes_nothing(name):
     model = build(name)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmflatten.models.layers import FeedForward, Linear, TokenConv, linear
+from mmflatten.models.layers import FeedForward, FullRangeLinear, Linear, TokenConv, linear
 from mmflatten.models.layers.linear import gelu_of
 
 ONEDNN = hasattr(torch.ops.mkldnn, '_linear_pointwise')
@@ -68,6 +68,18 @@ def test_gelu_is_part_of_onednns_depthwise_convolution(num_groups: int) -> None:
         assert plain == (grad or not allowed or num_groups > 1)
 
 
+@pytest.mark.parametrize('half', [False, True])
+@pytest.mark.parametrize('autocast', [False, True])
+def test_products_beyond_the_range_of_float16_are_projected_whole(half: bool, autocast: bool) -> None:
+    layer = FullRangeLinear(8, 4)
+    torch.nn.init.constant_(layer.weight, 1e-3)
+    layer = layer.half() if half else layer
+    with torch.no_grad(), torch.autocast('cpu', torch.float16, enabled=autocast):
+        y = layer(torch.full((2, 8), 3e5))
+    torch.testing.assert_close(y.float(), torch.full((2, 4), 2400.), rtol=1e-3, atol=1.)
+    assert y.dtype == layer.weight.dtype
+
+
 def test_hooks_and_other_layers_see_what_comes_before_gelu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(linear.CHOICE, 'onednn')
     ffn, x, seen = FeedForward(8, 16, TokenConv(16, 3)), torch.randn(2, 6, 8), []
@@ -77,6 +89,13 @@ def test_hooks_and_other_layers_see_what_comes_before_gelu(monkeypatch: pytest.M
         y = ffn(x, (2, 3))
         torch.testing.assert_close(seen[0], F.linear(x, ffn.fc1.weight, ffn.fc1.bias))
         assert len(seen) == 2
+        with torch.nn.modules.module.register_module_forward_hook(lambda module, *_: seen.append(module)):
+            ffn(x, (2, 3))
+        assert ffn.fc1 in seen and ffn.inner.conv in seen
+        forward = ffn.fc1.forward
+        ffn.fc1.forward = lambda x: seen.append('instead') or forward(x)  # as offloading does
+        torch.testing.assert_close(ffn(x, (2, 3)), y)
+        assert 'instead' in seen
         ffn.fc1 = torch.nn.Sequential(ffn.fc1)  # as tools do that wrap a layer
         torch.testing.assert_close(ffn(x, (2, 3)), y)
 

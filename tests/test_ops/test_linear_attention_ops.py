@@ -77,10 +77,13 @@ def test_focused_features_in_blocks_are_those_of_the_definition(tokens, power, p
 
 
 def test_focused_features_work_in_transforms_of_functions(tokens):
-    x, rescale, _ = (leaf.detach() for leaf in tokens)
-    grad = torch.func.grad(lambda x: features(x, rescale, None).sin().sum())(x)
-    y, tangent = torch.func.jvp(lambda x: features(x, rescale, None).sin().sum(), (x,), (torch.ones_like(x),))
-    torch.testing.assert_close(tangent, grad.sum())
+    leaves = [leaf.detach() for leaf in tokens]
+    for place, leaf in enumerate(leaves):
+        def total(leaf: torch.Tensor, place: int = place) -> torch.Tensor:
+            return features(*leaves[:place], leaf, *leaves[place + 1:]).sin().sum()
+
+        y, tangent = torch.func.jvp(total, (leaf,), (torch.ones_like(leaf),))
+        torch.testing.assert_close(tangent, torch.func.grad(total)(leaf).sum())
 
 
 def test_focused_features_keep_their_inputs_and_their_result(tokens):

@@ -38,6 +38,7 @@ def check(device: str, quick: bool) -> dict:
     start = time.monotonic()
     rounds, side = (3, 64) if quick else (20, 224)
     families = list(correctness.FAMILIES)[:2 if quick else None]
+    left_out: list[str] = []
 
     def while_time(rows_of: Callable[..., list[dict]], cases: Iterable[tuple], *more: object) -> list[dict]:
         rows: list[dict] = []
@@ -48,8 +49,6 @@ def check(device: str, quick: bool) -> dict:
             else:
                 left_out.append(f'{rows_of.__name__} {case}')
         return rows
-
-    left_out: list[str] = []
 
     result = dict(machine=describe_machine(device), kernels=speed.kernels_run(device),
                   copy_bytes_s=speed.copy_bandwidth(device, quick),

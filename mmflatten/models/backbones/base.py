@@ -164,23 +164,22 @@ class Backbone(BaseModule):
     def require_fit(self, missing: Iterable[str], unexpected: Iterable[str], origin: str) -> None:
         """Refuse weights with other names than the backbone's.
 
-        Excepted are those of `new_weights` and `droppable_weights`, and of stages behind the last of `out_indices`.
+        Excepted are those of `new_weights` and `droppable_weights`, and of the stages that `out_indices` leaves out.
 
         Raises:
             ValueError: names the first of them.
         """
         misfits = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
         misfits += [f'unexpected {key}' for key in unexpected
-                    if not _matches(key, self.droppable_weights) and not self._is_behind(key)]
+                    if not _matches(key, self.droppable_weights) and not self._is_left_out(key)]
         if misfits:
             raise ValueError(f'{origin} does not fit {type(self).__name__}: {len(misfits)} keys, the first: '
                              f'{", ".join(misfits[:5])}. Was it converted with `mmflatten convert`, and is it '
                              'of the same architecture?')
 
-
-    def _is_behind(self, name: str) -> bool:
+    def _is_left_out(self, name: str) -> bool:
         place = _PLACE.match(name)
-        return place is not None and int(place[1]) > self.out_indices[-1]
+        return not self.is_whole and place is not None and int(place[1]) > self.out_indices[-1]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -70,6 +70,7 @@ class PlainBackbone(Backbone):
                                          'block')
         self.embed = embed
         self.blocks = ModuleList(blocks[:self.out_indices[-1] + 1])
+        self.is_whole = len(self.blocks) == len(blocks)
         self.norms = ModuleDict({str(i): nn.LayerNorm(embed.out_channels, norm_eps) for i in self.out_indices})
         self.with_cp = with_cp
         if progressive_norm:

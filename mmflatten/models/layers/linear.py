@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.nn.modules.module import _has_any_global_hook
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from mmflatten.ops.precision import no_autocast
@@ -51,24 +52,28 @@ class FullRangeLinear(Linear):
     """`Linear` that stays in float32 where it is given that, in float16 autocast and models too: products exceed it."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dtype == torch.float32 and self.weight.dtype == torch.float16:
-            bias = None if self.bias is None else self.bias.float()
-            return F.linear(x, self.weight.float(), bias).to(self.weight.dtype)
         device = x.device.type
-        halves = torch.amp.is_autocast_available(device) and torch.get_autocast_dtype(device) == torch.float16
-        if x.dtype == torch.float32 and halves:
-            with no_autocast(x):
-                return super().forward(x)
-        return super().forward(x)
+        autocast = torch.get_autocast_dtype(device) if torch.amp.is_autocast_available(device) else None
+        if x.dtype != torch.float32 or torch.float16 not in (self.weight.dtype, autocast):
+            return super().forward(x)
+        with no_autocast(x):
+            bias = None if self.bias is None else self.bias.float()
+            return self.project(x, self.weight.float(), bias).to(self.weight.dtype)
 
 
 def gelu_of(layer: nn.Module, *inputs: Any) -> Tensor:
-    """`gelu(layer(*inputs))`, in one pass if the layer has a `fused_gelu` and no hook is to see what lies between."""
+    """`gelu(layer(*inputs))`, in one pass if the layer has a `fused_gelu` and nobody is to see what lies between."""
     fused_gelu: Callable[..., Tensor | None] | None = getattr(layer, 'fused_gelu', None)
-    if fused_gelu is not None and not any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules()):
+    if fused_gelu is not None and not _is_followed(layer):
         if (y := fused_gelu(*inputs)) is not None:
             return y
     return F.gelu(layer(*inputs))
+
+
+def _is_followed(layer: nn.Module) -> bool:
+    """Whether a hook, or a `forward` that a tool has put in place of the class's, sees what the layer returns."""
+    return _has_any_global_hook() or any(part._forward_hooks or part._forward_pre_hooks or 'forward' in part.__dict__
+                                         for part in layer.modules())
 
 
 def onednn_is_taken(x: Tensor) -> bool:
