@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import scikit_posthocs
@@ -10,45 +11,50 @@ from matplotlib.figure import Figure
 
 from mmflatten.studies.statistics import ALPHA, Interval, Ranks, pareto
 
-FEW = 8  # levels whose names do not cover each other
+FEW = 8  # levels that all have a colour
+GREY = '0.7'
 
 
 def draw_costs(names: Sequence[str], intervals: Sequence[Interval], costs: dict[str, Sequence[float]], metric: str,
                higher: bool, path: Path) -> None:
-    """All levels with their 95 % intervals, best first, and a panel for each kind of cost.
+    """All levels with their 95 % intervals, best first, and in their colours a panel for each kind of cost.
 
-    In those a line joins what nothing else beats; only that is named where there are many levels.
+    There a line joins what nothing else beats; where there are many levels, only those on a line have a colour.
     """
     label = f'{metric} ({"higher" if higher else "lower"} is better)'
     figure = Figure(figsize=(4.5 * (1 + len(costs)), max(4.5, 0.2 * len(names) + 1)), layout='constrained')
     panels = figure.subplots(1, 1 + len(costs))
-    _draw_levels(panels[0], names, intervals, higher)
+    fronts = [pareto(values, [item.mean if higher else -item.mean for item in intervals]) for values in costs.values()]
+    colors = _colors([len(names) <= FEW or any(best) for best in zip(*fronts)])
+    _draw_levels(panels[0], names, intervals, colors, higher)
     panels[0].set_xlabel(label)
-    for axes, (cost, values) in zip(panels[1:], costs.items()):
-        _draw_panel(axes, names, intervals, values, higher)
+    for axes, front, (cost, values) in zip(panels[1:], fronts, costs.items()):
+        _draw_panel(axes, intervals, values, front, colors)
         axes.set(xlabel=cost, ylabel=label)
     figure.savefig(path, dpi=100)
 
 
-def _draw_levels(axes: Axes, names: Sequence[str], intervals: Sequence[Interval], higher: bool) -> None:
+def _colors(wanted: Sequence[bool]) -> list[str]:
+    cycle = (f'C{number}' for number in count())
+    return [next(cycle) if item else GREY for item in wanted]
+
+
+def _draw_levels(axes: Axes, names: Sequence[str], intervals: Sequence[Interval], colors: Sequence[str],
+                 higher: bool) -> None:
     order = sorted(range(len(names)), key=lambda level: intervals[level].mean, reverse=not higher)
-    axes.errorbar([intervals[level].mean for level in order], range(len(order)),
-                  xerr=[_half(intervals[level]) for level in order], fmt='o', color='C0', capsize=3)
+    for row, level in enumerate(order):
+        axes.errorbar(intervals[level].mean, row, xerr=_half(intervals[level]), fmt='o', color=colors[level], capsize=3)
     axes.set_yticks(range(len(order)), [names[level] for level in order])
     axes.grid(axis='x', color='0.9')
 
 
-def _draw_panel(axes: Axes, names: Sequence[str], intervals: Sequence[Interval], costs: Sequence[float],
-                higher: bool) -> None:
-    means = [item.mean for item in intervals]
-    front = pareto(costs, [mean if higher else -mean for mean in means])
-    line = sorted((cost, mean) for cost, mean, best in zip(costs, means, front) if best)
-    axes.plot(*zip(*line), color='0.7', zorder=1)
-    for name, item, cost, best in zip(names, intervals, costs, front):
-        axes.errorbar(cost, item.mean, _half(item), fmt='o', color='C0' if best else '0.6', capsize=3)
-        if best or len(names) <= FEW:
-            axes.annotate(name, (cost, item.mean), (4, 4), textcoords='offset points', fontsize='small')
-    axes.margins(x=0.25)
+def _draw_panel(axes: Axes, intervals: Sequence[Interval], costs: Sequence[float], front: Sequence[bool],
+                colors: Sequence[str]) -> None:
+    line = sorted((cost, item.mean) for cost, item, best in zip(costs, intervals, front) if best)
+    axes.plot(*zip(*line), color='0.4', zorder=1)
+    for item, cost, color in zip(intervals, costs, colors):
+        axes.errorbar(cost, item.mean, _half(item), fmt='o', color=color, capsize=3, zorder=2 + (color != GREY))
+    axes.margins(x=0.1)
 
 
 def _half(item: Interval) -> float:
