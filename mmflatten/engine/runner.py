@@ -29,6 +29,7 @@ from mmflatten.engine.hooks.channels import bare_model, require_matching_channel
 from mmflatten.engine.strategies import is_sharded, shard
 from mmflatten.registry import RUNNERS
 
+OF_WORKERS = ('persistent_workers', 'prefetch_factor')  # options of a DataLoader that it refuses without workers
 DEFAULT_HOOKS: dict[str, dict] = dict(
     runtime_info=dict(type='RuntimeInfoHook'),
     timer=dict(type='IterTimerHook'),
@@ -70,7 +71,9 @@ class Runner(mmengine.runner.Runner):
     @staticmethod
     def build_dataloader(dataloader: DataLoader | dict, seed: int | None = None,
                          diff_rank_seed: bool = False) -> DataLoader:
-        """As MMEngine's; the data set is built by `build_dataset`."""
+        """As MMEngine's; the data set is built by `build_dataset`, and options of workers need workers."""
+        if isinstance(dataloader, dict) and not dataloader.get('num_workers'):
+            dataloader = {key: value for key, value in dataloader.items() if key not in OF_WORKERS}
         if isinstance(dataloader, dict) and isinstance(dataloader.get('dataset'), dict):
             dataset = functools.partial(build_dataset, dataloader['dataset'])
             dataloader = {**dataloader, 'dataset': dict(type=dataset)}

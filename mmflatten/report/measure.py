@@ -76,8 +76,7 @@ def _first_call(predictor: Predictor) -> tuple[Callable[[], Any], tuple[int, int
 
 
 def _first_batch(predictor: Predictor) -> dict:
-    settings = {**predictor.cfg.test_dataloader, 'batch_size': 1, 'num_workers': 0, 'persistent_workers': False}
-    settings.pop('prefetch_factor', None)  # only for loader processes
+    settings = {**predictor.cfg.test_dataloader, 'batch_size': 1, 'num_workers': 0}
     with DefaultScope.overwrite_default_scope(predictor.scope):
         return next(iter(Runner.build_dataloader(settings)))
 

@@ -41,6 +41,14 @@ def test_a_config_may_name_the_runner(tiny):
     assert RUNNERS.get('mmflatten.Runner') is Runner
 
 
+def test_a_data_loader_without_workers_needs_no_word_on_their_options():
+    settings = dict(dataset=[1, 2], sampler=dict(type='DefaultSampler', shuffle=False), batch_size=1, prefetch_factor=4,
+                    persistent_workers=True)
+    for workers in (0, 1):
+        loader = Runner.build_dataloader(dict(settings, num_workers=workers))
+        assert loader.persistent_workers == bool(workers) and (loader.prefetch_factor == 4) == bool(workers)
+
+
 def test_only_fine_tuning_may_leave_weights_out(tiny, trained):
     runner = built(tiny, 'custom_hooks = []')
     weights = torch.load(trained, weights_only=False)['state_dict']
