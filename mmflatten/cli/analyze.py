@@ -7,6 +7,7 @@ See docs/analysis_tools.md for what comes out.
 """
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mmflatten.engine.cli import command_line, output_folder, positive, share, tool_parser
 
@@ -31,7 +32,9 @@ def main(argv: Sequence[str]) -> None:
     from mmflatten.analysis.results.tasks import analyze
     from mmflatten.checkpoints.rules import shorten
     from mmflatten.engine.worst import draw_worst, origin_of_config
-    results = read_results(args.results, None if args.config is None else origin_of_config(args.config))
+    results = read_results(args.results)
+    if args.config is not None:
+        results = replace(results, origin={**results.origin, **origin_of_config(args.config, results.task)})
     found = analyze(results, args.worst, args.score)
     worst, broken = draw_worst(results, found, args.out, args.score)
     source = dict(results=str(results.path), **{name: results.origin.get(name) for name in ('config', 'checkpoint')})

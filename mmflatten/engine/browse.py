@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import cv2
+import mmcv
 import numpy as np
 import torch
 from mmengine.config import Config
@@ -52,7 +53,7 @@ class Browser:
     def __init__(self, cfg: Config, split: str = 'train', seed: int = 0) -> None:
         self.scope, self.split = cfg.get('default_scope', 'mmengine'), split
         self.visualizer_kind = (cfg.get('visualizer') or {}).get('type')
-        settings = {**cfg[f'{split}_dataloader'], 'num_workers': 0, 'persistent_workers': False, 'pin_memory': False}
+        settings = {**cfg[f'{split}_dataloader'], 'num_workers': 0, 'pin_memory': False}
         settings['batch_size'] = min(settings['batch_size'], BATCH)
         settings.pop('prefetch_factor', None)  # only for loader processes
         set_random_seed(seed)
@@ -77,7 +78,7 @@ class Browser:
         if hasattr(visualizer, 'draw_pair'):
             truth = seen.sample.get('gt_disparity')
             maps = () if truth is None else (_padded(truth.data, seen), _padded(truth.valid, seen))
-            cv2.imwrite(str(out_file), visualizer.draw_pair(seen.images[0], *maps, right=seen.images[1])[..., ::-1])
+            mmcv.imwrite(visualizer.draw_pair(seen.images[0], *maps, right=seen.images[1])[..., ::-1], str(out_file))
             return
         sample = seen.sample
         if 'gt_score' in sample and 'gt_label' in sample:

@@ -5,6 +5,7 @@ from typing import Any
 from mmflatten.analysis.results.analysis import Analysis
 from mmflatten.analysis.results.reading import Results, ResultsError
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.datasets import read_metainfo
@@ -16,10 +17,17 @@ from mmflatten.engine.test import origin_of
 from mmflatten.visualization.contact_sheet import write_contact_sheet
 
 
-def origin_of_config(path: str) -> dict:
-    """What `mmflatten test` with this config would write beside its predictions."""
+def origin_of_config(path: str, task: str) -> dict:
+    """What `mmflatten test` with this config would write beside its predictions.
+
+    Raises:
+        ResultsError: it is of another task than the predictions.
+    """
     cfg = load_config(path)
     require_parts(cfg, 'test_dataloader', 'test_evaluator')
+    if cfg.default_scope != SCOPES[task]:
+        raise ResultsError(f'config {path} is for {TASK_OF_SCOPE.get(cfg.default_scope, cfg.default_scope)} and the '
+                           f'predictions are of {task}; give the config of the tested model')
     return origin_of(cfg, read_metainfo(cfg))
 
 

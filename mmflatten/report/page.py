@@ -48,7 +48,7 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         context.update(attention_section(runs, context['gallery'].samples))
     no_attention = not context['attention'] and not any('attention' in run.missing for run in runs)
     context['sections'] = {name: title for name, title in SECTIONS.items() if name != 'attention' or not no_attention}
-    Path(out).write_text(render(context), encoding='utf-8')
+    Path(out).write_text(render(context), encoding='utf-8', errors='replace')  # names need not be UTF-8
 
 
 def _context(runs: Sequence[Run], images: int, score: float) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from mmflatten.analysis.text_table import align
 from mmflatten.studies.folder import RUNNING, StudyFolder
-from mmflatten.studies.study import StudyError
-from mmflatten.studies.table import NAME, read_table
+from mmflatten.studies.table import read_table
 
 
 def status_table(path: Path) -> str:
@@ -16,11 +15,10 @@ def status_table(path: Path) -> str:
     Raises:
         StudyError: the study has not begun.
     """
-    if not (path / NAME).exists():
-        raise StudyError(f'study folder {path} has no {NAME}: the study has not begun')
+    results = read_table(path)
     folder, rows, states = StudyFolder(path), [], Counter()
     in_use = folder.in_use()
-    for result in read_table(path):
+    for result in results:
         state = result.state if result.state != RUNNING or in_use else 'interrupted'
         progress = folder.progress(result.name) if result.state == RUNNING else {}
         share = f'{100 * progress["step"] / progress["length"]:.0f} %' if progress.get('length') else ''

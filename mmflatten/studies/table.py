@@ -9,6 +9,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from mmflatten.studies.folder import Result, StudyFolder
+from mmflatten.studies.study import StudyError
 
 NAME = 'results.sqlite'
 COLUMNS = tuple(item.name for item in fields(Result))
@@ -50,7 +51,13 @@ class Table:
 
 
 def read_table(path: Path) -> list[Result]:
-    """All rows of a study folder, which another process may be writing."""
+    """All rows of a study folder, which another process may be writing.
+
+    Raises:
+        StudyError: the study has not begun.
+    """
+    if not (path / NAME).exists():
+        raise StudyError(f'study folder {path} has no {NAME}: the study has not begun')
     with contextlib.closing(sqlite3.connect(f'{(path / NAME).absolute().as_uri()}?mode=ro', uri=True)) as connection:
         connection.row_factory = sqlite3.Row
         rows = connection.execute('SELECT * FROM runs').fetchall()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
+import mmcv
 import numpy as np
 import torch
 from mmdet.structures import DetDataSample
@@ -40,7 +41,7 @@ def draw_predictions(predictions: Sequence[dict], ann_file: str, classes: Sequen
     out_dir.mkdir(parents=True, exist_ok=True)
     files = []
     for prediction in predictions:
-        image = cv2.imread(prediction['img_path'])[..., ::-1]
+        image = mmcv.imread(prediction['img_path'])[..., ::-1]
         factor = max(1, side // max(image.shape[:2]))
         annotations = coco.imgToAnns[prediction['img_id']]
         sample = DetDataSample(gt_instances=_truth(annotations, labels, coco, image.shape[:2], factor),

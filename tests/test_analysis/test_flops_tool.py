@@ -95,6 +95,7 @@ def test_several_configs_show_progress_and_one_failure_does_not_hide_the_others(
     (None, [], 'config.py'),
     (TINY, ['--json', '.'], '--json .'),
     ('a = 1', [], 'model'),
+    ('1 +', [], 'config.py'),
     ("model = dict(type='ImageClassifier')", [], '--shape H W'),
     (TINY.replace('in_channels=128', 'in_channels=100'), [], 'cannot run at 224x224'),
     (TINY, ['--json', 'no/such/folder/out.json'], 'no/such/folder'),

@@ -2,6 +2,7 @@
 import json
 import os
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,8 +30,7 @@ def test_tensors_and_arrays_come_back_with_what_stands_beside_them(written, tmp_
     torch.testing.assert_close(results.entries[0]['pred_score'], entry['pred_score'], rtol=0, atol=0)
     assert results.entries[0]['pred_label'].tolist() == [0, 1] and results.task == 'classification'
     assert results.names(3) == ['x', 'y', 'z'] and results.setting('max_disp') == 7
-    assert read_results(results.path, dict(classes=None)).names(3) == ['0', '1', '2']
-    assert read_results(results.path, dict(classes=None)).setting('max_disp') == 7
+    assert replace(results, origin={}).names(3) == ['0', '1', '2']
 
 
 class Evil:
@@ -69,6 +69,6 @@ def test_damaged_notes_beside_the_results_are_named(written, tmp_path, content, 
 def test_missing_truth_and_other_numbers_of_classes_are_named(written):
     with pytest.raises(ResultsError, match=r'1 of 2 .*gt_label.*b\.png'):
         require_truth([dict(gt_label=0), dict(img_path='b.png')], 'gt_label')
-    results = read_results(written([dict(pred_score=torch.rand(3))]), dict(classes=['x']))
+    results = replace(read_results(written([dict(pred_score=torch.rand(3))])), origin=dict(classes=['x']))
     with pytest.raises(ResultsError, match='1 names.*3 classes'):
         results.names(3)

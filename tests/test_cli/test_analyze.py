@@ -1,5 +1,6 @@
 """`mmflatten analyze` on what `mmflatten test` wrote: the metrics of the test, and every file that its JSON names."""
 import json
+import os
 import pickle
 from pathlib import Path
 
@@ -77,6 +78,18 @@ def test_a_picture_that_cannot_be_drawn_is_named_and_the_rest_is_kept(disparitie
     assert 'broken.png' in content['notes'][0] and (disparities / 'out' / 'worst.png').exists()
 
 
+def test_a_picture_whose_name_is_not_utf_8_is_drawn(disparities):
+    name = os.fsdecode(b'left\xff.png')
+    (disparities / 'left.png').rename(disparities / name)
+    entries = pickle.loads((disparities / 'pairs.pkl').read_bytes())
+    (disparities / 'pairs.pkl').write_bytes(pickle.dumps([{**item, 'img_path': str(disparities / name)}
+                                                          for item in entries]))
+    assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 0
+    content = json.loads((disparities / 'out' / 'analysis.json').read_text())
+    assert content['worst'][0]['file'] == f'worst/000_{name}'
+    assert cv2.imread(str(disparities / 'out' / 'worst.png')) is not None
+
+
 @pytest.mark.parametrize('command', ['analyze', 'cam', 'attention', 'receptive-field', 'schedule', 'browse'])
 def test_a_file_in_place_of_the_folder_to_write_is_refused_by_name(tmp_path, capsys, command):
     (tmp_path / 'ok.json').write_text('{}')
@@ -93,6 +106,13 @@ def test_a_config_replaces_what_stands_beside_the_results(disparities, capsys):
     assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out'), '--config',
                          str(config)]) == 1
     assert 'max_disp (4)' in capsys.readouterr().err  # the truth is 8 px everywhere
+
+
+def test_a_config_of_another_task_is_refused(disparities, capsys):
+    name = 'retinanet_flatten-swin-nano_fpn_digits'
+    assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out'), '--config', name]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert name in said and 'detection' in said and 'stereo' in said
 
 
 @pytest.mark.parametrize('content, said', [(b'', 'made.pkl'), (pickle.dumps([]), 'empty'),

@@ -43,6 +43,13 @@ def test_full_disk_leaves_the_old_file_and_says_how_much_is_free(tmp_path):
     assert os.listdir(tmp_path) == ['a.pth']
 
 
+def test_room_is_spoken_of_where_it_is_missing_alone(tmp_path):
+    (tmp_path / 'file').touch()
+    with pytest.raises(CheckpointWriteError, match=r'file/a\.pth: ') as raised:
+        write(b'new', tmp_path / 'file' / 'a.pth')
+    assert 'free' not in str(raised.value)
+
+
 @pytest.mark.parametrize('damage, problem', [
     (lambda data: data, None),
     (lambda data: data[:-1], 'truncated'),

@@ -255,8 +255,10 @@ def test_a_trial_below_the_median_of_its_cell_is_hopeless(study_file, metric, wa
     assert not pruner.hopeless(other, dict(metric='m', validations={'1': way * .5}))
 
 
-def test_status_of_a_study_that_has_not_begun(study_file, tmp_path, capsys):
-    assert command.main([str(study_file()), '--status', '--work-dir', str(tmp_path / 'none')]) == 1
+@pytest.mark.parametrize('wanted', [['--status'], ['--report', 'page.md']])
+def test_a_look_at_a_study_that_has_not_begun(study_file, tmp_path, capsys, monkeypatch, wanted):
+    monkeypatch.chdir(tmp_path)
+    assert command.main([str(study_file()), *wanted, '--work-dir', str(tmp_path / 'none')]) == 1
     assert str(tmp_path / 'none') in capsys.readouterr().err.splitlines()[-1]
 
 

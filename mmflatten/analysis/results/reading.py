@@ -56,11 +56,8 @@ class Results:
         return next((item[name] for item in self.origin.get('evaluator') or () if name in item), default)
 
 
-def read_results(path: str | Path, origin: dict[str, Any] | None = None) -> Results:
+def read_results(path: str | Path) -> Results:
     """Read predictions; no code from the file runs.
-
-    Args:
-        origin: goes before what the JSON file beside it says.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -87,7 +84,7 @@ def read_results(path: str | Path, origin: dict[str, Any] | None = None) -> Resu
     if task is None:
         raise ResultsError(f'results {path} has entries with {", ".join(sorted(entries[0]))} and needs one of '
                            f'{", ".join(TASKS)} in each')
-    return Results(path, entries, task, {**_beside(path), **(origin or {})})
+    return Results(path, entries, task, _beside(path))
 
 
 def require_truth(entries: Sequence[dict], key: str) -> None:

@@ -12,7 +12,7 @@ from mmengine.logging import print_log
 
 from mmflatten.checkpoints.files import SAFETENSORS
 from mmflatten.engine.checkpoints.pieces import REST, SHARDED, damaged_piece
-from mmflatten.engine.errors import space_hint
+from mmflatten.engine.errors import OUT_OF_SPACE, space_hint
 
 LAST_CHECKPOINT = 'last_checkpoint'
 _PART_SUFFIX = '.part'
@@ -54,8 +54,8 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         _remove(outdated)
         _sync_folder(path.parent)
     except OSError as error:
-        raise CheckpointWriteError(
-            error.errno, f'cannot write {path}: {error.strerror}; {space_hint(error.errno, path)}') from error
+        hint = f'; {space_hint(error.errno, path)}' if error.errno in OUT_OF_SPACE else ''
+        raise CheckpointWriteError(error.errno, f'cannot write {path}: {error.strerror}{hint}') from error
     finally:
         _remove(aside)
 
@@ -163,8 +163,8 @@ def _periodic_checkpoints(work_dir: Path) -> list[Path]:
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    elif os.path.lexists(path):
+        path.unlink()
 
 
 def _sync(path: Path) -> None:
