@@ -2,6 +2,7 @@
 import argparse
 import contextlib
 import functools
+import io
 import logging
 import os
 import sys
@@ -79,6 +80,8 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
     @functools.wraps(main)
     def run(argv: Sequence[str] | None = None) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors='backslashreplace')  # names of files need not be UTF-8
         try:
             return main(arguments) or 0
         except (Exception, KeyboardInterrupt) as error:

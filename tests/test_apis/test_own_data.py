@@ -6,7 +6,6 @@ import cv2
 import numpy as np
 import pytest
 
-from mmflatten.apis.own_data import pictures
 from mmflatten.apis.own_data.class_folders import read_classification
 from mmflatten.apis.own_data.coco import read_detection
 from mmflatten.apis.own_data.data import OwnDataError
@@ -183,6 +182,14 @@ def test_classes_without_objects_are_a_warning_for_the_part_that_lacks_them(fold
     assert found(detection(folder, train, val)) == {'class without an object in training': False}
 
 
+@pytest.mark.parametrize('classes', [None, ['square']])
+def test_training_without_an_object_stops(classes, folder):
+    content = coco()
+    content['annotations'] = [entry for entry in content['annotations'] if classes and entry['category_id'] == 7]
+    problem, = detection(folder, content, classes=classes).problems
+    assert problem.stops and problem.where == [f'annotations of {folder / "0.json"}'] and 'square' in str(problem)
+
+
 def test_named_classes_alone_are_kept_in_the_order_of_the_file(folder):
     assert detection(folder, coco(), classes=['square']).classes == ('square', )
     assert detection(folder, coco(), classes=['square', 'round']).classes == ('round', 'square')
@@ -213,14 +220,6 @@ def test_places_of_another_task(folder):
         read_stereo([folder / 'images'], folder / 'mine.py', 0.3, 48)
 
 
-def test_many_images_have_a_progress_bar_and_few_have_none(folder, capsys, monkeypatch):
-    paths = find_images(folder / 'images')
-    few = read_pictures(paths)
-    assert capsys.readouterr().err == ''
-    monkeypatch.setattr(pictures, 'WORTH_A_BAR', 6)
-    assert read_pictures(paths) == few and '6/6' in capsys.readouterr().err
-
-
 def test_leakage_is_found_by_content_and_stops_and_a_copy_within_a_part_does_not(folder):
     paths = find_images(folder / 'images')
     copies = [path.with_name(f'copy_{path.name}') for path in paths[:2]]
@@ -242,5 +241,3 @@ def test_a_split_depends_on_content_alone(folder):
     contents = [{read[path].digest for path in part} for part in split(read, 0.3)]
     assert contents == [{renamed[path].digest for path in part} for part in split(dict(reversed(renamed.items())), .3)]
     assert [len(part) for part in contents] == [4, 2]
-    with pytest.raises(OwnDataError, match='1 images'):
-        split(dict([*read.items()][:1]), 0.3)

@@ -1,4 +1,6 @@
 """`mmflatten init` finds each fault planted in images, label maps, class folders and stereo pairs; says which stops."""
+import os
+import re
 from pathlib import Path
 
 import cv2
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mmflatten.apis.own_data import pictures
 from mmflatten.apis.own_data.class_folders import read_classification
 from mmflatten.apis.own_data.data import OwnDataError
 from mmflatten.apis.own_data.label_maps import read_segmentation
@@ -14,6 +17,7 @@ from mmflatten.apis.own_data.stereo_pairs import read_stereo
 from mmflatten.datasets.stereo import write_pfm
 
 SIZE = (48, 64)  # height, width
+NOT_UTF8 = os.fsdecode(b'a\xe9')
 
 
 def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> Path:
@@ -43,6 +47,14 @@ def test_an_image_of_more_pixels_than_pillow_reads(tmp_path, monkeypatch):
     monkeypatch.setattr('PIL.Image.MAX_IMAGE_PIXELS', 100)
     problem, = picture_problems(read_pictures([path]), [path], [])
     assert problem.stops and str(path) in str(problem)
+
+
+def test_many_images_have_a_progress_bar_and_few_have_none(tmp_path, capsys, monkeypatch):
+    paths = [write_image(tmp_path / f'{i}.png', i) for i in range(6)]
+    few = read_pictures(paths)
+    assert capsys.readouterr().err == ''
+    monkeypatch.setattr(pictures, 'WORTH_A_BAR', 6)
+    assert read_pictures(paths) == few and '6/6' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('suffix', ['png', 'jpg'])
@@ -110,18 +122,13 @@ def test_label_maps_of_every_depth_are_read_as_mmseg_reads_them(mode, maps):
     assert not data.problems and 'class ground (value 1): 25.0% of the pixels' in data.facts
 
 
-def test_names_that_a_list_cannot_hold_are_refused(maps, classes, stereo):
-    for folder, name in (('images', 'a\nb'), ('maps', 'a\nb')):
-        (maps / folder / '0.png').rename(maps / folder / f'{name}.png')
-    with pytest.raises(OwnDataError, match=r'a\\nb'):
-        segmentation(maps)
-    (classes / 'data' / 'cat').rename(classes / 'data' / ' cat')
-    with pytest.raises(OwnDataError, match="' cat/"):
-        read_classification([classes / 'data'], classes / 'mine.py', 0.2)
-    for folder, suffix in (('left', 'png'), ('right', 'png'), ('disparity', 'pfm')):
-        (stereo / folder / f'0.{suffix}').rename(stereo / folder / f'0 .{suffix}')
-    with pytest.raises(OwnDataError, match="'0 '"):
-        read_stereo([stereo], stereo / 'mine.py', 0.25, 48)
+@pytest.mark.parametrize('name', ['a\nb', ' a ', NOT_UTF8])
+def test_names_that_a_list_cannot_hold_are_refused(name, maps, classes, stereo):
+    for path in [*maps.glob('*/0.*'), classes / 'data' / 'cat']:
+        path.rename(path.with_name(name + path.suffix))
+    for read in (segmentation, classification, disparities):
+        with pytest.raises(OwnDataError, match=re.escape(repr(name)[:-1])):
+            read(maps)
 
 
 @pytest.fixture
@@ -132,21 +139,42 @@ def classes(tmp_path) -> Path:
     return tmp_path
 
 
+def classification(folder: Path, name: str = 'data'):
+    return read_classification([folder / name], folder / 'mine.py', 0.2)
+
+
 def test_class_folders_are_split_class_by_class(classes):
-    data = read_classification([classes / 'data'], classes / 'mine.py', 0.2)
+    data = classification(classes)
     assert not data.problems and data.classes == ('cat', 'dog') and data.counts == (8, 2)
     assert [line.split()[1] for line in [*data.lists.values()][1].splitlines()] == ['0', '1']
 
 
 def test_faults_of_class_folders(classes):
     (classes / 'data' / 'empty').mkdir()
-    assert found(read_classification([classes / 'data'], classes / 'mine.py', 0.2)) == {
-        'class folder without an image': True}
+    assert found(classification(classes)) == {'class folder without an image': True}
     (classes / 'data' / 'empty').rmdir()
     for name in ('cat', 'cow'):
         write_image(classes / 'val' / name / '0.png', 30 + len(name + name[-1]) + ord(name[1]))
     assert found(read_classification([classes / 'data', classes / 'val'], classes / 'mine.py', 0.2)) == {
         'class folder in one part alone': True}
+
+
+def test_a_class_that_cannot_be_split_is_named(classes):
+    path = write_image(classes / 'data' / 'cow' / '0.png', 20)
+    for name in ('0.png', 'copy.png'):
+        path.with_name(name).write_bytes(path.read_bytes())
+        with pytest.raises(OwnDataError, match=f'cow/{name}'):
+            classification(classes)
+
+
+@pytest.mark.parametrize('name', ['.ipynb_checkpoints/0.txt', '.ipynb_checkpoints/0.png',
+                                  'cat/.ipynb_checkpoints/0.png', 'cat/._0.png', 'cat/folder.png/0.txt'])
+def test_folders_and_what_is_hidden_below_the_named_folder_are_no_images(name, classes):
+    root = (classes / 'data').rename(classes / '.data')
+    before = classification(classes, root.name)
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_text('no image')
+    assert classification(classes, root.name) == before and before.counts == (8, 2)
 
 
 @pytest.fixture
@@ -157,6 +185,19 @@ def stereo(tmp_path) -> Path:
         (tmp_path / 'disparity').mkdir(exist_ok=True)
         write_pfm(tmp_path / 'disparity' / f'{i}.pfm', np.full(SIZE, 5, np.float32))
     return tmp_path
+
+
+def disparities(folder: Path):
+    return read_stereo([folder], folder / 'mine.py', 0.25, 48)
+
+
+@pytest.mark.parametrize('name, read', [('images', segmentation), ('data/cat', classification), ('left', disparities),
+                                        ('right', disparities)])
+def test_a_link_to_nothing_is_a_broken_image(name, read, maps, classes, stereo):
+    (maps / name / '1.png').unlink()
+    (maps / name / '1.png').symlink_to('gone')
+    problem, = read(maps).problems
+    assert problem.stops and problem.name == 'broken image' and problem.where == [str(maps / name / '1.png')]
 
 
 PAIRS = {
@@ -173,6 +214,6 @@ PAIRS = {
 
 @pytest.mark.parametrize('name', PAIRS)
 def test_a_fault_of_a_stereo_pair(name, stereo):
-    assert not read_stereo([stereo], stereo / 'mine.py', 0.25, 48).problems
+    assert not disparities(stereo).problems
     PAIRS[name](stereo)
-    assert found(read_stereo([stereo], stereo / 'mine.py', 0.25, 48)) == {name: name != 'disparity beyond max_disp'}
+    assert found(disparities(stereo)) == {name: name != 'disparity beyond max_disp'}

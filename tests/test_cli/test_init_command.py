@@ -172,6 +172,13 @@ def test_splits_that_exist_are_replaced_by_force_and_what_is_read_never(own, cap
     assert (own / 'own_train.json').read_bytes() == before and not (own / 'own.py').exists()
 
 
+def test_text_that_cannot_be_encoded_leaves_nothing_half_written(own, monkeypatch):
+    monkeypatch.setattr('mmflatten.apis.own_data.init.config_text', lambda *_: os.fsdecode(b'\xe9'))
+    before = sorted(own.rglob('*'))
+    assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out', 'mine.py') == 1
+    assert sorted(own.rglob('*')) == before
+
+
 @pytest.mark.parametrize('name', ['a\\Nb', 'a"""b', 'a\nb', 'a\'b"c', 'phở'])
 def test_a_config_of_any_name_can_be_read_back(name, own):
     assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out',

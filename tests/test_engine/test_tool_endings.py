@@ -1,6 +1,9 @@
 """How a tool ends: exit status, last line, where the traceback goes, what it leaves for the launcher."""
 import errno
+import os
 import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +21,12 @@ def ending_with(error):
         raise error
 
     return main
+
+
+def test_names_of_files_that_are_not_utf_8_are_printed(capfdbinary):
+    code = "from mmflatten.engine.cli import command_line; command_line(lambda argv: print('n\\udcff.png'))([])"
+    subprocess.run([sys.executable, '-c', code], check=True, env={**os.environ, 'PYTHONUTF8': '1'})
+    assert capfdbinary.readouterr().out == b'n\\udcff.png\n'
 
 
 class OutOfMemoryError(RuntimeError):

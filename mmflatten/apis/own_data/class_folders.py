@@ -54,7 +54,7 @@ def _class_folders(root: Path) -> dict[str, list[Path]]:
     if loose:
         raise OwnDataError(f'{root} has images directly in it ({shorten(loose, 3)}); --task cls takes the class from '
                            'the folder: CLASS/IMAGE, or train/CLASS/IMAGE and val/CLASS/IMAGE')
-    names = sorted(path.name for path in root.iterdir() if path.is_dir())
+    names = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith('.'))
     if len(names) < 2:
         raise OwnDataError(f'{root} has one class folder ({names[0]}); a classifier needs at least two')
     return {name: [path for path in found if path.relative_to(root).parts[0] == name] for name in names}

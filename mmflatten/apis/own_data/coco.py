@@ -54,7 +54,7 @@ def read_detection(images: Sequence[Path], files: Sequence[Path], out: Path, sha
         parts = _split_file(parts[0], split(pictures, share), out)
         lists = {part.path: json.dumps(part.content) + '\n' for part in parts}
     train, val = parts
-    problems += picture_problems(pictures, train.images, val.images) + _empty_classes(train, val, names)
+    problems += picture_problems(pictures, train.images, val.images) + _empty_classes(files[0], train, val, names)
     arguments = [dict(ann_file=part.path, data_prefix=dict(img=part.folder)) for part in parts]
     masks = all(annotation.get('segmentation') for part in parts for annotation in part.content['annotations'])
     masks = masks and not any(problem.name == UNUSABLE for problem in problems)
@@ -163,7 +163,9 @@ def _split_file(part: CocoFile, sides: Sequence[Sequence[Path]], out: Path) -> l
     return halves
 
 
-def _empty_classes(train: CocoFile, val: CocoFile, names: Sequence[str]) -> list[Problem]:
+def _empty_classes(file: Path, train: CocoFile, val: CocoFile, names: Sequence[str]) -> list[Problem]:
+    if not any(train.objects()[name] for name in names):
+        return [Problem('no object for training', [f'annotations of {file}'], f'add objects of {shorten(names, 5)}')]
     problems = []
     for part, where, what in ((train, 'training', 'it cannot be learned'),
                               (val, 'validation', 'its AP is not counted')):

@@ -58,9 +58,10 @@ def initialise(request: Request) -> Iterator[str]:
     require_base(base, request.task, data if request.task == 'det' else None)
     batch = min(request.batch or base.train_dataloader.batch_size, data.counts[0])
     text = config_text(data, base, request.out, batch, request.checkpoint)
+    files = {path: content.encode() for path, content in {**data.lists, request.out: text}.items()}
     request.out.parent.mkdir(parents=True, exist_ok=True)
-    for path, content in {**data.lists, request.out: text}.items():
-        path.write_text(content, encoding='utf-8')
+    for path, content in files.items():
+        path.write_bytes(content)
     train, val = data.counts
     yield f'{train} {UNIT[request.task]} for training, {val} for validation; {_length(base, train, batch)}'
     missing = _missing_weights(base, request)

@@ -27,11 +27,11 @@ class Picture:
     """A file: (width, height) as training reads it, None where it is broken, and the SHA-1 of its bytes."""
 
     size: tuple[int, int] | None
-    digest: str
+    digest: str  # the path of a file that cannot be opened
 
 
 def find_images(folder: Path) -> list[Path]:
-    """Image files in a folder and the folders in it, by name.
+    """Image files in a folder and the folders in it, by name; nothing hidden.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -40,7 +40,8 @@ def find_images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise FileNotFoundError(f'--images {folder} is not a folder' if folder.exists() else
                                 f'folder {folder} does not exist')
-    found = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGE_SUFFIXES)
+    found = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGE_SUFFIXES and _is_there(path)
+                   and not any(part.startswith('.') for part in path.relative_to(folder).parts))
     if not found:
         raise OwnDataError(f'folder {folder} has no image in it; {", ".join(IMAGE_SUFFIXES)} count')
     return found
@@ -48,7 +49,7 @@ def find_images(folder: Path) -> list[Path]:
 
 def read_pictures(paths: Iterable[Path]) -> dict[Path, Picture]:
     """Read every file once; those that do not exist are left out."""
-    paths = [path for path in dict.fromkeys(paths) if path.is_file()]
+    paths = [path for path in dict.fromkeys(paths) if _is_there(path)]
     pictures = {}
     bar = ProgressBar(len(paths), file=sys.stderr, start=len(paths) >= WORTH_A_BAR)
     with ThreadPoolExecutor() as pool:  # OpenCV and Pillow let go of the interpreter while they decode
@@ -61,8 +62,16 @@ def read_pictures(paths: Iterable[Path]) -> dict[Path, Picture]:
     return pictures
 
 
+def _is_there(path: Path) -> bool:
+    """Whether it is a file, or a link to nothing, which is found and reported as broken."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
+
+
 def _read(path: Path) -> Picture:
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return Picture(None, str(path))
     digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
     try:
         with Image.open(path) as image:
@@ -80,8 +89,8 @@ def picture_problems(pictures: Mapping[Path, Picture], train: Iterable[Path], va
     validation, again = _by_content(pictures, val)
     shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]
     problems = [
-        Problem('broken image', broken, 'replace it or take it out of the annotations; it is '
-                'cut short, no image, or of more pixels than Pillow reads'),
+        Problem('broken image', broken, 'replace it or take it out of the annotations; it is cut '
+                'short, no image, a link to nothing, closed by its permissions, or of more pixels than Pillow reads'),
         Problem('leakage: same image in training and validation', shared, 'take it out of one of the two, or give one '
                 'annotation file or folder and let --val-share split it'),
         Problem('same image twice', repeated + again, 'it counts twice', stops=False)]
@@ -108,8 +117,8 @@ def split(pictures: Mapping[Path, Picture], share: float) -> tuple[list[Path], l
     """
     digests = sorted({picture.digest for picture in pictures.values()})  # an order that says nothing of the content
     if len(digests) < 2:
-        raise OwnDataError(f'{len(pictures)} images with {len(digests)} different contents cannot be split into '
-                           'training and validation; at least 2 are needed')
+        raise OwnDataError('one image, or copies of one, cannot be split into training and validation '
+                           f'({shorten([*map(str, pictures)], 3)}); add a different one')
     chosen = set(digests[:min(max(round(share * len(digests)), 1), len(digests) - 1)])
     return ([path for path, picture in pictures.items() if picture.digest not in chosen],
             [path for path, picture in pictures.items() if picture.digest in chosen])
@@ -122,10 +131,10 @@ def list_text(names: Iterable[str]) -> str:
         OwnDataError: a name would not be read back.
     """
     names = list(names)
-    odd = [repr(name) for name in names if name.strip().splitlines() != [name]]
+    odd = [repr(name) for name in names if name.encode(errors='ignore').decode().strip().splitlines() != [name]]
     if odd:
-        raise OwnDataError(f'names with a line break, or a blank at an end, cannot be listed ({shorten(odd, 3)}); '
-                           'rename them')
+        raise OwnDataError('names that are not UTF-8, or have a line break or a blank at an end, cannot be listed '
+                           f'({shorten(odd, 3)}); rename them')
     return ''.join(f'{name}\n' for name in names)
 
 

@@ -52,7 +52,7 @@ def read_stereo(images: Sequence[Path], out: Path, share: float, max_disp: int) 
         arguments.append(dict(ann_file=listed, data_prefix={part: root / part for part in PARTS}))
     facts = [f'image sizes: {sizes_found(left_pictures)}',
              f'largest disparity: {largest:.1f} pixels; the model predicts up to {max_disp}']
-    problems = problems_of(places, KINDS) + picture_problems(left_pictures, *sides)
+    problems = problems_of(places, KINDS) + picture_problems(pictures, *sides)
     return OwnData('mmflatten.StereoFolderDataset', *arguments, tuple(map(len, sides)), (), facts, problems, lists)
 
 
