@@ -69,10 +69,11 @@ class Inputs:
         return sum(frames or 1 for frames in self._frames)
 
     def __iter__(self) -> Iterator[Input]:
-        names: dict[str, int] = {}
-        for item, frames in zip(self._items, self._frames):
-            first = item[0] if isinstance(item, tuple) else item
-            name = _unique(Path(first).stem, names)
+        firsts = [item[0] if isinstance(item, tuple) else item for item in self._items]
+        stems = [os.fsencode(Path(first).stem).decode(errors='replace') for first in firsts]
+        names = dict.fromkeys(stems, 0)  # so that no numbered name is another input's own
+        own = [_unique(stem, names) for stem in stems]
+        for item, frames, first, name in zip(self._items, self._frames, firsts, own):
             if not frames:
                 yield Input(name, first, item)
                 continue
@@ -147,12 +148,13 @@ def _pairs(words: list[str]) -> list[tuple[str, str]]:
     return list(zip(left, right))
 
 
-def _unique(name: str, names: dict[str, int]) -> str:
-    """A name that is UTF-8 and not yet in `names`, which it joins."""
-    name = stem = os.fsencode(name).decode(errors='replace')
-    while name in names:
+def _unique(stem: str, names: dict[str, int]) -> str:
+    """The stem, at a second time with a number that makes it a name not in `names`, where 0 is a stem not yet used."""
+    names[stem] = names.get(stem, 0) + 1
+    if names[stem] == 1:
+        return stem
+    while (name := f'{stem}_{names[stem]}') in names:
         names[stem] += 1
-        name = f'{stem}_{names[stem]}'
     names[name] = 1
     return name
 

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import cv2
+import mmcv
 import numpy as np
 import torch
 from mmengine.config import Config
@@ -198,10 +198,18 @@ def _readable_image(image: str | Path | np.ndarray) -> str | np.ndarray:
 
 
 def _reason(image: Image, error: Exception) -> str:
-    if isinstance(image, (str, Path)) and not Path(image).exists():
-        return 'does not exist; check the path'
-    if isinstance(image, (str, Path)) and not cv2.haveImageReader(os.fsencode(image)):
-        return 'cannot be decoded; is it a whole image?'
+    if isinstance(image, (str, Path)):
+        if not Path(image).exists():
+            return 'does not exist; check the path'
+        try:
+            image = mmcv.imread(image)
+        except (OSError, cv2.error):  # a folder; an empty file; too many pixels
+            image = None
+        if image is None:
+            return 'cannot be decoded; is it a whole image, of a kind and size that OpenCV reads?'
+    if isinstance(image, np.ndarray) and getattr(error, 'func', '') == 'resize':  # OpenCV's
+        height, width = image.shape[:2]
+        return f'has {width} x {height} pixels, and the resize of the config leaves a side of 0; cut it into pieces'
     return f'{type(error).__name__}: {error_text(error)}'
 
 

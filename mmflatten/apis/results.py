@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -66,18 +67,18 @@ class ResultFolder:
             (self.folder / TABLES['detection']).write_text(json.dumps(content) + '\n', encoding='utf-8')
 
     def add(self, item: Input, sample: BaseDataElement) -> dict:
-        """Draw and note one prediction; returns it as plain numbers, the label and disparity maps by their file.
+        """Note and draw one prediction; returns it as plain numbers, the label and disparity maps by their file.
 
         Raises:
-            PredictionError: the task's visualizer cannot draw it.
+            PredictionError: the task's visualizer cannot draw it; it is noted all the same.
         """
         left = item.image[0] if isinstance(item.image, tuple) else item.image
         pixels = left if isinstance(left, np.ndarray) else mmcv.imread(left, channel_order='rgb')
+        record = getattr(self, f'_{self.predictor.task}')(item, sample, pixels)
         try:
             self._draw(item, pixels, sample)
         except (IndexError, ValueError, cv2.error) as error:
             raise PredictionError(f'{item.source}: no drawing: {type(error).__name__}: {error}') from error
-        record = getattr(self, f'_{self.predictor.task}')(item, sample, pixels)
         return dict(file=item.source, name=item.name, **record)
 
     def _draw(self, item: Input, pixels: np.ndarray, sample: BaseDataElement) -> None:
@@ -90,7 +91,7 @@ class ResultFolder:
         name, rate = item.video
         if self._video is None or self._video[0] != name:
             self._end_video()
-            target = str(self.folder / 'drawings' / f'{name}.mp4')
+            target = os.fsencode(self.folder / 'drawings' / f'{name}.mp4')
             size = (frame.shape[1], frame.shape[0])
             self._video = name, cv2.VideoWriter(target, cv2.VideoWriter_fourcc(*'mp4v'), rate, size)
         self._video[1].write(frame)
@@ -132,7 +133,8 @@ class ResultFolder:
     def _segmentation(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         labels = sample.pred_sem_seg.data[0].cpu().numpy()
         file = self._file('label_maps', item, '.png')
-        if not cv2.imwrite(str(file), labels.astype(np.uint8 if len(self.predictor.classes) <= 256 else np.uint16)):
+        grey = labels.astype(np.uint8 if len(self.predictor.classes) <= 256 else np.uint16)
+        if not cv2.imwrite(os.fsencode(file), grey):
             raise OSError(f'{file} cannot be written; is there room, and may its folder be written to?')
         values, counts = np.unique(labels, return_counts=True)
         shares = [dict(label=label, name=self._name(label), share=count / labels.size)

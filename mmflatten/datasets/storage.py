@@ -9,6 +9,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+import cv2
 import mmcv
 import numpy as np
 from mmengine.fileio import BaseStorageBackend, register_backend
@@ -41,10 +42,13 @@ def read_rgb(path: str) -> np.ndarray:
     """
     if '://' not in path and not Path(path).is_file():
         raise FileNotFoundError(f'image {path} does not exist here; start where the test was started')
-    pixels = mmcv.imread(path, channel_order='rgb')
+    try:
+        pixels = mmcv.imread(path)
+    except cv2.error:  # an empty file, too many pixels
+        pixels = None
     if pixels is None:
         raise ValueError(f'image {path} cannot be decoded; is it whole?')
-    return pixels
+    return mmcv.bgr2rgb(pixels)
 
 
 @register_backend('fsspec')

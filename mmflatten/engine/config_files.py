@@ -39,7 +39,8 @@ def config_file(path: str) -> str:
         raise ConfigError(f'config {path} is a folder; {_listing(place)}')
     found = find_config(path)
     if found is None:
-        raise FileNotFoundError(f'config {path} does not exist; {_listing(place.parent, place.name)}')
+        near = _listing(place.parent, place.name, alone='/' not in path)
+        raise FileNotFoundError(f'config {path} does not exist; {near}')
     return str(found)
 
 
@@ -82,11 +83,11 @@ def _bases(path: Path) -> list[Path]:
         return []
 
 
-def _listing(folder: Path, wanted: str = '') -> str:
-    """The configs of a folder that are named most like `wanted`, else some of them."""
+def _listing(folder: Path, wanted: str = '', alone: bool = False) -> str:
+    """The configs of a folder that are named most like `wanted`, else some; also the package's where it is `alone`."""
     configs = sorted(path.name for path in folder.glob('*.py'))
-    if not configs:
-        named = ', '.join(difflib.get_close_matches(wanted, library()))
+    if alone or not configs:
+        named = ', '.join(difflib.get_close_matches(wanted, [*configs, *library()]))
         return f'{f"there are {named}; " if named else ""}`mmflatten models` lists the names of all'
     names = difflib.get_close_matches(wanted, configs) or configs
     return f'{folder} has {shorten(names, 5)}'

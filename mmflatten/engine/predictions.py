@@ -15,6 +15,7 @@ from mmengine.runner import Runner
 _DROPPED = ('seg_logits', 'i_seg_logits', 'proposals')
 DRAWING_SCORE = 0.3
 READABLE_SIDE = 224
+ENLARGED_SIDE = 4096  # how long a side may become for the sake of the other
 
 
 class DumpPredictions(DumpResults):
@@ -88,7 +89,9 @@ def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str |
     options = dict(draw_gt=truth, out_file=out_file, step=step)
     if hasattr(visualizer, 'visualize_cls'):
         # Text is drawn into the image, which must be large enough to read it.
-        visualizer.visualize_cls(image, sample, name=name, resize=max(READABLE_SIDE, min(image.shape[:2])), **options)
+        short, long = sorted(image.shape[:2])
+        resize = max(short, min(READABLE_SIDE, ENLARGED_SIDE * short // long))
+        visualizer.visualize_cls(image, sample, name=name, resize=resize, **options)
         return
     if 'pred_instances' in sample:
         options['pred_score_thr'] = score

@@ -37,7 +37,8 @@ def calibration_images(cfg: Config, folder: str | None, size: tuple[int, int], n
             raise ExportError(f'--calibration {folder} has no image ({", ".join(IMAGE_SUFFIXES)})')
         images = []
         for file in _spread(files, number):
-            image = mmcv.imread(str(file))
+            content = file.read_bytes()
+            image = mmcv.imfrombytes(content) if content else None
             if image is None:
                 raise ExportError(f'--calibration {folder}: {file} cannot be decoded; take it out of the folder')
             images.append((_resize(torch.from_numpy(image[..., ::-1].copy()).permute(2, 0, 1), size),))

@@ -1,6 +1,7 @@
 """A stereo pair's left image, its disparity as it is and as predicted, and where the two differ."""
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import cv2
@@ -58,7 +59,7 @@ class StereoVisualizer(Visualizer):
         if show:
             self.show(drawing, win_name=name, wait_time=wait_time)
         if out_file is not None:
-            cv2.imwrite(str(out_file), drawing[..., ::-1])
+            cv2.imwrite(os.fsencode(out_file), drawing[..., ::-1])
         else:
             self.add_image(name, drawing, step)
 

@@ -11,7 +11,10 @@ import pytest
 import torch
 
 from mmflatten.apis.inputs import Input, Inputs
+from mmflatten.apis.predictor import PredictionError
 from mmflatten.apis.results import FOLDERS, ResultFolder
+from mmflatten.engine.drawings import task_visualizer
+from mmflatten.engine.predictions import draw_sample
 
 
 def write_image(path: Path, value: int = 0) -> str:
@@ -74,11 +77,20 @@ def test_stereo_takes_no_videos(tmp_path):
         Inputs([write_video(tmp_path / 'l.avi'), write_video(tmp_path / 'r.avi')], pairs=True)
 
 
+def test_every_input_has_a_name_of_its_own(tmp_path):
+    for name in ('a/x.png', 'b/x.png', 'b/x_2.png', 'b/._x.png', 'c/x_2.png'):
+        write_image(tmp_path / name)
+    (tmp_path / 'b' / 'folder.png').mkdir()
+    inputs = Inputs([str(tmp_path / folder) for folder in 'abc'])
+    assert [item.name for item in inputs] == ['x', 'x_3', 'x_2', 'x_2_2']  # a number only where the own is taken
+    assert [Path(item.source).name for item in inputs] == ['x.png', 'x.png', 'x_2.png', 'x_2.png']
+
+
 def test_frames_and_pictures_have_names_of_their_own(tmp_path):
     inputs = [write_image(tmp_path / 'film_000001.png'), write_video(tmp_path / 'film.avi', 2),
               write_image(tmp_path / 'film_000000.png'), write_video(tmp_path / 'film_2.avi', 1)]
     found = Inputs(inputs)
-    assert [item.name for item in found] == ['film_000001', 'film_000000', 'film_000001_2', 'film_000000_2',
+    assert [item.name for item in found] == ['film_000001', 'film_000000_2', 'film_000001_2', 'film_000000',
                                              'film_2_000000']
     assert [item.video for item in found] == [None, ('film', 5.), ('film', 5.), None, ('film_2', 5.)]
     assert not found.cut
@@ -113,6 +125,33 @@ def test_names_that_are_not_utf8(tmp_path):
         results.add(picture, scores(.2, .8))
     assert (tmp_path / 'out' / 'drawings' / 'caf\ufffd.png').is_file()
     assert os.fsencode(file) in (tmp_path / 'out' / 'classes.csv').read_bytes()
+
+
+def test_folders_of_results_whose_name_is_not_utf8(tmp_path):
+    folder = tmp_path / os.fsdecode(b'o\xff')
+    with ResultFolder(folder, predictor_of('segmentation', ('cat', 'dog'))) as results:
+        for frame in Inputs([write_video(tmp_path / 'film.avi', 2)]):
+            results.add(frame, SimpleNamespace(pred_sem_seg=SimpleNamespace(data=torch.eye(8, dtype=int)[None])))
+    found = {file.name: file.stat().st_size for file in folder.rglob('*.*')}
+    assert found.keys() == {'film.mp4', 'film_000000.png', 'film_000001.png'} and all(found.values())
+
+
+def test_a_prediction_that_cannot_be_drawn_is_noted_all_the_same(tmp_path):
+    predictor = predictor_of('classification', ('cat', 'dog'))
+    predictor.visualizer = lambda: SimpleNamespace(visualize_cls=lambda *_, **__: [][1])
+    with ResultFolder(tmp_path, predictor) as results, pytest.raises(PredictionError, match='a.png: no drawing'):
+        results.add(Input('a', 'a.png', write_image(tmp_path / 'a.png')), scores(.2, .8))
+    assert 'a.png,dog,0.8' in (tmp_path / 'classes.csv').read_text()
+
+
+@pytest.mark.parametrize('size, drawn', [((20, 50), (224, 560)), ((300, 240), (300, 240)), ((8, 1000), (32, 4000)),
+                                         ((1000, 8), (4000, 32)), ((20, 5000), (20, 5000))])
+def test_small_pictures_are_enlarged_for_their_text_but_not_beyond_bounds(size, drawn, tmp_path):
+    from mmpretrain.structures import DataSample
+    visualizer = task_visualizer('mmpretrain', dict(classes=('cat', 'dog')))
+    sample = DataSample().set_pred_label(1).set_pred_score(torch.tensor([.2, .8]))
+    draw_sample(visualizer, np.zeros((*size, 3), np.uint8), sample, str(tmp_path / 'a.png'))
+    assert cv2.imread(str(tmp_path / 'a.png')).shape[:2] == drawn
 
 
 def test_classes_of_one_name_keep_their_own_scores(tmp_path):

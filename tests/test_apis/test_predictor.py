@@ -14,7 +14,6 @@ from pycocotools import mask as coco_mask
 
 from mmflatten.apis import Predictor
 from mmflatten.apis.engines import installed
-from mmflatten.apis.inputs import Inputs
 from mmflatten.apis.predictor import PredictionError
 from mmflatten.cli.predict import main as predict
 from mmflatten.datasets.stereo.files import read_pfm
@@ -96,7 +95,7 @@ def test_disparities_are_those_of_the_model(stereo_run, tmp_path):
     assert cv2.imread(str(tmp_path / 'drawings' / f'{Path(left).stem}.png')).std() > 0
 
 
-def test_arrays_are_rgb_and_what_is_no_image_is_named(detector, photos, tmp_path):
+def test_arrays_are_rgb_and_what_is_no_image_is_named(detector, photos):
     predictor = Predictor(detector.config, detector.checkpoint, device='cpu')
     by_file, by_pixels = predictor(photos[0]), predictor(cv2.imread(photos[0])[..., ::-1])
     torch.testing.assert_close(by_file.pred_instances.bboxes, by_pixels.pred_instances.bboxes)
@@ -104,10 +103,22 @@ def test_arrays_are_rgb_and_what_is_no_image_is_named(detector, photos, tmp_path
         predictor(np.zeros((8, 8, 3)))
     with pytest.raises(PredictionError, match='gone.png.*does not exist'):
         predictor('gone.png')
-    broken = tmp_path / os.fsdecode(b'caf\xe9.png')  # no UTF-8
-    broken.write_bytes(b'no image')
-    with pytest.raises(PredictionError, match='caf.*decoded'):
-        predictor(broken)
+
+
+def test_pictures_that_are_broken_or_too_narrow_are_named_with_the_reason(detector, photos, tmp_path):
+    predictor = Predictor(detector.config, detector.checkpoint, device='cpu')
+    pixels = cv2.imread(photos[0])
+    cut = {f'cut{suffix}': cv2.imencode(suffix, pixels)[1][:1000] for suffix in ('.png', '.jpg')}
+    bits = cv2.imencode('.tif', pixels[..., 0].astype(np.float32))[1]
+    files = {**cut, '32 bits.tif': bits, 'empty.png': b'', os.fsdecode(b'caf\xe9.png'): b'no image'}  # and no UTF-8
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(PredictionError, match=f'{name}: cannot be decoded'):
+            predictor(tmp_path / name)
+    cv2.imwrite(str(tmp_path / 'strip.png'), strip := np.zeros((2, 8000, 3), dtype=np.uint8))
+    for read, image, name in ((predictor, tmp_path / 'strip.png', 'strip.png'), (predictor.prepare, strip, 'image of')):
+        with pytest.raises(PredictionError, match=f'{name}.* 8000 x 2 pixels.*resize'):
+            read(image)
 
 
 @pytest.mark.full
@@ -134,17 +145,7 @@ def test_an_image_of_one_pixel_does_not_end_a_run(train_on, photos, tmp_path, ca
     cv2.imwrite(str(tmp_path / 'one.png'), np.zeros((1, 1, 3), dtype=np.uint8))
     assert run(segmentor.config, segmentor.checkpoint, tmp_path / 'one.png', photos[0], '--out', tmp_path / 'out') == 1
     assert str(tmp_path / 'one.png') in last_line(capsys)  # mmseg's visualizer cannot draw it
-    assert (tmp_path / 'out' / 'label_maps' / f'{Path(photos[0]).stem}.png').is_file()
-
-
-def test_every_input_has_a_name_of_its_own(photos, tmp_path):
-    for name in ('a/x.png', 'b/x.png', 'b/x_2.png', 'b/._x.png', 'c/x_2.png'):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(photos[0], tmp_path / name)
-    (tmp_path / 'b' / 'folder.png').mkdir()
-    inputs = Inputs([str(tmp_path / folder) for folder in 'abc'])
-    assert [item.name for item in inputs] == ['x', 'x_2', 'x_2_2', 'x_2_3']
-    assert [Path(item.source).name for item in inputs] == ['x.png', 'x.png', 'x_2.png', 'x_2.png']
+    assert {path.stem for path in (tmp_path / 'out' / 'label_maps').iterdir()} == {'one', Path(photos[0]).stem}
 
 
 def test_runtimes_that_cannot_be_are_refused(detector, stereo_run, photos, tmp_path, capsys):

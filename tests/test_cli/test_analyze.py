@@ -75,7 +75,7 @@ def test_a_picture_that_cannot_be_drawn_is_named_and_the_rest_is_kept(disparitie
     assert 'broken.png' in capsys.readouterr().err.splitlines()[-1]
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
     assert [item['file'] for item in content['worst']] == [None, 'worst/001_left.png']
-    assert 'broken.png' in content['notes'][0] and (disparities / 'out' / 'worst.png').exists()
+    assert 'broken.png cannot be decoded' in content['notes'][0] and (disparities / 'out' / 'worst.png').exists()
 
 
 def test_a_picture_whose_name_is_not_utf_8_is_drawn(disparities):

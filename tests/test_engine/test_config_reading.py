@@ -21,6 +21,17 @@ def test_a_config_that_does_not_exist_is_named_with_those_that_do(tmp_path):
     assert f'{tmp_path}/famly' in refused(tmp_path / 'famly' / 'x.py')
 
 
+@pytest.mark.parametrize('word', ['flatten-swin-nano_digit', 'flatten-swin-nano_digit.py'])
+def test_a_name_alone_is_looked_for_in_the_package_and_in_the_working_directory(word, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'odd.py').write_text('a = 1\n')
+    line = refused(word)
+    assert 'flatten-swin-nano_digits' in line and '`mmflatten models`' in line and 'odd.py' not in line
+    (tmp_path / 'my-flatten-swin-nano_digit.py').write_text('a = 1\n')
+    assert 'my-flatten-swin-nano_digit.py, ' in refused(word)
+    assert 'odd.py' in refused('od.py')
+
+
 @pytest.mark.parametrize('name, text, words', [
     ('a.md', '# Title', ['a.md', 'py']),
     ('a.json', '{"a": 1', ['a.json', 'line 1 column 8']),

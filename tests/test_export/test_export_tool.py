@@ -12,6 +12,8 @@ from mmflatten.engine.setup import load_config
 from mmflatten.export import export as exporting
 from mmflatten.export.detection import select_boxes
 from mmflatten.export.engines import load_engine
+from mmflatten.export.quantize import calibration_images
+from mmflatten.export.wrappers import ExportError
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / 'configs' / 'digits'
@@ -123,6 +125,13 @@ def test_eight_bits_keep_most_of_the_best_classes(saved, tmp_path, capsys, forma
            tmp_path / f'small.{suffix}')
     assert '8 bits' in capsys.readouterr().out
     assert load_engine(tmp_path / f'small.{suffix}')(photo(64, 64))['probabilities'].sum() == pytest.approx(1, abs=.05)
+
+
+def test_a_calibration_image_that_cannot_be_decoded_is_named(tmp_path):
+    for content in (b'', b'no image'):
+        (tmp_path / 'odd.png').write_bytes(content)
+        with pytest.raises(ExportError, match=f'--calibration {tmp_path}: {tmp_path}/odd.png'):
+            calibration_images(Config(), str(tmp_path), (64, 64), 1)
 
 
 BAD = {

@@ -1,4 +1,6 @@
 """Drawings of a stereo pair: which panels there are, and what their colours say."""
+import os
+
 import cv2
 import numpy as np
 import pytest
@@ -58,6 +60,12 @@ def test_what_is_not_there_gets_no_panel(tmp_path, image, sample):
         assert len(panels(tmp_path / 'x.png')) == number
     visualizer.add_datasample('x', image, None, out_file=tmp_path / 'x.png')
     assert len(panels(tmp_path / 'x.png')) == 1
+
+
+def test_a_drawing_goes_to_a_folder_whose_name_is_not_utf8(tmp_path, image, sample):
+    (tmp_path / os.fsdecode(b'o\xff')).mkdir()
+    StereoVisualizer(name='bytes').add_datasample('x', image, sample, out_file=tmp_path / os.fsdecode(b'o\xff/x.png'))
+    assert [path.name for path in tmp_path.rglob('*.png')] == ['x.png']
 
 
 def test_small_images_are_enlarged_so_that_titles_can_be_read(image):
