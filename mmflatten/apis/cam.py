@@ -27,7 +27,8 @@ class Activation:
     """Where a picture speaks for a class.
 
     Attributes:
-        heat: `(H, W)` on the picture, from 0 to 1 at its hottest.
+        heat: `(H, W)` on the picture, from 0 to 1 at its hottest; None for a box whose score does not depend on the
+            layer, as those of a feature pyramid's coarsest maps depend on the last stage alone.
         label, name: the class.
         score: as in the prediction; of a region its mean probability.
         box: x1 y1 x2 y2 in pixels of the picture, for detectors.
@@ -35,7 +36,7 @@ class Activation:
         layer, method: what it was computed from and how.
     """
 
-    heat: np.ndarray
+    heat: np.ndarray | None
     label: int
     name: str
     score: float
@@ -64,7 +65,7 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
         PredictionError: the image cannot be read or used.
         ImportError: grad-cam is not installed.
         ValueError: the task is stereo; there is no such class, layer or method; the layer has no map, runs several
-            times, or the prediction does not depend on it.
+            times, or no prediction of any picture depends on it.
     """
     method = _method(predictor, method)
     name, module = find_layer(predictor.model, default_layer(predictor) if layer is None else layer)
@@ -75,9 +76,9 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
     with torch.enable_grad(), input_gradients(predictor.model), LayerMap(predictor.model, module) as watched:
         targets = model(image_input)[0]
         targets = targets[:top] if predictor.task == 'detection' else targets
-        if targets:
-            _check(targets[0], watched, name)
-        heats = [_heat(METHODS[method], model, module, watched, image_input, i) for i in range(len(targets))]
+        reached = _reached(targets, watched, name) if targets else []
+        heats = [_heat(METHODS[method], model, module, watched, image_input, i) if depends else None
+                 for i, depends in enumerate(reached)]
     scale = meta.get('scale_factor')
     found = [Activation(heat, target.label, predictor.classes[target.label], target.score, target.box,
                         target.box and tuple(side / scale[i % 2] for i, side in enumerate(target.box)), name, method)
@@ -93,8 +94,7 @@ def default_layer(predictor: Predictor) -> str:
     and linear layer, so there Grad-CAM shows what each place adds to the logit. Where the class token alone counts, it
     is the norm before the last attention.
     """
-    model, backbone = predictor.model, predictor.model.backbone
-    used = tuple(getattr(backbone, 'out_indices', (-1,)))
+    model, backbone, used = predictor.model, predictor.model.backbone, used_stages(predictor)
     block, _ = find_layer(model, used[-1] if predictor.task == 'classification' else used[-2:][0])
     token_stage = block.startswith('backbone.stages') and isinstance(backbone.stages[-1], ClassTokenStage)
     if token_stage or getattr(backbone, 'out_type', None) == 'cls_token':
@@ -105,6 +105,11 @@ def default_layer(predictor: Predictor) -> str:
         if not isinstance(modules.get(norm, nn.Identity()), nn.Identity):
             return norm
     return block
+
+
+def used_stages(predictor: Predictor) -> tuple[int, ...]:
+    """Numbers of the backbone's stages that the rest of the model reads; the last one counts for every box."""
+    return tuple(getattr(predictor.model.backbone, 'out_indices', (-1,)))
 
 
 def _method(predictor: Predictor, method: str | None) -> str:
@@ -129,14 +134,19 @@ def _labels(predictor: Predictor, classes: Sequence[str | int]) -> list[int]:
     return labels
 
 
-def _check(target: Target, watched: LayerMap, layer: str) -> None:
-    """Refuse layers that would give an empty map or a wrong one."""
+def _reached(targets: Sequence[Target], watched: LayerMap, layer: str) -> list[bool]:
+    """Which targets depend on a layer; one that has an empty map or a wrong one for any picture is refused."""
     if watched.calls != 1:
         raise ValueError(f'layer ({layer}) runs {watched.calls} times for one image; take one that runs once')
     watched.map(watched.output)
-    gradient, = torch.autograd.grad(target.value, watched.output, retain_graph=True, allow_unused=True)
-    if gradient is None or not watched.map(gradient).any():
-        raise ValueError(f'layer ({layer}): the prediction does not depend on its map; take an earlier one')
+    reached = []
+    for target in targets:
+        gradient, = torch.autograd.grad(target.value, watched.output, retain_graph=True, allow_unused=True)
+        reached.append(gradient is not None and bool(watched.map(gradient).any()))
+        # Boxes come from one level of a pyramid or another; classes and regions from the same layers in any picture.
+        if gradient is None or not (reached[-1] or target.box):
+            raise ValueError(f'layer ({layer}): the prediction does not depend on its map; take an earlier one')
+    return reached
 
 
 def _heat(kind: str, model: nn.Module, layer: nn.Module, watched: LayerMap, image: Tensor, number: int) -> np.ndarray:

@@ -6,12 +6,15 @@
 The page is for this computer alone: nothing is sent elsewhere. See docs/app.md.
 """
 import argparse
+import signal
 import threading
 from collections.abc import Sequence
+from types import FrameType
 
 from mmflatten.engine.cli import command_line, own_output, tool_parser
 
 LAST_PORT = 2**16 - 1
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,9 +47,19 @@ def main(argv: Sequence[str]) -> None:
     if len({model.task == 'stereo' for model in models}) > 1:
         tasks = ' and '.join(f'{model.name}: {model.task}' for model in models)
         raise ValueError(f'two models must take the same pictures ({tasks}); stereo takes a pair')
+    for ending in ENDINGS:
+        if signal.getsignal(ending) == signal.SIG_DFL:  # under nohup it stays ignored
+            signal.signal(ending, _interrupt)
     page = launch(models, args.port)
     print(f'{page.local_url} (Ctrl-C ends it)', flush=True)
     try:
         threading.Event().wait()
     finally:
         page.close(verbose=False)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End as Ctrl-C does, once: a closing terminal sends its signal twice, and uploads are still to be deleted."""
+    for ending in ENDINGS:
+        signal.signal(ending, signal.SIG_IGN)
+    raise KeyboardInterrupt

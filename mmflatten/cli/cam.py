@@ -55,7 +55,7 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
     """The entries of cam.json, a table of them, and what is wrong with pictures that cannot be used."""
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.analysis.text_table import align
-    from mmflatten.apis.cam import cam
+    from mmflatten.apis.cam import cam, used_stages
     from mmflatten.apis.inputs import Inputs
     from mmflatten.apis.predictor import PredictionError, Predictor
     predictor = Predictor(args.config, args.checkpoint, args.device)
@@ -70,8 +70,11 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
         if not found:
             sys.stderr.write(f'{item.source}: {_nothing(args, predictor.task)}\n')
             continue
-        out.mkdir(parents=True, exist_ok=True)
+        failures += _without_map(item.source, found, used_stages(predictor)[-1])
         for number, activation in enumerate(found):
+            if activation.heat is None:
+                continue
+            out.mkdir(parents=True, exist_ok=True)
             file = f'{item.name}_{number}_{re.sub(r"[^A-Za-z0-9-]+", "-", activation.name)}.png'
             _draw(picture, activation).savefig(out / file, dpi=100)
             entries.append(dict(file=file, image=item.source, target=number, label=activation.label,
@@ -90,6 +93,13 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
 def _nothing(args: argparse.Namespace, task: str) -> str:
     of = f' of {", ".join(args.target)}' if args.target else ''
     return f'no box{of} with --score {args.score} or more' if task == 'detection' else f'no pixel{of}'
+
+
+def _without_map(source: str, found: Sequence[Any], last_stage: int) -> list[str]:
+    from mmflatten.checkpoints.rules import shorten
+    boxes = [f'{number} ({each.name} {each.score:.3f})' for number, each in enumerate(found) if each.heat is None]
+    return [f'{source}: no map of box {shorten(boxes)}, whose score does not depend on layer ({found[0].layer}); take '
+            f'the last stage: --layer {last_stage}'] if boxes else []
 
 
 def _draw(picture: Any, activation: Any) -> Any:

@@ -1,4 +1,5 @@
 """The page answers on this computer alone, to several tabs at a time."""
+import signal
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from mmflatten.cli import app as command
 
 app = command.main
 gradio_client = pytest.importorskip('gradio_client')
+httpx = pytest.importorskip('httpx')
 CLASSIFIER = 'flatten-swin-nano-mixed_digits'
 
 
@@ -65,18 +67,35 @@ def test_a_port_in_use_is_named(server, weights_of, capsys):
     assert str(server.server_port) in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_the_command_serves_until_it_is_interrupted(weights_of, monkeypatch, capsys):
-    port = free_port()
+@pytest.fixture
+def usual_signals():
+    before = {ending: signal.signal(ending, signal.SIG_DFL) for ending in command.ENDINGS}
+    yield
+    for ending, handler in before.items():
+        signal.signal(ending, handler)
+
+
+@pytest.mark.parametrize('ending', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_command_serves_until_it_is_ended_and_leaves_no_upload(usual_signals, weights_of, picture, monkeypatch,
+                                                                   capsys, ending):
+    port, uploads = free_port(), []
 
     def interrupt():
-        with socket.socket() as visitor:
-            assert visitor.connect_ex(('127.0.0.1', port)) == 0
+        with open(picture(), 'rb') as file:
+            uploads.extend(httpx.post(f'http://127.0.0.1:{port}/gradio_api/upload', files=dict(files=file)).json())
+        assert Path(uploads[0]).is_file() and signal.getsignal(ending) != signal.SIG_DFL
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(ending)
+        if ending == signal.SIGHUP:
+            signal.raise_signal(ending)  # as a closing terminal does
+            uploads.append('nothing stopped the end')
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, 'threading', SimpleNamespace(Event=lambda: SimpleNamespace(wait=interrupt)))
     assert app([*weights_of(CLASSIFIER), '--device', 'cpu', '--port', str(port)]) == 130
     with socket.socket() as late:
         assert late.connect_ex(('127.0.0.1', port)) != 0
+    assert not Path(uploads[0]).exists() and len(uploads) == 1 + (ending == signal.SIGHUP)
     assert f'http://127.0.0.1:{port}' in capsys.readouterr().out
 
 
