@@ -52,7 +52,8 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
 
     Args:
         classes: names or numbers; none for the predicted ones.
-        layer: a stage or a module, as in `find_layer`; None for `default_layer`.
+        layer: a stage or a module, as in `find_layer`; None for `default_layer`, and the last stage for boxes whose
+            score does not depend on that.
         method: one of `METHODS`; None for `DEFAULT_METHODS`.
         score: boxes below it are left out.
         top: how many boxes, the surest first.
@@ -67,11 +68,20 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
         ValueError: the task is stereo; there is no such class, layer or method; the layer has no map, runs several
             times, or no prediction of any picture depends on it.
     """
-    method = _method(predictor, method)
-    name, module = find_layer(predictor.model, default_layer(predictor) if layer is None else layer)
+    options = (_labels(predictor, classes), _method(predictor, method), score, top)
+    picture, found = _activations(predictor, image, default_layer(predictor) if layer is None else layer, *options)
+    if layer is None and any(each.heat is None for each in found):
+        _, last = _activations(predictor, image, _output(predictor, used_stages(predictor)[-1]), *options)
+        found = [other if each.heat is None else each for each, other in zip(found, last)]
+    return picture, found
+
+
+def _activations(predictor: Predictor, image: Image, layer: str | int, labels: Sequence[int], method: str, score: float,
+                 top: int) -> tuple[np.ndarray, list[Activation]]:
+    name, module = find_layer(predictor.model, layer)
     prepared = predictor.prepare(image)
     inputs, meta = prepared['inputs'], prepared['data_samples'][0].metainfo
-    model = TargetModel(predictor, prepared['data_samples'], _labels(predictor, classes), score)
+    model = TargetModel(predictor, prepared['data_samples'], labels, score)
     image_input = inputs.detach().clone().requires_grad_()
     with torch.enable_grad(), input_gradients(predictor.model), LayerMap(predictor.model, module) as watched:
         targets = model(image_input)[0]
@@ -94,8 +104,13 @@ def default_layer(predictor: Predictor) -> str:
     and linear layer, so there Grad-CAM shows what each place adds to the logit. Where the class token alone counts, it
     is the norm before the last attention.
     """
-    model, backbone, used = predictor.model, predictor.model.backbone, used_stages(predictor)
-    block, _ = find_layer(model, used[-1] if predictor.task == 'classification' else used[-2:][0])
+    used = used_stages(predictor)
+    return _output(predictor, used[-1] if predictor.task == 'classification' else used[-2:][0])
+
+
+def _output(predictor: Predictor, number: int) -> str:
+    model, backbone = predictor.model, predictor.model.backbone
+    block, _ = find_layer(model, number)
     token_stage = block.startswith('backbone.stages') and isinstance(backbone.stages[-1], ClassTokenStage)
     if token_stage or getattr(backbone, 'out_type', None) == 'cls_token':
         return f'{block}.attn.norm'

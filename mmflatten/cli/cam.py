@@ -86,7 +86,8 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
     rows = [[entry['image'], entry['class'], f'{entry["score"]:.3f}',
              ' '.join(f'{side:.0f}' for side in entry['box'] or ()), entry['file']] for entry in entries]
     table = align(rows, ('image', 'class', 'score', 'box', 'drawing'), {0, 1, 4})
-    made = f'{entries[0]["method"]} at {entries[0]["layer"]}; cam.json and drawings: {out}'
+    layers = ' and '.join(dict.fromkeys(entry['layer'] for entry in entries))
+    made = f'{entries[0]["method"]} at {layers}; cam.json and drawings: {out}'
     return entries, f'{table}\n\n{made}', failures
 
 
@@ -98,8 +99,8 @@ def _nothing(args: argparse.Namespace, task: str) -> str:
 def _without_map(source: str, found: Sequence[Any], last_stage: int) -> list[str]:
     from mmflatten.checkpoints.rules import shorten
     boxes = [f'{number} ({each.name} {each.score:.3f})' for number, each in enumerate(found) if each.heat is None]
-    return [f'{source}: no map of box {shorten(boxes)}, whose score does not depend on layer ({found[0].layer}); take '
-            f'the last stage: --layer {last_stage}'] if boxes else []
+    return [f'{source}: no map of box {shorten(boxes)}, whose score does not depend on --layer; take the last stage, '
+            f'--layer {last_stage}, or leave it out'] if boxes else []
 
 
 def _draw(picture: Any, activation: Any) -> Any:

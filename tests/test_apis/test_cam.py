@@ -234,10 +234,12 @@ def test_boxes_are_chosen_by_class_score_and_number(detector, photo):
 
 def test_a_box_has_a_map_only_where_its_score_depends_on_the_layer(detector, photo, tmp_path):
     cv2.imwrite(str(tmp_path / 'pixel.png'), np.full((1, 1, 3), 128, np.uint8))  # large boxes, of the last stage alone
-    alone, all_of_them = (cam(detector(DETECTORS[1]), tmp_path / 'pixel.png', layer=layer, top=3)[1]
-                          for layer in (None, 3))
-    assert [a.heat is None for a in alone] == [True, True, False] and alone[2].heat.any()
-    assert [a.box for a in alone] == [a.box for a in all_of_them] and all(a.heat.any() for a in all_of_them)
+    alone, last, both = (cam(detector(DETECTORS[1]), tmp_path / 'pixel.png', layer=layer, top=3)[1]
+                         for layer in ('norms.2', 'norms.3', None))
+    assert [a.heat is None for a in alone] == [True, True, False] and all(a.heat.any() for a in last)
+    assert [a.box for a in alone] == [a.box for a in both]
+    assert [a.layer for a in both] == ['backbone.norms.3', 'backbone.norms.3', 'backbone.norms.2']
+    assert all((found.heat == a.heat).all() for found, a in zip(both, [*last[:2], alone[2]]))
     with pytest.raises(ValueError, match=r'mask_head\.upsample\).*depend'):  # masks come after the boxes
         cam(detector(DETECTORS[0]), photo, layer='mask_head.upsample', score=0.)
 

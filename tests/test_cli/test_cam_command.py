@@ -92,16 +92,18 @@ def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_drawn(model_o
 def test_boxes_that_do_not_depend_on_the_layer_are_named_and_the_others_are_drawn(detector, photos, tmp_path, capsys):
     pixel = tmp_path / 'pixel.png'  # its surest boxes are large ones, which the last stage alone speaks for
     cv2.imwrite(str(pixel), np.full((1, 1, 3), 128, np.uint8))
-    assert run(*detector, pixel, photos[0], '--top', 3, '--out', tmp_path / 'out') == 1
+    at = ('--layer', 'norms.2')
+    assert run(*detector, pixel, photos[0], *at, '--top', 3, '--out', tmp_path / 'out') == 1
     line = last_line(capsys)
-    assert all(word in line for word in (f'{pixel}: ', '0 (', ', 1 (', 'backbone.norms.2', '--layer 3'))
+    assert all(word in line for word in (f'{pixel}: ', '0 (', ', 1 (', '--layer 3'))
     assert photos[0] not in line and '2 (' not in line
     entries = json.loads((tmp_path / 'out' / 'cam.json').read_text())
     assert [(entry['image'], entry['target']) for entry in entries] == [
         (str(pixel), 2), *((photos[0], number) for number in range(3))]
     assert len(list((tmp_path / 'out').glob('*.png'))) == 4
-    assert run(*detector, pixel, '--top', 2, '--out', tmp_path / 'none') == 1 and not (tmp_path / 'none').exists()
-    assert run(*detector, pixel, '--top', 2, '--layer', 3, '--out', tmp_path / 'none') == 0
+    assert run(*detector, pixel, *at, '--top', 2, '--out', tmp_path / 'none') == 1 and not (tmp_path / 'none').exists()
+    assert run(*detector, pixel, '--top', 3, '--out', tmp_path / 'none') == 0
+    assert 'backbone.norms.3 and backbone.norms.2' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(('options', 'said'), [
