@@ -69,7 +69,8 @@ def test_a_port_in_use_is_named(server, weights_of, capsys):
 
 @pytest.fixture
 def usual_signals():
-    before = {ending: signal.signal(ending, signal.SIG_DFL) for ending in command.ENDINGS}
+    usual = {**dict.fromkeys(command.ENDINGS, signal.SIG_DFL), signal.SIGINT: signal.default_int_handler}
+    before = {ending: signal.signal(ending, handler) for ending, handler in usual.items()}
     yield
     for ending, handler in before.items():
         signal.signal(ending, handler)
