@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
+from itertools import cycle
 from pathlib import Path
 
 import scikit_posthocs
@@ -35,8 +35,8 @@ def draw_costs(names: Sequence[str], intervals: Sequence[Interval], costs: dict[
 
 
 def _colors(wanted: Sequence[bool]) -> list[str]:
-    cycle = (f'C{number}' for number in count())
-    return [next(cycle) if item else GREY for item in wanted]
+    colors = cycle(f'C{number}' for number in range(10) if number != 7)  # C7 is grey
+    return [next(colors) if item else GREY for item in wanted]
 
 
 def _draw_levels(axes: Axes, names: Sequence[str], intervals: Sequence[Interval], colors: Sequence[str],
