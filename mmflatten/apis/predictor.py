@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import cv2
-import mmcv
 import numpy as np
 import torch
 from mmengine.config import Config
@@ -17,6 +15,7 @@ from mmengine.structures import BaseDataElement
 from mmflatten.apis.engines import use_engine
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.config_library import TASK_OF_SCOPE
+from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.checkpoints.loading import load_all_of
 from mmflatten.engine.checkpoints.reading import load_from_local, safe_reading
@@ -202,10 +201,8 @@ def _reason(image: Image, error: Exception) -> str:
         if not Path(image).exists():
             return 'does not exist; check the path'
         try:
-            image = mmcv.imread(image)
-        except (OSError, cv2.error):  # a folder; an empty file; too many pixels
-            image = None
-        if image is None:
+            image = read_rgb(str(image))
+        except (OSError, ValueError):  # a folder, or no image
             return 'cannot be decoded; is it a whole image, of a kind and size that OpenCV reads?'
     if isinstance(image, np.ndarray) and getattr(error, 'func', '') == 'resize':  # OpenCV's
         height, width = image.shape[:2]

@@ -103,7 +103,7 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
                                  f'{2**31 - 1}, an image and all names together to 4 GiB') from error
             images += 1
     if not images:
-        raise ValueError('there are no images to list')
+        raise ValueError(f'{folder}: there are no images to list')
     about = dict(format=FORMAT, images=images, shards=list(shards), classes=list(classes), folders=folders)
     (folder / 'index.json').write_text(json.dumps(about) + '\n', encoding='utf-8')
     return images

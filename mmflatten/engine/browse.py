@@ -1,11 +1,11 @@
 """What a model sees: samples after augmentation, mixing and normalisation, which is undone to draw them."""
 import copy
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import cv2
-import mmcv
 import numpy as np
 import torch
 from mmengine.config import Config
@@ -78,7 +78,8 @@ class Browser:
         if hasattr(visualizer, 'draw_pair'):
             truth = seen.sample.get('gt_disparity')
             maps = () if truth is None else (_padded(truth.data, seen), _padded(truth.valid, seen))
-            mmcv.imwrite(visualizer.draw_pair(seen.images[0], *maps, right=seen.images[1])[..., ::-1], str(out_file))
+            pair = visualizer.draw_pair(seen.images[0], *maps, right=seen.images[1])
+            cv2.imwrite(os.fsencode(out_file), pair[..., ::-1])
             return
         sample = seen.sample
         if 'gt_score' in sample and 'gt_label' in sample:

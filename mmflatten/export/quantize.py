@@ -30,18 +30,19 @@ def calibration_images(cfg: Config, folder: str | None, size: tuple[int, int], n
     if folder is not None:
         if cfg.get('default_scope') == 'mmflatten':
             raise ExportError(f'--calibration {folder}: a stereo model takes pairs; without it the config gives them')
-        import mmcv
+        from mmflatten.datasets.storage import read_rgb
         files = sorted(file for file in Path(folder).rglob('*')
                        if file.suffix.lower() in IMAGE_SUFFIXES and not file.name.startswith('.') and file.is_file())
         if not files:
             raise ExportError(f'--calibration {folder} has no image ({", ".join(IMAGE_SUFFIXES)})')
         images = []
         for file in _spread(files, number):
-            content = file.read_bytes()
-            image = mmcv.imfrombytes(content) if content else None
-            if image is None:
-                raise ExportError(f'--calibration {folder}: {file} cannot be decoded; take it out of the folder')
-            images.append((_resize(torch.from_numpy(image[..., ::-1].copy()).permute(2, 0, 1), size),))
+            try:
+                image = read_rgb(str(file))
+            except ValueError as error:
+                raise ExportError(f'--calibration {folder}: {file} cannot be decoded; take it out of the folder') \
+                    from error
+            images.append((_resize(torch.from_numpy(image).permute(2, 0, 1), size),))
         return images
     if cfg.get('val_dataloader') is None:
         raise ExportError(f'config {cfg.filename} has no val_dataloader to calibrate with; name --calibration DIR')

@@ -1,11 +1,11 @@
 """Many pictures on one."""
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
-import mmcv
 import numpy as np
 
 SHEET_WIDTH, TITLE_HEIGHT, GAP = 1000, 16, 6
@@ -13,7 +13,7 @@ SHEET_WIDTH, TITLE_HEIGHT, GAP = 1000, 16, 6
 
 def write_contact_sheet(files: Sequence[Path], path: str | Path) -> None:
     """Write a PNG of pictures in rows, each with its file name; the wider they are, the fewer stand in a row."""
-    pictures = [mmcv.imread(str(file)) for file in files]
+    pictures = [cv2.imread(os.fsencode(file)) for file in files]
     ratio = max(picture.shape[1] / picture.shape[0] for picture in pictures)
     columns = 4 if ratio < 1.5 else 3 if ratio < 2.5 else 2 if ratio < 6 else 1
     width, columns = SHEET_WIDTH // columns, min(columns, len(pictures))
@@ -24,7 +24,7 @@ def write_contact_sheet(files: Sequence[Path], path: str | Path) -> None:
         height = max(tile.shape[0] for tile in row)
         joined = np.hstack([_extend(tile, height, width + GAP) for tile in row])
         rows.append(_extend(joined, height + GAP, columns * (width + GAP)))
-    mmcv.imwrite(np.vstack(rows), str(path))
+    cv2.imwrite(os.fsencode(path), np.vstack(rows))
 
 
 def _tile(picture: np.ndarray, name: str, width: int) -> np.ndarray:

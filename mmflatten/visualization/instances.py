@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
-import mmcv
 import numpy as np
 import torch
 from mmdet.structures import DetDataSample
@@ -41,7 +41,7 @@ def draw_predictions(predictions: Sequence[dict], ann_file: str, classes: Sequen
     out_dir.mkdir(parents=True, exist_ok=True)
     files = []
     for prediction in predictions:
-        image = mmcv.imread(prediction['img_path'])[..., ::-1]
+        image = cv2.imread(os.fsencode(prediction['img_path']))[..., ::-1]
         factor = max(1, side // max(image.shape[:2]))
         annotations = coco.imgToAnns[prediction['img_id']]
         sample = DetDataSample(gt_instances=_truth(annotations, labels, coco, image.shape[:2], factor),

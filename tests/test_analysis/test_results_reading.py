@@ -30,7 +30,8 @@ def test_tensors_and_arrays_come_back_with_what_stands_beside_them(written, tmp_
     torch.testing.assert_close(results.entries[0]['pred_score'], entry['pred_score'], rtol=0, atol=0)
     assert results.entries[0]['pred_label'].tolist() == [0, 1] and results.task == 'classification'
     assert results.names(3) == ['x', 'y', 'z'] and results.setting('max_disp') == 7
-    assert replace(results, origin={}).names(3) == ['0', '1', '2']
+    unnamed = replace(results, origin={**results.origin, 'classes': None})
+    assert unnamed.names(3) == ['0', '1', '2'] and unnamed.setting('max_disp') == 7
 
 
 class Evil:
