@@ -1,6 +1,7 @@
 """Basis masks of a factorized attention over the image that they were computed from, as Figure 7 of the paper."""
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,7 @@ def basis_of_image(model: BaseModel, attention: FactorizedAttention, pipeline: S
     """
     if not Path(image).is_file():
         raise FileNotFoundError(f'image {image} does not exist; check the path')
-    if cv2.imread(str(image)) is None:
+    if cv2.imread(os.fsencode(image)) is None:
         raise ValueError(f'image {image} cannot be decoded; name another file')
     if not hasattr(model, 'extract_feat'):
         raise ValueError(f'the model ({type(model).__name__}) does not compute features of single images '
