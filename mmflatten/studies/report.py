@@ -22,6 +22,7 @@ from mmflatten.studies.table import read_table
 from mmflatten.studies.tuning import sign, signed
 
 MACS = 'multiply-accumulates of an image (M)'
+TIMES = ['seconds', 'image', 'images/s']
 HOW_TO_READ = """Written by `mmflatten study ... --report`; docs/studies.md says how the figures are computed.
 Intervals are 95 % of Student's t over seeds; differences are paired by seed, their p-values from t-tests with Holm's
 correction over a table or over the claims of a study. What is inside the noise is called neither better nor worse."""
@@ -98,8 +99,13 @@ def _blocks(study: Study, done: Sequence[Result], mode: str, beside: Path) -> li
     for number, ((metric, *levels), results) in enumerate(blocks.items()):
         name = ', '.join(f'{factor} {level}' for factor, level in levels) or study.name
         figure = beside / f'{study.name}_costs_{mode}_{number}.png'
-        parts += [f'#### {name}: {metric}', _table(study, results, figure), _picture(name, figure)]
+        parts += [f'#### {name}: {metric}', _table(study, results, figure), *_untimed(results), _picture(name, figure)]
     return parts
+
+
+def _untimed(results: Sequence[Result]) -> list[str]:
+    devices = sorted({_device(run) for run in results})
+    return [f'Times are left out: these runs had different processors ({"; ".join(devices)}).'] * (len(devices) > 1)
 
 
 def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
@@ -116,14 +122,16 @@ def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
     reference = next((level.name for level in study.factors.get(factor, ()) if level.name in members), order[0])
     others = [name for name in order if name != reference]
     pairs = dict(zip(others, holm([compare(name, reference, values) for name in others])))
-    costs = {MACS: [runs[0].flops / 1e6 for runs in members.values()],
-             'CPU or GPU seconds per run': [mean(map(_seconds, runs)) for runs in members.values()]}
+    timed = not _untimed(results)
+    costs = {MACS: [runs[0].flops / 1e6 for runs in members.values()]}
+    if timed:
+        costs['CPU or GPU seconds per run'] = [mean(map(_seconds, runs)) for runs in members.values()]
     draw_costs(list(members), list(intervals.values()), costs, metric, way > 0, figure)
     front = dict(zip(members, pareto(costs[MACS], [way * item.mean for item in intervals.values()])))
     rows = [[name, str(intervals[name].number), _number(intervals[name]), *_compared(pairs.get(name), way),
-             *_costs(members[name]), 'yes' if front[name] else ''] for name in order]
-    header = [factor, 'seeds', metric, f'to {reference}', 'p', 'verdict', 'params (M)', 'MACs (M)', 'seconds',
-              'image', 'images/s', 'MiB', 'tuned', 'Pareto']
+             *_costs(members[name], timed), 'yes' if front[name] else ''] for name in order]
+    header = [factor, 'seeds', metric, f'to {reference}', 'p', 'verdict', 'params (M)', 'MACs (M)',
+              *(TIMES if timed else []), 'MiB', 'tuned', 'Pareto']
     return align(rows, header, {0, 5}, markdown=True)
 
 
@@ -133,12 +141,21 @@ def _compared(pair: Comparison | None, way: int) -> list[str]:
     return [_number(pair.difference, way), _p_value(pair.p_holm), pair.verdict]
 
 
-def _costs(runs: Sequence[Result]) -> list[str]:
-    size = next(iter(runs[0].throughput))
-    return [f'{runs[0].params / 1e6:.3f}', f'{runs[0].flops / 1e6:.1f}', f'{mean(map(_seconds, runs)):.0f}', size,
-            f'{mean(run.throughput[size] for run in runs if size in run.throughput):.0f}',
+def _costs(runs: Sequence[Result], timed: bool) -> list[str]:
+    return [f'{runs[0].params / 1e6:.3f}', f'{runs[0].flops / 1e6:.1f}', *(_times(runs) if timed else []),
             f'{mean(memory) / 2**20:.0f}' if (memory := [run.peak_memory for run in runs if run.peak_memory]) else '',
             ', '.join(f'{value:g}' for value in (runs[0].tuned or {}).values())]
+
+
+def _times(runs: Sequence[Result]) -> list[str]:
+    size = next(iter(runs[0].throughput))
+    speeds = [run.throughput[size] for run in runs if size in run.throughput]
+    return [f'{mean(map(_seconds, runs)):.0f}', size, f'{mean(speeds):.0f}']
+
+
+def _device(run: Result) -> str:
+    """What a run's times are those of."""
+    return run.machine['gpu' if run.gpu_seconds else 'processor']
 
 
 def _seconds(run: Result) -> float:

@@ -116,11 +116,15 @@ def test_levels_are_compared_in_the_tasks_that_all_have_and_there_by_the_seeds_o
     assert set(values['good']) == {0, 1, 2, 3} and set(values['fair']) == {0, 1, 3}
 
 
-def test_report_says_what_was_found(claimed, tmp_path):
+def report_on(study, found, tmp_path):
     table = Table(type('Folder', (), dict(path=tmp_path)))
-    table.rebuild(results(claimed))
+    table.rebuild(found)
     table.close()
-    report = write_report([(claimed, tmp_path)], tmp_path / 'page.md').read_text()
+    return write_report([(study, tmp_path)], tmp_path / 'page.md').read_text()
+
+
+def test_report_says_what_was_found(claimed, tmp_path):
+    report = report_on(claimed, results(claimed), tmp_path)
     pictures = [line.rpartition('(')[2].rstrip(')') for line in report.splitlines() if line.startswith('![')]
     assert len(pictures) == 4 and all((tmp_path / name).stat().st_size > 1000 for name in pictures)
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines() if line.startswith('| ')]
@@ -135,14 +139,24 @@ def test_a_report_has_the_speed_of_each_level_at_its_own_size(claimed, tmp_path)
     def sizes(result: Result) -> dict:
         return {'16x16': 7.} if result.levels['attention'] == 'fair' else {'8x8': 1.} if result.seed else {'9x9': 5.}
 
-    table = Table(type('Folder', (), dict(path=tmp_path)))
-    table.rebuild([replace(result, throughput=sizes(result)) for result in reversed(results(claimed))])
-    table.close()
-    lines = write_report([(claimed, tmp_path)], tmp_path / 'page.md').read_text().splitlines()
+    found = [replace(result, throughput=sizes(result)) for result in reversed(results(claimed))]
+    lines = report_on(claimed, found, tmp_path).splitlines()
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('| ')]
     place = next(row for row in rows if row[0] == 'attention').index('image')
     assert next(row for row in rows if row[0] == 'fair')[place:place + 2] == ['16x16', '7']
     assert next(row for row in rows if row[0] == 'good')[place:place + 2] == ['8x8', '1']
+
+
+def test_times_of_different_processors_are_not_compared(claimed, tmp_path):
+    def machine(result: Result) -> dict:
+        where = 'q' if result.levels['task'] == 'z' or result.levels['attention'] == 'fair' else 'p'
+        return {**result.machine, 'processor': where}
+
+    report = report_on(claimed, [replace(result, machine=machine(result)) for result in results(claimed)], tmp_path)
+    tables = {part.partition(':')[0]: part for part in report.split('#### ')[1:]}
+    assert '(p; q)' in tables['task x'] and '(p; q)' not in tables['task z']
+    assert 'seconds' not in tables['task x'] and 'images/s' not in tables['task x']
+    assert 'seconds' in tables['task z'] and 'images/s' in tables['task z']
 
 
 @pytest.mark.parametrize('changes, words', [
