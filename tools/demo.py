@@ -11,8 +11,8 @@ from pathlib import Path
 from mmengine.config import Config
 from mmengine.fileio import load
 
+from mmflatten.config_files import read_config
 from mmflatten.engine.cli import command_line, tool_parser
-from mmflatten.engine.config_files import read_config
 from mmflatten.requirements import LIBRARIES, check_task, inspect
 from mmflatten.version import __version__
 from mmflatten.visualization.curves import draw_curves, read_scalars

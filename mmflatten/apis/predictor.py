@@ -14,13 +14,13 @@ from mmengine.structures import BaseDataElement
 
 from mmflatten.apis.engines import use_engine
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.config_files import require_parts
 from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.checkpoints.loading import load_all_of
 from mmflatten.engine.checkpoints.reading import load_from_local, safe_reading
 from mmflatten.engine.cli import quiet_libraries
-from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.drawings import task_visualizer
 from mmflatten.engine.errors import error_text

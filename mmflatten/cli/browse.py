@@ -12,7 +12,7 @@ from mmflatten.engine.cli import command_line, output_folder, positive, seed, to
 
 
 def parser() -> argparse.ArgumentParser:
-    from mmflatten.engine.config_files import ConfigOptions
+    from mmflatten.config_files import ConfigOptions
     made = tool_parser(__doc__, prog='mmflatten browse', formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('config', help='config file')
     made.add_argument('--split', choices=['train', 'val', 'test'], default='train', help='(default: train)')
@@ -33,8 +33,8 @@ def main(argv: Sequence[str]) -> None:
     from pathlib import Path
 
     from mmflatten.analysis.samples import SampleCounts
+    from mmflatten.config_files import require_parts
     from mmflatten.engine.browse import Browser
-    from mmflatten.engine.config_files import require_parts
     from mmflatten.engine.setup import load_config
     from mmflatten.visualization.contact_sheet import write_contact_sheet
     cfg = load_config(args.config, args.cfg_options)

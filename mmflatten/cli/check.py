@@ -13,7 +13,7 @@ from mmflatten.engine.cli import command_line, positive, quiet_libraries, tool_p
 
 
 def parser() -> argparse.ArgumentParser:
-    from mmflatten.engine.config_files import ConfigOptions
+    from mmflatten.config_files import ConfigOptions
     made = tool_parser(__doc__, prog='mmflatten check', formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('config', help='config file')
     made.add_argument('--gpus', type=positive, metavar='N',
@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     from mmflatten.analysis.recipes.recipe import gpus_of
     from mmflatten.analysis.recipes.report import render_report
     from mmflatten.analysis.recipes.training import Training
-    from mmflatten.engine.config_files import read_config, require_parts
+    from mmflatten.config_files import read_config, require_parts
     from mmflatten.engine.setup import load_config
     cfg = load_config(arguments.config, arguments.cfg_options)
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')

@@ -15,7 +15,7 @@ FORMATS = ('onnx', 'openvino', 'pt2', 'torchscript')
 
 
 def parser() -> argparse.ArgumentParser:
-    from mmflatten.engine.config_files import ConfigOptions
+    from mmflatten.config_files import ConfigOptions
     made = tool_parser(__doc__, prog='mmflatten export', formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('config', help='config file')
     made.add_argument('checkpoint', help='checkpoint file; every key must fit the model')

@@ -15,8 +15,8 @@ from mmflatten.analysis.flops.table import as_json, render_modules
 from mmflatten.analysis.zoo.costs import render
 from mmflatten.analysis.zoo.rows import count_beside_papers
 from mmflatten.analysis.zoo.tables import rows_of_config
+from mmflatten.config_files import config_file
 from mmflatten.engine.cli import command_line, positive, quiet_libraries, timed_progress, tool_parser
-from mmflatten.engine.config_files import config_file
 from mmflatten.engine.errors import explain
 
 

@@ -24,7 +24,7 @@ POINTS = 2000  # of a curve, by default
 
 
 def parser() -> argparse.ArgumentParser:
-    from mmflatten.engine.config_files import ConfigOptions
+    from mmflatten.config_files import ConfigOptions
     made = tool_parser(__doc__, prog='mmflatten schedule', formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('config', help='config file')
     made.add_argument('--out', type=output_folder, default='schedule', metavar='DIR',
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> None:
     from mmflatten.analysis.recipes.recipe import gpus_of
     from mmflatten.analysis.recipes.schedule import schedule_of
     from mmflatten.analysis.recipes.training import Training
-    from mmflatten.engine.config_files import read_config, require_parts
+    from mmflatten.config_files import read_config, require_parts
     from mmflatten.engine.setup import load_config, set_auto_scale_lr
     cfg = load_config(args.config, args.cfg_options)
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')

@@ -6,7 +6,7 @@ from mmflatten.engine.cli import command_line, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
-    from mmflatten.engine.config_files import ConfigOptions
+    from mmflatten.config_files import ConfigOptions
     made = tool_parser(__doc__, prog='mmflatten test')
     made.add_argument('config', help='config file')
     made.add_argument('checkpoint', help='checkpoint file; every key must fit the model')

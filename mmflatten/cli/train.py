@@ -8,7 +8,7 @@ CONFIG_DTYPE = 'config'
 
 
 def parser() -> argparse.ArgumentParser:
-    from mmflatten.engine.config_files import ConfigOptions
+    from mmflatten.config_files import ConfigOptions
     from mmflatten.engine.train import NEWEST
     made = tool_parser(__doc__, prog='mmflatten train')
     made.add_argument('config', help='config file')

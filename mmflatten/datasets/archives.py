@@ -32,9 +32,10 @@ def members(path: Path) -> list[Member]:
     """
     if is_lmdb(path):
         return opened_lmdb(path).members()
+    with open(path, 'rb') as file:
+        is_zip = file.read(2) == b'PK'  # at its end a tar may look like a zip, whose beginning is its last member
     try:
-        # Asked for a tar first: one whose last member is a zip looks like a zip too.
-        return _tar_members(path) if tarfile.is_tarfile(path) else _zip_members(path)
+        return _zip_members(path) if is_zip else _tar_members(path)
     except (tarfile.ReadError, zipfile.BadZipFile, struct.error) as error:
         raise ValueError(f'{path} is no tar or zip file whose members lie in it uncompressed and whole ({error})') \
             from error

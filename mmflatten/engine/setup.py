@@ -10,7 +10,7 @@ from mmengine import runner as mmengine_runner
 from mmengine.config import Config, ConfigDict
 from mmengine.registry import RUNNERS
 
-from mmflatten.engine.config_files import read_config
+from mmflatten.config_files import read_config
 from mmflatten.engine.runner import Runner
 from mmflatten.requirements import check_task
 

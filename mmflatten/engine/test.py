@@ -6,8 +6,8 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.fileio import dump
 
+from mmflatten.config_files import require_parts
 from mmflatten.engine.checkpoints.files import require_whole
-from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.drawings import VISUALIZERS
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner

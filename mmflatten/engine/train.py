@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mmengine.config import Config
 from mmengine.logging import print_log
 
+from mmflatten.config_files import require_parts
 from mmflatten.engine.checkpoints.files import newest_checkpoint, require_whole
-from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.setup import build_runner
 
 NEWEST = 'newest'

@@ -5,9 +5,9 @@ from typing import Any
 from mmflatten.analysis.results.analysis import Analysis
 from mmflatten.analysis.results.reading import Results, ResultsError
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.config_files import require_parts
 from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.datasets.storage import read_rgb
-from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.drawings import SCOPES, restored, task_visualizer
 from mmflatten.engine.errors import explain

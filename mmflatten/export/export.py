@@ -16,10 +16,10 @@ from mmengine.model import revert_sync_batchnorm
 from torch import nn
 
 from mmflatten.analysis.flops.inputs import image_shape
+from mmflatten.config_files import require_parts
 from mmflatten.engine.building import build_model
 from mmflatten.engine.checkpoints.loading import load_all_of
 from mmflatten.engine.checkpoints.reading import load_from_local
-from mmflatten.engine.config_files import require_parts
 from mmflatten.engine.setup import load_config
 from mmflatten.export.engines import Engine, load_engine
 from mmflatten.export.formats import WRITERS, check_format, side_range, trace, write_torchscript

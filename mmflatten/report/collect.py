@@ -15,9 +15,9 @@ from mmflatten.analysis.results.analysis import Analysis
 from mmflatten.analysis.results.reading import Results, read_results
 from mmflatten.analysis.results.tasks import analyze
 from mmflatten.apis.predictor import Predictor
+from mmflatten.config_files import read_config
 from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.engine.checkpoints.files import newest_checkpoint
-from mmflatten.engine.config_files import read_config
 from mmflatten.engine.errors import explain
 from mmflatten.visualization.curves import read_scalars
 

@@ -13,7 +13,7 @@ from mmengine.config import Config
 from mmengine.registry import Registry
 from torch.utils.data import DataLoader
 
-from mmflatten.engine.config_files import require_parts
+from mmflatten.config_files import require_parts
 from mmflatten.engine.setup import load_config
 from mmflatten.studies.grid import Run, digest
 from mmflatten.studies.study import Budget, StudyError

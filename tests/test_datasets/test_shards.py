@@ -1,5 +1,6 @@
 """Class folders packed into shards, and what reads them: the same images in the same order, from files and objects."""
 import errno
+import gzip
 import io
 import os
 import pickle
@@ -293,6 +294,16 @@ def test_a_tar_whose_last_member_is_a_zip_is_a_tar(tmp_path):
     np.savez(inner, x=np.zeros(3))
     shard = make_tar(tmp_path / 'a.tar', {'n01/a.jpg': b'1', 'n01/a.npz': inner.read_bytes()})
     assert [name for name, *_ in archives.members(shard)] == ['n01/a.jpg', 'n01/a.npz']
+    shard.write_bytes(bytes(100) + shard.read_bytes()[100:])
+    with pytest.raises(ValueError, match='a.tar'):
+        archives.members(shard)
+
+
+def test_a_compressed_tar_that_is_cut_is_named(tmp_path):
+    shard = tmp_path / 'a.tar.gz'
+    shard.write_bytes(gzip.compress(make_tar(tmp_path / 'a.tar', {'n01/a.jpg': b'1'}).read_bytes())[:100])
+    with pytest.raises(ValueError, match='a.tar.gz'):
+        archives.members(shard)
 
 
 # Changes to an archive whose third image begins at a byte.

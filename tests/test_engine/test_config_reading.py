@@ -1,7 +1,7 @@
 """A file that is no config is named with the reason, and so is the file of those it inherits from that is to blame."""
 import pytest
 
-from mmflatten.engine.config_files import ConfigError, read_config
+from mmflatten.config_files import ConfigError, read_config
 
 
 def refused(path) -> str:

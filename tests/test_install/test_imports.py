@@ -13,7 +13,7 @@ PACKAGE = ROOT / 'mmflatten'
 ISOLATED = Path(__file__).parent / 'isolated'
 # The floors of the house from the ground; what stands on one imports from it or from below.
 FLOORS = (('version', 'requirements', 'config_library', 'ops', 'structures'), ('registry', 'checkpoints'),
-          ('models', 'evaluation'), ('visualization', 'timm'), ('datasets', 'analysis'), ('engine',),
+          ('config_files', 'models', 'evaluation'), ('visualization', 'timm'), ('datasets', 'analysis'), ('engine',),
           ('export',), ('apis', 'studies', 'tools'), ('doctor',), ('report', 'app'), ('cli',), ('__main__',))
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Libraries that an area must not import.

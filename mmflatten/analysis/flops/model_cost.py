@@ -11,6 +11,7 @@ from torch import nn
 from mmflatten.analysis.flops.counter import OperationCounter, OperationCounts
 from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES, dummy_forward, image_shape
 from mmflatten.analysis.flops.meta import build_on_meta, shape_only_kernels
+from mmflatten.config_files import read_config, require_parts
 from mmflatten.requirements import check_task
 
 
@@ -77,14 +78,8 @@ def read_model_config(path: str | Path) -> Config:
         ImportError: a library of its `default_scope` is missing or does not fit.
         ValueError: the config cannot be read or has no model.
     """
-    try:
-        config = Config.fromfile(path)
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # whatever its code raises
-        raise ValueError(f'config {path} cannot be read: {type(error).__name__}: {error}') from error
-    if 'model' not in config:
-        raise ValueError(f'config {path} has no model')
+    config = read_config(str(path))
+    require_parts(config, 'model')
     check_task(config.get('default_scope'))
     return config
 
