@@ -25,9 +25,9 @@ _CLEAR_GAIN = 0.97  # of the time of `F.linear`; less would be noise
 class Linear(nn.Linear):
     """`torch.nn.Linear`, computed by oneDNN where that is faster, in inference on a CPU.
 
-    PyTorch hands `F.linear` to MKL, which adds the bias in a pass of its own and runs at half the speed on processors
-    that are not Intel's. oneDNN's product is taken without gradients, in eager float32 on the CPU, if `onednn_pays` on
-    this machine. With gradients it is always `F.linear`, so that a resumed training repeats itself to the last bit.
+    PyTorch hands `F.linear` to MKL, which adds the bias in a pass of its own. oneDNN's product is taken without
+    gradients, in eager float32 on the CPU, if `onednn_pays` on this machine. With gradients it is always `F.linear`, so
+    that a resumed training repeats itself to the last bit.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def _choice() -> str:
 def onednn_pays(threads: int, many_tokens: bool) -> bool:
     """Whether oneDNN is clearly faster than `F.linear` and `F.gelu` here, in a feed-forward network.
 
-    Measured once in a process, in some 0.1 s, unless `MMFLATTEN_PROJECTION` is 'onednn'.
+    Measured once in a process, in some 0.3 s, unless `MMFLATTEN_PROJECTION` is 'onednn'.
 
     Args:
         threads: `torch.get_num_threads()`; another number is another machine.
@@ -118,9 +118,9 @@ def onednn_pays(threads: int, many_tokens: bool) -> bool:
 def _share_of_time(tokens: int, dims: int) -> float:
     """oneDNN's time for a feed-forward network as a share of `F.linear`'s and `F.gelu`'s, the median of rounds."""
     def seconds(network: Callable[[Tensor], Tensor]) -> float:
-        start = time.process_time()  # other processes take none of it
+        start = time.perf_counter()  # CPU time of several threads is counted by the tick, which is too coarse here
         network(x)
-        return time.process_time() - start
+        return time.perf_counter() - start
 
     # Constants: random numbers would be missing from those of the training that asks.
     x, expand, reduce, wide_bias, bias = (torch.ones(shape, device='cpu', dtype=torch.float32) for shape in (
@@ -132,7 +132,7 @@ def _share_of_time(tokens: int, dims: int) -> float:
     def fused(x: Tensor) -> Tensor:
         return _onednn(_onednn(x, expand, wide_bias, 'gelu'), reduce, bias)
 
-    return median([seconds(fused) / seconds(plain) for _ in range(7)][2:])  # the first two warm up
+    return median([seconds(fused) / seconds(plain) for _ in range(11)][2:])  # the first two warm up
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = 'none') -> Tensor:
