@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
 import pytest
@@ -29,6 +30,20 @@ def test_every_operator_runs_and_trains() -> None:
         subject.call()
         assert subject.params > 0 and subject.tokens == 20
     assert map_of(20) == (4, 5) and map_of(196) == (14, 14) and map_of(7) == (1, 7)
+
+
+@pytest.mark.parametrize('train', [False, True])
+def test_a_compiled_model_has_an_open_batch_in_inference(monkeypatch, train) -> None:
+    sizes = []
+
+    def backend(graph, inputs):
+        sizes.extend(value for value in inputs if isinstance(value, int | torch.SymInt))
+        return graph.forward
+
+    monkeypatch.setattr(torch, 'compile', partial(torch.compile, backend=backend))
+    model = torch.nn.Linear(4, 4)
+    make_call(model, model, torch.ones(3, 4), RunSettings(train=train, compile=True))()
+    assert bool(sizes) != train
 
 
 def test_subjects_take_turns_in_every_round() -> None:

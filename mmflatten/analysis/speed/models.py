@@ -156,6 +156,9 @@ def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor
     inputs = inputs.to(settings.device)
     if settings.compile:
         forward = torch.compile(forward)
+        if inputs.device.type == 'cpu' and not settings.train:
+            # For an open batch Inductor takes oneDNN's products, which have GELU inside, in the place of MKL's.
+            torch._dynamo.maybe_mark_dynamic(inputs, 0)
     autocast = partial(torch.autocast, torch.device(settings.device).type, DTYPES[settings.dtype],
                        enabled=settings.dtype != 'fp32')
 
