@@ -52,8 +52,8 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
 
     Args:
         classes: names or numbers; none for the predicted ones.
-        layer: a stage or a module, as in `find_layer`; None for `default_layer`, and the last stage for boxes whose
-            score does not depend on that.
+        layer: a stage or a module, as in `find_layer`; None for `default_layer`, and for boxes whose score does not
+            depend on that the last stage that it depends on.
         method: one of `METHODS`; None for `DEFAULT_METHODS`.
         score: boxes below it are left out.
         top: how many boxes, the surest first.
@@ -70,9 +70,10 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
     """
     options = (_labels(predictor, classes), _method(predictor, method), score, top)
     picture, found = _activations(predictor, image, default_layer(predictor) if layer is None else layer, *options)
-    if layer is None and any(each.heat is None for each in found):
-        _, last = _activations(predictor, image, _output(predictor, used_stages(predictor)[-1]), *options)
-        found = [other if each.heat is None else each for each, other in zip(found, last)]
+    for stage in reversed(used_stages(predictor) if layer is None else ()):
+        if any(each.heat is None for each in found):
+            _, others = _activations(predictor, image, _output(predictor, stage), *options)
+            found = [other if each.heat is None else each for each, other in zip(found, others)]
     return picture, found
 
 
@@ -123,7 +124,7 @@ def _output(predictor: Predictor, number: int) -> str:
 
 
 def used_stages(predictor: Predictor) -> tuple[int, ...]:
-    """Numbers of the backbone's stages that the rest of the model reads; the last one counts for every box."""
+    """Numbers of the backbone's stages that the rest of the model reads."""
     return tuple(getattr(predictor.model.backbone, 'out_indices', (-1,)))
 
 
@@ -157,10 +158,11 @@ def _reached(targets: Sequence[Target], watched: LayerMap, layer: str) -> list[b
     reached = []
     for target in targets:
         gradient, = torch.autograd.grad(target.value, watched.output, retain_graph=True, allow_unused=True)
-        reached.append(gradient is not None and bool(watched.map(gradient).any()))
+        depends = gradient is not None and bool(watched.map(gradient).any())
         # Boxes come from one level of a pyramid or another; classes and regions from the same layers in any picture.
-        if gradient is None or not (reached[-1] or target.box):
+        if gradient is None or not (depends or target.box):
             raise ValueError(f'layer ({layer}): the prediction does not depend on its map; take an earlier one')
+        reached.append(depends)
     return reached
 
 

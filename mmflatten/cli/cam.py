@@ -31,7 +31,8 @@ def parser() -> argparse.ArgumentParser:
                       help='of the grad-cam package (default: gradcam for classifiers, layercam for the others)')
     made.add_argument('--layer', metavar='NAME',
                       help='stage of the backbone by number, or module by name (default: the output norm of the last '
-                      'stage for a classifier, of the last but one for the others)')
+                      'stage for a classifier, of the last but one for the others; for boxes whose score does not '
+                      'depend on that, the last one that it depends on)')
     made.add_argument('--score', type=share, default=.3, metavar='S',
                       help='leave out boxes with a lower score (default: 0.3)')
     made.add_argument('--top', type=positive, default=5, metavar='N',
@@ -55,7 +56,7 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
     """The entries of cam.json, a table of them, and what is wrong with pictures that cannot be used."""
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.analysis.text_table import align
-    from mmflatten.apis.cam import cam, used_stages
+    from mmflatten.apis.cam import cam
     from mmflatten.apis.inputs import Inputs
     from mmflatten.apis.predictor import PredictionError, Predictor
     predictor = Predictor(args.config, args.checkpoint, args.device)
@@ -70,7 +71,7 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
         if not found:
             sys.stderr.write(f'{item.source}: {_nothing(args, predictor.task)}\n')
             continue
-        failures += _without_map(item.source, found, used_stages(predictor)[-1])
+        failures += _without_map(item.source, found)
         for number, activation in enumerate(found):
             if activation.heat is None:
                 continue
@@ -96,11 +97,11 @@ def _nothing(args: argparse.Namespace, task: str) -> str:
     return f'no box{of} with --score {args.score} or more' if task == 'detection' else f'no pixel{of}'
 
 
-def _without_map(source: str, found: Sequence[Any], last_stage: int) -> list[str]:
+def _without_map(source: str, found: Sequence[Any]) -> list[str]:
     from mmflatten.checkpoints.rules import shorten
     boxes = [f'{number} ({each.name} {each.score:.3f})' for number, each in enumerate(found) if each.heat is None]
-    return [f'{source}: no map of box {shorten(boxes)}, whose score does not depend on --layer; take the last stage, '
-            f'--layer {last_stage}, or leave it out'] if boxes else []
+    return [f'{source}: no map of box {shorten(boxes)}, whose score does not depend on --layer; name another stage, or '
+            'leave it out for one that each box depends on'] if boxes else []
 
 
 def _draw(picture: Any, activation: Any) -> Any:

@@ -244,6 +244,13 @@ def test_a_box_has_a_map_only_where_its_score_depends_on_the_layer(detector, pho
         cam(detector(DETECTORS[0]), photo, layer='mask_head.upsample', score=0.)
 
 
+def test_boxes_of_a_neck_without_a_way_down_have_maps_of_their_own_stages(photo, tmp_path):
+    cfg = load_config(str(DIGITS / f'{DETECTORS[1]}.py'), {'model.neck': dict(
+        _delete_=True, type='ChannelMapper', in_channels=[64, 128, 256], out_channels=64, kernel_size=1)})
+    found = cam(random_predictor(cfg, tmp_path), photo, score=0., top=20)[1]
+    assert 'backbone.norms.1' in {a.layer for a in found} and all(a.heat is not None and a.heat.any() for a in found)
+
+
 def test_a_region_is_the_mean_of_its_logits_where_the_class_is_predicted(photo, tmp_path):
     predictor = random_predictor(load_config(str(DIGITS / 'semantic-fpn_flatten-swin-nano_digits.py')), tmp_path)
     found = cam(predictor, photo, method='gradcam')[1]
