@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     what = made.add_mutually_exclusive_group()
     what.add_argument('--dry-run', action='store_true', help='print the grid with parameters, FLOPs, hours and disk')
     what.add_argument('--status', action='store_true', help='print how far the study is')
-    what.add_argument('--report', type=Path, nargs='?', const=Path('work_dirs', 'studies', 'report.md'),
+    what.add_argument('--report', type=_page, nargs='?', const=Path('work_dirs', 'studies', 'report.md'),
                       metavar='PAGE.md', help='write a page of what is there, beside it a folder with its figures and '
                       'a table of all runs (default: work_dirs/studies/report.md)')
     made.add_argument('--workers', type=positive, metavar='N',
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> None:
         from mmflatten.studies.report import write_report
         print(write_report(list(zip(studies, folders)), args.report))
         return
-    faults = []
+    failed = []
     for study, path in zip(studies, folders):
         try:
             if args.status:
@@ -71,10 +71,20 @@ def main(argv: Sequence[str]) -> None:
                 folder = StudyFolder(path)
                 with folder.locked():
                     _run(study, folder, args)
-        except StudyError as error:  # the other studies can do without this one
-            faults.append(str(error))
-    if faults:
-        raise StudyError('\n'.join(faults))
+        except StudyError as error:
+            if len(studies) == 1:
+                raise
+            _say(f'{study.name}: {error}')  # the other studies can do without this one
+            failed.append(study.name)
+    if failed:
+        raise StudyError(f'{len(failed)} of {len(studies)} studies failed: {", ".join(failed)}')
+
+
+def _page(text: str) -> Path:
+    """Of `--report`, which a study file behind it would be taken for."""
+    if not text.endswith('.md'):
+        raise argparse.ArgumentTypeError(f'{text} must end in .md; study files stand before --report')
+    return Path(text)
 
 
 def _refuse_unused(args: argparse.Namespace) -> None:
@@ -95,9 +105,9 @@ def _dry_run(study: Any, args: argparse.Namespace) -> str:
     with own_output():
         runs = expand(study) + trials_of(study) + expected_best(study)
         costs = check_runs(study, runs)
-        workers = args.workers or _places()[0]
-        here = max(1, available_cpus() // workers)
-        cores = (args.cores_per_run or 1) if args.ray or args.slurm else here
+        on_cluster = args.ray or args.slurm
+        workers = None if on_cluster else args.workers or _places()[0]
+        cores = min(args.cores_per_run or 1, available_cpus()) if on_cluster else max(1, available_cpus() // workers)
         seconds = seconds_per_run(study, runs, costs, cores, _say)
     return cost_table(study, runs, costs, seconds, workers)
 
@@ -115,11 +125,13 @@ def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
     results = list(driver.go(runs, costs, args.changed, args.retry_failed).values())
     failed = [result for result in results if result.state == FAILED]
     print(f'{len(results) - len(failed)} of {counted(len(results), "run")} ended well: {folder.path}')
-    searched = [result.levels for result in results if result.mode == TRIAL and result.state == FINISHED]
-    lost = [result for result in failed if result.mode != TRIAL or result.levels not in searched]
-    if lost:  # a rate that diverges is lost only where no other one has ended well
-        raise StudyError(f'{counted(len(lost), "run")} of {study.name} failed ({lost[0].name}: {lost[0].error}); '
-                         '--status lists all, --retry-failed runs what failed again')
+    if failed:
+        said = (f'{counted(len(failed), "run")} of {study.name} failed ({failed[0].name}: {failed[0].error}); '
+                '--status lists all, --retry-failed runs what failed again')
+        searched = [result.levels for result in results if result.mode == TRIAL and result.state == FINISHED]
+        if any(result.mode != TRIAL or result.levels not in searched for result in failed):
+            raise StudyError(said)
+        _say(said)  # a search goes on without the rates at which a training diverges
 
 
 def _executor(folder: Any, args: argparse.Namespace) -> Any:

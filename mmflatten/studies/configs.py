@@ -5,7 +5,7 @@ import copy
 import difflib
 import functools
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import mmengine.registry
@@ -29,8 +29,9 @@ def config_of(run: Run, budget: Budget) -> Config:
         FileNotFoundError: there is no such base.
     """
     cfg = copy.deepcopy(_base(run.base))
-    check_paths(cfg, run.options)
-    cfg.merge_from_dict(copy.deepcopy(run.options))
+    for path, value in run.options.items():  # a field stands before those inside of it
+        check_path(cfg, path)
+        cfg.merge_from_dict({path: copy.deepcopy(value)})
     _drop_markers(cfg._cfg_dict)
     set_length(cfg, budget)
     cfg.randomness = {**(cfg.get('randomness') or {}), 'seed': run.seed}
@@ -74,21 +75,20 @@ def _scaled(value: Any, factor: float) -> Any:
     return value and max(1, round(value * factor))
 
 
-def check_paths(cfg: Config, paths: Iterable[str]) -> None:
+def check_path(cfg: Config, path: str) -> None:
     """Raise StudyError at a path that is in the config neither written nor an argument of what is named there."""
-    for path in paths:
-        node, name, scope = cfg._cfg_dict, '', cfg.get('default_scope') or 'mmengine'
-        for part in path.split('.'):
-            known = _fields(node, name, scope)
-            if known is None:
-                break  # the class is known to its parent alone, which building the model will ask
-            if part not in known:
-                near = difflib.get_close_matches(part, known, 1, 0.) or ['no field']
-                raise StudyError(f'{path} is no field of {cfg.filename}: {name or "the config"} has no {part}; '
-                                 f'the nearest is {near[0]}')
-            if part not in node and not isinstance(node, (list, tuple)):
-                break  # an argument with a default; building the model will look at what is in it
-            node, name = node[int(part)] if isinstance(node, (list, tuple)) else node[part], part
+    node, name, scope = cfg._cfg_dict, '', cfg.get('default_scope') or 'mmengine'
+    for part in path.split('.'):
+        known = _fields(node, name, scope)
+        if known is None:
+            return  # the class is known to its parent alone, which building the model will ask
+        if part not in known:
+            near = difflib.get_close_matches(part, known, 1, 0.) or ['no field']
+            raise StudyError(f'{path} is no field of {cfg.filename}: {name or "the config"} has no {part}; '
+                             f'the nearest is {near[0]}')
+        if part not in node and not isinstance(node, (list, tuple)):
+            return  # an argument with a default; building the model will look at what is in it
+        node, name = node[int(part)] if isinstance(node, (list, tuple)) else node[part], part
 
 
 def check_parts(cfg: Config) -> None:

@@ -121,8 +121,8 @@ def _threads(number: int) -> Iterator[None]:
 
 
 def cost_table(study: Study, runs: Sequence[Run], costs: dict[str, Cost], seconds: dict[str, float],
-               workers: int) -> str:
-    """The grid, a line for each cell, and what the whole takes."""
+               workers: int | None) -> str:
+    """The grid, a line for each cell, and what the whole takes; how many work at once may be unknown."""
     grouped: dict[tuple, list[Run]] = {}
     for run in runs:
         grouped.setdefault((run.mode, *run.cell), []).append(run)
@@ -140,10 +140,10 @@ def cost_table(study: Study, runs: Sequence[Run], costs: dict[str, Cost], second
     lines = [table, '', f'{counted(len(runs), "run")}, {disk:.0f} MiB']
     if seconds:
         hours = mean(seconds.values()) * len(runs) / 3600
-        lines.append(f'about {hours:.2f} hours of training on one worker, {hours / workers:.2f} on {workers}: '
-                     f'{PASSES_PER_STEP} forward passes as timed here for each step, without data, '
-                     'validation and test')
-        if hours / workers > study.budget.total_hours:
+        shared = f', {hours / workers:.2f} on {workers}' if workers else ''
+        lines.append(f'about {hours:.2f} hours of training on one worker{shared}: {PASSES_PER_STEP} forward passes as '
+                     'timed here for each step, without data, validation and test')
+        if workers and hours / workers > study.budget.total_hours:
             lines.append(f'that is above budget.total_hours ({study.budget.total_hours:g}): the study would stop '
                          'before its end')
     return '\n'.join(lines)

@@ -68,7 +68,9 @@ class Driver:
     def _take_up(self, runs: Sequence[Run], costs: dict[str, Cost], changed: str | None, retry_failed: bool) -> None:
         """Read what earlier drivers left, and put it into the table."""
         contents = {run.name: self._content(run, costs[run.name]) for run in runs}
-        self.folder.settle_changes(contents, changed, retry_failed)
+        for name in self.folder.to_discard(contents, changed, retry_failed):
+            self.executor.withdraw(name)
+            shutil.rmtree(self.folder.run(name))
         for run in runs:
             result = self.folder.result(run.name) or self._blank(run, costs[run.name])
             if result.state == states.FAILED and retry_failed:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from mmflatten.studies.folder import LOG
 
+VISIBLE = 'CUDA_VISIBLE_DEVICES'
 KILLED = -9  # status of a run whose process, machine or job is gone without a word
 
 
@@ -24,17 +25,20 @@ class Executor(Protocol):
     def poll(self, handle: Any) -> int | None:
         """The exit status of a run, below zero where it was killed; None while it goes on."""
 
+    def withdraw(self, run: str) -> None:
+        """End what an earlier driver has left of a run, where that does not end with its driver."""
+
     def close(self) -> None:
         """End what still runs."""
 
 
-def start(folder: Path, cores: Sequence[int] = (), gpu: int | None = None,
+def start(folder: Path, cores: Sequence[int] = (), gpu: str | None = None,
           place: str | None = None) -> subprocess.Popen:
     """Start the process of a run. It ends with the one that started it, and its log is in the folder.
 
     Args:
         cores: to run on; () leaves that to the system.
-        gpu: number of the GPU; None leaves all visible.
+        gpu: as in `CUDA_VISIBLE_DEVICES`; None leaves all visible.
         place: directory to run in, which paths of data are relative to; None is this one.
     """
     command = [sys.executable, '-m', 'mmflatten.studies.worker', str(folder), '--with-parent']
@@ -43,7 +47,7 @@ def start(folder: Path, cores: Sequence[int] = (), gpu: int | None = None,
         command += ['--cores', *map(str, cores)]
         environment['OMP_NUM_THREADS'] = str(len(cores))
     if gpu is not None:
-        environment['CUDA_VISIBLE_DEVICES'] = str(gpu)
+        environment[VISIBLE] = gpu
     with open(folder / LOG, 'a', encoding='utf-8') as log:  # a session of its own: Ctrl-C is the driver's
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=environment,
                                 cwd=place, start_new_session=True)
@@ -55,18 +59,20 @@ def execute(folder: str, place: str) -> int:
         return process.wait()
 
 
-class LocalExecutor:
+class LocalExecutor(Executor):
     """Processes on this machine, each on cores of its own, and on a GPU where there are any.
 
     Args:
         workers: processes at once; the cores are shared out among them, and GPUs in turn.
-        gpus: number of GPUs of this machine to use.
+        gpus: number of GPUs of this machine to use, the first of those that `CUDA_VISIBLE_DEVICES` leaves.
     """
 
     def __init__(self, workers: int, gpus: int = 0) -> None:
         cores = sorted(os.sched_getaffinity(0))
+        visible = os.environ[VISIBLE].split(',') if VISIBLE in os.environ else map(str, range(gpus))
+        names = list(visible)[:gpus] or [None]
         self.slots = workers
-        self.free = [(tuple(cores[place::workers]) or (cores[place % len(cores)],), place % gpus if gpus else None)
+        self.free = [(tuple(cores[place::workers]) or (cores[place % len(cores)],), names[place % len(names)])
                      for place in range(workers)]
         self.held: dict[subprocess.Popen, tuple] = {}
 

@@ -114,8 +114,8 @@ class StudyFolder:
             write_json(folder / RUN, content)
         (folder / RESULT).unlink()
 
-    def settle_changes(self, contents: Mapping[str, Mapping[str, Any]], changed: str | None,
-                       retry_failed: bool = False) -> None:
+    def to_discard(self, contents: Mapping[str, Mapping[str, Any]], changed: str | None,
+                   retry_failed: bool = False) -> list[str]:
         """Compare what the study says of its runs with what runs of this folder began with.
 
         Args:
@@ -123,8 +123,11 @@ class StudyFolder:
             changed: `keep` leaves runs that have begun as they are, `rerun` discards those that differ.
             retry_failed: failed runs will be reopened, so that of them the config alone is compared.
 
+        Returns:
+            The names of the runs that are to be discarded.
+
         Raises:
-            StudyError: a run differs, and `changed` does not say what to do.
+            StudyError: a run differs, and `changed` does not say what to do, or it has a metric that is no more named.
         """
         differing = {}
         for name, content in contents.items():
@@ -136,8 +139,14 @@ class StudyFolder:
             name, found = next(iter(differing.items()))
             raise StudyError(f'{counted(len(differing), "run")} of {self.path} began with another {", ".join(found)} '
                              f'({name}, ...): --changed keep leaves them as they are, --changed rerun runs them anew')
-        for name in differing if changed == 'rerun' else ():
-            shutil.rmtree(self.run(name))
+        if changed == 'rerun':
+            return list(differing)
+        for name in differing:
+            result, named = self.result(name), contents[name]['metrics']
+            if result and result.metric and result.metric not in named:
+                raise StudyError(f'{name} was judged by {result.metric}, which metrics ({", ".join(named)}) does not '
+                                 'name: name it too to keep such runs, or run them anew with --changed rerun')
+        return []
 
 
 def _take(lock: TextIO, kind: int) -> bool:

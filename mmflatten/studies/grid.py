@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 from mmflatten.studies.study import BASE, SEED, Level, Study, StudyError
@@ -70,13 +70,7 @@ def make_run(study: Study, levels: tuple[Level, ...], seed: int, mode: str = GRI
 
     A field goes before the fields inside of it, whoever sets them, so that none is lost.
     """
-    given: dict[str, Any] = {}
-    for level in levels:
-        for path, value in level.options.items():
-            if given.get(path, value) != value:
-                raise StudyError(f'{path} is set by two factors; one of them is at level {level.name}')
-            given[path] = value
-    names = _names(study, levels)
+    names, given = _names(study, levels), _joined(levels)
     options = {**study.options, **given, **(tuned or {})}
     options = {path: options[path] for path in sorted(options, key=lambda path: path.count('.'))}
     base = options.pop(BASE, study.base)
@@ -85,6 +79,28 @@ def make_run(study: Study, levels: tuple[Level, ...], seed: int, mode: str = GRI
     end = {GRID: f's{seed}', TRIAL: f'trial{trial}', BEST: f'best_s{seed}'}[mode]
     return Run('_'.join([*map(_label, names.items()), end, _short_hash(names, seed, mode, trial)]), names, seed, base,
                options, mode, tuned)
+
+
+def _joined(levels: tuple[Level, ...]) -> dict[str, Any]:
+    """The fields that levels set. Two levels may set one field only if both set it alike."""
+    for one, other in permutations(levels, 2):
+        for (outer, value), (inner, wanted) in product(one.options.items(), other.options.items()):
+            if _inside(outer, inner, value, wanted) != wanted:
+                raise StudyError(f'{inner} is set by two factors, at their levels {one.name} and {other.name}')
+    return {path: value for level in levels for path, value in level.options.items()}
+
+
+def _inside(outer: str, inner: str, value: Any, default: Any) -> Any:
+    """What the field `inner` is in the `value` of the field `outer`; `default` where it is not in it."""
+    if inner == outer:
+        return value
+    if not inner.startswith(f'{outer}.'):
+        return default
+    for part in inner.removeprefix(f'{outer}.').split('.'):
+        if not isinstance(value, dict) or part not in value:
+            return default
+        value = value[part]
+    return value
 
 
 def _label(level: tuple[str, str]) -> str:

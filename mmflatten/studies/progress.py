@@ -51,6 +51,8 @@ class ProgressHook(Hook):
         self.begin = time.monotonic() - runner.message_hub.runtime_info.get(TRAINED, 0.)  # a resumed checkpoint's
         self._count(runner)
         self.say(runner)
+        if self._lacks_validation(runner):
+            runner.val_loop.run()
 
     def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
         self._count(runner)
@@ -72,9 +74,17 @@ class ProgressHook(Hook):
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
         name = next((name for name in self.metrics if name in (metrics or {})), None)
         if name is not None:
-            step = runner.epoch if isinstance(runner.train_loop, EpochBasedTrainLoop) else runner.iter
-            self.state['metric'], self.state['validations'][str(step)] = name, float(metrics[name])
+            self.state['metric'], self.state['validations'][str(_step(runner))] = name, float(metrics[name])
         self.say(runner)
+
+    def _lacks_validation(self, runner: Runner) -> bool:
+        """Whether the run ended between the checkpoint that is resumed and the validation after it."""
+        if runner.val_loop is None:
+            return False
+        step, loop = _step(runner), runner.train_loop
+        last = runner.max_epochs if isinstance(loop, EpochBasedTrainLoop) else runner.max_iters
+        due = step >= max(1, loop.val_begin) and (step % loop.val_interval == 0 or step == last)
+        return due and str(step) not in self.state['validations']
 
     def say(self, runner: Runner) -> None:
         """Write how far the run is; end it where the driver wants that."""
@@ -83,6 +93,11 @@ class ProgressHook(Hook):
         write_json(self.folder / PROGRESS, self.state)
         if (self.folder / STOP).exists():
             raise Pruned
+
+
+def _step(runner: Runner) -> int:
+    """Epochs or iterations that are behind the training, whichever its loop counts."""
+    return runner.epoch if isinstance(runner.train_loop, EpochBasedTrainLoop) else runner.iter
 
 
 class Meter:

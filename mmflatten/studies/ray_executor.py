@@ -9,13 +9,13 @@ import ray
 from ray.exceptions import RayError
 
 import mmflatten
-from mmflatten.studies.executors import KILLED, execute
+from mmflatten.studies.executors import KILLED, Executor, execute
 
 LOCAL = 'local'
 RETRIES = 10  # after the loss of a node or of Ray's process there
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """Every machine must see the study folder and the data under the same path as this one.
 
     Args:

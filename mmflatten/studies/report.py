@@ -40,14 +40,10 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
         StudyError: a study has no finished run, or the file names other factors or metrics than its runs have.
     """
     beside = page.with_suffix('')
-    beside.mkdir(parents=True, exist_ok=True)
     claims, parts = [], []
-    for study, folder in studies:
-        results = read_table(folder)
+    for study, results in [(study, _results(study, folder)) for study, folder in studies]:
+        beside.mkdir(parents=True, exist_ok=True)
         done = [result for result in results if result.state == FINISHED]
-        if not done:
-            raise StudyError(f'study folder {folder} has no finished run to report')
-        _check_fits(study, done)
         _write_csv(results, beside / f'{study.name}.csv')
         parts += _head(study, results)
         for mode, title in TITLES.items():
@@ -62,7 +58,12 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
     return page
 
 
-def _check_fits(study: Study, done: Sequence[Result]) -> None:
+def _results(study: Study, folder: Path) -> list[Result]:
+    """The runs of a study in the order of its file, whichever ended first."""
+    results = read_table(folder)
+    done = [result for result in results if result.state == FINISHED]
+    if not done:
+        raise StudyError(f'study folder {folder} has no finished run to report')
     for result in done:
         for field, given, found, fits in (
                 ('factors', study.factors, ', '.join(result.levels), list(study.factors) == list(result.levels)),
@@ -70,6 +71,9 @@ def _check_fits(study: Study, done: Sequence[Result]) -> None:
             if not fits:
                 raise StudyError(f'{field} ({", ".join(given)}) of study {study.name} do not fit its run '
                                  f'{result.name}, which has {found}; give the file that it was run with')
+    places = [{level.name: place for place, level in enumerate(levels)} for levels in study.factors.values()]
+    return sorted(results, key=lambda result: (
+        [place.get(name, len(place)) for place, name in zip(places, result.levels.values())], result.mode, result.seed))
 
 
 def _head(study: Study, results: Sequence[Result]) -> list[str]:
@@ -105,7 +109,8 @@ def _blocks(study: Study, done: Sequence[Result], mode: str, beside: Path) -> li
 
 def _untimed(results: Sequence[Result]) -> list[str]:
     devices = sorted({_device(run) for run in results})
-    return [f'Times are left out: these runs had different processors ({"; ".join(devices)}).'] * (len(devices) > 1)
+    said = f'Times are left out: these runs differ in processor or threads ({"; ".join(devices)}).'
+    return [said] if len(devices) > 1 else []
 
 
 def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
@@ -155,7 +160,8 @@ def _times(runs: Sequence[Result]) -> list[str]:
 
 def _device(run: Result) -> str:
     """What a run's times are those of."""
-    return run.machine['gpu' if run.gpu_seconds else 'processor']
+    machine = run.machine
+    return machine['gpu'] if run.gpu_seconds else f'{machine["processor"]}, {counted(machine["threads"], "thread")}'
 
 
 def _seconds(run: Result) -> float:

@@ -9,7 +9,7 @@ import submitit
 from submitit.core.utils import UncompletedJobError
 from submitit.helpers import DelayedSubmission
 
-from mmflatten.studies.executors import KILLED, execute
+from mmflatten.studies.executors import KILLED, Executor, execute
 from mmflatten.studies.study import StudyError
 
 CLUSTER, SLURM = 'cluster', 'slurm'
@@ -31,7 +31,7 @@ class Job:
         return DelayedSubmission(self)
 
 
-class SlurmExecutor:
+class SlurmExecutor(Executor):
     """Every node must see the study folder and the data under the same path as this machine.
 
     Args:
@@ -49,13 +49,20 @@ class SlurmExecutor:
         self.running: dict[str, submitit.Job] = {}
 
     def submit(self, folder: Path) -> submitit.Job:
-        note = self.folder / f'{folder.name}.job'  # the id of the run's last job
-        if note.exists() and self.executor.cluster == SLURM:  # jobs outlive a driver that is killed
-            submitit.SlurmJob(self.executor.folder, note.read_text(encoding='utf-8')).cancel(check=False)
+        self.withdraw(folder.name)
         job = self.executor.submit(Job(folder))
-        note.write_text(job.job_id, encoding='utf-8')
+        self._note(folder.name).write_text(job.job_id, encoding='utf-8')
         self.running[job.job_id] = job
         return job
+
+    def _note(self, run: str) -> Path:
+        """Holds the id of the run's last job."""
+        return self.folder / f'{run}.job'
+
+    def withdraw(self, run: str) -> None:
+        note = self._note(run)
+        if note.exists() and self.executor.cluster == SLURM:  # jobs outlive a driver that is killed
+            submitit.SlurmJob(self.executor.folder, note.read_text(encoding='utf-8')).cancel(check=False)
 
     def poll(self, handle: submitit.Job) -> int | None:
         if not handle.done():

@@ -37,12 +37,11 @@ def read_study(path: str | Path, size: str = FULL) -> Study:
         if size not in sizes:
             raise StudyError(f'size ({size}) is none of {", ".join([FULL, *sizes])}')
         content = _resized(content, _mapping(sizes[size], f'sizes.{size}'))
-        content['name'] = f'{content.get("name", Path(path).stem)}-{size}'
     _known(content, KEYS, 'study')
-    return _study(content, Path(path).stem)
+    return _study(content, Path(path).stem, '' if size == FULL else f'-{size}')
 
 
-def _study(content: dict, stem: str) -> Study:
+def _study(content: dict, stem: str, suffix: str) -> Study:
     factors = _mapping(content.get('factors'), 'factors')
     seeds = _seeds(factors.pop(SEED, 1))
     levels = {name: _levels(name, given) for name, given in factors.items()}
@@ -53,7 +52,7 @@ def _study(content: dict, stem: str) -> Study:
     exclude = tuple(_pattern(item, excludable, f'exclude[{number}]')
                     for number, item in enumerate(_list(content.get('exclude'), 'exclude')))
     return Study(
-        name=name, base=None if content.get(BASE) is None else _text(content[BASE], BASE),
+        name=name + suffix, base=None if content.get(BASE) is None else _text(content[BASE], BASE),
         options=_mapping(content.get('options'), 'options'), factors=levels, seeds=seeds, exclude=exclude,
         budget=_budget(content.get('budget')), metrics=_metrics(content.get('metrics')),
         tune=_tune(content.get('tune')), throughput=_build(Throughput, content.get('throughput'), 'throughput'),

@@ -62,6 +62,7 @@ def _end_with_parent() -> None:
 def work(folder: Path) -> None:
     """Train, test and measure a run, and write its result."""
     from mmflatten.studies.folder import CONFIG, FINISHED, PRUNED, RUN, Result, git_commit, read_json, write_result
+    from mmflatten.studies.grid import TRIAL
     from mmflatten.studies.progress import ProgressHook, Pruned
     run, config = read_json(folder / RUN), folder / CONFIG
     if not run:
@@ -76,6 +77,10 @@ def work(folder: Path) -> None:
         if not result.metric:
             raise ValueError(f'metrics ({", ".join(run["metrics"])}) are none of the test: {", ".join(result.metrics)}')
         result.value = result.metrics[result.metric]
+        validated = hook.state.get('metric', result.metric)
+        if result.mode == TRIAL and validated != result.metric:
+            raise ValueError(f'metrics ({", ".join(run["metrics"])}): a validation has {validated} first and the test '
+                             f'{result.metric}, but a search needs one; name first what both measure')
         found = [*list(hook.state['validations'].values())[-1:], result.value]
         if not all(map(math.isfinite, found)):
             raise ValueError(f'{result.metric} ({", ".join(map(str, found))}) must be finite in the last validation '

@@ -12,6 +12,7 @@ import yaml
 from mmflatten.studies.configs import config_hash, config_of
 from mmflatten.studies.costs import Cost
 from mmflatten.studies.driver import Driver
+from mmflatten.studies.executors import Executor
 from mmflatten.studies.folder import FINISHED, RUN, Result, StudyFolder, write_result
 from mmflatten.studies.grid import expand
 from mmflatten.studies.study_file import read_study
@@ -79,13 +80,13 @@ def study_file(tiny_config, tmp_path) -> Callable[..., Path]:
     return write
 
 
-class Pretender:
+class Pretender(Executor):
     """An executor whose runs end at once, as `outcome(content of run.json)` says: a metric, or an exit status."""
 
     slots = 2
 
     def __init__(self, outcome: Callable[[dict], float | int] = lambda run: 50.) -> None:
-        self.outcome, self.submitted, self.closed = outcome, [], False
+        self.outcome, self.submitted, self.withdrawn, self.closed = outcome, [], [], False
 
     def submit(self, folder: Path) -> int:
         self.submitted.append(folder.name)
@@ -94,11 +95,14 @@ class Pretender:
         if isinstance(found, int):
             (folder / 'log.txt').write_text('Traceback\nValueError: what happened\n')
             return found
-        result = Result(**run['result'], machine=dict(processor='none', gpu='none', torch='2'))
+        result = Result(**run['result'], machine=dict(processor='none', gpu='none', torch='2', threads=1))
         result.state, result.metric, result.value, result.throughput = FINISHED, 'accuracy/top1', found, {'32x32': 9.}
         result.validations, result.cpu_seconds = {'1': found / 2, '2': found}, 3.
         write_result(folder, result)
         return 0
+
+    def withdraw(self, run: str) -> None:
+        self.withdrawn.append(run)
 
     def poll(self, handle: int) -> int:
         return handle

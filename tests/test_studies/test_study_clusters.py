@@ -30,7 +30,13 @@ def test_processes_of_this_machine_share_out_its_cores_and_gpus():
     one, = LocalExecutor(1).free
     assert one == (tuple(cores), None)
     several = LocalExecutor(3, gpus=2).free
-    assert [gpu for _, gpu in several] == [0, 1, 0] and {core for held, _ in several for core in held} == set(cores)
+    assert [gpu for _, gpu in several] == ['0', '1', '0']
+    assert {core for held, _ in several for core in held} == set(cores)
+
+
+def test_gpus_that_were_hidden_stay_so(monkeypatch):
+    monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '3,GPU-ab,5')
+    assert [gpu for _, gpu in LocalExecutor(3, gpus=2).free] == ['3', 'GPU-ab', '3']
 
 
 def test_options_of_slurm_are_read():

@@ -105,7 +105,14 @@ def test_what_changed_since_runs_began_is_refused_unless_told(study_file, preten
     keep, rerun = pretender(), pretender()
     pretend(path, keep, changed='keep')
     pretend(path, rerun, changed='rerun')
-    assert not keep.submitted and len(rerun.submitted) == 4
+    assert not keep.submitted and len(rerun.submitted) == 4 and rerun.withdrawn == rerun.submitted
+
+
+def test_runs_are_not_kept_whose_metric_is_no_more_named(study_file, pretend, pretender):
+    pretend(study_file(tune={RATE: [1e-4, 1e-2], 'trials': 2}), pretender(), trials_of)
+    path = study_file(tune={RATE: [1e-4, 1e-2], 'trials': 2}, metrics=['loss'])
+    with pytest.raises(StudyError, match=r'accuracy/top1, which metrics \(loss\)'):
+        pretend(path, pretender(), trials_of, changed='keep')
 
 
 def test_a_corrected_metric_reaches_failed_runs_which_keep_what_they_have_trained(
@@ -141,6 +148,17 @@ def test_a_run_that_an_older_version_began_is_not_called_changed(study_file, pre
     executor = pretender()
     pretend(path, executor)
     assert not executor.submitted
+
+
+def test_a_trial_is_not_judged_by_one_metric_and_chosen_by_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, '_train', lambda *arguments: '')
+    monkeypatch.setattr(worker, '_test', lambda *arguments: {'epe': 1., 'acc': 9.})
+    write_json(tmp_path / RUN, dict(result=dict(name='x', mode=TRIAL), metrics=['epe', 'acc'], seconds=None,
+                                    throughput={}))
+    write_json(tmp_path / 'progress.json', dict(validations={'1': 5.}, metric='acc'))
+    with pytest.raises(ValueError, match='acc .*epe'):
+        worker.work(tmp_path)
+    assert not (tmp_path / RESULT).exists()
 
 
 @pytest.mark.parametrize('validation, value', [(math.nan, 50.), (50., math.inf), (50., 50.)])
@@ -226,7 +244,9 @@ def test_a_study_fails_by_trials_only_where_no_trial_of_a_cell_has_ended_well(
               for number, run in enumerate(trials_of(study))]
     monkeypatch.setattr(driver_module.Driver, 'go', lambda *arguments: {trial.name: trial for trial in trials})
     assert command.main([str(path), '--work-dir', str(path.parent / 'out')]) == status
-    assert f'{3 - diverging} of 3 runs' in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert f'{3 - diverging} of 3 runs' in said.out
+    assert f'{diverging} run' in said.err and '--retry-failed' in said.err
 
 
 def test_a_study_that_fails_does_not_keep_the_next_from_running(study_file, monkeypatch, capsys, tmp_path):
@@ -237,7 +257,9 @@ def test_a_study_that_fails_does_not_keep_the_next_from_running(study_file, monk
     monkeypatch.setattr(driver_module.Driver, 'go', lambda self, *arguments: ran.append(self.study.name) or {
         'x': Result('x', state=FAILED if self.study.name == 'first' else FINISHED)})
     assert command.main(studies) == 1
-    assert ran == ['first', 'second'] and 'of first failed' in capsys.readouterr().err
+    *said, last = capsys.readouterr().err.splitlines()
+    assert ran == ['first', 'second'] and '1 of 2' in last and 'first' in last
+    assert any(line.startswith('first: 1 run ') for line in said)
 
 
 @pytest.mark.parametrize('metric, way', [('higher', 1), ('lower', -1)])
@@ -253,6 +275,14 @@ def test_a_trial_below_the_median_of_its_cell_is_hopeless(study_file, metric, wa
     assert not pruner.hopeless(run, dict(metric='m', validations={'1': way * 1.5}))
     assert not pruner.hopeless(run, dict(metric='m', validations={}))
     assert not pruner.hopeless(other, dict(metric='m', validations={'1': way * .5}))
+
+
+def test_a_study_file_is_not_taken_for_the_page_of_a_report(study_file, capsys):
+    path = study_file()
+    written = path.read_text()
+    with pytest.raises(SystemExit):
+        command.main(['--report', str(path), str(path)])
+    assert '.md' in capsys.readouterr().err and path.read_text() == written
 
 
 @pytest.mark.parametrize('wanted', [['--status'], ['--report', 'page.md']])

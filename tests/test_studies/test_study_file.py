@@ -58,6 +58,27 @@ def test_a_field_inside_of_one_that_another_factor_sets_is_kept_in_any_order(stu
     assert found == [dict(type='FocusedLinearAttention', focusing_factor=factor) for factor in (2, 4)]
 
 
+def test_a_field_inside_of_a_class_that_another_factor_names_is_one_of_that_class(study_file):
+    optimizer = {'optim_wrapper.optimizer': dict(_delete_=True, type='AdamW', lr=.1)}
+    study = read_study(study_file(factors={'x': dict(adam=optimizer), 'optim_wrapper.optimizer.eps': [.1, .2]}))
+    assert [config_of(run, study.budget).optim_wrapper.optimizer.eps for run in expand(study)] == [.1, .2]
+    wrong = read_study(study_file(factors={'x': dict(adam=optimizer), 'optim_wrapper.optimizer.momentum': [.1]}))
+    with pytest.raises(StudyError, match='momentum'):
+        config_of(expand(wrong)[0], wrong.budget)
+
+
+@pytest.mark.parametrize('value, refused', [(2, False), (3, True)])
+def test_two_factors_may_not_set_one_field_otherwise(study_file, value, refused):
+    factors = {'x': dict(sharp={LINEAR: dict(L=dict(type='FocusedLinearAttention', focusing_factor=2))}),
+               f'{LINEAR}.L.focusing_factor': [value]}
+    study = read_study(study_file(factors=factors))
+    if refused:
+        with pytest.raises(StudyError, match=f'{LINEAR}.L.focusing_factor.*sharp'):
+            expand(study)
+    else:
+        assert len(expand(study)) == 1
+
+
 def test_a_size_takes_levels_and_changes_parts(study_file):
     path = study_file(sizes=dict(small=dict(factors=dict(attention=['vanilla'], seed=1), metrics=dict(other='lower'),
                                             budget=dict(total_hours=1))))
@@ -66,6 +87,8 @@ def test_a_size_takes_levels_and_changes_parts(study_file):
     assert (small.budget.epochs, small.budget.total_hours) == (2, 1)
     assert [run.levels['attention'] for run in expand(small)] == ['vanilla']
     assert {run.name for run in expand(small)} < {run.name for run in expand(read_study(path))}
+    with pytest.raises(StudyError, match='name'):
+        read_study(study_file(name='', sizes=dict(small={})), 'small')
 
 
 @pytest.mark.parametrize('changes, words', [

@@ -4,7 +4,9 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
+from mmengine.runner import ValLoop
 
 from mmflatten.engine.setup import load_config
 from mmflatten.studies import worker
@@ -25,8 +27,30 @@ def test_seconds_that_no_checkpoint_has_behind_it_are_given_back(tmp_path):
         hub = SimpleNamespace(runtime_info=saved, update_info=saved.__setitem__)
         hook = ProgressHook(tmp_path, [], 3.)
         assert hook.time_is_up()  # so it seemed when the process was killed
-        hook.before_train(SimpleNamespace(message_hub=hub, iter=0, max_iters=9))
+        hook.before_train(SimpleNamespace(message_hub=hub, iter=0, max_iters=9, val_loop=None))
         assert hook.time_is_up() == over
+
+
+def killed(*arguments, **options):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize('epochs, lost', [(2, '2'), (3, '2')])
+def test_a_validation_that_a_kill_has_taken_is_made_up_for(tiny_config, tmp_path, monkeypatch, epochs, lost):
+    config = tmp_path / 'config.py'
+    load_config(str(tiny_config), {'train_cfg.max_epochs': epochs, 'train_cfg.val_interval': 2}).dump(config)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(ValLoop, 'run', killed)
+        worker._train(tmp_path, config, ProgressHook(tmp_path, ['accuracy/top1'], None))
+    assert (tmp_path / 'train' / f'epoch_{lost}.pth').exists()
+    hook = ProgressHook(tmp_path, ['accuracy/top1'], None)
+    assert lost not in hook.state['validations']
+    worker._train(tmp_path, config, hook)
+    assert list(hook.state['validations']) == [lost, *['3'] * (epochs == 3)]
+    again = ProgressHook(tmp_path, ['accuracy/top1'], None)
+    monkeypatch.setattr(ValLoop, 'run', killed)
+    worker._train(tmp_path, config, again)  # nothing is lacking any more
+    assert again.state['validations'] == hook.state['validations']
 
 
 def test_a_checkpoint_holds_the_seconds_and_a_training_whose_time_is_up_is_not_resumed(tiny_config, tmp_path):
