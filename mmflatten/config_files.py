@@ -86,8 +86,7 @@ def _bases(path: Path) -> list[Path]:
 def _listing(folder: Path, wanted: str = '', alone: bool = False) -> str:
     """The configs of a folder that are named most like `wanted`, else some; also the package's where it is `alone`."""
     configs = sorted(path.name for path in folder.glob('*.py'))
-    if alone or not configs:
-        named = ', '.join(difflib.get_close_matches(wanted, [*configs, *library()]))
-        return f'{f"there are {named}; " if named else ""}`mmflatten models` lists the names of all'
-    names = difflib.get_close_matches(wanted, configs) or configs
-    return f'{folder} has {shorten(names, 5)}'
+    near = difflib.get_close_matches(wanted, [*configs, *library()] if alone else configs)
+    found = 'there are' if alone and near else f'{folder} has'
+    return (f'{found} {shorten(near or configs, 5) or "no config"}'
+            + '; `mmflatten models` lists those of the package' * (alone or not configs))

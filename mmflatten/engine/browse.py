@@ -55,7 +55,6 @@ class Browser:
         self.visualizer_kind = (cfg.get('visualizer') or {}).get('type')
         settings = {**cfg[f'{split}_dataloader'], 'num_workers': 0, 'pin_memory': False}
         settings['batch_size'] = min(settings['batch_size'], BATCH)
-        settings.pop('prefetch_factor', None)  # only for loader processes
         set_random_seed(seed)
         with quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self.loader = Runner.build_dataloader(settings, seed=seed)

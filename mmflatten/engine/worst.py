@@ -25,9 +25,10 @@ def origin_of_config(path: str, task: str) -> dict:
     """
     cfg = load_config(path)
     require_parts(cfg, 'test_dataloader', 'test_evaluator')
-    if cfg.default_scope != SCOPES[task]:
-        raise ResultsError(f'config {path} is for {TASK_OF_SCOPE.get(cfg.default_scope, cfg.default_scope)} and the '
-                           f'predictions are of {task}; give the config of the tested model')
+    scope = cfg.get('default_scope')
+    if scope != SCOPES[task]:
+        raise ResultsError(f'config {path} is for {TASK_OF_SCOPE.get(scope, scope)} and the predictions are of {task}; '
+                           'give the config of the tested model')
     return origin_of(cfg, read_metainfo(cfg))
 
 

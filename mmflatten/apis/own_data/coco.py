@@ -165,7 +165,10 @@ def _split_file(part: CocoFile, sides: Sequence[Sequence[Path]], out: Path) -> l
 
 def _empty_classes(file: Path, train: CocoFile, val: CocoFile, names: Sequence[str]) -> list[Problem]:
     if not any(train.objects()[name] for name in names):
-        return [Problem('no object for training', [f'annotations of {file}'], f'add objects of {shorten(names, 5)}')]
+        elsewhere = train.path != file and any(val.objects()[name] for name in names)
+        what = 'all fell to validation: annotate more images, or give a file for each part' if elsewhere else \
+            f'add objects of {shorten(names, 5)}'
+        return [Problem('no object for training', [f'annotations of {file}'], what)]
     problems = []
     for part, where, what in ((train, 'training', 'it cannot be learned'),
                               (val, 'validation', 'its AP is not counted')):

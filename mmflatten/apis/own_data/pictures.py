@@ -24,10 +24,13 @@ UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, cv
 
 @dataclass(frozen=True)
 class Picture:
-    """A file: (width, height) as training reads it, None where it is broken, and the SHA-1 of its bytes."""
+    """A file: (width, height) as training reads it, None where it is broken, and the SHA-1 of its bytes.
+
+    A file that cannot be opened has its path for a SHA-1.
+    """
 
     size: tuple[int, int] | None
-    digest: str  # the path of a file that cannot be opened
+    digest: str
 
 
 def find_images(folder: Path) -> list[Path]:

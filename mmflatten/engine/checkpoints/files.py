@@ -40,7 +40,7 @@ def written_aside(path: str | Path) -> Iterator[Path]:
     there in between. Whatever goes wrong leaves it as it was.
 
     Raises:
-        CheckpointWriteError: the disk is full, over quota or read-only; says how much is free.
+        CheckpointWriteError: it cannot be written; where room is missing, says how much is free.
     """
     path = Path(path)
     aside, outdated = aside_of(path), path.with_name(f'.{path.name}.old{_PART_SUFFIX}')
@@ -55,7 +55,7 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         _sync_folder(path.parent)
     except OSError as error:
         hint = f'; {space_hint(error.errno, path)}' if error.errno in OUT_OF_SPACE else ''
-        raise CheckpointWriteError(error.errno, f'cannot write {path}: {error.strerror}{hint}') from error
+        raise CheckpointWriteError(error.errno, f'cannot write {path}: {error.strerror or error}{hint}') from error
     finally:
         _remove(aside)
 
@@ -163,8 +163,9 @@ def _periodic_checkpoints(work_dir: Path) -> list[Path]:
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)
-    elif os.path.lexists(path):
-        path.unlink()
+    else:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.unlink()
 
 
 def _sync(path: Path) -> None:
