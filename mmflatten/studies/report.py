@@ -40,9 +40,10 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
         StudyError: a study has no finished run, or the file names other factors or metrics than its runs have.
     """
     beside = page.with_suffix('')
+    found = [(study, _results(study, folder)) for study, folder in studies]
+    beside.mkdir(parents=True, exist_ok=True)
     claims, parts = [], []
-    for study, results in [(study, _results(study, folder)) for study, folder in studies]:
-        beside.mkdir(parents=True, exist_ok=True)
+    for study, results in found:
         done = [result for result in results if result.state == FINISHED]
         _write_csv(results, beside / f'{study.name}.csv')
         parts += _head(study, results)
@@ -103,17 +104,15 @@ def _blocks(study: Study, done: Sequence[Result], mode: str, beside: Path) -> li
     for number, ((metric, *levels), results) in enumerate(blocks.items()):
         name = ', '.join(f'{factor} {level}' for factor, level in levels) or study.name
         figure = beside / f'{study.name}_costs_{mode}_{number}.png'
-        parts += [f'#### {name}: {metric}', _table(study, results, figure), *_untimed(results), _picture(name, figure)]
+        devices = sorted({_device(run) for run in results})
+        parts += [f'#### {name}: {metric}', _table(study, results, figure, timed=len(devices) == 1)]
+        if len(devices) > 1:
+            parts.append(f'Times are left out: these runs differ in processor or threads ({"; ".join(devices)}).')
+        parts.append(_picture(name, figure))
     return parts
 
 
-def _untimed(results: Sequence[Result]) -> list[str]:
-    devices = sorted({_device(run) for run in results})
-    said = f'Times are left out: these runs differ in processor or threads ({"; ".join(devices)}).'
-    return [said] if len(devices) > 1 else []
-
-
-def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
+def _table(study: Study, results: Sequence[Result], figure: Path, timed: bool) -> str:
     """A row for each level of the first factor, best mean first, each compared with the level that is listed first."""
     factor = next(iter(study.factors), '')
     members: dict[str, list[Result]] = defaultdict(list)
@@ -127,7 +126,6 @@ def _table(study: Study, results: Sequence[Result], figure: Path) -> str:
     reference = next((level.name for level in study.factors.get(factor, ()) if level.name in members), order[0])
     others = [name for name in order if name != reference]
     pairs = dict(zip(others, holm([compare(name, reference, values) for name in others])))
-    timed = not _untimed(results)
     costs = {MACS: [runs[0].flops / 1e6 for runs in members.values()]}
     if timed:
         costs['CPU or GPU seconds per run'] = [mean(map(_seconds, runs)) for runs in members.values()]
