@@ -1,0 +1,34 @@
+"""Multi-scale deformable attention, by the PyTorch function that mmcv has for the CPU."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def ms_deform_attn_forward(value: Tensor, value_spatial_shapes: Tensor, value_level_start_index: Tensor,
+                           sampling_locations: Tensor, attention_weights: Tensor, im2col_step: int) -> Tensor:
+    """Return the attention of Deformable DETR (Zhu et al., ICLR 2021, arXiv:2010.04159), (N, queries, heads * width).
+
+    Args:
+        value: (N, keys, heads, width), the keys of all levels one after the other.
+        value_spatial_shapes: (levels, 2), height and width of each level.
+        sampling_locations: (N, queries, heads, levels, points, 2), x and y from 0 to 1.
+        attention_weights: (N, queries, heads, levels, points).
+        value_level_start_index, im2col_step: of mmcv's kernels.
+    """
+    from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
+    return multi_scale_deformable_attn_pytorch(value, value_spatial_shapes, sampling_locations, attention_weights)
+
+
+def ms_deform_attn_backward(value: Tensor, value_spatial_shapes: Tensor, value_level_start_index: Tensor,
+                            sampling_locations: Tensor, attention_weights: Tensor, grad_output: Tensor,
+                            grad_value: Tensor, grad_sampling_loc: Tensor, grad_attn_weight: Tensor,
+                            im2col_step: int) -> None:
+    """Write the gradients of values, locations and weights; the forward pass is computed again."""
+    with torch.enable_grad():
+        inputs = [tensor.detach().requires_grad_() for tensor in (value, sampling_locations, attention_weights)]
+        output = ms_deform_attn_forward(inputs[0], value_spatial_shapes, value_level_start_index, *inputs[1:],
+                                        im2col_step)
+        gradients = torch.autograd.grad(output, inputs, grad_output)
+    for target, gradient in zip((grad_value, grad_sampling_loc, grad_attn_weight), gradients):
+        target.copy_(gradient)
