@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from mmcv_torch_ops.roi_align import check_regions
-from mmcv_torch_ops.sampling import Samples, corners_of, pixel_rows, region_samples, take
+from mmcv_torch_ops.sampling import Points, Samples, each_point, pixel_rows, region_samples, take
 
 
 def deform_roi_pool_forward(input: Tensor, rois: Tensor, offset: Tensor, output: Tensor, pooled_height: int,
@@ -21,12 +21,11 @@ def deform_roi_pool_forward(input: Tensor, rois: Tensor, offset: Tensor, output:
     check_regions('deform_roi_pool', input, rois, (pooled_height, pooled_width))
     height, width = input.shape[-2:]
     samples = _moved(rois, offset, (pooled_height, pooled_width), spatial_scale, sampling_ratio, gamma)
-    corners = corners_of(samples.y, samples.x, height, width)
-    rows = corners.pixel + (samples.batch * height * width)[:, None, None, None, None]
-    pixels = pixel_rows(input)
-    weights = corners.weight * samples.used
-    total = sum((take(pixels, row) * weight[..., None]).sum((3, 4)) for row, weight in zip(rows, weights))
-    output.copy_((total / samples.count[..., None]).permute(0, 3, 1, 2))
+    rows, first = pixel_rows(input), samples.batch * height * width
+    total = input.new_zeros(len(rois), pooled_height, pooled_width, input.shape[1])
+    for point in each_point(samples, height, width):
+        total += point.values(rows, first)
+    output.copy_((total / samples.count).permute(0, 3, 1, 2))
 
 
 def deform_roi_pool_backward(grad_output: Tensor, input: Tensor, rois: Tensor, offset: Tensor, grad_input: Tensor,
@@ -39,26 +38,32 @@ def deform_roi_pool_backward(grad_output: Tensor, input: Tensor, rois: Tensor, o
     """
     height, width = input.shape[-2:]
     samples = _moved(rois, offset, (pooled_height, pooled_width), spatial_scale, sampling_ratio, gamma)
-    corners = corners_of(samples.y, samples.x, height, width)
-    rows = corners.pixel + (samples.batch * height * width)[:, None, None, None, None]
-    gradient = (grad_output / samples.count[:, None]).permute(0, 2, 3, 1)[:, :, :, None, None]
-    channels_last = torch.zeros_like(pixel_rows(input))
-    for row, weight in zip(rows, corners.weight * samples.used):
-        share = (weight[..., None] * gradient).flatten(0, 4)
-        channels_last.index_add_(0, row.flatten(), share)
-    grad_input.copy_(channels_last.view(len(input), height, width, -1).permute(0, 3, 1, 2))
-    if not offset.numel():
-        return
-    pixels = pixel_rows(input)
-    top_left, top_right, bottom_left, bottom_right = ((take(pixels, row) * gradient).sum(-1) for row in rows)
-    real = corners.inside & samples.used
-    above, below = samples.y - corners.top, corners.bottom - samples.y
-    before, after = samples.x - corners.left, corners.right - samples.x
-    along_x = (bottom_right - bottom_left) * above + (top_right - top_left) * below
-    along_y = (bottom_right - top_right) * before + (bottom_left - top_left) * after
-    for axis, slope in enumerate((along_x, along_y)):
-        side = samples.size[:, 1 - axis, None, None]
-        grad_offset[:, axis] = gamma * side * (slope * real).sum((3, 4))
+    rows, first = pixel_rows(input), (samples.batch * height * width)[:, None, None]
+    gradient, grad_rows = grad_output.permute(0, 2, 3, 1) / samples.count, torch.zeros_like(rows)
+    along_y, along_x = (input.new_zeros(len(rois), pooled_height, pooled_width) for _ in range(2))
+    for point in each_point(samples, height, width):
+        for pixel, weight in zip(point.pixel + first, point.weight):
+            grad_rows.index_add_(0, pixel.flatten(), (weight[..., None] * gradient).flatten(0, 2))
+        if offset.numel():
+            slope_y, slope_x = _slopes(point, [(take(rows, pixel) * gradient).sum(-1) for pixel in point.pixel + first],
+                                       width)
+            along_y += slope_y
+            along_x += slope_x
+    grad_input.copy_(grad_rows.view(len(input), height, width, -1).permute(0, 3, 1, 2))
+    if offset.numel():
+        grad_offset[:, 0] = gamma * samples.size[:, 1, None, None] * along_x
+        grad_offset[:, 1] = gamma * samples.size[:, 0, None, None] * along_y
+
+
+def _slopes(point: Points, corners: list[Tensor], width: int) -> tuple[Tensor, Tensor]:
+    """Return the derivatives by row and column of the values interpolated between `corners`, each (K, PH, PW)."""
+    top_left, top_right, bottom_left, bottom_right = corners
+    top, left, bottom, right = (part.to(point.y.dtype) for part in (
+        point.pixel[0] // width, point.pixel[0] % width, point.pixel[3] // width, point.pixel[3] % width))
+    along_x = (bottom_right - bottom_left) * (point.y - top) + (top_right - top_left) * (bottom - point.y)
+    along_y = (bottom_right - top_right) * (point.x - left) + (bottom_left - top_left) * (right - point.x)
+    used = point.inside & point.real
+    return along_y * used, along_x * used
 
 
 def _moved(rois: Tensor, offset: Tensor, pooled: tuple[int, int], spatial_scale: float, sampling_ratio: int,
@@ -66,7 +71,5 @@ def _moved(rois: Tensor, offset: Tensor, pooled: tuple[int, int], spatial_scale:
     samples = region_samples(rois, pooled, spatial_scale, sampling_ratio, aligned=True)
     if offset.numel():
         shift = gamma * samples.size.flip(1)[:, :, None, None] * offset.view(len(rois), 2, *pooled)
-        samples = samples._replace(y=samples.y + shift[:, 1, :, :, None, None],
-                                   x=samples.x + shift[:, 0, :, :, None, None])
-    y, x = torch.broadcast_tensors(samples.y, samples.x)
-    return samples._replace(y=y, x=x)
+        samples = samples._replace(y=samples.y + shift[:, 1, :, :, None], x=samples.x + shift[:, 0, :, :, None])
+    return samples

@@ -5,9 +5,7 @@ import torch
 import torchvision  # noqa: F401  registers torch.ops.torchvision
 from torch import Tensor
 
-from mmcv_torch_ops.sampling import corners_of, pixel_rows, region_samples, take
-
-_CHUNK = 2 ** 24  # sampled values at a time: 64 MiB in float32
+from mmcv_torch_ops.sampling import each_point, pixel_rows, points_at, region_samples
 
 
 def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Tensor, argmax_x: Tensor,
@@ -34,25 +32,18 @@ def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Ten
         return
     samples = region_samples(rois, (aligned_height, aligned_width), spatial_scale, sampling_ratio, aligned)
     height, width = input.shape[-2:]
-    pixels = pixel_rows(input)
-    argmax_y.fill_(-1)
-    argmax_x.fill_(-1)
-    per_region = aligned_height * aligned_width * samples.used[:1].numel() * input.shape[1]
-    for some in torch.arange(len(rois), device=rois.device).split(max(1, _CHUNK // max(1, per_region))):
-        y, x = torch.broadcast_tensors(samples.y[some], samples.x[some])
-        if not y.numel():
-            continue
-        corners = corners_of(y, x, height, width)
-        rows = corners.pixel + (samples.batch[some] * height * width)[:, None, None, None, None]
-        values = take(pixels, rows[0]).mul_(corners.weight[0, ..., None])
-        for row, weight in zip(rows[1:], corners.weight[1:]):
-            values.addcmul_(take(pixels, row), weight[..., None])
-        values = values.masked_fill_(~samples.used[some, ..., None], -torch.inf).flatten(3, 4)
-        best, place = values.max(3)
-        used = samples.used[some].flatten(1).any(1)[:, None, None, None]
-        for target, source, empty in ((output, best, 0), (argmax_y, y, -1), (argmax_x, x, -1)):
-            found = source if source is best else source.flatten(3, 4).gather(3, place)
-            target[some] = found.masked_fill(~used, empty).permute(0, 3, 1, 2)
+    rows, first = pixel_rows(input), samples.batch * height * width
+    best = input.new_full((len(rois), aligned_height, aligned_width, input.shape[1]), -torch.inf)
+    best_y, best_x = torch.full_like(best, -1), torch.full_like(best, -1)
+    for point in each_point(samples, height, width):
+        value = point.values(rows, first)
+        better = (value > best) & point.real[..., None]
+        best = torch.where(better, value, best)
+        best_y = torch.where(better, point.y[..., None], best_y)
+        best_x = torch.where(better, point.x[..., None], best_x)
+    best = best.masked_fill_(samples.numbers.prod(1)[:, None, None, None] == 0, 0)
+    for target, source in ((output, best), (argmax_y, best_y), (argmax_x, best_x)):
+        target.copy_(source.permute(0, 3, 1, 2))
 
 
 def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argmax_x: Tensor, grad_input: Tensor,
@@ -65,10 +56,10 @@ def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argm
             grad_output, rois, spatial_scale, aligned_height, aligned_width, batch, channels, height, width,
             sampling_ratio, aligned))
         return
-    corners = corners_of(argmax_y, argmax_x, height, width)
+    points = points_at(argmax_y, argmax_x, height, width)
     plane = rois[:, 0].long()[:, None] * channels + torch.arange(channels, device=rois.device)
-    weights = corners.weight * (argmax_y != -1)
-    grad_input.view(-1).scatter_add_(0, (corners.pixel + (plane * height * width)[:, :, None, None]).flatten(),
+    weights = points.weight * (argmax_y != -1)
+    grad_input.view(-1).scatter_add_(0, (points.pixel + (plane * height * width)[:, :, None, None]).flatten(),
                                    (weights * grad_output).flatten().to(grad_input.dtype))
 
 
