@@ -39,6 +39,7 @@ class Draw:
 
     def __init__(self, seed: int, dtype: torch.dtype) -> None:
         self.random, self.dtype = np.random.RandomState(seed), dtype
+        self.after = dtype  # numbers are rounded to `dtype` and given in this type
 
     def one_of(self, *options: Any) -> Any:
         return options[self.random.randint(len(options))]
@@ -47,10 +48,14 @@ class Draw:
         return int(self.random.randint(low, high + 1))
 
     def uniform(self, *shape: int, low: float = 0, high: float = 1) -> Tensor:
-        return torch.from_numpy(np.asarray(self.random.uniform(low, high, shape))).to(self.dtype)
+        return torch.from_numpy(np.asarray(self.random.uniform(low, high, shape))).to(self.dtype).to(self.after)
 
     def normal(self, *shape: int) -> Tensor:
-        return torch.from_numpy(np.asarray(self.random.standard_normal(shape))).to(self.dtype)
+        return torch.from_numpy(np.asarray(self.random.standard_normal(shape))).to(self.dtype).to(self.after)
+
+    def threshold(self) -> float:
+        """A threshold, often in tenths, which overlaps of boxes of whole pixels hit exactly."""
+        return self.one_of(float(self.random.uniform(0.1, 0.9)), self.integer(1, 9) / 10)
 
     def integers(self, high: int, *shape: int) -> Tensor:
         return torch.from_numpy(self.random.randint(0, high, shape))
@@ -58,7 +63,7 @@ class Draw:
     def scores(self, number: int) -> Tensor:
         """Different scores in a random order, since equal ones have no defined order in mmcv."""
         places = self.random.permutation(number) + self.random.uniform(0.1, 0.9, number)
-        return torch.from_numpy(places / max(1, number)).to(self.dtype)
+        return torch.from_numpy(places / max(1, number)).to(self.dtype).to(self.after)
 
     def boxes(self, number: int, side: float, ordered: bool = True) -> Tensor:
         """Boxes that reach over the image of `side`, some without width or height, some the wrong way round."""
@@ -72,13 +77,13 @@ class Draw:
 
     def rois(self, images: int, side: float, ordered: bool = True) -> Tensor:
         number = self.integer(0, 6)
-        return torch.cat((self.integers(images, number, 1).to(self.dtype), self.boxes(number, side, ordered)), 1)
+        return torch.cat((self.integers(images, number, 1).to(self.after), self.boxes(number, side, ordered)), 1)
 
 
 def nms(draw: Draw) -> Run:
     number = draw.integer(0, 60)
-    boxes, scores, threshold = draw.boxes(number, 20), draw.scores(number), draw.random.uniform(0.1, 0.9)
-    offset = draw.integer(0, 1)
+    boxes, scores, threshold, offset = draw.boxes(number, 20), draw.scores(number), draw.threshold(), draw.integer(0, 1)
+    boxes = draw.one_of(boxes, boxes.round())
     return lambda ext: [ext.nms(boxes, scores, iou_threshold=threshold, offset=offset)]
 
 
@@ -86,7 +91,7 @@ def softnms(draw: Draw) -> Run:
     number, method, offset = draw.integer(0, 40), draw.integer(0, 2), draw.integer(0, 1)
     boxes, scores = draw.boxes(number, 20), draw.scores(number)
     boxes[:, 2:] += 0.5  # mmcv's gives NaN to overlaps of boxes without area
-    threshold, sigma, smallest = draw.random.uniform([0.1, 0.2, 0.001], [0.9, 0.9, 0.1])
+    threshold, (sigma, smallest) = draw.threshold(), draw.random.uniform([0.2, 0.001], [0.9, 0.1])
 
     def run(ext: Extension) -> list[Tensor]:
         dets = boxes.new_zeros(number, 5)
@@ -97,8 +102,9 @@ def softnms(draw: Draw) -> Run:
 
 
 def nms_match(draw: Draw) -> Run:
-    number, threshold = draw.integer(1, 40), draw.random.uniform(0.1, 0.9)
-    dets = torch.cat((draw.boxes(number, 20), draw.scores(number)[:, None]), 1)
+    number, threshold = draw.integer(1, 40), draw.threshold()
+    boxes = draw.boxes(number, 20)
+    dets = torch.cat((draw.one_of(boxes, boxes.round()), draw.scores(number)[:, None]), 1)
 
     def run(ext: Extension) -> list[Tensor]:
         groups = ext.nms_match(dets, threshold)
@@ -275,10 +281,16 @@ def focal_loss(draw: Draw) -> Run:
 
 def ms_deform_attn(draw: Draw) -> Run:
     batch, heads, width, queries, points = (draw.integer(1, 3) for _ in range(5))
-    shapes = [(draw.integer(1, 5), draw.integer(1, 5)) for _ in range(draw.integer(1, 3))]
+    on_pixels = draw.one_of(True, False)  # at sides of powers of two, so that no rounding moves them
+    sides = (1, 2, 4) if on_pixels else (1, 2, 3, 4, 5)
+    shapes = [(draw.one_of(*sides), draw.one_of(*sides)) for _ in range(draw.integer(1, 3))]
     lengths = [height * side for height, side in shapes]
     value = draw.normal(batch, sum(lengths), heads, 2 * width)
     locations = draw.uniform(batch, queries, heads, len(shapes), points, 2, low=-0.3, high=1.3)
+    if on_pixels:
+        width_height = torch.tensor(shapes).flip(1)[:, None]
+        locations = ((locations * width_height).round() + draw.one_of(-0.5, 0.5)) / width_height
+        locations = locations.to(value.dtype)
     weights = draw.uniform(batch, queries, heads, len(shapes), points)
     levels = torch.tensor(shapes), torch.tensor([0, *np.cumsum(lengths)[:-1]])
     gradient = draw.normal(batch, queries, heads * 2 * width)

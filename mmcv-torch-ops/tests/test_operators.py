@@ -8,7 +8,7 @@ import mmcv.ops
 import numpy as np
 import pytest
 import torch
-from cases import OPERATORS, Case, all_cases, difference, sampled
+from cases import OPERATORS, Case, Draw, all_cases, difference, sampled
 
 import mmcv_torch_ops.extension as extension
 from mmcv_torch_ops import boxes
@@ -119,7 +119,7 @@ def test_boxes_scores_and_offsets_of_wrong_shapes_are_refused():
 
 def test_soft_nms_of_many_boxes_equals_that_of_few(monkeypatch):
     few = [case.run(extension) for case in cases_of('softnms')[:20]]
-    monkeypatch.setattr(boxes, '_DECAY_MATRIX', 0)
+    monkeypatch.setattr(boxes, '_PAIRS', 0)
     for case, expected in zip(cases_of('softnms'), few):
         for result, wanted in zip(case.run(extension), expected):
             assert torch.equal(result, wanted)
@@ -133,6 +133,45 @@ def test_region_without_area_gives_zero_and_no_gradient():
     pooled = mmcv.ops.roi_pool(image, torch.tensor([[0., 5, 5, 2, 2]]), (2, 2), 1.0)
     pooled.sum().backward()
     assert not pooled.any() and not image.grad.any()
+
+
+@pytest.mark.parametrize('operator', ['roi_align', 'roi_align max', 'roi_pool', 'deform_roi_pool'])
+def test_region_that_is_not_finite_gives_nan_and_no_gradient(operator):
+    image = torch.rand(1, 2, 8, 8, requires_grad=True)
+    rois = torch.tensor([[0., float('nan'), 0, 4, 4], [0, 1, 1, 6, 6], [0, 0, 0, float('inf'), 3]])
+    if operator == 'roi_pool':
+        pooled = mmcv.ops.roi_pool(image, rois, (2, 2), 1.0)
+    elif operator == 'deform_roi_pool':
+        pooled = mmcv.ops.deform_roi_pool(image, rois, torch.zeros(3, 2, 2, 2), (2, 2), 1.0, 2, 0.1)
+    else:
+        pooled = mmcv.ops.roi_align(image, rois, (2, 2), 1.0, 2, 'max' if operator.endswith('max') else 'avg', True)
+    assert pooled[[0, 2]].isnan().all() and pooled[1].isfinite().all()
+    together, = torch.autograd.grad(pooled.sum(), image, retain_graph=True)
+    alone, = torch.autograd.grad(pooled[1].sum(), image)
+    assert torch.equal(together, alone) and together.any()
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize('operator', sorted(set(OPERATORS) - {'nms_match', 'psa_mask', 'ms_deform_attn'}))
+def test_half_types_are_computed_in_single_precision(operator, dtype):
+    make, tolerance = OPERATORS[operator].make, 4e-2 if dtype == torch.bfloat16 else 2e-2
+    for seed in range(6):
+        with_half, with_single = Draw(seed, dtype), Draw(seed, dtype)
+        with_single.after = torch.float32
+        results = list(zip(make(with_half)(extension), make(with_single)(extension)))
+        for half, single in results[:1] if operator == 'roi_align' else results:  # mmcv rounds the places of the maxima
+            if half.is_floating_point():
+                assert half.dtype == dtype
+                assert difference(half.float().numpy(), single.numpy()) < tolerance
+
+
+def test_regions_of_very_different_sizes_are_pooled_alike_alone_and_together():
+    torch.manual_seed(0)
+    image = torch.rand(1, 3, 40, 40)
+    rois = torch.tensor([[0., 0, 0, 40, 40], [0, 3, 3, 5, 6], [0, 10, 2, 39, 4], [0, 1, 1, 9, 9]])
+    for pool in (lambda some: mmcv.ops.roi_align(image, some, (3, 3), 1.0, 0, 'max', True),
+                 lambda some: mmcv.ops.deform_roi_pool(image, some, torch.zeros(len(some), 2, 3, 3), (3, 3))):
+        assert torch.equal(pool(rois), torch.cat([pool(roi[None]) for roi in rois]))
 
 
 def test_new_deformable_layer_has_no_slope_one_pixel_outside():
@@ -234,10 +273,14 @@ def test_shapes_are_computed_on_the_meta_device():
 def test_autocast_keeps_the_type_of_the_map():
     image, rois = torch.rand(1, 4, 16, 16), torch.tensor([[0., 1, 1, 9, 12]])
     expected = mmcv.ops.roi_align(image, rois, (3, 3), 1.0, 2, 'avg', True)
+    layer = mmcv.ops.ModulatedDeformConv2dPack(4, 4, 3, padding=1)
     with torch.autocast('cpu', torch.bfloat16):
         half = mmcv.ops.roi_align(image.bfloat16(), rois.bfloat16(), (3, 3), 1.0, 2, 'avg', True)
         kept = mmcv.ops.nms(rois[:, 1:], torch.ones(1), 0.5)[1]
+        loss = mmcv.ops.roi_align(layer(image), rois.bfloat16(), (3, 3)).square().sum()
+    loss.backward()
     assert half.dtype == torch.bfloat16 and torch.allclose(half.float(), expected, atol=0.02) and kept.tolist() == [0]
+    assert layer.weight.grad.isfinite().all() and layer.weight.grad.any()
 
 
 def test_compiled_graph_gives_the_same_values_and_gradients():

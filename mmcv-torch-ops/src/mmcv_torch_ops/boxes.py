@@ -9,7 +9,9 @@ import torch
 import torchvision
 from torch import Tensor
 
-_DECAY_MATRIX = 2048  # boxes up to which soft-NMS computes all pairs at once: 16 MiB in float32
+from mmcv_torch_ops.precision import single
+
+_PAIRS = 2 ** 22  # pairs of boxes that are compared at once: 16 MiB in float32
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Tensor:
@@ -24,11 +26,10 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Ten
     if scores.shape != boxes.shape[:1]:
         raise ValueError(f'nms: scores must have shape ({len(boxes)},) for {len(boxes)} boxes, '
                          f'got {tuple(scores.shape)}')
-    dtype = torch.float64 if boxes.dtype == torch.float64 else torch.float32  # there is no half kernel on the CPU
-    boxes = boxes.to(dtype)
+    boxes, scores = single(boxes, scores)
     if offset:
         boxes = torch.cat((boxes[:, :2], boxes[:, 2:] + offset), 1)
-    return torchvision.ops.nms(boxes, scores.to(dtype), iou_threshold)
+    return torchvision.ops.nms(boxes, scores, _single(iou_threshold))
 
 
 def softnms(boxes: Tensor, scores: Tensor, dets: Tensor, iou_threshold: float, sigma: float, min_score: float,
@@ -47,6 +48,7 @@ def softnms(boxes: Tensor, scores: Tensor, dets: Tensor, iou_threshold: float, s
             all scores by exp(-IoU^2 / sigma).
     """
     _check_boxes('soft_nms', boxes=(boxes, 4))
+    boxes, scores = single(boxes, scores)
     if method not in (0, 1, 2):
         raise ValueError(f'soft_nms: method must be 0 (naive), 1 (linear) or 2 (gaussian), got {method}')
     current = scores.numpy().copy()
@@ -55,13 +57,15 @@ def softnms(boxes: Tensor, scores: Tensor, dets: Tensor, iou_threshold: float, s
         iou = _overlaps(boxes[chosen, None], boxes, offset).nan_to_num(0)
         if method == 2:
             return (-(iou * iou) / sigma).exp().numpy()
-        return torch.where(iou >= iou_threshold, 1 - iou if method == 1 else 0, 1).numpy()
+        return torch.where(iou >= _single(iou_threshold), 1 - iou if method == 1 else 0, 1).numpy()
 
-    matrix = decays(slice(None)) if len(boxes) <= _DECAY_MATRIX else None
+    matrix = decays(slice(None)) if len(boxes) ** 2 <= _PAIRS else None
     done, picked, picked_scores = np.zeros(len(boxes), bool), [], []
     with np.errstate(invalid='ignore'):  # -inf * 0, of boxes that are done
         while not done.all():
             best = int(current.argmax())
+            if current[best] == -np.inf:
+                break
             picked.append(best)
             picked_scores.append(current[best])
             done[best] = True
@@ -69,8 +73,8 @@ def softnms(boxes: Tensor, scores: Tensor, dets: Tensor, iou_threshold: float, s
             done |= current < min_score
             current[done] = -np.inf
     indices = torch.tensor(picked, dtype=torch.long)
-    dets[:len(picked), :4] = boxes[indices]
-    dets[:len(picked), 4] = torch.from_numpy(np.array(picked_scores, current.dtype))
+    dets[:len(picked), :4] = boxes[indices].to(dets.dtype)
+    dets[:len(picked), 4] = torch.tensor(picked_scores, dtype=dets.dtype)
     return indices
 
 
@@ -84,11 +88,16 @@ def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
     """
     _check_boxes('nms_match', dets=(dets, 5))
     order = dets[:, 4].argsort(descending=True, stable=True)
-    ordered = dets[order, :4]
-    close = _overlaps(ordered[:, None], ordered, offset=0) >= iou_threshold
-    owners = _best_owner(close.triu(1))
-    groups = owners.argsort(stable=True)
-    return [group.tolist() for group in order[groups].split(owners.unique(return_counts=True)[1].tolist())]
+    ordered, = single(dets[order, :4])
+    below = float(np.nextafter(np.float32(iou_threshold), np.float32(-np.inf)))  # torchvision drops what is above
+    kept = torchvision.ops.nms(ordered, torch.arange(len(order), 0, -1, dtype=ordered.dtype), below)
+    owners, place = torch.full_like(order, len(order)), torch.arange(len(order))
+    for some in kept.split(max(1, _PAIRS // max(1, len(order)))):
+        close = (_overlaps(ordered[some, None], ordered, offset=0) >= _single(iou_threshold)) & (place > some[:, None])
+        owners = torch.minimum(owners, torch.where(close, some[:, None], len(order)).amin(0))
+    owners[kept] = kept
+    groups = order[owners.argsort(stable=True)].split(owners.unique(return_counts=True)[1].tolist())
+    return [group.tolist() for group in groups if len(group)]
 
 
 def bbox_overlaps(bboxes1: Tensor, bboxes2: Tensor, ious: Tensor, mode: int, aligned: bool, offset: int) -> None:
@@ -159,11 +168,9 @@ def _greedy(suppresses: Tensor) -> Tensor:
         keep = settled
 
 
-def _best_owner(suppresses: Tensor) -> Tensor:
-    """Return for each row the first kept row that suppresses it; a kept row owns itself."""
-    kept, place = _greedy(suppresses), torch.arange(len(suppresses), device=suppresses.device)
-    first = torch.where(suppresses & kept[:, None], place[:, None], len(place)).amin(0)
-    return torch.where(kept, place, first)
+def _single(number: float) -> float:
+    """Return a threshold in float32, in which mmcv compares: an IoU of exactly 0.6 is not above 0.6."""
+    return float(np.float32(number))
 
 
 def _check_boxes(operator: str, **boxes: tuple[Tensor, int]) -> None:

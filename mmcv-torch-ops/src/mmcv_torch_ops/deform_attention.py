@@ -14,7 +14,7 @@ def ms_deform_attn_forward(value: Tensor, value_spatial_shapes: Tensor, value_le
         value_spatial_shapes: (levels, 2), height and width of each level.
         sampling_locations: (N, queries, heads, levels, points, 2), x and y from 0 to 1.
         attention_weights: (N, queries, heads, levels, points).
-        value_level_start_index, im2col_step: of mmcv's kernels.
+        value_level_start_index, im2col_step: arguments of mmcv's kernels, not used.
     """
     from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
     return multi_scale_deformable_attn_pytorch(value, value_spatial_shapes, sampling_locations, attention_weights)
@@ -24,11 +24,18 @@ def ms_deform_attn_backward(value: Tensor, value_spatial_shapes: Tensor, value_l
                             sampling_locations: Tensor, attention_weights: Tensor, grad_output: Tensor,
                             grad_value: Tensor, grad_sampling_loc: Tensor, grad_attn_weight: Tensor,
                             im2col_step: int) -> None:
-    """Write the gradients of values, locations and weights; the forward pass is computed again."""
+    """Write the gradients of values, locations and weights; the forward pass is computed again.
+
+    Exactly one pixel outside of a level, the value is 0 and the slope is not defined. As in mmcv's kernel, it is 0.
+    """
     with torch.enable_grad():
         inputs = [tensor.detach().requires_grad_() for tensor in (value, sampling_locations, attention_weights)]
         output = ms_deform_attn_forward(inputs[0], value_spatial_shapes, value_level_start_index, *inputs[1:],
                                         im2col_step)
-        gradients = torch.autograd.grad(output, inputs, grad_output)
+        gradients = list(torch.autograd.grad(output, inputs, grad_output))
+    sides = value_spatial_shapes.flip(1)[:, None]  # width and height of each level
+    position = sampling_locations * sides - 0.5
+    inside = ((position > -1) & (position < sides)).all(-1, keepdim=True)
+    gradients[1] = torch.where(inside, gradients[1], 0)
     for target, gradient in zip((grad_value, grad_sampling_loc, grad_attn_weight), gradients):
         target.copy_(gradient)

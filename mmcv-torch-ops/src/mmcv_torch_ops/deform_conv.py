@@ -5,7 +5,9 @@ import torch
 import torchvision  # noqa: F401  registers torch.ops.torchvision
 from torch import Tensor
 
-# mmcv's wrappers name the sizes for the two versions differently; both orders are (height, width).
+from mmcv_torch_ops.precision import single
+
+# mmcv names the sizes of the two versions differently; pairs of sizes are (height, width) here.
 
 
 def deform_conv_forward(input: Tensor, weight: Tensor, offset: Tensor, output: Tensor, columns: Tensor, ones: Tensor,
@@ -17,9 +19,10 @@ def deform_conv_forward(input: Tensor, weight: Tensor, offset: Tensor, output: T
         input: (N, C, H, W), and `weight` (D, C / group, kH, kW).
         offset: (N, 2 * deformable_group * kH * kW, OH, OW), y before x for each tap.
         output: (N, D, OH, OW).
-        columns, ones, im2col_step: of mmcv's kernels.
+        columns, ones, im2col_step: scratch space and step of mmcv's kernels, not used.
     """
     _check('deform_conv', input, offset, weight, deformable_group, output)
+    input, weight, offset = single(input, weight, offset)
     output.copy_(torch.ops.torchvision.deform_conv2d(
         input, weight, offset, input.new_zeros(len(input), 1), input.new_zeros(len(weight)), dH, dW, padH, padW,
         dilationH, dilationW, group, deformable_group, False))
@@ -31,8 +34,8 @@ def deform_conv_backward_input(input: Tensor, offset: Tensor, gradOutput: Tensor
                                deformable_group: int, im2col_step: int) -> None:
     """Write the gradients of input and offsets.
 
-    torchvision's operator gives the weight's gradient too. It waits in `columns`, the scratch tensor that mmcv hands to
-    this function and then to `deform_conv_backward_parameters`.
+    torchvision's operator computes the gradient of the weight too. It is kept in `columns`, the scratch tensor that
+    mmcv passes to this function and then to `deform_conv_backward_parameters`.
     """
     gradients = _gradients(input, weight, offset, gradOutput, (dH, dW, padH, padW, dilationH, dilationW), group,
                            deformable_group)
@@ -64,6 +67,7 @@ def modulated_deform_conv_forward(input: Tensor, weight: Tensor, bias: Tensor, o
         input, weight, offset, output: as in `deform_conv_forward`.
     """
     _check('modulated_deform_conv', input, offset, weight, deformable_group, output)
+    input, weight, offset, mask, bias = single(input, weight, offset, mask, bias)
     output.copy_(torch.ops.torchvision.deform_conv2d(
         input, weight, offset, mask, bias if with_bias else input.new_zeros(len(weight)), stride_h, stride_w, pad_h,
         pad_w, dilation_h, dilation_w, group, deformable_group, True))
@@ -88,11 +92,12 @@ def _gradients(input: Tensor, weight: Tensor, offset: Tensor, grad_output: Tenso
                deformable_group: int, mask: Tensor | None = None) -> tuple[Tensor, ...]:
     """Return the gradients of input, weight, offset, mask and bias; `sizes` are strides, paddings and dilations."""
     factors = input.new_zeros(len(input), 1) if mask is None else mask
+    grad_output, input, weight, offset, factors = single(grad_output, input, weight, offset, factors)
     grad_input, grad_weight, grad_offset, *others = torch.ops.torchvision._deform_conv2d_backward(
         grad_output, input, weight, offset, factors, input.new_zeros(len(weight)), *sizes, group, deformable_group,
         mask is not None)
     inside = _inside(offset, tuple(weight.shape[2:]), sizes, tuple(input.shape[2:]))
-    return grad_input, grad_weight, grad_offset * inside, *others
+    return grad_input, grad_weight, torch.where(inside, grad_offset, 0), *others
 
 
 def _inside(offset: Tensor, kernel: tuple[int, int], sizes: tuple[int, ...], image: tuple[int, int]) -> Tensor:

@@ -4,8 +4,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmcv_torch_ops.precision import single
 from mmcv_torch_ops.roi_align import check_regions
-from mmcv_torch_ops.sampling import Points, Samples, each_point, pixel_rows, region_samples, take
+from mmcv_torch_ops.sampling import (
+    Points,
+    Samples,
+    finite_regions,
+    pixel_rows,
+    points_at,
+    region_samples,
+    similar_regions,
+    take,
+)
 
 
 def deform_roi_pool_forward(input: Tensor, rois: Tensor, offset: Tensor, output: Tensor, pooled_height: int,
@@ -17,15 +27,21 @@ def deform_roi_pool_forward(input: Tensor, rois: Tensor, offset: Tensor, output:
     Args:
         input: (N, C, H, W), and `rois` (K, 5): rows of (image, x1, y1, x2, y2).
         offset: (K, 2, PH, PW), x before y, in `gamma` times the size of the region; empty for none.
+
+    A region with a coordinate that is not finite gives NaN, and no gradient.
     """
-    check_regions('deform_roi_pool', input, rois, (pooled_height, pooled_width))
-    height, width = input.shape[-2:]
-    samples = _moved(rois, offset, (pooled_height, pooled_width), spatial_scale, sampling_ratio, gamma)
-    rows, first = pixel_rows(input), samples.batch * height * width
-    total = input.new_zeros(len(rois), pooled_height, pooled_width, input.shape[1])
-    for point in each_point(samples, height, width):
-        total += point.values(rows, first)
-    output.copy_((total / samples.count).permute(0, 3, 1, 2))
+    pooled = (pooled_height, pooled_width)
+    check_regions('deform_roi_pool', input, rois, pooled)
+    input, rois, offset = single(input, rois, offset)
+    rois, finite = finite_regions(rois)
+    rows, image = pixel_rows(input), tuple(input.shape[2:])
+    for some in similar_regions(rois, pooled, spatial_scale, sampling_ratio, True, input.shape[1]):
+        samples, points = _moved(rois[some], offset[some] if offset.numel() else offset, pooled, image, spatial_scale,
+                                 sampling_ratio, gamma)
+        total = sum((take(rows, pixel) * weight[..., None]).sum((3, 4))
+                    for pixel, weight in zip(points.pixel + _first(samples), points.weight))
+        output[some] = (total / samples.count).permute(0, 3, 1, 2).to(output.dtype)
+    output.masked_fill_(~finite, torch.nan)
 
 
 def deform_roi_pool_backward(grad_output: Tensor, input: Tensor, rois: Tensor, offset: Tensor, grad_input: Tensor,
@@ -36,40 +52,45 @@ def deform_roi_pool_backward(grad_output: Tensor, input: Tensor, rois: Tensor, o
     As in mmcv's kernel, the gradient of an offset extrapolates for samples up to one pixel outside of the map. There it
     is not the derivative of the value, which is constant across the border.
     """
-    height, width = input.shape[-2:]
-    samples = _moved(rois, offset, (pooled_height, pooled_width), spatial_scale, sampling_ratio, gamma)
-    rows, first = pixel_rows(input), (samples.batch * height * width)[:, None, None]
-    gradient, grad_rows = grad_output.permute(0, 2, 3, 1) / samples.count, torch.zeros_like(rows)
-    along_y, along_x = (input.new_zeros(len(rois), pooled_height, pooled_width) for _ in range(2))
-    for point in each_point(samples, height, width):
-        for pixel, weight in zip(point.pixel + first, point.weight):
-            grad_rows.index_add_(0, pixel.flatten(), (weight[..., None] * gradient).flatten(0, 2))
+    pooled, image = (pooled_height, pooled_width), tuple(input.shape[2:])
+    input, rois, offset, grad_output = single(input, rois, offset, grad_output)
+    rois, finite = finite_regions(rois)
+    grad_output = torch.where(finite, grad_output, 0).permute(0, 2, 3, 1)
+    rows = pixel_rows(input)
+    grad_rows = torch.zeros_like(rows)
+    for some in similar_regions(rois, pooled, spatial_scale, sampling_ratio, True, input.shape[1]):
+        samples, points = _moved(rois[some], offset[some] if offset.numel() else offset, pooled, image, spatial_scale,
+                                 sampling_ratio, gamma)
+        gradient = (grad_output[some] / samples.count)[:, :, :, None, None]
+        pixels = points.pixel + _first(samples)
+        for pixel, weight in zip(pixels, points.weight):
+            grad_rows.index_add_(0, pixel.flatten(), (weight[..., None] * gradient).flatten(0, 4))
         if offset.numel():
-            slope_y, slope_x = _slopes(point, [(take(rows, pixel) * gradient).sum(-1) for pixel in point.pixel + first],
-                                       width)
-            along_y += slope_y
-            along_x += slope_x
-    grad_input.copy_(grad_rows.view(len(input), height, width, -1).permute(0, 3, 1, 2))
+            slopes = _slopes(points, [(take(rows, pixel) * gradient).sum(-1) for pixel in pixels])
+            for axis, slope in enumerate(slopes):
+                side = samples.size[:, 1 - axis, None, None]
+                grad_offset[some, axis] = (gamma * side * slope.sum((3, 4))).to(grad_offset.dtype)
+    grad_input.copy_(grad_rows.view(len(input), *image, -1).permute(0, 3, 1, 2))
+
+
+def _moved(rois: Tensor, offset: Tensor, pooled: tuple[int, int], image: tuple[int, int], spatial_scale: float,
+           sampling_ratio: int, gamma: float) -> tuple[Samples, Points]:
+    """Return the sample points of regions, moved by their offsets, and the pixels around them."""
+    samples = region_samples(rois, pooled, image, spatial_scale, sampling_ratio, aligned=True)
+    shift = torch.zeros(2, 1, 1, 1, 1, 1, device=rois.device, dtype=rois.dtype)
     if offset.numel():
-        grad_offset[:, 0] = gamma * samples.size[:, 1, None, None] * along_x
-        grad_offset[:, 1] = gamma * samples.size[:, 0, None, None] * along_y
+        moves = gamma * samples.size.flip(1)[:, :, None, None] * offset.view(len(rois), 2, *pooled)
+        shift = moves.transpose(0, 1)[..., None, None]
+    return samples, points_at(samples.y + shift[1], samples.x + shift[0], image, samples.real)
 
 
-def _slopes(point: Points, corners: list[Tensor], width: int) -> tuple[Tensor, Tensor]:
-    """Return the derivatives by row and column of the values interpolated between `corners`, each (K, PH, PW)."""
+def _first(samples: Samples) -> Tensor:
+    return samples.first[:, None, None, None, None]
+
+
+def _slopes(points: Points, corners: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the derivatives by x and by y of the values interpolated between `corners`."""
     top_left, top_right, bottom_left, bottom_right = corners
-    top, left, bottom, right = (part.to(point.y.dtype) for part in (
-        point.pixel[0] // width, point.pixel[0] % width, point.pixel[3] // width, point.pixel[3] % width))
-    along_x = (bottom_right - bottom_left) * (point.y - top) + (top_right - top_left) * (bottom - point.y)
-    along_y = (bottom_right - top_right) * (point.x - left) + (bottom_left - top_left) * (right - point.x)
-    used = point.inside & point.real
-    return along_y * used, along_x * used
-
-
-def _moved(rois: Tensor, offset: Tensor, pooled: tuple[int, int], spatial_scale: float, sampling_ratio: int,
-           gamma: float) -> Samples:
-    samples = region_samples(rois, pooled, spatial_scale, sampling_ratio, aligned=True)
-    if offset.numel():
-        shift = gamma * samples.size.flip(1)[:, :, None, None] * offset.view(len(rois), 2, *pooled)
-        samples = samples._replace(y=samples.y + shift[:, 1, :, :, None], x=samples.x + shift[:, 0, :, :, None])
-    return samples
+    along_x = (bottom_right - bottom_left) * points.above + (top_right - top_left) * points.below
+    along_y = (bottom_right - top_right) * points.left + (bottom_left - top_left) * points.right
+    return along_x * points.counts, along_y * points.counts

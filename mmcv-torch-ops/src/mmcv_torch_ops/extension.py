@@ -6,6 +6,7 @@ of a forward and a backward function.
 """
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -47,18 +48,19 @@ __all__ = [
     'softmax_focal_loss_forward', 'softnms',
 ]
 
-if not (2, 0) <= tuple(int(part) for part in mmcv.__version__.split('.')[:2]) <= (2, 3):
-    raise ImportError(f'mmcv-torch-ops {__version__} fits mmcv 2.0 to 2.3, got mmcv {mmcv.__version__}. '
-                      'Install one of these: pip install "onedl-mmcv>=2.3,<2.4"')
+_MMCV = getattr(mmcv, '__version__', '0.0 (no package)')  # a folder that an uninstalled mmcv left has no version
+if not (2, 0) <= tuple(int(part) for part in re.findall(r'\d+', _MMCV)[:2]) <= (2, 3):
+    raise ImportError(f'mmcv-torch-ops {__version__} fits mmcv 2.0 to 2.3, got mmcv {_MMCV}. '
+                      'Install the maintained one: pip install "onedl-mmcv>=2.3,<2.4"')
 
 
 def get_compiler_version() -> str:
-    """Return what took the compiler's place, for `mmcv.utils.collect_env`."""
+    """Return the version of this package, which `mmcv.utils.collect_env` prints as the compiler."""
     return f'none, mmcv-torch-ops {__version__}'
 
 
 def get_compiling_cuda_version() -> str:
-    """Return the CUDA version of PyTorch, whose and torchvision's kernels run, or 'not available'."""
+    """Return the CUDA version that PyTorch was built for, or 'not available'."""
     return torch.version.cuda or 'not available'
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmcv_torch_ops.precision import single
+
 _SMALLEST = torch.finfo(torch.float32).tiny  # below it, mmcv's kernels take no logarithm, in float64 neither
 
 
@@ -18,6 +20,7 @@ def sigmoid_focal_loss_forward(input: Tensor, target: Tensor, weight: Tensor, ou
         output: (N, C).
     """
     _check('sigmoid_focal_loss', target, most=input.shape[1])
+    input, weight = single(input, weight)
     positive, p = _classes(input, target), input.sigmoid()
     term_p = (1 - p).pow(gamma) * p.clamp(min=_SMALLEST).log()
     term_n = p.pow(gamma) * (1 - p).clamp(min=_SMALLEST).log()
@@ -27,6 +30,7 @@ def sigmoid_focal_loss_forward(input: Tensor, target: Tensor, weight: Tensor, ou
 def sigmoid_focal_loss_backward(input: Tensor, target: Tensor, weight: Tensor, grad_input: Tensor, gamma: float,
                                 alpha: float) -> None:
     """Write the derivative of the sum of the losses into `grad_input` (N, C)."""
+    input, weight = single(input, weight)
     positive, p = _classes(input, target), input.sigmoid()
     term_p = (1 - p).pow(gamma) * (1 - p - gamma * p * p.clamp(min=_SMALLEST).log())
     term_n = p.pow(gamma) * (gamma * (1 - p) * (1 - p).clamp(min=_SMALLEST).log() - p)
@@ -43,6 +47,7 @@ def softmax_focal_loss_forward(input: Tensor, target: Tensor, weight: Tensor, ou
         weight: (C,), of the target's class, or empty.
     """
     _check('softmax_focal_loss', target, most=input.shape[1] - 1)
+    input, weight = single(input, weight)
     p = _probability(input, target)
     loss = -alpha * (1 - p).pow(gamma) * p.clamp(min=_SMALLEST).log()
     output.copy_(_weighted(loss * (target >= 0), target, weight))
@@ -51,14 +56,15 @@ def softmax_focal_loss_forward(input: Tensor, target: Tensor, weight: Tensor, ou
 def softmax_focal_loss_backward(input: Tensor, target: Tensor, weight: Tensor, buff: Tensor, grad_input: Tensor,
                                 gamma: float, alpha: float) -> None:
     """Write the derivative of the sum of the losses by the logits into `grad_input` (N, C); `buff` (N,) is scratch."""
+    input, weight = single(input, weight)
     p = _probability(input, target)
     slope = alpha * (gamma * (1 - p).pow(gamma - 1) * p * p.clamp(min=_SMALLEST).log() - (1 - p).pow(gamma))
-    buff.copy_(_weighted(slope * (target >= 0), target, weight))
-    grad_input.copy_(buff[:, None] * (_classes(input, target).to(input.dtype) - input))
+    slope = _weighted(slope * (target >= 0), target, weight)
+    grad_input.copy_(slope[:, None] * (_classes(input, target).to(input.dtype) - input))
 
 
 def _check(operator: str, target: Tensor, most: int) -> None:
-    if target.numel() and target.max() > most:
+    if not torch.compiler.is_compiling() and target.numel() and target.max() > most:
         raise ValueError(f'{operator}: target must be at most {most}, got {int(target.max())}')
 
 

@@ -5,7 +5,8 @@ import torch
 import torchvision  # noqa: F401  registers torch.ops.torchvision
 from torch import Tensor
 
-from mmcv_torch_ops.sampling import each_point, pixel_rows, points_at, region_samples
+from mmcv_torch_ops.precision import single
+from mmcv_torch_ops.sampling import finite_regions, pixel_rows, points_at, region_samples, similar_regions, take
 
 
 def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Tensor, argmax_x: Tensor,
@@ -21,29 +22,37 @@ def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Ten
         pool_mode: 0 takes the largest sample of a bin, 1 their mean.
 
     A region without area has bins without samples, which give 0. With maximum pooling, mmcv's kernels give -10000 on
-    the CPU and -3.4e38 on a GPU.
+    the CPU and -3.4e38 on a GPU. A region with a coordinate that is not finite gives NaN, and no gradient.
     """
-    check_regions('roi_align', input, rois, (aligned_height, aligned_width))
-    if pool_mode not in (0, 1):
-        raise ValueError(f'roi_align: pool_mode must be 0 (max) or 1 (avg), got {pool_mode}')
+    pooled = (aligned_height, aligned_width)
+    check_regions('roi_align', input, rois, pooled)
+    input, rois = single(input, rois)
+    rois, finite = finite_regions(rois)
     if pool_mode == 1:
-        output.copy_(torch.ops.torchvision.roi_align(input, rois, spatial_scale, aligned_height, aligned_width,
-                                                     sampling_ratio, aligned))
+        result = torch.ops.torchvision.roi_align(input, rois, spatial_scale, *pooled, sampling_ratio, aligned)
+        output.copy_(torch.where(finite, result, torch.nan))
         return
-    samples = region_samples(rois, (aligned_height, aligned_width), spatial_scale, sampling_ratio, aligned)
-    height, width = input.shape[-2:]
-    rows, first = pixel_rows(input), samples.batch * height * width
-    best = input.new_full((len(rois), aligned_height, aligned_width, input.shape[1]), -torch.inf)
-    best_y, best_x = torch.full_like(best, -1), torch.full_like(best, -1)
-    for point in each_point(samples, height, width):
-        value = point.values(rows, first)
-        better = (value > best) & point.real[..., None]
-        best = torch.where(better, value, best)
-        best_y = torch.where(better, point.y[..., None], best_y)
-        best_x = torch.where(better, point.x[..., None], best_x)
-    best = best.masked_fill_(samples.numbers.prod(1)[:, None, None, None] == 0, 0)
-    for target, source in ((output, best), (argmax_y, best_y), (argmax_x, best_x)):
-        target.copy_(source.permute(0, 3, 1, 2))
+    if pool_mode != 0:
+        raise ValueError(f'roi_align: pool_mode must be 0 (max) or 1 (avg), got {pool_mode}')
+    rows, image = pixel_rows(input), tuple(input.shape[2:])
+    for some in similar_regions(rois, pooled, spatial_scale, sampling_ratio, aligned, input.shape[1]):
+        samples = region_samples(rois[some], pooled, image, spatial_scale, sampling_ratio, aligned)
+        y, x = (part.flatten(3) for part in torch.broadcast_tensors(samples.y, samples.x))
+        if not y.shape[3]:  # regions without area
+            output[some], argmax_y[some], argmax_x[some] = 0, -1, -1
+            continue
+        points = points_at(y, x, image)
+        pixel = points.pixel + samples.first[:, None, None, None]
+        values = take(rows, pixel[0]).mul_(points.weight[0, ..., None])
+        for corner in range(1, 4):
+            values.addcmul_(take(rows, pixel[corner]), points.weight[corner, ..., None])
+        real = samples.real.flatten(3)
+        best, place = values.masked_fill_(~real[..., None], -torch.inf).max(3)
+        empty = ~real.any(3)[..., None]
+        for target, found, nothing in ((output, best, 0), (argmax_y, y.gather(3, place), -1),
+                                       (argmax_x, x.gather(3, place), -1)):
+            target[some] = found.masked_fill(empty, nothing).permute(0, 3, 1, 2).to(target.dtype)
+    output.masked_fill_(~finite, torch.nan)
 
 
 def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argmax_x: Tensor, grad_input: Tensor,
@@ -51,16 +60,20 @@ def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argm
                        pool_mode: int, aligned: bool) -> None:
     """Write the gradient of the map into `grad_input` (N, C, H, W), which is zero before."""
     batch, channels, height, width = grad_input.shape
+    grad_output, rois = single(grad_output, rois)
+    rois, finite = finite_regions(rois)
+    grad_output = torch.where(finite, grad_output, 0)
     if pool_mode == 1:
         grad_input.copy_(torch.ops.torchvision._roi_align_backward(
             grad_output, rois, spatial_scale, aligned_height, aligned_width, batch, channels, height, width,
             sampling_ratio, aligned))
         return
-    points = points_at(argmax_y, argmax_x, height, width)
+    points = points_at(*single(argmax_y, argmax_x), (height, width), real=argmax_y != -1)
     plane = rois[:, 0].long()[:, None] * channels + torch.arange(channels, device=rois.device)
-    weights = points.weight * (argmax_y != -1)
-    grad_input.view(-1).scatter_add_(0, (points.pixel + (plane * height * width)[:, :, None, None]).flatten(),
-                                   (weights * grad_output).flatten().to(grad_input.dtype))
+    gradient = torch.zeros_like(grad_input, dtype=grad_output.dtype)
+    gradient.view(-1).scatter_add_(0, (points.pixel + (plane * height * width)[:, :, None, None]).flatten(),
+                                   (points.weight * grad_output).flatten())
+    grad_input.copy_(gradient)
 
 
 def check_regions(operator: str, input: Tensor, rois: Tensor, pooled: tuple[int, int]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmcv_torch_ops.precision import single
 from mmcv_torch_ops.roi_align import check_regions
-from mmcv_torch_ops.sampling import take
+from mmcv_torch_ops.sampling import finite_regions, take
 
 
 def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor, pooled_height: int,
@@ -15,7 +16,7 @@ def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor
     Source: Fast R-CNN (Girshick, ICCV 2015, arXiv:1504.08083). As in mmcv, a region includes its last pixel and its
     corners are not rounded; torchvision's `roi_pool` rounds them. Empty bins and regions without area give 0. Of equal
     values the first is taken, row by row. mmcv's kernel adds the gradient of a region without area to the first pixel
-    of the map; here it is dropped.
+    of the map; here it is dropped. A region with a coordinate that is not finite gives NaN, and no gradient.
 
     A rectangle is covered by four overlapping windows, whose sides are the largest powers of two that fit into it.
 
@@ -24,6 +25,7 @@ def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor
     """
     check_regions('roi_pool', input, rois, (pooled_height, pooled_width))
     height, width = input.shape[-2:]
+    rois, finite = finite_regions(*single(rois))
     (y1, y2), (x1, x2), real = _bins(rois, (pooled_height, pooled_width), (height, width), spatial_scale)
     output.zero_()
     argmax.fill_(-1)
@@ -32,9 +34,9 @@ def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor
     y1, y2, x1, x2 = y1[region, row], y2[region, row], x1[region, column], x2[region, column]
     image = rois[region, 0].long()
     tall, wide = (_power_below(sides) for sides in (y2 - y1, x2 - x1))
-    pixel = torch.arange(height * width, device=input.device).view(height, width, 1).expand(len(input), -1, -1,
-                                                                                         input.shape[1])
-    strips = (input.permute(0, 2, 3, 1).contiguous(), pixel.contiguous())
+    values = input.permute(0, 2, 3, 1).nan_to_num(-torch.inf, torch.inf, -torch.inf)  # a NaN is never the largest
+    pixel = torch.arange(height * width, device=input.device, dtype=torch.int32).view(height, width, 1)
+    strips = (values.contiguous(), pixel.expand(values.shape).contiguous())
     for high in range(int(tall.max()) + 1 if len(tall) else 0):
         windows = strips
         for broad in range(int(wide.max()) + 1):
@@ -48,16 +50,18 @@ def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor
                                       for table in windows)
                         best = found if best is None else _larger(best, found)
                 place = region[some], slice(None), row[some], column[some]
-                output[place], argmax[place] = best[0], best[1].to(argmax.dtype)
+                output[place], argmax[place] = best[0], best[1].to(argmax.dtype).masked_fill(best[0] == -torch.inf, -1)
             windows = _doubled(windows, 2, 2 ** broad)
         strips = _doubled(strips, 1, 2 ** high)
+    output.masked_fill_(~finite, torch.nan)
+    argmax.masked_fill_(~finite, -1)
 
 
 def roi_pool_backward(grad_output: Tensor, rois: Tensor, argmax: Tensor, grad_input: Tensor, pooled_height: int,
                       pooled_width: int, spatial_scale: float) -> None:
     """Add the gradient of each bin to the pixel that was its largest, in `grad_input` (N, C, H, W)."""
     _, channels, height, width = grad_input.shape
-    plane = rois[:, 0].long()[:, None] * channels + torch.arange(channels, device=rois.device)
+    plane = finite_regions(rois)[0][:, 0].long()[:, None] * channels + torch.arange(channels, device=rois.device)
     pixel = argmax.clamp(min=0) + (plane * height * width)[:, :, None, None]
     grad_input.view(-1).scatter_add_(0, pixel.flatten(), (grad_output * (argmax >= 0)).flatten())
 
@@ -77,7 +81,7 @@ def _bins(rois: Tensor, pooled: tuple[int, int], sides: tuple[int, int], spatial
 
 def _power_below(sides: Tensor) -> Tensor:
     """Return the exponents of the largest powers of two that are at most `sides`, which are positive integers."""
-    return torch.frexp(sides.double()).exponent - 1
+    return torch.frexp(sides.float()).exponent - 1
 
 
 def _larger(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
