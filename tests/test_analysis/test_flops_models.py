@@ -137,10 +137,3 @@ def test_channels_that_disagree_are_reported_with_the_module(known_model: KnownM
     with pytest.raises(ValueError, match=r'MaskRCNN\) cannot run at 64x96: .*neck.lateral_convs.3.conv, '
                                          r'Conv2d\(1000, 256.*given \(1, 2048, 2, 3\)'):
         count_model(build_on_meta(config, 'mmdet'), (64, 96))
-
-
-def test_patched_kernels_are_put_back(known_model: KnownModel) -> None:
-    import mmcv._ext
-    before = dict(vars(mmcv._ext))
-    count_model(build_on_meta(known_model('mask-rcnn', 'r50'), 'mmdet'), (64, 96))
-    assert vars(mmcv._ext) == before

@@ -137,7 +137,7 @@ class OperationCounter:
         return any(factor.untyped_storage() in self._parameters for factor in _tensors(factors))
 
     def add(self, operator: str, cost: dict[str, int]) -> None:
-        """Count `cost` for the running module; called for kernels that PyTorch's dispatcher does not see."""
+        """Count `cost` for the running module."""
         self.counts.by_module[self.module].update(cost)
         self.counts.by_operator[operator] += macs_of(Counter(cost))
 
@@ -172,8 +172,8 @@ def _tensors(tree: Any) -> list[Tensor]:
 def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> OperationCounts:
     """Run `function(*args, **kwargs)` and count it, without gradients; a module's counts are kept by module.
 
-    Give it meta tensors (`torch.empty(shape, device='meta')`) to count without computing. On another device, compiled
-    operators of mmcv stay unseen: count models with `count_model`.
+    Give it meta tensors (`torch.empty(shape, device='meta')`) to count without computing. Operators of a compiled mmcv
+    stay unseen.
     """
     with torch.no_grad(), OperationCounter(function if isinstance(function, nn.Module) else None) as counter:
         function(*args, **kwargs)

@@ -10,7 +10,7 @@ from torch import nn
 
 from mmflatten.analysis.flops.counter import OperationCounter, OperationCounts
 from mmflatten.analysis.flops.inputs import DEFAULT_SHAPES, dummy_forward, image_shape
-from mmflatten.analysis.flops.meta import build_on_meta, shape_only_kernels
+from mmflatten.analysis.flops.meta import build_on_meta
 from mmflatten.config_files import read_config, require_parts
 from mmflatten.requirements import check_task
 
@@ -44,7 +44,7 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
     """
     counter = OperationCounter(model)
     try:
-        with torch.no_grad(), shape_only_kernels(counter), counter:
+        with torch.no_grad(), counter:
             dummy_forward(model, shape)
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), '') or type(error).__name__

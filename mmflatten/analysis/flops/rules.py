@@ -43,7 +43,7 @@ def _encoder_layer(src: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
     return cost
 
 
-def deformable_conv(weight: Tensor, out: Tensor) -> Cost:
+def _deformable_conv(x: Tensor, weight: Tensor, *args: Any, out: Tensor, **kwargs: Any) -> Cost:
     """Only the convolution; sampling at the offsets is elementwise."""
     return {CONV: out.shape[0] * prod(out.shape[2:]) * weight.numel()}
 
@@ -69,7 +69,7 @@ def _mac_rules() -> dict[str, Rule]:
         'aten::addbmm': lambda self, a, b, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
         'aten::_addmm_activation': rules['aten::addmm'], 'aten::_int_mm': rules['aten::mm'],
         'mmflatten::linear_attention': lambda q, k, *args, **kwargs: {PRODUCT: multiply_accumulates(q.shape, k.shape)},
-        'torchvision::deform_conv2d': lambda x, weight, *args, out, **kwargs: deformable_conv(weight, out),
+        'torchvision::deform_conv2d': _deformable_conv,
     }
     return rules
 
@@ -110,6 +110,7 @@ OPENMMLAB_RULES: dict[str, Rule] = {
 
 # Arithmetic on elements that PyTorch tags neither as pointwise nor as a reduction.
 _ELEMENTWISE = set("""
+    torchvision::roi_align torchvision::roi_pool
     _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm cudnn_batch_norm
     _native_batch_norm_legit_no_training _native_batch_norm_legit native_dropout glu linalg_vector_norm
     avg_pool1d avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices _adaptive_avg_pool2d
