@@ -36,7 +36,7 @@ class BuildWithConfigs(build_py):
 
 
 extras = {name: read_requirements(name)
-          for name in ('build', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study', 'docs',
+          for name in ('cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study', 'docs',
                        'browser', 'deepspeed', 'lmdb', 'timm', 'track', 'tests')}
 extras['all'] = sorted({line for name in ('cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study')
                         for line in extras[name]})
@@ -48,7 +48,7 @@ setup(
     long_description=read_readme(),
     long_description_content_type='text/markdown',
     license='Apache-2.0',
-    python_requires='>=3.10',
+    python_requires='>=3.11',
     packages=find_packages(include=['mmflatten', 'mmflatten.*']),
     package_data={'mmflatten': ['py.typed', '**/*.csv', 'report/templates/*']},
     cmdclass={'build_py': BuildWithConfigs},

@@ -1,19 +1,19 @@
-# mmflatten on NVIDIA GPUs; the toolkit compiles mmcv's operators and is that of the pinned PyTorch, CUDA 13.0:
+# mmflatten on NVIDIA GPUs. PyTorch's wheels bring CUDA; the host needs a driver for it and the NVIDIA Container Toolkit:
 #     docker build -f docker/cuda.Dockerfile -t mmflatten:cuda .
 #     docker run -it --gpus all --ipc=host -v "$PWD/data:/mmflatten/data" -v "$PWD/work_dirs:/mmflatten/work_dirs" \
 #         mmflatten:cuda bash tools/dist_train.sh CONFIG 8
-# TORCH_CUDA_ARCH_LIST names the GPUs that operators are compiled for: 8.0 is an A100, 9.0 an H100 or H200.
-FROM nvidia/cuda:13.0.2-devel-ubuntu24.04
-ARG TORCH_CUDA_ARCH_LIST="8.0;9.0"
-ENV PIP_NO_CACHE_DIR=1 FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST PATH=/mmflatten/.venv/bin:$PATH
-RUN apt-get update && apt-get install -y --no-install-recommends g++ make python3-dev python3-venv \
-    && rm -rf /var/lib/apt/lists/*
+# --build-arg UV_TORCH_BACKEND=cu126 takes PyTorch's wheels for an older CUDA, here 12.6.
+FROM python:3.12-slim-bookworm
+ARG UV_TORCH_BACKEND
+ENV PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1 UV_COMPILE_BYTECODE=1 PATH=/mmflatten/.venv/bin:$PATH \
+    NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 WORKDIR /mmflatten
 COPY Makefile LICENSE README.md pyproject.toml setup.py model-index.yml ./
 COPY requirements requirements
+COPY mmcv-torch-ops mmcv-torch-ops
 COPY mmflatten mmflatten
 COPY configs configs
 COPY studies studies
 COPY tools tools
-RUN make setup
+RUN python requirements/install.py
 CMD ["mmflatten", "--help"]

@@ -15,25 +15,24 @@ from mmflatten.datasets.locate import DATA_FOLDERS
 from mmflatten.requirements import CORE, LIBRARIES, Library, inspect
 from mmflatten.version import __version__
 
-OPENCV = Library('cv2', 'opencv-python', '>=4.8', '4.12.0.88', 'reading images')
-NMS = 'import torch; from {} import nms; nms(torch.tensor([[0., 0., 9., 9.]]), torch.ones(1), 0.5); '
+OPENCV = Library('cv2', 'opencv-python-headless', '>=4.8', '4.14.0.94', 'reading images')
+NMS = ('import torch; from {} import nms; device = "cuda" if torch.cuda.is_available() else "cpu"; '
+       'nms(torch.tensor([[0., 0., 9., 9.]], device=device), torch.ones(1, device=device), 0.5); ')
 # What is run to try a library, whose last line is shown; the others are only imported.
 PROBES = {
     'torch': 'import torch; cuda = torch.version.cuda; gpus = range(torch.cuda.device_count()); '
              'print("built for", f"CUDA {cuda};" if cuda else "the CPU only;", '
              '"GPU: " + ", ".join(map(torch.cuda.get_device_name, gpus)) if gpus else "no GPU here")',
     'torchvision': NMS.format('torchvision.ops') + 'print("its compiled operators run")',
-    'mmcv': NMS.format('mmcv.ops') + 'from mmcv.ops import get_compiling_cuda_version; '
-            'cuda = get_compiling_cuda_version().replace("not available", ""); '
-            'assert cuda or not torch.cuda.is_available(), "compiled without CUDA, but there is a GPU"; '
-            'print("nms runs; compiled for", f"CUDA {cuda}" if cuda else "the CPU only")',
+    'mmcv': NMS.format('mmcv.ops') + 'from mmcv import _ext; '
+            'print("nms runs;", "mmcv-torch-ops" if _ext.__file__.endswith(".py") else "compiled operators")',
 }
 # What repairs a library that is there and fails, where installing its tested version does nothing.
 REPAIRS = {
     **dict.fromkeys(('torch', 'torchvision'),
                     LIBRARIES['torch'].install_command.replace('install', 'install --force-reinstall')),
-    'mmcv': LIBRARIES['mmcv'].install_command.replace(
-        '--no-build-isolation', '--no-build-isolation --no-cache-dir --force-reinstall --no-deps'),
+    'mmcv': f"pip install --no-cache-dir --force-reinstall --no-deps onedl-mmcv=={LIBRARIES['mmcv'].tested}  "
+            '# its operators were compiled for another PyTorch, or not for this GPU',
     'cv2': f'pip install --force-reinstall --no-deps opencv-python-headless=={OPENCV.tested}',  # needs no desktop
 }
 
@@ -69,8 +68,9 @@ def report_libraries() -> tuple[list[str], list[str], list[str]]:
             broken.append(f'{library.name}: {remark}\n    fix it with: {fix or library.install_command}')
         elif status.state != 'ok':
             notes.append(status.message)
-    if shutil.which('nvidia-smi') and 'no GPU here' in probes[0][1]:
-        notes.append('nvidia-smi is here but torch sees no GPU: a CPU build of torch, or no driver access')
+    failed, problem = _run('from mmflatten.driver import gpu_problem; print(gpu_problem())')
+    if problem and not failed:
+        notes.append(problem)
     return rows, broken, notes
 
 
@@ -93,15 +93,22 @@ def _try(name: str, missing: list[str]) -> tuple[bool, str]:
     """Whether a library fails when it is used, and the last line that this printed."""
     if name in missing:
         return False, ''
-    command = [sys.executable, '-c', PROBES.get(name, f'import {name}; print("imports")')]
+    failed, last = _run(PROBES.get(name, f'import {name}; print("imports")'))
+    return failed and not any(f"No module named '{other}'" in last for other in missing), last
+
+
+def _run(code: str) -> tuple[bool, str]:
+    """Return whether `code` fails in a Python process of its own, and the last line that it prints."""
     try:
-        child = subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=120)
+        child = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, errors='replace',
+                               timeout=120)
     except (subprocess.TimeoutExpired, OSError) as error:
         return True, str(error)
     if child.returncode < 0:
         return True, f'crashed: the Python process ended with status {child.returncode}'
-    *_, last = ['', *(child.stderr if child.returncode else child.stdout).strip().splitlines()]
-    return child.returncode > 0 and not any(f"No module named '{other}'" in last for other in missing), last
+    lines = ['', *(child.stderr if child.returncode else child.stdout).strip().splitlines()]
+    errors = [line for line in lines if re.match(r'[\w.]+(Error|Exception): ', line)]  # PyTorch adds frames of C++
+    return child.returncode > 0, errors[-1] if child.returncode and errors else lines[-1]
 
 
 def _row(name: str, value: str, state: str, remark: str) -> str:

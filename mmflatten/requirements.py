@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 
-BUILD_TOOLS = "pip install 'setuptools>=80,<82' wheel ninja psutil packaging"
-
 
 @dataclass(frozen=True)
 class Library:
@@ -33,15 +31,15 @@ class Library:
         if self.name in ('torch', 'torchvision'):
             return f"pip install torch=={LIBRARIES['torch'].tested} torchvision=={LIBRARIES['torchvision'].tested}"
         package = f'{self.distribution}=={self.tested}'
-        if self.name == 'mmcv':  # sources only, and its build has to see the installed torch
-            return f'{BUILD_TOOLS} && CPPFLAGS=-g0 pip install --no-build-isolation {package}'
+        if self.name == 'mmcv':  # pip's cache may hold one that was compiled for another torch
+            return f'pip install --no-cache-dir {package} mmcv-torch-ops'
         return f'pip install {package}'
 
 
 LIBRARIES: dict[str, Library] = {library.name: library for library in (
-    Library('torch', 'torch', '>=2.4', '2.12.1', 'everything', untested='2.14'),
-    Library('torchvision', 'torchvision', '>=0.19', '0.27.1', 'mmpretrain, mmdet', untested='0.29'),
-    Library('numpy', 'numpy', '>=2.0.1', '2.2.6', 'everything but mmflatten.ops', untested='3'),
+    Library('torch', 'torch', '>=2.4', '2.15.0', 'everything', untested='2.16'),
+    Library('torchvision', 'torchvision', '>=0.19', '0.29.2', 'mmpretrain, mmdet', untested='0.30'),
+    Library('numpy', 'numpy', '>=2.0.1', '2.4.6', 'everything but mmflatten.ops', untested='3'),
     Library('einops', 'einops', '>=0.7', '0.8.2', 'everything', untested='1'),
     Library('mmengine', 'onedl-mmengine', '>=0.10.12', '0.10.12', 'models, training', 'mmengine', '0.11'),
     Library('mmcv', 'onedl-mmcv', '>=2.3.6', '2.3.6', 'training', 'mmcv', '2.4'),
@@ -84,10 +82,12 @@ def inspect(library: Library) -> Status:
     if _release(version) < _release(library.required):
         return Status('wrong', version, f'{installed} is installed, {required}', fix)
     torch = _installed_version('torch')
-    if library.name == 'torchvision' and torch:  # each torchvision is compiled for one torch
-        partner = re.search(r'torch\s*\(?==\s*([\d.]+)', ' '.join(metadata.requires('torchvision') or ()))
-        if partner and _release(partner[1]) != _release(torch):
-            return Status('wrong', version, f'{installed} is compiled for torch {partner[1]}, not for {torch}', fix)
+    if library.name == 'torchvision' and torch:  # compiled for one torch, since 0.29 for that one and newer ones
+        partner = re.search(r'torch\s*\(?([=>]=)\s*([\d.]+)', ' '.join(metadata.requires('torchvision') or ()))
+        if partner and (_release(torch) < _release(partner[2])
+                        or partner[1] == '==' and _release(torch) != _release(partner[2])):
+            needed = partner[1].removeprefix('==') + partner[2]
+            return Status('wrong', version, f'{installed} is compiled for torch {needed}, not for {torch}', fix)
     if library.untested and _release(version) >= _release(library.untested):
         return Status('untested', version, f'{installed} is above the tested range (below {library.untested})', fix)
     return Status('ok', version)

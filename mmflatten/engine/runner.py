@@ -14,6 +14,7 @@ from mmengine.visualization import Visualizer
 from torch import nn
 from torch.utils.data import DataLoader
 
+from mmflatten.driver import gpu_problem
 from mmflatten.engine.checkpoints.files import written_aside
 from mmflatten.engine.checkpoints.loading import (
     WITHOUT_MODULE,
@@ -108,6 +109,12 @@ class Runner(mmengine.runner.Runner):
             return super().wrap_model(model_wrapper_cfg, model)
         sync_bn = self.cfg.get('sync_bn')
         return (convert_sync_batchnorm(model, sync_bn) if sync_bn else model).to(get_device())
+
+    def train(self) -> nn.Module:
+        """Train as MMEngine does. A GPU that PyTorch cannot use gets a warning."""
+        if problem := gpu_problem():
+            self.logger.warning(problem)
+        return super().train()
 
     def load_or_resume(self) -> None:
         """As MMEngine's; with `fsdp` or `deepspeed` each process then keeps only its part of the training."""

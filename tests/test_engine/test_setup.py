@@ -60,3 +60,11 @@ def test_scaled_learning_rate_reaches_the_optimizer(tiny, tools):
     saved = torch.load(tiny.work_dir / 'epoch_1.pth', weights_only=False)
     # 0.05 for a batch of 8; the batch is 4.
     assert saved['optimizer']['param_groups'][0]['initial_lr'] == pytest.approx(0.025)
+
+
+def test_training_warns_of_a_gpu_that_pytorch_cannot_use(tiny, tools, monkeypatch):
+    monkeypatch.setattr('mmflatten.engine.runner.gpu_problem', lambda: 'the driver is too old')
+    tiny.write_config()
+    assert tools.train([tiny.config, '--no-validate', '--cfg-options', 'train_cfg.max_epochs=1']) == 0
+    log, = tiny.work_dir.glob('*/*.log')
+    assert log.read_text().count('WARNING - the driver is too old') == 1

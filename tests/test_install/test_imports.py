@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'mmflatten'
 ISOLATED = Path(__file__).parent / 'isolated'
 # The floors of the house from the ground; what stands on one imports from it or from below.
-FLOORS = (('version', 'requirements', 'config_library', 'ops', 'structures'), ('registry', 'checkpoints'),
+FLOORS = (('version', 'requirements', 'driver', 'config_library', 'ops', 'structures'), ('registry', 'checkpoints'),
           ('config_files', 'models', 'evaluation'), ('visualization', 'timm'), ('datasets', 'analysis'), ('engine',),
           ('export',), ('apis', 'studies', 'tools'), ('doctor',), ('report', 'app'), ('cli',), ('__main__',))
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
@@ -111,12 +111,13 @@ def test_core_runs_while_other_libraries_are_blocked(run_python, script, absent)
 @pytest.mark.full
 @pytest.mark.parametrize('script, absent', SCRIPTS.items())
 def test_core_runs_in_an_environment_with_its_libraries_alone(run_python, script, absent):
-    """Takes 5 GB of disk for a minute or two; pip finds torch in the cache that set-up left."""
+    """Takes up to 5 GB of disk for a minute; uv finds torch in the cache that set-up left."""
     constraints = ROOT / 'requirements' / 'constraints.txt'
     with tempfile.TemporaryDirectory() as folder:
         python = Path(folder) / 'bin' / 'python'
         subprocess.run([sys.executable, '-m', 'venv', folder], check=True)
-        subprocess.run([python, '-m', 'pip', 'install', '-q', '-c', constraints, *LIBRARIES[script]], check=True)
+        subprocess.run([sys.executable, '-m', 'uv', 'pip', 'install', '-q', '--python', python, '-c', constraints,
+                        *LIBRARIES[script]], check=True)
         code = f'from importlib.util import find_spec\nassert not any(map(find_spec, {absent}))'
         assert run_python('-c', code, python=python) == (0, '')
         status, output = run_python(str(ISOLATED / f'{script}.py'), python=python)

@@ -1,102 +1,108 @@
-"""Set-up skips what is done, repeats what changed, recovers a broken environment and reports honestly."""
+"""Set-up recovers a broken environment, is not misled by the caller's settings and replaces an mmcv that fails."""
 import importlib.util
-import shutil
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ORDER = ['build tools', 'torch', 'mmcv', 'rest', 'deepspeed', 'project']
+STAND_IN = f'''#!{sys.executable}
+import json, os, sys
+from pathlib import Path
+folder = Path(__file__).resolve().parent.parent
+with (folder / 'calls').open('a') as file:
+    print(json.dumps([sys.argv[1:], dict(os.environ)]), file=file)
+text = ' '.join(sys.argv[1:])
+if (folder / 'fails').exists() and (folder / 'fails').read_text() in text:
+    sys.exit('failed')
+print({{'-m uv --version': 'uv 0.13.9 (x86_64)', '-m pip --version': 'pip 26',
+       '-m pip config list': "global.index-url='https://mirror/simple'\\n:env:.cert='/certificate'"}}.get(text, ''))
+if 'mmcv.ops' in text:
+    print(1)
+'''
 
 
 @pytest.fixture
-def installer(tmp_path):
-    """Set-up in a copy of the tree's build files, with steps that only note that they ran."""
-    for name in ('setup.py', 'pyproject.toml', 'requirements', 'mmflatten/version.py'):
-        source, target = ROOT / name, tmp_path / 'tree' / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
-    spec = importlib.util.spec_from_file_location('installer', tmp_path / 'tree' / 'requirements' / 'install.py')
+def installer():
+    spec = importlib.util.spec_from_file_location('installer', ROOT / 'requirements' / 'install.py')
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.ran = []
-    module.STEPS = tuple((name, lambda env, name=name: module.ran.append(name), text, files)
-                         for name, _, text, files in module.STEPS)
     return module
 
 
 @pytest.fixture
-def environment(installer):
-    """A stand-in for a virtual environment: this Python behind a script, quicker than making a real one."""
-    env = installer.Environment(installer.ROOT / '.venv')
-    env.python.parent.mkdir(parents=True)
-    env.python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    env.python.chmod(0o755)
-    return env
+def folder(tmp_path) -> Path:
+    """An environment whose Python only notes how it is called."""
+    python = tmp_path / '.venv' / 'bin' / 'python'
+    python.parent.mkdir(parents=True)
+    python.write_text(STAND_IN)
+    python.chmod(0o755)
+    return tmp_path / '.venv'
 
 
-def test_every_step_runs_once_in_order_until_a_file_it_reads_changes(installer, environment):
-    installer.install(environment)
-    installer.install(environment)
-    assert installer.ran == ORDER
-    for file, repeated in (('seg.txt', ['rest']), ('constraints.txt', ORDER)):
-        installer.ran.clear()
-        with (installer.ROOT / 'requirements' / file).open('a') as stream:
-            stream.write('another-library==1.0\n')
-        installer.install(environment)
-        assert installer.ran == repeated
-    environment.record.write_text('{"torch": ')  # an unreadable record means that nothing is done
-    installer.ran.clear()
-    installer.install(environment)
-    assert installer.ran == ORDER
+def uv_calls(folder: Path) -> list[tuple[str, dict]]:
+    calls = [json.loads(line) for line in (folder / 'calls').read_text().splitlines()]
+    return [(' '.join(call), variables) for call, variables in calls if call[:4] == ['-m', 'uv', 'pip', 'install']]
 
 
-def test_the_next_call_goes_on_from_the_step_that_failed(installer, environment):
-    steps = installer.STEPS
-
-    def fail(env):
-        raise installer.InstallError('no network')
-
-    installer.STEPS = (*steps[:2], (steps[2][0], fail, *steps[2][2:]), *steps[3:])
-    with pytest.raises(installer.InstallError, match='no network'):
-        installer.install(environment)
-    installer.STEPS = steps
-    installer.install(environment)
-    assert installer.ran == ORDER
+def add_package(folder: Path, name: str, *files: str) -> Path:
+    info = folder / 'lib' / 'python3' / 'site-packages' / f'{name}-1.0.dist-info'
+    info.mkdir(parents=True)
+    (info / 'RECORD').write_text(''.join(f'{file},,\n' for file in files))
+    return info
 
 
-def test_half_made_environment_is_made_anew(installer):
-    env = installer.Environment(installer.ROOT / '.venv')
+def test_half_made_environment_is_made_anew(installer, tmp_path, monkeypatch):
+    env = installer.Environment(tmp_path / '.venv')
     env.folder.mkdir()
     (env.folder / 'left over').touch()
-    env.make()
-    assert env.probe('print(1)') == '1' and not (env.folder / 'left over').exists()
+    monkeypatch.setattr(env, 'run', lambda *command: True)  # pip would download uv
+    env.create()
+    assert env.output('-c', 'print(1)') == '1' and not (env.folder / 'left over').exists()
 
 
-def test_compile_is_without_debug_information_and_shows_how_far_it_is(installer, environment, monkeypatch, capsys):
-    monkeypatch.setenv('CPPFLAGS', '-Imine')
-    monkeypatch.setenv('PYTHONPATH', 'elsewhere')  # what sends packages elsewhere does not reach pip
-    code = 'import os; print("[1/2]", os.environ["CPPFLAGS"], os.environ.get("PYTHONPATH")); print("[2/2] c++")'
-    installer.compile_with_progress(installer.Environment(environment.folder), [sys.executable, '-c', code])
-    assert '2 of 2 files compiled' in capsys.readouterr().out
-    assert '[1/2] -Imine -g0 None' in (environment.folder / 'mmcv_build.log').read_text()
+def test_working_environment_gets_the_pins_and_is_not_made_anew(installer, folder):
+    installer.install(installer.Environment(folder))
+    (packages, _), (deepspeed, _) = uv_calls(folder)
+    assert '-r requirements/setup.txt' in packages and '-c requirements/constraints.txt' in packages
+    assert f'--target {folder}/deepspeed' in deepspeed
 
 
-def test_failed_compile_shows_the_end_of_its_output_and_names_the_log(installer, environment):
-    with pytest.raises(installer.InstallError) as failure:
-        installer.compile_with_progress(environment, [sys.executable, '-c', 'print("fatal error: x.h"); exit(1)'])
-    assert 'fatal error: x.h' in str(failure.value) and 'mmcv_build.log' in str(failure.value)
+def test_settings_of_pip_reach_uv_and_those_that_mislead_it_do_not(installer, folder, monkeypatch):
+    for name in ('PYTHONPATH', 'PIP_TARGET', 'UV_NO_BUILD_ISOLATION'):
+        monkeypatch.setenv(name, 'elsewhere')
+    monkeypatch.setenv('SSL_CERT_FILE', '/own')
+    monkeypatch.delenv('UV_DEFAULT_INDEX', raising=False)
+    installer.install(installer.Environment(folder))
+    for _, variables in uv_calls(folder):
+        assert not {'PYTHONPATH', 'PIP_TARGET', 'UV_NO_BUILD_ISOLATION'} & set(variables)
+        assert variables['UV_DEFAULT_INDEX'] == 'https://mirror/simple' and variables['SSL_CERT_FILE'] == '/own'
 
 
-@pytest.mark.parametrize('gpu, ops, count', [
-    ('nogpu', ['not available'] * 2, 1),
-    ('nogpu', [None, 'not available'], 2),  # a cached wheel for another torch
-    ('gpu', ['not available', '13.0'], 2),  # a cached wheel without CUDA
-])
-def test_cached_wheel_of_mmcv_that_does_not_fit_is_compiled_anew(installer, environment, monkeypatch, gpu, ops, count):
-    answers, commands = iter(ops), []
-    monkeypatch.setattr(environment, 'probe', lambda code: gpu if code == installer.GPU_PROBE else next(answers))
-    monkeypatch.setattr(installer, 'compile_with_progress', lambda env, command: commands.append(command))
-    installer.install_mmcv(environment)
-    assert ['--no-cache-dir' in command for command in commands] == [False, True][:count]
+def test_packages_installed_in_part_are_forgotten_and_whole_ones_kept(installer, folder):
+    partial = add_package(folder, 'partial', 'partial-1.0.dist-info/RECORD', 'partial.py')
+    whole = add_package(folder, 'whole', 'whole-1.0.dist-info/RECORD')
+    (add_package(folder, 'without_record') / 'RECORD').unlink()
+    installer.install(installer.Environment(folder))
+    assert not partial.exists() and whole.exists()
+    assert not (whole.parent / 'without_record-1.0.dist-info').exists()
+
+
+@pytest.mark.parametrize('fails', [True, False])
+def test_compiled_mmcv_is_replaced_only_if_it_does_not_run(installer, folder, fails):
+    extension = folder / 'lib' / 'python3' / 'site-packages' / 'mmcv' / '_ext.cpython-311-x86_64-linux-gnu.so'
+    extension.parent.mkdir(parents=True)
+    extension.touch()
+    if fails:
+        (folder / 'fails').write_text('mmcv.ops')
+    installer.install(installer.Environment(folder))
+    replaced = [call for call, _ in uv_calls(folder) if '--reinstall-package onedl-mmcv' in call]
+    assert len(replaced) == fails and all('--no-cache' in call for call in replaced)
+
+
+def test_failure_is_one_line_and_the_exit_status(installer, folder, monkeypatch, capsys):
+    (folder / 'fails').write_text('uv pip install')
+    monkeypatch.setattr(sys, 'argv', ['install.py', str(folder)])
+    assert installer.main() == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith('>> Set-up failed: uv could not install')
