@@ -33,7 +33,7 @@ def deform_roi_pool_forward(input: Tensor, rois: Tensor, offset: Tensor, output:
     pooled = (pooled_height, pooled_width)
     check_regions('deform_roi_pool', input, rois, pooled)
     input, rois, offset = single(input, rois, offset)
-    rois, finite = finite_regions(rois)
+    rois, broken = finite_regions(rois)
     rows, image = pixel_rows(input), tuple(input.shape[2:])
     for some in similar_regions(rois, pooled, spatial_scale, sampling_ratio, True, input.shape[1]):
         samples, points = _moved(rois[some], offset[some] if offset.numel() else offset, pooled, image, spatial_scale,
@@ -41,7 +41,7 @@ def deform_roi_pool_forward(input: Tensor, rois: Tensor, offset: Tensor, output:
         total = sum((take(rows, pixel) * weight[..., None]).sum((3, 4))
                     for pixel, weight in zip(points.pixel + _first(samples), points.weight))
         output[some] = (total / samples.count).permute(0, 3, 1, 2).to(output.dtype)
-    output.masked_fill_(~finite, torch.nan)
+    output.masked_fill_(broken, torch.nan)
 
 
 def deform_roi_pool_backward(grad_output: Tensor, input: Tensor, rois: Tensor, offset: Tensor, grad_input: Tensor,
@@ -54,8 +54,8 @@ def deform_roi_pool_backward(grad_output: Tensor, input: Tensor, rois: Tensor, o
     """
     pooled, image = (pooled_height, pooled_width), tuple(input.shape[2:])
     input, rois, offset, grad_output = single(input, rois, offset, grad_output)
-    rois, finite = finite_regions(rois)
-    grad_output = torch.where(finite, grad_output, 0).permute(0, 2, 3, 1)
+    rois, _ = finite_regions(rois)
+    grad_output = grad_output.permute(0, 2, 3, 1)
     rows = pixel_rows(input)
     grad_rows = torch.zeros_like(rows)
     for some in similar_regions(rois, pooled, spatial_scale, sampling_ratio, True, input.shape[1]):

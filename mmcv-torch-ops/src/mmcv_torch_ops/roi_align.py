@@ -27,10 +27,10 @@ def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Ten
     pooled = (aligned_height, aligned_width)
     check_regions('roi_align', input, rois, pooled)
     input, rois = single(input, rois)
-    rois, finite = finite_regions(rois)
+    rois, broken = finite_regions(rois)
     if pool_mode == 1:
-        result = torch.ops.torchvision.roi_align(input, rois, spatial_scale, *pooled, sampling_ratio, aligned)
-        output.copy_(torch.where(finite, result, torch.nan))
+        output.copy_(torch.ops.torchvision.roi_align(input, rois, spatial_scale, *pooled, sampling_ratio, aligned))
+        output.masked_fill_(broken, torch.nan)
         return
     if pool_mode != 0:
         raise ValueError(f'roi_align: pool_mode must be 0 (max) or 1 (avg), got {pool_mode}')
@@ -52,7 +52,7 @@ def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Ten
         for target, found, nothing in ((output, best, 0), (argmax_y, y.gather(3, place), -1),
                                        (argmax_x, x.gather(3, place), -1)):
             target[some] = found.masked_fill(empty, nothing).permute(0, 3, 1, 2).to(target.dtype)
-    output.masked_fill_(~finite, torch.nan)
+    output.masked_fill_(broken, torch.nan)
 
 
 def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argmax_x: Tensor, grad_input: Tensor,
@@ -61,8 +61,7 @@ def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argm
     """Write the gradient of the map into `grad_input` (N, C, H, W), which is zero before."""
     batch, channels, height, width = grad_input.shape
     grad_output, rois = single(grad_output, rois)
-    rois, finite = finite_regions(rois)
-    grad_output = torch.where(finite, grad_output, 0)
+    rois, _ = finite_regions(rois)
     if pool_mode == 1:
         grad_input.copy_(torch.ops.torchvision._roi_align_backward(
             grad_output, rois, spatial_scale, aligned_height, aligned_width, batch, channels, height, width,

@@ -25,7 +25,7 @@ def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor
     """
     check_regions('roi_pool', input, rois, (pooled_height, pooled_width))
     height, width = input.shape[-2:]
-    rois, finite = finite_regions(*single(rois))
+    rois, broken = finite_regions(*single(rois))
     (y1, y2), (x1, x2), real = _bins(rois, (pooled_height, pooled_width), (height, width), spatial_scale)
     output.zero_()
     argmax.fill_(-1)
@@ -53,8 +53,7 @@ def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor
                 output[place], argmax[place] = best[0], best[1].to(argmax.dtype).masked_fill(best[0] == -torch.inf, -1)
             windows = _doubled(windows, 2, 2 ** broad)
         strips = _doubled(strips, 1, 2 ** high)
-    output.masked_fill_(~finite, torch.nan)
-    argmax.masked_fill_(~finite, -1)
+    output.masked_fill_(broken, torch.nan)
 
 
 def roi_pool_backward(grad_output: Tensor, rois: Tensor, argmax: Tensor, grad_input: Tensor, pooled_height: int,

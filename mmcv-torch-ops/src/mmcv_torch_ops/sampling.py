@@ -7,16 +7,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+_FAR = -1e6  # a coordinate outside of any map
 _CHUNK = 2 ** 24  # interpolated values at a time: 64 MiB in float32
 
 
 def finite_regions(rois: Tensor) -> tuple[Tensor, Tensor]:
-    """Return regions (K, 5) with zeros for those that are not finite, and a mask (K, 1, 1, 1) of the finite ones.
+    """Return regions (K, 5) and a mask (K, 1, 1, 1) of those that are not finite.
 
-    The kernels of torchvision and mmcv read outside of the map, or crash, where a coordinate is NaN.
+    These are moved far out of the map, where they have no gradient. The kernels of torchvision and mmcv read outside of
+    the map, or crash, where a coordinate is NaN.
     """
-    finite = rois.isfinite().all(1)
-    return torch.where(finite[:, None], rois, 0), finite[:, None, None, None]
+    finite = rois.isfinite().all(1, keepdim=True)
+    far = torch.arange(5, device=rois.device) > 0  # all but the number of the image
+    return torch.where(finite, rois, far * _FAR), ~finite[:, :, None, None]
 
 
 class Samples(NamedTuple):
