@@ -15,7 +15,7 @@ help:
 	@echo 'make test-all  the test suite with the full sweep (every config, every size)'
 	@echo 'make test-browser  the pages that we make, tried in a Chromium, which root gets from Debian if there is none'
 	@echo 'make bench     is any model slower than the committed ratios of this processor family? About 5 minutes'
-	@echo 'make setup     only the install: $(VENV), a minute on 2 cores besides the download (3.4 GB)'
+	@echo 'make setup     only the install: $(VENV), a minute on 2 cores, 3.4 GB of download'
 	@echo 'make doctor    what is installed, what is wrong with it, and what fixes it'
 	@echo 'make lint      ruff; make types runs mypy on ops, models and checkpoints'
 	@echo 'make docs      the documentation as a site: site/index.html, English and Vietnamese'

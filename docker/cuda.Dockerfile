@@ -2,13 +2,15 @@
 #     docker build -f docker/cuda.Dockerfile -t mmflatten:cuda .
 #     docker run -it --gpus all --ipc=host -v "$PWD/data:/mmflatten/data" -v "$PWD/work_dirs:/mmflatten/work_dirs" \
 #         mmflatten:cuda bash tools/dist_train.sh CONFIG 8
-# --build-arg UV_TORCH_BACKEND=cu126 takes PyTorch's wheels for an older CUDA, here 12.6.
+# --build-arg UV_TORCH_BACKEND=cu126 takes PyTorch's wheels for an older CUDA, here 12.6 (not tried). gcc is for Triton,
+# which builds the launchers of the fused kernels.
 FROM python:3.12-slim-bookworm
 ARG UV_TORCH_BACKEND
 ENV PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1 UV_COMPILE_BYTECODE=1 PATH=/mmflatten/.venv/bin:$PATH \
     NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /mmflatten
-COPY Makefile LICENSE README.md pyproject.toml setup.py model-index.yml ./
+COPY LICENSE README.md pyproject.toml setup.py model-index.yml ./
 COPY requirements requirements
 COPY mmcv-torch-ops mmcv-torch-ops
 COPY mmflatten mmflatten

@@ -15,7 +15,7 @@ from mmflatten.datasets.locate import DATA_FOLDERS
 from mmflatten.requirements import CORE, LIBRARIES, Library, inspect
 from mmflatten.version import __version__
 
-OPENCV = Library('cv2', 'opencv-python-headless', '>=4.8', '4.14.0.94', 'reading images')
+OPENCV = Library('cv2', 'opencv-python-headless', '>=4.10', '4.14.0.94', 'reading images')
 NMS = ('import torch; from {} import nms; device = "cuda" if torch.cuda.is_available() else "cpu"; '
        'nms(torch.tensor([[0., 0., 9., 9.]], device=device), torch.ones(1, device=device), 0.5); ')
 # What is run to try a library, whose last line is shown; the others are only imported.
@@ -90,7 +90,7 @@ def report_data(root: Path = Path()) -> tuple[list[str], list[str]]:
 
 
 def _try(name: str, missing: list[str]) -> tuple[bool, str]:
-    """Whether a library fails when it is used, and the last line that this printed."""
+    """Return whether a library fails when it is used, and the last line printed."""
     if name in missing:
         return False, ''
     failed, last = _run(PROBES.get(name, f'import {name}; print("imports")'))

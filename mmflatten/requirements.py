@@ -32,7 +32,7 @@ class Library:
             return f"pip install torch=={LIBRARIES['torch'].tested} torchvision=={LIBRARIES['torchvision'].tested}"
         package = f'{self.distribution}=={self.tested}'
         if self.name == 'mmcv':  # pip's cache may hold one that was compiled for another torch
-            return f'pip install --no-cache-dir {package} mmcv-torch-ops'
+            return f'pip install --no-cache-dir --find-links dist {package} mmcv-torch-ops  # dist: make wheels'
         return f'pip install {package}'
 
 

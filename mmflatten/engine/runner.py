@@ -6,7 +6,7 @@ from typing import Any
 
 import mmengine.runner
 from mmengine.device import get_device
-from mmengine.dist import master_only
+from mmengine.dist import is_main_process, master_only
 from mmengine.model import convert_sync_batchnorm
 from mmengine.optim import BaseOptimWrapper
 from mmengine.runner import BaseLoop, CheckpointLoader
@@ -111,8 +111,8 @@ class Runner(mmengine.runner.Runner):
         return (convert_sync_batchnorm(model, sync_bn) if sync_bn else model).to(get_device())
 
     def train(self) -> nn.Module:
-        """Train as MMEngine does. A GPU that PyTorch cannot use gets a warning."""
-        if problem := gpu_problem():
+        """Train as MMEngine does, with a warning about a GPU that PyTorch cannot use."""
+        if is_main_process() and (problem := gpu_problem()):
             self.logger.warning(problem)
         return super().train()
 

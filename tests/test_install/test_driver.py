@@ -24,18 +24,29 @@ def old_driver(tmp_path, monkeypatch):
 
 def test_driver_that_is_too_old_is_named_with_the_fix(old_driver):
     problem = gpu_problem()
-    assert TOO_OLD in problem and 'CUDA 13.2' in problem and 'Update the driver' in problem and '\n' not in problem
+    assert TOO_OLD in problem and 'CUDA 13.2' in problem and len(problem.splitlines()) == 1
 
 
-def test_cpu_build_of_torch_is_named_as_such(old_driver, monkeypatch):
+def test_build_without_cuda_gets_other_words(old_driver, monkeypatch):
+    with_cuda = gpu_problem()
     monkeypatch.setattr(torch.version, 'cuda', None)
-    assert TOO_OLD in gpu_problem() and 'CPU only' in gpu_problem() and 'driver,' not in gpu_problem()
+    assert TOO_OLD in gpu_problem() and gpu_problem() != with_cuda
+
+
+def test_gpu_older_than_the_build_is_named(old_driver, monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'get_arch_list', lambda: ['sm_75', 'sm_90', 'compute_90'])
+    monkeypatch.setattr(torch.cuda, 'get_device_capability', lambda: (7, 0))
+    monkeypatch.setattr(torch.cuda, 'get_device_name', lambda: 'NVIDIA V100')
+    assert all(part in gpu_problem() for part in ('NVIDIA V100', '7.5', '7.0'))
 
 
 @pytest.mark.parametrize('case', ['works', 'hidden', 'no GPU', 'fails'])
 def test_nothing_is_said_of_a_gpu_that_works_is_hidden_or_is_not_there(old_driver, monkeypatch, case):
     if case == 'works':
         monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+        monkeypatch.setattr(torch.cuda, 'get_arch_list', lambda: ['sm_75'])
+        monkeypatch.setattr(torch.cuda, 'get_device_capability', lambda: (9, 0))
     elif case == 'hidden':
         monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '')
     else:

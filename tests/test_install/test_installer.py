@@ -17,7 +17,10 @@ text = ' '.join(sys.argv[1:])
 if (folder / 'fails').exists() and (folder / 'fails').read_text() in text:
     sys.exit('failed')
 print({{'-m uv --version': 'uv 0.13.9 (x86_64)', '-m pip --version': 'pip 26',
-       '-m pip config list': "global.index-url='https://mirror/simple'\\n:env:.cert='/certificate'"}}.get(text, ''))
+       '-m pip config list': "global.index-url='https://other'\\ninstall.index-url='https://mirror/simple'\\n"
+                             ":env:.cert='/certificate'"}}.get(text, ''))
+if 'version_info' in text:
+    print(not (folder / 'too old').exists())
 if 'mmcv.ops' in text:
     print(1)
 '''
@@ -56,10 +59,27 @@ def add_package(folder: Path, name: str, *files: str) -> Path:
 def test_half_made_environment_is_made_anew(installer, tmp_path, monkeypatch):
     env = installer.Environment(tmp_path / '.venv')
     env.folder.mkdir()
-    (env.folder / 'left over').touch()
+    for name in ('left over', 'pyvenv.cfg'):
+        (env.folder / name).touch()
     monkeypatch.setattr(env, 'run', lambda *command: True)  # pip would download uv
     env.create()
     assert env.output('-c', 'print(1)') == '1' and not (env.folder / 'left over').exists()
+
+
+def test_environment_of_a_python_that_is_too_old_is_made_anew(installer, folder, monkeypatch):
+    (folder / 'pyvenv.cfg').touch()
+    (folder / 'too old').touch()
+    env = installer.Environment(folder)
+    monkeypatch.setattr(env, 'run', lambda *command: True)  # pip would download uv
+    env.create()
+    assert env.output('-c', 'print(1)') == '1'
+
+
+def test_folder_that_is_no_environment_is_left_alone(installer, tmp_path):
+    (tmp_path / 'precious.txt').touch()
+    with pytest.raises(installer.SetupError, match='not a virtual environment'):
+        installer.Environment(tmp_path).create()
+    assert (tmp_path / 'precious.txt').exists()
 
 
 def test_working_environment_gets_the_pins_and_is_not_made_anew(installer, folder):
@@ -75,6 +95,7 @@ def test_settings_of_pip_reach_uv_and_those_that_mislead_it_do_not(installer, fo
     monkeypatch.setenv('SSL_CERT_FILE', '/own')
     monkeypatch.delenv('UV_DEFAULT_INDEX', raising=False)
     installer.install(installer.Environment(folder))
+    assert len(uv_calls(folder)) == 2
     for _, variables in uv_calls(folder):
         assert not {'PYTHONPATH', 'PIP_TARGET', 'UV_NO_BUILD_ISOLATION'} & set(variables)
         assert variables['UV_DEFAULT_INDEX'] == 'https://mirror/simple' and variables['SSL_CERT_FILE'] == '/own'

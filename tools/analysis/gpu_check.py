@@ -5,7 +5,7 @@
 
 Prints Markdown: whether operators and gradients agree with float64, what every family makes of float16 and bfloat16,
 time, bandwidth and memory of the attention against its eager form, compiled eager code, the kernels of flash_bla (if
-installed) and softmax attention, and models with and without the kernels. No compiled mmcv is required.
+installed) and softmax attention, and models with and without the kernels.
 """
 import argparse
 import json

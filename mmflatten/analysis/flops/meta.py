@@ -1,4 +1,4 @@
-"""Models on the meta device: parameters without memory, operators that compute the shape of their result alone."""
+"""Models on the meta device: parameters without memory, operators that compute shapes only."""
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,7 +1,9 @@
 """Whether a fused kernel runs, or PyTorch's own operators."""
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -35,7 +37,8 @@ def pick_kernel(*tensors: Tensor, width: int = 1, power: float = 1) -> bool:
 def _switched_on(device: int) -> bool:
     if (switch := os.environ.get(SWITCH, '')) not in ('', 'off'):
         raise ValueError(f"{SWITCH} ({switch!r}) must be 'off', or unset for the kernels to run")
-    return not switch and has_triton() and torch.cuda.get_device_capability(device) >= (8, 0)
+    return (not switch and has_triton() and torch.cuda.get_device_capability(device) >= (8, 0)
+            and _has_c_compiler())
 
 
 # As `torch.compiler.assume_constant_result` does, which would import the compiler: a graph is compiled for one answer.
@@ -45,6 +48,16 @@ _switched_on._dynamo_marked_constant = True  # type: ignore[attr-defined]
 def has_triton() -> bool:
     """Whether a Triton is installed for which the kernels were written."""
     return _triton_version() >= OLDEST_TRITON
+
+
+@cache
+def _has_c_compiler() -> bool:
+    """Return True if Triton can build its launcher, for which it calls a C compiler when the first kernel runs."""
+    found = bool(os.environ.get('CC') or shutil.which('gcc') or shutil.which('clang'))
+    if not found:
+        logging.getLogger('mmflatten').warning(
+            "No C compiler (gcc) was found, which Triton needs for the fused kernels: PyTorch's operators are used.")
+    return found
 
 
 @cache
