@@ -31,8 +31,8 @@ PROBES = {
 REPAIRS = {
     **dict.fromkeys(('torch', 'torchvision'),
                     LIBRARIES['torch'].install_command.replace('install', 'install --force-reinstall')),
-    'mmcv': f"pip install --no-cache-dir --force-reinstall --no-deps onedl-mmcv=={LIBRARIES['mmcv'].tested}  "
-            '# its operators were compiled for another PyTorch, or not for this GPU',
+    'mmcv': f"pip install --no-cache-dir --force-reinstall --no-deps onedl-mmcv=={LIBRARIES['mmcv'].tested} "
+            '--find-links dist mmcv-torch-ops  # its operators do not fit this PyTorch or GPU; dist: make wheels',
     'cv2': f'pip install --force-reinstall --no-deps opencv-python-headless=={OPENCV.tested}',  # needs no desktop
 }
 
