@@ -48,7 +48,7 @@ test-browser: setup
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m browser tests/test_browser
 
 bench: setup
-	$(RUN) tools/analysis/speed_guard.py
+	$(RUN) tools/maintain/speed_guard.py
 
 lint: setup
 	$(RUN) -m ruff check .

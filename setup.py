@@ -31,7 +31,7 @@ class BuildWithConfigs(build_py):
         target = Path(self.build_lib, 'mmflatten', '.mim')
         shutil.rmtree(target, ignore_errors=True)
         for folder in ('configs', 'tools'):
-            shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns('__pycache__'))
+            shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns('__pycache__', 'maintain'))
         shutil.copy(ROOT / 'model-index.yml', target)
 
 

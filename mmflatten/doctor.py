@@ -11,7 +11,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mmflatten.datasets.locate import DATA_FOLDERS
+from mmflatten.locate import DATA_FOLDERS
 from mmflatten.requirements import CORE, LIBRARIES, Library, inspect
 from mmflatten.version import __version__
 

@@ -1,7 +1,8 @@
 """What every test has: MMEngine's global state is that of a new process, and no text is formatted twice."""
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from mmengine.logging import MessageHub, MMLogger
@@ -10,6 +11,7 @@ from mmengine.visualization import Visualizer
 from yapf.yapflib import yapf_api
 
 CONFIGS = Path(__file__).parents[1] / 'configs' / 'digits'
+TOOLS = Path(__file__).parents[1] / 'tools'
 EPOCH = 'train_cfg = dict(max_epochs=1, val_interval=1)'
 ITERATION = 'train_cfg = dict(max_iters=1, val_interval=1)'
 
@@ -95,3 +97,16 @@ def train_on(config_on) -> Callable[[str], SimpleNamespace]:
                                log=str(next(folder.glob('run/*/vis_data/scalars.json'))))
 
     return train
+
+
+@pytest.fixture(scope='session')
+def load_tool() -> Callable[[str], ModuleType]:
+    """`load_tool('get_flops')` imports a script of `tools/`."""
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f'{name}_tool', next(TOOLS.glob(f'*/{name}.py')))
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

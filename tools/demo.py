@@ -11,11 +11,12 @@ from pathlib import Path
 from mmengine.config import Config
 from mmengine.fileio import load
 
+from mmflatten.cli.common import tool_parser
 from mmflatten.config_files import read_config
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.console import command_line
 from mmflatten.requirements import LIBRARIES, check_task, inspect
+from mmflatten.results.curves import draw_curves, read_scalars
 from mmflatten.version import __version__
-from mmflatten.visualization.curves import draw_curves, read_scalars
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = 'configs/digits/mask-rcnn_flatten-swin-nano_fpn_digits.py'
@@ -28,7 +29,7 @@ def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
     check_task('mmdet')
     from mmflatten.report.page import write_report  # these import mmdet, so after the check
-    from mmflatten.visualization.instances import draw_predictions
+    from mmflatten.results.instances import draw_predictions
     work_dir = Path(args.work_dir)
     require_masks(args.config)
     empty(work_dir, args.config)

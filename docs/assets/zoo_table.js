@@ -1,4 +1,4 @@
-// Sorting and filters of the model zoo's table (tools/docs/zoo_table.py). Without this file the table is plain.
+// Sorting and filters of the model zoo's table (tools/maintain/zoo_table.py). Without this file the table is plain.
 for (const zoo of document.querySelectorAll('.zoo')) {
   const form = zoo.querySelector('form')
   const status = zoo.querySelector('[role=status]')

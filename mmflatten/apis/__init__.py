@@ -1,5 +1,5 @@
 """What a program needs: models by name, and `Predictor(config, checkpoint)(image)` of a trained one."""
-from mmflatten.apis.models import get_model, list_models
-from mmflatten.apis.predictor import Predictor
+from mmflatten.predict.models import get_model, list_models
+from mmflatten.predict.predictor import Predictor
 
 __all__ = ['Predictor', 'get_model', 'list_models']

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmflatten.analysis.attention import AttentionLayer
 from mmflatten.app.trial import Trial
-from mmflatten.visualization.attention_maps import attention_pixels
+from mmflatten.explain.attention import AttentionLayer
+from mmflatten.explain.map_drawings import attention_pixels
 
 MEAN = -1  # in the place of a head
 

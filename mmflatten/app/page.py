@@ -14,8 +14,8 @@ from mmflatten.app.attention import MEAN, attention_view
 from mmflatten.app.pictures import check_picture
 from mmflatten.app.tables import cost_table, result_table
 from mmflatten.app.trial import Trial, TriedModel
-from mmflatten.engine.errors import explain
-from mmflatten.visualization.attention_maps import attention_pixels
+from mmflatten.errors import explain
+from mmflatten.explain.map_drawings import attention_pixels
 
 SIDE = 640  # longer side of the pictures of the viewer
 # One thing at a time: hooks see what every thread does with a model.

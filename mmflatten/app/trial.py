@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from mmengine.structures import BaseDataElement
 
-from mmflatten.analysis.attention import AttentionLayer, AttentionProbe
-from mmflatten.analysis.flops.meta import build_on_meta
-from mmflatten.analysis.flops.model_cost import ModelCost, count_model, count_parameters
-from mmflatten.analysis.speed.machine import describe_machine
-from mmflatten.analysis.speed.timing import clock_of
-from mmflatten.apis.attention import network_picture, probe_image
-from mmflatten.apis.inputs import Input
-from mmflatten.apis.predictor import Predictor
-from mmflatten.apis.results import ResultFolder
-from mmflatten.engine.building import model_config
+from mmflatten.building import model_config
+from mmflatten.explain.attention import AttentionLayer, AttentionProbe
+from mmflatten.explain.maps import network_picture, probe_image
+from mmflatten.measure.flops.meta import build_on_meta
+from mmflatten.measure.flops.model_cost import ModelCost, count_model, count_parameters
+from mmflatten.measure.speed.machine import describe_machine
+from mmflatten.measure.speed.timing import clock_of
+from mmflatten.predict.inputs import Input
+from mmflatten.predict.predictor import Predictor
+from mmflatten.predict.results import ResultFolder
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mmflatten.engine.cli import command_line, output_folder, positive, share, tool_parser
+from mmflatten.cli.common import output_folder, positive, share, tool_parser
+from mmflatten.console import command_line
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,10 +29,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.analysis.results.reading import read_results
-    from mmflatten.analysis.results.tasks import analyze
     from mmflatten.checkpoints.rules import shorten
-    from mmflatten.engine.worst import draw_worst, origin_of_config
+    from mmflatten.results.reading import read_results
+    from mmflatten.results.tasks import analyze
+    from mmflatten.results.worst import draw_worst, origin_of_config
     results = read_results(args.results)
     if args.config is not None:
         results = replace(results, origin={**results.origin, **origin_of_config(args.config, results.task)})

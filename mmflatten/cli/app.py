@@ -11,7 +11,8 @@ import threading
 from collections.abc import Sequence
 from types import FrameType
 
-from mmflatten.engine.cli import command_line, own_output, tool_parser
+from mmflatten.cli.common import tool_parser
+from mmflatten.console import command_line, own_output
 
 LAST_PORT = 2**16 - 1
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)

@@ -11,7 +11,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from mmflatten.engine.cli import command_line, natural, output_folder, own_output, positive, tool_parser
+from mmflatten.cli.common import natural, output_folder, positive, tool_parser
+from mmflatten.console import command_line, own_output
 
 CLASS = 'class'
 MAX_HEADS = 23  # drawn beside their mean
@@ -59,9 +60,9 @@ def main(argv: Sequence[str]) -> None:
 
 def _attend(args: argparse.Namespace) -> tuple[dict, str]:
     # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.analysis.attention.statistics import describe, head_statistics, table
-    from mmflatten.apis.attention import probe_image
-    from mmflatten.apis.predictor import Predictor
+    from mmflatten.explain.attention.statistics import describe, head_statistics, table
+    from mmflatten.explain.maps import probe_image
+    from mmflatten.predict.predictor import Predictor
     predictor = Predictor(args.config, args.checkpoint, args.device)
     probe, picture = probe_image(predictor, _image(args.image, predictor.task == 'stereo'))
     layers = [probe.layer(name) for name in args.layer] if args.layer else probe.layers
@@ -104,7 +105,7 @@ def _token(layer: Any, place: tuple[int, int] | str, size: tuple[int, int]) -> i
 
 
 def _draw(layer: Any, token: int, args: argparse.Namespace, picture: Any, place: tuple[int, int] | None) -> Any:
-    from mmflatten.visualization.attention_maps import attention_figure
+    from mmflatten.explain.map_drawings import attention_figure
     row = layer.row(token, part=args.part).cpu()
     maps = row[:, layer.prefix:].unflatten(1, layer.kv_hw).numpy()
     if args.head is not None:

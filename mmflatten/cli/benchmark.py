@@ -21,9 +21,11 @@ from typing import Any
 
 import torch
 
-from mmflatten.analysis.speed.bound import products_alone
-from mmflatten.analysis.speed.crossovers import MEMORY, TIME, crossover_table, draw_operators, forecast
-from mmflatten.analysis.speed.machine import (
+from mmflatten.cli.common import positive, tool_parser
+from mmflatten.console import command_line
+from mmflatten.measure.speed.bound import products_alone
+from mmflatten.measure.speed.crossovers import MEMORY, TIME, crossover_table, draw_operators, forecast
+from mmflatten.measure.speed.machine import (
     BUSY_CPUS,
     available_cpus,
     describe_machine,
@@ -31,12 +33,11 @@ from mmflatten.analysis.speed.machine import (
     keep_freed_memory,
     seconds_of_others,
 )
-from mmflatten.analysis.speed.memory import peak_memory
-from mmflatten.analysis.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, model_subject
-from mmflatten.analysis.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
-from mmflatten.analysis.speed.table import Row, result_rows, result_table, write_csv
-from mmflatten.analysis.speed.timing import Subject, measure
-from mmflatten.engine.cli import command_line, positive, tool_parser
+from mmflatten.measure.speed.memory import peak_memory
+from mmflatten.measure.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, model_subject
+from mmflatten.measure.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
+from mmflatten.measure.speed.table import Row, result_rows, result_table, write_csv
+from mmflatten.measure.speed.timing import Subject, measure
 
 SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20., 3.
 SAY_EVERY = 5.  # seconds between two lines of progress

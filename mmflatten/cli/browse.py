@@ -8,7 +8,8 @@ Writes DIR/NUMBER_NAME.png each and all of them on DIR/contact_sheet.png, and pr
 import argparse
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, output_folder, positive, seed, tool_parser
+from mmflatten.cli.common import output_folder, positive, seed, tool_parser
+from mmflatten.console import command_line
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,11 +33,11 @@ def main(argv: Sequence[str]) -> None:
     from itertools import islice
     from pathlib import Path
 
-    from mmflatten.analysis.samples import SampleCounts
     from mmflatten.config_files import require_parts
+    from mmflatten.datasets.samples import SampleCounts
     from mmflatten.engine.browse import Browser
     from mmflatten.engine.setup import load_config
-    from mmflatten.visualization.contact_sheet import write_contact_sheet
+    from mmflatten.tasks.contact_sheet import write_contact_sheet
     cfg = load_config(args.config, args.cfg_options)
     require_parts(cfg, 'model', f'{args.split}_dataloader')
     browser = Browser(cfg, args.split, args.seed)

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from mmflatten.engine.cli import command_line, output_folder, own_output, positive, share, tool_parser
+from mmflatten.cli.common import output_folder, positive, share, tool_parser
+from mmflatten.console import command_line, own_output
 
 METHODS = ('gradcam', 'gradcam++', 'hirescam', 'layercam', 'xgradcam', 'eigencam', 'eigengradcam')
 
@@ -55,10 +56,10 @@ def main(argv: Sequence[str]) -> None:
 def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
     """The entries of cam.json, a table of them, and what is wrong with pictures that cannot be used."""
     # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.analysis.text_table import align
-    from mmflatten.apis.cam import cam
-    from mmflatten.apis.inputs import Inputs
-    from mmflatten.apis.predictor import PredictionError, Predictor
+    from mmflatten.explain.cam import cam
+    from mmflatten.predict.inputs import Inputs
+    from mmflatten.predict.predictor import PredictionError, Predictor
+    from mmflatten.text_table import align
     predictor = Predictor(args.config, args.checkpoint, args.device)
     layer = int(args.layer) if args.layer and args.layer.lstrip('-').isdecimal() else args.layer
     out, entries, failures = args.out, [], []
@@ -105,6 +106,6 @@ def _without_map(source: str, found: Sequence[Any]) -> list[str]:
 
 
 def _draw(picture: Any, activation: Any) -> Any:
-    from mmflatten.visualization.heat_maps import class_activation_figure
+    from mmflatten.explain.heat_maps import class_activation_figure
     title = f'{activation.name} {activation.score:.3f}: {activation.method} at {activation.layer}'
     return class_activation_figure(picture, activation.heat, title, activation.box)

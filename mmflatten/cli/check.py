@@ -9,7 +9,8 @@ import argparse
 import logging
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, positive, quiet_libraries, tool_parser
+from mmflatten.cli.common import positive, tool_parser
+from mmflatten.console import command_line, quiet_libraries
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,12 +30,12 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
     # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.analysis.recipes.checks import warnings_of
-    from mmflatten.analysis.recipes.recipe import gpus_of
-    from mmflatten.analysis.recipes.report import render_report
-    from mmflatten.analysis.recipes.training import Training
     from mmflatten.config_files import read_config, require_parts
     from mmflatten.engine.setup import load_config
+    from mmflatten.recipes.checks import warnings_of
+    from mmflatten.recipes.recipe import gpus_of
+    from mmflatten.recipes.report import render_report
+    from mmflatten.recipes.training import Training
     cfg = load_config(arguments.config, arguments.cfg_options)
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     with quiet_libraries(logging.ERROR):  # MMEngine warns of each frozen parameter

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from mmflatten.checkpoints import FAMILIES
 from mmflatten.checkpoints.files import ENTRIES, SAFETENSORS, convert_file, encode
+from mmflatten.cli.common import tool_parser
+from mmflatten.console import command_line
 from mmflatten.engine.checkpoints.files import written_aside
 from mmflatten.engine.checkpoints.pieces import SHARDED
 from mmflatten.engine.checkpoints.reading import load_from_local
-from mmflatten.engine.cli import command_line, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:

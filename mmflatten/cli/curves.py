@@ -6,7 +6,8 @@
 import argparse
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.cli.common import tool_parser
+from mmflatten.console import command_line
 
 
 def parser() -> argparse.ArgumentParser:
@@ -24,8 +25,8 @@ def main(argv: Sequence[str]) -> None:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from pathlib import Path
 
-    from mmflatten.analysis.results.runs import read_curves
-    from mmflatten.visualization.curves import draw_runs, is_training
+    from mmflatten.results.curves import draw_runs, is_training
+    from mmflatten.results.runs import read_curves
     if Path(args.out).suffix != '.png':
         raise ValueError(f'--out ({args.out}) must be a file NAME.png')
     runs, keys = read_curves(args.work_dirs, args.keys)

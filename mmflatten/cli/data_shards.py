@@ -13,8 +13,8 @@ from pathlib import Path
 
 from mmengine.utils import ProgressBar
 
+from mmflatten.cli.common import positive
 from mmflatten.datasets.shards import KINDS, build_index, build_shards, find_splits
-from mmflatten.engine.cli import positive
 
 WORDS = ('shards', 'index')
 

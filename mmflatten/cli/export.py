@@ -9,7 +9,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.engine.cli import command_line, quiet_libraries, tool_parser
+from mmflatten.cli.common import tool_parser
+from mmflatten.console import command_line, quiet_libraries
 
 FORMATS = ('onnx', 'openvino', 'pt2', 'torchscript')
 

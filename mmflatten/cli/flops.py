@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.analysis.flops.model_cost import ModelCost
-from mmflatten.analysis.flops.table import as_json, render_modules
-from mmflatten.analysis.zoo.costs import render
-from mmflatten.analysis.zoo.rows import count_beside_papers
-from mmflatten.analysis.zoo.tables import rows_of_config
+from mmflatten.cli.common import positive, tool_parser
 from mmflatten.config_files import config_file
-from mmflatten.engine.cli import command_line, positive, quiet_libraries, timed_progress, tool_parser
-from mmflatten.engine.errors import explain
+from mmflatten.console import command_line, quiet_libraries, timed_progress
+from mmflatten.errors import explain
+from mmflatten.measure.flops.model_cost import ModelCost
+from mmflatten.measure.flops.table import as_json, render_modules
+from mmflatten.measure.papers.costs import render
+from mmflatten.measure.papers.rows import count_beside_papers
+from mmflatten.measure.papers.tables import rows_of_config
 
 
 def parser() -> argparse.ArgumentParser:

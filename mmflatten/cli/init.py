@@ -11,7 +11,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.engine.cli import command_line, positive, share, tool_parser
+from mmflatten.cli.common import positive, share, tool_parser
+from mmflatten.console import command_line
 
 TASKS = ('det', 'seg', 'cls', 'stereo')
 
@@ -39,6 +40,6 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.apis.own_data.init import Request, initialise
+    from mmflatten.own_data.init import Request, initialise
     for line in initialise(Request(**{name: value for name, value in vars(args).items() if name != 'traceback'})):
         print(line, flush=True)

@@ -4,7 +4,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line
+from mmflatten.console import command_line
 from mmflatten.version import __version__
 
 COMMANDS = {

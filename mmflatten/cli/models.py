@@ -6,8 +6,9 @@
 import argparse
 from collections.abc import Sequence
 
+from mmflatten.cli.common import tool_parser
 from mmflatten.config_library import TASKS, library, library_root
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.console import command_line
 
 
 def parser() -> argparse.ArgumentParser:
@@ -21,8 +22,8 @@ def parser() -> argparse.ArgumentParser:
 @command_line
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
-    from mmflatten.analysis.text_table import align, giga
-    from mmflatten.apis.models import list_models
+    from mmflatten.predict.models import list_models
+    from mmflatten.text_table import align, giga
     names = list_models(args.pattern, args.task)
     if not names:
         raise ValueError(f"no model's name is like {args.pattern}; `mmflatten models` lists all")

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from mmflatten.engine.cli import command_line, output_folder, own_output, positive, share, tool_parser
+from mmflatten.cli.common import output_folder, positive, share, tool_parser
+from mmflatten.console import command_line, own_output
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,11 +47,11 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmengine.utils import ProgressBar
 
-    from mmflatten.apis.inputs import Input, Inputs
-    from mmflatten.apis.predictor import PredictionError, Predictor
-    from mmflatten.apis.results import FOLDERS, ResultFolder
     from mmflatten.checkpoints.rules import shorten
     from mmflatten.engine.setup import load_config
+    from mmflatten.predict.inputs import Input, Inputs
+    from mmflatten.predict.predictor import PredictionError, Predictor
+    from mmflatten.predict.results import FOLDERS, ResultFolder
     cfg = load_config(args.config)
     inputs = Inputs(args.inputs, pairs=cfg.get('default_scope') == 'mmflatten')
     inputs.require_outside(args.out / name for name in FOLDERS)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, output_folder, own_output, positive, tool_parser
+from mmflatten.cli.common import output_folder, positive, tool_parser
+from mmflatten.console import command_line, own_output
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,11 +44,11 @@ def main(argv: Sequence[str]) -> None:
 
 def _receptive_fields(args: argparse.Namespace) -> tuple[dict, str]:
     # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.analysis.layer_maps import stages
-    from mmflatten.analysis.receptive_field import receptive_field
-    from mmflatten.analysis.text_table import align
-    from mmflatten.apis.predictor import Predictor
-    from mmflatten.visualization.heat_maps import receptive_field_figure
+    from mmflatten.explain.heat_maps import receptive_field_figure
+    from mmflatten.explain.layer_maps import stages
+    from mmflatten.explain.receptive_field import receptive_field
+    from mmflatten.predict.predictor import Predictor
+    from mmflatten.text_table import align
     predictor = Predictor(args.config, args.checkpoint, args.device)
     if predictor.task == 'stereo':
         raise ValueError(f'{args.config}: stereo has two images; receptive fields are of models of one')
@@ -75,7 +76,7 @@ def _images(args: argparse.Namespace, predictor: Any) -> list:
     import torch
     import torch.nn.functional as F
 
-    from mmflatten.apis.inputs import Inputs
+    from mmflatten.predict.inputs import Inputs
     if bool(args.image) == bool(args.noise):
         raise ValueError(f'IMAGE ({" ".join(args.image)}) and --noise ({args.noise}): give one of them')
     if args.noise:

@@ -10,7 +10,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.engine.cli import command_line, positive, share, tool_parser
+from mmflatten.cli.common import positive, share, tool_parser
+from mmflatten.console import command_line
 
 
 def parser() -> argparse.ArgumentParser:

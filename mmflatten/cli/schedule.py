@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmflatten.engine.cli import command_line, output_folder, positive, quiet_libraries, tool_parser
+from mmflatten.cli.common import output_folder, positive, tool_parser
+from mmflatten.console import command_line, quiet_libraries
 
 if TYPE_CHECKING:
     from mmengine.config import Config
 
-    from mmflatten.analysis.recipes.schedule import Schedule
+    from mmflatten.recipes.schedule import Schedule
 
 POINTS = 2000  # of a curve, by default
 
@@ -45,11 +46,11 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.analysis.recipes.recipe import gpus_of
-    from mmflatten.analysis.recipes.schedule import schedule_of
-    from mmflatten.analysis.recipes.training import Training
     from mmflatten.config_files import read_config, require_parts
     from mmflatten.engine.setup import load_config, set_auto_scale_lr
+    from mmflatten.recipes.recipe import gpus_of
+    from mmflatten.recipes.schedule import schedule_of
+    from mmflatten.recipes.training import Training
     cfg = load_config(args.config, args.cfg_options)
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     if args.auto_scale_lr:
@@ -69,8 +70,8 @@ def _count(cfg: Config) -> int | None:
     """Images of a data set whose size is neither known nor quickly counted; it must be there."""
     from mmengine.registry import DefaultScope
 
-    from mmflatten.analysis.recipes.datasets import training_set
     from mmflatten.engine.datasets import DatasetError, build_dataset
+    from mmflatten.recipes.datasets import training_set
     dataset = cfg.train_dataloader.dataset
     if training_set(dataset).images:
         return None
@@ -83,7 +84,7 @@ def _count(cfg: Config) -> int | None:
 
 def _write(schedule: Schedule, out: Path) -> None:
     """`schedule.csv` and `schedule.png`."""
-    from mmflatten.visualization.curves import draw_schedule
+    from mmflatten.results.curves import draw_schedule
     panels = {'learning rate': schedule.values['lr'], 'weight decay': schedule.values['weight_decay'],
               'momentum': schedule.values['momentum']}
     if schedule.ema is not None:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, own_output, positive, tool_parser
+from mmflatten.cli.common import positive, tool_parser
+from mmflatten.console import command_line, own_output
 
 
 def parser() -> argparse.ArgumentParser:
@@ -98,7 +99,7 @@ def _refuse_unused(args: argparse.Namespace) -> None:
 
 
 def _dry_run(study: Any, args: argparse.Namespace) -> str:
-    from mmflatten.analysis.speed.machine import available_cpus
+    from mmflatten.measure.speed.machine import available_cpus
     from mmflatten.studies.costs import check_runs, cost_table, seconds_per_run
     from mmflatten.studies.grid import expand
     from mmflatten.studies.tuning import expected_best, trials_of
@@ -150,7 +151,7 @@ def _places() -> tuple[int, int]:
     """Runs at once on this machine, and its GPUs."""
     import torch
 
-    from mmflatten.analysis.speed.machine import available_cpus
+    from mmflatten.measure.speed.machine import available_cpus
     gpus = torch.cuda.device_count()
     return gpus or available_cpus(), gpus
 

@@ -2,7 +2,8 @@
 import argparse
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.cli.common import tool_parser
+from mmflatten.console import command_line
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import test
-    from mmflatten.engine.tta import add_tta
+    from mmflatten.tasks.tta import add_tta
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher, subfolder='test')
     if args.tta:
         add_tta(cfg)

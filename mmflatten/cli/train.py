@@ -2,7 +2,8 @@
 import argparse
 from collections.abc import Sequence
 
-from mmflatten.engine.cli import command_line, seed, tool_parser
+from mmflatten.cli.common import seed, tool_parser
+from mmflatten.console import command_line
 
 CONFIG_DTYPE = 'config'
 

@@ -14,12 +14,12 @@ from mmengine.runner import set_random_seed
 from mmengine.structures import BaseDataElement
 from torch import nn
 
-from mmflatten.analysis.flops.meta import parameters_on_meta
-from mmflatten.engine.building import build_model, pixels_of
-from mmflatten.engine.cli import quiet_libraries
-from mmflatten.engine.drawings import task_visualizer
+from mmflatten.building import build_model, pixels_of
+from mmflatten.console import quiet_libraries
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.engine.runner import Runner
+from mmflatten.measure.flops.meta import parameters_on_meta
+from mmflatten.tasks.drawings import task_visualizer
 
 BATCH = 4  # images at most; whatever mixes images does it anew in every batch
 

@@ -8,8 +8,8 @@ from mmengine.config import Config
 from mmengine.dataset import Compose
 from mmengine.registry import DATASETS, DefaultScope
 
-from mmflatten.engine.cli import quiet_libraries
-from mmflatten.engine.errors import error_text, explain, is_ours
+from mmflatten.console import quiet_libraries
+from mmflatten.errors import error_text, explain, is_ours
 
 _PLACES = ('data_root', 'ann_file', 'data_prefix')
 

@@ -8,9 +8,9 @@ from mmengine.fileio import dump
 
 from mmflatten.config_files import require_parts
 from mmflatten.engine.checkpoints.files import require_whole
-from mmflatten.engine.drawings import VISUALIZERS
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner
+from mmflatten.tasks.drawings import VISUALIZERS
 
 _TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler', 'val_dataloader', 'val_cfg',
              'val_evaluator')

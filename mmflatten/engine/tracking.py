@@ -9,8 +9,8 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.visualization import MLflowVisBackend
 
-from mmflatten.engine.drawings import VISUALIZERS as TASK_VISUALIZERS
 from mmflatten.registry import VISBACKENDS
+from mmflatten.tasks.drawings import VISUALIZERS as TASK_VISUALIZERS
 
 TRACKERS = ('tensorboard', 'mlflow', 'wandb')
 DRAWING_INTERVAL = 50  # validation batches between two drawings

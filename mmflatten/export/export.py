@@ -15,9 +15,8 @@ from mmengine.config import Config
 from mmengine.model import revert_sync_batchnorm
 from torch import nn
 
-from mmflatten.analysis.flops.inputs import image_shape
+from mmflatten.building import build_model
 from mmflatten.config_files import require_parts
-from mmflatten.engine.building import build_model
 from mmflatten.engine.checkpoints.loading import load_all_of
 from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.setup import load_config
@@ -25,6 +24,7 @@ from mmflatten.export.engines import Engine, load_engine
 from mmflatten.export.formats import WRITERS, check_format, side_range, trace, write_torchscript
 from mmflatten.export.quantize import Images, calibration_images, write_int8
 from mmflatten.export.wrappers import ExportedModel, ExportError, wrap
+from mmflatten.measure.flops.inputs import image_shape
 
 TOLERANCE = 1e-4  # of a float32 file: largest difference by the largest value of a result
 CALIBRATION_IMAGES = 32  # as many again are compared

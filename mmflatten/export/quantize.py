@@ -14,9 +14,9 @@ from mmengine.config import Config
 from mmengine.registry import DATASETS, DefaultScope
 from torch.export import ExportedProgram
 
-from mmflatten.datasets.locate import IMAGE_SUFFIXES
 from mmflatten.export.formats import METADATA, write_beside, write_onnx
 from mmflatten.export.wrappers import ExportedModel, ExportError
+from mmflatten.locate import IMAGE_SUFFIXES
 
 Images = tuple[np.ndarray, ...]  # those of one call
 

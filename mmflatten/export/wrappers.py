@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmflatten.analysis.flops.inputs import library_of
-from mmflatten.engine.building import takes_rgb
+from mmflatten.building import takes_rgb
+from mmflatten.measure.flops.inputs import library_of
 from mmflatten.models.layers import pad_to_multiple
 from mmflatten.models.stereo.padding import crop_top_right, pad_top_right
 from mmflatten.ops.sizes import ceil_div

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmflatten.analysis.attention import AttentionLayer
-from mmflatten.analysis.attention.spectrum import effective_rank, entropy, rank, singular_values
-from mmflatten.analysis.attention.statistics import CHUNK, head_statistics
-from mmflatten.apis.attention import probe_image
-from mmflatten.apis.predictor import Image, Predictor
+from mmflatten.explain.attention import AttentionLayer
+from mmflatten.explain.attention.spectrum import effective_rank, entropy, rank, singular_values
+from mmflatten.explain.attention.statistics import CHUNK, head_statistics
+from mmflatten.explain.maps import probe_image
+from mmflatten.predict.predictor import Image, Predictor
 from mmflatten.report.images import encoder
 
 BUDGET = 4 * 2 ** 20

@@ -4,11 +4,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mmflatten.analysis.results.analysis import Table
 from mmflatten.report.attention import BUDGET, attention_data
 from mmflatten.report.collect import Run
 from mmflatten.report.figures import Chart
 from mmflatten.report.images import Sample
+from mmflatten.results.analysis import Table
 
 HEADER = ('Layer', 'Attention', 'Heads', 'Matrix', 'Rank', 'Effective rank', 'Entropy', 'Distance', 'Uniform',
           'Row sum', 'Negative', 'No token')

@@ -10,16 +10,16 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.analysis.flops.model_cost import ModelCost
-from mmflatten.analysis.results.analysis import Analysis
-from mmflatten.analysis.results.reading import Results, read_results
-from mmflatten.analysis.results.tasks import analyze
-from mmflatten.apis.predictor import Predictor
 from mmflatten.config_files import read_config
 from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.engine.checkpoints.files import newest_checkpoint
-from mmflatten.engine.errors import explain
-from mmflatten.visualization.curves import read_scalars
+from mmflatten.errors import explain
+from mmflatten.measure.flops.model_cost import ModelCost
+from mmflatten.predict.predictor import Predictor
+from mmflatten.results.analysis import Analysis
+from mmflatten.results.curves import read_scalars
+from mmflatten.results.reading import Results, read_results
+from mmflatten.results.tasks import analyze
 
 RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
 _STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')

@@ -7,11 +7,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mmflatten.analysis.results.analysis import Table
-from mmflatten.analysis.results.runs import NO_METRICS
 from mmflatten.report.collect import Run
 from mmflatten.report.figures import MAIN
-from mmflatten.visualization.curves import is_training
+from mmflatten.results.analysis import Table
+from mmflatten.results.curves import is_training
+from mmflatten.results.runs import NO_METRICS
 
 NOT_COMPARED = ('work_dir', )  # the runs are these folders
 PERCENT = ' (%)'

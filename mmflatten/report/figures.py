@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mmflatten.report.collect import Run
-from mmflatten.visualization.curves import counts_epochs, is_training
-from mmflatten.visualization.results import (
+from mmflatten.results.curves import counts_epochs, is_training
+from mmflatten.results.figures import (
     MAX_NAMES,
     MAX_NUMBERS,
     Bars,

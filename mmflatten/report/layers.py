@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 from pycocotools import mask as coco_mask
 
-from mmflatten.analysis.results.reading import Results
-from mmflatten.visualization.stereo import colour_map
+from mmflatten.results.reading import Results
+from mmflatten.tasks.stereo_visualizer import colour_map
 
 MAX_ERROR = 5.  # pixels of disparity that get the brightest colour
 OPACITY = 180  # of label maps, of 255

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from mmengine.registry import DefaultScope
 
-from mmflatten.analysis.flops.model_cost import count_config
-from mmflatten.analysis.results.analysis import Table
-from mmflatten.analysis.speed.machine import seconds_of_others
-from mmflatten.analysis.speed.timing import Subject, measure
-from mmflatten.apis.predictor import Predictor
 from mmflatten.engine.runner import Runner
+from mmflatten.measure.flops.model_cost import count_config
+from mmflatten.measure.speed.machine import seconds_of_others
+from mmflatten.measure.speed.timing import Subject, measure
+from mmflatten.predict.predictor import Predictor
 from mmflatten.report.collect import Run
+from mmflatten.results.analysis import Table
 
 SECONDS = 3.  # for each model
 

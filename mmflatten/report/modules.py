@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmflatten.analysis.flops.counter import macs_of
-from mmflatten.analysis.flops.model_cost import ModelCost, count_parameters
-from mmflatten.analysis.results.analysis import Table
+from mmflatten.measure.flops.counter import macs_of
+from mmflatten.measure.flops.model_cost import ModelCost, count_parameters
 from mmflatten.report.figures import Chart
+from mmflatten.results.analysis import Table
 
 
 def treemaps(cost: ModelCost, run: str) -> list[Chart]:

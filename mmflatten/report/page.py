@@ -11,8 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from mmflatten.analysis.speed.machine import BUSY_CPUS, describe_machine
-from mmflatten.engine.cli import own_output, quiet_libraries
+from mmflatten.console import own_output, quiet_libraries
+from mmflatten.measure.speed.machine import BUSY_CPUS, describe_machine
 from mmflatten.report.attention_section import attention_section
 from mmflatten.report.collect import Run, read_runs
 from mmflatten.report.comparison import config_difference, config_text, environment_table, summary_table, tiles

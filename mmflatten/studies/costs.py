@@ -13,19 +13,19 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import DefaultScope
 
-from mmflatten.analysis.flops.inputs import image_shape
-from mmflatten.analysis.flops.model_cost import count_model, count_parameters
-from mmflatten.analysis.recipes.datasets import training_set
-from mmflatten.analysis.recipes.disk import checkpoints_of
-from mmflatten.analysis.recipes.training import Training
-from mmflatten.analysis.speed.models import RunSettings, model_subject
-from mmflatten.analysis.speed.timing import measure
-from mmflatten.analysis.text_table import align, giga
-from mmflatten.engine.cli import quiet_libraries
+from mmflatten.console import quiet_libraries
 from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.measure.flops.inputs import image_shape
+from mmflatten.measure.flops.model_cost import count_model, count_parameters
+from mmflatten.measure.speed.models import RunSettings, model_subject
+from mmflatten.measure.speed.timing import measure
+from mmflatten.recipes.datasets import training_set
+from mmflatten.recipes.disk import checkpoints_of
+from mmflatten.recipes.training import Training
 from mmflatten.studies.configs import check_parts, config_hash, config_of
 from mmflatten.studies.grid import Run, digest
 from mmflatten.studies.study import Study, StudyError, counted
+from mmflatten.text_table import align, giga
 
 PASSES_PER_STEP = 3  # a backward pass takes about as long as two forward passes
 BATCH = 32  # the most images of the forward pass that is timed

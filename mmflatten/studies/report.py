@@ -11,7 +11,6 @@ from statistics import mean
 
 import pandas as pd
 
-from mmflatten.analysis.text_table import align
 from mmflatten.studies.claims import judge, seed_means
 from mmflatten.studies.figures import draw_costs, draw_ranks
 from mmflatten.studies.folder import FAILED, FINISHED, Result
@@ -20,6 +19,7 @@ from mmflatten.studies.statistics import Comparison, Interval, compare, holm, in
 from mmflatten.studies.study import Study, StudyError, counted
 from mmflatten.studies.table import read_table
 from mmflatten.studies.tuning import sign, signed
+from mmflatten.text_table import align
 
 MACS = 'multiply-accumulates of an image (M)'
 TIMES = ['seconds', 'image', 'images/s']

@@ -4,9 +4,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from mmflatten.analysis.text_table import align
 from mmflatten.studies.folder import RUNNING, StudyFolder
 from mmflatten.studies.table import read_table
+from mmflatten.text_table import align
 
 
 def status_table(path: Path) -> str:

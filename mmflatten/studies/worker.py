@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.console import command_line
 
 NO_SPACE = 75  # exit status, BSD's EX_TEMPFAIL: the run is to be repeated when there is room
 
 
 def parser() -> argparse.ArgumentParser:
-    made = tool_parser(__doc__, prog='python -m mmflatten.studies.worker',
-                       formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = argparse.ArgumentParser(description=__doc__, prog='python -m mmflatten.studies.worker',
+                                   formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('folder', type=Path, help='folder of the run')
     made.add_argument('--cores', type=int, nargs='+', help='cores to run on')
     made.add_argument('--with-parent', action='store_true', help='end when the standard input is closed')
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
         os.sched_setaffinity(0, args.cores)
     if args.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    from mmflatten.engine.errors import OUT_OF_SPACE, explain
+    from mmflatten.errors import OUT_OF_SPACE, explain
     from mmflatten.studies.folder import RESULT
     with open(args.folder / 'lock', 'w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the process of a driver that was killed ends in a moment
@@ -123,8 +123,8 @@ def _test(folder: Path, config: Path, checkpoint: str) -> dict[str, float]:
 
 def _throughput(config: Path, shape: list[int], scales: list[float], batch: int, seconds: float) -> dict[str, float]:
     """Images per second, in inference, by the shortest time at each size, which other programs lengthen least."""
-    from mmflatten.analysis.speed.models import RunSettings, model_subject
-    from mmflatten.analysis.speed.timing import measure
+    from mmflatten.measure.speed.models import RunSettings, model_subject
+    from mmflatten.measure.speed.timing import measure
     speed = {}
     for scale in scales:
         size = (round(shape[0] * scale), round(shape[1] * scale))
@@ -135,7 +135,7 @@ def _throughput(config: Path, shape: list[int], scales: list[float], batch: int,
 
 
 def _machine() -> dict[str, Any]:
-    from mmflatten.analysis.speed.machine import describe_machine
+    from mmflatten.measure.speed.machine import describe_machine
     from mmflatten.requirements import LIBRARIES, inspect
     versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
     return {**{name: version for name, version in versions.items() if version}, **describe_machine(_device())}

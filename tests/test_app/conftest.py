@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mmflatten.app.trial import TriedModel
-from mmflatten.engine.building import build_model
+from mmflatten.building import build_model
 from mmflatten.engine.setup import load_config
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'digits'

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from mmflatten.analysis.flops.model_cost import count_config
 from mmflatten.apis import Predictor
 from mmflatten.app.attention import MEAN, attention_view, network_pixel
 from mmflatten.app.tables import cost_table, result_table
+from mmflatten.measure.flops.model_cost import count_config
 
 # A config, the size that the network sees of a picture of 120 x 96, layers, and a word of its table of results.
 CASES = {

@@ -17,7 +17,7 @@ def url(tmp_path_factory):
     """A detector and a classifier with random weights, served."""
     from mmflatten.app.server import launch
     from mmflatten.app.trial import TriedModel
-    from mmflatten.engine.building import build_model
+    from mmflatten.building import build_model
     from mmflatten.engine.setup import load_config
     folder, models = tmp_path_factory.mktemp('app'), []
     for name in NAMES:

@@ -8,10 +8,10 @@ import pytest
 import torch
 from mmengine.registry import MODELS, DefaultScope
 
-from mmflatten.analysis.attention import AttentionProbe
 from mmflatten.apis import Predictor
 from mmflatten.cli.attention import main as attention
 from mmflatten.engine.setup import load_config
+from mmflatten.explain.attention import AttentionProbe
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 # A config, the number of images, of layers, and the size of the picture that the network sees of one of 96 x 120.

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from mmflatten.apis import Predictor
-from mmflatten.apis.cam import cam
+from mmflatten.building import build_model
 from mmflatten.cli.main import main
-from mmflatten.engine.building import build_model
 from mmflatten.engine.setup import load_config
+from mmflatten.explain.cam import cam
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from mmflatten.analysis.receptive_field import receptive_field
 from mmflatten.apis import Predictor
+from mmflatten.building import build_model
 from mmflatten.cli.main import main
-from mmflatten.engine.building import build_model
 from mmflatten.engine.setup import load_config
+from mmflatten.explain.receptive_field import receptive_field
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
 

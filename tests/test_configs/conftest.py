@@ -17,12 +17,12 @@ from mmengine.registry import MODELS, init_default_scope
 from mmengine.visualization import Visualizer
 from PIL import Image
 
-from mmflatten.analysis.flops.meta import build_on_meta
 from mmflatten.datasets.canvases import CanvasOptions, build_canvases
 from mmflatten.datasets.fashion import FashionOptions, build_fashion
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.datasets.scenes.garments import garments
 from mmflatten.engine.setup import load_config as load_run_config
+from mmflatten.measure.flops.meta import build_on_meta
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 FASHION = Path(__file__).parents[1] / 'data' / 'fashion-mnist'

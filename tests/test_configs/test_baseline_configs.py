@@ -1,8 +1,8 @@
 """The baselines of other authors that the papers print: what is counted, and how they are trained."""
 import pytest
 
-from mmflatten.analysis.flops.meta import build_on_meta
-from mmflatten.analysis.zoo.tables import PaperRow, paper_rows
+from mmflatten.measure.flops.meta import build_on_meta
+from mmflatten.measure.papers.tables import PaperRow, paper_rows
 
 
 @pytest.mark.parametrize('row', [

@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS
 
-from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.models import attention
 
 ROOT = Path(__file__).parents[2] / 'configs'

@@ -10,7 +10,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS
 
-from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.models.layers import GridTable
 
 ROOT = Path(__file__).parents[2] / 'configs'

@@ -7,8 +7,8 @@ import torchvision
 from mmengine.config import Config
 from mmengine.registry import MODELS
 
-from mmflatten.analysis.flops.meta import build_on_meta
-from mmflatten.analysis.zoo.tables import paper_rows
+from mmflatten.measure.flops.meta import build_on_meta
+from mmflatten.measure.papers.tables import paper_rows
 from mmflatten.models.attention import ConventionalAttention, FactorizedAttention, MapAttention
 
 ROOT = Path(__file__).parents[2]

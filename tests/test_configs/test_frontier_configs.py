@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.analysis.flops.meta import build_on_meta
+from mmflatten.measure.flops.meta import build_on_meta
 
 ROOT = Path(__file__).parents[2] / 'configs'
 DENSE = sorted(path.relative_to(ROOT).as_posix() for folder in ('agent', 'mila', 'ravlt', 'vittt')

@@ -8,10 +8,10 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmflatten.analysis.flops.meta import build_on_meta
 from mmflatten.datasets.scenes.garments import garments
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.engine.setup import build_runner, load_config
+from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.models.attention import ConventionalAttention, FactorizedAttention
 
 ROOT = Path(__file__).parents[2]

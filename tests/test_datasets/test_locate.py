@@ -1,7 +1,7 @@
 """What a user is told when data is missing."""
 import pytest
 
-from mmflatten.datasets.locate import DATA_FOLDERS, missing_data_hint
+from mmflatten.locate import DATA_FOLDERS, missing_data_hint
 
 
 @pytest.mark.parametrize('root, words', [

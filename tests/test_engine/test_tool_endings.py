@@ -10,9 +10,10 @@ import pytest
 import torch
 from mmengine.logging import MMLogger
 
-from mmflatten.engine.cli import ERROR_FOLDER_VARIABLE, command_line, quiet_libraries, tool_parser
+from mmflatten.cli.common import tool_parser
+from mmflatten.console import ERROR_FOLDER_VARIABLE, command_line, quiet_libraries
 from mmflatten.engine.datasets import SampleError
-from mmflatten.engine.errors import explain
+from mmflatten.errors import explain
 
 
 def ending_with(error):
@@ -24,7 +25,7 @@ def ending_with(error):
 
 
 def test_names_of_files_that_are_not_utf_8_are_printed(capfdbinary):
-    code = "from mmflatten.engine.cli import command_line; command_line(lambda argv: print('n\\udcff.png'))([])"
+    code = "from mmflatten.cli.common import command_line; command_line(lambda argv: print('n\\udcff.png'))([])"
     subprocess.run([sys.executable, '-c', code], check=True, env={**os.environ, 'PYTHONUTF8': '1'})
     assert capfdbinary.readouterr().out == b'n\\udcff.png\n'
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmflatten.engine.building import build_model
+from mmflatten.building import build_model
 from mmflatten.engine.setup import load_config
 from mmflatten.export import export as exporting
 from mmflatten.export.detection import select_boxes

@@ -7,15 +7,11 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from layout import FLOORS, MODEL_FLOORS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'mmflatten'
 ISOLATED = Path(__file__).parent / 'isolated'
-# The floors of the house from the ground; what stands on one imports from it or from below.
-FLOORS = (('version', 'requirements', 'driver', 'config_library', 'ops', 'structures'), ('registry', 'checkpoints'),
-          ('config_files', 'models', 'evaluation'), ('visualization', 'timm'), ('datasets', 'analysis'), ('engine',),
-          ('export',), ('apis', 'studies', 'tools'), ('doctor',), ('report', 'app'), ('cli',), ('__main__',))
-MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Libraries that an area must not import.
 TASKS = ('mmdet', 'mmseg', 'mmpretrain', 'timm')
 BARRED = {

@@ -2,7 +2,7 @@
 import pytest
 import torch
 
-from mmflatten.analysis.flops.counter import PRODUCT, OperationCounter
+from mmflatten.measure.flops.counter import PRODUCT, OperationCounter
 from mmflatten.models.attention import Maps, build_mixer
 
 LINEAR = {

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mmflatten import ops
-from mmflatten.analysis.flops.counter import count_operations
+from mmflatten.measure.flops.counter import count_operations
 from mmflatten.ops import reference
 
 TOLERANCE = dict(rtol=1e-10, atol=1e-10)

@@ -10,13 +10,13 @@ import pytest
 import torch
 from mmengine.registry import DefaultScope
 
-from mmflatten.analysis.attention import AttentionProbe
-from mmflatten.analysis.attention.spectrum import effective_rank, singular_values
-from mmflatten.analysis.attention.statistics import head_statistics
 from mmflatten.apis import Predictor
-from mmflatten.apis.attention import probe_image
-from mmflatten.engine.building import build_model
+from mmflatten.building import build_model
 from mmflatten.engine.setup import load_config
+from mmflatten.explain.attention import AttentionProbe
+from mmflatten.explain.attention.spectrum import effective_rank, singular_values
+from mmflatten.explain.attention.statistics import head_statistics
+from mmflatten.explain.maps import probe_image
 from mmflatten.registry import MODELS
 from mmflatten.report.attention import attention_data, packed, tokens_of, unpack
 

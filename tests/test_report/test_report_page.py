@@ -7,7 +7,7 @@ import pytest
 
 from mmflatten.cli.report import main
 from mmflatten.report import attention_section
-from mmflatten.visualization.curves import is_training, read_scalars
+from mmflatten.results.curves import is_training, read_scalars
 
 TASKS = dict(  # config, a metric, a chart of the analysis, and a column of its first table
     classification=('flatten-swin-nano_digits', 'accuracy/top1', 'Confusions', 'accuracy'),

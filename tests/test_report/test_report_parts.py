@@ -9,7 +9,7 @@ import torch
 
 from mmflatten.report.figures import chart_of
 from mmflatten.report.layers import LAYERS
-from mmflatten.visualization.results import Bars, Confusion, Histogram, PrecisionRecall
+from mmflatten.results.figures import Bars, Confusion, Histogram, PrecisionRecall
 
 
 @pytest.fixture

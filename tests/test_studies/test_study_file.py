@@ -6,8 +6,8 @@ import pytest
 import yaml
 from mmengine import Config
 
-from mmflatten.analysis.flops.inputs import image_shape
 from mmflatten.cli import study as command
+from mmflatten.measure.flops.inputs import image_shape
 from mmflatten.studies import folder
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import check_runs

@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from mmflatten.analysis.results.runs import render_comparison
-from mmflatten.engine.cli import command_line, tool_parser
+from mmflatten.cli.common import tool_parser
+from mmflatten.console import command_line
+from mmflatten.results.runs import render_comparison
 
 
 @command_line

@@ -8,8 +8,8 @@ from typing import Any
 
 from mmengine.dataset import BaseDataset
 
-from mmflatten.datasets.locate import missing_data_hint
 from mmflatten.datasets.stereo.errors import StereoDataError
+from mmflatten.locate import missing_data_hint
 
 
 class StereoDataset(BaseDataset):

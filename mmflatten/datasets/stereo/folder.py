@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mmflatten.datasets.locate import IMAGE_SUFFIXES
 from mmflatten.datasets.stereo.base import StereoDataset, images_in, require_folder
+from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.registry import DATASETS
 
 DISPARITIES = ('.pfm', '.png')

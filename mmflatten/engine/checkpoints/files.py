@@ -12,7 +12,7 @@ from mmengine.logging import print_log
 
 from mmflatten.checkpoints.files import SAFETENSORS
 from mmflatten.engine.checkpoints.pieces import REST, SHARDED, damaged_piece
-from mmflatten.engine.errors import OUT_OF_SPACE, space_hint
+from mmflatten.errors import OUT_OF_SPACE, space_hint
 
 LAST_CHECKPOINT = 'last_checkpoint'
 _PART_SUFFIX = '.part'

@@ -10,8 +10,9 @@ from mmflatten.ops.kernels.closed_form import Options
 if not has_triton():
     pytest.skip('no Triton', allow_module_level=True)
 
-from mmflatten.analysis.flops.rules import is_free
-from mmflatten.analysis.gpu_check.speed import BACKWARD_BYTES, FORWARD_BYTES
+from gpu_sheet.speed import BACKWARD_BYTES, FORWARD_BYTES
+
+from mmflatten.measure.flops.rules import is_free
 from mmflatten.ops.kernels import attention, launch, launch_attention, launch_windows
 
 

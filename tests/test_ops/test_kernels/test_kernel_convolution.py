@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mmflatten.analysis.flops import count_operations
+from mmflatten.measure.flops import count_operations
 from mmflatten.models.layers import TokenConv
 from mmflatten.ops.kernels import token_convolution
 from mmflatten.ops.kernels.convolution import _backward, _forward

@@ -5,7 +5,7 @@ from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmflatten.analysis.flops import count_operations
+from mmflatten.measure.flops import count_operations
 from mmflatten.models.attention import build_mixer
 from mmflatten.ops import linear_attention
 from mmflatten.ops.kernels import fused_linear_attention, pick, pick_kernel

@@ -1,4 +1,0 @@
-"""Parameters and multiply-accumulates, counted without data, weights or a GPU."""
-from mmflatten.analysis.flops.counter import OperationCounter, OperationCounts, count_operations
-
-__all__ = ['OperationCounter', 'OperationCounts', 'count_operations']

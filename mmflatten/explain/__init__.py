@@ -1,0 +1,1 @@
+"""Attention maps, class activation maps, receptive fields and layer maps of trained models."""

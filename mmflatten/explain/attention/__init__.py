@@ -1,0 +1,6 @@
+"""What an attention attends: the weights of every mixer, without its formula."""
+from mmflatten.explain.attention.layer import AttentionLayer
+from mmflatten.explain.attention.probe import AttentionProbe
+from mmflatten.explain.attention.spectrum import effective_rank, entropy, rank, singular_values
+
+__all__ = ['AttentionLayer', 'AttentionProbe', 'effective_rank', 'entropy', 'rank', 'singular_values']

@@ -1,0 +1,1 @@
+"""FLOPs, speed and memory of models and attentions."""

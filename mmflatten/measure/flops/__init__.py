@@ -1,0 +1,4 @@
+"""Parameters and multiply-accumulates, counted without data, weights or a GPU."""
+from mmflatten.measure.flops.counter import OperationCounter, OperationCounts, count_operations
+
+__all__ = ['OperationCounter', 'OperationCounts', 'count_operations']

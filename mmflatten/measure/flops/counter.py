@@ -1,0 +1,180 @@
+"""Counting multiply-accumulates by watching the operators that run, on any device; meta tensors make it free.
+
+One run gives two figures, because papers and libraries do not mean the same by "FLOPs".
+
+*Multiply-accumulates* (`OperationCounts.macs`): convolutions, linear layers and every product of two activations, such
+as `q k^T` and `p v`, written out or hidden in fused attention. Biases and elementwise arithmetic (activations, softmax,
+norms, pooling, resizing, sums) are not multiply-accumulates; `OperationCounts.elementwise` lists them.
+
+*The papers' convention* (`OperationCounts.papers_convention`): what OpenMMLab's `get_flops.py` prints, by the formulas
+of `mmengine.analysis`: the multiply-accumulates, plus 5 per element of a layer or group norm with weights (4 without),
+2 of a batch norm in evaluation mode (1 without weights), 1 per output element of nearest-neighbour resizing, 4 of
+bilinear resizing and grid sampling, and 1 per input element of adaptive average pooling. It gives the published FLOPs
+of ResNet-50, Swin and PVT in Mask R-CNN, Cascade Mask R-CNN, ATSS and UperNet within 0.1 %
+(`tests/test_measure/test_flops_models.py`).
+
+Where the two differ from each other, or from a counter you know: `docs/flops.md`.
+"""
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._ops import OpOverload
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from mmflatten.measure.flops import rules
+from mmflatten.measure.flops.rules import CONV, LINEAR, MATMUL, OTHER, PRODUCT
+
+
+@dataclass
+class OperationCounts:
+    """What a run cost."""
+
+    # Operations by qualified module name, then by kind; a module's own, without those of the modules inside it.
+    by_module: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    by_operator: Counter[str] = field(default_factory=Counter)  # multiply-accumulates
+    elementwise: Counter[str] = field(default_factory=Counter)  # output elements of operators without those
+    uncounted: Counter[str] = field(default_factory=Counter)  # calls of operators without a formula
+
+    @property
+    def by_kind(self) -> Counter[str]:
+        """Totals by kind: convolutions, linear layers, products of activations, norms and the like."""
+        return self.within('')
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, products of activations included."""
+        return macs_of(self.by_kind)
+
+    def papers_convention(self, with_products: bool = True) -> int:
+        """What OpenMMLab's counter gives (see the module's docstring), with or without products of activations."""
+        kinds = self.by_kind
+        return macs_of(kinds) + kinds[OTHER] - (0 if with_products else kinds[PRODUCT])
+
+    def within(self, module: str) -> Counter[str]:
+        """Totals by kind of a module and everything inside it; '' is the whole model."""
+        return sum((kinds for name, kinds in self.by_module.items()
+                    if not module or f'{name}.'.startswith(f'{module}.')), Counter())
+
+
+def macs_of(kinds: Counter[str]) -> int:
+    """Multiply-accumulates in counts by kind."""
+    return kinds[CONV] + kinds[LINEAR] + kinds[PRODUCT]
+
+
+class OperationCounter:
+    """Context manager that counts the operators run inside it.
+
+    Args:
+        model: attributes the counts to its modules, and tells linear layers from products of activations. Operators
+            that run outside of it count for module ''.
+    """
+
+    def __init__(self, model: nn.Module | None = None) -> None:
+        self.counts = OperationCounts()
+        self._running: list[tuple[str, nn.Module, list[tuple[int, ...]]]] = []  # name, module, shapes of its inputs
+        self._names = {} if model is None else {id(module): name for name, module in model.named_modules()}
+        self._parameters = set() if model is None else {parameter.untyped_storage() for parameter in model.parameters()}
+        self._exits = ExitStack()
+
+    @property
+    def module(self) -> str:
+        """Name of the module that is running."""
+        return self._running[-1][0] if self._running else ''
+
+    def place(self) -> str:
+        """The module that is running, or that raised an error: its name, itself, and the shapes of its inputs."""
+        if not self._running:
+            return 'outside of its modules'
+        name, module, shapes = self._running[-1]
+        shown = type(module).__name__ if any(True for _ in module.children()) else module
+        return f'in {name or "the model itself"}, {shown}, given {", ".join(map(str, shapes)) or "no tensor"}'
+
+    def __enter__(self) -> OperationCounter:
+        if self._names:
+            self._exits.callback(register_module_forward_pre_hook(self._open).remove)
+            self._exits.callback(register_module_forward_hook(self._close).remove)
+        self._exits.enter_context(_Watch(self.observe))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._exits.close()
+
+    def _open(self, module: nn.Module, inputs: Any) -> None:
+        shapes = [tuple(tensor.shape) for tensor in _tensors(inputs)]
+        self._running.append((self._names.get(id(module), self.module), module, shapes))
+
+    def _close(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        self._running.pop()
+
+    def observe(self, func: OpOverload, args: tuple, kwargs: dict, out: Any) -> None:
+        """Count one operator that ran."""
+        name = rules.operator_name(func)
+        if name in rules.MAC_RULES:
+            cost = rules.MAC_RULES[name](*args, **kwargs, out=out)
+            if MATMUL in cost:
+                cost = {LINEAR if self._holds_parameter(name, args) else PRODUCT: cost[MATMUL]}
+            self.add(name, cost)
+        elif rules.is_free(func):
+            return
+        elif rules.is_elementwise(func):
+            self.add_elementwise(name, out)
+            if name in rules.OPENMMLAB_RULES:
+                self.counts.by_module[self.module].update(rules.OPENMMLAB_RULES[name](*args, **kwargs, out=out))
+        elif _tensors(out):
+            self.counts.uncounted[name] += 1
+
+    def _holds_parameter(self, operator: str, args: tuple) -> bool:
+        factors = args[1:] if 'add' in operator else args
+        return any(factor.untyped_storage() in self._parameters for factor in _tensors(factors))
+
+    def add(self, operator: str, cost: dict[str, int]) -> None:
+        """Count `cost` for the running module."""
+        self.counts.by_module[self.module].update(cost)
+        self.counts.by_operator[operator] += macs_of(Counter(cost))
+
+    def add_elementwise(self, operator: str, out: Any) -> None:
+        """Note an elementwise operator and its output."""
+        self.counts.elementwise[operator] += next((tensor.numel() for tensor in _tensors(out)), 0)
+
+
+class _Watch(TorchDispatchMode):
+    """Reports every operator that runs; composite ones, which inference mode shows whole, by their parts."""
+
+    def __init__(self, observe: Callable[[OpOverload, tuple, dict, Any], None]) -> None:
+        super().__init__()
+        self._observe = observe
+
+    def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        if not rules.is_known(func):
+            with self:
+                out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        out = func(*args, **kwargs)
+        self._observe(func, args, kwargs, out)
+        return out
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> OperationCounts:
+    """Run `function(*args, **kwargs)` and count it, without gradients; a module's counts are kept by module.
+
+    Give it meta tensors (`torch.empty(shape, device='meta')`) to count without computing. Operators of a compiled mmcv
+    stay unseen.
+    """
+    with torch.no_grad(), OperationCounter(function if isinstance(function, nn.Module) else None) as counter:
+        function(*args, **kwargs)
+    return counter.counts

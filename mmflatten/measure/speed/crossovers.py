@@ -1,0 +1,117 @@
+"""From how many tokens on an attention costs less than softmax: curves, the table of crossovers, and their drawing."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mmflatten.measure.speed.operators import SOFTMAX
+from mmflatten.measure.speed.table import Row
+from mmflatten.text_table import align
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TIME, MEMORY = 'median_s', 'peak_mib'  # columns of a row
+PANELS = {TIME: 'time of one call (s)', MEMORY: 'peak memory of one call (MiB)'}
+LINES = ('-', '--', ':', '-.')  # ten colours each
+
+
+def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
+    """The number of tokens from which on `other` costs less than `softmax`, up to the last one measured of both.
+
+    `softmax` and `other` are costs at the first of `tokens`, which rise; between them both curves are taken as straight
+    in logarithmic axes. 0 where `other` always costs less, infinity where it does not at the last number.
+    """
+    shared = min(len(softmax), len(other))
+    gaps = np.log(other[:shared]) - np.log(softmax[:shared])
+    dearer = np.flatnonzero(gaps >= 0)
+    if not len(dearer):
+        return 0.
+    left = dearer[-1]
+    if left == len(gaps) - 1:
+        return math.inf
+    return float(np.exp(np.interp(0, -gaps[left:left + 2], np.log(tokens[left:left + 2]))))
+
+
+def say_crossover(tokens: Sequence[int], number: float) -> str:
+    """'about 830', 'below 196' or 'above 12544'."""
+    if number == 0:
+        return f'below {min(tokens)}'
+    return f'above {max(tokens)}' if math.isinf(number) else f'about {number:.0f}'
+
+
+def curves(rows: Sequence[Row], column: str) -> tuple[list[int], dict[str, list[float]]]:
+    """The numbers of tokens, and what each attention costs (`TIME` or `MEMORY`) at each of them.
+
+    One that was skipped from some number on has fewer costs.
+    """
+    costs: dict[str, list[float]] = {}
+    for row in rows:
+        costs.setdefault(row['name'], []).append(row[column])
+    return list(dict.fromkeys(row['tokens'] for row in rows)), costs
+
+
+def forecast(tokens: Sequence[int], costs: Sequence[float], number: int) -> float:
+    """The cost at a larger number of tokens, on the straight line through the last two in logarithmic axes.
+
+    Of one cost it is at most quadratic, and 0 of none.
+    """
+    if len(costs) < 2:
+        return costs[0] * (number / tokens[0]) ** 2 if costs else 0.
+    (n, m), (a, b) = tokens[len(costs) - 2:len(costs)], costs[-2:]
+    return b * (number / m) ** (math.log(b / a) / math.log(m / n))
+
+
+def crossovers(rows: Sequence[Row], column: str) -> dict[str, float]:
+    """`crossover` of every attention with softmax; empty if softmax was not measured."""
+    tokens, costs = curves(rows, column)
+    softmax = costs.pop(SOFTMAX, None)
+    return {name: crossover(tokens, softmax, other) for name, other in costs.items()} if softmax else {}
+
+
+def crossover_table(rows: Sequence[Row], markdown: bool = False) -> str:
+    """From how many tokens on each attention is cheaper than softmax, which must be among them."""
+    (tokens, costs), by_memory = curves(rows, MEMORY), crossovers(rows, MEMORY)
+    cells = [(name, *(say_crossover(tokens[:min(len(costs[name]), len(costs[SOFTMAX]))], found)
+                      for found in (number, by_memory[name]))) for name, number in crossovers(rows, TIME).items()]
+    return align(cells, ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens'), {0}, markdown)
+
+
+def draw_operators(rows: Sequence[Row], path: Path, title: str) -> None:
+    """Write a PNG with time on the left and peak memory on the right, both axes logarithmic.
+
+    A ring marks where an attention becomes cheaper than softmax for good; the legend says from which N on.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    figure = Figure(figsize=(14, max(5., .24 * len(curves(rows, TIME)[1]))), layout='constrained')
+    for axes, (column, label) in zip(figure.subplots(1, 2), PANELS.items()):
+        tokens, costs = curves(rows, column)
+        _draw_panel(axes, tokens, costs, crossovers(rows, column))
+        axes.set(xlabel='tokens N', ylabel=label, xscale='log', yscale='log')
+        axes.set_xticks(tokens, list(map(str, tokens)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.grid(alpha=.3)
+        axes.legend(title=f'cheaper than {SOFTMAX} from N', title_fontsize='small', fontsize='small',
+                    loc='center left', bbox_to_anchor=(1, .5), frameon=False)
+    figure.suptitle(title, fontsize='medium')
+    figure.savefig(path, dpi=100)
+
+
+def _draw_panel(axes: Axes, tokens: list[int], costs: dict[str, list[float]], found: dict[str, float]) -> None:
+    for index, name in enumerate(name for name in costs if name != SOFTMAX):
+        color, line = f'C{index % 10}', LINES[index // 10 % len(LINES)]
+        shared = tokens[:min(len(costs[name]), len(costs.get(SOFTMAX, tokens)))]
+        label = f'{name}: {say_crossover(shared, found[name])}' if found else name
+        axes.plot(tokens[:len(costs[name])], costs[name], line, color=color, marker='.', linewidth=1.2, label=label)
+        if 0 < found.get(name, 0) < math.inf:
+            height = np.exp(np.interp(math.log(found[name]), np.log(tokens[:len(costs[SOFTMAX])]),
+                                      np.log(costs[SOFTMAX])))
+            axes.plot(found[name], height, 'o', markersize=9, markerfacecolor='none', color=color, zorder=4)
+    if found:
+        axes.plot(tokens[:len(costs[SOFTMAX])], costs[SOFTMAX], 'k.-', linewidth=2.5, label=SOFTMAX, zorder=3)

@@ -1,0 +1,176 @@
+"""Models to time, from what a command line says of them."""
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.registry import MODELS, DefaultScope
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from mmflatten.measure.flops.inputs import FORWARDS, detection_samples, library_of
+from mmflatten.measure.flops.model_cost import count_parameters, read_model_config
+from mmflatten.measure.speed.timing import Subject
+from mmflatten.models import backbones
+
+TIMM_PREFIX = 'timm:'
+DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
+NUM_CLASSES = 1000
+
+REFERENCE = 'timm:swin_tiny_patch4_window7_224'
+ZOO = {
+    'FLatten-Swin-T': 'FLattenSwin:arch=tiny',
+    'FLatten-PVT-T': 'FLattenPVT:arch=tiny',
+    'FLatten-PVTv2-B2': 'FLattenPVTv2:arch=b2',
+    'FLatten-CSwin-T': 'FLattenCSwin:arch=tiny',
+    'L2ViT-T': 'L2ViT:arch=tiny',
+    'Focal-T': 'FocalTransformer:arch=tiny',
+    'DeiT-T': 'FLattenDeiT:arch=tiny,attn_types=S',
+}
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How models are run."""
+
+    batch: int = 8
+    size: tuple[int, int] = (224, 224)  # (H, W) of the images
+    dtype: str = 'fp32'  # a key of `DTYPES`; half precision means autocast
+    device: str = 'cpu'
+    train: bool = False  # a forward and a backward pass, without an optimizer
+    compile: bool = False
+
+
+def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
+    """`'FLattenSwin:arch=tiny,linear_sr_ratios=(1, 1)'` as a name and arguments; a bare word is a string.
+
+    Raises:
+        ValueError: the arguments are not written as in a call of Python.
+    """
+    name, _, arguments = spec.partition(':')
+    try:
+        return name, _literal(ast.parse(f'dict({arguments})', mode='eval').body)
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f'{spec}: cannot read the arguments ({arguments}); write NAME:key=value,key=value with '
+                         'words, numbers, (tuples) and dict(key=value); other text in quotes') from error
+
+
+def _literal(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Tuple | ast.List):
+        return tuple(map(_literal, node.elts))
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == 'dict' and not node.args:
+        return {keyword.arg: _literal(keyword.value) for keyword in node.keywords}
+    return ast.literal_eval(node)
+
+
+def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
+    """A model with random weights, on the CPU.
+
+    Args:
+        spec: a config file; a backbone with arguments, such as 'FLattenSwin:arch=tiny', which gets average pooling
+            and a linear layer; or 'timm:NAME'.
+        size: (H, W) of the images it will see.
+
+    Raises:
+        ValueError: none of these, or arguments that do not fit.
+        ImportError: timm is required and not installed.
+    """
+    if spec.startswith(TIMM_PREFIX):
+        return _build_timm(spec.removeprefix(TIMM_PREFIX), size)
+    if spec.endswith('.py'):
+        config = read_model_config(spec)
+        with DefaultScope.overwrite_default_scope(config.get('default_scope', 'mmengine')):
+            return MODELS.build(config.model)
+    name, arguments = parse_spec(spec)
+    if name not in backbones.__all__:
+        raise ValueError(f'{spec} is no config file (.py), no timm:NAME and no backbone: {name} is not one of '
+                         f'{", ".join(backbones.__all__)}')
+    cls = getattr(backbones, name)
+    indices = inspect.signature(cls).parameters.get('out_indices')
+    if 'out_indices' not in arguments and (indices is None or indices.default is not None):
+        arguments['out_indices'] = (3,)  # a classifier needs only the last of four maps
+    try:
+        return Classifier(cls(**arguments))
+    except TypeError as error:
+        raise ValueError(f'{name} does not take these arguments: {error}') from error
+
+
+class Classifier(nn.Module):
+    """A backbone, the mean over its last map, and a linear layer."""
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(backbone.out_channels[-1], NUM_CLASSES)
+
+    def forward(self, image_B3HW: Tensor) -> Tensor:
+        features = self.backbone(image_B3HW)[-1]
+        return self.head(features.mean((2, 3)) if features.dim() == 4 else features)
+
+
+def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
+    import timm
+    model = timm.create_model(name, pretrained=False)
+    settings = model.pretrained_cfg
+    if settings.get('fixed_input_size') and tuple(settings['input_size'][1:]) != size:
+        model = timm.create_model(name, pretrained=False, img_size=size)
+    return model
+
+
+def _detect(model: nn.Module, image: Tensor) -> Any:
+    """From the image to boxes and masks; `FORWARDS` ends with the raw outputs of the heads."""
+    return model.predict(image, detection_samples(image), rescale=False)
+
+
+def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:
+    """A model that is ready to be timed.
+
+    Raises:
+        ValueError: a model that cannot be built, or cannot be run like this.
+        ImportError: timm is required and not installed.
+    """
+    torch.manual_seed(0)
+    model = build_model(spec, settings.size)
+    library = library_of(model)
+    if settings.train and library == 'mmdet':
+        raise ValueError(f'{spec}: training of detectors is not timed, it needs annotated images; leave out --train')
+    forward = _detect if library == 'mmdet' else FORWARDS.get(library, nn.Module.__call__)
+    call = make_call(model, lambda image: forward(model, image), torch.randn(settings.batch, 3, *settings.size),
+                     settings)
+    name = name or (Path(spec).stem if spec.endswith('.py') else spec)
+    return Subject(name, call, settings.batch, count_parameters(model))
+
+
+def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor,
+              settings: RunSettings) -> Callable[[], Any]:
+    """Move a model to where it runs; returns what runs it once, by `forward(inputs)`."""
+    model.train(settings.train).to(settings.device)
+    inputs = inputs.to(settings.device)
+    if settings.compile:
+        forward = torch.compile(forward)
+        if inputs.device.type == 'cpu' and not settings.train:
+            # For an open batch Inductor takes oneDNN's products, which have GELU inside, in the place of MKL's.
+            torch._dynamo.maybe_mark_dynamic(inputs, 0)
+    autocast = partial(torch.autocast, torch.device(settings.device).type, DTYPES[settings.dtype],
+                       enabled=settings.dtype != 'fp32')
+
+    def infer() -> Any:
+        with torch.inference_mode(), autocast():
+            return forward(inputs)
+
+    def train() -> None:
+        with autocast():
+            outputs = [leaf for leaf in tree_leaves(forward(inputs)) if isinstance(leaf, Tensor)]
+            loss = sum(leaf.float().mean() for leaf in outputs)
+        loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    return train if settings.train else infer

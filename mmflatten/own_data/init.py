@@ -1,0 +1,132 @@
+"""From a user's files to a config: what `mmflatten init` does."""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mmengine.config import Config
+
+from mmflatten.checkpoints.rules import shorten
+from mmflatten.engine.checkpoints.files import require_whole
+from mmflatten.engine.setup import load_config
+from mmflatten.own_data.class_folders import read_classification
+from mmflatten.own_data.coco import read_detection
+from mmflatten.own_data.data import OwnData, OwnDataError
+from mmflatten.own_data.label_maps import read_segmentation
+from mmflatten.own_data.stereo_pairs import read_stereo
+from mmflatten.own_data.write import config_text, require_base
+
+UNIT = dict(det='images', seg='images', cls='images', stereo='pairs')
+
+
+@dataclass
+class Request:
+    """The command line of `mmflatten init`; see its help."""
+
+    task: str
+    images: Sequence[Path]
+    base: str
+    out: Path
+    ann: Sequence[Path] | None = None
+    classes: Sequence[str] | None = None
+    val_share: float = 0.2
+    batch: int | None = None
+    checkpoint: Path | None = None
+    force: bool = False
+
+
+def initialise(request: Request) -> Iterator[str]:
+    """Read and check the data, and write the config; yields what to tell the user.
+
+    Raises:
+        OwnDataError: the data or the options cannot be used; nothing is written.
+    """
+    _check_options(request)
+    base = load_config(request.base)
+    _require_free(request, base, [request.out])
+    require_base(base, request.task)
+    if request.checkpoint is not None:
+        require_whole(request.checkpoint)
+    data = _read(request, base)
+    yield from data.facts
+    for problem in data.problems:
+        yield ('error: ' if problem.stops else 'warning: ') + str(problem)
+    data.require_usable()
+    _require_free(request, base, data.lists)
+    require_base(base, request.task, data if request.task == 'det' else None)
+    batch = min(request.batch or base.train_dataloader.batch_size, data.counts[0])
+    text = config_text(data, base, request.out, batch, request.checkpoint)
+    files = {path: content.encode() for path, content in {**data.lists, request.out: text}.items()}
+    request.out.parent.mkdir(parents=True, exist_ok=True)
+    for path, content in files.items():
+        path.write_bytes(content)
+    train, val = data.counts
+    yield f'{train} {UNIT[request.task]} for training, {val} for validation; {_length(base, train, batch)}'
+    missing = _missing_weights(base, request)
+    if missing:
+        yield (f"warning: the base's weights {missing} are not there; get them, or start from random ones with "
+               '--cfg-options model.backbone.init_cfg=None')
+    yield f'written: {", ".join(map(str, [request.out, *data.lists]))}'
+
+
+def _check_options(request: Request) -> None:
+    wanted = request.task in ('det', 'seg')
+    if wanted != bool(request.ann):
+        fix = 'name the annotations' if wanted else 'leave it out: the folders say it all'
+        raise OwnDataError(f'--ann ({" ".join(map(str, request.ann or ["missing"]))}) and --task {request.task}: {fix}')
+    for option in ('images', 'ann'):
+        given = getattr(request, option) or []
+        if len(given) > 2:
+            raise OwnDataError(f'--{option} has {len(given)} places; give one, or training and validation')
+        for path in given:
+            if not path.exists():
+                raise FileNotFoundError(f'--{option} {path} does not exist')
+    if request.ann and len(request.images) > len(request.ann):
+        raise OwnDataError(f'--images has {len(request.images)} places and --ann {len(request.ann)}; each folder needs '
+                           'its annotations')
+    if request.classes and request.task in ('cls', 'stereo'):
+        raise OwnDataError(f'--classes ({" ".join(request.classes)}) is for --task det and seg')
+    repeated = [name for name, count in Counter(request.classes).items() if count > 1]
+    if repeated:
+        raise OwnDataError(f'--classes names {shorten(repeated, 5)} more than once; name each class once')
+    if not 0 < request.val_share < 1:
+        raise OwnDataError(f'--val-share ({request.val_share}) must lie between 0 and 1')
+    if request.out.suffix != '.py':
+        raise OwnDataError(f'--out ({request.out}) must end in .py')
+
+
+def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None:
+    """Raise OwnDataError where writing a file would replace what the user has."""
+    sources = {path.resolve() for path in (*(request.ann or []), Path(base.filename))}
+    for path in paths:
+        if path.resolve() in sources:
+            raise OwnDataError(f'--out ({request.out}) would replace {path}, which is read; choose another name')
+        if path.exists() and not request.force:
+            raise OwnDataError(f'--out ({request.out}): {path} exists already; --force replaces it')
+
+
+def _read(request: Request, base: Config) -> OwnData:
+    out = request.out.absolute()
+    if request.task == 'det':
+        return read_detection(request.images, request.ann, out, request.val_share, request.classes)
+    if request.task == 'seg':
+        return read_segmentation(request.images, request.ann, out, request.val_share, request.classes)
+    if request.task == 'cls':
+        return read_classification(request.images, out, request.val_share)
+    return read_stereo(request.images, out, request.val_share, base.model.max_disp)
+
+
+def _length(base: Config, images: int, batch: int) -> str:
+    epochs, iterations = base.train_cfg.get('max_epochs'), base.train_cfg.get('max_iters')
+    if epochs:
+        return f'the base trains {epochs} epochs of {-(-images // batch)} iterations'
+    return f'the base trains {iterations} iterations, {iterations * batch / images:.0f} times through the data'
+
+
+def _missing_weights(base: Config, request: Request) -> str | None:
+    """The file that the base's backbone starts from, where it is needed and missing."""
+    init_cfg = base.model.get('backbone', {}).get('init_cfg') or {}
+    file = init_cfg.get('checkpoint')
+    return file if file and request.checkpoint is None and '://' not in file and not Path(file).exists() else None

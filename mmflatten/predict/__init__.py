@@ -1,0 +1,1 @@
+"""Predictions of a trained model: inputs, engines, results as files."""

@@ -1,0 +1,1 @@
+"""Tasks: classification, detection, segmentation and stereo matching."""

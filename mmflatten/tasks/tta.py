@@ -1,0 +1,71 @@
+"""Test-time augmentation for configs that do not describe their own: flips, and scales where the task has them."""
+import copy
+
+from mmengine.config import Config, ConfigDict
+
+from mmflatten.building import model_config
+
+# Relative to the scale of the config's own test pipeline.
+SCALES = (0.75, 1.0, 1.25)
+
+_MODELS = dict(
+    mmpretrain=dict(type='mmpretrain.AverageClsScoreTTA'),
+    mmdet=dict(type='mmflatten.InstanceTTAModel'),
+    mmseg=dict(type='mmseg.SegTTAModel'))
+_NEEDED_META = ('flip', 'flip_direction')
+
+
+def add_tta(cfg: Config) -> None:
+    """Make the config test with augmentation, by its own `tta_model` and `tta_pipeline` where it has them.
+
+    Defaults made of the test pipeline: classification averages the scores of the image and its mirror image;
+    detection and segmentation take three scales, each mirrored too. Detection merges the views before it suppresses
+    duplicates, and averages masks (`InstanceTTAModel`); segmentation averages the class probabilities.
+
+    Raises:
+        ValueError: the task has no default and the config no `tta_model`, or the test pipeline has no `Pack*` step.
+    """
+    scope = cfg.get('default_scope')
+    model = cfg.get('tta_model') or _MODELS.get(scope)
+    if model is None:
+        raise ValueError(f'--tta has no default for default_scope ({scope}); give tta_model and tta_pipeline in the '
+                         f'config, or use one of {", ".join(_MODELS)}')
+    dataset = cfg.test_dataloader.dataset
+    while 'dataset' in dataset:
+        dataset = dataset.dataset
+    dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(dataset.pipeline, multi_scale=scope != 'mmpretrain')
+    # The runner would hand the top-level preprocessor to the wrapper, which does not pass all of them on.
+    cfg.model = ConfigDict(**model, module=model_config(cfg))
+    cfg.pop('data_preprocessor', None)
+
+
+def tta_pipeline(test_pipeline: list[dict], multi_scale: bool) -> list[dict]:
+    """Turn a test pipeline into one that yields several views of each image.
+
+    Args:
+        test_pipeline: Ends with a `Pack*` transform.
+        multi_scale: Vary the first `Resize` with a `scale` over `SCALES`.
+    """
+    *steps, pack = copy.deepcopy(list(test_pipeline))
+    if not pack['type'].split('.')[-1].startswith('Pack'):
+        raise ValueError(f'--tta needs a test pipeline that ends with a Pack transform, not {pack["type"]}; give '
+                         'tta_pipeline in the config')
+    if pack.get('meta_keys') is not None:
+        pack['meta_keys'] = tuple(dict.fromkeys((*pack['meta_keys'], *_NEEDED_META)))
+    flips = [dict(type='RandomFlip', prob=prob, direction='horizontal') for prob in (0.0, 1.0)]
+    resizes = [i for i, step in enumerate(steps) if multi_scale and step['type'] == 'Resize' and 'scale' in step]
+    if not resizes:
+        # Labels must not be flipped: the metrics compare in the original image.
+        at = next((i for i, step in enumerate(steps) if 'LoadAnnotations' in step['type']), len(steps))
+        before, views = steps[:at], [flips]
+    else:
+        before, views = steps[:resizes[0]], [_at_scales(steps[resizes[0]]), flips]
+        at = resizes[0] + 1
+    views += [[step] for step in steps[at:]] + [[pack]]
+    return [*before, dict(type='TestTimeAug', transforms=views)]
+
+
+def _at_scales(resize: dict) -> list[dict]:
+    scale = resize['scale']
+    base = (scale, scale) if isinstance(scale, int) else tuple(scale)
+    return [{**resize, 'scale': tuple(int(round(side * factor)) for side in base)} for factor in SCALES]

@@ -1,0 +1,183 @@
+"""The probe in whole backbones: which layers there are, their statistics, large maps, and what is refused."""
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from mmflatten.explain.attention import AttentionProbe
+from mmflatten.explain.attention.statistics import describe, head_statistics, table
+from mmflatten.models.attention import build_mixer
+from mmflatten.ops import merge_heads, split_heads
+from mmflatten.registry import MODELS
+
+SMALL = dict(embed_dims=16, depths=(1, 2), num_heads=(2, 4))
+PVT = dict(arch=dict(SMALL, embed_dims=(16, 32), mlp_ratios=(2, 2)), attn_types='LS', linear_sr_ratios=(2, 1),
+           sr_ratios=(2, 2), linear_attention=dict(type='CosFormerAttention'), out_indices=(1,))
+BACKBONES = {
+    'DeiT': dict(type='FLattenDeiT', patch_size=8, attn_types='LS', linear_attention=dict(type='EfficientAttention'),
+                 arch=dict(embed_dims=16, depth=2, num_heads=2)),
+    'PVT': dict(PVT, type='FLattenPVT', with_cls_token=True),
+    'PVTv2': dict(PVT, type='FLattenPVTv2'),
+    'Swin': dict(type='FLattenSwin', arch=SMALL, attn_types='SS', softmax_window=4, out_indices=(0, 1)),
+    'L2ViT': dict(type='L2ViT', arch=SMALL, window_size=4, out_indices=(0, 1)),
+    'CSwin': dict(type='FLattenCSwin', arch=SMALL, attn_types='SL', softmax_split=(1, 1), out_indices=(0, 1),
+                  linear_attention=dict(type='SimAAttention')),
+    'Focal': dict(type='FocalTransformer', arch=SMALL, window_size=4, focal_windows=(3, 3), expand_size=1,
+                  out_indices=(0, 1)),
+}
+# Layer, map, keys, tokens before them; of an image of 41 x 50.
+EXPECTED = {
+    'DeiT': [('blocks.0', (6, 7), (6, 7), 1), ('blocks.1', (6, 7), (6, 7), 1)],
+    'PVT': [('stages.0.blocks.0', (11, 13), (6, 7), 0), ('stages.1.blocks.0', (6, 7), (3, 4), 1),
+            ('stages.1.blocks.1', (6, 7), (3, 4), 1)],
+    'PVTv2': [('stages.0.blocks.0', (11, 13), (6, 7), 0), ('stages.1.blocks.0', (6, 7), (3, 4), 0),
+              ('stages.1.blocks.1', (6, 7), (3, 4), 0)],
+    **dict.fromkeys(('Swin', 'L2ViT', 'CSwin', 'Focal'), [
+        ('stages.0.blocks.0', (11, 13), (11, 13), 0), ('stages.1.blocks.0', (6, 7), (6, 7), 0),
+        ('stages.1.blocks.1', (6, 7), (6, 7), 0)]),
+}
+
+
+def probed(name, size=(41, 50)):
+    torch.manual_seed(0)
+    model = MODELS.build(dict(BACKBONES[name], img_size=32)).double().eval()
+    for parameter in model.parameters():
+        parameter.data += 0.2 * torch.randn_like(parameter)
+    with AttentionProbe(model) as probe, torch.inference_mode():
+        model(torch.randn(2, 3, *size, dtype=torch.float64))
+    return probe
+
+
+@pytest.mark.parametrize('name', BACKBONES)
+def test_layers_of_every_family(name):
+    layers = probed(name).layers
+    found = [(layer.name.removesuffix('.attn.fn'), layer.hw, layer.kv_hw, layer.prefix) for layer in layers]
+    assert found == EXPECTED[name]
+    for layer in layers:
+        # Projections of a mixer, of the windows around one, or of stripes.
+        outer = layer.module if hasattr(layer.module, 'qkv') else layer.module.mixer
+        rows = layer.rows([0, layer.num_queries - 1], 'both')
+        assert rows.shape == (2, layer.num_heads, layer.num_keys) and rows.isfinite().all()
+        if layer.local or layer.kind.startswith('Focal') or 'in ' in layer.kind:
+            continue
+        value = outer.projections(layer.x, layer.hw)[2]
+        result = merge_heads(layer.matrix()[None] @ split_heads(value, layer.num_heads))
+        torch.testing.assert_close(outer.proj(result), layer.module(layer.x, layer.hw), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize('name', BACKBONES)
+def test_statistics_are_those_of_the_whole_matrix(name):
+    for layer in probed(name).layers:
+        statistics, matrix = head_statistics(layer, 10 ** 6), layer.matrix()[:, layer.prefix:]
+        y, x = (torch.arange(side) + .5 for side in layer.hw)
+        rows, cols = (torch.arange(side) + .5 for side in layer.kv_hw)
+        keys = torch.cartesian_prod(rows * layer.hw[0] / layer.kv_hw[0], cols * layer.hw[1] / layer.kv_hw[1])
+        away = torch.cdist(torch.cartesian_prod(y, x), keys).double()
+        for head, found in zip(matrix, statistics, strict=True):
+            on_map = head[:, layer.prefix:].abs()
+            expected = dict(
+                row_sum=head.sum(1).mean(), row_sum_min=head.sum(1).min(), row_sum_max=head.sum(1).max(),
+                negative=-head.clamp(max=0).sum() / head.abs().sum(), distance=(on_map * away).sum() / on_map.sum(),
+                uniform_distance=away.mean(), prefix=head[:, :layer.prefix].abs().sum() / head.abs().sum())
+            for key, value in expected.items():
+                assert getattr(found, key) == pytest.approx(value.item(), abs=1e-5, rel=1e-4), key
+        described = dict(describe(layer, statistics), number=0)
+        assert layer.name in table([described]) and json.loads(json.dumps(described))['map'] == list(layer.hw)
+
+
+def test_padding_that_windows_attend_is_stated():
+    """6 x 7 tokens in windows of 4: half of the attended tokens of the last window are padding."""
+    swin = probed('Swin').layer('stages.1.blocks.0.attn.fn')
+    assert all(head.row_sum < 0.99 and head.no_token == pytest.approx(1 - head.row_sum)
+               for head in head_statistics(swin))
+    deit = probed('DeiT').layer('blocks.1.attn.fn')
+    assert all(head.no_token == pytest.approx(0, abs=1e-12) and 0 < head.prefix < 1 for head in head_statistics(deit))
+
+
+def test_signed_weights_have_negative_mass():
+    sima = probed('CSwin').layer('1')
+    assert all(0.1 < head.negative < 0.9 for head in head_statistics(sima))
+
+
+LARGE = """
+import torch
+from mmflatten.models.attention import FactorizedAttention, Windowed, build_mixer
+from mmflatten.explain.attention.layer import AttentionLayer
+
+def peak():  # of this process; getrusage would begin with that of the process that started it
+    return next(int(line.split()[1]) for line in open('/proc/self/status') if line.startswith('VmHWM')) / 1024
+
+def mixer(kind):
+    return build_mixer(dict(type=kind, embed_dims=32, num_heads=2, grid_size=(56, 56)))
+
+size, tokens = (250, 256), torch.randn(1, 64000, 32)
+layers = [(mixer('FocusedLinearAttention'), tokens), (mixer('SoftmaxAttention'), tokens),
+          (Windowed(mixer('SoftmaxAttention'), (7, 7)), tokens), (mixer('FocalAttention'), tokens),
+          (FactorizedAttention(32, 32, num_heads=2), torch.randn(1, 32, *size))]
+before = peak()
+for module, x in layers:
+    row = AttentionLayer('large', module, x, size).row(31000)
+    assert row.shape == (2, 64000) and row.isfinite().all()
+    print(type(module).__name__, peak() - before)
+"""
+
+
+def test_a_row_of_64000_tokens_takes_no_matrix():
+    """A matrix of one head would take 15.3 GiB in float32."""
+    done = subprocess.run([sys.executable, '-c', LARGE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    grown = [float(line.split()[1]) for line in done.stdout.splitlines()]
+    assert len(grown) == 5 and max(grown) < 1000, done.stdout
+
+
+def test_the_probe_leaves_nothing_behind():
+    model = MODELS.build(dict(BACKBONES['Swin'], img_size=32)).eval()
+    image = torch.randn(1, 3, 32, 32)
+    before = [out.clone() for out in model(image)]
+    with AttentionProbe(model) as probe:
+        model(image)
+    layer = probe.layer('0')
+    layer.row(3)
+    recorded = layer.x.clone()
+    after = model(2 * image)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert torch.equal(layer.x, recorded) and all(torch.equal(a, b) for a, b in zip(before, model(image)))
+    assert not torch.equal(after[0], before[0]) and all(p.grad is None for p in model.parameters())
+
+
+def test_what_is_asked_wrongly_is_refused():
+    with pytest.raises(ValueError, match='Sequential'):
+        AttentionProbe(nn.Sequential(nn.Linear(2, 2)))
+    probe = probed('Swin')
+    with pytest.raises(ValueError, match=r'\(stages.9\).*stages.1.blocks.1.attn.fn'):
+        probe.layer('stages.9')
+    with pytest.raises(ValueError, match=r'\(fn\).*several.*stages.0'):
+        probe.layer('fn')
+    layer = probe.layer('blocks.1.attn.fn')
+    assert layer.name == 'stages.1.blocks.1.attn.fn' and layer is probe.layer('2')
+    for query in (-1, 42):
+        with pytest.raises(ValueError, match=rf'query \({query}\).* 41 .*stages.1.blocks.1'):
+            layer.row(query)
+    with pytest.raises(ValueError, match=r'head \(4\).* 3 '):
+        layer.row(0, head=4)
+    with pytest.raises(ValueError, match=r'part \(.dwc.\)'):
+        layer.row(0, part='dwc')
+    with pytest.raises(ValueError, match=r'max_bytes \(1000\).*4 x 42 x 42.*56448'):
+        layer.matrix(max_bytes=1000)
+    assert layer.token_at(49, 40, (41, 50)) == 41 and layer.token_at(0, 0, (41, 50)) == 0
+    for x, y in ((50, 0), (0, 41), (-1, 0)):
+        with pytest.raises(ValueError, match=rf'query \({x},{y}\).* 50 .* 41 '):
+            layer.token_at(x, y, (41, 50))
+
+
+def test_windows_of_reduced_keys_are_refused():
+    from mmflatten.models.attention import Windowed
+    module = Windowed(build_mixer(dict(type='SoftmaxAttention', embed_dims=4, num_heads=1, grid_size=(4, 4),
+                                       sr_ratio=2)), (4, 4))
+    with AttentionProbe(module) as probe:
+        module(torch.randn(1, 64, 4), (8, 8))
+    with pytest.raises(ValueError, match=r'sr_ratio \(2\)'):
+        probe.layers[0].row(0)

@@ -1,0 +1,58 @@
+"""Maps of attention lie over the picture where their tokens are, with the query marked."""
+import matplotlib.colors
+import numpy as np
+import pytest
+
+from mmflatten.explain.map_drawings import attention_figure, attention_pixels
+
+PICTURE = np.full((40, 60, 3), 128, np.uint8)
+
+
+def one_hot(row, col, value=1.):
+    weights = np.zeros((4, 6), np.float32)
+    weights[row, col] = value
+    return weights
+
+
+def panels(figure):
+    return [axes for axes in figure.axes if axes.images]
+
+
+def test_a_token_is_drawn_over_its_pixels():
+    figure = attention_figure(PICTURE, dict(mean=one_hot(1, 4)), (25., 35.), 'a layer')
+    first, mean = panels(figure)
+    overlay = mean.images[1]
+    left, right, bottom, top = overlay.get_extent()
+    assert (left, right, top, bottom) == (-.5, 59.5, -.5, 39.5) and overlay.get_array()[1, 4] == 1
+    assert np.asarray(overlay.get_alpha())[1, 4] > .8 and np.asarray(overlay.get_alpha()).sum() < .9
+    for axes in (first, mean):
+        assert [tuple(line.get_xydata()[0]) for line in axes.lines] == [(25., 35.)]
+    figure.canvas.draw()
+
+
+@pytest.mark.parametrize(('value', 'colours'), [(1., 'autumn'), (-1., 'bwr')])
+def test_signs_have_colours_of_their_own(value, colours):
+    figure = attention_figure(PICTURE, {'head 0': one_hot(0, 0, value) + one_hot(2, 2)}, None, 'a layer')
+    overlay = panels(figure)[1].images[1]
+    assert overlay.get_cmap().name == colours and not panels(figure)[1].lines
+    red, green, blue = matplotlib.colors.to_rgb(overlay.to_rgba(overlay.get_array())[0, 0, :3])
+    assert (blue > red) == (value < 0)
+
+
+def test_many_heads_take_several_rows():
+    figure = attention_figure(PICTURE, {f'head {i}': one_hot(i % 4, i % 6) for i in range(13)}, None, 'a layer')
+    figure.canvas.draw()
+    assert len(panels(figure)) == 14 and len({axes.get_subplotspec().rowspan.start for axes in figure.axes}) == 3
+    attention_figure(PICTURE, dict(mean=np.zeros((4, 6), np.float32)), None, 'no weight at all').canvas.draw()
+
+
+@pytest.mark.parametrize('size', [(40, 60), (100, 30)])
+def test_one_map_fills_the_pixels_of_its_drawing(size):
+    height, width = size
+    drawn = attention_pixels(np.full((*size, 3), 128, np.uint8), one_hot(1, 4), None, 120)
+    assert max(drawn.shape[:2]) == 120 and drawn.shape[2] == 3
+    assert drawn.shape[1] == pytest.approx(max(1, width * 120 / max(size)), abs=1)
+    coloured = np.argwhere(np.ptp(drawn.astype(int), axis=2) > 64)
+    rows, columns = coloured[:, 0] * 4 / drawn.shape[0], coloured[:, 1] * 6 / drawn.shape[1]
+    assert set(rows.astype(int)) == {1} and columns.mean() == pytest.approx(4.5, abs=.6)
+    assert set(attention_pixels(PICTURE, None, None, 60).flat) == {128}

@@ -1,0 +1,248 @@
+"""The model zoo: records, page, metafiles and the tool that writes them."""
+import csv
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+from zoo.metafiles import render_metafiles
+from zoo.page import render_coverage, render_pages
+
+from mmflatten.measure.papers.attentions import attentions_of
+from mmflatten.measure.papers.rows import COLUMNS, PRINTED, ZooEntry, count_rows, to_csv, zoo_rows
+from mmflatten.measure.papers.tables import PaperRow, paper_rows
+
+ROOT = Path(__file__).parents[2]
+SWIN_T = 'configs/flatten_swin/swin-t_8xb128_in1k.py'
+
+
+@pytest.fixture(scope='module')
+def rows() -> list[PaperRow]:
+    return zoo_rows(ROOT)
+
+
+def read_csv(text: str) -> list[ZooEntry]:
+    """The entries that `to_csv` wrote."""
+    entries = []
+    for cells in csv.DictReader(StringIO(text)):
+        row = PaperRow({name: cells[f'paper_{name}' if name in PRINTED else name] for name in paper_rows()[0].cells})
+        numbers = (int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops'))
+        entries.append(ZooEntry(row, cells['image'], *numbers, cells['attention']))
+    return entries
+
+
+@pytest.fixture(scope='module')
+def committed() -> list[ZooEntry]:
+    return read_csv((ROOT / 'docs' / 'model_zoo.csv').read_text(encoding='utf-8'))
+
+
+def swin_t(**cells: str) -> PaperRow:
+    known = dict(paper='flatten', table='8', task='classification', dataset='imagenet1k', method='-', backbone='swin-t',
+                 schedule='300e', flops_input_hw='224x224',
+                 params_m='29', flops_g='4.5', top1='81.3', config=SWIN_T)
+    return PaperRow.of(**{**known, **cells})
+
+
+def counted(row: PaperRow, params: int = 28_288_354, flops: int = 4_512_000_000) -> ZooEntry:
+    return ZooEntry(row, '224x224', params, flops - 20_000_000, flops, 'Softmax')
+
+
+@pytest.fixture(scope='module')
+def tool(load_tool) -> ModuleType:
+    return load_tool('reproduce_tables')
+
+
+@pytest.mark.parametrize('cells, agrees', [
+    ({}, True),
+    (dict(params_m='28', flops_g='4.43'), True),  # cut off; 1.9 %
+    (dict(params_m='30'), False),
+    (dict(params_m='28.20'), False),  # 0.3 %
+    (dict(flops_g='4.6'), True),  # rounded up
+    (dict(flops_g='4.4'), False),  # 2.5 %
+    (dict(params_m=''), True),
+    (dict(params_m='', flops_g=''), None),
+])
+def test_an_entry_agrees_if_its_parameters_and_its_flops_do(cells, agrees):
+    assert counted(swin_t(**cells)).agrees is agrees
+    assert ZooEntry(swin_t(**cells)).agrees is None, 'nothing was counted'
+
+
+def test_csv_keeps_everything_and_calls_the_papers_numbers_the_papers():
+    missing = ZooEntry(PaperRow.of(paper='focal', table='11', cause='no head'))
+    entries = [counted(swin_t(cause='one, with a comma')), missing]
+    assert read_csv(to_csv(entries)) == entries
+    first = next(csv.DictReader(StringIO(to_csv(entries))))
+    assert tuple(first) == COLUMNS
+    assert (first['params'], first['paper_params_m'], first['params_diff_percent']) == ('28288354', '29', '-2.45')
+    assert first['paper_top1'] == '81.3' and 'top1' not in first and first['agrees'] == 'yes'
+
+
+def test_a_config_is_counted_once_for_each_size_and_a_broken_one_does_not_stop_the_others(tmp_path):
+    broken = tmp_path / 'configs' / 'mine' / 'broken.py'
+    broken.parent.mkdir(parents=True)
+    broken.write_text('model = dict(')
+    (tmp_path / 'configs' / 'flatten_swin').symlink_to(ROOT / 'configs' / 'flatten_swin')
+    (tmp_path / 'configs' / '_base_').symlink_to(ROOT / 'configs' / '_base_')
+    rows = [swin_t(), PaperRow.of(config='configs/mine/broken.py'), swin_t(table='9'), PaperRow.of(paper='focal')]
+    said = []
+    (first, failed, second, without), failures = count_rows(
+        rows, tmp_path, lambda done, total, what: said.append(f'[{done}/{total}] {what}'))
+    assert said == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
+    assert first.params == second.params == 28_288_354 and first.image == '224x224' and first.agrees
+    assert first.attention == 'Softmax'
+    assert not failed.counted and not without.counted
+    assert len(failures) == 1 and 'configs/mine/broken.py' in failures[0]
+
+
+def test_every_config_of_the_repository_is_in_the_zoo(rows):
+    assert rows[:len(paper_rows())] == list(paper_rows())
+    others = rows[len(paper_rows()):]
+    named = {row.config for row in rows} - {''}
+    assert named == {path.relative_to(ROOT).as_posix() for path in ROOT.glob('configs/*/*.py')
+                     if path.parent.name != '_base_'}
+    assert all(row.cells['task'] and not row.cells['paper'] for row in others)
+
+
+def test_committed_files_have_every_row_and_config_of_today(rows, committed, tool):
+    """Without counting again; `--check` does that, in the full sweep."""
+    fix = 'run tools/maintain/reproduce_tables.py'
+    assert [entry.row for entry in committed] == rows, fix
+    assert all(entry.counted for entry in committed if entry.row.config), fix
+    files = tool.files_of(committed)
+    assert [name for name, text in files.items() if (ROOT / name).read_text(encoding='utf-8') != text] == [], fix
+    assert {path.relative_to(ROOT).as_posix() for path in ROOT.glob('configs/*/metafile.yml')} == {
+        name for name in files if name.startswith('configs/')}
+
+
+def test_a_row_has_a_cause_exactly_where_it_differs(committed):
+    assert [entry.row for entry in committed if (entry.agrees is False) != bool(entry.row.cause)] == []
+
+
+@pytest.mark.full
+def test_committed_files_hold_what_counting_gives(tool, capsys):
+    assert tool.main(['--check']) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize('config, attention', [
+    (SWIN_T, 'Softmax'),
+    ('configs/flatten_swin/flatten-swin-t_8xb128_in1k.py', 'FocusedLinear, Softmax'),
+    ('configs/flatten_deit/deit-t_8xb128_in1k_hydra-attention.py', 'Hydra'),
+    ('configs/l2vit/l2vit-t_32xb128_in1k.py', 'Softmax, ClampedLinear'),
+    ('configs/focal/focal-t_8xb128_in1k.py', 'Focal'),
+    ('configs/factorized/mask-rcnn_r50_nl-res3_fpn_32xb2-24e_coco.py', 'Conventional'),
+    ('configs/psmnet/psmnet_fa_8xb3-100e_sceneflow.py', 'Factorized'),
+    ('configs/agent/agent-swin-b_8xb64_in1k.py', 'Agent, Softmax'),
+    ('configs/ravlt/mavit-t_8xb128_in1k.py', 'MagnitudeAwareLinear, GatedSoftmax'),
+    ('configs/vittt/h-vittt-t_8xb128_in1k.py', 'TTT'),
+    ('configs/resnet/resnet50_8xb32_in1k.py', ''),
+])
+def test_a_config_is_listed_with_the_attentions_of_its_model(config, attention):
+    assert attentions_of(ROOT / config) == attention
+
+
+def test_pages_hold_the_results_by_task_and_what_differs():
+    detector = swin_t(task='detection', dataset='coco', table='2a', method='mask-rcnn', schedule='1x', top1='')
+    entries = [counted(swin_t()), counted(detector), counted(swin_t(table='4')), counted(swin_t(table='11')),
+               counted(swin_t(paper='focal', table='fig5')), counted(swin_t(paper='focal', table='9')),
+               counted(swin_t(paper='factorized', task='stereo', backbone='psmnet', method='psmnet + attention')),
+               counted(PaperRow.of(task='classification', config='configs/digits/mine.py'))]
+    pages = render_pages(entries)
+    assert list(pages) == ['model_zoo.md', *(f'model_zoo/{name}.md' for name in (
+        'classification', 'detection', 'stereo', 'coverage'))]
+    classification = pages['model_zoo/classification.md']
+    assert [line.lstrip('# ') for line in classification.splitlines() if line.startswith('##')] == [
+        'FLatten Transformer, Table 4: ImageNet-1k',
+        'FLatten Transformer, Table 8: ImageNet-1k', 'FLatten Transformer, Table 11: ImageNet-1k',
+        'Focal Transformer, Table 9: ImageNet-1k', 'Focal Transformer, Figure 5: ImageNet-1k',
+        'Classification: configs that no paper has']
+    assert "| paper's top-1 (%) |" in classification and '| [mine](../../configs/digits/mine.py) ' in classification
+    assert f'| [swin-t, mask-rcnn, 1x](../../{SWIN_T}) ' in pages['model_zoo/detection.md']
+    assert f'| [psmnet + attention](../../{SWIN_T}) ' in pages['model_zoo/stereo.md']
+    page = pages['model_zoo.md']
+    assert '7 results with 1 configs, and 1 configs of our own. For 7 of' in page
+    assert '7 agree with ours, 0 differ' in page
+    assert '## What differs' not in page
+    wrong = render_pages([*entries, counted(swin_t(params_m='31', cause='a head more'))])
+    assert '## What differs' in wrong['model_zoo.md']
+
+
+def test_page_gives_each_cause_once_with_its_rows_and_the_figures_that_differ():
+    head = dict(params_m='31', cause='the paper counts a head twice')
+    pages = render_pages([counted(swin_t(**head)), counted(swin_t(flops_g='5.0', cause='Inference: no attention')),
+                          counted(swin_t(flops_g='4.6', backbone='right')), counted(swin_t(table='9', **head))])
+    page = pages['model_zoo.md']
+    lines = page[page.index('## What differs'):].splitlines()
+    at = lines.index('- the paper counts a head twice')
+    assert lines[at + 1:at + 5] == [
+        f'    - Table 8, [swin-t](../{SWIN_T}): 28.29 M parameters, the paper 31 (-8.7%)',
+        f'    - Table 9, [swin-t](../{SWIN_T}): 28.29 M parameters, the paper 31 (-8.7%)',
+        '- Inference: no attention',
+        f'    - Table 8, [swin-t](../{SWIN_T}): 4.512 G FLOPs, the paper 5.0 (-9.8%)']
+    assert not any('right' in line for line in lines)
+
+
+def test_page_counts_what_each_table_prints_and_names_what_is_out_of_reach():
+    printed = [dict(paper='flatten', table='8', results='4', note='four'),
+               dict(paper='focal', table='9', results='1', note='')]
+    missing = [dict(paper=paper, table=table, task='classification', model=model, reason=f'no {model}')
+               for paper, table, model in (('flatten', '8', 'ViL'), ('flatten', '8', 'CvT'), ('flatten', '9', 'ViL'),
+                                           ('focal', '9', 'TNT'))]
+    text = render_coverage([counted(swin_t()), counted(swin_t()), counted(swin_t(paper='focal', table='2'))],
+                           printed, missing)
+    cells = [[cell.strip() for cell in line.split('|')[1:-1]] for line in text.splitlines() if line.startswith('| ')]
+    assert cells[2:] == [['FLatten Transformer, Table 8', '4', '2', '2', 'four'],
+                         ['Focal Transformer, Table 9', '1', '0', '1', ''], ['all', '5', '2', '3', '']]
+    assert [line for line in text.splitlines() if line.startswith('- ')] == [
+        '- ViL (Table 8, Table 9): no ViL', '- CvT (Table 8): no CvT', '- TNT (Table 9): no TNT']
+
+
+def test_metafiles_name_the_paper_for_every_figure_and_hold_counted_sizes():
+    detector = PaperRow.of(paper='flatten', table='2a', task='detection', dataset='coco', backbone='swin-t',
+                           ap_box='43.7', ap_mask='39.8', config='configs/flatten_swin/mask.py')
+    words = swin_t(top1='fail', ap_box='44', config='configs/l2vit/x.py')
+    files = render_metafiles([counted(swin_t()), counted(detector), counted(swin_t(table='5', top1='81.2')),
+                              counted(words), ZooEntry(PaperRow.of(paper='focal'))])
+    assert list(files) == ['configs/flatten_swin/metafile.yml', 'configs/l2vit/metafile.yml', 'model-index.yml']
+    content = yaml.safe_load(files['configs/flatten_swin/metafile.yml'])
+    assert content['Collections'][0]['Name'] == 'FLatten-Swin'
+    mask, swin = content['Models']
+    assert swin['Metadata'] == {'Task': 'classification', 'Parameters': 28_288_354, 'FLOPs': 4_492_000_000,
+                                'Image Size': '224x224'}
+    assert [result['Metrics'] for result in swin['Results']] == [{'Top 1 Accuracy': 81.3}, {'Top 1 Accuracy': 81.2}]
+    assert [result['Task'] for result in mask['Results']] == ['Object Detection', 'Instance Segmentation']
+    assert mask['Results'][0]['Reported By'] == 'the paper (FLatten Transformer, Table 2a)'
+    assert 'Results' not in yaml.safe_load(files['configs/l2vit/metafile.yml'])['Models'][0], 'no figure of this model'
+    assert yaml.safe_load(files['model-index.yml']) == {'Import': list(files)[:2]}
+
+
+def test_tool_prints_one_table(tool, capsys):
+    assert tool.main(['--paper', 'flatten', '--table', '5']) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith('## FLatten Transformer, Table 5: ImageNet-1k')
+    assert 'focusing factor 32' in captured.out and '82.11' in captured.out
+    assert '[5/5] configs/flatten_swin/' in captured.err and 's left' in captured.err
+
+
+@pytest.mark.parametrize('arguments, status, words', [
+    (['--paper', 'flatten', '--table', '99'], 1, '--table (99)'),
+    (['--table', '8'], 2, '--table'),
+    (['--check', '--paper', 'focal'], 2, '--check'),
+])
+def test_tool_refuses_what_makes_no_sense(tool, capsys, arguments, status, words):
+    if status == 2:
+        with pytest.raises(SystemExit):
+            tool.main(arguments)
+    else:
+        assert tool.main(arguments) == status
+    assert words in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_check_names_the_files_that_are_not_up_to_date_and_changes_none(tool, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tool, 'ROOT', tmp_path)
+    tool.write_or_compare({'a.md': 'one', 'b.md': 'two'}, check=False)
+    tool.write_or_compare({'a.md': 'one', 'b.md': 'two'}, check=True)
+    assert '2 files are up to date' in capsys.readouterr().out
+    with pytest.raises(ValueError, match='b.md, c.md'):
+        tool.write_or_compare({'a.md': 'one', 'b.md': 'three', 'c.md': ''}, check=True)
+    assert (tmp_path / 'b.md').read_text() == 'two' and not (tmp_path / 'c.md').exists()

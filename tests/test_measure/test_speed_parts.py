@@ -1,0 +1,153 @@
+"""What `tools/analysis/benchmark.py` is made of: turns in rounds, ratios, memory, crossovers, models by name."""
+import math
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+
+import pytest
+import torch
+
+from mmflatten.measure.flops.meta import parameters_on_meta
+from mmflatten.measure.speed.crossovers import crossover, say_crossover
+from mmflatten.measure.speed.machine import seconds_of_others
+from mmflatten.measure.speed.memory import peak_memory
+from mmflatten.measure.speed.models import DTYPES, ZOO, RunSettings, build_model, make_call, model_subject, parse_spec
+from mmflatten.measure.speed.operators import OPERATORS, map_of, operator_subject
+from mmflatten.measure.speed.table import ratio_columns, result_rows
+from mmflatten.measure.speed.timing import MIN_ROUNDS, Subject, clock_of, measure
+
+SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2))'
+SMALL = RunSettings(batch=2, size=(32, 32))
+
+
+def test_every_operator_runs_and_trains() -> None:
+    settings = RunSettings(batch=1, train=True)
+    for name in OPERATORS:
+        subject = operator_subject(name, 20, 8, 2, settings)
+        subject.call()
+        assert subject.params > 0 and subject.tokens == 20
+    assert map_of(20) == (4, 5) and map_of(196) == (14, 14) and map_of(7) == (1, 7)
+
+
+@pytest.mark.parametrize('train', [False, True])
+def test_a_compiled_model_has_an_open_batch_in_inference(monkeypatch, train) -> None:
+    sizes = []
+
+    def backend(graph, inputs):
+        sizes.extend(value for value in inputs if isinstance(value, int | torch.SymInt))
+        return graph.forward
+
+    monkeypatch.setattr(torch, 'compile', partial(torch.compile, backend=backend))
+    model = torch.nn.Linear(4, 4)
+    make_call(model, model, torch.ones(3, 4), RunSettings(train=train, compile=True))()
+    assert bool(sizes) != train
+
+
+def test_subjects_take_turns_in_every_round() -> None:
+    calls = []
+    subjects = [Subject(name, lambda name=name: (calls.append(name), time.sleep(0.03))) for name in 'abc']
+    told = []
+    times = measure(subjects, rounds=4, progress=lambda *report: told.append(report))
+    assert calls == ['a', 'a', 'b', 'b', 'c', 'c'] + list('abc') * 4  # two calls each to warm up
+    assert [rounds for rounds, _, _ in told] == [1, 2, 3, 4] and told[-1][2] == 0
+    assert [len(seconds) for seconds in times] == [4, 4, 4] and min(map(min, times)) >= 0.03
+
+
+def test_short_calls_are_repeated_within_a_sample() -> None:
+    calls = []
+    subjects = [Subject(name, lambda name=name: (calls.append(name), time.sleep(0.002))) for name in 'ab']
+    times, _ = measure(subjects, rounds=2)
+    runs = [(name, len(list(run))) for name, run in groupby(calls)]
+    assert [name for name, _ in runs] == list('ab' * 3) and all(number > 2 for _, number in runs[2:])
+    assert all(0.002 <= seconds < 0.02 for seconds in times)  # per call, not per sample
+
+
+def test_time_bounds_a_run_but_leaves_rounds_for_a_spread() -> None:
+    slow = Subject('slow', lambda: time.sleep(0.05))
+    assert len(measure([slow], seconds=0.01)[0]) == MIN_ROUNDS
+    start = time.monotonic()
+    number = len(measure([slow, slow], seconds=0.25)[0])
+    assert MIN_ROUNDS <= number <= 5 and time.monotonic() - start < 2
+
+
+def test_ratio_is_taken_within_rounds_and_withstands_a_change_of_load() -> None:
+    reference = (1., 1., 1., 9., 9.)  # the machine became nine times slower in the middle of the run
+    assert set(ratio_columns((.5, .5, .5, 4.5, 4.5), reference).values()) == {2}
+
+
+@pytest.mark.parametrize('seconds, expected', [((4., 1., 3., 2., 5.), (2, 3, 4, 1)), ((7.,), (7, 7, 7, 7))])
+def test_a_row_holds_quartiles_median_and_best(seconds: tuple[float, ...], expected: tuple[float, ...]) -> None:
+    row, = result_rows([Subject('one', print)], [seconds], [2 ** 20], SMALL, reference=None)
+    assert tuple(row[name] for name in ('q1_s', 'median_s', 'q3_s', 'best_s')) == expected
+    assert (row['peak_mib'], row['reference'], row['ratio']) == (1, '', '')
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a GPU')
+def test_gpu_is_timed_by_its_own_events_and_asked_for_its_own_peak() -> None:
+    x = torch.ones(2048, 2048, device='cuda')
+    assert peak_memory(lambda: x @ x, 'cuda') == x.nbytes
+    assert 0 < clock_of('cuda')(lambda: x @ x, 10) < 1
+
+
+def test_crossover_is_where_straight_lines_in_logarithmic_axes_meet() -> None:
+    tokens = [100, 1000, 10000]
+    quadratic, linear = [n * n * 1e-6 for n in tokens], [n * 5e-4 for n in tokens]
+    assert crossover(tokens, quadratic, linear) == pytest.approx(500, rel=1e-9)
+    assert crossover(tokens, quadratic, [value / 1e4 for value in linear]) == 0
+    assert crossover(tokens, quadratic, [value * 1e4 for value in linear]) == math.inf
+    assert crossover(tokens, [1, 1, 4], [.5, 2, 2]) == pytest.approx(10 ** 3.5)  # cheaper for good from there on
+    assert crossover(tokens, [1, 1, 1], [2, 1, .5]) == pytest.approx(1000)
+    assert [say_crossover(tokens, number) for number in (0, 500.2, math.inf)] == ['below 100', 'about 500',
+                                                                                  'above 10000']
+
+
+def test_peak_memory_counts_what_lives_at_once() -> None:
+    given = torch.zeros(1000)
+
+    def call() -> torch.Tensor:
+        first = given + 1
+        second = torch.cat((first, first))
+        del first
+        return second[:10] + 1
+
+    peak = peak_memory(call)
+    assert 12000 <= peak <= 12000 + 100  # 4 kB and 8 kB together; 10 numbers more after the first is gone
+    assert peak_memory(call) == peak
+
+
+def test_training_keeps_activations_and_leaves_no_gradients() -> None:
+    forward, step = (model_subject(SWIN, replace(SMALL, train=train)) for train in (False, True))
+    assert peak_memory(step.call) > 1.5 * peak_memory(forward.call)
+    model = build_model(SWIN, (32, 32))
+    call = make_call(model, model, torch.randn(1, 3, 32, 32), replace(SMALL, train=True))
+    call()
+    assert model.training and all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize('dtype', ['bf16', 'fp16'])
+def test_half_precision_runs_under_autocast(dtype: str) -> None:
+    assert model_subject(SWIN, replace(SMALL, dtype=dtype)).call().dtype == DTYPES[dtype]
+
+
+def test_specs_are_read_like_calls() -> None:
+    assert parse_spec('FLattenSwin') == ('FLattenSwin', {})
+    assert parse_spec("A:arch=tiny,ratios=(8, 4),stem='4L',on=True,rate=.1,nested=dict(type=B)") == (
+        'A', dict(arch='tiny', ratios=(8, 4), stem='4L', on=True, rate=.1, nested=dict(type='B')))
+
+
+def test_every_model_of_the_zoo_builds() -> None:
+    with parameters_on_meta():
+        for spec in ZOO.values():
+            assert sum(p.numel() for p in build_model(spec, (224, 224)).parameters()) > 5e6
+
+
+def test_load_of_others_is_seen() -> None:
+    before = seconds_of_others()
+    with subprocess.Popen([sys.executable, '-c', 'while True: pass']) as busy:
+        time.sleep(0.8)
+        used = seconds_of_others() - before
+        busy.kill()
+    assert used > 0.1

@@ -1,0 +1,155 @@
+"""`tools/analysis/benchmark.py` as its users meet it."""
+import csv
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from matplotlib.image import imread
+
+from mmflatten.cli import benchmark
+from mmflatten.measure.speed.crossovers import forecast
+from mmflatten.measure.speed.operators import OPERATORS
+from mmflatten.models.attention import TokenMixer
+from mmflatten.registry import MODELS
+
+CONFIG = '''
+default_scope = 'mmpretrain'
+model = dict(
+    type='ImageClassifier',
+    backbone=dict(type='mmflatten.FLattenSwin', out_indices=(3,),
+                  arch=dict(embed_dims=8, depths=[1, 1, 1, 1], num_heads=[1, 1, 2, 2])),
+    neck=dict(type='GlobalAveragePooling'),
+    head=dict(type='LinearClsHead', num_classes=10, in_channels=64))
+'''
+SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2))'
+QUICK = ['--rounds', '2', '--threads', '1', '--batch', '2', '--size', '32']
+
+
+@pytest.fixture(scope='module')
+def tool(load_tool) -> ModuleType:
+    return load_tool('benchmark')
+
+
+@pytest.fixture(autouse=True)
+def same_threads():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    (tmp_path / 'tiny.py').write_text(CONFIG)
+    return str(tmp_path / 'tiny.py')
+
+
+def rows_of(path: Path) -> list[dict]:
+    with open(path, newline='') as file:
+        return list(csv.DictReader(file))
+
+
+def test_configs_backbones_and_timm_stand_side_by_side(tool: ModuleType, config: str, tmp_path: Path,
+                                                       capsys: pytest.CaptureFixture) -> None:
+    out, everything = tmp_path / 'out.csv', tmp_path / 'out.json'
+    assert tool.main([config, SWIN, '--vs', 'timm:test_vit', *QUICK, '--csv', str(out), '--json', str(everything)]) == 0
+    names = ['timm:test_vit', 'tiny', SWIN]
+    out_text = capsys.readouterr().out
+    assert 'run: batch 2, size 32x32, dtype fp32, device cpu' in out_text
+    lines = out_text.splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith('name ')) + 2
+    assert all(line.startswith(name) for line, name in zip(lines[first:], names))
+    rows = rows_of(out)
+    assert [row['name'] for row in rows] == names and float(rows[0]['ratio']) == 1
+    assert {'ratio', 'ratio_q1', 'ratio_q3', 'ratio_best', 'dtype', 'device', 'mode'} <= set(rows[0])
+    for row in rows:
+        assert row['reference'] == 'timm:test_vit' and (row['height'], row['width'], row['rounds']) == ('32', '32', '2')
+        assert 0 < float(row['best_s']) <= float(row['q1_s']) <= float(row['median_s']) <= float(row['q3_s'])
+        assert float(row['per_s']) == pytest.approx(2 / float(row['median_s']))
+        assert float(row['peak_mib']) > 0 and int(row['params']) > 0
+    content = json.loads(everything.read_text())
+    assert content['machine']['threads'] == 1 and content['command'][0] == config
+    assert len(content['results'][0]['seconds']) == 2
+
+
+def test_operators_give_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture
+                                                   ) -> None:
+    names = ['softmax', 'hydra', 'window', 'LinearAttention:feature_map=elu']
+    assert tool.main(['--operators', *names, '--tokens', '64', '16', '--embed-dims', '8', '--heads', '2', '--rounds',
+                      '2', '--threads', '1', '--csv', str(tmp_path / 'out.csv'), '--plot', str(tmp_path / 'out.png')
+                      ]) == 0
+    captured = capsys.readouterr()
+    rows = rows_of(tmp_path / 'out.csv')
+    assert [(row['tokens'], row['name']) for row in rows] == [(n, name) for n in ('16', '64') for name in names]
+    assert all(row['reference'] == 'softmax' for row in rows) and rows[4]['height'] == '8'
+    lines = captured.out.splitlines()
+    table = lines[next(i for i, line in enumerate(lines) if 'faster than softmax from tokens' in line):]
+    assert [line.split()[0] for line in table[2:]] == names[1:]
+    assert imread(tmp_path / 'out.png').shape[:2] == (500, 1400)
+    assert '[2/2]' in captured.err and 's left' in captured.err
+
+
+def test_an_attention_is_left_out_where_it_should_take_too_long_or_too_much(tool, tmp_path, capsys, monkeypatch):
+    run = ['--operators', 'hydra', 'softmax', '--tokens', '16', '64', '256', '--embed-dims', '8', '--heads', '2',
+           '--rounds', '2', '--threads', '1', '--csv', str(tmp_path / 'out.csv'), '--plot', str(tmp_path / 'out.png')]
+    assert tool.main([*run, '--limit', '1e-9']) == 0
+    assert [row['tokens'] for row in rows_of(tmp_path / 'out.csv')] == ['16', '16']
+    said = capsys.readouterr().err
+    assert all(f'{name} is left out from 64 tokens on' in said for name in ('softmax', 'hydra'))
+    costs = dict(hydra=(1., 4., 16.), softmax=(1., 16., 300.))
+    monkeypatch.setattr(benchmark, 'peak_memory', lambda call, device: next(peaks) * 2 ** 20)
+    monkeypatch.setattr(benchmark, 'free_memory', lambda device: 200.)
+    peaks = iter([cost for pair in zip(*costs.values()) for cost in pair])
+    assert tool.main(run) == 0
+    assert [(row['tokens'], row['name'], row['reference']) for row in rows_of(tmp_path / 'out.csv')] == [
+        ('16', 'hydra', 'softmax'), ('16', 'softmax', 'softmax'), ('64', 'hydra', 'softmax'),
+        ('64', 'softmax', 'softmax'), ('256', 'hydra', '')]
+    assert 'softmax is left out from 256 tokens on' in capsys.readouterr().err
+
+
+def test_costs_are_carried_on_by_the_power_of_the_last_two():
+    assert forecast([10, 100, 1000], [3., 1., 100.], 2000) == pytest.approx(400)
+    assert forecast([10, 100], [5., 5.], 10000) == pytest.approx(5)
+    assert forecast([10], [2.], 100) == pytest.approx(200) and forecast([], [], 100) == 0
+
+
+def test_every_attention_has_a_name():
+    named = {cfg['type'] for cfg in OPERATORS.values()}
+    assert named == {name for name, cls in MODELS.module_dict.items()
+                     if isinstance(cls, type) and issubclass(cls, TokenMixer) and not name.startswith('Test')} | {
+        'CrossShapedAttention'}
+
+
+def test_bound_is_timed_in_the_same_rounds(tool: ModuleType, tmp_path: Path) -> None:
+    assert tool.main([SWIN, '--bound', *QUICK, '--csv', str(tmp_path / 'out.csv')]) == 0
+    row, = rows_of(tmp_path / 'out.csv')
+    assert float(row['to_products']) > 1
+
+
+@pytest.mark.parametrize('arguments, message', [
+    ([SWIN, '--bound', '--train'], '--bound'),
+    ([], '--operators'),
+    ([SWIN, '--limit', '3'], '--limit'),
+    (['no/config.py'], 'no/config.py'),
+    (['FLattenSwin:tiny'], '(tiny)'),
+    (['FLattenSwin:depth=3'], 'depth'),
+    (['timm:no_such_model'], 'no_such_model'),
+    ([SWIN, '--device', 'tpu'], '--device tpu'),
+    ([SWIN, '--csv', 'no/folder/out.csv'], 'no/folder'),
+    ([SWIN, '--tokens', '16'], '--tokens'),
+    (['--operators', 'softmax', '--vs', 'linear'], '--vs'),
+    (['--operators', 'softmin'], 'softmin'),
+    (['--operators', 'LinearAttention:feature=elu'], 'feature'),
+    (['--operators', 'softmax', '--heads', '5'], '--heads 5'),
+])
+def test_bad_input_ends_with_one_message(tool: ModuleType, capsys: pytest.CaptureFixture, arguments: list[str],
+                                         message: str) -> None:
+    assert tool.main(arguments) == 1
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize('option', [['--rounds', '0'], ['--seconds', 'inf'], ['--size', 'wide']])
+def test_numbers_must_be_positive(tool: ModuleType, option: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        tool.main([SWIN, *option])

@@ -1,0 +1,71 @@
+"""The papers' results as carried data."""
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from zoo.names import PAPERS
+
+from mmflatten.measure.papers import tables
+from mmflatten.measure.papers.tables import PaperRow, paper_rows, rows_of_config, within_printed_precision
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_printed_result_has_a_row_or_a_reason() -> None:
+    printed = {(table['paper'], table['table']): int(table['results']) for table in tables.printed_results()}
+    carried = Counter((row.cells['paper'], row.cells['table']) for row in paper_rows())
+    without = Counter((result['paper'], result['table']) for result in tables.out_of_reach())
+    assert printed == carried + without
+    assert {paper for paper, _ in printed} == set(PAPERS) - {''}
+
+
+def test_every_row_has_a_config_and_nothing_is_listed_twice() -> None:
+    assert [row.config for row in paper_rows() if not (ROOT / row.config).is_file()] == []
+    columns = ('paper', 'table', 'task', 'method', 'backbone', 'schedule', 'flops_input_hw')
+    rows = Counter(tuple(row.cells[name] for name in columns) for row in paper_rows())
+    others = Counter((other['paper'], other['table'], other['model']) for other in tables.out_of_reach())
+    assert [label for label, times in (rows + others).items() if times > 1] == []
+    assert all(other['reason'] for other in tables.out_of_reach())
+
+
+def test_shape_is_read_and_may_be_missing() -> None:
+    shapes = {row.label: row.shape for row in paper_rows()}
+    assert shapes['flatten 2a'] == (800, 1280) and shapes['factorized 1'] is None
+
+
+def test_config_is_found_from_anywhere_and_may_serve_several_rows(tmp_path: Path) -> None:
+    rows = rows_of_config(tmp_path / 'configs/flatten_swin/flatten-swin-t_8xb128_in1k.py')
+    assert [row.label for row in rows] == ['flatten 8', 'flatten 3b', 'flatten 5', 'flatten 6', 'flatten 7', 'l2vit 2']
+    assert rows_of_config(tmp_path / 'flatten-swin-t_8xb128_in1k.py') == ()
+    assert rows_of_config(tmp_path / 'configs/flatten_swin/mine.py') == ()
+
+
+def test_products_are_left_out_where_the_tables_leave_them_out() -> None:
+    def with_products(label: str, backbone: str) -> bool:
+        rows = [row for row in paper_rows() if row.label == label and row.cells['backbone'] == backbone]
+        return rows[0].with_products
+
+    assert not with_products('focal 5', 'swin-t') and with_products('focal 5', 'focal-t')
+    assert not with_products('l2vit 4', 'l2vit-t') and with_products('flatten 2b', 'flatten-swin-t')
+    assert not with_products('mala notes', 'mavit-t') and with_products('mala notes', 'mala-deit-t')
+
+
+@pytest.mark.parametrize('value, printed, agrees', [
+    (28.29, '28', True), (28.29, '29', True), (28.29, '30', False), (4.49, '4.5', True), (4.38, '4.5', False),
+])
+def test_printed_precision_allows_rounding_up_or_down(value: float, printed: str, agrees: bool) -> None:
+    assert within_printed_precision(value, printed) is agrees
+
+
+@pytest.mark.parametrize('flops, printed, agrees', [
+    (1_149_000_000, '1.1', True),  # rounded, 4.5 % off
+    (1_258_000_000, '1.2', True),  # cut off, 4.8 %
+    (1_258_000_000, '1.3', True),
+    (1_300_000_000, '1.2', False),
+    (9_453_000_000, '9.1', False),
+    (254_900_000_000, '250', True),  # 1.96 %
+    (255_100_000_000, '250', False),  # 2.04 %
+    (1, '', None),
+])
+def test_flops_agree_if_they_round_to_the_papers_or_are_within_2_percent(flops, printed, agrees) -> None:
+    assert PaperRow.of(flops_g=printed).flops_agree(flops) is agrees

@@ -1,0 +1,219 @@
+"""`mmflatten init` finds each fault planted in images, label maps, class folders and stereo pairs; says which stops."""
+import os
+import re
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from mmflatten.datasets.stereo import write_pfm
+from mmflatten.own_data import pictures
+from mmflatten.own_data.class_folders import read_classification
+from mmflatten.own_data.data import OwnDataError
+from mmflatten.own_data.label_maps import read_segmentation
+from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures
+from mmflatten.own_data.stereo_pairs import read_stereo
+
+SIZE = (48, 64)  # height, width
+NOT_UTF8 = os.fsdecode(b'a\xe9')
+
+
+def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(path), np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8))
+    return path
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-len(path.read_bytes()) // 2])
+
+
+def found(data) -> dict[str, bool]:
+    return {problem.name: problem.stops for problem in data.problems}
+
+
+def test_a_folder_without_an_image(tmp_path):
+    (tmp_path / 'notes.txt').write_text('no image')
+    with pytest.raises(OwnDataError, match=f'{tmp_path} has no image'):
+        find_images(tmp_path)
+    with pytest.raises(FileNotFoundError, match='gone'):
+        find_images(tmp_path / 'gone')
+
+
+def test_an_image_of_more_pixels_than_pillow_reads(tmp_path, monkeypatch):
+    path = write_image(tmp_path / '0.png', 0)
+    monkeypatch.setattr('PIL.Image.MAX_IMAGE_PIXELS', 100)
+    problem, = picture_problems(read_pictures([path]), [path], [])
+    assert problem.stops and str(path) in str(problem)
+
+
+def test_many_images_have_a_progress_bar_and_few_have_none(tmp_path, capsys, monkeypatch):
+    paths = [write_image(tmp_path / f'{i}.png', i) for i in range(6)]
+    few = read_pictures(paths)
+    assert capsys.readouterr().err == ''
+    monkeypatch.setattr(pictures, 'WORTH_A_BAR', 6)
+    assert read_pictures(paths) == few and '6/6' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('suffix', ['png', 'jpg'])
+def test_broken_and_truncated_images(suffix, tmp_path):
+    paths = [write_image(tmp_path / f'{name}.{suffix}', seed) for seed, name in enumerate(('good', 'cut', 'text'))]
+    truncate(paths[1])
+    paths[2].write_text('no image')
+    problem, = picture_problems(read_pictures(paths), paths, [])
+    assert problem.stops and problem.name == 'broken image' and problem.where == [str(path) for path in paths[1:]]
+
+
+@pytest.fixture
+def maps(tmp_path) -> Path:
+    for i in range(6):
+        write_image(tmp_path / 'images' / f'{i}.png', i)
+        labels = np.zeros(SIZE, np.uint8)
+        labels[:20], labels[20:24] = 1, 255
+        (tmp_path / 'maps').mkdir(exist_ok=True)
+        cv2.imwrite(str(tmp_path / 'maps' / f'{i}.png'), labels)
+    return tmp_path
+
+
+def segmentation(folder: Path, classes=('sky', 'ground')):
+    return read_segmentation([folder / 'images'], [folder / 'maps'], folder / 'mine.py', 0.3, classes)
+
+
+def test_sound_label_maps(maps):
+    (maps / 'classes.txt').write_text('sky\nground\n')
+    data = segmentation(maps, None)
+    assert not data.problems and data.classes == ('sky', 'ground') and data.counts == (4, 2)
+    assert sorted(''.join(data.lists.values()).split()) == list('012345')
+    (maps / 'classes.txt').unlink()
+    with pytest.raises(OwnDataError, match='(?s)--classes.*classes.txt'):
+        segmentation(maps, None)
+
+
+MAPS = {
+    'image without a label map': lambda path: path.unlink(),
+    'label map without an image': lambda path: path.with_name('more.png').write_bytes(path.read_bytes()),
+    'label map that cannot be read': lambda path: path.write_text('no image'),
+    'label map with colours': lambda path: cv2.imwrite(str(path), np.zeros((*SIZE, 3), np.uint8)),
+    'label map of another size than its image': lambda path: cv2.imwrite(str(path), np.zeros((8, 8), np.uint8)),
+    'label value without a class': lambda path: cv2.imwrite(str(path), np.full(SIZE, 7, np.uint8)),
+}
+
+
+@pytest.mark.parametrize('name', MAPS)
+def test_a_fault_of_a_label_map(name, maps):
+    MAPS[name](maps / 'maps' / '3.png')
+    assert found(segmentation(maps)) == {name: name != 'label map without an image'}
+
+
+@pytest.mark.parametrize('mode', ['1', 'P', 'I;16'])
+def test_label_maps_of_every_depth_are_read_as_mmseg_reads_them(mode, maps):
+    for path in (maps / 'maps').iterdir():
+        labels = np.zeros(SIZE, np.uint8)
+        labels[:12] = 1
+        label_map = Image.fromarray(labels.astype(bool) if mode == '1' else labels.astype(np.uint16 if ';' in mode
+                                                                                          else np.uint8))
+        if mode == 'P':
+            label_map.putpalette([90, 0, 0, 0, 90, 0])
+        label_map.save(path)
+        assert Image.open(path).mode == mode
+    data = segmentation(maps)
+    assert not data.problems and 'class ground (value 1): 25.0% of the pixels' in data.facts
+
+
+@pytest.mark.parametrize('name', ['a\nb', ' a ', NOT_UTF8])
+def test_names_that_a_list_cannot_hold_are_refused(name, maps, classes, stereo):
+    for path in [*maps.glob('*/0.*'), classes / 'data' / 'cat']:
+        path.rename(path.with_name(name + path.suffix))
+    for read in (segmentation, classification, disparities):
+        with pytest.raises(OwnDataError, match=re.escape(repr(name)[:-1])):
+            read(maps)
+
+
+@pytest.fixture
+def classes(tmp_path) -> Path:
+    for name, first in (('cat', 0), ('dog', 10)):
+        for i in range(5):
+            write_image(tmp_path / 'data' / name / f'{i}.png', first + i)
+    return tmp_path
+
+
+def classification(folder: Path, name: str = 'data'):
+    return read_classification([folder / name], folder / 'mine.py', 0.2)
+
+
+def test_class_folders_are_split_class_by_class(classes):
+    data = classification(classes)
+    assert not data.problems and data.classes == ('cat', 'dog') and data.counts == (8, 2)
+    assert [line.split()[1] for line in [*data.lists.values()][1].splitlines()] == ['0', '1']
+
+
+def test_faults_of_class_folders(classes):
+    (classes / 'data' / 'empty').mkdir()
+    assert found(classification(classes)) == {'class folder without an image': True}
+    (classes / 'data' / 'empty').rmdir()
+    for name in ('cat', 'cow'):
+        write_image(classes / 'val' / name / '0.png', 30 + len(name + name[-1]) + ord(name[1]))
+    assert found(read_classification([classes / 'data', classes / 'val'], classes / 'mine.py', 0.2)) == {
+        'class folder in one part alone': True}
+
+
+def test_a_class_that_cannot_be_split_is_named(classes):
+    path = write_image(classes / 'data' / 'cow' / '0.png', 20)
+    for name in ('0.png', 'copy.png'):
+        path.with_name(name).write_bytes(path.read_bytes())
+        with pytest.raises(OwnDataError, match=f'cow/{name}'):
+            classification(classes)
+
+
+@pytest.mark.parametrize('name', ['.ipynb_checkpoints/0.txt', '.ipynb_checkpoints/0.png',
+                                  'cat/.ipynb_checkpoints/0.png', 'cat/._0.png', 'cat/folder.png/0.txt'])
+def test_folders_and_what_is_hidden_below_the_named_folder_are_no_images(name, classes):
+    root = (classes / 'data').rename(classes / '.data')
+    before = classification(classes, root.name)
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_text('no image')
+    assert classification(classes, root.name) == before and before.counts == (8, 2)
+
+
+@pytest.fixture
+def stereo(tmp_path) -> Path:
+    for i in range(4):
+        for side, seed in (('left', i), ('right', 10 + i)):
+            write_image(tmp_path / side / f'{i}.png', seed)
+        (tmp_path / 'disparity').mkdir(exist_ok=True)
+        write_pfm(tmp_path / 'disparity' / f'{i}.pfm', np.full(SIZE, 5, np.float32))
+    return tmp_path
+
+
+def disparities(folder: Path):
+    return read_stereo([folder], folder / 'mine.py', 0.25, 48)
+
+
+@pytest.mark.parametrize('name, read', [('images', segmentation), ('data/cat', classification), ('left', disparities),
+                                        ('right', disparities)])
+def test_a_link_to_nothing_is_a_broken_image(name, read, maps, classes, stereo):
+    (maps / name / '1.png').unlink()
+    (maps / name / '1.png').symlink_to('gone')
+    problem, = read(maps).problems
+    assert problem.stops and problem.name == 'broken image' and problem.where == [str(maps / name / '1.png')]
+
+
+PAIRS = {
+    'left image without its right one': lambda root: (root / 'right' / '1.png').unlink(),
+    'pair of two sizes': lambda root: write_image(root / 'right' / '1.png', 99, (8, 8)),
+    'pair without a disparity': lambda root: (root / 'disparity' / '1.pfm').unlink(),
+    'disparity that cannot be read': lambda root: truncate(root / 'disparity' / '1.pfm'),
+    'disparity of another size than its image': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.zeros((8, 8))),
+    'negative disparity': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, -5)),
+    'disparity beyond max_disp': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, 90)),
+    'broken image': lambda root: truncate(root / 'left' / '1.png'),
+}
+
+
+@pytest.mark.parametrize('name', PAIRS)
+def test_a_fault_of_a_stereo_pair(name, stereo):
+    assert not disparities(stereo).problems
+    PAIRS[name](stereo)
+    assert found(disparities(stereo)) == {name: name != 'disparity beyond max_disp'}

@@ -1,0 +1,190 @@
+"""What `mmflatten predict` takes as inputs and writes as results, without a model."""
+import csv
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from mmflatten.engine.predictions import draw_sample
+from mmflatten.predict.inputs import Input, Inputs
+from mmflatten.predict.predictor import PredictionError
+from mmflatten.predict.results import FOLDERS, ResultFolder
+from mmflatten.tasks.drawings import task_visualizer
+
+
+def write_image(path: Path, value: int = 0) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(cv2.imencode('.png', np.full((8, 8, 3), value, np.uint8))[1])
+    return str(path)
+
+
+def write_video(path: Path, frames: int = 10) -> str:
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*'MJPG'), 5, (64, 48))
+    for seed in range(frames):
+        writer.write(np.random.default_rng(seed).integers(0, 256, (48, 64, 3), np.uint8))
+    writer.release()
+    return str(path)
+
+
+def predictor_of(task: str, classes: tuple[str, ...] = ()) -> SimpleNamespace:
+    """A stand-in, whose visualizer draws the image alone."""
+    def draw(image: np.ndarray, sample: object, *, out_file: str, **_: object) -> None:
+        cv2.imwrite(out_file, image)
+
+    return SimpleNamespace(task=task, classes=classes, visualizer=lambda: SimpleNamespace(visualize_cls=draw))
+
+
+def scores(*values: float) -> SimpleNamespace:
+    return SimpleNamespace(pred_score=torch.tensor(values))
+
+
+def stereo_folders(folder: Path, left: str, right: str) -> list[str]:
+    for side, names in (('l', left), ('r', right)):
+        for name in names.split():
+            write_image(folder / side / name)
+    return [str(folder / 'l'), str(folder / 'r')]
+
+
+@pytest.mark.parametrize('left, right, expected', [
+    ('1.png 2.png', '1.jpg 2.png', '1.png-1.jpg 2.png-2.png'),  # by name
+    ('a-1.png a.jpg', 'a-1.jpg a.png', 'a.jpg-a.png a-1.png-a-1.jpg'),
+    ('l1.png l2.png', 'r1.png r2.png', 'l1.png-r1.png l2.png-r2.png')])  # by order, where no name is shared
+def test_stereo_folders_pair_up(left, right, expected, tmp_path):
+    pairs = [item.image for item in Inputs(stereo_folders(tmp_path, left, right), pairs=True)]
+    assert ['-'.join(Path(file).name for file in pair) for pair in pairs] == expected.split()
+
+
+def test_stereo_images_of_several_folders_pair_up_by_name_and_order(tmp_path):
+    for camera in 'ab':
+        for side in ('left', 'right'):
+            write_image(tmp_path / camera / side / '0.png')
+    pairs = [item.image for item in Inputs([f'{tmp_path}/*/{side}/*.png' for side in ('left', 'right')], pairs=True)]
+    assert pairs == [tuple(f'{tmp_path}/{camera}/{side}/0.png' for side in ('left', 'right')) for camera in 'ab']
+
+
+def test_stereo_images_without_the_other_one_are_named(tmp_path):
+    with pytest.raises(ValueError, match=f'{tmp_path}/l lacks 4; {tmp_path}/r lacks 2'):
+        Inputs(stereo_folders(tmp_path, '1.png 2.png 3.png', '1.png 3.png 4.png'), pairs=True)
+
+
+def test_stereo_takes_no_videos(tmp_path):
+    with pytest.raises(ValueError, match=r'l\.avi, .*r\.avi'):
+        Inputs([write_video(tmp_path / 'l.avi'), write_video(tmp_path / 'r.avi')], pairs=True)
+
+
+def test_every_input_has_a_name_of_its_own(tmp_path):
+    for name in ('a/x.png', 'b/x.png', 'b/x_2.png', 'b/._x.png', 'c/x_2.png'):
+        write_image(tmp_path / name)
+    (tmp_path / 'b' / 'folder.png').mkdir()
+    inputs = Inputs([str(tmp_path / folder) for folder in 'abc'])
+    assert [item.name for item in inputs] == ['x', 'x_3', 'x_2', 'x_2_2']  # a number only where the own is taken
+    assert [Path(item.source).name for item in inputs] == ['x.png', 'x.png', 'x_2.png', 'x_2.png']
+
+
+def test_frames_and_pictures_have_names_of_their_own(tmp_path):
+    inputs = [write_image(tmp_path / 'film_000001.png'), write_video(tmp_path / 'film.avi', 2),
+              write_image(tmp_path / 'film_000000.png'), write_video(tmp_path / 'film_2.avi', 1)]
+    found = Inputs(inputs)
+    assert [item.name for item in found] == ['film_000001', 'film_000000_2', 'film_000001_2', 'film_000000',
+                                             'film_2_000000']
+    assert [item.video for item in found] == [None, ('film', 5.), ('film', 5.), None, ('film_2', 5.)]
+    assert not found.cut
+
+
+def test_a_video_that_ends_early_is_noted(tmp_path):
+    film = Path(write_video(tmp_path / 'film.avi'))
+    film.write_bytes(film.read_bytes()[:film.stat().st_size // 2])
+    inputs = Inputs([str(film)])
+    came = len([*inputs])
+    assert 0 < came < len(inputs) == 10 and len(inputs.cut) == 1
+    assert f'{film} after frame {came} of 10' in inputs.cut[0]
+
+
+def test_inputs_that_would_be_replaced_are_refused(tmp_path):
+    outside, inside = write_image(tmp_path / 'a.png'), write_image(tmp_path / 'out' / 'label_maps' / 'a.png')
+    folders = [tmp_path / 'out' / name for name in FOLDERS]
+    Inputs([outside]).require_outside(folders)
+    (tmp_path / 'link').symlink_to(Path(inside).parent)
+    for word in (inside, f'{tmp_path}/link/a.png'):
+        with pytest.raises(ValueError, match=f'INPUT {word}'):
+            Inputs([outside, word]).require_outside(folders)
+
+
+def test_names_that_are_not_utf8(tmp_path):
+    file = write_image(tmp_path / os.fsdecode(b'caf\xe9.png'))
+    write_video(tmp_path / 'film.avi', 1)
+    (tmp_path / 'film.avi').rename(tmp_path / os.fsdecode(b'film\xe9.avi'))
+    picture, frame = Inputs([file, str(tmp_path / os.fsdecode(b'film\xe9.avi'))])
+    assert picture.name == 'caf\ufffd' and frame.name == 'film\ufffd_000000'
+    with ResultFolder(tmp_path / 'out', predictor_of('classification', ('cat', 'dog'))) as results:
+        results.add(picture, scores(.2, .8))
+    assert (tmp_path / 'out' / 'drawings' / 'caf\ufffd.png').is_file()
+    assert os.fsencode(file) in (tmp_path / 'out' / 'classes.csv').read_bytes()
+
+
+def test_folders_of_results_whose_name_is_not_utf8(tmp_path):
+    folder = tmp_path / os.fsdecode(b'o\xff')
+    with ResultFolder(folder, predictor_of('segmentation', ('cat', 'dog'))) as results:
+        for frame in Inputs([write_video(tmp_path / 'film.avi', 2)]):
+            results.add(frame, SimpleNamespace(pred_sem_seg=SimpleNamespace(data=torch.eye(8, dtype=int)[None])))
+    found = {file.name: file.stat().st_size for file in folder.rglob('*.*')}
+    assert found.keys() == {'film.mp4', 'film_000000.png', 'film_000001.png'} and all(found.values())
+
+
+def test_a_prediction_that_cannot_be_drawn_is_noted_all_the_same(tmp_path):
+    predictor = predictor_of('classification', ('cat', 'dog'))
+    predictor.visualizer = lambda: SimpleNamespace(visualize_cls=lambda *_, **__: [][1])
+    with ResultFolder(tmp_path, predictor) as results, pytest.raises(PredictionError, match='a.png: no drawing'):
+        results.add(Input('a', 'a.png', write_image(tmp_path / 'a.png')), scores(.2, .8))
+    assert 'a.png,dog,0.8' in (tmp_path / 'classes.csv').read_text()
+
+
+@pytest.mark.parametrize('size, drawn', [((20, 50), (224, 560)), ((300, 240), (300, 240)), ((8, 1000), (32, 4000)),
+                                         ((1000, 8), (4000, 32)), ((20, 5000), (20, 5000))])
+def test_small_pictures_are_enlarged_for_their_text_but_not_beyond_bounds(size, drawn, tmp_path):
+    from mmpretrain.structures import DataSample
+    visualizer = task_visualizer('mmpretrain', dict(classes=('cat', 'dog')))
+    sample = DataSample().set_pred_label(1).set_pred_score(torch.tensor([.2, .8]))
+    draw_sample(visualizer, np.zeros((*size, 3), np.uint8), sample, str(tmp_path / 'a.png'))
+    assert cv2.imread(str(tmp_path / 'a.png')).shape[:2] == drawn
+
+
+def test_classes_of_one_name_keep_their_own_scores(tmp_path):
+    names = ('crane', 'dog', 'crane')
+    item = Input('a', write_image(tmp_path / 'a.png'), str(tmp_path / 'a.png'))
+    with ResultFolder(tmp_path, predictor_of('classification', names)) as results:
+        record = results.add(item, scores(.7, .1, .2))
+    assert [(entry['label'], entry['name']) for entry in record['classes']] == [(0, 'crane'), (2, 'crane'), (1, 'dog')]
+    assert [entry['score'] for entry in record['classes']] == pytest.approx([.7, .2, .1]) and record['label'] == 0
+    labels = torch.tensor([[0, 0, 2, 1]])
+    with ResultFolder(tmp_path, predictor_of('segmentation', names)) as results:
+        record = results.add(item, SimpleNamespace(pred_sem_seg=SimpleNamespace(data=labels[None])))
+    assert json.loads(json.dumps(record['shares'])) == [
+        dict(label=label, name=names[label], share=share) for label, share in ((0, .5), (1, .25), (2, .25))]
+
+
+@pytest.mark.parametrize('task, table, other', [('classification', 'classes.csv', 'predictions.json'),
+                                                ('detection', 'predictions.json', 'classes.csv')])
+def test_the_table_of_an_earlier_run_does_not_stay(task, table, other, tmp_path):
+    for name in (table, other):
+        (tmp_path / name).write_text('old')
+    with ResultFolder(tmp_path, predictor_of(task)):
+        pass
+    assert not (tmp_path / table).exists() and (tmp_path / other).read_text() == 'old'
+
+
+def test_frames_leave_the_drawings_of_pictures_alone(tmp_path):
+    drawing = Path(write_image(tmp_path / 'drawings' / 'film_000000.png'))
+    before = drawing.read_bytes()
+    with ResultFolder(tmp_path, predictor_of('classification', ('cat', 'dog'))) as results:
+        for frame in Inputs([write_video(tmp_path / 'film.avi', 2)]):
+            results.add(frame, scores(.2, .8))
+    assert drawing.read_bytes() == before
+    assert sorted(path.name for path in drawing.parent.iterdir()) == ['film.mp4', 'film_000000.png']
+    with open(tmp_path / 'classes.csv', newline='') as file:
+        assert len([*csv.reader(file)]) == 3

@@ -1,0 +1,153 @@
+"""The recipe checker: slips planted into shipped configs, one screen, and its exit status."""
+import copy
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from mmengine.config import Config, ConfigDict
+
+from mmflatten.recipes.checks import CHECKS, warnings_of
+from mmflatten.recipes.disk import checkpoints_of
+from mmflatten.recipes.recipe import gpus_of
+from mmflatten.recipes.training import Training
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+# By their loop: epochs or iterations; the first has no pre-trained weights, no averages, and validates.
+CLASSIFIER = 'digits/flatten-swin-nano_digits.py'
+DETECTOR = 'digits/mask-rcnn_flatten-swin-nano_fpn_digits.py'
+SEGMENTOR = 'digits/semantic-fpn_flatten-swin-nano_digits.py'
+COCO_DETECTOR = 'flatten_swin/retinanet_swin-t_fpn_1x_coco.py'  # its classes are those of the data set's type
+EMA = {'custom_hooks': [dict(type='EMAHook', momentum=0.01)]}
+
+SLIPS = [
+    ('batch', SEGMENTOR, {'train_dataloader.batch_size': 4}),
+    ('batch', SEGMENTOR, {'optim_wrapper.accumulative_counts': 2}),
+    ('unit', SEGMENTOR, {'param_scheduler.1.by_epoch': True}),
+    ('unit', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', by_epoch=False, end=15)}),
+    ('unit', CLASSIFIER, {'param_scheduler.1': dict(type='MultiStepLR', by_epoch=False, milestones=[8, 11])}),
+    ('cosine', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=10, end=15)}),
+    ('cosine', CLASSIFIER, {'param_scheduler.1': dict(type='CosineAnnealingLR', T_max=30, begin=0, end=15)}),
+    ('warm-up', CLASSIFIER, {'param_scheduler.0.end': 20_000}),
+    ('warm-up', DETECTOR, {'train_cfg.max_epochs': 1, 'param_scheduler.1.end': 1, 'param_scheduler.0.end': 300,
+                           'default_hooks.checkpoint.interval': 1}),
+    ('schedule', DETECTOR, {'train_cfg.max_epochs': 12}),
+    ('schedule', DETECTOR, {'train_cfg.max_epochs': 4}),
+    ('schedule', CLASSIFIER, {'param_scheduler.1': dict(type='MultiStepLR', milestones=[8, 16])}),
+    ('ema', CLASSIFIER, {**EMA, 'val_cfg': None}),
+    ('ema', CLASSIFIER, {'custom_hooks': [dict(EMA['custom_hooks'][0], evaluate_on_ema=False)]}),
+    ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=1e-4)]}),
+    ('ema-length', CLASSIFIER, {'custom_hooks': [dict(type='EMAHook', momentum=0.9999)]}),
+    ('frozen', CLASSIFIER, {'model.backbone.frozen_stages': 1}),
+    ('frozen', CLASSIFIER, {'optim_wrapper.paramwise_cfg': dict(custom_keys={'backbone': dict(lr_mult=0.)})}),
+    ('validation', CLASSIFIER, {'val_cfg': None}),
+    ('validation', SEGMENTOR, {'train_cfg.val_begin': 2001}),
+    ('checkpoints', SEGMENTOR, {'default_hooks.checkpoint.interval': 4000}),
+    ('checkpoints', SEGMENTOR, {'default_hooks.checkpoint': None}),
+    ('resume', CLASSIFIER, {'load_from': 'a.pth', 'resume': True}),
+    ('classes', SEGMENTOR, {'model.decode_head.num_classes': 10}),
+    ('classes', DETECTOR, {'model.roi_head.bbox_head.num_classes': 80}),
+    ('classes', COCO_DETECTOR, {'model.bbox_head.num_classes': 20}),
+]
+SHIPPED = [CLASSIFIER, DETECTOR, SEGMENTOR, 'digits/psmnet-tiny_digits-stereo.py',
+           'factorized/mask-rcnn_r101_fpn_32xb1-24e_coco.py', 'flatten_cswin/flatten-cswin-t_8xb256_in1k.py',
+           'focal/mask-rcnn_focal-t_fpn_1x_coco.py', 'l2vit/l2vit-b_32xb128_in1k.py',
+           'l2vit/upernet_l2vit-t_8xb2-160k_ade20k-512x512.py', 'psmnet/psmnet_4xb3-300e_kitti2015.py']
+
+
+@cache
+def parsed(name: str) -> Config:
+    return Config.fromfile(CONFIGS / name)
+
+
+def training(name: str, options: dict[str, Any] | None = None, **kwargs: Any) -> Training:
+    cfg = copy.deepcopy(parsed(name))
+    for key, value in (options or {}).items():
+        if key == 'param_scheduler.1':  # the whole scheduler
+            cfg.param_scheduler[1] = ConfigDict(value)
+        else:
+            cfg.merge_from_dict({key: value})
+    return Training.of(cfg, **{'gpus': gpus_of(parsed(name)), **kwargs})
+
+
+@pytest.mark.parametrize('name, config, options', SLIPS)
+def test_a_planted_slip_gives_its_warning_and_no_other(name, config, options):
+    assert [warning.name for warning in warnings_of(training(config, options))] == [name]
+
+
+def test_every_check_has_a_planted_slip():
+    assert {name for name, _, _ in SLIPS} == set(CHECKS)
+
+
+@pytest.mark.parametrize('config', SHIPPED)
+def test_shipped_recipes_have_no_warning(config):
+    assert warnings_of(training(config)) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize('config', sorted(path.relative_to(CONFIGS).as_posix() for path in CONFIGS.glob('[!_]*/*.py')))
+def test_no_shipped_recipe_at_all_has_a_warning(config):
+    assert warnings_of(training(config)) == []
+
+
+def test_another_number_of_gpus_needs_a_scaled_rate_and_scaling_satisfies_it():
+    config = 'flatten_swin/mask-rcnn_swin-t_fpn_1x_coco.py'
+    assert [warning.name for warning in warnings_of(training(config, gpus=4))] == ['batch']
+    scaled = training(config, {'auto_scale_lr.enable': True}, gpus=4)
+    assert warnings_of(scaled) == [] and scaled.batch == 8 and scaled.lr_factor == 0.5
+    accumulated = training(config, {'auto_scale_lr.enable': True, 'optim_wrapper.accumulative_counts': 4}, gpus=4)
+    assert warnings_of(accumulated) == [] and accumulated.batch == 32 and accumulated.lr_factor == 2
+    assert scaled.epoch_length == 14_659  # 117,266 images on 4 GPUs, 2 at a time
+
+
+def test_averages_and_a_state_without_optimizer_change_the_size_of_a_checkpoint():
+    plain = checkpoints_of(training(CLASSIFIER))
+    averaged = checkpoints_of(training(CLASSIFIER, EMA))
+    assert averaged.size - plain.size == plain.weights and plain.optimizer > 1.9 * plain.weights
+    without = checkpoints_of(training(CLASSIFIER, {'default_hooks.checkpoint.save_optimizer': False}))
+    assert without.size == plain.weights
+    assert plain.written == 5 and plain.kept == 3 and plain.most == 4 * plain.size
+
+
+@pytest.fixture(scope='module')
+def tool(load_tool) -> ModuleType:
+    return load_tool('check_recipe')
+
+
+def test_tool_prints_one_screen_and_ends_with_1_where_it_warns(tool, capsys):
+    config = str(CONFIGS / DETECTOR)
+    assert tool.main([config, '--dataset-size', '4000']) == 0
+    out = capsys.readouterr().out
+    assert '6,000 iterations' in out and '24,000 seen' in out and '2e-5' in out and 'no warnings' in out
+    assert len(out.splitlines()) < 30
+    assert tool.main([config, '--gpus', '2']) == 1
+    assert 'warning (batch)' in capsys.readouterr().out
+    assert tool.main([config, '--cfg-options', 'resume=True', 'load_from=a.pth', 'train_cfg.max_epochs=9']) == 1
+    out = capsys.readouterr().out
+    assert 'warning (resume)' in out and 'warning (schedule)' in out
+
+
+def test_tool_says_nothing_of_frozen_parameters_one_by_one(tool, capsys):
+    assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', 'model.backbone.frozen_stages=1', 'load_from=a.pth',
+                      'optim_wrapper.paramwise_cfg.norm_decay_mult=0']) == 0
+    captured = capsys.readouterr()
+    assert 'frozen' in captured.out and 'requires_grad' not in captured.out + captured.err
+
+
+def test_tool_shows_the_ends_of_a_layer_decay(tool, capsys):
+    assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', 'optim_wrapper.paramwise_cfg.layer_decay_rate=0.5',
+                      'optim_wrapper.constructor=mmflatten.LayerDecayOptimWrapperConstructor']) == 0
+    out = capsys.readouterr().out
+    assert '1e-3' in out and '1.5625e-5' not in out and '1.56e-5' in out and '5 rates between' in out
+
+
+@pytest.mark.parametrize('options, words', [
+    (['train_dataloader.dataset.data_root=elsewhere'], ('train_dataloader.dataset', '--dataset-size')),
+    (['optim_wrapper=None'], ('optim_wrapper', )),
+    (['auto_scale_lr.base_batch_size=0', 'auto_scale_lr.enable=True'], ('auto_scale_lr.base_batch_size', )),
+])
+def test_tool_names_what_it_does_not_know(tool, capsys, options, words):
+    assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', *options]) == 1
+    error = capsys.readouterr().err
+    assert all(word in error for word in words)

@@ -1,0 +1,130 @@
+"""The schedule that is computed is the one that a real training had, iteration by iteration."""
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.hooks import Hook
+from torch import nn
+
+from mmflatten.cli import schedule as command
+from mmflatten.engine.setup import build_runner, load_config
+from mmflatten.recipes.datasets import TrainingSet
+from mmflatten.recipes.schedule import distinct_groups, ema_momentum, schedule_of
+from mmflatten.recipes.training import Training
+
+# Warm-up by iterations, a cosine by epochs turned into iterations, steps of the decay by epochs; groups by rate and by
+# decay; a momentum that falls; an average that begins late and becomes slower.
+TRAINING = '''
+train_cfg = dict(max_epochs=2)
+optim_wrapper = dict(
+    _delete_=True, optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
+    constructor='mmflatten.LayerDecayOptimWrapperConstructor',
+    paramwise_cfg=dict(layer_decay_rate=0.7, norm_decay_mult=0., bias_decay_mult=0.))
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=5),
+    dict(type='CosineAnnealingLR', by_epoch=True, T_max=2, begin=0, convert_to_iter_based=True),
+    dict(type='MultiStepParamScheduler', param_name='weight_decay', milestones=[1], gamma=0.5),
+    dict(type='LinearMomentum', start_factor=1., end_factor=0.5, by_epoch=False)]
+custom_hooks = [dict(type='EMAHook', ema_type='MomentumAnnealingEMA', gamma=5, momentum=0.2, begin_iter=4)]
+auto_scale_lr = dict(base_batch_size=4, enable=True)
+val_cfg = None
+val_dataloader = None
+val_evaluator = None
+'''
+
+
+class Recorder(Hook):
+    """What the optimizer of a training has in each iteration, and what its average takes."""
+
+    priority = 'VERY_LOW'  # behind the average
+
+    def __init__(self) -> None:
+        self.settings, self.momenta = [], []
+
+    def average(self, runner) -> torch.Tensor:
+        hook = next(hook for hook in runner.hooks if hasattr(hook, 'ema_model'))
+        return torch.cat([weight.flatten() for weight in hook.ema_model.module.parameters()])
+
+    def before_train_iter(self, runner, batch_idx, data_batch=None) -> None:
+        self.settings.append({(group['lr'], group['weight_decay'], group['betas'][0])
+                              for group in runner.optim_wrapper.optimizer.param_groups})
+        self.before = self.average(runner)
+
+    def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None) -> None:
+        weights = torch.cat([weight.detach().flatten() for weight in runner.model.parameters()])
+        moved, whole = self.average(runner) - self.before, weights - self.before
+        self.momenta.append(float((moved * whole).sum() / (whole * whole).sum()))
+
+
+def test_every_iteration_is_that_of_a_real_training(config_on):
+    config = str(config_on('flatten-swin-nano_digits', TRAINING))
+    runner, recorder = build_runner(load_config(config)), Recorder()
+    runner.register_hook(recorder)
+    runner.train()
+
+    images = len(runner.train_dataloader.dataset)
+    schedule = schedule_of(Training.of(load_config(config), gpus=1, images=images))
+    assert len(recorder.settings) == len(schedule.iterations) > 10
+    columns = [schedule.values[kind] for kind in ('lr', 'weight_decay', 'momentum')]
+    for index, real in enumerate(recorder.settings):
+        assert {tuple(column[index, group] for column in columns) for group in range(len(schedule.groups))} == real
+    assert len({tuple(row) for row in columns[0]}) > 10 and 2 < len(schedule.groups) < 20
+    assert sum(group.parameters for group in schedule.groups) == sum(map(torch.numel, runner.model.parameters()))
+    begun = ~np.isnan(schedule.ema)
+    assert begun.sum() == len(begun) - 4 and len(set(schedule.ema[begun])) > 5
+    np.testing.assert_allclose(schedule.ema[begun], np.array(recorder.momenta)[begun], rtol=1e-3)
+
+
+def training_of(optimizer: torch.optim.Optimizer, model: nn.Module | None = None, images: int = 6,
+                **changes: object) -> Training:
+    cfg = dict(train_cfg=dict(max_epochs=3), train_dataloader=dict(batch_size=2), optim_wrapper=dict())
+    return Training(Config({**cfg, **changes}), 1, TrainingSet('made up', images, 'here'), model, optimizer)
+
+
+def model_and_optimizer() -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+    groups = [dict(params=[weight], lr=0.1 if weight.ndim == 1 else 0.2) for weight in model.parameters()]
+    return model, torch.optim.SGD(groups, lr=1.)
+
+
+def test_groups_with_equal_settings_are_one_and_the_optimizer_stays_as_it_is():
+    model, optimizer = model_and_optimizer()
+    probe, groups = distinct_groups(optimizer, model)
+    assert [(group.tensors, group.parameters, group.example) for group in groups] == [(2, 10, '0.weight'),
+                                                                                      (2, 4, '0.bias')]
+    schedule = schedule_of(training_of(optimizer, model, param_scheduler=dict(type='ExponentialLR', gamma=0.5)), 4)
+    assert schedule.iterations.tolist() == [1, 5, 9]  # the last is kept
+    np.testing.assert_allclose(schedule.values['lr'], [[0.2, 0.1], [0.1, 0.05], [0.05, 0.025]])
+    assert [group['lr'] for group in optimizer.param_groups] == [0.2, 0.1] * 2 and len(probe.param_groups) == 2
+
+
+def test_a_scheduler_that_waits_for_metrics_is_refused():
+    model, optimizer = model_and_optimizer()
+    with pytest.raises(ValueError, match='ReduceOnPlateauLR'):
+        schedule_of(training_of(optimizer, model, param_scheduler=dict(type='ReduceOnPlateauLR', monitor='loss')))
+
+
+def test_an_average_that_begins_with_an_epoch_is_a_copy_until_then():
+    hook = dict(type='EMAHook', momentum=0.25, begin_epoch=2)
+    found = ema_momentum(hook, np.arange(1, 8), training_of(None))
+    np.testing.assert_allclose(found, [np.nan] * 4 + [0.25] * 3)
+
+
+def test_the_command_counts_the_images_and_writes_figure_and_table(scenes, config_on, tmp_path, capsys):
+    config = config_on('flatten-swin-nano_digits')
+    assert command.main([str(config), '--out', str(tmp_path / 'out'), '--every', '3', '--gpus', '1']) == 0
+    images = len(list(scenes.glob('crops/train/*/*.png')))
+    assert f'of {images} images' in capsys.readouterr().out
+    rows = (tmp_path / 'out' / 'schedule.csv').read_text().splitlines()
+    assert rows[0] == 'iteration,lr_1,weight_decay_1,momentum_1' and rows[1].startswith('1,')
+    assert rows[-1].split(',')[0] == str(-(-images // 2)) and (tmp_path / 'out' / 'schedule.png').exists()
+
+
+def test_data_that_is_not_there_must_be_told_in_numbers(config_on, tmp_path, capsys):
+    arguments = [str(config_on('flatten-swin-nano_digits')), '--out', str(tmp_path / 'out'), '--cfg-options',
+                 'train_dataloader.dataset.data_root=nowhere/']
+    assert command.main(arguments) == 1
+    assert 'nowhere' in (said := capsys.readouterr().err) and '--dataset-size' in said
+    assert command.main([*arguments, '--dataset-size', '60', '--gpus', '3']) == 0
+    assert '1 epochs of 10 iterations' in capsys.readouterr().out
+    assert command.main([*arguments, 'train_cfg=None']) == 1 and 'train_cfg' in capsys.readouterr().err

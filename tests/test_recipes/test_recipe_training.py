@@ -1,0 +1,119 @@
+"""What is said of a training beforehand, against MMEngine's Runner: rates, checkpoints, parameters, images."""
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.hooks import Hook
+from mmengine.model import BaseModel
+from mmengine.runner import Runner
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from mmflatten.recipes.datasets import training_set
+from mmflatten.recipes.disk import checkpoints_of
+from mmflatten.recipes.parameters import by_decay, by_rate
+from mmflatten.recipes.training import Training
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+
+
+class Toy(BaseModel):
+    """100,000 numbers, a norm, and a loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(1000, 100), nn.LayerNorm(100)
+
+    def forward(self, inputs: list[Tensor], mode: str) -> dict[str, Tensor]:
+        return dict(loss=self.norm(self.linear(torch.stack(inputs))).mean())
+
+
+class Ten(Dataset):
+    """Ten samples: an epoch has three iterations of four."""
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return dict(inputs=torch.ones(1000))
+
+
+class Rates(Hook):
+    """The rates that an iteration trains with."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[float]] = []
+
+    def before_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
+        groups = runner.optim_wrapper.param_groups
+        self.seen.append([groups[-1]['lr'], groups[0]['lr']])  # of the norm, and of the linear layer
+
+
+LOOPS = {
+    'epochs': (dict(by_epoch=True, max_epochs=4), [
+        dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=5),
+        dict(type='CosineAnnealingLR', by_epoch=True, convert_to_iter_based=True, begin=1, end=4, eta_min_ratio=0.1)]),
+    'steps': (dict(by_epoch=True, max_epochs=4), [dict(type='MultiStepLR', milestones=[1, 3])]),
+    'iterations': (dict(by_epoch=False, max_iters=11), [dict(type='PolyLR', by_epoch=False, power=0.9, eta_min=1e-5)]),
+    'never': (dict(by_epoch=False, max_iters=11), [dict(type='StepLR', by_epoch=True, step_size=1)]),
+}
+
+
+def toy_config(loop: str) -> Config:
+    train_cfg, schedulers = LOOPS[loop]
+    return Config(dict(
+        model=dict(type=Toy), train_cfg=train_cfg, param_scheduler=schedulers,
+        optim_wrapper=dict(
+            optimizer=dict(type='AdamW', lr=0.01, weight_decay=0.05),
+            paramwise_cfg=dict(norm_decay_mult=0., custom_keys={'linear': dict(lr_mult=0.5)})),
+        train_dataloader=dict(
+            batch_size=4, num_workers=0, dataset=dict(type=Ten),
+            sampler=dict(type='DefaultSampler' if train_cfg['by_epoch'] else 'InfiniteSampler', shuffle=False)),
+        default_hooks=dict(checkpoint=dict(type='CheckpointHook', interval=2, max_keep_ckpts=1))))
+
+
+@pytest.mark.parametrize('loop', LOOPS)
+def test_rates_and_checkpoints_are_those_of_mmengines_runner(loop, tmp_path):
+    cfg, rates = toy_config(loop), Rates()
+    runner = Runner(Toy(), str(tmp_path), custom_hooks=[rates], log_level='ERROR', **{
+        key: value for key, value in cfg.to_dict().items() if key != 'model'})
+    runner.train()
+    checked = Training.of(cfg, images=10)
+    assert checked.iterations == len(rates.seen)
+    torch.testing.assert_close([list(pair) for pair in zip(*checked.rates.values())], rates.seen)
+    if loop == 'steps':
+        written, found = list(tmp_path.glob('epoch_*.pth')), checkpoints_of(checked)
+        assert len(written) == found.kept == 1 and found.written == 2
+        assert written[0].stat().st_size == pytest.approx(found.size, rel=0.02)
+
+
+def test_parameters_are_told_apart_by_decay_and_rate_and_frozen_ones_belong_to_neither():
+    checked = Training.of(toy_config('steps'), images=10)
+    checked.model.norm.bias.requires_grad_(False)
+    decays, rates = by_decay(checked.model, checked.optimizer), by_rate(checked.model, checked.optimizer)
+    assert {key: (group.numbers, list(group.kinds)) for key, group in decays.items()} == {
+        0.05: (100_100, ['linear layers', 'biases']), 0.: (100, ['norms']), None: (100, ['norms'])}
+    assert {key: group.tensors for key, group in rates.items()} == {0.01: 1, 0.005: 2, None: 1}
+
+
+def test_images_are_counted_in_an_annotation_file_that_is_there(tmp_path):
+    file = tmp_path / 'annotations.json'
+    file.write_text('{"images": [{"id": 1, "width": 40, "height": 40}, {"id": 2, "width": 9, "height": 40}, '
+                    '{"id": 3, "width": 40, "height": 40}], "annotations": [{"image_id": 1}, {"image_id": 2}]}')
+    coco = Config(dict(type='CocoDataset', data_root=str(tmp_path), ann_file=file.name))
+    assert training_set(coco).images == 3
+    coco.filter_cfg = dict(filter_empty_gt=True, min_size=32)
+    assert training_set(coco).images == 1
+    assert training_set(Config(dict(type='RepeatDataset', times=5, dataset=coco.to_dict()))).images == 5
+
+
+@pytest.mark.parametrize('base, images', [
+    ('imagenet_bs128_224', 1_281_167), ('in22k_bs128_224', 14_197_122), ('coco_instance', 117_266),
+    ('ade20k_512x512', 20_210), ('sceneflow_stereo', 35_454), ('kitti_stereo', 160), ('digits_coco', 1000),
+    ('digits_cls', 4405)])
+def test_standard_sets_have_their_known_size(base, images, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # no data here
+    cfg = Config.fromfile(CONFIGS / '_base_' / 'datasets' / f'{base}.py')
+    assert training_set(cfg.train_dataloader.dataset).images == images

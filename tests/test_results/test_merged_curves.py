@@ -1,0 +1,102 @@
+"""The log of a training that was interrupted and resumed reads as that of one that was not."""
+import json
+from pathlib import Path
+
+import pytest
+from mmengine.hooks import Hook
+from mmengine.logging import MessageHub, MMLogger
+from mmengine.visualization import Visualizer
+
+from mmflatten.cli import curves
+from mmflatten.engine.setup import build_runner, load_config
+from mmflatten.engine.train import set_resume
+from mmflatten.results.curves import read_scalars
+from mmflatten.results.runs import read_curves
+
+LOGGED = '''
+train_cfg = dict(max_epochs=3)
+default_hooks = dict(logger=dict(interval=2), checkpoint=dict(interval=1))
+randomness = dict(seed=3)
+'''
+
+
+class Interruption(Hook):
+    def before_train_iter(self, runner, batch_idx, data_batch=None) -> None:
+        if runner.epoch == 1 and batch_idx == 5:
+            raise KeyboardInterrupt
+
+
+def train(config: Path, work_dir: Path, resume: str | None = None, *hooks: Hook) -> None:
+    for kind in (MMLogger, MessageHub, Visualizer):  # as in a new process
+        kind._instance_dict.clear()
+    cfg = load_config(str(config), work_dir=str(work_dir))
+    set_resume(cfg, resume)
+    runner = build_runner(cfg)
+    for hook in hooks:
+        runner.register_hook(hook)
+    runner.train()
+
+
+def test_a_resumed_training_has_the_curve_of_an_uninterrupted_one(config_on, tmp_path, capsys):
+    config = config_on('flatten-swin-nano_digits', LOGGED)
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / 'resumed', None, Interruption())
+    train(config, tmp_path / 'resumed', 'newest')
+    train(config, tmp_path / 'straight')
+    one, other = (read_scalars(tmp_path / name) for name in ('straight', 'resumed'))
+    assert len(list((tmp_path / 'resumed').glob('*/vis_data/scalars.json'))) == 2
+    for key in ('step', 'loss', 'lr', 'accuracy/top1'):
+        assert [record.get(key) for record in one] == [record.get(key) for record in other]
+
+    assert curves.main([str(tmp_path / name) for name in ('straight', 'resumed')] + [
+        '--out', str(tmp_path / 'new' / 'curves.png')]) == 0
+    assert (tmp_path / 'new' / 'curves.png').stat().st_size > 5000
+    assert f'up to iteration {one[-2]["step"]}' in capsys.readouterr().out
+
+
+def log(work_dir: Path, run: str, *records: dict, end: str = '') -> None:
+    path = work_dir / run / 'vis_data' / 'scalars.json'
+    path.parent.mkdir(parents=True)
+    path.write_text('\n'.join(map(json.dumps, records)) + end)
+
+
+def trained(iteration: int, loss: float = 1.) -> dict:
+    return dict(loss=loss, iter=iteration, epoch=1, step=iteration)
+
+
+def test_the_later_run_wins_and_a_half_written_line_is_left_out(tmp_path):
+    log(tmp_path, '20260101_000000', trained(5), dict(acc=1, step=1), trained(10), dict(acc=2, step=2), trained(15),
+        end='\n{"loss": 1., "it')
+    log(tmp_path, '20260102_000000', dict(acc=9, step=0))  # a test
+    log(tmp_path, '20260103_000000', trained(10, 2.), dict(acc=3, step=2))
+    assert [(record['step'], record.get('loss'), record.get('acc')) for record in read_scalars(tmp_path)] == [
+        (5, 1, None), (1, None, 1), (10, 2, None), (2, None, 3)]
+
+
+def test_work_dirs_without_logs_broken_logs_and_unknown_keys_are_named(tmp_path, capsys):
+    assert curves.main([str(tmp_path)]) == 1 and str(tmp_path) in capsys.readouterr().err
+    log(tmp_path / 'one', '1', trained(5), dict(acc=1, step=1))
+    assert read_curves([tmp_path / 'one'])[1] == ['loss', 'acc']
+    with pytest.raises(ValueError, match='mIoU.*loss, acc'):
+        read_curves([tmp_path / 'one'], ['loss', 'mIoU'])
+    log(tmp_path / 'two', '1', trained(5), end='\nbroken\n{}')
+    with pytest.raises(ValueError, match=r'scalars\.json.*line 2'):
+        read_scalars(tmp_path / 'two')
+    with pytest.raises(ValueError, match='one/../one is given twice'):
+        read_curves([tmp_path / 'one', f'{tmp_path}/one/../one'])
+    assert curves.main([str(tmp_path / 'one'), '--out', 'curves.txt']) == 1
+    assert 'curves.txt' in capsys.readouterr().err
+    (tmp_path / 'file').write_text('')
+    assert curves.main([str(tmp_path / 'one'), '--out', str(tmp_path / 'file' / 'deeper' / 'curves.png')]) == 1
+    said = capsys.readouterr().err
+    assert f'{tmp_path / "file" / "deeper"}: Not a directory' in said and 'does not exist' not in said
+
+
+@pytest.mark.parametrize('content, line', [
+    (b'1\n2\n', 1), (b'{"loss": 1}\n', 1), (b'{"loss": 1, "step": "a"}\n', 1),
+    ('{"loss": 1, "step": 1}\n{"é": 1}\n{"loss": 1, "step": 2}'.encode('latin-1'), 2)])
+def test_lines_that_are_no_records_are_named(tmp_path, content, line):
+    log(tmp_path, '1')
+    (tmp_path / '1' / 'vis_data' / 'scalars.json').write_bytes(content)
+    with pytest.raises(ValueError, match=rf'scalars\.json, line {line} '):
+        read_scalars(tmp_path)

@@ -1,0 +1,141 @@
+"""Analyses of made-up detections: COCO's figures as mmdet's metric has them, kinds of errors, and confusions."""
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mmdet.evaluation import CocoMetric
+from pycocotools import mask as coco_mask
+
+from mmflatten.results.analysis import Analysis
+from mmflatten.results.coco import Instances
+from mmflatten.results.matching import match_instances
+from mmflatten.results.reading import Results, ResultsError
+from mmflatten.results.tasks import analyze
+
+CLASSES = tuple('0123456789')
+
+
+@pytest.fixture(scope='module')
+def found_in_scenes(scenes) -> list[dict]:
+    """Entries for the scenes: most instances found, moved by some pixels, some of another class, some invented."""
+    content = json.loads((scenes / 'annotations' / 'instances_val.json').read_text())
+    rng, entries = np.random.default_rng(0), []
+    for image in content['images']:
+        truth = [item for item in content['annotations'] if item['image_id'] == image['id']]
+        boxes = np.array([item['bbox'] for item in truth], dtype=np.float32)
+        boxes[:, 2:] += boxes[:, :2]
+        nowhere = np.eye(image['height'], image['width'], dtype=np.uint8)
+        labels = np.array([item['category_id'] - 1 for item in truth])
+        masks = [item['segmentation'] for item in truth]
+        guessed = np.where(rng.random(len(labels)) < 0.3, (labels + 1) % 10, labels)
+        moved = np.concatenate([boxes + rng.integers(-4, 5, boxes.shape), [[0, 0, 30, 30]]]).astype(np.float32)
+        entries.append(dict(
+            img_id=image['id'], img_path=image['file_name'], ori_shape=(image['height'], image['width']),
+            gt_instances=dict(bboxes=torch.from_numpy(boxes), labels=torch.from_numpy(labels), masks=masks),
+            pred_instances=dict(
+                bboxes=torch.from_numpy(moved), labels=torch.from_numpy(np.append(guessed, 0)),
+                scores=torch.from_numpy(rng.random(len(labels) + 1)),
+                masks=[*masks, coco_mask.encode(np.asfortranarray(nowhere))])))
+    return entries
+
+
+def results_of(entries: list[dict], ann_file: Path | None = None) -> Results:
+    evaluator = [] if ann_file is None else [dict(ann_file=str(ann_file))]
+    return Results(Path('made-up.pkl'), entries, 'detection', dict(classes=list(CLASSES), evaluator=evaluator))
+
+
+def per_class(found: Analysis, kind: str) -> dict[str, float]:
+    return {row[0]: row[2] for row in found.tables[f'{kind}_classes'].rows}
+
+
+def test_ap_is_that_of_mmdets_metric(scenes, found_in_scenes):
+    ann_file = scenes / 'annotations' / 'instances_val.json'
+    metric = CocoMetric(str(ann_file), metric=['bbox', 'segm'], classwise=True)
+    metric.dataset_meta = dict(classes=CLASSES)
+    metric.process({}, found_in_scenes)
+    known = metric.compute_metrics(metric.results)
+    by_file = analyze(results_of(found_in_scenes, ann_file))
+    assert 0 < known['bbox_mAP'] < known['segm_mAP'] < 1
+    for kind in ('bbox', 'segm'):
+        for name in ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m'):
+            assert by_file.summary[f'{kind}_{name}'] == pytest.approx(known[f'{kind}_{name}'], abs=6e-4)
+    for name, value in per_class(by_file, 'segm').items():  # the metric keeps those of the last kind
+        assert value == pytest.approx(known[f'{name}_precision'], abs=6e-4, nan_ok=True)
+    by_truth = analyze(results_of(found_in_scenes))
+    assert by_truth.summary == pytest.approx(by_file.summary, nan_ok=True)
+    assert per_class(by_truth, 'bbox') == pytest.approx(per_class(by_file, 'bbox'), nan_ok=True)
+
+
+def instances(boxes: list[list[float]], labels: list[int], scores: list[float] | None = None) -> dict:
+    made = dict(bboxes=torch.tensor(boxes).reshape(-1, 4), labels=torch.tensor(labels))
+    return made if scores is None else dict(made, scores=torch.tensor(scores))
+
+
+ONE = dict(
+    img_path='a.png', ori_shape=(100, 100),
+    gt_instances=instances([[0, 0, 10, 10], [20, 20, 40, 40], [60, 60, 80, 80]], [0, 1, 1]),
+    ignored_instances=instances([[0, 50, 50, 100]], [0]),
+    # right, named wrongly, invented, in a crowd, and too low a score for the third.
+    pred_instances=instances([[0, 0, 10, 11], [20, 20, 40, 40], [80, 0, 99, 20], [10, 60, 20, 70], [60, 60, 80, 80]],
+                             [0, 0, 1, 0, 1], [.9, .8, .7, .6, .1]))
+
+
+def test_confusions_of_classes_and_background():
+    results = results_of([ONE])
+    matches = match_instances(results, Instances.of(results), 0.3)
+    counted = {tuple(place): int(matches.matrix[tuple(place)]) for place in np.argwhere(matches.matrix)}
+    background = len(CLASSES)
+    assert counted == {(0, 0): 1, (1, 0): 1, (1, background): 1, (background, 1): 1}
+    assert matches.errors.tolist() == [3] and analyze(results).worst == [(0, 3)]
+    lower = match_instances(results, Instances.of(results), 0.05)
+    assert lower.matrix[1, background] == 0 and lower.errors.tolist() == [2]
+
+
+def test_tide_names_what_costs_ap():
+    pytest.importorskip('tidecv')
+    kinds = {row[0]: row[1:] for row in analyze(results_of([ONE])).tables['bbox_errors'].rows}
+    # TIDE's numbers have what lies in a crowd, its AP does not.
+    assert kinds['wrong class'][1] == 1 and kinds['background'][1] == 2 and kinds['missed'][1] == 0
+    assert kinds['wrong class'][0] > 0 and kinds['duplicate'][0] == 0
+    # On the third true instance now lies a prediction of another class.
+    moved = dict(ONE, pred_instances=dict(ONE['pred_instances'], labels=torch.tensor([0, 0, 1, 0, 0])))
+    kinds = {row[0]: row[1:] for row in analyze(results_of([moved])).tables['bbox_errors'].rows}
+    assert kinds['wrong class'][1] == 2
+
+
+def test_without_tide_a_note_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr('mmflatten.results.tide.is_installed', lambda: False)
+    found = analyze(results_of([ONE]))
+    assert 'bbox_errors' not in found.tables and 'tidecv' in found.notes[0]
+
+
+def test_images_without_a_prediction_and_repeated_ones_are_noted(scenes, found_in_scenes):
+    ann_file = scenes / 'annotations' / 'instances_val.json'
+    kinds = Instances.of(results_of(found_in_scenes, ann_file)), Instances.of(results_of(found_in_scenes[:3], ann_file))
+    assert kinds[0].notes() == [] and '1 of 4 annotated images' in kinds[1].notes()[0]
+    found = analyze(results_of([*found_in_scenes, found_in_scenes[0]], ann_file))
+    assert '1 of 5 predictions repeat an img_id' in found.notes[0]
+    broken = dict(ONE, pred_instances=dict(ONE['pred_instances'], scores=torch.full((5,), float('inf'))))
+    with pytest.raises(ResultsError, match=r'a\.png.*made-up\.pkl.*finite'):
+        analyze(results_of([broken]))
+
+
+def test_no_detection_at_all_is_an_ap_of_zero():
+    found = analyze(results_of([dict(ONE, pred_instances=instances([], [], []))]))
+    assert found.summary['bbox_mAP'] == 0 and found.worst == [(0, 3)]
+
+
+def test_annotations_that_are_missing_or_do_not_fit_are_named(scenes, found_in_scenes):
+    ann_file = scenes / 'annotations' / 'instances_val.json'
+    with pytest.raises(FileNotFoundError, match=r'nowhere\.json'):
+        analyze(results_of(found_in_scenes, Path('nowhere.json')))
+    with pytest.raises(ResultsError, match='no image 77'):
+        analyze(results_of([dict(found_in_scenes[0], img_id=77)], ann_file))
+    with pytest.raises(ResultsError, match='gt_instances'):
+        analyze(results_of([{key: value for key, value in ONE.items() if key != 'gt_instances'}]))
+    other = Results(Path('made-up.pkl'), found_in_scenes, 'detection',
+                    dict(classes=['cat', 'dog'], evaluator=[dict(ann_file=str(ann_file))]))
+    with pytest.raises(ResultsError, match='0 of the classes'):
+        analyze(other)

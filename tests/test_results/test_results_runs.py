@@ -1,0 +1,56 @@
+"""Trainings side by side: the last validation counts, and what a log lacks is said."""
+import json
+from pathlib import Path
+
+import pytest
+
+from mmflatten.results.runs import read_run, render_comparison
+
+
+def write_log(work_dir: Path, *records: dict) -> Path:
+    log = work_dir / '20260101_000000' / 'vis_data' / 'scalars.json'
+    log.parent.mkdir(parents=True)
+    log.write_text('\n'.join(map(json.dumps, records)))
+    return work_dir
+
+
+def training(iteration: int, seconds: float) -> dict:
+    return dict(loss=1.0, lr=0.1, time=seconds, data_time=0.1, iter=iteration, epoch=1, step=iteration)
+
+
+def validation(epoch: int, **metrics: float) -> dict:
+    return {**{f'stereo/{key}': value for key, value in metrics.items()}, 'time': 9.0, 'data_time': 9.0, 'step': epoch}
+
+
+@pytest.fixture
+def runs(tmp_path) -> list[Path]:
+    one = write_log(tmp_path / 'plain', training(10, 0.9), training(20, 0.3), training(30, 0.4),
+                    validation(1, epe=4, d1=50), training(60, 0.4), validation(2, epe=2, d1=30, own=1))
+    two = write_log(tmp_path / 'attention', training(60, 0.5), validation(2, epe=1.5, d1=31))
+    return [one, two]
+
+
+def test_the_last_validation_and_the_median_time_count(runs):
+    assert read_run(runs[0]) == {'stereo/epe': 2, 'stereo/d1': 30, 'stereo/own': 1, 'validated after': 2,
+                                 'iterations': 60, 's per iteration': 0.4}
+
+
+def test_the_tool_prints_shared_metrics_and_the_difference_of_two(load_tool, runs, capsys):
+    module = load_tool('compare_runs')
+    assert module.main([str(run) for run in runs]) == 0
+    lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
+    assert lines['plain'] == ['attention', 'difference']
+    assert lines['stereo/epe'] == ['2', '1.5', '-0.5'] and lines['stereo/d1'] == ['30', '31', '+1']
+    assert 'stereo/own' not in lines and lines['iterations'] == ['60', '60', '+0']
+    assert module.main([str(runs[0].parent / 'nowhere')]) == 1
+    assert 'nowhere' in capsys.readouterr().err
+
+
+def test_three_runs_have_no_difference(runs):
+    table = render_comparison([runs[0], runs[1], runs[1]])
+    assert 'difference' not in table and table.count('attention') == 2
+
+
+def test_a_log_without_validation_is_named(tmp_path):
+    with pytest.raises(ValueError, match='bare.*validation'):
+        read_run(write_log(tmp_path / 'bare', training(10, 1)))

@@ -1,0 +1,56 @@
+"""Where each setting of each config comes from: `recipe_sources.csv`, of which a later line wins."""
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+from mmengine.config import Config
+
+from mmflatten.recipes.recipe import SETTINGS
+
+FILE = Path(__file__).with_name('recipe_sources.csv')
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line: the source of some settings in every config that is, or inherits from, a file of this pattern."""
+
+    configs: str  # below configs/
+    settings: tuple[str, ...]
+    source: str
+
+    def holds_for(self, files: Iterable[str]) -> bool:
+        return any(fnmatch(file, self.configs) for file in files)
+
+
+@cache
+def source_lines() -> tuple[SourceLine, ...]:
+    """The lines of the file; `all` stands for every setting.
+
+    Raises:
+        ValueError: a line names a setting that recipes do not have.
+    """
+    with FILE.open(newline='', encoding='utf-8') as file:
+        rows = list(csv.DictReader(file))
+    lines = tuple(SourceLine(row['configs'], SETTINGS if row['settings'] == 'all' else tuple(row['settings'].split()),
+                             row['source']) for row in rows)
+    unknown = [name for line in lines for name in line.settings if name not in SETTINGS]
+    if unknown:
+        raise ValueError(f'{FILE.name}: settings ({", ".join(unknown)}) must be among {", ".join(SETTINGS)}')
+    return lines
+
+
+def files_of(cfg: Config, configs: Path) -> list[str]:
+    """A config and those it inherits from, relative to the folder `configs`; MMEngine keeps their names in the text."""
+    folder = f'{configs.absolute().as_posix()}/'
+    return [line[len(folder):] for line in cfg.text.splitlines() if line.startswith(folder) and line.endswith('.py')]
+
+
+def lines_of(files: Iterable[str]) -> dict[str, SourceLine]:
+    """The line that holds for each setting of the config with these files."""
+    files = list(files)
+    return {setting: line for line in source_lines() if line.holds_for(files) for setting in line.settings}

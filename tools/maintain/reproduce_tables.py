@@ -1,0 +1,87 @@
+"""Write the model zoo: every row of the papers' tables beside what its config costs, counted without data or a GPU.
+
+    python tools/maintain/reproduce_tables.py                             # docs/model_zoo* and the metafiles
+    python tools/maintain/reproduce_tables.py --check                     # fail if these files are not up to date
+    python tools/maintain/reproduce_tables.py --paper flatten --table 8   # print some of the rows, write nothing
+"""
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from zoo.metafiles import render_metafiles
+from zoo.page import render_pages
+from zoo.result_tables import render_tables
+
+from mmflatten.cli.common import tool_parser
+from mmflatten.console import command_line, quiet_libraries, timed_progress
+from mmflatten.measure.papers.rows import ZooEntry, count_rows, to_csv, zoo_rows
+from mmflatten.measure.papers.tables import PaperRow, paper_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--check', action='store_true', help='count again and compare with the files; write nothing')
+    parser.add_argument('--paper', choices=sorted({row.cells['paper'] for row in paper_rows()}),
+                        help='print the tables of this paper; write nothing')
+    parser.add_argument('--table', help='with --paper: only this table, such as 8, 2a or fig5')
+    arguments = parser.parse_args(argv)
+    if arguments.table and not arguments.paper:
+        parser.error('--table needs --paper: every paper has its own tables')
+    if arguments.check and arguments.paper:
+        parser.error('--check compares whole files; leave --paper out')
+    return arguments
+
+
+def rows_of_table(paper: str, table: str | None) -> list[PaperRow]:
+    """The rows of a paper, or of one of its tables."""
+    rows = [row for row in paper_rows() if row.cells['paper'] == paper and table in (None, row.cells['table'])]
+    if not rows:
+        raise ValueError(f'--table ({table}) is not a table of {paper} with results')
+    return rows
+
+
+def files_of(entries: list[ZooEntry]) -> dict[str, str]:
+    """Path from the root of the repository and text of everything that is generated."""
+    pages = {f'docs/{name}': text for name, text in render_pages(entries).items()}
+    return {'docs/model_zoo.csv': to_csv(entries), **pages, **render_metafiles(entries)}
+
+
+def write_or_compare(files: dict[str, str], check: bool) -> None:
+    """Write the files, or raise where one on the disk says something else.
+
+    Raises:
+        ValueError: `check` and a file is not up to date.
+    """
+    stale = [name for name, text in files.items()
+             if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding='utf-8') != text]
+    if check:
+        if stale:
+            raise ValueError(f'not up to date: {", ".join(stale)}; run tools/maintain/reproduce_tables.py')
+        print(f'{len(files)} files are up to date')
+        return
+    for name in stale:
+        (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / name).write_text(files[name], encoding='utf-8')
+    print(f'{len(stale)} of {len(files)} files written anew: {", ".join(stale) or "nothing had changed"}')
+
+
+@command_line
+def main(argv: Sequence[str]) -> int:
+    arguments = parse_arguments(argv)
+    rows = rows_of_table(arguments.paper, arguments.table) if arguments.paper else zoo_rows(ROOT)
+    with quiet_libraries():
+        entries, failures = count_rows(rows, ROOT, timed_progress())
+    if arguments.paper:
+        print(render_tables(entries, ''))
+    else:
+        write_or_compare(files_of(entries), arguments.check)
+    if failures:
+        raise ValueError(f'{len(failures)} configs could not be counted: {"; ".join(failures)}')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Metafiles in OpenMMLab's format: a collection for each folder of configs, with the papers' figures named as such."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+from zoo.names import DATASETS, FAMILIES, place
+
+from mmflatten.measure.papers.rows import ZooEntry
+from mmflatten.measure.papers.tables import number
+
+INDEX = 'model-index.yml'
+HEADER = '# Written by `python tools/maintain/reproduce_tables.py`; do not edit.\n'
+RESULTS_NOTE = '# Results are figures that the papers print, as "Reported By" says; none is of this project.\n'
+
+PAPERS = {
+    'flatten': dict(Title='FLatten Transformer: Vision Transformer using Focused Linear Attention',
+                    URL='https://arxiv.org/abs/2308.00442'),
+    'l2vit': dict(Title='The Linear Attention Resurrection in Vision Transformer',
+                  URL='https://arxiv.org/abs/2501.16182'),
+    'focal': dict(Title='Focal Self-attention for Local-Global Interactions in Vision Transformers',
+                  URL='https://arxiv.org/abs/2107.00641'),
+    'factorized': dict(Title='Factorized Attention: Self-Attention with Linear Complexities',
+                       URL='https://arxiv.org/abs/1812.01243'),
+    'slab': dict(Title='SLAB: Efficient Transformers with Simplified Linear Attention and Progressive '
+                       'Re-parameterized Batch Normalization', URL='https://arxiv.org/abs/2405.11582'),
+    'agent': dict(Title='Agent Attention: On the Integration of Softmax and Linear Attention',
+                  URL='https://arxiv.org/abs/2312.08874'),
+    'inline': dict(Title='Bridging the Divide: Reconsidering Softmax and Linear Attention',
+                   URL='https://arxiv.org/abs/2412.06590'),
+    'mila': dict(Title='Demystify Mamba in Vision: A Linear Attention Perspective',
+                 URL='https://arxiv.org/abs/2405.16605'),
+    'rala': dict(Title='Breaking the Low-Rank Dilemma of Linear Attention', URL='https://arxiv.org/abs/2411.07635'),
+    'polaformer': dict(Title='PolaFormer: Polarity-aware Linear Attention for Vision Transformers',
+                       URL='https://arxiv.org/abs/2501.15061'),
+    'biformer': dict(Title='BiFormer: Vision Transformer with Bi-Level Routing Attention',
+                     URL='https://arxiv.org/abs/2303.08810'),
+    'mhla': dict(Title='MHLA: Restoring Expressivity of Linear Attention via Token-Level Multi-Head',
+                 URL='https://arxiv.org/abs/2601.07832'),
+    'vittt': dict(Title='ViT^3: Unlocking Test-Time Training in Vision', URL='https://arxiv.org/abs/2512.01643'),
+    'circulant': dict(Title='Vision Transformers are Circulant Attention Learners',
+                      URL='https://arxiv.org/abs/2512.21542'),
+}
+# Task and metric of every figure that a row may print.
+METRICS = {
+    'top1': ('Image Classification', 'Top 1 Accuracy'), 'ap_box': ('Object Detection', 'box AP'),
+    'ap_mask': ('Instance Segmentation', 'mask AP'), 'miou': ('Semantic Segmentation', 'mIoU'),
+    'miou_ms': ('Semantic Segmentation', 'mIoU(ms+flip)'), 'macc': ('Semantic Segmentation', 'mAcc'),
+    'epe': ('Stereo Matching', 'EPE'),
+}
+
+
+def render_metafiles(entries: Sequence[ZooEntry]) -> dict[str, str]:
+    """Path from the root of the repository and text of every metafile, and of the index of them."""
+    counted = sorted((entry for entry in entries if entry.counted), key=lambda entry: entry.row.config)
+    files = {}
+    for folder, group in groupby(counted, key=lambda entry: str(PurePosixPath(entry.row.config).parent)):
+        files[f'{folder}/metafile.yml'] = _dump(_metafile(PurePosixPath(folder).name, list(group)), RESULTS_NOTE)
+    files[INDEX] = _dump(dict(Import=list(files)))
+    return files
+
+
+def _dump(content: dict[str, Any], note: str = '') -> str:
+    return HEADER + note + yaml.safe_dump(content, sort_keys=False, width=120, allow_unicode=True)
+
+
+def _metafile(family: str, entries: list[ZooEntry]) -> dict[str, Any]:
+    name, paper = FAMILIES.get(family, (family, None))
+    collection = dict(Name=name, **(dict(Paper=dict(PAPERS[paper])) if paper else {}))
+    models = [_model(config, name, list(group))
+              for config, group in groupby(entries, key=lambda entry: entry.row.config)]
+    return dict(Collections=[collection], Models=models)
+
+
+def _model(config: str, collection: str, entries: list[ZooEntry]) -> dict[str, Any]:
+    # Rows of one config differ in FLOPs by the way their paper counts; multiply-accumulates are ours for all of them.
+    first = entries[0]
+    metadata = {'Task': first.row.cells['task'], 'Parameters': first.params, 'FLOPs': first.macs,
+                'Image Size': first.image}
+    model = {'Name': PurePosixPath(config).stem, 'In Collection': collection, 'Config': config, 'Metadata': metadata}
+    results = [result for entry in entries for result in _results(entry)]
+    return {**model, 'Results': results} if results else model
+
+
+def _results(entry: ZooEntry) -> list[dict[str, Any]]:
+    cells, by_task = entry.row.cells, {}
+    for column, (task, metric) in METRICS.items():
+        # A classifier's row may hold what a detector reached with its weights; that is no result of this config.
+        figure = number(cells[column])
+        if figure is not None and (cells['task'] != 'classification' or column == 'top1'):
+            by_task.setdefault(task, {})[metric] = figure
+    source = f'the paper ({place(cells)})'
+    return [{'Task': task, 'Dataset': DATASETS[cells['dataset']], 'Metrics': metrics, 'Reported By': source}
+            for task, metrics in by_task.items()]
