@@ -7,9 +7,6 @@ from pathlib import Path
 import yaml
 
 INDEX = 'model-index.yml'
-# What a config's `default_scope` says of its task.
-TASK_OF_SCOPE = dict(mmpretrain='classification', mmdet='detection', mmseg='segmentation', mmflatten='stereo')
-TASKS = tuple(TASK_OF_SCOPE.values())
 
 
 def library_root() -> Path:

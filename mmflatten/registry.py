@@ -18,7 +18,7 @@ DATASETS = _child(_mmengine.DATASETS, 'mmflatten.datasets.stereo', 'mmflatten.da
                   'mmflatten.datasets.classification')
 TRANSFORMS = _child(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = _child(_mmengine.METRICS, 'mmflatten.evaluation')
-VISUALIZERS = _child(_mmengine.VISUALIZERS, 'mmflatten.tasks.stereo_visualizer')
+VISUALIZERS = _child(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')
 VISBACKENDS = _child(_mmengine.VISBACKENDS, 'mmflatten.engine.tracking')
 HOOKS = _child(_mmengine.HOOKS, 'mmflatten.engine.hooks')
 OPTIM_WRAPPERS = _child(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine.cpu_amp')

@@ -54,7 +54,7 @@ class Page:
 
     def __init__(self, models: Sequence[TriedModel]) -> None:
         self.models = models
-        self.sides = ('left picture', 'right picture') if models[0].task == 'stereo' else ('picture',)
+        self.sides = ('left picture', 'right picture') if models[0].task.pairs else ('picture',)
         with gr.Blocks(title='mmflatten app', analytics_enabled=False, delete_cache=(3600, 3600)) as self.blocks:
             self.session = gr.State()
             names = ', '.join(f'<b>{escape(model.name)}</b> ({escape(model.weights)})' for model in models)
@@ -71,7 +71,7 @@ class Page:
             self.files = [gr.File(label=side.capitalize(), height=110, min_width=260) for side in self.sides]
             with gr.Column(min_width=260):
                 self.score = gr.Slider(0, 1, .3, step=.05, label='Leave out instances with a lower score',
-                                       visible=any(model.task == 'detection' for model in self.models))
+                                       visible=any(model.task.has_instances for model in self.models))
                 self.button = gr.Button('Predict', variant='primary')
 
     def _add_results(self) -> None:
@@ -94,7 +94,7 @@ class Page:
 
     def _add_prediction(self, model: TriedModel) -> Parts:
         with gr.Column(min_width=280):
-            gr.HTML(f'<h2>{escape(model.name)}</h2><p>{escape(model.weights)}, {model.task}</p>')
+            gr.HTML(f'<h2>{escape(model.name)}</h2><p>{escape(model.weights)}, {model.task.name}</p>')
             drawing = _image(f'Prediction of {model.name}', elem_classes='drawing')
             with gr.Row():
                 with gr.Column(min_width=240):

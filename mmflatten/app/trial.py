@@ -60,7 +60,7 @@ class TriedModel:
     def __init__(self, config: str, checkpoint: str, device: str | None = None) -> None:
         self.name, self.weights = Path(config).stem, Path(checkpoint).name
         self.predictor = Predictor(config, checkpoint, device)
-        self.task, self.classes = self.predictor.task, self.predictor.classes
+        self.task, self.classes = self.predictor.spec, self.predictor.classes
         self.params = count_parameters(self.predictor.model)
         self.processor = _processor(self.predictor.device)
         try:
@@ -80,7 +80,7 @@ class TriedModel:
             PredictionError: the picture cannot be used.
             ValueError: as `probe_image` has it.
         """
-        image = tuple(files) if self.task == 'stereo' else files[0]
+        image = tuple(files) if self.task.pairs else files[0]
         # The first of two runs sees the layers, and warms up for the second, which is timed.
         probe, seen = probe_image(self.predictor, image) if self.attends else (
             None, network_picture(self.predictor, image))

@@ -45,8 +45,8 @@ def main(argv: Sequence[str]) -> None:
     with own_output():
         models = [TriedModel(config, checkpoint, args.device)
                   for config, checkpoint in zip(args.models[::2], args.models[1::2])]
-    if len({model.task == 'stereo' for model in models}) > 1:
-        tasks = ' and '.join(f'{model.name}: {model.task}' for model in models)
+    if len({model.task.pairs for model in models}) > 1:
+        tasks = ' and '.join(f'{model.name}: {model.task.name}' for model in models)
         raise ValueError(f'two models must take the same pictures ({tasks}); stereo takes a pair')
     for ending in ENDINGS:
         if signal.getsignal(ending) == signal.SIG_DFL:  # under nohup it stays ignored

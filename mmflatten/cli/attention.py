@@ -64,7 +64,7 @@ def _attend(args: argparse.Namespace) -> tuple[dict, str]:
     from mmflatten.explain.maps import probe_image
     from mmflatten.predict.predictor import Predictor
     predictor = Predictor(args.config, args.checkpoint, args.device)
-    probe, picture = probe_image(predictor, _image(args.image, predictor.task == 'stereo'))
+    probe, picture = probe_image(predictor, _image(args.image, predictor.spec.pairs))
     layers = [probe.layer(name) for name in args.layer] if args.layer else probe.layers
     height, width = picture.shape[:2]
     place = args.query or (width // 2, height // 2)

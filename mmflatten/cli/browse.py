@@ -34,10 +34,10 @@ def main(argv: Sequence[str]) -> None:
     from pathlib import Path
 
     from mmflatten.config_files import require_parts
+    from mmflatten.datasets.contact_sheet import write_contact_sheet
     from mmflatten.datasets.samples import SampleCounts
     from mmflatten.engine.browse import Browser
     from mmflatten.engine.setup import load_config
-    from mmflatten.tasks.contact_sheet import write_contact_sheet
     cfg = load_config(args.config, args.cfg_options)
     require_parts(cfg, 'model', f'{args.split}_dataloader')
     browser = Browser(cfg, args.split, args.seed)

@@ -70,7 +70,7 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
             failures.append(str(error))
             continue
         if not found:
-            sys.stderr.write(f'{item.source}: {_nothing(args, predictor.task)}\n')
+            sys.stderr.write(f'{item.source}: {_nothing(args, predictor.spec)}\n')
             continue
         failures += _without_map(item.source, found)
         for number, activation in enumerate(found):
@@ -83,7 +83,7 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
                                 **{'class': activation.name}, score=activation.score, box=activation.image_box,
                                 layer=activation.layer, method=activation.method))
     if not entries:
-        raise ValueError('; '.join(failures) or f'{" ".join(args.image)}: {_nothing(args, predictor.task)}')
+        raise ValueError('; '.join(failures) or f'{" ".join(args.image)}: {_nothing(args, predictor.spec)}')
     (out / 'cam.json').write_text(json.dumps(entries, indent=2) + '\n', encoding='utf-8')
     rows = [[entry['image'], entry['class'], f'{entry["score"]:.3f}',
              ' '.join(f'{side:.0f}' for side in entry['box'] or ()), entry['file']] for entry in entries]
@@ -95,7 +95,7 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
 
 def _nothing(args: argparse.Namespace, task: str) -> str:
     of = f' of {", ".join(args.target)}' if args.target else ''
-    return f'no box{of} with --score {args.score} or more' if task == 'detection' else f'no pixel{of}'
+    return f'no box{of} with --score {args.score} or more' if task.has_instances else f'no pixel{of}'
 
 
 def _without_map(source: str, found: Sequence[Any]) -> list[str]:

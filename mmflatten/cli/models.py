@@ -7,14 +7,15 @@ import argparse
 from collections.abc import Sequence
 
 from mmflatten.cli.common import tool_parser
-from mmflatten.config_library import TASKS, library, library_root
+from mmflatten.config_library import library, library_root
 from mmflatten.console import command_line
+from mmflatten.tasks import tasks
 
 
 def parser() -> argparse.ArgumentParser:
     made = tool_parser(__doc__, prog='mmflatten models', formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('pattern', nargs='?', default='*', help="as file names have them, such as '*swin-t*'")
-    made.add_argument('--task', choices=TASKS)
+    made.add_argument('--task', choices=list(tasks()))
     made.add_argument('--paths', action='store_true', help='print the config files instead')
     return made
 

@@ -52,8 +52,9 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
     from mmflatten.predict.inputs import Input, Inputs
     from mmflatten.predict.predictor import PredictionError, Predictor
     from mmflatten.predict.results import FOLDERS, ResultFolder
+    from mmflatten.tasks import task_of
     cfg = load_config(args.config)
-    inputs = Inputs(args.inputs, pairs=cfg.get('default_scope') == 'mmflatten')
+    inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs)
     inputs.require_outside(args.out / name for name in FOLDERS)
     predictor = Predictor(cfg, args.checkpoint, args.device, args.engine)
     failures: list[str] = []

@@ -50,7 +50,7 @@ def _receptive_fields(args: argparse.Namespace) -> tuple[dict, str]:
     from mmflatten.predict.predictor import Predictor
     from mmflatten.text_table import align
     predictor = Predictor(args.config, args.checkpoint, args.device)
-    if predictor.task == 'stereo':
+    if predictor.spec.pairs:
         raise ValueError(f'{args.config}: stereo has two images; receptive fields are of models of one')
     images = _images(args, predictor)
     layers = args.layer or range(len(stages(predictor.model)))

@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import test
-    from mmflatten.tasks.tta import add_tta
+    from mmflatten.engine.tta import add_tta
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher, subfolder='test')
     if args.tta:
         add_tta(cfg)

@@ -19,7 +19,7 @@ from mmflatten.console import quiet_libraries
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.engine.runner import Runner
 from mmflatten.measure.flops.meta import parameters_on_meta
-from mmflatten.tasks.drawings import task_visualizer
+from mmflatten.tasks import task_of
 
 BATCH = 4  # images at most; whatever mixes images does it anew in every batch
 
@@ -51,7 +51,7 @@ class Browser:
     """
 
     def __init__(self, cfg: Config, split: str = 'train', seed: int = 0) -> None:
-        self.scope, self.split = cfg.get('default_scope', 'mmengine'), split
+        self.scope, self.split, self.task = cfg.get('default_scope', 'mmengine'), split, task_of(cfg)
         self.visualizer_kind = (cfg.get('visualizer') or {}).get('type')
         settings = {**cfg[f'{split}_dataloader'], 'num_workers': 0, 'pin_memory': False}
         settings['batch_size'] = min(settings['batch_size'], BATCH)
@@ -73,7 +73,7 @@ class Browser:
 
     def draw(self, seen: Seen, out_file: Path) -> None:
         """Draw a sample and its truth."""
-        visualizer = task_visualizer(self.scope, self.metainfo, self.visualizer_kind)
+        visualizer = self.task.visualizer(self.metainfo, self.visualizer_kind)
         if hasattr(visualizer, 'draw_pair'):
             truth = seen.sample.get('gt_disparity')
             maps = () if truth is None else (_padded(truth.data, seen), _padded(truth.valid, seen))
@@ -95,7 +95,7 @@ class Browser:
         In training masks are padded as the image is. In a test the truth is that of the original image, as metrics
         count, so the image is brought back to it.
         """
-        if self.split != 'train' and self.scope in ('mmdet', 'mmseg'):
+        if self.split != 'train' and self.task.resizes_truth:
             height, width = sample.img_shape[:2]
             images = (cv2.resize(images[0][:height, :width], sample.ori_shape[1::-1]), )
         elif 'gt_instances' in sample and 'masks' in sample.gt_instances:

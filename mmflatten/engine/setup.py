@@ -13,8 +13,8 @@ from mmengine.registry import RUNNERS
 from mmflatten.config_files import read_config
 from mmflatten.engine.runner import Runner
 from mmflatten.requirements import check_task
+from mmflatten.tasks import tasks
 
-SCOPES = ('mmpretrain', 'mmdet', 'mmseg', 'mmflatten')
 _CPU_AMP = 'mmflatten.CPUAmpOptimWrapper'
 
 
@@ -39,7 +39,8 @@ def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: s
     scope = cfg.get('default_scope') or 'mmengine'
     check_task(scope)
     if importlib.util.find_spec(scope) is None:
-        raise ValueError(f'default_scope ({scope}) is not an installed library; choose one of {", ".join(SCOPES)}')
+        scopes = ', '.join(task.scope for task in tasks().values())
+        raise ValueError(f'default_scope: expected an installed library, got {scope}. Use one of {scopes}.')
     _use_launcher(cfg, launcher)
     return cfg
 

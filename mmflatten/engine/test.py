@@ -10,7 +10,7 @@ from mmflatten.config_files import require_parts
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.predictions import DrawPredictions, DumpPredictions
 from mmflatten.engine.setup import build_runner
-from mmflatten.tasks.drawings import VISUALIZERS
+from mmflatten.tasks import find_task
 
 _TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler', 'val_dataloader', 'val_cfg',
              'val_evaluator')
@@ -35,8 +35,9 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
     # A checkpoint holds the moving average as its weights. mmpretrain's hook would fetch it from the file again, and
     # behind the wrapper of test-time augmentation finds no key and tests random weights instead.
     cfg.custom_hooks = [hook for hook in cfg.get('custom_hooks') or [] if not str(hook.get('type')).endswith('EMAHook')]
-    if show_dir is not None and cfg.get('visualizer') is None and cfg.get('default_scope') in VISUALIZERS:
-        cfg.visualizer = ConfigDict(type=VISUALIZERS[cfg.default_scope], vis_backends=[dict(type='LocalVisBackend')])
+    task = find_task(cfg.get('default_scope'))
+    if show_dir is not None and cfg.get('visualizer') is None and task is not None:
+        cfg.visualizer = ConfigDict(type=task.visualizer_type, vis_backends=[dict(type='LocalVisBackend')])
     runner = build_runner(cfg)
     if show_dir is not None:
         runner.register_hook(DrawPredictions(show_dir))

@@ -10,7 +10,7 @@ from mmengine.dist import is_main_process
 from mmengine.visualization import MLflowVisBackend
 
 from mmflatten.registry import VISBACKENDS
-from mmflatten.tasks.drawings import VISUALIZERS as TASK_VISUALIZERS
+from mmflatten.tasks import find_task
 
 TRACKERS = ('tensorboard', 'mlflow', 'wandb')
 DRAWING_INTERVAL = 50  # validation batches between two drawings
@@ -54,7 +54,7 @@ def add_tracking(cfg: Config, tracker: str) -> None:
     work_dir = Path(cfg.work_dir).absolute()
     work_dir.mkdir(parents=True, exist_ok=True)
     if cfg.get('visualizer') is None:
-        cfg.visualizer = ConfigDict(type=TASK_VISUALIZERS.get(cfg.get('default_scope'), 'Visualizer'),
+        cfg.visualizer = ConfigDict(type=getattr(find_task(cfg.get('default_scope')), 'visualizer_type', 'Visualizer'),
                                     vis_backends=[dict(type='LocalVisBackend')])
     make = dict(tensorboard=_tensorboard, mlflow=_mlflow, wandb=_wandb)[tracker]
     cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or ()), make(cfg, work_dir)]

@@ -18,8 +18,6 @@ from mmflatten.predict.predictor import Image, Predictor
 # Names of the command line, and classes of the grad-cam package: those that take one forward and one backward pass.
 METHODS = {'gradcam': 'GradCAM', 'gradcam++': 'GradCAMPlusPlus', 'hirescam': 'HiResCAM', 'layercam': 'LayerCAM',
            'xgradcam': 'XGradCAM', 'eigencam': 'EigenCAM', 'eigengradcam': 'EigenGradCAM'}
-# Grad-CAM weighs whole channels, so its map of one box is hot on other objects too.
-DEFAULT_METHODS = dict(classification='gradcam', detection='layercam', segmentation='layercam')
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def _activations(predictor: Predictor, image: Image, layer: str | int, labels: S
     image_input = inputs.detach().clone().requires_grad_()
     with torch.enable_grad(), input_gradients(predictor.model), LayerMap(predictor.model, module) as watched:
         targets = model(image_input)[0]
-        targets = targets[:top] if predictor.task == 'detection' else targets
+        targets = targets[:top] if predictor.spec.has_instances else targets
         reached = _reached(targets, watched, name) if targets else []
         heats = [_heat(METHODS[method], model, module, watched, image_input, i) if depends else None
                  for i, depends in enumerate(reached)]
@@ -106,7 +104,7 @@ def default_layer(predictor: Predictor) -> str:
     is the norm before the last attention.
     """
     used = used_stages(predictor)
-    return _output(predictor, used[-1] if predictor.task == 'classification' else used[-2:][0])
+    return _output(predictor, used[max(-len(used), predictor.spec.part('explain').STAGE)])
 
 
 def _output(predictor: Predictor, number: int) -> str:
@@ -129,10 +127,10 @@ def used_stages(predictor: Predictor) -> tuple[int, ...]:
 
 
 def _method(predictor: Predictor, method: str | None) -> str:
-    if predictor.task == 'stereo':
-        raise ValueError(f'model ({type(predictor.model).__name__}) predicts disparities; class activation is for '
-                         'classifiers, detectors and segmentors')
-    method = method or DEFAULT_METHODS[predictor.task]
+    if not predictor.spec.offers('explain'):
+        raise ValueError(f'class activation maps: not available for {predictor.spec.name}, got '
+                         f'{type(predictor.model).__name__}.')
+    method = method or predictor.spec.part('explain').METHOD
     if method not in METHODS:
         raise ValueError(f'method ({method}) must be one of {", ".join(METHODS)}')
     return method

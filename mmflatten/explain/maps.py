@@ -36,7 +36,7 @@ def network_picture(predictor: Predictor, image: Image) -> np.ndarray:
         PredictionError: the image cannot be read or used.
     """
     model, inputs = predictor.model, []
-    backbone = model.features if predictor.task == 'stereo' else model.backbone
+    backbone = predictor.spec.backbone(model)
     hook = backbone.register_forward_pre_hook(lambda module, args: inputs.append(args[0][:1]) if not inputs else None)
     try:
         predictor(image)

@@ -89,7 +89,7 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
     require_parts(cfg, 'model')
     model, classes = _load(cfg, checkpoint)
     module = wrap(model, features).eval()
-    if dynamic and (format == 'torchscript' or module.task == 'stereo'):
+    if dynamic and (format == 'torchscript' or len(module.inputs) > 1):
         what = 'a trace of TorchScript has' if format == 'torchscript' else 'the hourglasses of a stereo network have'
         raise ExportError(f'--dynamic: {what} one size; give it with --size')
     size = size or image_shape(cfg)
@@ -162,7 +162,7 @@ def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Sequence[str]]:
 
 def _metadata(module: ExportedModel, cfg: Config, classes: Sequence[str], size: tuple[int, int],
               dynamic: bool) -> dict[str, Any]:
-    test_cfg = cfg.model.get('test_cfg') if module.task == 'detection' else None
+    test_cfg = cfg.model.get('test_cfg') if module.needs_test_cfg else None
     return dict(task=module.task, config=Path(cfg.filename).name, classes=list(classes), size=list(size),
                 sides=list(side_range(module)) if dynamic else None, inputs=list(module.inputs),
                 outputs=list(module.outputs), input='RGB, 0 to 255, float32; normalised in the graph',
@@ -202,5 +202,4 @@ def _compare_int8(module: ExportedModel, engine: Engine, images: Sequence[Images
         found = next(iter(engine(*group).values()))
         errors.append(np.abs(found - expected).max() / np.abs(expected).max())
         same.append((found.argmax(1) == expected.argmax(1)).mean())
-    has_classes = module.task in ('classification', 'segmentation')
-    return {size: float(np.mean(errors))}, float(np.mean(same)) if has_classes else float('nan')
+    return {size: float(np.mean(errors))}, float(np.mean(same)) if module.has_scores else float('nan')

@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from mmflatten.export.formats import METADATA, write_beside, write_onnx
 from mmflatten.export.wrappers import ExportedModel, ExportError
 from mmflatten.locate import IMAGE_SUFFIXES
+from mmflatten.tasks import task_of
 
 Images = tuple[np.ndarray, ...]  # those of one call
 
@@ -28,7 +29,7 @@ def calibration_images(cfg: Config, folder: str | None, size: tuple[int, int], n
         ExportError: the folder has none, or one that cannot be read.
     """
     if folder is not None:
-        if cfg.get('default_scope') == 'mmflatten':
+        if task_of(cfg).pairs:
             raise ExportError(f'--calibration {folder}: a stereo model takes pairs; without it the config gives them')
         from mmflatten.datasets.storage import read_rgb
         files = sorted(file for file in Path(folder).rglob('*')

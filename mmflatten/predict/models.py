@@ -8,9 +8,10 @@ from pathlib import Path
 from torch import nn
 
 from mmflatten.building import build_model
-from mmflatten.config_library import TASKS, library
+from mmflatten.config_library import library
 from mmflatten.engine.checkpoints.loading import load_all_weights
 from mmflatten.engine.setup import load_config
+from mmflatten.tasks import tasks
 
 
 def list_models(pattern: str = '*', task: str | None = None) -> list[str]:
@@ -23,8 +24,8 @@ def list_models(pattern: str = '*', task: str | None = None) -> list[str]:
     Raises:
         ValueError: there is no such task.
     """
-    if task is not None and task not in TASKS:
-        raise ValueError(f'task ({task}) must be one of {", ".join(TASKS)}')
+    if task is not None and task not in tasks():
+        raise ValueError(f'task: expected one of {", ".join(tasks())}, got {task}.')
     return sorted(name for name, entry in library().items()
                   if fnmatch.fnmatch(name, pattern) and task in (None, entry['Metadata']['Task']))
 

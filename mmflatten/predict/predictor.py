@@ -14,7 +14,6 @@ from mmengine.structures import BaseDataElement
 
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.config_files import require_parts
-from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.console import quiet_libraries
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.checkpoints.files import require_whole
@@ -24,7 +23,7 @@ from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.errors import error_text
 from mmflatten.predict.engines import use_engine
-from mmflatten.tasks.drawings import task_visualizer
+from mmflatten.tasks import task_of
 
 # An image: a file, or RGB pixels (H, W, 3) of 0 to 255. Stereo takes a left and a right one.
 Image = str | Path | np.ndarray | Sequence
@@ -50,7 +49,8 @@ class Predictor:
             Runtime, where installed.
 
     Attributes:
-        task: classification, detection, segmentation or stereo.
+        task: its name, such as `detection`.
+        spec: the `mmflatten.tasks.Task`.
         model: the module itself, in evaluation mode.
         classes: their names in the order of the labels; empty for stereo.
 
@@ -63,17 +63,15 @@ class Predictor:
                  engine: str = 'eager') -> None:
         self.cfg = copy.deepcopy(config) if isinstance(config, Config) else load_config(str(config))
         require_parts(self.cfg, 'model', 'test_dataloader')
-        self.scope = self.cfg.get('default_scope')
-        if self.scope not in TASK_OF_SCOPE:
-            raise ValueError(f'default_scope ({self.scope}) of the config must be one of {", ".join(TASK_OF_SCOPE)}')
-        self.task, self.device = TASK_OF_SCOPE[self.scope], check_device(device)
+        self.spec, self.device = task_of(self.cfg), check_device(device)
+        self.task, self.scope = self.spec.name, self.spec.scope
         require_whole(checkpoint)
         metainfo = read_metainfo(self.cfg)
         content = load_from_local(str(checkpoint), 'cpu')
         _require_same_classes(metainfo, content, checkpoint)
         # The scope of an earlier predictor of another library would stay.
         with safe_reading(), quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
-            self._inferencer = _inferencer(self.scope, copy.deepcopy(self.cfg), str(checkpoint), self.device)
+            self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), str(checkpoint), self.device)
         self.model = self._inferencer.model
         load_all_of(content, self.model, str(checkpoint))
         use_engine(self.model, engine, self.device)
@@ -115,7 +113,7 @@ class Predictor:
 
     def visualizer(self) -> Any:
         """The task's visualizer, which knows the classes and their colours."""
-        return task_visualizer(self.scope, self.metainfo, (self.cfg.get('visualizer') or {}).get('type'))
+        return self.spec.visualizer(self.metainfo, (self.cfg.get('visualizer') or {}).get('type'))
 
     def _predict_batch(self, images: list[Image]) -> list[BaseDataElement | PredictionError]:
         try:
@@ -134,12 +132,11 @@ class Predictor:
 
     def _preprocess(self, images: list) -> Any:
         with DefaultScope.overwrite_default_scope(self.scope):
-            batch, = self._inferencer.preprocess(images, batch_size=len(images))
-        return batch[1] if self.task == 'detection' else batch  # mmdet's hands on the images too
+            return self.spec.preprocess(self._inferencer, images)
 
     def _readable(self, image: Image) -> Any:
         """Files as text, pixels in the order that the libraries' inferencers expect (BGR)."""
-        if self.task == 'stereo':
+        if self.spec.pairs:
             left, right = image
             return _readable_image(left), _readable_image(right)
         return _readable_image(image)
@@ -159,21 +156,6 @@ def check_device(device: str | None) -> str:
         raise ValueError(f'device ({device}) cannot be used here: {str(error).splitlines()[0]}; '
                          f'take {"cuda or " if torch.cuda.is_available() else ""}cpu') from error
     return device
-
-
-def _inferencer(scope: str, cfg: Config, checkpoint: str, device: str) -> Any:
-    """The inferencer of the config's library; its own loading is not strict and is followed by ours."""
-    if scope == 'mmdet':
-        from mmdet.apis import DetInferencer
-        return DetInferencer(cfg, checkpoint, device=device, show_progress=False)
-    if scope == 'mmseg':
-        from mmseg.apis import MMSegInferencer
-        return MMSegInferencer(cfg, checkpoint, device=device, show_progress=False)
-    if scope == 'mmpretrain':
-        from mmpretrain import ImageClassificationInferencer
-        return ImageClassificationInferencer(cfg, pretrained=checkpoint, device=device)
-    from mmflatten.predict.stereo import StereoInferencer
-    return StereoInferencer(cfg, checkpoint, device=device, scope='mmflatten', show_progress=False)
 
 
 def _require_same_classes(metainfo: dict, checkpoint: Any, file: str | Path) -> None:

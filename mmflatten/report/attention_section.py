@@ -27,7 +27,7 @@ def attention_section(runs: Sequence[Run], samples: Sequence[Sample]) -> dict[st
 
 def _read(run: Run, paths: Sequence[str], budget: int) -> dict:
     rights = {entry['img_path']: entry.get('right_path') for entry in run.results.entries} if run.results else {}
-    images = [(path, rights[path]) if run.task == 'stereo' else path for path in paths]
+    images = [(path, rights[path]) if run.task.pairs else path for path in paths]
     return attention_data(run.predictor, images, budget)
 
 

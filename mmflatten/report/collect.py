@@ -11,7 +11,6 @@ from typing import Any
 from mmengine.config import Config
 
 from mmflatten.config_files import read_config
-from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.engine.checkpoints.files import newest_checkpoint
 from mmflatten.errors import explain
 from mmflatten.measure.flops.model_cost import ModelCost
@@ -20,6 +19,7 @@ from mmflatten.results.analysis import Analysis
 from mmflatten.results.curves import read_scalars
 from mmflatten.results.reading import Results, read_results
 from mmflatten.results.tasks import analyze
+from mmflatten.tasks import Task, find_task
 
 RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
 _STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')
@@ -55,10 +55,10 @@ class Run:
     missing: dict[str, str] = field(default_factory=dict)
 
     @property
-    def task(self) -> str | None:
+    def task(self) -> Task | None:
         if self.results is not None:
             return self.results.task
-        return None if self.config is None else TASK_OF_SCOPE.get(self.config.get('default_scope'))
+        return None if self.config is None else find_task(self.config.get('default_scope'))
 
     @property
     def tested(self) -> str | None:

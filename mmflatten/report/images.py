@@ -14,7 +14,7 @@ from PIL import Image
 
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.report.collect import Run
-from mmflatten.report.layers import LAYERS, Encode, Layer, palette_of
+from mmflatten.report.layers import Encode, Layer, palette_of
 
 BUDGET = 5 * 2 ** 20  # bytes of all pictures, in the base64 that a page holds
 MAX_SIDE, MIN_SIDE = 640, 96  # pixels of the longer side; as many as the budget allows
@@ -77,7 +77,7 @@ def read_gallery(runs: Sequence[Run], number: int, score: float) -> Gallery:
         toggles.append((order[kind], run, title if len(runs) == 1 or not kind else f'{title} {runs[run].name}', shown))
     analyzed = [run for run in runs if run.analysis is not None]
     legend = next((list(zip(run.results.origin['classes'], palette_of(run.results, len(run.results.origin['classes']))))
-                   for run in analyzed if run.task == 'segmentation' and run.results.origin.get('classes')), [])
+                   for run in analyzed if run.task.has_label_maps and run.results.origin.get('classes')), [])
     return Gallery(samples, toggles, legend, exclusive, ', '.join(dict.fromkeys(
         run.analysis.worst_by for run in analyzed)))
 
@@ -116,7 +116,7 @@ def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: i
         encode = encoder(min(1, side / max(pixels.shape[:2])))
         picture, layers, classes = encode(pixels), [], set()
         for index, run, entry in found:
-            made, names = LAYERS[run.task](run.results, entry, encode, score)
+            made, names = run.task.part('report').layers(run.results, entry, encode, score)
             for layer in made:
                 layer.run = 0 if layer.kind == 'truth' else index
             layers += [layer for layer in made if layer.kind != 'truth' or not layers]

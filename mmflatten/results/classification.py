@@ -13,7 +13,7 @@ from mmflatten.results.figures import Confusion
 from mmflatten.results.reading import Results, ResultsError, require_truth
 
 
-def analyze_classification(results: Results, worst: int) -> Analysis:
+def analyze(results: Results, worst: int, score: float) -> Analysis:
     """Analyze scores of one label for each image.
 
     Raises:

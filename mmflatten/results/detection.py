@@ -22,7 +22,7 @@ ALL_SIZES, MOST = 0, -1  # of COCO's axes: area range, largest number of detecti
 BACKGROUND = 'background'
 
 
-def analyze_detection(results: Results, worst: int, score: float) -> Analysis:
+def analyze(results: Results, worst: int, score: float) -> Analysis:
     """Analyze boxes and, where there are any, masks, as COCO's evaluation counts them.
 
     Args:

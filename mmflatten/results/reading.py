@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-TASKS = {'pred_instances': 'detection', 'pred_sem_seg': 'segmentation', 'pred_disparity': 'stereo',
-         'pred_score': 'classification'}
+from mmflatten.tasks import Task, task_of_predictions, tasks
+
 # What rebuilds tensors and arrays; nothing else that a file names is imported or called.
 _ALLOWED = {('collections', 'OrderedDict'), ('_codecs', 'encode'), ('torch._utils', '_rebuild_tensor_v2'),
             ('torch', 'Size'), ('numpy', 'ndarray'), ('numpy', 'dtype')}
@@ -29,14 +29,14 @@ class Results:
 
     Attributes:
         entries: a dictionary for each image, see `mmflatten.engine.predictions.DumpPredictions`.
-        task: classification, detection, segmentation or stereo.
+        task: of the predictions.
         origin: `config`, `checkpoint`, `metrics`, `classes`, `palette` and `evaluator` (a list of the config's
             settings); whatever of it is known.
     """
 
     path: Path
     entries: list[dict]
-    task: str
+    task: Task
     origin: dict[str, Any]
 
     def names(self, number: int) -> list[str]:
@@ -80,10 +80,10 @@ def read_results(path: str | Path) -> Results:
                            'for each image, as mmflatten test --out NAME.pkl writes it')
     if not entries:
         raise ResultsError(f'results {path} is an empty list: the test had no images')
-    task = next((task for key, task in TASKS.items() if all(key in entry for entry in entries)), None)
+    task = task_of_predictions(entries)
     if task is None:
         raise ResultsError(f'results {path} has entries with {", ".join(sorted(entries[0]))} and needs one of '
-                           f'{", ".join(TASKS)} in each')
+                           f'{", ".join(task.prediction for task in tasks().values())} in each')
     return Results(path, entries, task, _beside(path))
 
 

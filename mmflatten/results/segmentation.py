@@ -11,7 +11,7 @@ from mmflatten.results.reading import Results, ResultsError, require_truth
 IGNORED = 255  # by default, in mmseg
 
 
-def analyze_segmentation(results: Results, worst: int) -> Analysis:
+def analyze(results: Results, worst: int, score: float) -> Analysis:
     """Analyze label maps, counted over the pixels of all images together, as mmseg's `IoUMetric` does.
 
     Raises:

@@ -17,7 +17,7 @@ MAX_DISPARITY = 192  # by default, of `StereoMetric`
 HISTOGRAM = np.linspace(-20, 20, 81)
 
 
-def analyze_stereo(results: Results, worst: int) -> Analysis:
+def analyze(results: Results, worst: int, score: float) -> Analysis:
     """Analyze disparities at the pixels that the test's `StereoMetric` counts.
 
     Raises:

@@ -4,10 +4,7 @@ from __future__ import annotations
 import torch
 
 from mmflatten.results.analysis import Analysis
-from mmflatten.results.classification import analyze_classification
 from mmflatten.results.reading import Results, ResultsError
-from mmflatten.results.segmentation import analyze_segmentation
-from mmflatten.results.stereo import analyze_stereo
 
 
 def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
@@ -21,11 +18,7 @@ def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
         ResultsError: the truth is missing or does not fit, or scores are no numbers.
     """
     _require_finite_scores(results)
-    if results.task == 'detection':
-        from mmflatten.results.detection import analyze_detection  # pycocotools comes with mmdet
-        return analyze_detection(results, worst, score)
-    tasks = dict(classification=analyze_classification, segmentation=analyze_segmentation, stereo=analyze_stereo)
-    return tasks[results.task](results, worst)
+    return results.task.part('results').analyze(results, worst, score)
 
 
 def _require_finite_scores(results: Results) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.config_files import require_parts
-from mmflatten.config_library import TASK_OF_SCOPE
+from mmflatten.datasets.contact_sheet import write_contact_sheet
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.predictions import draw_sample
@@ -13,11 +13,10 @@ from mmflatten.engine.test import origin_of
 from mmflatten.errors import explain
 from mmflatten.results.analysis import Analysis
 from mmflatten.results.reading import Results, ResultsError
-from mmflatten.tasks.contact_sheet import write_contact_sheet
-from mmflatten.tasks.drawings import SCOPES, restored, task_visualizer
+from mmflatten.tasks import Task, task_of
 
 
-def origin_of_config(path: str, task: str) -> dict:
+def origin_of_config(path: str, task: Task) -> dict:
     """What `mmflatten test` with this config would write beside its predictions.
 
     Raises:
@@ -25,10 +24,9 @@ def origin_of_config(path: str, task: str) -> dict:
     """
     cfg = load_config(path)
     require_parts(cfg, 'test_dataloader', 'test_evaluator')
-    scope = cfg.get('default_scope')
-    if scope != SCOPES[task]:
-        raise ResultsError(f'config {path} is for {TASK_OF_SCOPE.get(scope, scope)} and the predictions are of {task}; '
-                           'give the config of the tested model')
+    if task_of(cfg) is not task:
+        raise ResultsError(f'--config: expected a config of {task.name}, as the predictions, got {path} of '
+                           f'{task_of(cfg).name}. Give the config of the tested model.')
     return origin_of(cfg, read_metainfo(cfg))
 
 
@@ -45,7 +43,7 @@ def draw_worst(results: Results, found: Analysis, out_dir: str | Path, score: fl
     folder, missing, broken, files = Path(out_dir, 'worst'), [], [], []
     worst = [dict(image=results.entries[index].get('img_path'), value=value, file=None) for index, value in found.worst]
     try:
-        visualizer = task_visualizer(SCOPES[results.task], _metainfo(results))
+        visualizer = results.task.visualizer(_metainfo(results))
         for number, (index, _) in enumerate(found.worst):
             try:
                 files.append(_draw(visualizer, results.task, results.entries[index], folder, number, score))
@@ -64,18 +62,18 @@ def draw_worst(results: Results, found: Analysis, out_dir: str | Path, score: fl
     return worst, broken
 
 
-def _draw(visualizer: Any, task: str, entry: dict, folder: Path, number: int, score: float) -> Path:
+def _draw(visualizer: Any, task: Task, entry: dict, folder: Path, number: int, score: float) -> Path:
     image = read_rgb(entry['img_path'])
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f'{number:03d}_{Path(entry["img_path"]).stem}.png'
-    draw_sample(visualizer, image, restored(task, entry), str(file), score=score)
+    draw_sample(visualizer, image, task.restore(entry), str(file), score=score)
     return file
 
 
 def _metainfo(results: Results) -> dict:
     """Classes and palette as the visualizers take them."""
     metainfo = {name: results.origin[name] for name in ('classes', 'palette') if results.origin.get(name)}
-    if results.task == 'segmentation' and len(metainfo) < 2:
+    if results.task.needs_classes and len(metainfo) < 2:
         raise ResultsError('classes or palette are not known; give the config of the tested model: --config')
     if isinstance(metainfo.get('palette'), list):  # JSON has no tuples, and mmdet takes nothing else
         metainfo['palette'] = [tuple(colour) for colour in metainfo['palette']]

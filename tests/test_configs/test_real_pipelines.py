@@ -15,7 +15,7 @@ from mmengine.registry import MODELS
 
 from mmflatten.engine.setup import build_runner
 from mmflatten.engine.test import test as run_test
-from mmflatten.tasks.tta import add_tta
+from mmflatten.engine.tta import add_tta
 
 ROOT = Path(__file__).parents[2] / 'configs'
 # Stereo matching has images in pairs and a test of its own.

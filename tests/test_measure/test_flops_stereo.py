@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from mmflatten.measure.flops import count_operations
-from mmflatten.measure.flops.inputs import library_of
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.flops.model_cost import count_config, count_model
 from mmflatten.measure.flops.rules import CONV, PRODUCT
 from mmflatten.registry import MODELS
+from mmflatten.tasks import task_of_model
 
 ATTENTION = "attention=dict(type='mmflatten.FactorizedAttention')"
 
@@ -73,9 +73,9 @@ def test_counting_on_meta_equals_counting_a_real_run():
 def test_backbones_of_this_project_are_no_stereo_models():
     arch = dict(embed_dims=16, depths=[1], num_heads=[1])
     backbone = build_on_meta(dict(type='FLattenSwin', arch=arch, attn_types='L', out_indices=(0,)), 'mmflatten')
-    assert library_of(backbone) == ''
+    assert task_of_model(backbone) is None
     assert count_model(backbone, (32, 32)).counts.macs > 0
-    assert library_of(build_on_meta(dict(type='PSMNet'), 'mmflatten')) == 'mmflatten'
+    assert task_of_model(build_on_meta(dict(type='PSMNet'), 'mmflatten')).name == 'stereo'
 
 
 def test_an_image_too_small_for_the_model_is_refused_with_the_config(config):

@@ -14,7 +14,7 @@ from mmflatten.engine.predictions import draw_sample
 from mmflatten.predict.inputs import Input, Inputs
 from mmflatten.predict.predictor import PredictionError
 from mmflatten.predict.results import FOLDERS, ResultFolder
-from mmflatten.tasks.drawings import task_visualizer
+from mmflatten.tasks import tasks
 
 
 def write_image(path: Path, value: int = 0) -> str:
@@ -148,7 +148,7 @@ def test_a_prediction_that_cannot_be_drawn_is_noted_all_the_same(tmp_path):
                                          ((1000, 8), (4000, 32)), ((20, 5000), (20, 5000))])
 def test_small_pictures_are_enlarged_for_their_text_but_not_beyond_bounds(size, drawn, tmp_path):
     from mmpretrain.structures import DataSample
-    visualizer = task_visualizer('mmpretrain', dict(classes=('cat', 'dog')))
+    visualizer = tasks()['classification'].visualizer(dict(classes=('cat', 'dog')))
     sample = DataSample().set_pred_label(1).set_pred_score(torch.tensor([.2, .8]))
     draw_sample(visualizer, np.zeros((*size, 3), np.uint8), sample, str(tmp_path / 'a.png'))
     assert cv2.imread(str(tmp_path / 'a.png')).shape[:2] == drawn

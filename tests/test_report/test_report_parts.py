@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from mmflatten.report.detection import layers
 from mmflatten.report.figures import chart_of
-from mmflatten.report.layers import LAYERS
 from mmflatten.results.figures import Bars, Confusion, Histogram, PrecisionRecall
 
 
@@ -45,7 +45,7 @@ def test_instances_are_outlines_with_class_and_score():
                  pred_instances=dict(bboxes=torch.tensor([[1., 2, 5, 8.04], [0, 0, 9, 9]]), labels=torch.tensor([0, 1]),
                                      scores=torch.tensor([0.9, 0.2])))
     results = type('Results', (), dict(origin=dict(classes=['cat', '<b>']), names=None))
-    (truth, prediction), names = LAYERS['detection'](results, entry, None, 0.3)
+    (truth, prediction), names = layers(results, entry, None, 0.3)
     assert [(shape['name'], shape['path']) for shape in truth.shapes] == [('<b>', 'M1.0 2.0H5.0V8.0H1.0Z')]
     assert [(shape['name'], shape['path']) for shape in prediction.shapes] == [('cat 0.90', 'M1.0 2.0H5.0V8.0H1.0Z')]
     assert names == ['<b>', 'cat']

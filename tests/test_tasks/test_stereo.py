@@ -10,8 +10,8 @@ from mmengine.registry import VISUALIZERS
 from mmengine.structures import PixelData
 
 from mmflatten.datasets.stereo import PackStereoInputs, StereoPad
+from mmflatten.datasets.stereo.visualizer import GAP, TITLE_HEIGHT, StereoVisualizer, colour_map
 from mmflatten.structures import StereoDataSample
-from mmflatten.tasks.stereo_visualizer import GAP, TITLE_HEIGHT, StereoVisualizer, colour_map
 
 HEIGHT, WIDTH = 100, 300
 

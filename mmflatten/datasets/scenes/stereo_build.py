@@ -20,7 +20,7 @@ import numpy as np
 
 from mmflatten.datasets.build import SPLITS, build
 from mmflatten.datasets.stereo.files import read_image, read_mask, read_pfm, write_pfm
-from mmflatten.tasks.stereo_visualizer import colour_map, side_by_side
+from mmflatten.datasets.stereo.visualizer import colour_map, side_by_side
 
 from .build import SceneOptions
 from .digits import DIGITS

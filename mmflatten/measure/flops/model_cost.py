@@ -10,9 +10,10 @@ from torch import nn
 
 from mmflatten.config_files import read_config, require_parts
 from mmflatten.measure.flops.counter import OperationCounter, OperationCounts
-from mmflatten.measure.flops.inputs import DEFAULT_SHAPES, dummy_forward, image_shape
+from mmflatten.measure.flops.inputs import dummy_forward, image_shape
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.requirements import check_task
+from mmflatten.tasks import task_of
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,5 @@ def read_model_config(path: str | Path) -> Config:
 
 
 def _usual_shape(config: Config) -> tuple[int, int]:
-    scope = config.get('default_scope')
-    if scope == 'mmpretrain':
-        return image_shape(config)
-    if scope in DEFAULT_SHAPES:
-        return DEFAULT_SHAPES[scope]
-    raise ValueError(f'default_scope ({scope}) has no usual image size, give one: --shape H W')
+    task = task_of(config)
+    return image_shape(config) if task.fixed_size else task.input_shape

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmflatten.config_library import TASK_OF_SCOPE
 from mmflatten.measure.flops.model_cost import ModelCost, count_config
 from mmflatten.measure.papers.attentions import attentions_of
 from mmflatten.measure.papers.tables import PaperRow, difference, paper_rows, rows_of_config
+from mmflatten.tasks import find_task
 from mmflatten.text_table import giga
 
 LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'cause')
@@ -114,7 +114,7 @@ def _row_without_paper(config: str, path: Path) -> PaperRow:
     dataset = content.get('train_dataloader', {}).get('dataset', {})
     while 'dataset' in dataset:
         dataset = dataset['dataset']
-    return PaperRow.of(config=config, task=TASK_OF_SCOPE.get(content.get('default_scope'), ''),
+    return PaperRow.of(config=config, task=getattr(find_task(content.get('default_scope')), 'name', ''),
                        dataset=DATASETS.get(dataset.get('type'), ''))
 
 

@@ -14,10 +14,10 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.measure.flops.inputs import FORWARDS, detection_samples, library_of
 from mmflatten.measure.flops.model_cost import count_parameters, read_model_config
 from mmflatten.measure.speed.timing import Subject
 from mmflatten.models import backbones
+from mmflatten.tasks import task_of_model
 
 TIMM_PREFIX = 'timm:'
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
@@ -125,11 +125,6 @@ def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
     return model
 
 
-def _detect(model: nn.Module, image: Tensor) -> Any:
-    """From the image to boxes and masks; `FORWARDS` ends with the raw outputs of the heads."""
-    return model.predict(image, detection_samples(image), rescale=False)
-
-
 def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:
     """A model that is ready to be timed.
 
@@ -139,12 +134,11 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
     """
     torch.manual_seed(0)
     model = build_model(spec, settings.size)
-    library = library_of(model)
-    if settings.train and library == 'mmdet':
-        raise ValueError(f'{spec}: training of detectors is not timed, it needs annotated images; leave out --train')
-    forward = _detect if library == 'mmdet' else FORWARDS.get(library, nn.Module.__call__)
-    call = make_call(model, lambda image: forward(model, image), torch.randn(settings.batch, 3, *settings.size),
-                     settings)
+    task = task_of_model(model)
+    if settings.train and task is not None and not task.trains_on_outputs:
+        raise ValueError(f'--train: {task.name} needs annotated images, got {spec}. Leave out --train.')
+    forward = model if task is None else partial(task.predict, model)
+    call = make_call(model, forward, torch.randn(settings.batch, 3, *settings.size), settings)
     name = name or (Path(spec).stem if spec.endswith('.py') else spec)
     return Subject(name, call, settings.batch, count_parameters(model))
 

@@ -4,14 +4,11 @@ import copy
 from mmengine.config import Config, ConfigDict
 
 from mmflatten.building import model_config
+from mmflatten.tasks import task_of
 
 # Relative to the scale of the config's own test pipeline.
 SCALES = (0.75, 1.0, 1.25)
 
-_MODELS = dict(
-    mmpretrain=dict(type='mmpretrain.AverageClsScoreTTA'),
-    mmdet=dict(type='mmflatten.InstanceTTAModel'),
-    mmseg=dict(type='mmseg.SegTTAModel'))
 _NEEDED_META = ('flip', 'flip_direction')
 
 
@@ -25,15 +22,15 @@ def add_tta(cfg: Config) -> None:
     Raises:
         ValueError: the task has no default and the config no `tta_model`, or the test pipeline has no `Pack*` step.
     """
-    scope = cfg.get('default_scope')
-    model = cfg.get('tta_model') or _MODELS.get(scope)
+    task = task_of(cfg)
+    model = cfg.get('tta_model') or task.tta_model
     if model is None:
-        raise ValueError(f'--tta has no default for default_scope ({scope}); give tta_model and tta_pipeline in the '
-                         f'config, or use one of {", ".join(_MODELS)}')
+        raise ValueError(f'--tta: {task.name} (default_scope {task.scope}) has no default. Give tta_model and '
+                         'tta_pipeline in the config.')
     dataset = cfg.test_dataloader.dataset
     while 'dataset' in dataset:
         dataset = dataset.dataset
-    dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(dataset.pipeline, multi_scale=scope != 'mmpretrain')
+    dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(dataset.pipeline, multi_scale=task.tta_scales)
     # The runner would hand the top-level preprocessor to the wrapper, which does not pass all of them on.
     cfg.model = ConfigDict(**model, module=model_config(cfg))
     cfg.pop('data_preprocessor', None)

@@ -1,0 +1,44 @@
+"""Segmentors with plain tensors as inputs and outputs."""
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmflatten.export.wrappers import ExportedModel
+
+
+class _Enlarge(nn.Module):
+    """mmseg's `Upsample` by a whole number; its own takes `int()` of the size, which would then not stay open."""
+
+    def __init__(self, original: nn.Module) -> None:
+        super().__init__()
+        self.factor = int(original.scale_factor)
+        self.options = dict(mode=original.mode, align_corners=original.align_corners)
+
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        return F.interpolate(x_BCHW, [side * self.factor for side in x_BCHW.shape[-2:]], **self.options)
+
+
+class Segmentor(ExportedModel):
+    """Logits of the classes at the size of the image, `(1, classes, H, W)`; of the whole image, never slid over it."""
+
+    task, outputs = 'segmentation', ('logits',)
+    has_scores = True
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        from mmseg.models.utils import Upsample
+        for parent in list(model.modules()):
+            for name, child in parent.named_children():
+                if isinstance(child, Upsample) and not child.size and float(child.scale_factor).is_integer():
+                    setattr(parent, name, _Enlarge(child))
+
+    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
+        x, head = self.prepare(image), self.model.decode_head
+        logits = head(self.model.extract_feat(x))
+        logits = F.interpolate(logits, size=x.shape[-2:], mode='bilinear', align_corners=head.align_corners)
+        return (logits[:, :, :image.shape[2], :image.shape[3]] if self.divisor > 1 else logits,)
+
+
+def wrap(model: nn.Module) -> ExportedModel:
+    return Segmentor(model)

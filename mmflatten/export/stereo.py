@@ -1,0 +1,24 @@
+"""Stereo networks with plain tensors as inputs and outputs."""
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from mmflatten.export.wrappers import ExportedModel
+from mmflatten.models.stereo.padding import crop_top_right, pad_top_right
+from mmflatten.ops.sizes import ceil_div
+
+
+class Stereo(ExportedModel):
+    """Disparities of the left image in pixels, `(1, H, W)`, from two images."""
+
+    task, inputs, outputs = 'stereo', ('left', 'right'), ('disparity',)
+
+    def forward(self, left: Tensor, right: Tensor) -> tuple[Tensor, ...]:
+        size, divisor = left.shape[-2:], self.model.data_preprocessor.pad_divisor
+        padded = (ceil_div(size[0], divisor) * divisor, ceil_div(size[1], divisor) * divisor)
+        left, right = (pad_top_right(self.normalise(image), padded) for image in (left, right))
+        return (crop_top_right(self.model(dict(left=left, right=right), mode='tensor'), size),)
+
+
+def wrap(model: nn.Module) -> ExportedModel:
+    return Stereo(model)

@@ -1,0 +1,38 @@
+"""Predicted label maps as PNG files."""
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+
+from mmflatten.predict import writer
+from mmflatten.predict.inputs import Input
+
+MAX_ROWS = 12
+
+
+class Writer(writer.Writer):
+    """`label_maps/NAME.png`: the grey value of a pixel is its class, in 16 bits if there are more than 256."""
+
+    def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
+        labels = sample.pred_sem_seg.data[0].cpu().numpy()
+        file = self.file('label_maps', item, '.png')
+        grey = labels.astype(np.uint8 if len(self.classes) <= 256 else np.uint16)
+        if not cv2.imwrite(os.fsencode(file), grey):
+            raise OSError(f'{file} cannot be written. Check the free space and the permissions of its folder.')
+        values, counts = np.unique(labels, return_counts=True)
+        shares = [dict(label=label, name=self.name_of(label), share=count / labels.size)
+                  for label, count in zip(values.tolist(), counts.tolist())]
+        return dict(label_map=str(file), shares=shares)
+
+    @staticmethod
+    def table(record: dict, classes: Sequence[str]) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
+        found = sorted(record['shares'], key=lambda entry: -entry['share'])
+        rows = [(entry['name'], f'{100 * entry["share"]:.2f} %') for entry in found[:MAX_ROWS]]
+        caption = 'Share of the image'
+        if len(found) > MAX_ROWS:
+            caption += f', the largest {MAX_ROWS} of {len(found)} classes'
+        return caption, ('class', 'share'), rows

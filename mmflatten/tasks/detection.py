@@ -1,0 +1,117 @@
+"""Object detection and instance segmentation, on mmdet."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mmflatten.tasks import Task, register_task
+
+if TYPE_CHECKING:
+    from mmengine.config import Config
+    from mmengine.structures import BaseDataElement, InstanceData
+    from torch import Tensor, nn
+
+NUM_PROPOSALS = 1000  # through the box head of a two-stage detector
+NUM_MASKS = 100  # through its mask head: as many as mmdet keeps of the boxes
+
+
+@register_task
+class Detection(Task):
+    """Boxes, and masks where the model has a mask head."""
+
+    name, abbreviation, scope = 'detection', 'det', 'mmdet'
+    input_shape = (800, 1280)
+    prediction = 'pred_instances'
+    visualizer_type = 'DetLocalVisualizer'
+    tta_model = dict(type='mmflatten.InstanceTTAModel')
+    tta_scales = True
+    has_instances = True
+    resizes_truth = True
+    trains_on_outputs = False  # NMS is part of a step
+
+    def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
+        from mmdet.apis import DetInferencer
+        return DetInferencer(cfg, checkpoint, device=device, show_progress=False)
+
+    def preprocess(self, inferencer: Any, images: list) -> dict:
+        return super().preprocess(inferencer, images)[1]  # mmdet's inferencer returns the images too
+
+    def restore(self, entry: dict) -> BaseDataElement:
+        from mmdet.structures import DetDataSample
+        names = [name for name in ('gt_instances', 'pred_instances') if name in entry]
+        return DetDataSample(**{name: _instances(entry[name], entry['ori_shape']) for name in names})
+
+    def forward(self, model: nn.Module, image: Tensor) -> Any:
+        if not getattr(model, 'with_roi_head', False):
+            return model._forward(image, _samples(image))
+        return _forward_two_stages(model, image)
+
+    def predict(self, model: nn.Module, image: Tensor) -> Any:
+        return model.predict(image, _samples(image), rescale=False)
+
+
+def _samples(image: Tensor) -> list:
+    """Return data samples of a batch that is neither resized nor padded."""
+    from mmdet.structures import DetDataSample
+    size = tuple(image.shape[-2:])
+    meta = dict(img_shape=size, batch_input_shape=size, pad_shape=size, ori_shape=size, scale_factor=(1., 1.))
+    return [DetDataSample(metainfo=meta) for _ in image]
+
+
+def _instances(stored: dict, hw_shape: tuple[int, int]) -> InstanceData:
+    import numpy as np
+    import torch
+    from mmengine.structures import InstanceData
+    from pycocotools import mask as coco_mask
+    fields = {name: torch.as_tensor(stored[name]) for name in ('bboxes', 'labels', 'scores') if name in stored}
+    if 'masks' in stored:
+        masks = np.array([coco_mask.decode(mask) for mask in stored['masks']], dtype=bool)
+        fields['masks'] = torch.from_numpy(masks.reshape(-1, *hw_shape[:2]))
+    return InstanceData(**fields)
+
+
+# The heads get regions of the finest map only: extractors sort those of several maps by a size that is unknown on the
+# meta device.
+
+
+def _forward_two_stages(model: nn.Module, image: Tensor) -> None:
+    from mmdet.models import roi_heads
+    head, features = model.roi_head, model.extract_feat(image)
+    if isinstance(head, roi_heads.SparseRoIHead):
+        _sparse_roi_head(head, features, model.rpn_head.init_proposal_features.weight[None])
+        return
+    model.rpn_head(features)
+    rois = image.new_empty(NUM_PROPOSALS, 5)
+    if isinstance(head, roi_heads.HybridTaskCascadeRoIHead):
+        _htc_roi_head(head, features, rois)
+    elif isinstance(head, roi_heads.CascadeRoIHead):
+        for stage in range(head.num_stages):
+            _boxes_and_masks(head, features, rois, stage)
+    elif isinstance(head, roi_heads.StandardRoIHead):
+        _boxes_and_masks(head, features, rois)
+    else:
+        raise ValueError(f'roi_head: expected a class derived from the standard, cascade, HTC or Sparse R-CNN head of '
+                         f'mmdet, got {type(head).__name__}. Other heads cannot be counted.')
+
+
+def _boxes_and_masks(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor, *stage: int) -> None:
+    head._bbox_forward(*stage, features[:1], rois)
+    if head.with_mask:
+        head._mask_forward(*stage, features[:1], rois[:NUM_MASKS])
+
+
+def _htc_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
+    semantic = head.semantic_head(features)[1] if head.with_semantic else None
+    for stage in range(head.num_stages):
+        head._bbox_forward(stage, features[:1], rois, semantic_feat=semantic)
+    if head.with_mask:
+        head._mask_forward(-1, features[:1], rois[:NUM_MASKS], semantic_feat=semantic, training=False)
+
+
+def _sparse_roi_head(head: nn.Module, features: tuple[Tensor, ...], queries: Tensor) -> None:
+    """Run Sparse R-CNN's head: a learned number of proposals, whose features pass from stage to stage."""
+    rois = queries.new_empty(queries.shape[1], 5)
+    for stage in range(head.num_stages):
+        regions = head.bbox_roi_extractor[stage](features[:1], rois)
+        _, _, queries, attended = head.bbox_head[stage](regions, queries)
+        if head.with_mask:
+            head._mask_forward(stage, features[:1], rois, attended.flatten(0, 1))

@@ -1,0 +1,42 @@
+"""Semantic segmentation, on mmseg."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mmflatten.tasks import Task, register_task
+
+if TYPE_CHECKING:
+    from mmengine.config import Config
+    from mmengine.structures import BaseDataElement
+    from torch import Tensor, nn
+
+
+@register_task
+class Segmentation(Task):
+    """A class of each pixel."""
+
+    name, abbreviation, scope = 'segmentation', 'seg', 'mmseg'
+    input_shape = (512, 2048)
+    prediction = 'pred_sem_seg'
+    visualizer_type = 'SegLocalVisualizer'
+    tta_model = dict(type='mmseg.SegTTAModel')
+    tta_scales = True
+    resizes_truth = True
+    has_label_maps = True
+    needs_classes = True
+
+    def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
+        from mmseg.apis import MMSegInferencer
+        return MMSegInferencer(cfg, checkpoint, device=device, show_progress=False)
+
+    def restore(self, entry: dict) -> BaseDataElement:
+        import torch
+        from mmengine.structures import PixelData
+        from mmseg.structures import SegDataSample
+        sample = SegDataSample()
+        for name in ('gt_sem_seg', 'pred_sem_seg'):
+            sample.set_data({name: PixelData(data=torch.as_tensor(entry[name]['data']).long())})
+        return sample
+
+    def forward(self, model: nn.Module, image: Tensor) -> Any:
+        return model._forward(image)
