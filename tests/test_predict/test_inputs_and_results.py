@@ -36,7 +36,8 @@ def predictor_of(task: str, classes: tuple[str, ...] = ()) -> SimpleNamespace:
     def draw(image: np.ndarray, sample: object, *, out_file: str, **_: object) -> None:
         cv2.imwrite(out_file, image)
 
-    return SimpleNamespace(task=task, classes=classes, visualizer=lambda: SimpleNamespace(visualize_cls=draw))
+    return SimpleNamespace(spec=tasks()[task], classes=classes,
+                           visualizer=lambda: SimpleNamespace(visualize_cls=draw))
 
 
 def scores(*values: float) -> SimpleNamespace:

@@ -1,0 +1,9 @@
+"""Depth over an image of the page."""
+import numpy as np
+
+from mmflatten.report.layers import Layer
+
+
+def layers(results, entry, encode, score):
+    depth = np.asarray(entry['pred_depth']['data'])[0].clip(0, 1)
+    return [Layer('prediction', 'Prediction', picture=encode(np.repeat((255 * depth[..., None]).astype('u1'), 3, 2)))], []
