@@ -67,15 +67,14 @@ def features(x, rescale, position, power=3):
 @pytest.fixture
 def tokens(monkeypatch):
     """Tokens of three images, channel scales and positions, which make six blocks of two lengths."""
-    monkeypatch.setattr(blocks, 'BLOCK_ELEMENTS', 24)
+    monkeypatch.setattr(blocks, 'BLOCK_ELEMENTS', 8)
     torch.manual_seed(0)
-    x, position = torch.randn(3, 6, 12, dtype=torch.float64)[..., 6:], torch.randn(1, 6, 6, dtype=torch.float64)
-    assert len(list(blocks.token_blocks(x))) == 6 and len(list(blocks.token_blocks(x[:, :2]))) == 2
-    return [leaf.requires_grad_() for leaf in (x, torch.rand(6, dtype=torch.float64) + .5, position)]
+    x, position = torch.randn(3, 3, 8, dtype=torch.float64)[..., 4:], torch.randn(1, 3, 4, dtype=torch.float64)
+    assert len(list(blocks.token_blocks(x))) == 6 and len(list(blocks.token_blocks(x[:, :1]))) == 2
+    return [leaf.requires_grad_() for leaf in (x, torch.rand(4, dtype=torch.float64) + .5, position)]
 
 
-@pytest.mark.parametrize('power', [1, 2.5, 3, 8])
-@pytest.mark.parametrize('positions', [True, False])
+@pytest.mark.parametrize('power, positions', [(1, True), (2.5, True), (3, True), (8, True), (3, False)])
 def test_focused_features_in_blocks_equal_twin(tokens, power, positions):
     x, rescale, position = tokens[0], tokens[1], tokens[2] if positions else None
     options = dict(focusing_factor=power, floor=1e-2, position_1NC=position)

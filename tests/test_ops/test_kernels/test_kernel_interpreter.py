@@ -15,10 +15,10 @@ TOLERANCES = {'bfloat16': 8e-3, 'float16': 2e-3}  # rounding of the result; else
 pytestmark = pytest.mark.skipif(not has_triton(), reason='no Triton')
 
 
-def run_interpreted(script, *arguments):
-    """Run a script; return for every case whether its margins are intact, and the errors of its results."""
+def run_interpreted(extent):
+    """Return for every case whether its margins are intact, and the errors of its results."""
     environment = {**os.environ, 'TRITON_INTERPRET': '1', 'PYTHONPATH': str(FOLDER.parents[2])}
-    command = [sys.executable, FOLDER / script, *arguments]
+    command = [sys.executable, FOLDER / 'interpreted_kernels.py', extent]
     process = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr[-3000:]
     return json.loads(process.stdout)
@@ -36,11 +36,6 @@ def failures(cases):
 
 
 @pytest.mark.parametrize('extent', ['quick', pytest.param('full', marks=pytest.mark.full)])
-def test_attention_kernels_equal_closed_form(extent):
-    cases = run_interpreted('interpreted_attention.py', extent)
-    assert cases and failures(cases) == []
-
-
-def test_convolution_kernels_equal_pytorch():
-    cases = run_interpreted('interpreted_convolution.py')
+def test_interpreted_kernels_equal_float64(extent):
+    cases = run_interpreted(extent)
     assert cases and failures(cases) == []

@@ -68,14 +68,14 @@ def test_mixer_with_reduced_keys_fused_equals_eager(monkeypatch):
     assert_close(values_and_gradients(mixer, x), expected, rtol=1e-9, atol=1e-9)
 
 
-def arguments(dtype=torch.float32, B=2, N=12, M=9):
+def arguments(dtype=torch.float32, B=2, h=3, N=12, M=9, d=8):
     """Arguments of the operator, with every optional tensor."""
     torch.manual_seed(0)
-    q, kv = torch.randn(B, N, 24, dtype=dtype), torch.randn(B, M, 48, dtype=dtype)
-    q, k, v = (x.unflatten(2, (3, 8)).transpose(1, 2) for x in (q, *kv.chunk(2, dim=-1)))
-    others = dict(position=torch.randn(3, M, 8, dtype=dtype), rescale=torch.rand(3, 8, dtype=dtype) + .5,
-                  weight=torch.rand(2, M, dtype=dtype), temperature=torch.rand(3, dtype=dtype) + .5,
-                  local=torch.randn(B, 3, N, 8, dtype=dtype))
+    q, kv = torch.randn(B, N, h * d, dtype=dtype), torch.randn(B, M, 2 * h * d, dtype=dtype)
+    q, k, v = (x.unflatten(2, (h, d)).transpose(1, 2) for x in (q, *kv.chunk(2, dim=-1)))
+    others = dict(position=torch.randn(h, M, d, dtype=dtype), rescale=torch.rand(h, d, dtype=dtype) + .5,
+                  weight=torch.rand(2, M, dtype=dtype), temperature=torch.rand(h, dtype=dtype) + .5,
+                  local=torch.randn(B, h, N, d, dtype=dtype))
     tensors = [q, k, v, *others.values()]
     for tensor in tensors[:5] + tensors[6:]:
         tensor.requires_grad_()
@@ -94,7 +94,7 @@ def test_fused_linear_attention_passes_opcheck(M):
 
 @pytest.mark.parametrize('feature_map, M', [('focused', 3), ('elu', 4)])
 def test_fused_linear_attention_passes_gradcheck(feature_map, M):
-    tensors, options = arguments(torch.float64, B=2, N=4, M=M)
+    tensors, options = arguments(torch.float64, h=2, N=4, M=M, d=3)
     options[0] = feature_map
     assert torch.autograd.gradcheck(lambda *tensors: _forward(*tensors, *options)[0], tensors)
 

@@ -1,8 +1,8 @@
-"""Run the kernels of linear attention under Triton's interpreter and print their errors as JSON; started by the tests.
+"""Run the kernels under Triton's interpreter and print their errors as JSON; started by the tests.
 
-    TRITON_INTERPRET=1 python interpreted_attention.py [full]
+    TRITON_INTERPRET=1 python interpreted_kernels.py [full]
 
-The error of each result is its largest difference from the closed form in float64, relative to the largest value.
+The error of each result is its largest difference from the formula in float64, relative to the largest value.
 Inputs and outputs are surrounded by NaNs, because the interpreter does not detect accesses out of bounds.
 """
 import json
@@ -10,15 +10,16 @@ import math
 import sys
 
 import torch
+import torch.nn.functional as F
 
-from mmflatten.ops.kernels import closed_form, launch_attention, launch_windows
+from mmflatten.ops.kernels import closed_form, launch_attention, launch_convolution, launch_windows
 from mmflatten.ops.kernels.closed_form import Options
 
 MARGIN = 4096
 RESULTS = ('y', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale', 'grad_temperature', 'state')
 # `shape` is (B, h, N, M, d). `tile` replaces entries of the tile table, whose small blocks are slow to interpret.
 CASES = {
-    'focused': dict(windows=1),  # both images share one window
+    'focused': dict(shape=(2, 2, 49, 49, 32), tile=dict(BLOCK=32), windows=1),  # both images share one window
     'width 24, keys apart': dict(shape=(2, 3, 50, 37, 24), tile=dict(BLOCK=64)),
     'width 64, sweeps over heads': dict(shape=(1, 2, 49, 49, 64), tile=dict(BLOCK=64)),
     'one head': dict(shape=(2, 1, 49, 49, 16), tile=dict(BLOCK=64), others=()),
@@ -52,6 +53,11 @@ CASES = {
     'full: 20 heads': dict(shape=(1, 20, 49, 49, 16), tile=dict(BLOCK=64)),
     'full: 12 heads in float16': dict(shape=(2, 12, 49, 49, 32), dtype=torch.float16),
     'full: 5,000 tokens': dict(shape=(1, 3, 5000, 5000, 32)),
+}
+CONVOLUTIONS = {
+    'convolution, 3 x 3': dict(shape=(2, 5, 7, 24), side=3),
+    'convolution, 5 x 5, weights shared, prefix': dict(shape=(1, 7, 7, 36), side=5, shared=3, prefix=2),
+    'convolution, 5 x 5 in bfloat16, 64 channels': dict(shape=(1, 4, 9, 64), side=5, dtype=torch.bfloat16),
 }
 
 
@@ -111,6 +117,24 @@ def run(shape=(2, 3, 49, 49, 32), options=None, dtype=torch.float32, tile=None, 
     return margins_intact(), {name: error(a, b) for name, a, b in zip(RESULTS, actual, expected)}
 
 
+def convolve(shape, side, shared=1, prefix=0, dtype=torch.float32):
+    torch.manual_seed(0)
+    B, H, W, C = shape
+    x = guarded(torch.randn(B, prefix + H * W, 3, C).to(dtype)).as_subclass(Guarded)[:, :, 1]
+    grad = guarded(torch.randn(B, prefix + H * W, C).to(dtype))
+    weight, bias = guarded(torch.randn(C // shared, 1, side, side)), guarded(torch.randn(C // shared))
+    y = launch_convolution.forward(x, weight, bias, H, W)
+    actual = (y, *launch_convolution.backward(grad, x, weight, H, W))
+    leaves = [t.as_subclass(torch.Tensor).double().requires_grad_() for t in (x, weight, bias)]
+    x_BCHW = leaves[0][:, prefix:].transpose(1, 2).unflatten(2, (H, W))
+    repeated = leaves[1].repeat(shared, 1, 1, 1), leaves[2].repeat(shared)
+    y_BNC = F.conv2d(x_BCHW, *repeated, padding=side // 2, groups=C).flatten(2).transpose(1, 2)
+    expected = F.pad(y_BNC, (0, 0, prefix, 0))
+    expected = (expected.detach(), *torch.autograd.grad(expected, leaves, grad.double()))
+    names = ('y', 'grad_x', 'grad_weight', 'grad_bias')
+    return margins_intact(), {name: error(a, b) for name, a, b in zip(names, actual, expected)}
+
+
 def margins_intact() -> bool:
     """Return True if no kernel has written outside its outputs."""
     return all(x[:MARGIN].isnan().all() and x[-MARGIN:].isnan().all() for x in Guarded.buffers)
@@ -123,4 +147,7 @@ def error(actual: torch.Tensor, expected: torch.Tensor) -> float:
 
 if __name__ == '__main__':
     full = sys.argv[1:] == ['full']
-    print(json.dumps({name: run(**case) for name, case in CASES.items() if name.startswith('full') == full}))
+    results = {name: run(**case) for name, case in CASES.items() if name.startswith('full') == full}
+    if not full:
+        results |= {name: convolve(**case) for name, case in CONVOLUTIONS.items()}
+    print(json.dumps(results))
