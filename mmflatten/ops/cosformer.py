@@ -10,7 +10,7 @@ from torch import Tensor
 def cosformer_map(x_BhNd: Tensor, hw_shape: tuple[int, int]) -> Tensor:
     """Re-weight positive tokens so that their scores decrease with the distance along both axes of the map.
 
-    The product of two tokens at `(y, x)` and `(y', x')` is multiplied by
+    The product of two re-weighted tokens at `(y, x)` and `(y', x')` is their original product times
     `cos(pi/2 (y - y') / H) cos(pi/2 (x - x') / W)`. cosFormer (Qin et al., 2022, eq. 10) has one axis and two features
     per channel. With two axes the product of both cosines is still positive and needs four features. Positions are
     fractions of the map, so queries and keys may come from maps of different sizes. Prefix tokens (a class token) are

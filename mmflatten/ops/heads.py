@@ -13,5 +13,5 @@ def split_heads(x_BNC: Tensor, num_heads: int) -> Tensor:
 
 
 def merge_heads(x_BhNd: Tensor) -> Tensor:
-    """Merge heads, `(B, h, N, d) -> (B, N, h * d)`. Returns a view of the output of `split_heads`, else a copy."""
+    """Merge heads, `(B, h, N, d) -> (B, N, h * d)`. Copies unless the heads of a token are adjacent."""
     return contiguous(x_BhNd.transpose(1, 2)).flatten(2)

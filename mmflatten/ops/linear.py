@@ -28,9 +28,9 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
                      rotated_k_BhMd: Tensor | None = None) -> Tensor:
     """Normalised linear attention, `scale q (k^T v) / (q . mean(k) + eps)` with `k^T v` averaged over the M keys.
 
-    `q` and `k` are already feature-mapped and should be non-negative. Under autocast the sums run in float32. Means
-    instead of sums stay in the range of the inputs and make the result independent of the resolution. Cost: linear in
-    `N` and `M`, see `kernel_product`. Source: Katharopoulos et al., 2020, eq. 5.
+    `q` and `k` are already feature-mapped and should be non-negative. Under autocast the sums run in float32.
+    They are divided by `M`, which keeps them in the range of the inputs and makes the result independent of the
+    resolution. Cost: linear in `N` and `M`, see `kernel_product`. Source: Katharopoulos et al., 2020, eq. 5.
 
     Args:
         q_BhNd: mapped queries `(B, h, N, d)`.

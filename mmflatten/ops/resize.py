@@ -36,7 +36,7 @@ def resize_relative_position_bias(table_Lh: Tensor, window: tuple[int, int], new
 def pool_cells(x_BCHW: Tensor, side: int) -> Tensor:
     """Average the map over a grid of `side x side` cells, `(B, C, side, side)`, as adaptive average pooling does.
 
-    Adaptive pooling does not support symbolic sizes, for which this is two products with `cell_shares`.
+    Adaptive pooling does not support symbolic sizes. They are pooled by two products with `cell_shares`.
     """
     if not is_open(*x_BCHW.shape[-2:]):
         return F.adaptive_avg_pool2d(x_BCHW, (side, side))
