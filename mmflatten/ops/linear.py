@@ -28,9 +28,9 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
                      rotated_k_BhMd: Tensor | None = None) -> Tensor:
     """Normalised linear attention, `scale q (k^T v) / (q . mean(k) + eps)` with `k^T v` averaged over the M keys.
 
-    `q` and `k` are already feature-mapped and should be non-negative. Under autocast the sums run in float32.
-    They are divided by `M`, which keeps them in the range of the inputs and makes the result independent of the
-    resolution. Cost: linear in `N` and `M`, see `kernel_product`. Source: Katharopoulos et al., 2020, eq. 5.
+    `q` and `k` are already feature-mapped and should be non-negative. Half-precision inputs are summed in float32. Sums
+    are divided by `M`, which keeps them in the range of the inputs and makes the result independent of the resolution.
+    Cost: linear in `N` and `M`, see `kernel_product`. Source: Katharopoulos et al., 2020, eq. 5.
 
     Args:
         q_BhNd: mapped queries `(B, h, N, d)`.
@@ -39,8 +39,7 @@ def linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, eps: flo
         eps: added to the denominator; a number, or a tensor broadcastable to `(B, h, N, 1)`.
         min_denominator: lower bound of the *summed* denominator `q . sum(k)`, instead of `eps` (L2ViT, sec. 8).
         scale: factor of `k^T v`; a number, or a tensor broadcastable to `(B, h, 1, 1)` (L2ViT's temperature).
-        local_BhNe: a local term `(B, h, N, e)`, added in the same memory pass as the division; the result takes its
-            memory layout.
+        local_BhNe: a local term `(B, h, N, e)`, added along with the division; the result takes its memory layout.
         rotated_q_BhNd: queries with rotary positions, used in the numerator. The denominator keeps the unrotated ones,
             whose products are positive. Requires `rotated_k_BhMd`.
         rotated_k_BhMd: keys with rotary positions, used in the numerator.
