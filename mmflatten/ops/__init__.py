@@ -1,4 +1,4 @@
-"""Attention operators: pure functions on tensors that need torch alone."""
+"""Attention operators: pure functions on tensors, which require only torch and einops."""
 from mmflatten.ops.agent import agent_attention
 from mmflatten.ops.angular import angular_attention
 from mmflatten.ops.block_heads import block_linear_attention

@@ -8,10 +8,10 @@ from mmflatten.ops.softmax import softmax_attention
 
 def agent_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, agents_Bhad: Tensor, *,
                     key_bias: Tensor | None = None, query_bias: Tensor | None = None) -> Tensor:
-    """Softmax attention by way of a few agent tokens, `softmax(q A^T + B2) softmax(A k^T + B1) v`.
+    """Softmax attention through a few agent tokens, `softmax(q A^T + B2) softmax(A k^T + B1) v`.
 
-    The agents gather the values and hand them on to the queries. Cost: `2 a (N + M) C` multiply-accumulates for `a`
-    agents. Source: Agent Attention (Han et al., ECCV 2024), eq. 3.
+    The agents attend to the keys, then the queries attend to the agents. Cost: `2 a (N + M) C` multiply-accumulates
+    for `a` agents. Source: Agent Attention (Han et al., ECCV 2024), eq. 3.
 
     Args:
         q_BhNd: queries `(B, h, N, d)`; logits are divided by `sqrt(d)`.

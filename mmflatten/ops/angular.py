@@ -12,18 +12,18 @@ from mmflatten.ops.precision import full_precision
 
 @full_precision
 def angular_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, own_BhNe: Tensor | None = None) -> Tensor:
-    """`y / |y|` with `y = own / 2 + q' k'^T v / pi` for `q'`, `k'` of unit length.
+    """Linear angular attention, `y / |y|` with `y = own / 2 + q' k'^T v / pi` and `q'`, `k'` of unit length.
 
-    The angular kernel `1 - arccos(q' . k') / pi` without its terms of higher order, which Castling-ViT leaves to a
-    depthwise convolution of the values and, in training, to a sparse softmax branch. Its constant term, one half, acts
-    on the query's own value alone, as in the official code. Cost: linear in `N` and `M`, see `kernel_product`. Source:
-    You et al., Castling-ViT, CVPR 2023, sec. 4.2.
+    This is the angular kernel `1 - arccos(q' . k') / pi` without its higher-order terms, which Castling-ViT replaces by
+    a depthwise convolution of the values and, in training, a sparse softmax branch. The constant term of the kernel,
+    1/2, multiplies only the value at the query's position, as in the official code. Cost: linear in `N` and `M`, see
+    `kernel_product`. Source: You et al., Castling-ViT, CVPR 2023, sec. 4.2.
 
     Args:
         q_BhNd: queries `(B, h, N, d)`.
         k_BhMd: keys `(B, h, M, d)`.
         v_BhMe: values `(B, h, M, e)`.
-        own_BhNe: the queries' own values `(B, h, N, e)`; `v` by default, which then must have `M = N`.
+        own_BhNe: values at the positions of the queries, `(B, h, N, e)`; default: `v`, which requires `M = N`.
 
     Returns:
         `(B, h, N, e)`, of unit length.

@@ -1,4 +1,4 @@
-"""Multi-head linear attention at the level of tokens."""
+"""Token-level multi-head linear attention (MHLA)."""
 from __future__ import annotations
 
 import torch
@@ -13,19 +13,20 @@ from mmflatten.ops.sizes import ceil_div
 @full_precision
 def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mixing_bb: Tensor,
                            hw_shape: tuple[int, int], kv_shape: tuple[int, int], eps: float = 1e-6) -> Tensor:
-    """Linear attention whose queries mix sums over blocks, `q S_i / (q . z_i + eps)` with `S_i = sum_b W_ib S_b`.
+    """Linear attention with mixed sums over blocks of keys, `q S_i / (q . z_i + eps)` for queries in block `i`.
 
-    `S_b = k^T v` and `z_b = sum k` over block `b`, both divided by `M`; query `n` lies in block `i`. The blocks form a
-    square grid, whatever the size of the map. Prefix tokens, which lie in no block, count fully for all queries, and as
-    queries count all blocks fully. Cost: `(N + M) C d + b^2 C d` for `b` blocks. Source: MHLA (ICLR 2026), eq. 4.
+    `S_i = sum_b W_ib S_b` and `z_i = sum_b W_ib z_b` mix the sums `S_b = k^T v` and `z_b = sum k` over block `b`, both
+    divided by `M`. The blocks form a square grid on a map of any size. Prefix tokens lie in no block: as keys they have
+    weight 1 for all queries, and as queries they give all blocks the weight 1. Cost: `(N + M) C d + b^2 C d` for `b`
+    blocks. Source: MHLA (ICLR 2026), eq. 4.
 
     Args:
-        q_BhNd: mapped queries `(B, h, N, d)`; `N` exceeds the map by the number of prefix tokens.
+        q_BhNd: mapped queries `(B, h, N, d)`; `N` is `H W` plus the number of prefix tokens.
         k_BhMd: mapped keys `(B, h, M, d)`.
         v_BhMe: values `(B, h, M, e)`.
         mixing_bb: `W`, `(b, b)` with a square number `b`.
         hw_shape: `(H, W)` of the queries' map.
-        kv_shape: that of the keys' map.
+        kv_shape: `(H, W)` of the keys' map.
         eps: added to the denominator.
 
     Returns:
@@ -33,7 +34,7 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
     """
     side, M = round(int(mixing_bb.shape[0]) ** .5), k_BhMd.shape[-2]
     prefix, prefix_keys = q_BhNd.shape[-2] - hw_shape[0] * hw_shape[1], M - kv_shape[0] * kv_shape[1]
-    v_BhMe = torch.cat((v_BhMe, torch.ones_like(v_BhMe[..., :1])), dim=-1)  # the last column gathers z
+    v_BhMe = torch.cat((v_BhMe, torch.ones_like(v_BhMe[..., :1])), dim=-1)  # the last column accumulates z
     k_BhbMd, v_BhbMe = (_blocks(x[:, :, prefix_keys:], kv_shape, side) for x in (k_BhMd, v_BhMe))
     sums_Bhbde = k_BhbMd.transpose(-2, -1) @ v_BhbMe / M
     prefix_Bhde = k_BhMd[:, :, :prefix_keys].transpose(-2, -1) @ v_BhMe[:, :, :prefix_keys] / M
@@ -45,7 +46,7 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
 
 
 def _blocks(x_BhNd: Tensor, hw_shape: tuple[int, int], side: int) -> Tensor:
-    """`(B, h, N, d) -> (B, h, side^2, N', d)`, filled up with zeros."""
+    """Split a map into blocks, `(B, h, N, d) -> (B, h, side^2, N', d)`, zero-padded."""
     H, W = hw_shape
     height, width = (ceil_div(length, side) * side for length in hw_shape)
     x = F.pad(x_BhNd.unflatten(2, (H, W)), (0, 0, 0, width - W, 0, height - H))
@@ -53,7 +54,7 @@ def _blocks(x_BhNd: Tensor, hw_shape: tuple[int, int], side: int) -> Tensor:
 
 
 def _unblocks(x_BhbNd: Tensor, hw_shape: tuple[int, int], side: int) -> Tensor:
-    """The inverse of `_blocks`."""
+    """Inverse of `_blocks`."""
     height = ceil_div(hw_shape[0], side)
     x = rearrange(x_BhbNd, 'B h (Y X) (y x) d -> B h (Y y) (X x) d', Y=side, y=height)
     return x[:, :, :hw_shape[0], :hw_shape[1]].flatten(2, 3)

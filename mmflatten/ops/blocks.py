@@ -1,20 +1,20 @@
-"""Blocks of tokens that stay in a processor's cache while several passes over memory are made."""
+"""Blocks of tokens that fit in the CPU cache."""
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from torch import Tensor
 
-NUMBERS = 2 ** 17  # half a megabyte in float32
+BLOCK_ELEMENTS = 2 ** 17  # half a megabyte in float32
 
 
 def token_blocks(x_BNC: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Which images and which of their tokens to take one after the other, `x_BNC[block]`; on a GPU all at once."""
+    """Yield slices of images and tokens, `x_BNC[block]`, that fit in the CPU cache. On a GPU there is one block."""
     B, N, C = x_BNC.shape
     if x_BNC.device.type != 'cpu':
         yield slice(None), slice(None)
         return
-    tokens = max(1, NUMBERS // C)
+    tokens = max(1, BLOCK_ELEMENTS // C)
     images = max(1, tokens // max(1, N))
     for image in range(0, B, images):
         for token in range(0, N, tokens):

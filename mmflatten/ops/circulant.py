@@ -9,14 +9,14 @@ from mmflatten.ops.precision import full_precision
 
 @full_precision
 def circulant_attention(q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, *, hw_shape: tuple[int, int]) -> Tensor:
-    """Attention by the offset of two tokens alone, a head for every channel, computed by Fourier transforms.
+    """Attention whose weights depend only on the offset of two tokens, one head per channel, by Fourier transforms.
 
     The scores of all offsets are the circular correlation of queries and keys, `a = softmax(corr(q, k) / sqrt(H W))`
-    over the offsets, and the result is the circular correlation of `a` and the values. Cost: `O(N log N C)`. Source:
+    over the offsets. The result is the circular correlation of `a` and the values. Cost: `O(N log N C)`. Source:
     Circulant Attention (AAAI 2026).
 
     Args:
-        q_BNC: queries `(B, N, C)` of a map, row after row.
+        q_BNC: queries `(B, N, C)` of a map in row-major order.
         k_BNC: keys of the same map.
         v_BNC: their values.
         hw_shape: `(H, W)` with `H W = N`.
@@ -25,7 +25,7 @@ def circulant_attention(q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, *, hw_shape
         `(B, N, C)` in the type of `v`.
     """
     if q_BNC.numel() == 0:
-        return v_BNC.clone()  # Fourier transforms take no empty tensors
+        return v_BNC.clone()  # torch.fft rejects empty tensors
     maps = [x.unflatten(1, hw_shape) for x in (q_BNC, k_BNC, v_BNC)]
     q_BHFC, k_BHFC, v_BHFC = (torch.fft.rfft2(x, dim=(1, 2), norm='ortho') for x in maps)
     scores_BHWC = torch.fft.irfft2(q_BHFC.conj() * k_BHFC, s=hw_shape, dim=(1, 2), norm='ortho')

@@ -1,4 +1,4 @@
-"""Features of cosFormer on a map."""
+"""cosFormer features of a map."""
 from __future__ import annotations
 
 import math
@@ -8,16 +8,16 @@ from torch import Tensor
 
 
 def cosformer_map(x_BhNd: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-    """Re-weight positive tokens so that their scores fade with the distance on the map, along both axes.
+    """Re-weight positive tokens so that their scores decrease with the distance along both axes of the map.
 
-    The product of two mapped tokens at `(y, x)` and `(y', x')` is their own product times
-    `cos(pi/2 (y - y') / H) cos(pi/2 (x - x') / W)`. cosFormer (Qin et al., 2022, eq. 10) has one axis; on two, the
-    product of both cosines stays positive and splits into four features, where the paper's splits into two.
-    Positions are fractions of the map, so that maps of different sizes can be compared. Prefix tokens (a class
-    token) sit at its centre.
+    The product of two re-weighted tokens at `(y, x)` and `(y', x')` is their original product times
+    `cos(pi/2 (y - y') / H) cos(pi/2 (x - x') / W)`. cosFormer (Qin et al., 2022, eq. 10) has one axis and two features
+    per channel. With two axes the product of both cosines is still positive and needs four features. Positions are
+    fractions of the map, so queries and keys may come from maps of different sizes. Prefix tokens (a class token) are
+    placed at the centre.
 
     Args:
-        x_BhNd: positive tokens `(B, h, N, d)`, `N` at least `H * W`.
+        x_BhNd: positive tokens `(B, h, N, d)`, prefix tokens first, `N >= H W`.
         hw_shape: `(H, W)` of their map.
 
     Returns:

@@ -9,11 +9,11 @@ from mmflatten.ops.precision import full_precision
 
 @full_precision
 def efficient_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """`softmax(q) softmax(k)^T v`: queries normalised over their channels, keys over the tokens.
+    """Efficient attention, `softmax(q) softmax(k)^T v`: queries normalised over channels, keys over tokens.
 
-    Each row of the implicit attention matrix sums to 1. Cost: linear in `N` and `M`, see `kernel_product`. Source:
-    Shen et al., Factorized (Efficient) Attention, eq. 4 with the location softmax on the keys alone, as its text and
-    the official code have it. A key of `-inf` is left out.
+    Each row of the implicit attention matrix sums to 1. A key of `-inf` is excluded. Cost: linear in `N` and `M`, see
+    `kernel_product`. Source: Shen et al., Factorized (Efficient) Attention, eq. 4, with the location softmax on the
+    keys only, as in the paper's text and the official code.
 
     Args:
         q_BhNd: queries `(B, h, N, d)`.

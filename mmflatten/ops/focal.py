@@ -12,13 +12,14 @@ from mmflatten.ops.softmax import softmax_attention
 
 def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Tensor, *, bias_hnM: Tensor | None = None,
                     mask: Tensor | None = None, scale: float | None = None) -> Tensor:
-    """Softmax attention in which the `n` queries of a window share a list of keys from anywhere.
+    """Softmax attention with one list of keys for the `n` queries of each window.
 
-    `softmax(q_w k[keys_w]^T * scale + bias) v[keys_w]` for each window `w`. A key that is listed twice counts twice.
+    `softmax(q_w k[keys_w]^T * scale + bias) v[keys_w]` for each window `w`. The keys may lie anywhere on the map. A key
+    listed twice counts twice.
     Cost: `B h N M (d + e)` multiply-accumulates. Source: Focal Transformer, sec. 3.2, eq. 3.
 
     Args:
-        q_BhNd: queries `(B, h, W n, d)`, window after window.
+        q_BhNd: queries `(B, h, W n, d)`, grouped by window.
         k_BhSd: keys `(B, h, S, d)`.
         v_BhSe: values `(B, h, S, e)`.
         keys_WM: indices into the `S` keys, `(W, M)`.
@@ -27,10 +28,10 @@ def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Ten
         scale: factor of the logits, `d ** -0.5` by default.
 
     Returns:
-        `(B, h, W n, e)`, whose heads merge without a copy.
+        `(B, h, W n, e)`, in a memory layout that `merge_heads` does not copy.
     """
     h, W = k_BhSd.shape[1], keys_WM.shape[0]
-    # A window's head is a head of its own, so that all images share bias and mask.
+    # Fold windows into heads, so that one bias and mask serve all images.
     q = rearrange(q_BhNd, 'B h (W n) d -> B (W h) n d', W=W)
     k, v = (_gather(x, keys_WM) for x in (k_BhSd, v_BhSe))
     bias = None if bias_hnM is None else bias_hnM.to(q.dtype)
@@ -44,10 +45,10 @@ def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Ten
 
 
 def _gather(x_BhSd: Tensor, keys_WM: Tensor) -> Tensor:
-    """The keys or values of every window and head, `(B, W h, M, d)`.
+    """Gather the keys or values of every window and head, `(B, W h, M, d)`.
 
-    An embedding gathers rows, and its backward is fast on every device, the more so the fewer the rows. So with
-    gradients the rows are whole tokens, copied head by head, and without they are heads.
+    `F.embedding` gathers rows, and its backward is fast on every device, faster with fewer rows. With gradients the
+    rows are therefore whole tokens, whose heads are separated by another copy; without gradients the rows are heads.
     """
     (B, h, S, _), device = x_BhSd.shape, x_BhSd.device
     tokens_BWM = keys_WM + S * torch.arange(B, device=device)[:, None, None]

@@ -1,4 +1,4 @@
-"""Splitting channels into heads, and back."""
+"""Splitting channels into heads, and merging them."""
 from __future__ import annotations
 
 from einops import rearrange
@@ -8,10 +8,10 @@ from mmflatten.ops.sizes import contiguous
 
 
 def split_heads(x_BNC: Tensor, num_heads: int) -> Tensor:
-    """`(B, N, h * d) -> (B, h, N, d)`, a view."""
+    """Split channels into heads, `(B, N, h * d) -> (B, h, N, d)`. Returns a view."""
     return rearrange(x_BNC, 'B N (h d) -> B h N d', h=num_heads)
 
 
 def merge_heads(x_BhNd: Tensor) -> Tensor:
-    """`(B, h, N, d) -> (B, N, h * d)`; a view of what `split_heads` made."""
+    """Merge heads, `(B, h, N, d) -> (B, N, h * d)`. Copies unless the heads of a token are adjacent."""
     return contiguous(x_BhNd.transpose(1, 2)).flatten(2)

@@ -9,9 +9,9 @@ from mmflatten.ops.precision import full_precision
 
 @full_precision
 def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
-    """`q' * sum_m (k'_m * v_m)` with `q'`, `k'` of unit length: linear attention with as many heads as channels.
+    """Linear attention with one head per channel, `q' * sum_m (k'_m * v_m)`, with `q'`, `k'` of unit length.
 
-    Cost: `B (N + M) C` multiplications, none of them in a matrix product. Source: Bolya et al., Hydra Attention,
+    Cost: `B (N + M) C` elementwise multiplications, no matrix product. Source: Bolya et al., Hydra Attention,
     2022, eqs. 5 and 6 with the cosine kernel.
 
     Args:

@@ -9,9 +9,9 @@ from mmflatten.ops.precision import full_precision
 
 @full_precision
 def inline_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mean_v_Bh1e: Tensor | None = None) -> Tensor:
-    """Linear attention that subtracts in place of dividing, `s q k^T v / M + (1 - s q . mean(k)) mean(v)`.
+    """Linear attention normalised by subtraction, not division, `s q k^T v / M + (1 - s q . mean(k)) mean(v)`.
 
-    `s = d ** -0.5`. The weights of a query sum to 1 and may be negative; different queries have different weights. No
+    `s = d ** -0.5`. The weights of a query sum to 1 and may be negative. Different queries have different weights. No
     feature map is required. Cost: linear in `N` and `M`, see `kernel_product`. Source: Bridging the Divide (Han et al.,
     NeurIPS 2024), eq. 6.
 
@@ -19,7 +19,7 @@ def inline_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mean_v_B
         q_BhNd: queries `(B, h, N, d)`.
         k_BhMd: keys `(B, h, M, d)`.
         v_BhMe: values `(B, h, M, e)`.
-        mean_v_Bh1e: mean of the values; by default that of all `M`.
+        mean_v_Bh1e: mean of the values; default: the mean over all `M`.
 
     Returns:
         `(B, h, N, e)` in the type of `v`.

@@ -11,19 +11,19 @@ from mmflatten.ops.precision import full_precision
 def magnitude_aware_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, rotated_q_BhNd: Tensor | None = None,
                               rotated_k_BhMd: Tensor | None = None, mean_v_Bh1e: Tensor | None = None,
                               eps: float = 1e-6) -> Tensor:
-    """Linear attention that a longer query sharpens, `(1 + 1 / t) q k^T v / (sqrt(d) M) - t mean(v)`.
+    """Linear attention that is sharper for longer queries, `(1 + 1 / t) q k^T v / (sqrt(d) M) - t mean(v)`.
 
-    `t = q . mean(k) / sqrt(d)`; the weights of a query sum to 1 and may be negative. Cost: linear in `N` and `M`, see
+    `t = q . mean(k) / sqrt(d)`. The weights of a query sum to 1 and may be negative. Cost: linear in `N` and `M`, see
     `kernel_product`. Source: MALA (Fan et al., ICCV 2025), eqs. 8 to 10.
 
     Args:
         q_BhNd: mapped queries `(B, h, N, d)`, positive.
         k_BhMd: mapped keys `(B, h, M, d)`, positive.
         v_BhMe: values `(B, h, M, e)`.
-        rotated_q_BhNd: queries of the product with the values, where positions rotate them; `t` has none.
-        rotated_k_BhMd: the keys of that product.
-        mean_v_Bh1e: mean of the values; by default that of all `M`.
-        eps: added to `t` in the quotient.
+        rotated_q_BhNd: queries with rotary positions, used in `q k^T v`; `t` keeps the unrotated ones.
+        rotated_k_BhMd: keys with rotary positions, used in `q k^T v`.
+        mean_v_Bh1e: mean of the values; default: the mean over all `M`.
+        eps: added to `t` in `1 / t`.
 
     Returns:
         `(B, h, N, e)` in the type of `v`.

@@ -12,20 +12,20 @@ _HALF_TYPES = (torch.float16, torch.bfloat16)
 
 
 def upcast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Half-precision tensors as float32; float32 and float64 ones as they are, without a copy."""
+    """Cast half-precision tensors to float32. Float32 and float64 tensors are returned as they are."""
     return tuple(x.float() if x.dtype in _HALF_TYPES else x for x in tensors)
 
 
 def widen(x: Tensor) -> Tensor:
-    """A float16 tensor as float32, before products that exceed its range; others, bfloat16 too, as they are."""
+    """Cast float16 to float32, before products that exceed its range. Other types, also bfloat16, are unchanged."""
     return x.float() if x.dtype == torch.float16 else x
 
 
 @contextlib.contextmanager
 def no_autocast(x: Tensor) -> Iterator[None]:
-    """Switch autocast off on the device of `x`: sums over thousands of tokens overflow float16.
+    """Disable autocast on the device of `x`, because sums over thousands of tokens overflow float16.
 
-    Where it is off, nothing is done: a file of `torch.export` cannot hold every such region.
+    If autocast is already disabled, no region is entered, because `torch.export` cannot save every such region.
     """
     if torch.amp.is_autocast_available(x.device.type) and torch.is_autocast_enabled(x.device.type):
         with torch.autocast(x.device.type, enabled=False):
@@ -35,8 +35,10 @@ def no_autocast(x: Tensor) -> Iterator[None]:
 
 
 def full_precision(operator: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Decorate an operator `f(q, k, v, **options)`: half-precision inputs are computed in float32, inside autocast
-    too, and the result has the type of `v`."""
+    """Decorate an operator `f(q, k, v, **options)` to compute half-precision inputs in float32, also under autocast.
+
+    The result has the type of `v`.
+    """
 
     @functools.wraps(operator)
     def run(q: Tensor, k: Tensor, v: Tensor, **options) -> Tensor:

@@ -8,7 +8,7 @@ from mmflatten.ops.precision import full_precision
 
 
 def orthogonal_features(number: int, width: int, generator: torch.Generator | None = None) -> Tensor:
-    """Random directions `(number, width)`, orthogonal in runs of `width`, as long as normal vectors are."""
+    """Random directions `(number, width)`, orthogonal in blocks of `width`, with the lengths of Gaussian vectors."""
     blocks = [torch.linalg.qr(torch.randn(width, width, generator=generator))[0] for _ in range(-(-number // width))]
     lengths = torch.randn(number, width, generator=generator).norm(dim=-1, keepdim=True)
     return torch.cat(blocks)[:number] * lengths
@@ -18,16 +18,16 @@ def random_feature_map(x_BhNd: Tensor, features_fd: Tensor, *, over_tokens: bool
                        real: Tensor | None = None) -> Tensor:
     """Positive random features of the softmax kernel, `exp(w . x / d^(1/4) - |x|^2 / (2 sqrt(d)) - max) / sqrt(f)`.
 
-    Products of two estimate `exp(q . k / sqrt(d))` up to a factor that cancels. Source: Performer (Choromanski et al.,
-    ICLR 2021), eq. 8 and Lemma 1.
+    The product of the features of `q` and `k` estimates `exp(q . k / sqrt(d))`, up to a factor that cancels.
+    Source: Performer (Choromanski et al., ICLR 2021), eq. 8 and Lemma 1.
 
     Args:
         x_BhNd: queries or keys `(B, h, N, d)`.
-        features_fd: directions `w`, `(f, d)`.
-        over_tokens: whether the maximum, which keeps the exponential in range, runs over all tokens, as keys need it;
-            that of queries runs over the features of each.
-        real: which tokens are no padding, boolean and broadcastable to `(B, h, N, 1)`; the features of the others are
-            0. None where all are real.
+        features_fd: directions `w`, `(f, d)`; the result has their type.
+        over_tokens: range of the maximum, which keeps the exponential from overflowing: all tokens and features if
+            True, required for keys; the features of each token if False, for queries.
+        real: boolean mask of the tokens that are not padding, broadcastable to `(B, h, N, 1)`. The features of padding
+            are 0. None: no padding.
 
     Returns:
         `(B, h, N, f)`.

@@ -1,8 +1,8 @@
 """The explicit O(N^2) twin of every operator, for tests and analysis.
 
-Each function forms the whole attention matrix, `(B, h, N, M)`, by the textbook formula, under the name of its operator;
-`cosformer_scores` is the twin of the products of `cosformer_map`. Those of focal and factorized attention and of the
-newer ones lie in files of their own, and are found here.
+Each function has the name of its operator and forms the whole attention matrix `(B, h, N, M)` by the textbook formula.
+`cosformer_scores` is the twin of products of `cosformer_map`. The twins of focal, factorized and newer attentions are
+defined in separate files and imported here.
 """
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _unit(x: Tensor, dim: int = -1) -> Tensor:
 
 
 def hydra_attention(q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor) -> Tensor:
-    """Twin of `mmflatten.ops.hydra_attention`: a head for every channel, each with its `(N, M)` matrix."""
+    """Twin of `mmflatten.ops.hydra_attention`: one head and one `(N, M)` matrix per channel."""
     matrix_BCNM = _unit(q_BNC).transpose(1, 2)[..., None] * _unit(k_BMC).transpose(1, 2)[:, :, None]
     return (matrix_BCNM @ v_BMC.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
 
@@ -124,16 +124,16 @@ def angular_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, own_BhN
 
 def cross_covariance_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNd: Tensor, *,
                                temperature: float | Tensor = 1.) -> Tensor:
-    """Twin of `mmflatten.ops.cross_covariance_attention`: the channels' matrix, entry by entry."""
+    """Twin of `mmflatten.ops.cross_covariance_attention`: every entry of the channel matrix."""
     logits = torch.einsum('bhni,bhnj->bhij', _unit(q_BhNd, -2), _unit(k_BhNd, -2)) * temperature
     weights = logits.exp() / logits.exp().sum(-1, keepdim=True)
     return torch.einsum('bhij,bhnj->bhni', weights, v_BhNd)
 
 
 def cosformer_scores(q_BhNd: Tensor, k_BhMd: Tensor, q_shape: tuple[int, int], k_shape: tuple[int, int]) -> Tensor:
-    """The products of tokens under `mmflatten.ops.cosformer_map`, by the cosines of their distances, `(B, h, N, M)`.
+    """Products of tokens under `mmflatten.ops.cosformer_map`, from the cosines of their distances, `(B, h, N, M)`.
 
-    For maps without tokens before them.
+    Prefix tokens are not supported.
     """
     (H, W), (h, w) = q_shape, k_shape
     q_index, k_index = (torch.arange(n, dtype=q_BhNd.dtype) for n in (H * W, h * w))

@@ -1,4 +1,4 @@
-"""The explicit twins of `mmflatten.ops.factorized`: every entry of the attention matrix by its formula."""
+"""Explicit twins of `mmflatten.ops.factorized`: every entry of the attention matrix by its formula."""
 from __future__ import annotations
 
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def dot_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
-    """The attention matrix of the two dot-product forms, `(B, h, N, M)`."""
+    """Attention matrix of the two dot-product forms, `(B, h, N, M)`."""
     return torch.einsum('bhnd,bhmd->bhnm', q_BhNd, k_BhMd) / q_BhNd.shape[-1]
 
 
@@ -21,7 +21,7 @@ def conventional_dot_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -
 
 
 def conventional_gaussian_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
-    """The attention matrix of `mmflatten.ops.conventional_gaussian_attention`, `(B, h, N, M)`."""
+    """Attention matrix of `mmflatten.ops.conventional_gaussian_attention`, `(B, h, N, M)`."""
     logits = torch.einsum('bhnd,bhmd->bhnm', q_BhNd, k_BhMd)
     weights = (logits - logits.amax(-1, keepdim=True)).exp()
     return weights / weights.sum(-1, keepdim=True)

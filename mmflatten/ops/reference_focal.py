@@ -1,4 +1,4 @@
-"""The explicit O(N^2) twin of focal attention."""
+"""Explicit O(N^2) twin of focal attention."""
 from __future__ import annotations
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Tensor, *, bias_hnM: Tensor | None = None,
                     mask: Tensor | None = None, scale: float | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.focal_attention`: every query against every key, weighted by how often it is listed.
+    """Twin of `mmflatten.ops.focal_attention`: every query with every key, weighted by how often the key is listed.
 
     A key listed with biases `b1` and `b2` has the weight `exp(q k * scale) (exp(b1) + exp(b2))`.
     """

@@ -1,4 +1,4 @@
-"""The explicit twins of the attentions of 2023 to 2026; see `mmflatten.ops.reference`."""
+"""Explicit twins of newer attentions, imported by `mmflatten.ops.reference`."""
 from __future__ import annotations
 
 import torch
@@ -7,13 +7,13 @@ from torch import Tensor
 
 
 def rotary_2d(x: Tensor, hw_shape: tuple[int, int], *, last_frequency: bool = True) -> Tensor:
-    """Twin of `mmflatten.ops.rotary_2d`: complex numbers, token by token."""
+    """Twin of `mmflatten.ops.rotary_2d`: complex rotation, token by token."""
     (H, W), half = hw_shape, x.shape[-1] // 2
     number = half // 2
     tokens = list(x.unbind(-2))
     for n in range(H * W):
-        turns = [10000 ** (-j / max(number - 1 if last_frequency else number, 1)) for j in range(number)]
-        angles = torch.tensor([n // W * t for t in turns] + [n % W * t for t in turns], dtype=x.dtype)
+        thetas = [10000 ** (-j / max(number - 1 if last_frequency else number, 1)) for j in range(number)]
+        angles = torch.tensor([n // W * t for t in thetas] + [n % W * t for t in thetas], dtype=x.dtype)
         index = len(tokens) - H * W + n
         pairs = torch.view_as_complex(tokens[index].unflatten(-1, (half, 2)).contiguous())
         tokens[index] = torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
@@ -25,9 +25,9 @@ def agent_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, agents_Bhad:
     """Twin of `mmflatten.ops.agent_attention`: the product of two attention matrices, `(B, h, N, M)`."""
     key_bias, query_bias = (0. if bias is None else bias for bias in (key_bias, query_bias))
     scale = q_BhNd.shape[-1] ** -.5
-    ask = (q_BhNd @ agents_Bhad.transpose(-2, -1) * scale + query_bias).softmax(-1)
-    gather = (agents_Bhad @ k_BhMd.transpose(-2, -1) * scale + key_bias).softmax(-1)
-    return (ask @ gather) @ v_BhMe
+    left = (q_BhNd @ agents_Bhad.transpose(-2, -1) * scale + query_bias).softmax(-1)
+    right = (agents_Bhad @ k_BhMd.transpose(-2, -1) * scale + key_bias).softmax(-1)
+    return (left @ right) @ v_BhMe
 
 
 def inline_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mean_v_Bh1e: Tensor | None = None) -> Tensor:
@@ -42,7 +42,7 @@ def inline_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mean_v_B
 def magnitude_aware_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, rotated_q_BhNd: Tensor | None = None,
                               rotated_k_BhMd: Tensor | None = None, mean_v_Bh1e: Tensor | None = None,
                               eps: float = 1e-6) -> Tensor:
-    """Twin of `mmflatten.ops.magnitude_aware_attention`: scores `beta q . k - gamma`."""
+    """Twin of `mmflatten.ops.magnitude_aware_attention`: weights `beta q . k - gamma`."""
     M = k_BhMd.shape[-2]
     plain = q_BhNd @ k_BhMd.transpose(-2, -1) * q_BhNd.shape[-1] ** -.5
     total = plain.mean(-1, keepdim=True)
@@ -55,7 +55,7 @@ def magnitude_aware_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *,
 
 
 def circulant_attention(q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, *, hw_shape: tuple[int, int]) -> Tensor:
-    """Twin of `mmflatten.ops.circulant_attention`: a block-circulant matrix for every channel, `(B, C, N, N)`."""
+    """Twin of `mmflatten.ops.circulant_attention`: one block-circulant matrix per channel, `(B, C, N, N)`."""
     H, W = hw_shape
     token = torch.arange(H * W)
     rows, cols = token // W, token % W
@@ -68,14 +68,14 @@ def circulant_attention(q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, *, hw_shape
 
 def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mixing_bb: Tensor,
                            hw_shape: tuple[int, int], kv_shape: tuple[int, int], eps: float = 1e-6) -> Tensor:
-    """Twin of `mmflatten.ops.block_linear_attention`: scores of pairs times the weight of their blocks."""
+    """Twin of `mmflatten.ops.block_linear_attention`: scores of token pairs times the weight of their blocks."""
     side, M = round(mixing_bb.shape[0] ** .5), k_BhMd.shape[-2]
 
     def blocks(number: int, size: tuple[int, int]) -> Tensor:
-        place = torch.arange(size[0] * size[1])
+        token = torch.arange(size[0] * size[1])
         height, width = (-(-length // side) for length in size)
-        found = place // size[1] // height * side + place % size[1] // width
-        return torch.cat((torch.full((number - len(place),), -1), found))  # -1 for prefix tokens
+        block = token // size[1] // height * side + token % size[1] // width
+        return torch.cat((torch.full((number - len(token),), -1), block))  # -1 for prefix tokens
 
     query, key = blocks(q_BhNd.shape[-2], hw_shape), blocks(M, kv_shape)
     weights_NM = torch.where((query[:, None] < 0) | (key < 0), 1., mixing_bb[query.clamp(min=0)][:, key.clamp(min=0)])
@@ -109,50 +109,51 @@ def conv_test_time_training(q_BCHW: Tensor, k_BCHW: Tensor, v_BCHW: Tensor, *, w
 
 def nystrom_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, q_landmarks_Bhad: Tensor,
                       k_landmarks_Bhad: Tensor, bias: Tensor | float | None = None, iterations: int = 6) -> Tensor:
-    """Twin of `mmflatten.ops.nystrom_attention`: three matrices multiplied to one `(B, h, N, M)`."""
+    """Twin of `mmflatten.ops.nystrom_attention`: the product of three matrices, `(B, h, N, M)`."""
     scale = q_BhNd.shape[-1] ** -.5
-    ask = (scale * torch.einsum('bhnd,bhad->bhna', q_BhNd, k_landmarks_Bhad)).softmax(-1)
-    between = (scale * torch.einsum('bhad,bhcd->bhac', q_landmarks_Bhad, k_landmarks_Bhad)).softmax(-1)
+    left = (scale * torch.einsum('bhnd,bhad->bhna', q_BhNd, k_landmarks_Bhad)).softmax(-1)
+    middle = (scale * torch.einsum('bhad,bhcd->bhac', q_landmarks_Bhad, k_landmarks_Bhad)).softmax(-1)
     logits = scale * torch.einsum('bhad,bhmd->bham', q_landmarks_Bhad, k_BhMd)
-    gather = (logits if bias is None else logits + bias).softmax(-1)
-    inverse = between.transpose(-2, -1) / (between.sum(-2).amax(-1) * between.sum(-1).amax(-1))[..., None, None]
+    right = (logits if bias is None else logits + bias).softmax(-1)
+    inverse = middle.transpose(-2, -1) / (middle.sum(-2).amax(-1) * middle.sum(-1).amax(-1))[..., None, None]
     for _ in range(iterations):
-        az = between @ inverse
+        az = middle @ inverse
         inverse = (13 * inverse - 15 * inverse @ az + 7 * inverse @ az @ az - inverse @ az @ az @ az) / 4
-    return (ask @ inverse @ gather) @ v_BhMe
+    return (left @ inverse @ right) @ v_BhMe
 
 
 def manhattan_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, decay_h: Tensor,
                         hw_shape: tuple[int, int]) -> Tensor:
     """Twin of `mmflatten.ops.manhattan_attention`: the product of a matrix within rows and one within columns."""
-    place = torch.arange(hw_shape[0] * hw_shape[1])
-    rows, cols = place // hw_shape[1], place % hw_shape[1]
+    token = torch.arange(hw_shape[0] * hw_shape[1])
+    rows, cols = token // hw_shape[1], token % hw_shape[1]
     logits = q_BhNd @ k_BhNd.transpose(-2, -1) * q_BhNd.shape[-1] ** -.5
 
     def within(line: Tensor, position: Tensor) -> Tensor:
-        fade = decay_h[:, None, None] * (position[:, None] - position).abs()
-        return (logits + fade).masked_fill(line[:, None] != line, -torch.inf).softmax(-1)
+        decay = decay_h[:, None, None] * (position[:, None] - position).abs()
+        return (logits + decay).masked_fill(line[:, None] != line, -torch.inf).softmax(-1)
 
     return within(cols, rows) @ within(rows, cols) @ v_BhNe
 
 
 def neighborhood_attention(q_BhNd: Tensor, k_BhNd: Tensor, v_BhNe: Tensor, *, hw_shape: tuple[int, int],
                            kernel_size: int = 7, dilation: int = 1, bias: Tensor | None = None) -> Tensor:
-    """Twin of `mmflatten.ops.neighborhood_attention`: all logits, with those of other tokens masked, one by one."""
+    """Twin of `mmflatten.ops.neighborhood_attention`: all logits, masked one by one outside the neighbourhood."""
     (H, W), N = hw_shape, hw_shape[0] * hw_shape[1]
     logits = (q_BhNd @ k_BhNd.transpose(-2, -1) * q_BhNd.shape[-1] ** -.5).clone()
     for n in range(N):
         for m in range(N):
-            place = [_neighbor(*pair, kernel_size, dilation) for pair in ((n // W, m // W, H), (n % W, m % W, W))]
-            if None in place:
+            axes = ((n // W, m // W, H), (n % W, m % W, W))
+            offset = [_neighbor_offset(*axis, kernel_size, dilation) for axis in axes]
+            if None in offset:
                 logits[:, :, n, m] = -torch.inf
             elif bias is not None:
-                logits[:, :, n, m] += bias[:, place[0], place[1]]
+                logits[:, :, n, m] += bias[:, offset[0], offset[1]]
     return logits.softmax(-1) @ v_BhNe
 
 
-def _neighbor(query: int, key: int, length: int, number: int, dilation: int) -> int | None:
-    """The index in the table of offsets; None where the key is none of the nearest."""
-    line = [place for place in range(length) if place % dilation == query % dilation]
-    nearest = sorted(line, key=lambda place: (abs(place - query), place))[:number]
+def _neighbor_offset(query: int, key: int, length: int, number: int, dilation: int) -> int | None:
+    """Index in the table of offsets, or None if the key is not among the nearest."""
+    candidates = range(query % dilation, length, dilation)
+    nearest = sorted(candidates, key=lambda position: (abs(position - query), position))[:number]
     return (key - query) // dilation + number - 1 if key in nearest else None

@@ -1,4 +1,4 @@
-"""The explicit twins of `mmflatten.ops.cost_volume`: every entry by its formula."""
+"""Explicit twins of `mmflatten.ops.cost_volume`: every entry by its formula."""
 from __future__ import annotations
 
 import torch

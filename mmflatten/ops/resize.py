@@ -1,4 +1,4 @@
-"""Resizing of positional tables to another map or window, and of maps to a few cells."""
+"""Resizing of positional tables to another map or window, and pooling of maps to a few cells."""
 from __future__ import annotations
 
 import torch
@@ -16,11 +16,11 @@ def resize_grid(table_1NC: Tensor, size: tuple[int, int], new_size: tuple[int, i
         table_1NC: rows in row-major order of the map.
         size: `(H, W)` of the table.
         new_size: `(H', W')`.
-        mode: 'bilinear' (any size inside `forward`) or 'bicubic' (checkpoints of another image size).
+        mode: 'bilinear' (in `forward`, for any size) or 'bicubic' (for checkpoints of another image size).
     """
     if same_size(size, new_size):
         return table_1NC
-    grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)  # channels-last, as it is interpolated without a copy
+    grid = table_1NC.unflatten(1, size).permute(0, 3, 1, 2)  # channels last, which is interpolated without a copy
     grid = F.interpolate(grid, size=new_size, mode=mode, align_corners=False)
     return rearrange(grid, '1 C H W -> 1 (H W) C')
 
@@ -34,9 +34,9 @@ def resize_relative_position_bias(table_Lh: Tensor, window: tuple[int, int], new
 
 
 def pool_cells(x_BCHW: Tensor, side: int) -> Tensor:
-    """Means over `side x side` cells that cover the map, `(B, C, side, side)`: adaptive average pooling.
+    """Average the map over a grid of `side x side` cells, `(B, C, side, side)`, as adaptive average pooling does.
 
-    In graphs whose sizes are open, for which that has no form, it is two products with the cells' shares of the axes.
+    Adaptive pooling does not support symbolic sizes. They are pooled by two products with `cell_shares`.
     """
     if not is_open(*x_BCHW.shape[-2:]):
         return F.adaptive_avg_pool2d(x_BCHW, (side, side))
@@ -45,9 +45,9 @@ def pool_cells(x_BCHW: Tensor, side: int) -> Tensor:
 
 
 def cell_shares(length: int, side: int, like: Tensor) -> Tensor:
-    """The weights of an axis in the means over its cells, `(side, length)`, in the type of `like`."""
-    cell, place = (torch.arange(number, device=like.device) for number in (side, length))
+    """Averaging weights of the cells along one axis, `(side, length)`, in the type of `like`."""
+    cell, position = (torch.arange(number, device=like.device) for number in (side, length))
     first = cell * operand(length) // side
     last = ((cell + 1) * operand(length) + side - 1) // side
-    inside = ((place >= first[:, None]) & (place < last[:, None])).to(like.dtype)
+    inside = ((position >= first[:, None]) & (position < last[:, None])).to(like.dtype)
     return inside / inside.sum(dim=1, keepdim=True)

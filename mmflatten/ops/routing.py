@@ -8,26 +8,26 @@ from mmflatten.ops.softmax import softmax_attention
 
 
 def routed_regions(q_BRnC: Tensor, k_BRnC: Tensor, topk: int, real_B1R: Tensor | None = None) -> Tensor:
-    """The regions whose mean key is most like a region's mean query, `(B, R, topk)`; no gradient passes.
+    """Regions whose mean keys are most similar to the mean query of each region, `(B, R, topk)`, without gradients.
 
     Source: BiFormer (Zhu et al., CVPR 2023), eqs. 3 and 4.
 
     Args:
         q_BRnC: queries in `R` regions of `n` tokens.
         k_BRnC: keys.
-        topk: how many regions; all where there are not so many.
-        real_B1R: which regions hold more than padding; the others come last.
+        topk: number of regions; all of them if there are fewer.
+        real_B1R: boolean mask of the regions that are not only padding; the others are chosen last.
     """
     with torch.no_grad():
-        likeness_BRR = q_BRnC.mean(2) @ k_BRnC.mean(2).transpose(-2, -1)
+        similarity_BRR = q_BRnC.mean(2) @ k_BRnC.mean(2).transpose(-2, -1)
         if real_B1R is not None:
-            likeness_BRR = likeness_BRR.masked_fill(~real_B1R, -torch.inf)
-        return likeness_BRR.topk(min(topk, likeness_BRR.shape[-1]), dim=-1).indices
+            similarity_BRR = similarity_BRR.masked_fill(~real_B1R, -torch.inf)
+        return similarity_BRR.topk(min(topk, similarity_BRR.shape[-1]), dim=-1).indices
 
 
 def routing_attention(q_BhRnd: Tensor, k_BhRnd: Tensor, v_BhRnd: Tensor, routes_BRt: Tensor, *, scale: float,
                       bias: Tensor | None = None) -> Tensor:
-    """Softmax attention of the tokens of each region to those of the regions it routes to.
+    """Softmax attention from the tokens of each region to those of its routed regions.
 
     Cost: `2 N t n C` multiply-accumulates for `t` regions of `n` tokens. Source: BiFormer, eqs. 5 and 6.
 
@@ -35,9 +35,9 @@ def routing_attention(q_BhRnd: Tensor, k_BhRnd: Tensor, v_BhRnd: Tensor, routes_
         q_BhRnd: queries `(B, h, R, n, d)` in `R` regions.
         k_BhRnd: keys.
         v_BhRnd: values.
-        routes_BRt: of `routed_regions`.
-        scale: of the logits; BiFormer's is `C ** -0.5`, not that of a head.
-        bias: of the keys' logits, `(B, 1, R, n)`; `-inf` excludes padding.
+        routes_BRt: result of `routed_regions`.
+        scale: factor of the logits; in BiFormer `C ** -0.5`, not `d ** -0.5`.
+        bias: added to the logits of the keys, `(B, 1, R, n)`; `-inf` excludes padding.
 
     Returns:
         `(B, h, R, n, d)`.

@@ -10,7 +10,7 @@ from mmflatten.ops.precision import full_precision
 
 @full_precision
 def sima_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
-    """`q' k'^T v` for `q'`, `k'` with unit L1 norm along the tokens in every channel.
+    """Attention without softmax, `q' k'^T v`, with `q'`, `k'` of unit L1 norm along the tokens in every channel.
 
     Cost: linear in `N` and `M`, see `kernel_product`. Source: Koohpayegani and Pirsiavash, SimA, 2022, eq. 4.
 

@@ -26,11 +26,12 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
     """
     if bias is not None:
         bias = bias.to(q_BhNd.dtype)
-    # The kernels ask whether there is one window, and on the CPU none has a gradient of the bias: what PyTorch then
-    # takes scales the keys in a copy and looks three times for rows without a key. Products exceed float16, though.
+    # PyTorch's kernels compare the batch size with 1, which fixes a symbolic size. No CPU kernel has a gradient of the
+    # bias; PyTorch's fallback copies the keys and searches three times for fully masked rows. The explicit formula is
+    # used in float32 only, because its logits would overflow float16.
     learned = bias is not None and bias.requires_grad and torch.is_grad_enabled()
-    full = q_BhNd.device.type == 'cpu' and q_BhNd.dtype == torch.float32 and not torch.is_autocast_enabled('cpu')
-    if is_open(q_BhNd.shape[0]) or (learned and full):
+    cpu_float32 = q_BhNd.device.type == 'cpu' and q_BhNd.dtype == torch.float32 and not torch.is_autocast_enabled('cpu')
+    if is_open(q_BhNd.shape[0]) or (learned and cpu_float32):
         logits = q_BhNd * (q_BhNd.shape[-1] ** -0.5 if scale is None else scale) @ k_BhMd.transpose(-2, -1)
         return (logits if bias is None else logits + bias).softmax(-1) @ v_BhMe
     return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)

@@ -7,23 +7,23 @@ from torch import Tensor
 
 from mmflatten.ops.precision import full_precision
 
-_RATE = 1 / 3  # of the step: the inner loss is divided by the square root of a width of 9, in both networks
+_RATE = 1 / 3  # both networks divide the inner loss by the square root of a width of 9
 
 
 @full_precision
 def gated_test_time_training(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, value_hdd: Tensor,
                              gate_hdd: Tensor) -> Tensor:
-    """`(q W1) * silu(q W2)` with weights that took a step of gradient descent on `(k, v)`.
+    """Gated network `(q W1) * silu(q W2)` after one step of gradient descent on `(k, v)`.
 
-    The inner loss is `-sum v . f(k) / (3 M)`, the rate 1, and each column of a gradient `g` is divided by `1 + |g|`.
-    Cost: `6 N C d` multiply-accumulates. Source: ViT^3 (CVPR 2026).
+    The inner loss is `-sum v . f(k) / (3 M)`, the learning rate is 1, and each column `g` of a gradient is divided by
+    `1 + |g|`. Cost: `6 N C d` multiply-accumulates. Source: ViT^3 (CVPR 2026).
 
     Args:
         q_BhNd: queries `(B, h, N, d)`.
         k_BhMd: keys `(B, h, M, d)`.
         v_BhMd: values `(B, h, M, d)`.
-        value_hdd: `W1` of each head, `(h, d, d)`.
-        gate_hdd: `W2`.
+        value_hdd: `W1` of each head before the step, `(h, d, d)`.
+        gate_hdd: `W2` before the step.
 
     Returns:
         `(B, h, N, d)` in the type of `v`.
@@ -39,16 +39,16 @@ def gated_test_time_training(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, 
 
 @full_precision
 def conv_test_time_training(q_BCHW: Tensor, k_BCHW: Tensor, v_BCHW: Tensor, *, weight_C1yx: Tensor) -> Tensor:
-    """A depthwise convolution of the queries whose weights took a step of gradient descent on `(k, v)`.
+    """Depthwise convolution of the queries after one step of gradient descent on `(k, v)`.
 
-    Loss and rate as in `gated_test_time_training`; the gradient of a channel's kernel is divided by 1 plus its norm.
-    Cost: `18 N C` multiply-accumulates for 3 x 3.
+    Loss and learning rate as in `gated_test_time_training`; the gradient of each channel's kernel is divided by 1
+    plus its norm. Cost: `18 N C` multiply-accumulates for 3 x 3.
 
     Args:
         q_BCHW: queries `(B, C, H, W)`.
         k_BCHW: keys.
         v_BCHW: values.
-        weight_C1yx: the convolution, `(C, 1, y, x)` with odd `y` and `x`.
+        weight_C1yx: weights of the convolution before the step, `(C, 1, y, x)` with odd `y` and `x`.
 
     Returns:
         `(B, C, H, W)` in the type of `v`.

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from mmflatten.ops.sizes import contiguous, is_open, operand, same_size
 
-# How far a map is rolled along its rows and its columns: integers, or tensors where a size is open.
+# Distances by which a map is rolled along rows and columns: integers, or tensors for symbolic sizes.
 Shift = tuple[Any, Any]
 
 
 def window_partition(x: Tensor, window_size: tuple[int, int]) -> Tensor:
-    """`(B, H, W, ...) -> (B * nW, h * w, ...)`, windows and the tokens inside them in row-major order.
+    """Split a map into windows, `(B, H, W, ...) -> (B * nW, h * w, ...)`, windows and tokens in row-major order.
 
-    `H` and `W` must be multiples of the window `(h, w)`. One copy.
+    `H` and `W` must be multiples of the window `(h, w)`. Copies once.
     """
     h, w = window_size
     x = rearrange(x, 'B (rows h) (cols w) ... -> B rows cols h w ...', h=h, w=w)
@@ -25,7 +25,7 @@ def window_partition(x: Tensor, window_size: tuple[int, int]) -> Tensor:
 
 
 def window_reverse(windows: Tensor, window_size: tuple[int, int], map_size: tuple[int, int]) -> Tensor:
-    """The inverse of `window_partition`: `(B * nW, h * w, ...) -> (B, H, W, ...)` for `map_size = (H, W)`."""
+    """Inverse of `window_partition`, `(B * nW, h * w, ...) -> (B, H, W, ...)` for `map_size = (H, W)`."""
     h, w = window_size
     x = rearrange(windows, '(B rows cols) (h w) ... -> B rows h cols w ...', rows=map_size[0] // h,
                   cols=map_size[1] // w, h=h, w=w)
@@ -33,10 +33,9 @@ def window_reverse(windows: Tensor, window_size: tuple[int, int], map_size: tupl
 
 
 def pad_and_roll(x_BHWC: Tensor, map_size: tuple[int, int], shift: Shift | None = None) -> Tensor:
-    """A map zero-padded at the right and the bottom to `map_size`, then rolled up and left by `shift`.
+    """Zero-pad a map at the right and bottom to `map_size`, then roll it up and left by `shift`.
 
-    Any number of axes may follow the two of the map. Where a size is open, as in an exported graph, `shift` may be
-    tensors.
+    Any number of axes may follow the two of the map. With symbolic sizes, `shift` may be tensors.
     """
     H, W = x_BHWC.shape[1:3]
     if not same_size((H, W), map_size):
@@ -45,7 +44,7 @@ def pad_and_roll(x_BHWC: Tensor, map_size: tuple[int, int], shift: Shift | None 
 
 
 def roll_and_crop(x_BHWC: Tensor, hw_shape: tuple[int, int], shift: Shift | None = None) -> Tensor:
-    """The inverse of `pad_and_roll`, back to `hw_shape`."""
+    """Inverse of `pad_and_roll`: roll back, then crop to `hw_shape`."""
     return _roll_and_crop(x_BHWC, (0, 0) if shift is None else shift, hw_shape)
 
 
@@ -66,18 +65,18 @@ def _shift_regions(length: int, window: int, shift: int | Tensor, device: torch.
 
 def shifted_window_mask(map_size: tuple[int, int], window_size: tuple[int, int], shift: Shift,
                         device: torch.device) -> Tensor:
-    """Which key a query may attend in windows of a rolled map: only those that were its neighbours before the roll.
+    """Mask of the keys that each query of a rolled map may attend to: its neighbours before the roll.
 
     Source: Swin Transformer, sec. 3.2, fig. 4.
 
     Args:
         map_size: `(H, W)` of the padded map, multiples of `window_size`.
         window_size: `(h, w)`.
-        shift: how far the map was rolled up and left.
-        device: where the mask is needed.
+        shift: distance by which the map was rolled up and left.
+        device: device of the mask.
 
     Returns:
-        Boolean `(nW, h * w, h * w)`, true where attention is allowed.
+        Boolean `(nW, h * w, h * w)`, True where attention is allowed.
     """
     rows = _shift_regions(map_size[0], window_size[0], shift[0], device)
     cols = _shift_regions(map_size[1], window_size[1], shift[1], device)
@@ -87,10 +86,10 @@ def shifted_window_mask(map_size: tuple[int, int], window_size: tuple[int, int],
 
 def padded_window_mask(hw_shape: tuple[int, int], map_size: tuple[int, int], window_size: tuple[int, int],
                        shift: Shift, device: torch.device) -> Tensor:
-    """Which keys of each window are real tokens, for a map zero-padded from `hw_shape` to `map_size`, then rolled.
+    """Mask of the keys of each window that are not padding, on a map padded to `map_size` and rolled.
 
     Returns:
-        Boolean `(nW, 1, h * w)`, false for padding.
+        Boolean `(nW, 1, h * w)`, False for padding.
     """
     rows, cols = ((torch.arange(length, device=device) + distance) % operand(length) < real
                   for length, distance, real in zip(map_size, shift, hw_shape))

@@ -1,7 +1,6 @@
 """The run sheet of the kernels, on the CPU and in tiny sizes: the figures mean nothing, but all of it runs."""
 import importlib.util
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -55,15 +54,6 @@ def test_windows_can_be_timed_by_the_kernels_of_images_too():
         with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.shape) or x, lambda x: x):
             way(q, k, v, local, torch.ones(32), 2)
     assert [shape for shape in kept if shape[-2:] == (17, 16)] == [(2, 2, 17, 16)]
-
-
-def test_kernels_are_off_inside_the_switch_and_as_before_behind_it(monkeypatch):
-    monkeypatch.setenv('MMFLATTEN_KERNELS', 'off')
-    with correctness.kernels(True):
-        assert 'MMFLATTEN_KERNELS' not in os.environ
-    with correctness.kernels(False):
-        assert os.environ['MMFLATTEN_KERNELS'] == 'off'
-    assert os.environ['MMFLATTEN_KERNELS'] == 'off'
 
 
 def test_every_family_of_the_sheet_can_be_built():

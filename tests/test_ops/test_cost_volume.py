@@ -1,4 +1,4 @@
-"""Matching volumes and the disparity that scores expect, against their explicit twins."""
+"""Cost volumes and disparity regression against their explicit twins."""
 import pytest
 import torch
 
@@ -12,7 +12,7 @@ def maps(*shape: int, number: int = 2) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize('size', [(1, 1), (3, 7), (2, 63), (5, 4)])
 @pytest.mark.parametrize('num_shifts', [1, 4, 9])
-def test_volume_and_its_gradients_equal_the_twin_column_by_column(size, num_shifts):
+def test_concat_cost_volume_equals_twin(size, num_shifts):
     left, right = maps(2, 3, *size)
     volumes = [build(left, right, num_shifts) for build in (concat_cost_volume, reference_stereo.concat_cost_volume)]
     assert volumes[0].shape == (2, 6, num_shifts, *size)
@@ -23,15 +23,15 @@ def test_volume_and_its_gradients_equal_the_twin_column_by_column(size, num_shif
         torch.testing.assert_close(ours, twin, rtol=1e-12, atol=1e-12)
 
 
-def test_halves_of_the_volume_agree_at_the_disparity_of_a_shifted_pair():
+def test_concat_cost_volume_halves_agree_at_true_disparity():
     left, = maps(1, 4, 6, 20, number=1)
-    right = left.roll(-5, -1)  # what is at x on the left is at x - 5 on the right
+    right = left.roll(-5, -1)  # left[x] matches right[x - 5]
     first, second = concat_cost_volume(left, right, 8).chunk(2, 1)
-    apart = (first - second).abs().mean((0, 1, 3, 4))
-    assert apart[5] == 0 and (apart > 0).sum() == 7
+    difference = (first - second).abs().mean((0, 1, 3, 4))
+    assert difference[5] == 0 and (difference > 0).sum() == 7
 
 
-def test_volume_leaves_its_inputs_alone_and_keeps_their_type():
+def test_concat_cost_volume_copies_inputs_and_keeps_type():
     left, right = (x.detach().half() for x in maps(1, 2, 3, 5))
     before = left.clone(), right.clone()
     volume = concat_cost_volume(left, right, 3)
@@ -40,15 +40,15 @@ def test_volume_leaves_its_inputs_alone_and_keeps_their_type():
     assert torch.equal(left, before[0]) and torch.equal(right, before[1])
 
 
-@pytest.mark.parametrize('right, num_shifts, named', [
-    ((1, 2, 3, 6), 4, r'\(1, 2, 3, 5\) and right_BCHW \(1, 2, 3, 6\)'), ((1, 2, 3, 5), 0, r'num_shifts \(0\)')])
-def test_a_volume_that_cannot_be_is_refused(right, num_shifts, named):
-    with pytest.raises(ValueError, match=named):
+@pytest.mark.parametrize('right, num_shifts, message', [
+    ((1, 2, 3, 6), 4, r'right_BCHW.*\(1, 2, 3, 6\)'), ((1, 2, 3, 5), 0, 'num_shifts.* 0')])
+def test_concat_cost_volume_rejects_wrong_arguments(right, num_shifts, message):
+    with pytest.raises(ValueError, match=message):
         concat_cost_volume(torch.zeros(1, 2, 3, 5), torch.zeros(right), num_shifts)
 
 
 @pytest.mark.parametrize('num_disparities', [1, 7, 64])
-def test_soft_argmax_and_its_gradient_equal_the_twin(num_disparities):
+def test_soft_argmax_disparity_equals_twin(num_disparities):
     scores, = maps(2, num_disparities, 3, 5, number=1)
     results = [regress(scores * 9) for regress in (soft_argmax_disparity, reference_stereo.soft_argmax_disparity)]
     torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
@@ -57,9 +57,9 @@ def test_soft_argmax_and_its_gradient_equal_the_twin(num_disparities):
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
-def test_soft_argmax_keeps_fractions_of_pixels_under_autocast(dtype):
+def test_soft_argmax_disparity_keeps_subpixels_under_autocast(dtype):
     scores = torch.full((1, 192, 1, 1), -30., dtype=dtype)
-    scores[0, 150:154] = 0  # expects 151.5, which bfloat16 cannot hold
+    scores[0, 150:154] = 0  # the mean is 151.5, which bfloat16 cannot represent
     with torch.autocast('cpu', dtype=torch.bfloat16):
         disparity = soft_argmax_disparity(scores)
     assert disparity.dtype == torch.float32

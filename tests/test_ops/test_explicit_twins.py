@@ -1,4 +1,4 @@
-"""Every operator against its explicit twin: values and gradients in float64, of any shape and memory layout."""
+"""Every operator against its explicit twin: values and gradients in float64, for any shape and memory layout."""
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ SHAPES = st.fixed_dictionaries(dict(
 
 
 def leaf(layout, *shape, positive=False):
-    """A float64 leaf `(..., tokens, channels)` in a memory layout that attention may meet."""
+    """A float64 leaf `(..., tokens, channels)` in one of the memory layouts."""
     *batch, N, d = shape
     if layout == 'slice of qkv':
         x = torch.randn(batch[0], N, 3, *batch[1:], d, dtype=torch.float64)[:, :, 1]
@@ -43,7 +43,7 @@ def numbers(*shape):
     return torch.rand(shape, dtype=torch.float64).add(.5).requires_grad_()
 
 
-# What each operator is called with: its tensors, other tensors by name, and what is no tensor; all vary.
+# Random arguments of each operator: positional tensors, tensors by keyword, and other options.
 def softmax_attention(s, draw):
     bias = draw(st.sampled_from([None, (s['N'], s['M']), (1, s['h'], s['N'], s['M']), (s['B'], 1, 1, s['M'])]))
     return qkv(s), {} if bias is None else dict(bias=numbers(*bias)), dict(scale=draw(st.sampled_from([None, .3])))
@@ -54,7 +54,7 @@ def linear_attention(s, draw):
                                   ('rotated_q_BhNd', 'rotated_k_BhMd')]))
     tensors = dict(eps=(s['B'], s['h'], s['N'], 1), scale=(s['h'], 1, 1), local_BhNe=(s['B'], s['h'], s['N'], s['e']),
                    rotated_q_BhNd=(s['B'], s['h'], s['N'], s['d']), rotated_k_BhMd=(s['B'], s['h'], s['M'], s['d']))
-    bound = None if 'eps' in named else draw(st.sampled_from([None, 2.5]))  # a bound takes the place of eps
+    bound = None if 'eps' in named else draw(st.sampled_from([None, 2.5]))  # a bound replaces eps
     return qkv(s, positive=True), {name: numbers(*tensors[name]) for name in named}, dict(min_denominator=bound)
 
 
@@ -129,7 +129,7 @@ def assert_same(function, twin, inputs):
 @pytest.mark.parametrize('name', CASES)
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(shape=SHAPES, data=st.data())
-def test_operator_equals_its_explicit_twin(name, shape, data):
+def test_operator_equals_twin(name, shape, data):
     torch.manual_seed(0)
     inputs, named, options = CASES[name](shape, data.draw)
 
@@ -139,9 +139,16 @@ def test_operator_equals_its_explicit_twin(name, shape, data):
     assert_same(call(getattr(ops, name)), call(getattr(reference, name)), [*inputs, *named.values()])
 
 
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(SHAPES)
+def test_factorized_dot_attention_equals_conventional(shape):
+    torch.manual_seed(0)
+    assert_same(ops.factorized_dot_attention, ops.conventional_dot_attention, qkv(shape))
+
+
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(shape=SHAPES, sides=st.lists(st.integers(1, 7), min_size=4, max_size=4))
-def test_products_of_cosformer_features_are_scores_that_fade_with_the_distance(shape, sides):
+def test_cosformer_map_products_equal_twin(shape, sides):
     torch.manual_seed(0)
     q_shape, k_shape = tuple(sides[:2]), tuple(sides[2:])
     inputs = [leaf(shape['layout'], shape['B'], shape['h'], H * W, shape['d'], positive=True)
@@ -150,16 +157,16 @@ def test_products_of_cosformer_features_are_scores_that_fade_with_the_distance(s
                 lambda q, k: reference.cosformer_scores(q, k, q_shape, k_shape), inputs)
 
 
-def test_every_operator_has_a_twin_and_a_test_here():
+def test_every_operator_has_a_twin_and_a_test():
     operators = {name for name in ops.__all__ if name.endswith(('_attention', '_product'))}
-    assert operators <= set(reference.__all__) | {'routing_attention'}  # its twin is softmax_attention, in its test
-    # These ask for maps, and lists of keys: test_focal_ops.py and test_frontier_ops.py have their shapes.
+    assert operators <= set(reference.__all__) | {'routing_attention'}  # whose test uses softmax_attention as its twin
+    # Tested in test_focal_ops.py and test_frontier_ops.py, because they need maps or lists of keys.
     elsewhere = {'focal_attention', 'circulant_attention', 'block_linear_attention', 'manhattan_attention',
                  'neighborhood_attention', 'nystrom_attention', 'routing_attention'}
     assert operators == {name for name in CASES if not name.endswith('_map')} | elsewhere
 
 
-def test_softmax_attention_has_the_same_result_with_a_fixed_and_a_learned_bias():
+def test_softmax_attention_fixed_bias_equals_learned_bias():
     torch.manual_seed(0)
     q, k, v, bias = (numbers(*shape) for shape in ((2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 8), (1, 3, 5, 6)))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Operators that know the map of their tokens, against their explicit twins in float64: values and gradients."""
+"""Newer attention operators against their explicit twins: values and gradients in float64."""
 from types import SimpleNamespace
 
 import pytest
@@ -34,13 +34,13 @@ def seed():
 @pytest.mark.parametrize('prefix', [0, 2])
 @pytest.mark.parametrize('last_frequency', [True, False])
 @pytest.mark.parametrize('width', [4, 12])
-def test_rotary_positions(hw_shape, prefix, last_frequency, width):
+def test_rotary_2d_equals_twin(hw_shape, prefix, last_frequency, width):
     inputs = leaves((2, 3, prefix + hw_shape[0] * hw_shape[1], width))
     assert_same(lambda x: ops.rotary_2d(x, hw_shape, last_frequency=last_frequency),
                 lambda x: reference.rotary_2d(x, hw_shape, last_frequency=last_frequency), inputs)
 
 
-def test_products_of_rotated_tokens_depend_on_their_distance_alone():
+def test_rotary_2d_products_depend_only_on_offset():
     q, k = (torch.randn(1, 8, dtype=torch.float64).expand(5 * 6, 8) for _ in range(2))
     products = ops.rotary_2d(q, (5, 6)) @ ops.rotary_2d(k, (5, 6)).T
     by_row_and_column = products.view(5, 6, 5, 6)
@@ -48,13 +48,13 @@ def test_products_of_rotated_tokens_depend_on_their_distance_alone():
     assert not torch.isclose(by_row_and_column[0, 1, 2, 4], by_row_and_column[0, 1, 4, 2])
 
 
-def test_rotation_of_an_unfit_width_names_it():
-    with pytest.raises(ValueError, match='6.*multiple of 4'):
+def test_rotary_2d_rejects_width_not_divisible_by_4():
+    with pytest.raises(ValueError, match='x: .* 6'):
         ops.rotary_2d(torch.randn(1, 4, 6), (2, 2))
 
 
 @pytest.mark.parametrize('hw_shape', MAPS)
-def test_circulant_attention(hw_shape):
+def test_circulant_attention_equals_twin(hw_shape):
     N = hw_shape[0] * hw_shape[1]
     assert_same(lambda *x: ops.circulant_attention(*x, hw_shape=hw_shape),
                 lambda *x: reference.circulant_attention(*x, hw_shape=hw_shape), leaves(*[(2, N, 3)] * 3))
@@ -64,7 +64,7 @@ def test_circulant_attention(hw_shape):
 @pytest.mark.parametrize('kv_shape', [(4, 4), (5, 3)])
 @pytest.mark.parametrize('prefix', [0, 1])
 @pytest.mark.parametrize('blocks', [1, 9])
-def test_block_linear_attention(hw_shape, kv_shape, prefix, blocks):
+def test_block_linear_attention_equals_twin(hw_shape, kv_shape, prefix, blocks):
     N, M = (prefix + H * W for H, W in (hw_shape, kv_shape))
     inputs = leaves((2, 3, N, 4), (2, 3, M, 4), (2, 3, M, 5), (blocks, blocks), positive=True)
 
@@ -75,7 +75,7 @@ def test_block_linear_attention(hw_shape, kv_shape, prefix, blocks):
 
 
 @pytest.mark.parametrize('tokens', [1, 2, 63])
-def test_gated_test_time_training(tokens):
+def test_gated_test_time_training_equals_twin(tokens):
     inputs = leaves(*[(2, 3, tokens, 4)] * 3, *[(3, 4, 4)] * 2)
 
     def call(operator):
@@ -85,7 +85,7 @@ def test_gated_test_time_training(tokens):
 
 
 @pytest.mark.parametrize('hw_shape', MAPS)
-def test_conv_test_time_training(hw_shape):
+def test_conv_test_time_training_equals_twin(hw_shape):
     inputs = leaves(*[(2, 3, *hw_shape)] * 3, (3, 1, 3, 3))
 
     def call(operator):
@@ -94,7 +94,7 @@ def test_conv_test_time_training(hw_shape):
     assert_same(call(ops.conv_test_time_training), call(reference.conv_test_time_training), inputs)
 
 
-def test_weights_of_the_keys_are_a_softmax_whose_mean_is_1():
+def test_global_key_weights_are_masked_softmax_with_mean_1():
     q, k = leaves((2, 3, 5, 4), (2, 3, 7, 4))
     mask = torch.tensor([True] * 5 + [False] * 2).view(1, 1, 7, 1)
     weights = ops.global_key_weights(q, k, mask)
@@ -103,7 +103,7 @@ def test_weights_of_the_keys_are_a_softmax_whose_mean_is_1():
     assert not weights[..., 5:, :].any()
 
 
-def test_weights_of_a_query_sum_to_1_in_magnitude_aware_and_inline_attention():
+def test_magnitude_aware_and_inline_attention_weights_sum_to_1():
     q, k = leaves((1, 2, 5, 4), (1, 2, 6, 4), positive=True)
     ones = torch.ones(1, 2, 6, 1, dtype=torch.float64)
     torch.testing.assert_close(ops.magnitude_aware_attention(q, k, ones, eps=0.), torch.ones_like(ones[..., :5, :]))
@@ -119,12 +119,12 @@ def test_positive_power_has_finite_gradients_at_zero(exponent):
     assert x.grad.isfinite().all() and p.grad.isfinite().all() and p.grad[0] == 0
 
 
-def test_signed_parts():
+def test_signed_parts_concatenates_positive_and_negative_part():
     assert ops.signed_parts(torch.tensor([1., -2.])).tolist() == [1, 0, 0, 2]
 
 
 @pytest.mark.parametrize('tokens', [(1, 1), (7, 5), (63, 63)])
-def test_nystrom_attention(tokens):
+def test_nystrom_attention_equals_twin(tokens):
     N, M = tokens
     inputs = leaves((2, 3, N, 4), (2, 3, M, 4), (2, 3, M, 5), (2, 3, 4, 4), (2, 3, 4, 4), (2, 1, 1, M))
 
@@ -135,14 +135,14 @@ def test_nystrom_attention(tokens):
     assert_same(call(ops.nystrom_attention), call(reference.nystrom_attention), inputs)
 
 
-def test_nystrom_attention_with_all_tokens_as_landmarks_is_softmax_attention():
+def test_nystrom_attention_with_all_tokens_as_landmarks_equals_softmax():
     q, k, v = leaves(*[(1, 2, 6, 4)] * 3)
-    found = ops.nystrom_attention(q, k, v, q_landmarks_Bhad=q, k_landmarks_Bhad=k, iterations=30)
-    torch.testing.assert_close(found, reference.softmax_attention(q, k, v), rtol=1e-6, atol=1e-6)
+    out = ops.nystrom_attention(q, k, v, q_landmarks_Bhad=q, k_landmarks_Bhad=k, iterations=30)
+    torch.testing.assert_close(out, reference.softmax_attention(q, k, v), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize('hw_shape', MAPS)
-def test_manhattan_attention(hw_shape):
+def test_manhattan_attention_equals_twin(hw_shape):
     N = hw_shape[0] * hw_shape[1]
     inputs = leaves((2, 3, N, 4), (2, 3, N, 4), (2, 3, N, 5), (3,))
 
@@ -155,7 +155,7 @@ def test_manhattan_attention(hw_shape):
 @pytest.mark.parametrize('hw_shape', MAPS)
 @pytest.mark.parametrize('dilation', [1, 2])
 @pytest.mark.parametrize('biased', [True, False])
-def test_neighborhood_attention(hw_shape, dilation, biased):
+def test_neighborhood_attention_equals_twin(hw_shape, dilation, biased):
     N = hw_shape[0] * hw_shape[1]
     inputs = leaves((2, 3, N, 4), (2, 3, N, 4), (2, 3, N, 5), *[(3, 5, 5)] * biased)
 
@@ -166,8 +166,8 @@ def test_neighborhood_attention(hw_shape, dilation, biased):
     assert_same(call(ops.neighborhood_attention), call(reference.neighborhood_attention), inputs)
 
 
-def fused_calls(monkeypatch):
-    """Calls of a stand-in for NATTEN that takes tensors of the CPU; checks and layout are those of NATTEN 0.21."""
+def natten_calls(monkeypatch):
+    """Replace NATTEN by a function for the CPU, with the checks and layout of NATTEN 0.21; return its calls."""
     calls = []
 
     def na2d(query, key, value, *, kernel_size, dilation):
@@ -183,7 +183,7 @@ def fused_calls(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize(('width', 'more', 'dtype', 'fused'), [
+@pytest.mark.parametrize(('width', 'options', 'dtype', 'supported'), [
     (8, dict(kernel_size=3), torch.float32, True),
     (16, dict(kernel_size=3, dilation=2), torch.float32, True),
     (8, dict(kernel_size=3, dilation=3), torch.float32, False),
@@ -192,48 +192,48 @@ def fused_calls(monkeypatch):
     (8, dict(kernel_size=3), torch.float64, False),
     (8, dict(kernel_size=3, bias=torch.zeros(3, 5, 5)), torch.float32, False),
 ])
-def test_fused_kernels_compute_what_they_can_take(monkeypatch, width, more, dtype, fused):
+def test_neighborhood_attention_calls_natten_if_supported(monkeypatch, width, options, dtype, supported):
     hw_shape, inputs = (6, 7), [torch.randn(2, 3, 42, width, dtype=dtype) for _ in range(3)]
-    expected = ops.neighborhood_attention(*inputs, hw_shape=hw_shape, **more)
-    calls = fused_calls(monkeypatch)
-    torch.testing.assert_close(ops.neighborhood_attention(*inputs, hw_shape=hw_shape, **more), expected)
-    assert calls == [(more['kernel_size'], more.get('dilation', 1))] * fused
+    expected = ops.neighborhood_attention(*inputs, hw_shape=hw_shape, **options)
+    calls = natten_calls(monkeypatch)
+    torch.testing.assert_close(ops.neighborhood_attention(*inputs, hw_shape=hw_shape, **options), expected)
+    assert calls == ([(options['kernel_size'], options.get('dilation', 1))] if supported else [])
 
 
-def test_natten_itself_attends_the_same_neighbours():
-    """Where it is installed: its kernels on a GPU, its form for FlexAttention on the CPU."""
+def test_neighborhood_attention_equals_natten():
+    """NATTEN's kernels on a GPU, its FlexAttention backend on the CPU."""
     natten = pytest.importorskip('natten')
     device, backend = ('cuda', None) if torch.cuda.is_available() else ('cpu', 'flex-fna')
     for hw_shape, kernel_size, dilation in (((9, 7), 3, 1), ((14, 15), 7, 2), ((21, 16), 5, 3), ((7, 7), 7, 1)):
         maps = [torch.randn(2, *hw_shape, 3, 8, device=device) for _ in range(3)]
-        found = natten.na2d(*maps, kernel_size=kernel_size, dilation=dilation, backend=backend)
+        actual = natten.na2d(*maps, kernel_size=kernel_size, dilation=dilation, backend=backend)
         expected = ops.neighborhood_attention(
             *(x.flatten(1, 2).transpose(1, 2) for x in maps), hw_shape=hw_shape, kernel_size=kernel_size,
             dilation=dilation, bias=torch.zeros(3, *[2 * kernel_size - 1] * 2, device=device))
-        torch.testing.assert_close(found, expected.transpose(1, 2).unflatten(1, hw_shape), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(actual, expected.transpose(1, 2).unflatten(1, hw_shape), rtol=1e-4, atol=1e-4)
 
 
-def test_routing_to_all_regions_is_softmax_attention():
+def test_routing_attention_to_all_regions_equals_softmax():
     q, k, v = leaves(*[(2, 3, 4, 5, 6)] * 3)
     routes = ops.routed_regions(*(x.transpose(1, 2).transpose(2, 3).flatten(3) for x in (q, k)), topk=9)
     assert sorted(routes[0, 0].tolist()) == [0, 1, 2, 3]
-    found = ops.routing_attention(q, k, v, routes, scale=.4)
+    out = ops.routing_attention(q, k, v, routes, scale=.4)
     expected = reference.softmax_attention(*(x.flatten(2, 3) for x in (q, k, v)), scale=.4)
-    torch.testing.assert_close(found.flatten(2, 3), expected)
+    torch.testing.assert_close(out.flatten(2, 3), expected)
 
 
-def test_a_region_attends_the_regions_that_its_mean_query_fits():
-    """Values tell where they come from: each region sees its own two routes and nothing of the rest."""
+def test_routing_attention_sees_only_routed_regions():
+    """The values are one-hot regions, so the output of a query shows the regions that it attends to."""
     q, k = leaves((1, 1, 4, 5, 6), (1, 1, 4, 5, 6))
-    likeness = q[0, 0].mean(1) @ k[0, 0].mean(1).T
+    similarity = q[0, 0].mean(1) @ k[0, 0].mean(1).T
     routes = ops.routed_regions(q[:, 0], k[:, 0], topk=2)
-    assert routes[0].sort().values.tolist() == likeness.topk(2).indices.sort().values.tolist()
+    assert routes[0].sort().values.tolist() == similarity.topk(2).indices.sort().values.tolist()
     region = torch.eye(4, dtype=torch.float64)[None, None, :, None].expand(1, 1, 4, 5, 4)
     seen = ops.routing_attention(q, k, region, routes, scale=1.)[0, 0].sum(1) > 0
     assert [row.nonzero().flatten().tolist() for row in seen] == routes[0].sort().values.tolist()
 
 
-def test_products_of_random_features_estimate_the_softmax_kernel():
+def test_random_feature_map_estimates_softmax():
     generator = torch.Generator().manual_seed(0)
     features = ops.orthogonal_features(4096, 4, generator).double()
     assert features.shape == (4096, 4) and torch.linalg.matrix_rank(features[:4]) == 4

@@ -1,4 +1,4 @@
-"""Linear operators in half precision, at the ends of the range of numbers, and in memory."""
+"""Linear operators: half precision, extreme values and memory."""
 import pytest
 import torch
 
@@ -8,7 +8,7 @@ from mmflatten.ops import blocks, reference
 TOLERANCE = dict(rtol=1e-10, atol=1e-10)
 
 
-def test_local_term_is_added_and_gives_its_memory_layout():
+def test_linear_attention_adds_local_term_and_takes_its_layout():
     torch.manual_seed(0)
     q, k, v = (torch.rand(2, 3, 10, 4, dtype=torch.float64) for _ in range(3))
     local = torch.randn(2, 10, 3, 4, dtype=torch.float64).transpose(1, 2)
@@ -18,9 +18,9 @@ def test_local_term_is_added_and_gives_its_memory_layout():
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
-def test_sums_do_not_overflow_in_half_precision(dtype):
+def test_linear_attention_sums_do_not_overflow_half_precision(dtype):
     torch.manual_seed(0)
-    q, k, v = (torch.rand(1, 2, 4000, 8).mul(1e3).to(dtype).requires_grad_() for _ in range(3))
+    q, k, v = (torch.rand(1, 2, 1000, 8).mul(1e3).to(dtype).requires_grad_() for _ in range(3))
     with torch.autocast('cpu', dtype=dtype):
         out = ops.linear_attention(q, k, v)
     out.float().sum().backward()
@@ -31,7 +31,7 @@ def test_sums_do_not_overflow_in_half_precision(dtype):
 
 
 @pytest.mark.parametrize('factor', [3, 4, 8, 32])
-def test_focused_map_is_finite_for_tiny_and_huge_tokens(factor):
+def test_focused_map_is_finite_for_extreme_tokens(factor):
     x = torch.tensor([[1e-6] * 32, [6e4] * 32, [1e-6] * 31 + [6e4]]).requires_grad_()
     out = ops.focused_map(x, factor)
     out.sum().backward()
@@ -39,15 +39,25 @@ def test_focused_map_is_finite_for_tiny_and_huge_tokens(factor):
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize('name', ['efficient_attention', 'sima_attention', 'angular_attention',
-                                  'cross_covariance_attention'])
-def test_half_precision_stays_finite_and_keeps_its_type(name, dtype):
+@pytest.mark.parametrize('name, scale', [
+    ('efficient_attention', 1e3), ('sima_attention', 1e3), ('angular_attention', 1e3),
+    ('cross_covariance_attention', 1e3), ('conventional_gaussian_attention', 30), ('conventional_dot_attention', 1),
+    ('factorized_dot_attention', 1)])
+def test_operators_keep_half_precision_finite(name, scale, dtype):
     torch.manual_seed(0)
-    q, k, v = (torch.randn(1, 2, 4000, 8).mul(1e3).to(dtype).requires_grad_() for _ in range(3))
+    q, k, v = (torch.randn(1, 2, 1000, 8).mul(scale).to(dtype).requires_grad_() for _ in range(3))
     with torch.autocast('cpu', dtype=dtype):
         out = getattr(ops, name)(q, k, v)
     out.float().sum().mul(1e-4).backward()
     assert out.dtype == dtype and out.isfinite().all() and all(x.grad.isfinite().all() for x in (q, k, v))
+
+
+def test_factorized_dot_attention_sums_in_float32():
+    N, d = 4096, 8
+    q, k, v = (torch.full((1, 1, N, d), value, dtype=torch.float16) for value in (2 ** -7, 16., 16.))
+    assert N * 16 * 16 > torch.finfo(torch.float16).max
+    out = ops.factorized_dot_attention(q, k, v)
+    torch.testing.assert_close(out, torch.full_like(out, N * 2), rtol=1e-3, atol=0)
 
 
 def features(x, rescale, position, power=3):
@@ -56,17 +66,16 @@ def features(x, rescale, position, power=3):
 
 @pytest.fixture
 def tokens(monkeypatch):
-    """Tokens of three images, the scale of their channels and positions, taken in six blocks of two lengths."""
-    monkeypatch.setattr(blocks, 'NUMBERS', 24)
+    """Tokens of three images, channel scales and positions, which make six blocks of two lengths."""
+    monkeypatch.setattr(blocks, 'BLOCK_ELEMENTS', 8)
     torch.manual_seed(0)
-    x, position = torch.randn(3, 6, 12, dtype=torch.float64)[..., 6:], torch.randn(1, 6, 6, dtype=torch.float64)
-    assert len(list(blocks.token_blocks(x))) == 6 and len(list(blocks.token_blocks(x[:, :2]))) == 2
-    return [leaf.requires_grad_() for leaf in (x, torch.rand(6, dtype=torch.float64) + .5, position)]
+    x, position = torch.randn(3, 3, 8, dtype=torch.float64)[..., 4:], torch.randn(1, 3, 4, dtype=torch.float64)
+    assert len(list(blocks.token_blocks(x))) == 6 and len(list(blocks.token_blocks(x[:, :1]))) == 2
+    return [leaf.requires_grad_() for leaf in (x, torch.rand(4, dtype=torch.float64) + .5, position)]
 
 
-@pytest.mark.parametrize('power', [1, 2.5, 3, 8])
-@pytest.mark.parametrize('positions', [True, False])
-def test_focused_features_in_blocks_are_those_of_the_definition(tokens, power, positions):
+@pytest.mark.parametrize('power, positions', [(1, True), (2.5, True), (3, True), (8, True), (3, False)])
+def test_focused_features_in_blocks_equal_twin(tokens, power, positions):
     x, rescale, position = tokens[0], tokens[1], tokens[2] if positions else None
     options = dict(focusing_factor=power, floor=1e-2, position_1NC=position)
     torch.testing.assert_close(ops.focused_features(x, rescale, 2, **options),
@@ -76,25 +85,25 @@ def test_focused_features_in_blocks_are_those_of_the_definition(tokens, power, p
         assert check(lambda x, rescale, position=None: features(x, rescale, position, power), inputs)
 
 
-def test_focused_features_work_in_transforms_of_functions(tokens):
+def test_focused_features_support_function_transforms(tokens):
     leaves = [leaf.detach() for leaf in tokens]
-    for place, leaf in enumerate(leaves):
-        def total(leaf: torch.Tensor, place: int = place) -> torch.Tensor:
-            return features(*leaves[:place], leaf, *leaves[place + 1:]).sin().sum()
+    for index, leaf in enumerate(leaves):
+        def total(leaf: torch.Tensor, index: int = index) -> torch.Tensor:
+            return features(*leaves[:index], leaf, *leaves[index + 1:]).sin().sum()
 
         y, tangent = torch.func.jvp(total, (leaf,), (torch.ones_like(leaf),))
         torch.testing.assert_close(tangent, torch.func.grad(total)(leaf).sum())
 
 
-def test_focused_features_keep_their_inputs_and_their_result(tokens):
-    kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+def test_focused_features_save_only_inputs_and_result(tokens):
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor):
         result = features(*tokens)
-    assert {tensor.data_ptr() for tensor in kept} == {tensor.data_ptr() for tensor in (*tokens, result)}
-    assert result.is_contiguous()  # products of heads copy nothing
+    assert {tensor.data_ptr() for tensor in saved} == {tensor.data_ptr() for tensor in (*tokens, result)}
+    assert result.is_contiguous()  # so that matrix products of heads make no copy
 
 
-def test_focused_features_train_in_one_compiled_graph(tokens):
+def test_focused_features_compile_to_one_graph(tokens):
     compiled = torch.compile(features, backend='aot_eager', fullgraph=True)
-    expected, found = (torch.autograd.grad(f(*tokens).cos().sum(), tokens) for f in (features, compiled))
-    torch.testing.assert_close(found, expected)
+    expected, actual = (torch.autograd.grad(f(*tokens).cos().sum(), tokens) for f in (features, compiled))
+    torch.testing.assert_close(actual, expected)

@@ -7,7 +7,7 @@ from mmflatten import ops
 
 @pytest.mark.parametrize('rest', [(5,), (3, 4), ()])
 @pytest.mark.parametrize('window', [(2, 3), (1, 6), (4, 1), (4, 6)])
-def test_window_reverse_undoes_partition(rest, window):
+def test_window_reverse_inverts_partition(rest, window):
     x = torch.arange(2 * 4 * 6 * torch.Size(rest).numel()).view(2, 4, 6, *rest)
     windows = ops.window_partition(x, window)
     assert windows.shape == (2 * 24 // (window[0] * window[1]), window[0] * window[1], *rest)
@@ -15,19 +15,19 @@ def test_window_reverse_undoes_partition(rest, window):
     assert torch.equal(windows[0], x[0, :window[0], :window[1]].flatten(0, 1))
 
 
-def test_shifted_window_mask_allows_only_neighbours_from_before_the_roll():
+def test_shifted_window_mask_allows_neighbours_before_the_roll():
     H, W, window, shift = 6, 9, (3, 3), (1, 1)
     rows = torch.arange(H)[:, None].expand(H, W)
     cols = torch.arange(W).expand(H, W)
     position = torch.stack((rows, cols), -1).roll((-1, -1), dims=(0, 1))
     windows = ops.window_partition(position[None], window)
-    # Tokens that were in one window-sized neighbourhood before the roll are at most window - 1 apart.
+    # Tokens that were neighbours before the roll are at most window - 1 apart.
     distance = (windows[:, :, None] - windows[:, None]).abs().amax(-1)
     expected = distance < 3
     assert torch.equal(ops.shifted_window_mask((H, W), window, shift, torch.device('cpu')), expected)
 
 
-def test_padded_window_mask_marks_the_padding_of_a_rolled_map():
+def test_padded_window_mask_marks_padding_of_rolled_map():
     real = torch.zeros(6, 6, dtype=torch.bool)
     real[:5, :4] = True
     expected = ops.window_partition(real.roll((-1, -1), dims=(0, 1))[None], (3, 3))[:, None]
@@ -35,7 +35,7 @@ def test_padded_window_mask_marks_the_padding_of_a_rolled_map():
     assert torch.equal(mask, expected)
 
 
-def test_resize_grid_follows_the_map_and_keeps_the_same_size_untouched():
+def test_resize_grid_interpolates_and_keeps_same_size():
     ramp = torch.arange(4.).repeat(3, 1).reshape(1, 12, 1)
     assert ops.resize_grid(ramp, (3, 4), (3, 4)) is ramp
     wide = ops.resize_grid(ramp, (3, 4), (3, 8)).view(3, 8)
@@ -44,7 +44,7 @@ def test_resize_grid_follows_the_map_and_keeps_the_same_size_untouched():
     torch.testing.assert_close(tall, torch.arange(4.).repeat(6, 1))
 
 
-def test_resized_relative_position_bias_keeps_its_centre():
+def test_resize_relative_position_bias_keeps_centre():
     table = torch.randn(13 * 13, 3, generator=torch.Generator().manual_seed(0))
     resized = ops.resize_relative_position_bias(table, (7, 7), (12, 12))
     assert resized.shape == (23 * 23, 3)
@@ -53,7 +53,7 @@ def test_resized_relative_position_bias_keeps_its_centre():
 
 @pytest.mark.parametrize('size', [(7, 7), (1, 3), (13, 5), (4, 8)])
 @pytest.mark.parametrize('side', [1, 3, 7])
-def test_the_shares_of_cells_pool_as_adaptive_pooling_does(size, side):
+def test_cell_shares_equal_adaptive_pooling(size, side):
     x = torch.randn(2, 3, *size, dtype=torch.float64)
     rows, cols = (ops.cell_shares(length, side, x) for length in size)
     torch.testing.assert_close(rows @ x @ cols.T, ops.pool_cells(x, side))

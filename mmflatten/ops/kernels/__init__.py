@@ -1,6 +1,7 @@
-"""Fused kernels for CUDA GPUs, behind operators of PyTorch; `docs/kernels.md` says when they run."""
+"""Fused kernels for CUDA GPUs as PyTorch operators. `docs/kernels.md` lists the conditions under which they run."""
 from mmflatten.ops.kernels.attention import fused_linear_attention
 from mmflatten.ops.kernels.convolution import token_convolution
-from mmflatten.ops.kernels.pick import has_triton, pick_kernel
+from mmflatten.ops.kernels.pick import has_triton, kernels_enabled, pick_kernel, set_kernels_enabled
 
-__all__ = ['fused_linear_attention', 'has_triton', 'pick_kernel', 'token_convolution']
+__all__ = ['fused_linear_attention', 'has_triton', 'kernels_enabled', 'pick_kernel', 'set_kernels_enabled',
+           'token_convolution']

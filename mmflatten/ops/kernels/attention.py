@@ -1,4 +1,4 @@
-"""Fused linear attention as one operator of PyTorch, `mmflatten::linear_attention`, and its backward as another."""
+"""Fused linear attention as a PyTorch operator, `mmflatten::linear_attention`, with an operator for its backward."""
 from __future__ import annotations
 
 from typing import Any
@@ -17,32 +17,33 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
                            position_hMd: Tensor | None = None, weight_WM: Tensor | None = None,
                            min_denominator: float | None = None, temperature_h: Tensor | None = None,
                            local_BhNd: Tensor | None = None) -> Tensor:
-    """`linear_attention` with its feature maps, positional encoding of the keys and local term in one operator.
+    """Linear attention with feature map, positional encoding of the keys and local term in one operator.
 
-    Queries, keys and values are read where they lie, as views of the projection's output; its channels must be
-    contiguous. Half-precision inputs are computed in float32, inside autocast too. Nothing is kept for the backward
-    pass but the inputs, and for all but small windows `(d + 1) d` numbers per head. It has no second derivative. Cost:
-    as `linear_attention`; on a GPU each of the kernels reads and writes the tokens once.
+    Queries, keys and values are read in place, as views of a projection's output with contiguous channels.
+    Half-precision inputs are computed in float32, also under autocast. The backward pass saves only the inputs and,
+    except for small windows, `(d + 1) d` numbers per head. There is no second derivative. Cost: as for
+    `linear_attention`; on a GPU each kernel reads and writes the tokens once.
 
     Args:
         q_BhNd: queries `(B, h, N, d)`, without a feature map.
         k_BhMd: keys `(B, h, M, d)`.
         v_BhMd: values `(B, h, M, d)`.
-        feature_map: 'relu', 'elu' (ELU + 1), 'leaky_relu', or 'focused', whose norms run over all heads.
-        rescale_hd: factor of `relu(x) + floor` before the focused map, which requires it.
-        power: of the focused map.
+        feature_map: 'relu', 'elu' (ELU + 1), 'leaky_relu', or 'focused' with norms over the channels of all heads.
+        rescale_hd: factor of `relu(x) + floor` before the focused map; None for the other maps.
+        power: power of the focused map.
         floor: added to `relu(x)`.
         position_hMd: added to the keys of all images.
-        weight_WM: weight of every key, for `W` windows that follow each other in the batch; it has no gradient.
+        weight_WM: weight of every key in `W` windows, which repeat along the batch; it has no gradient.
         min_denominator, temperature_h: as `min_denominator` and `scale` of `linear_attention`.
-        local_BhNd: a local term that is added.
+        local_BhNd: a local term, added to the result.
 
     Returns:
         `(B, h, N, d)` in the type of `v`, a view of `(B, N, h, d)` in memory.
 
     Raises:
-        ValueError: a shape is another one, the feature map or its power is unknown, the focused map has no rescaling or
-            a lower bound, another one a rescaling, or a GPU has no kernel for the type or the width of the heads.
+        ValueError: a shape is wrong; the feature map or its power is not supported; the feature map does not accept
+            `rescale_hd` or `min_denominator`, or requires a rescaling; on a GPU, the type or the head width is not
+            supported.
     """
     _check_map(feature_map, rescale_hd, power, min_denominator)
     _check_shapes(q_BhNd, k_BhMd, v_BhMd, weight_WM, position_hMd=position_hMd, rescale_hd=rescale_hd,
@@ -54,15 +55,18 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
 
 def _check_map(feature_map: str, rescale_hd: Tensor | None, power: int, min_denominator: float | None) -> None:
     if feature_map not in closed_form.ACTIVATIONS:
-        raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(closed_form.ACTIVATIONS)}')
-    focused = feature_map == 'focused'
-    if focused == (rescale_hd is None) or focused and min_denominator:
-        given = None if rescale_hd is None else tuple(rescale_hd.shape)
-        raise ValueError(f'feature_map ({feature_map!r}) with rescale_hd ({given}) and min_denominator '
-                         f'({min_denominator}): the focused map requires a rescaling and takes no lower bound, the '
-                         'others take no rescaling')
-    if focused and power not in range(1, HIGHEST_POWER + 1):
-        raise ValueError(f'power ({power}) must be a whole number from 1 to {HIGHEST_POWER}')
+        raise ValueError(f'feature_map: expected one of {sorted(closed_form.ACTIVATIONS)}, got {feature_map!r}.')
+    if feature_map != 'focused':
+        if rescale_hd is not None:
+            raise ValueError(f'rescale_hd: expected None for feature_map {feature_map!r}, got a tensor of shape '
+                             f'{tuple(rescale_hd.shape)}.')
+        return
+    if rescale_hd is None:
+        raise ValueError("rescale_hd: expected a tensor of shape (h, d) for feature_map 'focused', got None.")
+    if min_denominator:
+        raise ValueError(f"min_denominator: expected None for feature_map 'focused', got {min_denominator}.")
+    if power not in range(1, HIGHEST_POWER + 1):
+        raise ValueError(f'power: expected an integer from 1 to {HIGHEST_POWER}, got {power}.')
 
 
 def _check_shapes(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, weight_WM: Tensor | None,
@@ -72,14 +76,14 @@ def _check_shapes(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, weight_WM: Ten
                   temperature_h=(h,), local_BhNd=(B, h, N, d))
     for name, x in dict(others, k_BhMd=k_BhMd, v_BhMd=v_BhMd).items():
         if x is not None and x.shape != shapes[name]:
-            raise ValueError(f'{name} {tuple(x.shape)} must have the shape {shapes[name]} for queries '
-                             f'{tuple(q_BhNd.shape)} and {M} keys')
+            raise ValueError(f'{name}: expected the shape {shapes[name]} for queries {tuple(q_BhNd.shape)} and {M} '
+                             f'keys, got {tuple(x.shape)}.')
     if weight_WM is not None and (weight_WM.dim() != 2 or weight_WM.shape[1] != M or B % weight_WM.shape[0]):
-        raise ValueError(f'weight_WM {tuple(weight_WM.shape)} must have a column for each of {M} keys and a number of '
-                         f'rows that divides the batch of {B}')
+        raise ValueError(f'weight_WM: expected the shape (W, {M}) with a W that divides the batch size {B}, got '
+                         f'{tuple(weight_WM.shape)}.')
     if q_BhNd.is_cuda and (q_BhNd.dtype not in TYPES or d > WIDEST_HEAD):
-        raise ValueError(f'q_BhNd {q_BhNd.dtype} with heads of {d} channels has no kernel: on a GPU they are float32, '
-                         f'float16 or bfloat16 and at most {WIDEST_HEAD} wide')
+        raise ValueError(f'q_BhNd: on a GPU expected float32, float16 or bfloat16 and heads of at most {WIDEST_HEAD} '
+                         f'channels, got {q_BhNd.dtype} and {d} channels.')
 
 
 @torch.library.custom_op('mmflatten::linear_attention', mutates_args=(), device_types='cpu')

@@ -1,8 +1,8 @@
-"""Fused linear attention in Triton: two kernels forward, two backward, none with atomics.
+"""Fused linear attention in Triton: two kernels forward, two backward, without atomics.
 
-Each program walks a chunk of tokens of one image for a group of heads, reads its queries, keys and values in place, and
-keeps nothing but what it adds up: float32 sums per chunk, which PyTorch then adds over the chunks. So the same input
-gives the same bits. The mathematics is that of `mmflatten.ops.kernels.closed_form`.
+Each program loops over a chunk of tokens of one image for a group of heads. It reads queries, keys and values in place
+and accumulates float32 sums per chunk, which PyTorch then adds over the chunks, so results are deterministic. The
+formulas are those of `mmflatten.ops.kernels.closed_form`.
 """
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton
@@ -17,7 +17,7 @@ def state_kernel(k, v, position, rescale, weight, partial, tokens, windows, chun
                  HAS_POSITION: tl.constexpr, HAS_WEIGHT: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr,
                  HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
                  GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """The state of one chunk of keys: their share in `k^T v / M` and in the mean of the keys."""
+    """State of one chunk of keys: partial sums of `k^T v / M` and of the mean of the keys."""
     image, part, group = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     product, mean = sum_keys(
         k + image * stride_b, v + image * stride_b, position, rescale, weight, image, part * chunk,
@@ -32,12 +32,12 @@ def output_kernel(q, rescale, state, temperature, local, y, tokens, chunk, strid
                   HAS_TEMPERATURE: tl.constexpr, HAS_LOCAL: tl.constexpr, CLAMP: tl.constexpr, FEATURE: tl.constexpr,
                   POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr,
                   BLOCK: tl.constexpr, GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """The attention of one chunk of queries."""
+    """Attention output of one chunk of queries."""
     image, part, group = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
-    own = image * tokens * (HEADS * WIDTH)
+    base = image * tokens * (HEADS * WIDTH)
     product, mean = load_state(state + image * (HEADS * (WIDTH + 1) * WIDTH), temperature, group, HAS_TEMPERATURE,
                                HEADS, WIDTH, HP, DP)
-    attend(q + image * stride_b, rescale, product, mean, local + own, y + own, part * chunk,
+    attend(q + image * stride_b, rescale, product, mean, local + base, y + base, part * chunk,
            tl.minimum((part + 1) * chunk, tokens), tokens, group, stride_h, stride_n, floor, bound, HAS_LOCAL, CLAMP,
            FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS, PRECISION)
 
@@ -48,13 +48,13 @@ def query_backward_kernel(grad_y, q, rescale, state, temperature, grad_q, partia
                           CLAMP: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr,
                           WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
                           GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """The gradient of one chunk of queries, and their share in the gradients of the state and of the rescaling."""
+    """Gradients of one chunk of queries, and its partial sums of the gradients of the state and the rescaling."""
     image, part, group = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
-    own = image * tokens * (HEADS * WIDTH)
+    base = image * tokens * (HEADS * WIDTH)
     state += image * (HEADS * (WIDTH + 1) * WIDTH)
     product, mean = load_state(state, temperature, group, HAS_TEMPERATURE, HEADS, WIDTH, HP, DP)
     grad_product, grad_mean, grad_rescale = queries_backward(
-        grad_y + own, q + image * stride_b, rescale, state, temperature, product, mean, grad_q + own, part * chunk,
+        grad_y + base, q + image * stride_b, rescale, state, temperature, product, mean, grad_q + base, part * chunk,
         tl.minimum((part + 1) * chunk, tokens), tokens, group, stride_h, stride_n, floor, bound, HAS_TEMPERATURE, CLAMP,
         FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS, PRECISION)
     chunks = image * tl.num_programs(1) + part
@@ -69,15 +69,15 @@ def key_backward_kernel(k, v, position, rescale, weight, grad_state, grad_k, gra
                         HAS_WEIGHT: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr,
                         WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
                         GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """The gradients of one chunk of keys and values, and its share in that of the rescaling."""
+    """Gradients of one chunk of keys and values, and its partial sum of the gradient of the rescaling."""
     image, part, group = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
-    own = image * tokens * (HEADS * WIDTH)
+    base = image * tokens * (HEADS * WIDTH)
     grad_state += image * (HEADS * (WIDTH + 1) * WIDTH)
     grad_product, grad_mean = load_state(grad_state, rescale, group, False, HEADS, WIDTH, HP, DP)
     grad_rescale = keys_backward(
         k + image * stride_b, v + image * stride_b, position, rescale, weight, grad_state, grad_product, grad_mean,
-        grad_k + own, grad_v + own, image, part * chunk, tl.minimum((part + 1) * chunk, tokens), tokens, windows, group,
-        stride_h, stride_n, floor, HAS_POSITION, HAS_WEIGHT, FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS,
+        grad_k + base, grad_v + base, image, part * chunk, tl.minimum((part + 1) * chunk, tokens), tokens, windows,
+        group, stride_h, stride_n, floor, HAS_POSITION, HAS_WEIGHT, FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS,
         PRECISION)
     if FEATURE == 'focused':
         chunks = image * tl.num_programs(1) + part

@@ -1,4 +1,4 @@
-"""Fused linear attention by PyTorch's operators: what the kernels compute, with the backward in closed form.
+"""Fused linear attention in PyTorch: the formulas of the kernels, with the backward pass in closed form.
 
 Per head, with features `f` of queries and keys, weights `w` of the keys and the temperature `s`,
 
@@ -34,13 +34,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
 
 
 class Options(NamedTuple):
-    """What is no tensor.
+    """Arguments of the operator that are not tensors.
 
     Attributes:
         feature_map: a name in `ACTIVATIONS`.
-        power: of the focused map.
+        power: power of the focused map.
         floor: added to `relu(x)`.
-        min_denominator: lower bound of the summed denominator in place of eps; 0 for none.
+        min_denominator: lower bound of the summed denominator, instead of `EPS`; 0 for none.
     """
 
     feature_map: str
@@ -51,7 +51,7 @@ class Options(NamedTuple):
 
 def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
             temperature: Tensor | None, local: Tensor | None, options: Options) -> tuple[Tensor, Tensor]:
-    """The result `(B, N, h, d)` and the state `(B, h, d + 1, d)`: `S`, and `kbar` in its last row."""
+    """Return the result `(B, N, h, d)` and the state `(B, h, d + 1, d)`: `S`, and `kbar` in its last row."""
     dtype = v.dtype
     with no_autocast(v):
         q, k, v = upcast(q, k, v)
@@ -68,9 +68,9 @@ def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: T
 def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
              weight: Tensor | None, temperature: Tensor | None, state: Tensor,
              options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of queries, keys and values `(B, N, h, d)`, of the rescaling `(h, d)` and the temperatures `(h,)`.
+    """Return gradients of queries, keys and values `(B, N, h, d)`, rescaling `(h, d)` and temperatures `(h,)`.
 
-    An empty state is summed again.
+    An empty state is recomputed.
     """
     types, M = [x.dtype for x in (q, k, v)], k.shape[2]
     with no_autocast(v):
@@ -106,17 +106,17 @@ def _state(k: Tensor, v: Tensor) -> Tensor:
 
 
 def _by_image(weight: Tensor, k: Tensor) -> Tensor:
-    """Weights `(W, M)` of the keys of `W` windows for the images of a batch, `(B, 1, M, 1)`."""
+    """Repeat the weights `(W, M)` of `W` windows along the batch, `(B, 1, M, 1)`."""
     return weight.repeat(k.shape[0] // weight.shape[0], 1)[:, None, :, None]
 
 
 def _norm(x: Tensor) -> Tensor:
-    """Over the channels of all heads, `(B, 1, N, 1)`."""
+    """Norm over the channels of all heads, `(B, 1, N, 1)`."""
     return x.square().sum((1, 3), keepdim=True).sqrt()
 
 
 def _features(x: Tensor, rescale: Tensor | None, options: Options) -> tuple[Tensor, Tensor, Tensor]:
-    """The features `f`, the activation `r`, and `|r|`."""
+    """Return the features `f`, the activation `r` and its norm `|r|`."""
     r = ACTIVATIONS[options.feature_map](x, options.floor)
     if options.feature_map != 'focused' or rescale is None:
         return r, r, torch.ones_like(r)
@@ -128,7 +128,7 @@ def _features(x: Tensor, rescale: Tensor | None, options: Options) -> tuple[Tens
 
 def _features_backward(grad: Tensor, x: Tensor, f: Tensor, r: Tensor, norm: Tensor, rescale: Tensor | None,
                        options: Options) -> tuple[Tensor, Tensor]:
-    """The gradients of `x` and of the rescaling; the latter is 0 where there is none."""
+    """Return the gradients of `x` and of the rescaling, which is 0 for feature maps without one."""
     if options.feature_map == 'elu':
         return grad * torch.where(x > 0, 1., r), grad.new_zeros(grad.shape[1], grad.shape[3])
     if options.feature_map == 'leaky_relu':

@@ -1,4 +1,4 @@
-"""Depthwise convolution of tokens as one operator of PyTorch, `mmflatten::token_convolution`, and its backward."""
+"""Depthwise convolution of tokens as a PyTorch operator, `mmflatten::token_convolution`, and its backward."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,28 +11,29 @@ from torch.nn.grad import conv2d_input, conv2d_weight
 
 
 def token_convolution(x_BNC: Tensor, weight_C1kk: Tensor, bias_C: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-    """A depthwise convolution on the map of the tokens, which are read where they lie; prefix tokens come out as zeros.
+    """Depthwise convolution on the map of the tokens, read in place. The output of prefix tokens is 0.
 
-    Half-precision tokens are added up in float32. It has no second derivative. Cost: `k^2 N C` multiply-accumulates.
+    On a GPU half-precision inputs are summed in float32. There is no second derivative. Cost: `k^2 N C`
+    multiply-accumulates.
 
     Args:
-        x_BNC: tokens, of which the last `H * W` are the map.
-        weight_C1kk: weights `(C_w, 1, k, k)` with an odd `k`; runs of `C_w` neighbouring channels share them.
-        bias_C: one number for each of the weights' channels.
+        x_BNC: tokens, of which the last `H * W` form the map.
+        weight_C1kk: weights `(C_w, 1, k, k)` with an odd `k`, repeated for every `C_w` channels.
+        bias_C: bias `(C_w,)`, repeated in the same way.
         hw_shape: `(H, W)`.
 
     Returns:
         `(B, N, C)` in the type of `x`.
 
     Raises:
-        ValueError: the weights do not fit the channels, or the map the tokens.
+        ValueError: the weights do not match the channels, or the map does not match the tokens.
     """
     if not 0 < hw_shape[0] * hw_shape[1] <= x_BNC.shape[1]:
-        raise ValueError(f'hw_shape {tuple(hw_shape)} must have 1 to {x_BNC.shape[1]} tokens, those of x_BNC '
-                         f'{tuple(x_BNC.shape)}')
+        raise ValueError(f'hw_shape: expected (H, W) with 1 to {x_BNC.shape[1]} tokens for x_BNC '
+                         f'{tuple(x_BNC.shape)}, got {tuple(hw_shape)}.')
     if x_BNC.shape[2] % weight_C1kk.shape[0] or weight_C1kk.shape[-1] % 2 == 0:
-        raise ValueError(f'weight_C1kk {tuple(weight_C1kk.shape)} must have an odd side and channels that divide those '
-                         f'of x_BNC {tuple(x_BNC.shape)}')
+        raise ValueError(f'weight_C1kk: expected (C_w, 1, k, k) with an odd k and a C_w that divides the channels of '
+                         f'x_BNC {tuple(x_BNC.shape)}, got {tuple(weight_C1kk.shape)}.')
     return _forward(x_BNC, weight_C1kk, bias_C, hw_shape[0], hw_shape[1])
 
 

@@ -1,4 +1,4 @@
-"""Depthwise convolution of tokens in Triton: the map as it lies in memory, channels last, prefix tokens before it."""
+"""Depthwise convolution of tokens in Triton, on channels-last maps preceded by prefix tokens."""
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton
 import triton.language as tl
@@ -8,25 +8,25 @@ import triton.language as tl
 def convolve_kernel(x, weight, bias, y, height, width, prefix, stride_b, stride_n, HAS_BIAS: tl.constexpr,
                     FLIP: tl.constexpr, SIDE: tl.constexpr, CHANNELS: tl.constexpr, WEIGHTS: tl.constexpr,
                     BLOCK: tl.constexpr, BC: tl.constexpr):
-    """`BLOCK` tokens and `BC` channels of the convolution with `WEIGHTS x SIDE^2` numbers; `FLIP` is its transpose.
+    """Convolve `BLOCK` tokens and `BC` channels with weights `(WEIGHTS, SIDE, SIDE)`; `FLIP` transposes it.
 
-    `WEIGHTS` divides `CHANNELS`: runs of so many channels share them.
+    `WEIGHTS` divides `CHANNELS`; the weights are repeated for every `WEIGHTS` channels.
     """
     image = tl.program_id(0).to(tl.int64)
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     c = tl.program_id(2) * BC + tl.arange(0, BC)
     x += image * stride_b + prefix * stride_n
     y += (image * (prefix + height * width) + prefix) * CHANNELS
-    row, col, own = n // width, n % width, c % WEIGHTS
+    row, col, shared_c = n // width, n % width, c % WEIGHTS
     out = tl.zeros((BLOCK, BC), tl.float32)
     if HAS_BIAS:
-        out += tl.load(bias + own).to(tl.float32)[None, :]
+        out += tl.load(bias + shared_c).to(tl.float32)[None, :]
     for tap in tl.static_range(SIDE * SIDE):
         other_row, other_col = row + (tap // SIDE - SIDE // 2), col + (tap % SIDE - SIDE // 2)
         inside = (other_row >= 0) & (other_row < height) & (other_col >= 0) & (other_col < width)
         mask = inside[:, None] & (c < CHANNELS)[None, :]
         neighbour = tl.load(x + (other_row * width + other_col)[:, None] * stride_n + c[None, :], mask=mask, other=0.)
-        factor = tl.load(weight + own * (SIDE * SIDE) + (SIDE * SIDE - 1 - tap if FLIP else tap)).to(tl.float32)
+        factor = tl.load(weight + shared_c * (SIDE * SIDE) + (SIDE * SIDE - 1 - tap if FLIP else tap)).to(tl.float32)
         out += neighbour.to(tl.float32) * factor[None, :]
     mask = (n < height * width)[:, None] & (c < CHANNELS)[None, :]
     tl.store(y + n[:, None] * CHANNELS + c[None, :], out, mask=mask)
@@ -35,9 +35,9 @@ def convolve_kernel(x, weight, bias, y, height, width, prefix, stride_b, stride_
 @triton.jit(do_not_specialize=('height', 'width', 'prefix', 'chunk'))
 def weight_backward_kernel(grad, x, partial, height, width, prefix, chunk, stride_b, stride_n, SIDE: tl.constexpr,
                            SIDE_P: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr):
-    """The share of a chunk of tokens in the gradients of one row of the weights, and of the bias behind the last row.
+    """Partial gradients of one row of the weights, and of the bias after the last row, from a chunk of tokens.
 
-    `SIDE_P` is the power of two above `SIDE`.
+    `SIDE_P` is the next power of two of `SIDE`.
     """
     image, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     line, first = tl.program_id(2) % SIDE, tl.program_id(2) // SIDE * BC
@@ -49,15 +49,15 @@ def weight_backward_kernel(grad, x, partial, height, width, prefix, chunk, strid
     for start in range(part * chunk, tl.minimum((part + 1) * chunk, height * width), BLOCK):
         n = start + tl.arange(0, BLOCK)
         mask = (n < height * width)[:, None] & (c < CHANNELS)[None, :]
-        own = tl.load(grad + n[:, None] * CHANNELS + c[None, :], mask=mask, other=0.).to(tl.float32)
+        grad_y = tl.load(grad + n[:, None] * CHANNELS + c[None, :], mask=mask, other=0.).to(tl.float32)
         row = n // width + line - SIDE // 2
         col = (n % width)[None, :] + shift[:, None] - SIDE // 2
         inside = (row >= 0)[None, :] & (row < height)[None, :] & (col >= 0) & (col < width) & (shift < SIDE)[:, None]
         mask = inside[:, :, None] & (c < CHANNELS)[None, None, :]
         offsets = (row * width)[None, :] + col
         neighbour = tl.load(x + offsets[:, :, None] * stride_n + c[None, None, :], mask=mask, other=0.).to(tl.float32)
-        sums += tl.sum(neighbour * own[None, :, :], axis=1)
-        total += tl.sum(own, axis=0)
+        sums += tl.sum(neighbour * grad_y[None, :, :], axis=1)
+        total += tl.sum(grad_y, axis=0)
     partial += (image * tl.num_programs(1) + part) * (SIDE * SIDE + 1) * CHANNELS
     taps = line * SIDE + shift[:, None]
     tl.store(partial + taps * CHANNELS + c[None, :], sums, mask=(shift < SIDE)[:, None] & (c < CHANNELS)[None, :])

@@ -1,19 +1,19 @@
-"""What the fused operators cost, for `torch.utils.flop_counter.FlopCounterMode`: importing this registers it.
+"""FLOP formulas of the fused operators for `torch.utils.flop_counter.FlopCounterMode`, registered on import.
 
-In a module of its own, because PyTorch's counter imports Triton.
+This is a separate module because PyTorch's counter imports Triton.
 """
 from __future__ import annotations
 
 import torch
 from torch.utils.flop_counter import register_flop_formula
 
-import mmflatten.ops.kernels  # noqa: F401  the operators themselves
+import mmflatten.ops.kernels  # noqa: F401  defines the operators
 
 
 def multiply_accumulates(q_shape: tuple[int, ...], k_shape: tuple[int, ...]) -> int:
-    """Those of `linear_attention`: its two products, by the cheaper association, and its denominators.
+    """Count as for `linear_attention`: two products by the cheaper association, and the denominators.
 
-    The kernels always take the association that is linear in the number of tokens, but a model has one count on every
+    The kernels always use the association that is linear in the tokens, but the count of a model is the same on every
     device.
     """
     (B, h, N, d), M = q_shape, k_shape[2]

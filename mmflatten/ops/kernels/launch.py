@@ -1,4 +1,4 @@
-"""What the launchers of linear attention share: how tensors are handed to kernels."""
+"""Helpers of the launchers of linear attention: layouts and constants that the kernels expect."""
 from __future__ import annotations
 
 import torch
@@ -21,30 +21,32 @@ def constants_of(q: Tensor, options: Options) -> dict[str, object]:
 
 
 def precision_of(dtype: torch.dtype) -> str:
-    """Of the products: TF32 keeps more of half-precision inputs than they have; three such products make up float32."""
+    """Precision of matrix products: TF32 represents half-precision inputs exactly; three TF32 products give float32."""
     return 'tf32x3' if dtype == torch.float32 else 'tf32'
 
 
 def readable(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Tensors as the kernels read them: contiguous channels, one layout for keys and values; views are not copied."""
+    """Return tensors with contiguous channels and one layout for keys and values, copied only if necessary."""
     q = q if q.stride(-1) == 1 else q.contiguous()
     if k.stride() != v.stride() or k.stride(-1) != 1:
         k, v = k.contiguous(), v.contiguous()
     return q, k, v
 
 
-def contiguous(*others: Tensor | None) -> list[Tensor | None]:
-    return [_positions(x) if x is not None and x.dim() == 3 else x if x is None else x.contiguous() for x in others]
+def contiguous(position_hMd: Tensor | None, *others: Tensor | None) -> list[Tensor | None]:
+    """Return the optional tensors contiguous in memory, the positions as `(M, h, d)`."""
+    position_Mhd = None if position_hMd is None else position_hMd.transpose(0, 1)
+    return [None if x is None else x.contiguous() for x in (position_Mhd, *others)]
 
 
-def _positions(position_hMd: Tensor) -> Tensor:
-    return position_hMd.transpose(0, 1).contiguous()
+def windows_of(weight_WM: Tensor | None) -> int:
+    return 1 if weight_WM is None else weight_WM.shape[0]
 
 
 def bound_of(options: Options, keys: int) -> float:
     return options.min_denominator / keys if options.min_denominator else EPS
 
 
-def given(x: Tensor | None, other: Tensor) -> Tensor:
-    """A tensor, or one that stands in for it and is not read."""
-    return other if x is None else x
+def optional(x: Tensor | None, placeholder: Tensor) -> Tensor:
+    """Return `x`, or if it is None a placeholder that the kernel does not read."""
+    return placeholder if x is None else x

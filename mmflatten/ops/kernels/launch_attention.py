@@ -1,4 +1,4 @@
-"""Launching the kernels of fused linear attention: chunks and buffers."""
+"""Launchers of the kernels of fused linear attention: chunks and buffers."""
 from __future__ import annotations
 
 import torch
@@ -8,30 +8,30 @@ from torch import Tensor
 from mmflatten.ops.kernels import attention_kernels as kernels
 from mmflatten.ops.kernels import launch
 from mmflatten.ops.kernels.closed_form import Options
-from mmflatten.ops.kernels.launch import bound_of, constants_of, contiguous, given, readable
+from mmflatten.ops.kernels.launch import bound_of, constants_of, contiguous, optional, readable, windows_of
 from mmflatten.ops.kernels.tile_table import Tile, tile_of
 
 _PROGRAMS = 384  # nearly three for each of the 132 multiprocessors of an H100 or H200
-_MIN_CHUNK = 256  # tokens of a program, where there are enough images
+_MIN_CHUNK = 256  # tokens per program, if the batch is large enough
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
             temperature: Tensor | None, local: Tensor | None, options: Options) -> tuple[Tensor, Tensor]:
-    """As `closed_form.forward`, by kernels."""
+    """Same as `closed_form.forward`, with kernels."""
     (B, h, N, d), M = q.shape, k.shape[2]
     q, k, v = readable(q, k, v)
     position, rescale, weight, temperature = contiguous(position, rescale, weight, temperature)
     tile, (chunk, chunks) = _plan('state', options, q, M)
     partial = q.new_empty(B, chunks, h, d + 1, d, dtype=torch.float32)
-    launch.run(kernels.state_kernel, tile, (B, chunks), k, v, given(position, k), given(rescale, k), given(weight, k),
-               partial, M, 1 if weight is None else weight.shape[0], chunk, *k.stride()[:3], options.floor,
+    launch.run(kernels.state_kernel, tile, (B, chunks), k, v, optional(position, k), optional(rescale, k),
+               optional(weight, k), partial, M, windows_of(weight), chunk, *k.stride()[:3], options.floor,
                HAS_POSITION=position is not None, HAS_WEIGHT=weight is not None, **constants_of(q, options))
     state = partial.sum(1)
     y = v.new_empty(B, N, h, d)
     local = None if local is None else local.transpose(1, 2).contiguous()
     tile, (chunk, chunks) = _plan('output', options, q, N)
-    launch.run(kernels.output_kernel, tile, (B, chunks), q, given(rescale, q), state, given(temperature, q),
-               given(local, q), y, N, chunk, *q.stride()[:3], options.floor, bound_of(options, M),
+    launch.run(kernels.output_kernel, tile, (B, chunks), q, optional(rescale, q), state, optional(temperature, q),
+               optional(local, q), y, N, chunk, *q.stride()[:3], options.floor, bound_of(options, M),
                HAS_TEMPERATURE=temperature is not None, HAS_LOCAL=local is not None,
                CLAMP=bool(options.min_denominator), **constants_of(q, options))
     return y, state
@@ -40,7 +40,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: T
 def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
              weight: Tensor | None, temperature: Tensor | None, state: Tensor,
              options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """As `closed_form.backward`, by kernels."""
+    """Same as `closed_form.backward`, with kernels."""
     (B, h, N, d), M = q.shape, k.shape[2]
     q, k, v = readable(q, k, v)
     position, rescale, weight, temperature = contiguous(position, rescale, weight, temperature)
@@ -49,8 +49,8 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
     tile, (chunk, chunks) = _plan('query_backward', options, q, N)
     partial = q.new_empty(B, chunks, h, d + 1, d, dtype=torch.float32)
     rescale_q = q.new_empty(B * chunks, h, d, dtype=torch.float32)
-    launch.run(kernels.query_backward_kernel, tile, (B, chunks), grad, q, given(rescale, q), state,
-               given(temperature, q), grad_q, partial, rescale_q, N, chunk, *q.stride()[:3], options.floor,
+    launch.run(kernels.query_backward_kernel, tile, (B, chunks), grad, q, optional(rescale, q), state,
+               optional(temperature, q), grad_q, partial, rescale_q, N, chunk, *q.stride()[:3], options.floor,
                bound_of(options, M), HAS_TEMPERATURE=temperature is not None, CLAMP=bool(options.min_denominator),
                **constants_of(q, options))
     grad_state = partial.sum(1)
@@ -60,8 +60,8 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
         grad_state[:, :, :d] *= temperature[:, None, None]
     tile, (chunk, chunks) = _plan('key_backward', options, q, M)
     rescale_k = q.new_empty(B * chunks, h, d, dtype=torch.float32)
-    launch.run(kernels.key_backward_kernel, tile, (B, chunks), k, v, given(position, k), given(rescale, k),
-               given(weight, k), grad_state, grad_k, grad_v, rescale_k, M, 1 if weight is None else weight.shape[0],
+    launch.run(kernels.key_backward_kernel, tile, (B, chunks), k, v, optional(position, k), optional(rescale, k),
+               optional(weight, k), grad_state, grad_k, grad_v, rescale_k, M, windows_of(weight),
                chunk, *k.stride()[:3], options.floor, HAS_POSITION=position is not None, HAS_WEIGHT=weight is not None,
                **constants_of(q, options))
     if rescale is None or options.feature_map != 'focused':
@@ -70,7 +70,7 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
 
 
 def chunks_of(images: int, tokens: int, block: int) -> tuple[int, int]:
-    """How many tokens a program walks, a multiple of its block, and how many programs share an image."""
+    """Return the tokens per program, a multiple of the block, and the programs per image."""
     wanted = max(1, min(triton.cdiv(_PROGRAMS, images), triton.cdiv(tokens, _MIN_CHUNK)))
     chunk = triton.cdiv(triton.cdiv(tokens, wanted), block) * block
     return chunk, triton.cdiv(tokens, chunk)

@@ -1,4 +1,4 @@
-"""Launching the kernels of the depthwise convolution of tokens."""
+"""Launchers of the kernels of the depthwise convolution of tokens."""
 from __future__ import annotations
 
 import triton
@@ -11,17 +11,17 @@ BLOCK, WARPS = 32, 4
 
 
 def channels_of(channels: int) -> int:
-    """How many channels a program works on."""
+    """Return the channels per program."""
     return 64 if channels % 64 == 0 else 32
 
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor, height: int, width: int) -> Tensor:
-    """As `convolution._forward`, by a kernel."""
+    """Same as `convolution._forward`, with a kernel."""
     return _convolve(x, weight, bias, height, width, flip=False)
 
 
 def backward(grad: Tensor, x: Tensor, weight: Tensor, height: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of the tokens, of the weights `(C_w, 1, k, k)` and of the bias `(C_w,)`."""
+    """Return the gradients of the tokens, of the weights `(C_w, 1, k, k)` and of the bias `(C_w,)`."""
     B, N, C = x.shape
     x, grad, side, shared = _readable(x), grad.contiguous(), weight.shape[-1], weight.shape[0]
     grad_x = _convolve(grad, weight, None, height, width, flip=True)

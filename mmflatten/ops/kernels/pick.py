@@ -1,9 +1,10 @@
-"""Whether a fused kernel runs, or PyTorch's own operators."""
+"""Choice between the fused kernels and PyTorch's operators."""
 from __future__ import annotations
 
 import logging
 import os
 import shutil
+import warnings
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -12,51 +13,87 @@ from torch import Tensor
 
 from mmflatten.ops.sizes import is_exporting
 
-SWITCH = 'MMFLATTEN_KERNELS'  # 'off' leaves everything to PyTorch
 OLDEST_TRITON = (3, 6)
 WIDEST_HEAD = 64
-HIGHEST_POWER = 8  # of the focused map; above, even powers of unit vectors leave the range of float32
+HIGHEST_POWER = 8  # of the focused map; higher powers, even of unit vectors, leave the range of float32
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+_enabled: bool | None = None  # None until it is set
+
+
+class set_kernels_enabled:  # lower case like torch.set_grad_enabled, because it is used like a function
+    """Turn the fused kernels on or off, until the next call or, as a context manager, for a block of code.
+
+    They are on by default. The setting holds for all threads of the process. A model compiled by `torch.compile` keeps
+    the setting of its compilation.
+    """
+
+    def __init__(self, enabled: bool) -> None:
+        global _enabled
+        self._previous, _enabled = _enabled, enabled
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        global _enabled
+        _enabled = self._previous
+
+
+def kernels_enabled() -> bool:
+    """Return True if the fused kernels are turned on."""
+    if _enabled is None:
+        set_kernels_enabled(_default())
+    return bool(_enabled)
+
+
+def _default() -> bool:
+    """Read the deprecated environment variable `MMFLATTEN_KERNELS`, to be removed in the next release."""
+    value = os.environ.get('MMFLATTEN_KERNELS', '')
+    if value not in ('', 'off'):
+        raise ValueError(f"MMFLATTEN_KERNELS: expected 'off' or no value, got {value!r}.")
+    if value:
+        warnings.warn('MMFLATTEN_KERNELS is deprecated and will be removed in the next release. Call '
+                      'mmflatten.ops.kernels.set_kernels_enabled(False).', FutureWarning, stacklevel=2)
+    return not value
 
 
 def pick_kernel(*tensors: Tensor, width: int = 1, power: float = 1) -> bool:
-    """Whether a fused kernel computes these tensors: on a CUDA GPU, with Triton, and never in an exported graph.
+    """Return True if a fused kernel computes these tensors: on a CUDA GPU, with Triton, not in an exported graph.
 
     Args:
         tensors: the operator's inputs, all of one type and on one device.
         width: channels of a head.
-        power: of the focused map.
+        power: power of the focused map.
     """
     first = tensors[0]
     if not first.is_cuda or is_exporting() or width > WIDEST_HEAD or power not in range(1, HIGHEST_POWER + 1):
         return False
     same = all(x.dtype == first.dtype and x.dtype in TYPES and x.device == first.device for x in tensors)
-    return same and first.numel() > 0 and _switched_on(first.device.index or 0)
+    return same and first.numel() > 0 and _available(first.device.index or 0)
 
 
-def _switched_on(device: int) -> bool:
-    if (switch := os.environ.get(SWITCH, '')) not in ('', 'off'):
-        raise ValueError(f"{SWITCH} ({switch!r}) must be 'off', or unset for the kernels to run")
-    return (not switch and has_triton() and torch.cuda.get_device_capability(device) >= (8, 0)
+def _available(device: int) -> bool:
+    return (kernels_enabled() and has_triton() and torch.cuda.get_device_capability(device) >= (8, 0)
             and _has_c_compiler())
 
 
-# As `torch.compiler.assume_constant_result` does, which would import the compiler: a graph is compiled for one answer.
-_switched_on._dynamo_marked_constant = True  # type: ignore[attr-defined]
+# Constant in a compiled graph. `torch.compiler.assume_constant_result` would do the same, but imports the compiler.
+_available._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def has_triton() -> bool:
-    """Whether a Triton is installed for which the kernels were written."""
+    """Return True if the installed version of Triton supports the kernels."""
     return _triton_version() >= OLDEST_TRITON
 
 
 @cache
 def _has_c_compiler() -> bool:
-    """Return True if Triton can build its launcher, for which it calls a C compiler when the first kernel runs."""
+    """Return True if there is a C compiler, which Triton calls when the first kernel runs."""
     found = bool(os.environ.get('CC') or shutil.which('gcc') or shutil.which('clang'))
     if not found:
         logging.getLogger('mmflatten').warning(
-            "No C compiler (gcc) was found, which Triton needs for the fused kernels: PyTorch's operators are used.")
+            "Fused kernels: no C compiler found, which Triton requires; using PyTorch's operators. Install gcc.")
     return found
 
 

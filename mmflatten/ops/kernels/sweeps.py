@@ -1,8 +1,8 @@
-"""Loops over the tokens of an image in Triton, of which the kernels of linear attention are made.
+"""Loops over the tokens of an image in Triton, the building blocks of the kernels of linear attention.
 
-A sweep reads the tokens from `first` to `last` in tiles and keeps nothing but sums. Before the way back through a
-feature map it reads queries or keys again, from the cache: the registers do not hold them beside the rest. A barrier
-keeps the compiler from joining both readings.
+A loop reads the tokens from `first` to `last` in tiles and keeps only sums. Before the backward pass through a feature
+map it reads the queries or keys again, from the cache, because they do not fit in the registers along with the rest. A
+barrier keeps the compiler from merging the two reads.
 """
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton
@@ -25,7 +25,7 @@ def sum_keys(k, v, position, rescale, weight, image, first, last, tokens, window
              HAS_POSITION: tl.constexpr, HAS_WEIGHT: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr,
              HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
              GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """The share of the keys in `k^T v / M` and in their mean."""
+    """Return the contribution of the keys to `k^T v / M` and to their mean."""
     product = tl.zeros((HP, DP, DP), tl.float32)
     mean = tl.zeros((HP, DP), tl.float32)
     for start in range(first, last, BLOCK):
@@ -44,7 +44,7 @@ def attend(q, rescale, product, mean, local, y, first, last, tokens, group, stri
            HAS_LOCAL: tl.constexpr, CLAMP: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr,
            HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
            GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """Stores the attention of the queries."""
+    """Store the attention output of the queries."""
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
         _, _, query, _, _ = load_features(q, q, rescale, n, tokens, group, stride_h, stride_n, floor, False, FEATURE,
@@ -59,18 +59,19 @@ def queries_backward(grad_y, q, rescale, state, temperature, product, mean, grad
                      FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
                      HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, GROUPS: tl.constexpr,
                      PRECISION: tl.constexpr):
-    """Stores the gradients of the queries, and gives their share in those of the state and of the rescaling."""
+    """Store the gradients of the queries; return their contribution to those of the state and the rescaling."""
     grad_product = tl.zeros((HP, DP, DP), tl.float32)
     grad_mean = tl.zeros((HP, DP), tl.float32)
     grad_rescale = tl.zeros((HP, DP), tl.float32)
-    for start in tl.range(first, last, BLOCK, disable_licm=True):  # what is hoisted takes registers
+    for start in tl.range(first, last, BLOCK, disable_licm=True):  # hoisted code would occupy registers
         n = start + tl.arange(0, BLOCK)
         _, _, query, norm, powered_norm = load_features(q, q, rescale, n, tokens, group, stride_h, stride_n, floor,
                                                         False, FEATURE, POWER, HEADS, WIDTH, HP, DP, GROUPS)
         grad = load_tile(grad_y, n, tokens, group, WIDTH, HEADS * WIDTH, HEADS, WIDTH, HP, DP)
-        grad, grad_denominator, share, share_mean = output_backward(grad, query, product, mean, bound, CLAMP, PRECISION)
-        grad_product += share
-        grad_mean += share_mean
+        grad, grad_denominator, tile_product, tile_mean = output_backward(grad, query, product, mean, bound, CLAMP,
+                                                                          PRECISION)
+        grad_product += tile_product
+        grad_mean += tile_mean
         total = tl.sum(grad_denominator, axis=0)
         if FEATURE == 'focused' and GROUPS > 1:
             total = sum_over_heads(grad_y, q, rescale, state, temperature, norm, powered_norm, n, tokens, stride_h,
@@ -79,10 +80,11 @@ def queries_backward(grad_y, q, rescale, state, temperature, product, mean, grad
         tl.debug_barrier()
         x, positive = load_inputs(q, q, rescale, n, tokens, group, stride_h, stride_n, floor, False, FEATURE, HEADS,
                                   WIDTH, HP, DP)
-        # Numerator and denominator have the same degree: all that is left along the feature is the share of eps.
-        grad, share = features_backward(grad, x, positive, norm, powered_norm, -bound * total / norm, rescale, group,
-                                        FEATURE, POWER, HEADS, WIDTH, HP, DP)
-        grad_rescale += share
+        # Numerator and denominator scale alike with the feature, so only eps contributes to the gradient along it.
+        along = -bound * total / norm
+        grad, tile_rescale = features_backward(grad, x, positive, norm, powered_norm, along, rescale, group, FEATURE,
+                                               POWER, HEADS, WIDTH, HP, DP)
+        grad_rescale += tile_rescale
         store_tile(grad_q, grad, n, tokens, group, HEADS, WIDTH, HP, DP)
     return grad_product, grad_mean, grad_rescale
 
@@ -91,7 +93,7 @@ def queries_backward(grad_y, q, rescale, state, temperature, product, mean, grad
 def sum_over_heads(grad_y, q, rescale, state, temperature, norm, powered_norm, n, tokens, stride_h, stride_n, floor,
                    bound, HAS_TEMPERATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
                    HP: tl.constexpr, DP: tl.constexpr, GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """The gradients of the denominators, added up over the heads of all groups; `(BLOCK,)`."""
+    """Return the gradients of the denominators, summed over the heads of all groups, `(BLOCK,)`."""
     total = tl.zeros_like(norm)
     for group in range(GROUPS):
         _, _, query = load_normed(q, q, rescale, norm, powered_norm, n, tokens, group, stride_h, stride_n, floor, False,
@@ -110,42 +112,42 @@ def keys_backward(k, v, position, rescale, weight, grad_state, grad_product, gra
                   HAS_WEIGHT: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr,
                   WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, GROUPS: tl.constexpr,
                   PRECISION: tl.constexpr):
-    """Stores the gradients of the keys and values, and gives the share of the keys in that of the rescaling."""
+    """Store the gradients of the keys and values; return the contribution of the keys to that of the rescaling."""
     grad_rescale = tl.zeros((HP, DP), tl.float32)
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
         _, _, key, norm, powered_norm = load_features(
             k, position, rescale, n, tokens, group, stride_h, stride_n, floor, HAS_POSITION, FEATURE, POWER, HEADS,
             WIDTH, HP, DP, GROUPS)
-        share = key_weights(weight, image, n, tokens, windows, HAS_WEIGHT) / tokens
+        factor = key_weights(weight, image, n, tokens, windows, HAS_WEIGHT) / tokens
         value = load_tile(v, n, tokens, group, stride_h, stride_n, HEADS, WIDTH, HP, DP)
-        grad, grad_value = state_backward(key, value, share, grad_product, grad_mean, PRECISION)
+        grad, grad_value = state_backward(key, value, factor, grad_product, grad_mean, PRECISION)
         store_tile(grad_v, grad_value, n, tokens, group, HEADS, WIDTH, HP, DP)
         along = sum_of_token(grad * key) / norm
         if FEATURE == 'focused' and GROUPS > 1:
-            along = along_feature(k, v, position, rescale, grad_state, norm, powered_norm, share, n, tokens, stride_h,
+            along = along_feature(k, v, position, rescale, grad_state, norm, powered_norm, factor, n, tokens, stride_h,
                                   stride_n, floor, HAS_POSITION, POWER, HEADS, WIDTH, HP, DP, GROUPS, PRECISION)
         tl.debug_barrier()
         x, positive = load_inputs(k, position, rescale, n, tokens, group, stride_h, stride_n, floor, HAS_POSITION,
                                   FEATURE, HEADS, WIDTH, HP, DP)
-        grad, share_rescale = features_backward(grad, x, positive, norm, powered_norm, along, rescale, group, FEATURE,
-                                                POWER, HEADS, WIDTH, HP, DP)
-        grad_rescale += share_rescale
+        grad, tile_rescale = features_backward(grad, x, positive, norm, powered_norm, along, rescale, group, FEATURE,
+                                               POWER, HEADS, WIDTH, HP, DP)
+        grad_rescale += tile_rescale
         store_tile(grad_k, grad, n, tokens, group, HEADS, WIDTH, HP, DP)
     return grad_rescale
 
 
 @triton.jit
-def along_feature(k, v, position, rescale, grad_state, norm, powered_norm, share, n, tokens, stride_h, stride_n, floor,
+def along_feature(k, v, position, rescale, grad_state, norm, powered_norm, factor, n, tokens, stride_h, stride_n, floor,
                   HAS_POSITION: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
                   HP: tl.constexpr, DP: tl.constexpr, GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """The part of the features' gradient along the unit feature, over the heads of all groups; `(BLOCK,)`."""
+    """Return the component of the features' gradient along the unit feature, over all groups of heads, `(BLOCK,)`."""
     along = tl.zeros_like(norm)
     for group in range(GROUPS):
         _, _, key = load_normed(k, position, rescale, norm, powered_norm, n, tokens, group, stride_h, stride_n, floor,
                                 HAS_POSITION, 'focused', POWER, HEADS, WIDTH, HP, DP)
         grad_product, grad_mean = load_state(grad_state, rescale, group, False, HEADS, WIDTH, HP, DP)
         value = load_tile(v, n, tokens, group, stride_h, stride_n, HEADS, WIDTH, HP, DP)
-        grad, _ = state_backward(key, value, share, grad_product, grad_mean, PRECISION)
+        grad, _ = state_backward(key, value, factor, grad_product, grad_mean, PRECISION)
         along += sum_of_token(grad * key)
     return along / norm

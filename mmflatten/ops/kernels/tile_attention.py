@@ -1,4 +1,4 @@
-"""Linear attention of a tile of tokens with a given state, in Triton: the formulas of `closed_form`."""
+"""Linear attention of a tile of tokens from a known state, in Triton. The formulas are those of `closed_form`."""
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton
 import triton.language as tl
@@ -8,7 +8,7 @@ from mmflatten.ops.kernels.tiles import load_tile, store_tile
 
 @triton.jit
 def product_of(a, b, PRECISION: tl.constexpr):
-    """The matrix product of each head. A warp computes one head, so that a single one takes a product of its own."""
+    """Matrix product of each head. Batched products use one warp per head, so a single head uses a plain product."""
     if a.shape[0] == 1:
         flat = tl.dot(tl.reshape(a, a.shape[1:]), tl.reshape(b, b.shape[1:]), input_precision=PRECISION)
         return tl.reshape(flat, (1, a.shape[1], b.shape[2]))
@@ -18,7 +18,7 @@ def product_of(a, b, PRECISION: tl.constexpr):
 
 @triton.jit
 def key_weights(weight, image, n, tokens, windows, HAS_WEIGHT: tl.constexpr):
-    """The weight of each key in the sums, of the window that the image is; 1 for all where there are none."""
+    """Weights of the keys of window `image % windows`; 1 without weights, and 0 outside the map."""
     if HAS_WEIGHT:
         return tl.load(weight + (image % windows) * tokens + n, mask=n < tokens, other=0.).to(tl.float32)
     else:
@@ -27,7 +27,7 @@ def key_weights(weight, image, n, tokens, windows, HAS_WEIGHT: tl.constexpr):
 
 @triton.jit
 def denominators(query, mean, bound, CLAMP: tl.constexpr):
-    """The denominators `(HP, BLOCK)`, and 1 where they depend on the queries."""
+    """Denominators `(HP, BLOCK)`, and 1 where they depend on the queries, 0 where they are clamped."""
     denominator = tl.sum(query * mean[:, None, :], axis=2)
     if CLAMP:
         return tl.maximum(denominator, bound), tl.where(denominator >= bound, 1., 0.)
@@ -39,7 +39,7 @@ def denominators(query, mean, bound, CLAMP: tl.constexpr):
 def store_output(query, product, mean, local, y, n, tokens, group, bound, HAS_LOCAL: tl.constexpr, CLAMP: tl.constexpr,
                  HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr,
                  PRECISION: tl.constexpr):
-    """`q (k^T v / M) / (q . mean(k) + eps)` of a tile of queries, plus the local term."""
+    """Store `q (k^T v / M) / (q . mean(k) + eps)` of a tile of queries, plus the local term."""
     denominator, _ = denominators(query, mean, bound, CLAMP)
     out = product_of(query, product, PRECISION) / denominator[:, :, None]
     if HAS_LOCAL:
@@ -49,7 +49,7 @@ def store_output(query, product, mean, local, y, n, tokens, group, bound, HAS_LO
 
 @triton.jit
 def output_backward(grad, query, product, mean, bound, CLAMP: tl.constexpr, PRECISION: tl.constexpr):
-    """The gradients of a tile of queries' features and of its denominators, and its share in those of the state."""
+    """Gradients of the features and denominators of a tile of queries, and its contribution to those of the state."""
     denominator, free = denominators(query, mean, bound, CLAMP)
     grad /= denominator[:, :, None]
     grad_product = product_of(tl.trans(query, 0, 2, 1), grad, PRECISION)
@@ -60,8 +60,8 @@ def output_backward(grad, query, product, mean, bound, CLAMP: tl.constexpr, PREC
 
 
 @triton.jit
-def state_backward(key, value, share, grad_product, grad_mean, PRECISION: tl.constexpr):
-    """The gradients of a tile of keys' features and of its values; `share` is their weight in the state, `(BLOCK,)`."""
-    grad_value = product_of(key, grad_product, PRECISION) * share[None, :, None]
+def state_backward(key, value, factor, grad_product, grad_mean, PRECISION: tl.constexpr):
+    """Gradients of the features and values of a tile of keys; `factor` is their weight in the state, `(BLOCK,)`."""
+    grad_value = product_of(key, grad_product, PRECISION) * factor[None, :, None]
     grad_key = product_of(value, tl.trans(grad_product, 0, 2, 1), PRECISION) + grad_mean[:, None, :]
-    return grad_key * share[None, :, None], grad_value
+    return grad_key * factor[None, :, None], grad_value

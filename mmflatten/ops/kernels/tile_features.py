@@ -1,4 +1,4 @@
-"""The positive features of a tile of queries or keys, in Triton, and the way back through them."""
+"""Positive features of a tile of queries or keys in Triton, forward and backward."""
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton
 import triton.language as tl
@@ -9,7 +9,7 @@ from mmflatten.ops.kernels.tiles import load_channels, load_tile, sum_of_token, 
 @triton.jit
 def load_inputs(x, position, rescale, n, tokens, group, stride_h, stride_n, floor, HAS_POSITION: tl.constexpr,
                 FEATURE: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr):
-    """Queries or keys with their positional rows, and what the activation makes of them; 0 outside of the mask."""
+    """Load queries or keys with their positional encoding, and apply the activation; it is 0 outside the mask."""
     value = load_tile(x, n, tokens, group, stride_h, stride_n, HEADS, WIDTH, HP, DP)
     if HAS_POSITION:
         value += load_tile(position, n, tokens, group, WIDTH, HEADS * WIDTH, HEADS, WIDTH, HP, DP)
@@ -26,7 +26,7 @@ def load_inputs(x, position, rescale, n, tokens, group, stride_h, stride_n, floo
 
 @triton.jit
 def power_below(x, POWER: tl.constexpr):
-    """`x ** (POWER - 1)`."""
+    """Return `x ** (POWER - 1)`."""
     y = tl.full(x.shape, 1., tl.float32)
     for _ in tl.static_range(POWER - 1):
         y *= x
@@ -35,8 +35,10 @@ def power_below(x, POWER: tl.constexpr):
 
 @triton.jit
 def powered_squares(positive, norm, POWER: tl.constexpr):
-    """The sum of `(r / |r|) ** (2 POWER)` over the channels of a tile, `(BLOCK,)`; powers of unit vectors neither
-    overflow nor vanish."""
+    """Sum `(r / |r|) ** (2 POWER)` over the channels of a tile, `(BLOCK,)`.
+
+    Powers of unit vectors neither overflow nor underflow.
+    """
     unit = positive / norm[None, :, None]
     powered = power_below(unit, POWER) * unit
     return sum_of_token(powered * powered)
@@ -51,8 +53,7 @@ def root(squares):
 def token_norms(x, position, rescale, n, tokens, stride_h, stride_n, floor, HAS_POSITION: tl.constexpr,
                 POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr,
                 GROUPS: tl.constexpr):
-    """Of each token the norm of `r`, and that of `(r / |r|) ** POWER`, over the channels of all groups: two `(BLOCK,)`.
-    """
+    """Norms of `r` and of `(r / |r|) ** POWER` over the channels of all groups, each `(BLOCK,)`."""
     squares = tl.zeros_like(n).to(tl.float32)
     for group in range(GROUPS):
         _, positive = load_inputs(x, position, rescale, n, tokens, group, stride_h, stride_n, floor, HAS_POSITION,
@@ -69,7 +70,7 @@ def token_norms(x, position, rescale, n, tokens, stride_h, stride_n, floor, HAS_
 
 @triton.jit
 def features_of(positive, norm, powered_norm, FEATURE: tl.constexpr, POWER: tl.constexpr):
-    """What the activation gives, and for the focused map `|r| / |r ** POWER| r ** POWER` of it."""
+    """Features of an activation `r`: `|r| / |r ** POWER| r ** POWER` for the focused map, else `r`."""
     if FEATURE == 'focused':
         unit = positive / norm[None, :, None]
         return power_below(unit, POWER) * unit * (norm / powered_norm)[None, :, None]
@@ -81,7 +82,7 @@ def features_of(positive, norm, powered_norm, FEATURE: tl.constexpr, POWER: tl.c
 def load_normed(x, position, rescale, norm, powered_norm, n, tokens, group, stride_h, stride_n, floor,
                 HAS_POSITION: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr,
                 WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr):
-    """The input, the activation and the features of a tile whose norms are known."""
+    """Load the input, the activation and the features of a tile whose norms are known."""
     value, positive = load_inputs(x, position, rescale, n, tokens, group, stride_h, stride_n, floor, HAS_POSITION,
                                   FEATURE, HEADS, WIDTH, HP, DP)
     return value, positive, features_of(positive, norm, powered_norm, FEATURE, POWER)
@@ -91,7 +92,7 @@ def load_normed(x, position, rescale, norm, powered_norm, n, tokens, group, stri
 def load_features(x, position, rescale, n, tokens, group, stride_h, stride_n, floor, HAS_POSITION: tl.constexpr,
                   FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
                   HP: tl.constexpr, DP: tl.constexpr, GROUPS: tl.constexpr):
-    """The features of a tile and the steps to them: the input, the activation, the features, and both norms."""
+    """Load a tile; return the input, the activation, the features and both norms."""
     value, positive = load_inputs(x, position, rescale, n, tokens, group, stride_h, stride_n, floor, HAS_POSITION,
                                   FEATURE, HEADS, WIDTH, HP, DP)
     norm = tl.full(n.shape, 1., tl.float32)
@@ -108,7 +109,7 @@ def load_features(x, position, rescale, n, tokens, group, stride_h, stride_n, fl
 
 @triton.jit
 def focused_backward(grad, positive, norm, powered_norm, along, POWER: tl.constexpr):
-    """The gradient of `r` from that of its focused map; `along` is the part of `grad` along the unit feature."""
+    """Gradient of `r` from that of its focused map; `along` is the component of `grad` along the unit feature."""
     unit = positive / norm[None, :, None]
     below = power_below(unit, POWER) / powered_norm[None, :, None]  # `unit * below` is the unit feature
     return along[None, :, None] * unit * (1 - POWER * below * below) + POWER * below * grad
@@ -118,13 +119,14 @@ def focused_backward(grad, positive, norm, powered_norm, along, POWER: tl.conste
 def features_backward(grad, value, positive, norm, powered_norm, along, rescale, group, FEATURE: tl.constexpr,
                       POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr,
                       DP: tl.constexpr):
-    """The gradient of queries or keys from that of their features, and their share in that of the rescaling, times it.
+    """Gradient of queries or keys from that of their features, and the sum over tokens of `grad * r`.
 
-    `along`, for the focused map, is the part of `grad` along the unit feature over all heads, `(BLOCK,)`.
+    That sum is the contribution to the gradient of the rescaling, times the rescaling. For the focused map, `along` is
+    the component of `grad` along the unit feature over all heads, `(BLOCK,)`.
     """
     if FEATURE == 'focused':
         grad = focused_backward(grad, positive, norm, powered_norm, along, POWER)
-    share = tl.sum(grad * positive, axis=1)
+    tile_rescale = tl.sum(grad * positive, axis=1)
     if FEATURE == 'elu':
         grad *= tl.where(value > 0, 1., positive)
     elif FEATURE == 'leaky_relu':
@@ -133,4 +135,4 @@ def features_backward(grad, value, positive, norm, powered_norm, along, rescale,
         grad = tl.where(value > 0, grad, 0.)
     if FEATURE == 'focused':
         grad *= load_channels(rescale, group, HEADS, WIDTH, HP, DP)
-    return grad, share
+    return grad, tile_rescale

@@ -1,16 +1,24 @@
-"""How the kernels of linear attention are cut, and which of them run: by what their registers hold."""
+"""Tile sizes of the kernels of linear attention and the choice between them, by the registers available."""
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import torch
 
-LARGEST_WINDOW = 256  # tokens that one program walks: 7 x 7 and 14 x 14 windows, and late stages
+LARGEST_WINDOW = 256  # tokens per program: 7 x 7 and 14 x 14 windows, and late stages
 
 
 class Tile(NamedTuple):
-    """How a kernel is cut: the powers of two of a tile, the groups of heads, the warps of a program, and how many
-    tiles its loop has under way."""
+    """Tile of a kernel.
+
+    Attributes:
+        HP: heads per tile, a power of two.
+        DP: channels per head, rounded up to a power of two.
+        BLOCK: tokens per tile, a power of two.
+        GROUPS: groups of heads.
+        num_warps: warps per program.
+        num_stages: pipeline stages of the loop.
+    """
 
     HP: int
     DP: int
@@ -21,10 +29,10 @@ class Tile(NamedTuple):
 
 
 def tile_of(kernel: str, feature_map: str, heads: int, width: int, dtype: torch.dtype) -> Tile:
-    """The tile of a kernel, by what its registers hold on compute capabilities 8.0 and 9.0.
+    """Return the tile of a kernel that fits the registers of compute capabilities 8.0 and 9.0.
 
-    Only the focused map requires all heads of a token in one tile, and then a warp works on each. Where the registers
-    do not suffice, a program works on a single head and sweeps over the others for the norms.
+    Only the focused map requires all heads of a token in one tile, with one warp per head. If the registers do not
+    suffice, a program computes one head and loops over the others for the norms.
 
     Args:
         kernel: 'state', 'output', 'query_backward', 'key_backward', 'window' or 'window_backward'.
@@ -38,13 +46,15 @@ def tile_of(kernel: str, feature_map: str, heads: int, width: int, dtype: torch.
 
 
 def fits_window(queries: int, keys: int, feature_map: str, heads: int, width: int, dtype: torch.dtype) -> bool:
-    """Whether the kernels of windows run, whose programs have all tokens of an image: for few tokens, and heads that do
-    not need each other or fit into one tile together."""
+    """Return True if the window kernels run, with one program for all tokens of an image.
+
+    They require few tokens, as many keys as queries, and heads that are independent or fit into one tile.
+    """
     if queries != keys or keys > LARGEST_WINDOW:
         return False
     return feature_map != 'focused' or tile_of('window_backward', feature_map, heads, width, dtype).GROUPS == 1
 
 
 def _power_of_2(number: int) -> int:
-    """The next one, or the number itself."""
+    """Return the smallest power of two that is not smaller than `number`."""
     return 1 << (number - 1).bit_length()

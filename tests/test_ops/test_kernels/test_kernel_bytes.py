@@ -1,4 +1,4 @@
-"""What fused linear attention moves through memory, by the calls it makes: on the meta device, nothing is computed."""
+"""Memory traffic of fused linear attention, counted from its calls on the meta device."""
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,29 +17,29 @@ from mmflatten.ops.kernels import attention, launch, launch_attention, launch_wi
 
 
 class Traffic(TorchDispatchMode):
-    """The bytes that each call reads and writes: operators of PyTorch, and kernels, which note themselves."""
+    """Bytes that each call reads and writes: PyTorch operators are intercepted, kernels call `record`."""
 
     def __init__(self):
         super().__init__()
         self.calls = []
 
-    def note(self, name, tensors):
+    def record(self, name, tensors):
         bytes_of = {id(x): x.numel() * x.element_size() for x in tree_leaves(tensors) if isinstance(x, torch.Tensor)}
         self.calls.append((name, sum(bytes_of.values())))
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         if not is_free(func):
-            self.note(func.name(), (args, out))
+            self.record(func.name(), (args, out))
         return out
 
 
 @pytest.fixture
 def traffic(monkeypatch):
-    watch = Traffic()
+    recorder = Traffic()
     monkeypatch.setattr(launch, 'run', lambda kernel, tile, grid, *args, **constants:
-                        watch.note(kernel.__name__, args))
-    return watch
+                        recorder.record(kernel.__name__, args))
+    return recorder
 
 
 def tokens(B, h, N, d=32, dtype=torch.bfloat16):
@@ -50,7 +50,7 @@ def tokens(B, h, N, d=32, dtype=torch.bfloat16):
 
 
 @pytest.mark.parametrize('B, N, h', [(128, 3136, 3), (2, 64000, 3), (128, 784, 6)])
-def test_forward_and_backward_move_the_bytes_that_the_bandwidth_counts(traffic, B, N, h):
+def test_image_kernels_move_documented_bytes(traffic, B, N, h):
     q, k, v, local = tokens(B, h, N)
     rescale, options = torch.empty(h, 32, device='meta'), Options('focused', 3, 1e-6, 0.)
     elements = B * N * h * 32
@@ -67,7 +67,7 @@ def test_forward_and_backward_move_the_bytes_that_the_bandwidth_counts(traffic, 
 
 
 @pytest.mark.parametrize('B, N, h', [(4096, 49, 3), (512, 196, 6)])
-def test_windows_move_8_bytes_of_an_element_forward_and_14_backward(traffic, B, N, h):
+def test_window_kernels_move_documented_bytes(traffic, B, N, h):
     q, k, v, _ = tokens(B, h, N)
     rescale, options = torch.empty(h, 32, device='meta'), Options('focused', 3, 1e-6, 0.)
     elements = B * N * h * 32
@@ -88,7 +88,7 @@ def test_windows_move_8_bytes_of_an_element_forward_and_14_backward(traffic, B, 
     ('focused', 3, 257, 32, torch.bfloat16, False), ('focused', 12, 196, 32, torch.bfloat16, False),
     ('focused', 3, 49, 64, torch.bfloat16, False), ('focused', 3, 49, 32, torch.float32, False),
     ('relu', 1, 784, 16, torch.float16, False)])
-def test_windows_whose_heads_fit_one_program_take_one_kernel_each_way(traffic, feature_map, h, N, d, dtype, window):
+def test_fused_attention_chooses_window_or_image_kernels(traffic, feature_map, h, N, d, dtype, window):
     q, k, v, _ = tokens(2, h, N, d, dtype)
     extra, options = (None, torch.empty(h, d, device='meta'), None, None), (feature_map, 3, 1e-6, 0.)
     with traffic:
@@ -101,7 +101,7 @@ def test_windows_whose_heads_fit_one_program_take_one_kernel_each_way(traffic, f
     assert [x.shape for x in fakes] == [y.shape, state.shape]
 
 
-def test_reduced_keys_take_the_kernels_of_images(traffic):
+def test_fused_attention_with_reduced_keys_uses_image_kernels(traffic):
     (q, *_), (_, k, v, _) = tokens(2, 3, 196), tokens(2, 3, 49)
     with traffic:
         attention._forward_on_gpu(q, k, v, None, None, None, None, None, 'relu', 1, 1e-6, 0.)

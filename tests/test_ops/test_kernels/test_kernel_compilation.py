@@ -1,4 +1,4 @@
-"""Every kernel compiles for the GPUs that are meant, without one, and fits their registers."""
+"""Every kernel compiles for the supported GPUs, which needs no GPU, and fits their registers."""
 import re
 import subprocess
 from pathlib import Path
@@ -22,16 +22,16 @@ TYPES = {torch.float32: '*fp32', torch.float16: '*fp16', torch.bfloat16: '*bf16'
 FLOAT32 = {'position', 'rescale', 'weight', 'bias', 'temperature', 'state', 'partial', 'partial_rescale',
            'partial_temperature', 'grad_state'}
 ANY_SIZE = {'tokens', 'windows', 'chunk', 'height', 'width', 'prefix'}
-# Registers of a thread by kernel, of 255: with up to 168, three programs of four warps run side by side, with more two.
+# Registers per thread, of 255. Up to 168, three programs of four warps run concurrently on a multiprocessor, else two.
 BUDGET = {'state': 240, 'output': 168, 'query_backward': 255, 'key_backward': 255, 'window': 216,
           'window_backward': 255}
-# Bytes that may be spilled. With Triton 3.9.0, window_backward spills 24 for compute capability 9.0 (3.7.1: none).
+# Bytes that may spill. For compute capability 9.0, window_backward spills 24 with Triton 3.9.0 and none with 3.7.1.
 SPILLED = {'window_backward': 24}
-SHARED = 99 * 1024  # bytes of a program on GPUs of compute capability 8.6 and 8.9, the smallest
+SHARED = 99 * 1024  # bytes per program on compute capability 8.6 and 8.9, which have the least
 
 
 def compiled(kernel, constants, dtype, architecture):
-    """The kernel as the launcher would have it compiled; pointers and strides are multiples of 16."""
+    """Compile a kernel as the launcher does; pointers and strides are multiples of 16."""
     types, multiples = {}, {}
     for index, parameter in enumerate(kernel.params):
         name = parameter.name
@@ -51,13 +51,13 @@ def compiled(kernel, constants, dtype, architecture):
 
 
 def usage(program, folder):
-    """Registers of a thread, and the bytes on its stack, where what they do not hold is spilled."""
+    """Return the registers per thread and the bytes that spill to its stack."""
     binary = folder / 'kernel.cubin'
     binary.write_bytes(program.asm['cubin'])
     tool = Path(triton.__file__).parent / 'backends' / 'nvidia' / 'bin' / 'cuobjdump'
     text = subprocess.run([tool, '-res-usage', binary], capture_output=True, text=True, check=True).stdout
-    found = {name: int(number) for name, number in re.findall(r'(REG|STACK|LOCAL):(\d+)', text)}
-    return found['REG'], found['STACK'] + found['LOCAL']
+    resources = {name: int(number) for name, number in re.findall(r'(REG|STACK|LOCAL):(\d+)', text)}
+    return resources['REG'], resources['STACK'] + resources['LOCAL']
 
 
 QUICK = [('focused', 3, 32, torch.bfloat16, 90), ('focused', 3, 64, torch.float32, 80),
@@ -68,7 +68,7 @@ SWEEP = [(feature_map, *size, dtype, architecture) for feature_map in ('focused'
 
 
 def kernels_of(cases):
-    """Every kernel with every case, but those of windows only where they run."""
+    """Pair every kernel with every case that it supports."""
     return [(name, *case) for name in BUDGET for case in cases
             if not name.startswith('window') or fits_window(49, 49, *case[:4])]
 

@@ -1,4 +1,4 @@
-"""The depthwise convolution of tokens as an operator of PyTorch, by its CPU implementation."""
+"""The depthwise convolution of tokens as a PyTorch operator, tested on the CPU."""
 import pytest
 import torch
 from torch.testing import assert_close
@@ -10,8 +10,7 @@ from mmflatten.ops.kernels.convolution import _backward, _forward
 
 
 @pytest.mark.parametrize('kernel_size, num_groups, prefix', [(3, 1, 0), (5, 3, 0), (5, 1, 2)])
-def test_fused_convolution_gives_the_values_and_gradients_of_the_eager_one(kernel_size, num_groups, prefix,
-                                                                           monkeypatch):
+def test_token_conv_fused_equals_eager(kernel_size, num_groups, prefix, monkeypatch):
     torch.manual_seed(0)
     layer = TokenConv(12, kernel_size, num_groups).double()
     x = torch.randn(2, 35 + prefix, 36, dtype=torch.float64).requires_grad_()
@@ -25,7 +24,7 @@ def test_fused_convolution_gives_the_values_and_gradients_of_the_eager_one(kerne
     assert_close(results(), expected, rtol=1e-10, atol=1e-10)
 
 
-def test_operator_and_its_backward_keep_pytorchs_rules():
+def test_token_convolution_passes_opcheck():
     torch.manual_seed(0)
     x, weight, bias = torch.randn(2, 13, 8), torch.randn(4, 1, 3, 3), torch.randn(4)
     torch.library.opcheck(_backward, (torch.randn(2, 13, 8), x, weight, 3, 4))
@@ -33,7 +32,7 @@ def test_operator_and_its_backward_keep_pytorchs_rules():
     torch.library.opcheck(_forward, (*inputs, 3, 4), atol=1e-5, rtol=1e-4)
 
 
-def test_the_operator_counts_the_multiply_accumulates_of_a_convolution(monkeypatch):
+def test_token_convolution_counts_macs_of_convolution(monkeypatch):
     layer, x = TokenConv(12, 5, num_groups=3).to('meta'), torch.empty(2, 36, 12, device='meta')
     macs = count_operations(layer, x, (5, 7)).by_kind
     monkeypatch.setattr('mmflatten.models.layers.position.pick_kernel', lambda *args: True)
@@ -41,12 +40,12 @@ def test_the_operator_counts_the_multiply_accumulates_of_a_convolution(monkeypat
 
 
 @pytest.mark.parametrize('shape', [(5, 1, 3, 3), (4, 1, 2, 2)])
-def test_weights_that_do_not_fit_are_named(shape):
-    with pytest.raises(ValueError, match=str(shape[-1])):
+def test_token_convolution_rejects_wrong_weights(shape):
+    with pytest.raises(ValueError, match=rf'weight_C1kk: .*\({shape[0]}, 1, {shape[2]}, {shape[3]}\)'):
         token_convolution(torch.randn(1, 12, 8), torch.randn(shape), torch.randn(shape[0]), (3, 4))
 
 
 @pytest.mark.parametrize('hw_shape', [(3, 5), (0, 4)])
-def test_a_map_that_the_tokens_do_not_fill_is_named(hw_shape):
-    with pytest.raises(ValueError, match=rf'hw_shape \({hw_shape[0]}, {hw_shape[1]}\)'):
+def test_token_convolution_rejects_wrong_map(hw_shape):
+    with pytest.raises(ValueError, match=rf'hw_shape: .*\({hw_shape[0]}, {hw_shape[1]}\)'):
         token_convolution(torch.randn(1, 12, 8), torch.randn(8, 1, 3, 3), torch.randn(8), hw_shape)

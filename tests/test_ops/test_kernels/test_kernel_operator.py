@@ -1,4 +1,4 @@
-"""Fused linear attention as an operator of PyTorch, by its CPU implementation: what a GPU's kernels are held to."""
+"""Fused linear attention as a PyTorch operator, tested on the CPU, whose results the GPU kernels must match."""
 import pytest
 import torch
 from torch.testing import assert_close
@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mmflatten.measure.flops import count_operations
 from mmflatten.models.attention import build_mixer
 from mmflatten.ops import linear_attention
-from mmflatten.ops.kernels import fused_linear_attention, pick, pick_kernel
+from mmflatten.ops.kernels import fused_linear_attention, kernels_enabled, pick, pick_kernel, set_kernels_enabled
 from mmflatten.ops.kernels.attention import _backward, _forward
 
 SIZE = (5, 7)
@@ -26,7 +26,7 @@ MIXERS = {
 
 
 def mixer_of(name, **kwargs):
-    """In float64, with parameters that are not at their initial values."""
+    """Build a mixer in float64 with random parameters."""
     torch.manual_seed(0)
     mixer = build_mixer(MIXERS[name], embed_dims=24, num_heads=3, grid_size=(4, 4), **kwargs).double()
     for parameter in mixer.parameters():
@@ -41,17 +41,17 @@ def values_and_gradients(mixer, x, mask=None):
 
 
 def fuse(monkeypatch):
-    """Let mixers take the fused operator, as they do on a GPU."""
+    """Make mixers use the fused operator, as they do on a GPU."""
     for module in ('focused', 'linear', 'clamped'):
         monkeypatch.setattr(f'mmflatten.models.attention.{module}.pick_kernel', lambda *args, **kwargs: True)
 
 
 @pytest.mark.parametrize('name', MIXERS)
 @pytest.mark.parametrize('prefix, masked', [(0, False), (1, False), (0, True)])
-def test_fused_mixer_gives_the_values_and_gradients_of_the_eager_one(name, prefix, masked, monkeypatch):
+def test_mixer_fused_equals_eager(name, prefix, masked, monkeypatch):
     mixer = mixer_of(name)
     x = torch.randn(4, 35 + prefix, 24, dtype=torch.float64)
-    x[1, :9] -= 3  # tokens that ReLU leaves next to nothing of
+    x[1, :9] -= 3  # tokens that ReLU sets almost to zero
     x.requires_grad_()
     mask = torch.arange(35).expand(2, 1, 35) < torch.tensor([35, 20]).view(2, 1, 1) if masked else None
     expected = values_and_gradients(mixer, x, mask)
@@ -60,7 +60,7 @@ def test_fused_mixer_gives_the_values_and_gradients_of_the_eager_one(name, prefi
     assert_close(values_and_gradients(mixer, x, mask), expected, rtol=tolerance, atol=tolerance)
 
 
-def test_reduced_keys_take_the_fused_operator_too(monkeypatch):
+def test_mixer_with_reduced_keys_fused_equals_eager(monkeypatch):
     mixer = mixer_of('focused', sr_ratio=2)
     x = torch.randn(2, 35, 24, dtype=torch.float64).requires_grad_()
     expected = values_and_gradients(mixer, x)
@@ -68,14 +68,14 @@ def test_reduced_keys_take_the_fused_operator_too(monkeypatch):
     assert_close(values_and_gradients(mixer, x), expected, rtol=1e-9, atol=1e-9)
 
 
-def arguments(dtype=torch.float32, B=2, N=12, M=9):
-    """Of the operator itself, with everything that it may be given."""
+def arguments(dtype=torch.float32, B=2, h=3, N=12, M=9, d=8):
+    """Arguments of the operator, with every optional tensor."""
     torch.manual_seed(0)
-    q, kv = torch.randn(B, N, 24, dtype=dtype), torch.randn(B, M, 48, dtype=dtype)
-    q, k, v = (x.unflatten(2, (3, 8)).transpose(1, 2) for x in (q, *kv.chunk(2, dim=-1)))
-    others = dict(position=torch.randn(3, M, 8, dtype=dtype), rescale=torch.rand(3, 8, dtype=dtype) + .5,
-                  weight=torch.rand(2, M, dtype=dtype), temperature=torch.rand(3, dtype=dtype) + .5,
-                  local=torch.randn(B, 3, N, 8, dtype=dtype))
+    q, kv = torch.randn(B, N, h * d, dtype=dtype), torch.randn(B, M, 2 * h * d, dtype=dtype)
+    q, k, v = (x.unflatten(2, (h, d)).transpose(1, 2) for x in (q, *kv.chunk(2, dim=-1)))
+    others = dict(position=torch.randn(h, M, d, dtype=dtype), rescale=torch.rand(h, d, dtype=dtype) + .5,
+                  weight=torch.rand(2, M, dtype=dtype), temperature=torch.rand(h, dtype=dtype) + .5,
+                  local=torch.randn(B, h, N, d, dtype=dtype))
     tensors = [q, k, v, *others.values()]
     for tensor in tensors[:5] + tensors[6:]:
         tensor.requires_grad_()
@@ -83,18 +83,18 @@ def arguments(dtype=torch.float32, B=2, N=12, M=9):
 
 
 @pytest.mark.parametrize('M', [9, 12])
-def test_operator_and_its_backward_keep_pytorchs_rules(M):
+def test_fused_linear_attention_passes_opcheck(M):
     tensors, options = arguments(M=M)
     options[0] = 'focused' if M == 9 else 'elu'  # a window, whose state is empty
     torch.library.opcheck(_forward, (*tensors, *options), atol=1e-5, rtol=1e-4)
     state = _forward(*tensors, *options)[1]
-    given = [x.detach() for x in tensors]
-    torch.library.opcheck(_backward, (torch.randn(2, 12, 3, 8), *given[:7], state.detach(), *options))
+    detached = [x.detach() for x in tensors]
+    torch.library.opcheck(_backward, (torch.randn(2, 12, 3, 8), *detached[:7], state.detach(), *options))
 
 
 @pytest.mark.parametrize('feature_map, M', [('focused', 3), ('elu', 4)])
-def test_backward_is_the_derivative_of_the_forward(feature_map, M):
-    tensors, options = arguments(torch.float64, B=2, N=4, M=M)
+def test_fused_linear_attention_passes_gradcheck(feature_map, M):
+    tensors, options = arguments(torch.float64, h=2, N=4, M=M, d=3)
     options[0] = feature_map
     assert torch.autograd.gradcheck(lambda *tensors: _forward(*tensors, *options)[0], tensors)
 
@@ -103,7 +103,7 @@ def attention(q, k, v, rescale):
     return fused_linear_attention(q, k, v, feature_map='focused', rescale_hd=rescale).square().sum()
 
 
-def test_compiled_checkpointed_and_exported_attention_gives_what_eager_gives():
+def test_fused_linear_attention_compiles_checkpoints_and_exports():
     tensors, _ = arguments()
     inputs = [*tensors[:3], tensors[4]]
     expected = attention(*inputs)
@@ -121,21 +121,21 @@ def test_compiled_checkpointed_and_exported_attention_gives_what_eager_gives():
     assert_close(program.module()(*inputs), expected)
 
 
-@pytest.mark.parametrize('N, feature_map, dtype, extra', [
+@pytest.mark.parametrize('N, feature_map, dtype, state', [
     (12, 'focused', torch.float32, [(2, 3, 9, 8)]), (9, 'focused', torch.float32, [(2, 3, 9, 8)]),
     (9, 'relu', torch.float32, []), (9, 'focused', torch.bfloat16, [])])
-def test_only_inputs_are_kept_for_the_backward_pass_and_but_for_windows_the_state(N, feature_map, dtype, extra):
+def test_fused_linear_attention_saves_only_inputs_and_state(N, feature_map, dtype, state):
     (q, k, v, _, rescale, *_), _ = arguments(dtype, N=N)
     rescale = rescale if feature_map == 'focused' else None
-    kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
         fused_linear_attention(q, k, v, feature_map=feature_map, rescale_hd=rescale)
     inputs = {x.data_ptr() for x in (q, k, v, rescale) if x is not None}
-    assert [tuple(x.shape) for x in kept if x.numel() and x.data_ptr() not in inputs] == extra
+    assert [tuple(x.shape) for x in saved if x.numel() and x.data_ptr() not in inputs] == state
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
-def test_half_precision_is_computed_in_float32_inside_autocast_too(dtype):
+def test_fused_linear_attention_computes_half_precision_in_float32(dtype):
     (q, k, v, _, rescale, *_), _ = arguments()
     q, k, v = (x.mul(100).to(dtype) for x in (q, k, v))
     with torch.autocast('cpu', dtype=dtype):
@@ -146,7 +146,7 @@ def test_half_precision_is_computed_in_float32_inside_autocast_too(dtype):
 
 
 @pytest.mark.parametrize('tokens', [(16, 16), (4, 100), (3, 2)])
-def test_the_operator_counts_the_multiply_accumulates_of_eager_attention(tokens):
+def test_fused_linear_attention_counts_macs_of_linear_attention(tokens):
     (q, k, v, *_), _ = arguments(N=tokens[0], M=tokens[1])
     q, k, v = (x.detach().to('meta') for x in (q, k, v))
     macs = count_operations(linear_attention, q, k, v).macs
@@ -156,42 +156,42 @@ def test_the_operator_counts_the_multiply_accumulates_of_eager_attention(tokens)
     assert counter.get_total_flops() == 2 * macs
 
 
-@pytest.mark.parametrize('wrong, named', [
-    (dict(feature_map='gelu'), 'gelu'), (dict(feature_map='focused'), 'rescale_hd'),
-    (dict(feature_map='focused', rescale_hd=torch.ones(3, 8), min_denominator=2.), '2.0'),
-    (dict(feature_map='relu', rescale_hd=torch.ones(3, 8)), "'relu'"),
-    (dict(feature_map='focused', rescale_hd=torch.ones(3, 8), power=0), r'power \(0\)'),
-    (dict(feature_map='focused', rescale_hd=torch.ones(1, 8)), r'rescale_hd \(1, 8\)'),
-    (dict(position_hMd=torch.ones(3, 1, 8)), r'position_hMd \(3, 1, 8\)'),
-    (dict(temperature_h=torch.ones(1)), r'temperature_h \(1,\)'),
-    (dict(weight_WM=torch.ones(2, 1)), r'weight_WM \(2, 1\)'),
-    (dict(local_BhNd=torch.ones(3, 8)), r'local_BhNd \(3, 8\)')])
-def test_wrong_arguments_are_named(wrong, named):
+@pytest.mark.parametrize('wrong, message', [
+    (dict(feature_map='gelu'), "feature_map: .*'gelu'"), (dict(feature_map='focused'), 'rescale_hd: .*None'),
+    (dict(feature_map='focused', rescale_hd=torch.ones(3, 8), min_denominator=2.), 'min_denominator: .*2.0'),
+    (dict(feature_map='relu', rescale_hd=torch.ones(3, 8)), r'rescale_hd: .*\(3, 8\)'),
+    (dict(feature_map='focused', rescale_hd=torch.ones(3, 8), power=0), 'power: .*0'),
+    (dict(feature_map='focused', rescale_hd=torch.ones(1, 8)), r'rescale_hd: .*\(1, 8\)'),
+    (dict(position_hMd=torch.ones(3, 1, 8)), r'position_hMd: .*\(3, 1, 8\)'),
+    (dict(temperature_h=torch.ones(1)), r'temperature_h: .*\(1,\)'),
+    (dict(weight_WM=torch.ones(2, 1)), r'weight_WM: .*\(2, 1\)'),
+    (dict(local_BhNd=torch.ones(3, 8)), r'local_BhNd: .*\(3, 8\)')])
+def test_fused_linear_attention_rejects_wrong_arguments(wrong, message):
     (q, k, v, *_), _ = arguments()
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(ValueError, match=message):
         fused_linear_attention(q, k, v, **wrong)
 
 
 class OnGPU(torch.Tensor):
-    """A tensor that says it is on a GPU."""
+    """CPU tensor that claims to be on a GPU."""
     is_cuda = True
 
 
-def test_a_kernel_is_picked_on_a_gpu_for_what_it_can_compute(monkeypatch):
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU of compute capability 9.0, with the kernels neither turned on nor off yet."""
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (9, 0))
+    monkeypatch.setattr(pick, '_enabled', None)
     monkeypatch.delenv('MMFLATTEN_KERNELS', raising=False)
+
+
+def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, monkeypatch):
     half, double = (torch.ones(2, dtype=dtype).as_subclass(OnGPU) for dtype in (torch.float16, torch.float64))
     assert pick_kernel(half, half, width=32, power=3)
     assert not pick_kernel(torch.ones(2), width=32)
     assert not pick_kernel(double, width=32) and not pick_kernel(half, double, width=32)
     assert not pick_kernel(half, width=128)
     assert not pick_kernel(half, width=32, power=2.5) and not pick_kernel(half, width=32, power=32)
-    monkeypatch.setenv('MMFLATTEN_KERNELS', 'off')
-    assert not pick_kernel(half, width=32)
-    monkeypatch.setenv('MMFLATTEN_KERNELS', 'OFF')
-    with pytest.raises(ValueError, match="MMFLATTEN_KERNELS.*'OFF'"):
-        pick_kernel(half, width=32)
-    monkeypatch.delenv('MMFLATTEN_KERNELS')
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (7, 5))
     assert not pick_kernel(half, width=32)
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (8, 0))
@@ -199,8 +199,29 @@ def test_a_kernel_is_picked_on_a_gpu_for_what_it_can_compute(monkeypatch):
     assert not pick_kernel(half, width=32)
 
 
-def test_whether_kernels_are_on_is_a_constant_of_a_compiled_graph(monkeypatch):
-    monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (9, 0))
-    monkeypatch.delenv('MMFLATTEN_KERNELS', raising=False)
-    compiled = torch.compile(lambda x: x + pick._switched_on(0), fullgraph=True, backend='eager')
+def test_set_kernels_enabled_turns_kernels_off_and_on(gpu):
+    x = torch.ones(2).as_subclass(OnGPU)
+    assert kernels_enabled() and pick_kernel(x)
+    with pytest.raises(KeyError), set_kernels_enabled(False):
+        assert not kernels_enabled() and not pick_kernel(x)
+        raise KeyError
+    assert kernels_enabled() and pick_kernel(x)
+    set_kernels_enabled(False)
+    assert not kernels_enabled() and not pick_kernel(x)
+
+
+def test_kernels_environment_variable_is_deprecated(gpu, monkeypatch):
+    monkeypatch.setenv('MMFLATTEN_KERNELS', 'off')
+    with pytest.warns(FutureWarning, match='MMFLATTEN_KERNELS'):
+        assert not kernels_enabled()
+    set_kernels_enabled(True)
+    assert kernels_enabled()
+    monkeypatch.setattr(pick, '_enabled', None)
+    monkeypatch.setenv('MMFLATTEN_KERNELS', 'OFF')
+    with pytest.raises(ValueError, match="MMFLATTEN_KERNELS: .*'OFF'"):
+        kernels_enabled()
+
+
+def test_kernels_setting_is_constant_in_compiled_graph(gpu):
+    compiled = torch.compile(lambda x: x + pick._available(0), fullgraph=True, backend='eager')
     assert compiled(torch.zeros(1)) == float(pick.has_triton())

@@ -1,4 +1,4 @@
-"""Monocular depth, a task of another package: the test in `tests/test_tasks/test_new_task.py` copies it out of the tree.
+"""Monocular depth, a task of another package. `tests/test_tasks/test_new_task.py` copies it out of the tree.
 
 Images are grey ramps, and the depth of a pixel is its brightness. A linear head on one map of a backbone predicts it.
 """

@@ -1,17 +1,12 @@
 """The fused operators against float64 on the same device, and every family under autocast against itself in float32."""
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor, nn
 
 from mmflatten.measure.speed.models import DTYPES, build_model
-from mmflatten.ops.kernels import closed_form
+from mmflatten.ops.kernels import closed_form, set_kernels_enabled
 from mmflatten.ops.kernels.attention import _backward, _forward
-from mmflatten.ops.kernels.pick import SWITCH
 
 # Largest difference from float64, relative to the largest value, by the type of the inputs.
 TOLERANCES = {'fp32': 1e-4, 'fp16': 2e-3, 'bf16': 1.2e-2}
@@ -24,18 +19,6 @@ FAMILIES = {
     'FLatten-DeiT': 'FLattenDeiT:arch=tiny', 'L2ViT': 'L2ViT:arch=tiny', 'Focal': 'FocalTransformer:arch=tiny',
     'MLLA': 'MLLA:arch=tiny', 'RAVLT': 'RAVLT:arch=tiny', 'H-ViTTT': 'HViTTT:arch=tiny',
 }
-
-
-@contextmanager
-def kernels(on: bool) -> Iterator[None]:
-    """Models inside run with the fused kernels, where there are any, or without them."""
-    before = os.environ.pop(SWITCH, None)
-    try:
-        os.environ.update({} if on else {SWITCH: 'off'})
-        yield
-    finally:
-        os.environ.pop(SWITCH, None)
-        os.environ.update({} if before is None else {SWITCH: before})
 
 
 def operator_rows(device: str, quick: bool = False) -> list[dict]:
@@ -85,12 +68,12 @@ def family_rows(family: str, side: int, device: str) -> list[dict]:
     torch.manual_seed(0)
     model = build_model(FAMILIES[family], (side, side)).to(device).eval()
     image, rows = torch.randn(2, 3, side, side, device=device), []
-    with kernels(False):
+    with set_kernels_enabled(False):
         exact = _step(model, image, None)
     for name in ('fp16', 'bf16'):
         errors = {}
         for column, on in (('kernels', True), ('eager', False)):
-            with kernels(on):
+            with set_kernels_enabled(on):
                 errors[column] = max(map(_difference, _step(model, image, DTYPES[name]), exact))
         rows.append(dict(family=family, dtype=name, **errors, ok=errors['kernels'] < 2 * errors['eager'] + 1e-3))
     return rows

@@ -8,12 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gpu_sheet.correctness import kernels
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import RunSettings, model_subject
 from mmflatten.measure.speed.timing import Call, Subject, measure
 from mmflatten.ops import focused_map, linear_attention, merge_heads, split_heads
-from mmflatten.ops.kernels import fused_linear_attention, pick_kernel, tile_table
+from mmflatten.ops.kernels import fused_linear_attention, pick_kernel, set_kernels_enabled, tile_table
 
 HALF = 2  # bytes
 FORWARD_BYTES, BACKWARD_BYTES = 5 * HALF, 7 * HALF  # per element: k, v, q, local, y; q, k, v, g, and three gradients
@@ -144,7 +143,7 @@ def model_rows(batch: int, size: tuple[int, int], device: str, rounds: int) -> l
 
     def switched(call: Call, on: bool) -> Call:
         def run() -> object:
-            with kernels(on):
+            with set_kernels_enabled(on):
                 return call()
 
         return run

@@ -6,4 +6,5 @@ from mmflatten.report.layers import Layer
 
 def layers(results, entry, encode, score):
     depth = np.asarray(entry['pred_depth']['data'])[0].clip(0, 1)
-    return [Layer('prediction', 'Prediction', picture=encode(np.repeat((255 * depth[..., None]).astype('u1'), 3, 2)))], []
+    picture = encode(np.repeat((255 * depth[..., None]).astype(np.uint8), 3, 2))
+    return [Layer('prediction', 'Prediction', picture=picture)], []

@@ -1,24 +1,25 @@
-"""Run the kernels of linear attention under Triton's interpreter and print their errors as JSON; started by the tests.
+"""Run the kernels under Triton's interpreter and print their errors as JSON; started by the tests.
 
-    TRITON_INTERPRET=1 python interpreted_attention.py [full]
+    TRITON_INTERPRET=1 python interpreted_kernels.py [full]
 
-The error of each result is its largest difference from the closed form in float64, relative to the largest value.
-Inputs and outputs lie between NaNs: the interpreter does not notice what is read or written out of bounds.
+The error of each result is its largest difference from the formula in float64, relative to the largest value.
+Inputs and outputs are surrounded by NaNs, because the interpreter does not detect accesses out of bounds.
 """
 import json
 import math
 import sys
 
 import torch
+import torch.nn.functional as F
 
-from mmflatten.ops.kernels import closed_form, launch_attention, launch_windows
+from mmflatten.ops.kernels import closed_form, launch_attention, launch_convolution, launch_windows
 from mmflatten.ops.kernels.closed_form import Options
 
 MARGIN = 4096
 RESULTS = ('y', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale', 'grad_temperature', 'state')
-# B, h, N, M, d, options; `tile` takes the place of the table's, which are many short steps.
+# `shape` is (B, h, N, M, d). `tile` replaces entries of the tile table, whose small blocks are slow to interpret.
 CASES = {
-    'focused': dict(windows=1),  # the same one for both images
+    'focused': dict(shape=(2, 2, 49, 49, 32), tile=dict(BLOCK=32), windows=1),  # both images share one window
     'width 24, keys apart': dict(shape=(2, 3, 50, 37, 24), tile=dict(BLOCK=64)),
     'width 64, sweeps over heads': dict(shape=(1, 2, 49, 49, 64), tile=dict(BLOCK=64)),
     'one head': dict(shape=(2, 1, 49, 49, 16), tile=dict(BLOCK=64), others=()),
@@ -53,24 +54,29 @@ CASES = {
     'full: 12 heads in float16': dict(shape=(2, 12, 49, 49, 32), dtype=torch.float16),
     'full: 5,000 tokens': dict(shape=(1, 3, 5000, 5000, 32)),
 }
+CONVOLUTIONS = {
+    'convolution, 3 x 3': dict(shape=(2, 5, 7, 24), side=3),
+    'convolution, 5 x 5, weights shared, prefix': dict(shape=(1, 7, 7, 36), side=5, shared=3, prefix=2),
+    'convolution, 5 x 5 in bfloat16, 64 channels': dict(shape=(1, 4, 9, 64), side=5, dtype=torch.bfloat16),
+}
 
 
 def between_nans(*shape: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
-    """Memory for a tensor, and the buffer in whose middle it lies."""
+    """Return an uninitialised tensor and the buffer of NaNs that surrounds it."""
     buffer = torch.full((math.prod(shape) + 2 * MARGIN,), math.nan, dtype=dtype)
     return buffer[MARGIN:buffer.numel() - MARGIN].view(shape), buffer
 
 
 class Guarded(torch.Tensor):
-    """Makes new tensors between NaNs, and keeps their buffers."""
+    """Tensor whose `new_empty` surrounds new tensors with NaNs."""
 
-    made: list[torch.Tensor] = []
+    buffers: list[torch.Tensor] = []
 
     def new_empty(self, *shape, dtype=None, **kwargs):
         if kwargs:
             return super().new_empty(*shape, dtype=dtype or self.dtype, **kwargs)
         x, buffer = between_nans(*shape, dtype=dtype or self.dtype)
-        self.made.append(buffer)
+        self.buffers.append(buffer)
         return x
 
 
@@ -84,23 +90,23 @@ def run(shape=(2, 3, 49, 49, 32), options=None, dtype=torch.float32, tile=None, 
     torch.manual_seed(0)
     B, h, N, M, d = shape
     options = Options(**{**dict(feature_map='focused', power=3, floor=1e-6, min_denominator=0.), **(options or {})})
-    # As in a projection: queries and keys with values at the steps of three and two times the channels.
+    # Views of projections: queries have the stride of three outputs, keys and values the stride of two.
     q, kv = size * torch.randn(B, N, 3, h, d), size * torch.randn(B, M, 2, h, d)
-    q[0, :3] -= 4 * size  # tokens that ReLU leaves next to nothing of
+    q[0, :3] -= 4 * size  # tokens that ReLU sets almost to zero
     kv[0, 3:5] -= 4 * size
     q, (k, v) = guarded(q.to(dtype))[:, :, 0], guarded(kv.to(dtype)).unbind(2)
     q, k, v = (x.as_subclass(Guarded).transpose(1, 2) for x in (q, k, v))
     rescale = guarded(torch.rand(h, d) + .5) if options.feature_map == 'focused' else None
     makers = dict(position=lambda: torch.randn(M, h, d), weight=lambda: torch.rand(windows or B, M),
                   local=lambda: torch.randn(B, N, h, d).to(dtype), temperature=lambda: torch.rand(h) + .5)
-    given = {name: guarded(make()) if name in others else None for name, make in makers.items()}
-    position, local = (x if x is None else x.transpose(-3, -2) for x in (given['position'], given['local']))
-    extra = (position, rescale, given['weight'], given['temperature'])
+    extras = {name: guarded(make()) if name in others else None for name, make in makers.items()}
+    position, local = (x if x is None else x.transpose(-3, -2) for x in (extras['position'], extras['local']))
+    extra = (position, rescale, extras['weight'], extras['temperature'])
     grad = guarded(torch.randn(B, N, h, d).to(dtype))
     tile_of = launcher.tile_of
     launcher.tile_of = lambda *args: tile_of(*args)._replace(**(tile or {}))
     y, state = launcher.forward(q, k, v, *extra, local, options)
-    found = (y, *launcher.backward(grad, q, k, v, *extra, state, options), *([state] if state.numel() else []))
+    actual = (y, *launcher.backward(grad, q, k, v, *extra, state, options), *([state] if state.numel() else []))
     launcher.tile_of = tile_of
 
     def wide(*tensors):
@@ -108,15 +114,40 @@ def run(shape=(2, 3, 49, 49, 32), options=None, dtype=torch.float32, tile=None, 
 
     y, state = closed_form.forward(*wide(q, k, v, *extra, local), options)
     expected = (y, *closed_form.backward(*wide(grad, q, k, v, *extra), state, options), state)
-    kept = all(x[:MARGIN].isnan().all() and x[-MARGIN:].isnan().all() for x in Guarded.made)
-    return kept, {name: error(a, b) for name, a, b in zip(RESULTS, found, expected)}
+    return margins_intact(), {name: error(a, b) for name, a, b in zip(RESULTS, actual, expected)}
 
 
-def error(found: torch.Tensor, expected: torch.Tensor) -> float:
+def convolve(shape, side, shared=1, prefix=0, dtype=torch.float32):
+    torch.manual_seed(0)
+    B, H, W, C = shape
+    x = guarded(torch.randn(B, prefix + H * W, 3, C).to(dtype)).as_subclass(Guarded)[:, :, 1]
+    grad = guarded(torch.randn(B, prefix + H * W, C).to(dtype))
+    weight, bias = guarded(torch.randn(C // shared, 1, side, side)), guarded(torch.randn(C // shared))
+    y = launch_convolution.forward(x, weight, bias, H, W)
+    actual = (y, *launch_convolution.backward(grad, x, weight, H, W))
+    leaves = [t.as_subclass(torch.Tensor).double().requires_grad_() for t in (x, weight, bias)]
+    x_BCHW = leaves[0][:, prefix:].transpose(1, 2).unflatten(2, (H, W))
+    repeated = leaves[1].repeat(shared, 1, 1, 1), leaves[2].repeat(shared)
+    y_BNC = F.conv2d(x_BCHW, *repeated, padding=side // 2, groups=C).flatten(2).transpose(1, 2)
+    expected = F.pad(y_BNC, (0, 0, prefix, 0))
+    expected = (expected.detach(), *torch.autograd.grad(expected, leaves, grad.double()))
+    names = ('y', 'grad_x', 'grad_weight', 'grad_bias')
+    return margins_intact(), {name: error(a, b) for name, a, b in zip(names, actual, expected)}
+
+
+def margins_intact() -> bool:
+    """Return True if no kernel has written outside its outputs."""
+    return all(x[:MARGIN].isnan().all() and x[-MARGIN:].isnan().all() for x in Guarded.buffers)
+
+
+def error(actual: torch.Tensor, expected: torch.Tensor) -> float:
     largest = expected.abs().max().clamp(min=1e-30)
-    return float((found.as_subclass(torch.Tensor).double() - expected).abs().max() / largest)
+    return float((actual.as_subclass(torch.Tensor).double() - expected).abs().max() / largest)
 
 
 if __name__ == '__main__':
     full = sys.argv[1:] == ['full']
-    print(json.dumps({name: run(**case) for name, case in CASES.items() if name.startswith('full') == full}))
+    results = {name: run(**case) for name, case in CASES.items() if name.startswith('full') == full}
+    if not full:
+        results |= {name: convolve(**case) for name, case in CONVOLUTIONS.items()}
+    print(json.dumps(results))
