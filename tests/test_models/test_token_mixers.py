@@ -14,7 +14,7 @@ from mmflatten.models.attention import (
     build_mixer,
     values_at_queries,
 )
-from mmflatten.models.layers import GridTable, RelativePositionBias, TokenConv
+from mmflatten.models.layers import GridTable, RelativePositionBias
 
 
 def randomise(module, seed=0):
@@ -193,7 +193,6 @@ def test_projection_free_mixer_equals_the_projecting_one():
      r'relative_position_bias .* \(2, 2\) .* got \(3, 3\)'),
     (lambda: SoftmaxAttention(8, 2, (2, 2), relative_position_bias=True)(torch.randn(1, 5, 8), (2, 2)),
      r'relative_position_bias .* \(2, 2\) .* 1 prefix'),
-    (lambda: TokenConv(10, 3, num_groups=3), r'embed_dims \(10\) must be divisible by num_groups \(3\)'),
     (lambda: Windowed(SoftmaxAttention(8, 2, (2, 2)), (2, 2))(torch.randn(1, 4, 8), (2, 2), torch.ones(1)),
      'SoftmaxAttention.*takes no mask'),
     (lambda: FocusedLinearAttention(8, 2, (2, 2))(torch.randn(1, 4, 8), (2, 2), torch.ones(1, 4, 4).bool()),

@@ -1,7 +1,6 @@
 """Positional terms: depthwise convolutions on tokens, and tables that follow the size of the map."""
 from __future__ import annotations
 
-from functools import partial
 from math import isqrt
 
 import torch
@@ -10,62 +9,62 @@ from einops import rearrange
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers.linear import gelu_of, onednn_is_allowed
+from mmflatten.models.layers.linear import uses_onednn
 from mmflatten.models.layers.tokens import on_map
 from mmflatten.ops import resize_grid, resize_relative_position_bias
 from mmflatten.ops.kernels import pick_kernel, token_convolution
 from mmflatten.ops.sizes import same_size
 
 
-class DepthwiseConv(nn.Conv2d):
-    """A depthwise `Conv2d` that has a GELU inside where oneDNN computes it."""
+class ConvGELU(nn.Conv2d):
+    """`gelu(conv(x))`; oneDNN computes both in one pass where `uses_onednn` holds."""
 
-    def fused_gelu(self, x_BCHW: Tensor) -> Tensor | None:
-        """`gelu(self(x))` by oneDNN in one pass, None where it is not taken."""
-        if not onednn_is_allowed(x_BCHW):
-            return None
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        if not uses_onednn(x_BCHW):
+            return F.gelu(super().forward(x_BCHW))
         return torch.ops.mkldnn._convolution_pointwise(
             x_BCHW, self.weight, self.bias, self.padding, self.stride, self.dilation, self.groups, 'gelu', [], 'none')
 
 
-def depthwise(channels: int, kernel_size: int) -> DepthwiseConv:
-    """A depthwise convolution that keeps the size of the map.
+def depthwise(channels: int, kernel_size: int, gelu: bool = False) -> nn.Conv2d:
+    """A depthwise convolution that keeps the size of the map, optionally followed by GELU.
 
     Raises:
         ValueError: `kernel_size` is even or not positive.
     """
     if kernel_size < 1 or kernel_size % 2 == 0:
         raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
-    return DepthwiseConv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
+    conv = ConvGELU if gelu else nn.Conv2d
+    return conv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
 
 
 class TokenConv(BaseModule):
-    """Depthwise convolution on the map of the tokens; prefix tokens (a class token) come out as zeros.
+    """Depthwise convolution on the map of the tokens; the output for prefix tokens (a class token) is zero.
 
     Args:
         embed_dims: channels `C`.
         kernel_size: odd.
-        num_groups: how many runs of `C / num_groups` neighbouring channels share the weights. FLatten's heads share
-            theirs: `num_groups=num_heads`.
+        num_groups: number of groups of `C / num_groups` consecutive channels that share the same weights. FLatten's
+            heads do: `num_groups=num_heads`.
+        gelu: apply GELU to the output. Requires `num_groups=1`.
     """
 
-    def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, init_cfg: dict | None = None) -> None:
+    def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, init_cfg: dict | None = None, *,
+                 gelu: bool = False) -> None:
         super().__init__(init_cfg)
         if embed_dims % num_groups:
             raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_groups ({num_groups})')
+        if gelu and num_groups > 1:
+            raise ValueError(f'num_groups ({num_groups}) must be 1 with gelu=True')
         self.num_groups = num_groups
-        self.conv = depthwise(embed_dims // num_groups, kernel_size)
+        self.gelu = gelu
+        self.conv = depthwise(embed_dims // num_groups, kernel_size, gelu)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         if self.conv.bias is not None and pick_kernel(x_BNC):
-            return token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
+            y_BNC = token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
+            return F.gelu(y_BNC) if self.gelu else y_BNC
         return on_map(self._convolve, x_BNC, hw_shape)
-
-    def fused_gelu(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor | None:
-        """`gelu(self(x))`, in one pass where its convolution has one; None where another one convolves."""
-        if self.num_groups > 1 or pick_kernel(x_BNC):
-            return None
-        return on_map(partial(gelu_of, self.conv), x_BNC, hw_shape)
 
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
         if self.num_groups == 1:
