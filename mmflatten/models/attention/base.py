@@ -90,7 +90,7 @@ class TokenMixer(BaseModule):
         else:
             y_BNC = self.attend(q, k, v, maps)
         if self.lepe is not None:
-            y_BNC = y_BNC + self.lepe(values_at_queries(v, maps), maps.hw)
+            y_BNC = y_BNC + self.lepe(self.values_on_map(v, maps), maps.hw)
         return self.proj(self.finish(y_BNC, maps))
 
     @abstractmethod
@@ -110,6 +110,18 @@ class TokenMixer(BaseModule):
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
         """What comes between the attention with its local term and the last projection, such as a gate."""
         return y_BNC
+
+    def values_on_map(self, v_BMC: Tensor, maps: Maps) -> Tensor:
+        """Values at the positions of the queries, `(B, N, C)`, the input of `lepe`."""
+        return values_at_queries(v_BMC, maps)
+
+    def local_convolutions(self) -> dict[str, nn.Module]:
+        """Convolutions of the values that are added to the attention, by attribute name.
+
+        `mmflatten attention` can exclude them. Override this method if a mixer has others than `dwc` and `lepe`.
+        """
+        convolutions = {name: getattr(self, name, None) for name in ('dwc', 'lepe')}
+        return {name: module for name, module in convolutions.items() if module is not None}
 
     def projections(self, x: Tensor, hw_shape: tuple[int, int],
                     mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
