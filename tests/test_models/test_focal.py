@@ -233,7 +233,7 @@ def test_a_table_of_another_window_is_resized_when_loaded():
 
 
 def test_a_neighbour_table_of_no_window_is_refused():
-    with pytest.raises(ValueError, match='has 131 neighbours, which a window of 7 has for no expand_size'):
+    with pytest.raises(ValueError, match='table.* 131'):
         NeighborBias(2, 7, 3).load_state_dict({'table': torch.zeros(1, 2, 49, 131)})
 
 

@@ -89,8 +89,8 @@ class FocalAttention(TokenMixer):
             the maps.
         """
         if mask is not None:
-            raise ValueError('mask: FocalAttention makes its own windows and cannot run inside others, got a mask. '
-                             'Remove linear_window.')
+            raise ValueError('mask: FocalAttention already runs in windows and takes no mask, got one. Remove '
+                             'linear_window.')
         listed = self.listed(x.flatten(2), hw_shape)
         q, k, v = (listed if self.qkv is None else self.qkv(listed)).chunk(3, dim=-1)
         prefix = x.shape[1] - hw_shape[0] * hw_shape[1]

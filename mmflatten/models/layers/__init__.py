@@ -1,4 +1,4 @@
-"""Layers that all families share."""
+"""Layers shared by all families."""
 from mmflatten.models.layers.agent_bias import AgentBias
 from mmflatten.models.layers.conv_stem import ConvStem, NormedDownsample, conv_bn
 from mmflatten.models.layers.drop_path import DropPath

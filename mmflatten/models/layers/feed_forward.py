@@ -1,4 +1,4 @@
-"""Feed-forward network of a block."""
+"""Feed-forward networks of a block."""
 from __future__ import annotations
 
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Depthwise convolutions that give linear attention back its locality."""
+"""Depthwise convolutions that complement linear attention with local features."""
 from __future__ import annotations
 
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from mmflatten.models.layers.tokens import on_map
 class LocalConcentration(BaseModule):
     """Local concentration module: `conv2(norm(gelu(conv1(x))))` with two depthwise convolutions and a batch norm.
 
-    Source: L2ViT, eqs. 6 and 7 and Figure 5. The official detectors keep plain batch norm, two images per GPU included.
+    Source: L2ViT, eqs. 6 and 7 and Figure 5. The official detectors use plain batch norm, even for two images per GPU.
 
     Args:
         embed_dims: channels of the tokens.

@@ -1,4 +1,4 @@
-"""Positional terms: depthwise convolutions on tokens, and tables that follow the size of the map."""
+"""Depthwise convolutions on tokens, and learned position tables that adapt to the size of the map."""
 from __future__ import annotations
 
 from math import isqrt
@@ -74,17 +74,18 @@ class TokenConv(BaseModule):
 
 
 class GridTable(BaseModule):
-    """A learned row for every token of a map, added to the tokens of a map of any size.
+    """Learned position embedding for every token of a map, added to the tokens of a map of any size.
 
-    The parameter keeps the size it was trained at; `forward` resizes it bilinearly. A checkpoint of another size is
-    resized bicubically when it is loaded; one of as many rows is taken to be of the same shape, which checkpoints do
-    not store. Prefix tokens have rows of their own. Where a table has none, the row of a class token in a checkpoint
-    (PVT's dense tasks start from such) is left behind.
+    The parameter keeps its pre-training size, and `forward` resizes it bilinearly. A checkpoint with a different number
+    of rows is resized bicubically when it is loaded. With the same number of rows, the shape is assumed to be the same,
+    because checkpoints do not store it. Prefix tokens have separate rows. If the table has none for a class token, the
+    checkpoint's row for it is dropped, as in PVT's dense tasks.
 
     Args:
         embed_dims: channels.
         grid_size: `(H, W)` of the map in pre-training.
-        num_prefix: prefix tokens that have a row, the first rows of the table.
+        num_prefix: number of prefix tokens with a row; these rows come first.
+        std: standard deviation of the initial values; 0 initialises with zeros.
     """
 
     def __init__(self, embed_dims: int, grid_size: tuple[int, int], num_prefix: int = 0, std: float = 0.,
@@ -101,11 +102,11 @@ class GridTable(BaseModule):
             nn.init.trunc_normal_(self.table, std=self.std)
 
     def rows(self, hw_shape: tuple[int, int]) -> Tensor:
-        """The rows for a map of this shape, `(1, N, C)`, those of prefix tokens first."""
+        """Rows for a map of this shape, `(1, N, C)`, prefix tokens first."""
         return self._resized(self.table, self.grid_size, hw_shape, 'bilinear')
 
     def rows_of(self, tokens: int, hw_shape: tuple[int, int]) -> Tensor:
-        """The same for this number of tokens, `(1, tokens, C)`; those without a row come first and have zeros."""
+        """Rows for this number of tokens, `(1, tokens, C)`. Additional prefix tokens come first and have zeros."""
         table = self.rows(hw_shape)
         missing = tokens - table.shape[1]
         return torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1) if missing else table
@@ -122,8 +123,8 @@ class GridTable(BaseModule):
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[1] != self.table.shape[1]:
-            squared = table.shape[1] - 1
-            if not self.num_prefix and squared and isqrt(squared) ** 2 == squared:
+            without_first = table.shape[1] - 1
+            if not self.num_prefix and without_first and isqrt(without_first) ** 2 == without_first:
                 table = table[:, 1:]
             size = square_size(table.shape[1] - self.num_prefix, prefix + 'table')
             state_dict[prefix + 'table'] = self._resized(table, size, self.grid_size, 'bicubic')
@@ -131,14 +132,14 @@ class GridTable(BaseModule):
 
 
 class RelativePositionBias(BaseModule):
-    """A learned bias for every head and every offset between two tokens of a window (Swin Transformer, sec. 3.2).
+    """Learned bias for every head and every offset between two tokens of a window (Swin Transformer, sec. 3.2).
 
-    A table of another window is resized bicubically when it is loaded.
+    A table for a different window size is resized bicubically when it is loaded.
 
     Args:
         window_size: `(h, w)`.
-        num_heads: heads.
-        std: of the initial values; 0 starts with zeros.
+        num_heads: number of heads.
+        std: standard deviation of the initial values; 0 initialises with zeros.
     """
 
     def __init__(self, window_size: tuple[int, int], num_heads: int, std: float = .02,
@@ -158,7 +159,7 @@ class RelativePositionBias(BaseModule):
             nn.init.trunc_normal_(self.table, std=self.std)
 
     def forward(self) -> Tensor:
-        """The bias of the logits, `(1, heads, h * w, h * w)`."""
+        """Bias of the logits, `(1, heads, h * w, h * w)`."""
         tokens = self.window_size[0] * self.window_size[1]
         return rearrange(self.table[self.index], '(N M) h -> 1 h N M', N=tokens)
 
@@ -171,13 +172,13 @@ class RelativePositionBias(BaseModule):
 
 
 def square_size(length: int, name: str) -> tuple[int, int]:
-    """`(side, side)` of a table of a square map; checkpoints do not store the shape.
+    """`(side, side)` of a square map with `length` tokens, because checkpoints do not store the shape.
 
     Raises:
-        ValueError: the table is not square, so that its shape cannot be told.
+        ValueError: `length` is not a square number.
     """
     side = round(length ** .5)
     if side * side != length:
-        raise ValueError(f'{name} of the checkpoint has {length} rows, which is no square: it cannot be resized. '
-                         'Build the model with the img_size that the checkpoint was trained at.')
+        raise ValueError(f'{name}: only tables of square maps can be resized, got {length} rows in the checkpoint. '
+                         'Build the model with the img_size of the checkpoint.')
     return side, side
