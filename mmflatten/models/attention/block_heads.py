@@ -32,7 +32,7 @@ class TokenLevelMultiHeadAttention(TokenMixer):
                  lepe_kernel: int = 5, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
         self.q_norm, self.k_norm = (nn.Parameter(torch.ones(embed_dims)) for _ in range(2))
-        self.mixing = nn.Parameter(_nearness(square_side('num_blocks', num_blocks)))
+        self.mixing = nn.Parameter(_initial_mixing(square_side('num_blocks', num_blocks)))
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         with no_autocast(q_BNC):
@@ -43,7 +43,7 @@ class TokenLevelMultiHeadAttention(TokenMixer):
                                                   kv_shape=maps.kv_hw))
 
 
-def _nearness(side: int) -> Tensor:
+def _initial_mixing(side: int) -> Tensor:
     """Initial mixing weights `(b, b)`; each column sums to 1."""
     steps = torch.arange(side, dtype=torch.float32)
     centres = torch.cartesian_prod(steps, steps)

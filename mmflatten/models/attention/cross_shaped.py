@@ -47,7 +47,7 @@ class CrossShapedAttention(BaseModule):
         if split is not None and split < 1:
             raise ValueError(f'split ({split}) must be at least 1, or None for the whole map')
         if sr_ratio != 1:
-            raise ValueError(f'sr_ratio ({sr_ratio}) must be 1: cross-shaped windows do not reduce keys and values')
+            raise ValueError(f'sr_ratio ({sr_ratio}) must be 1, because cross-shaped windows do not reduce keys')
         H, W = grid_size
         # Windows of the branches, and their sizes in pre-training.
         stripes: list[tuple[tuple[int | None, int | None] | None, tuple[int, int]]]

@@ -78,7 +78,7 @@ class FocalAttention(TokenMixer):
         self.pools = ModuleList(WindowPool(window // 2 ** k) for k in levels)
         self.pooled_bias = ModuleList(PooledBias(num_heads, window, focal_window + 2 ** k - 1) for k in levels)
         offsets = [(y, x) for y in range(window) for x in range(window)]
-        self.register_buffer('own_offsets', torch.tensor(offsets), persistent=False)
+        self.register_buffer('window_offsets', torch.tensor(offsets), persistent=False)
 
     def projections(self, x: Tensor, hw_shape: tuple[int, int],
                     mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
@@ -153,7 +153,7 @@ class FocalAttention(TokenMixer):
             parts.append((index + first, visible))
             first += number * 4 ** level
         if num_prefix:
-            index = first + torch.arange(num_prefix, device=self.own_offsets.device)
+            index = first + torch.arange(num_prefix, device=self.window_offsets.device)
             parts.append((index.expand(number, -1), None))
         keys = torch.cat([index for index, _ in parts], dim=1)
         if all(visible is None for _, visible in parts):
@@ -165,7 +165,7 @@ class FocalAttention(TokenMixer):
 
     def _fine_keys(self, grid: WindowGrid) -> list[tuple[Tensor, Tensor | None]]:
         """Keys and masks of the window itself and of its neighbours."""
-        queries = window_positions(grid.shape, grid.side, self.own_offsets)
+        queries = window_positions(grid.shape, grid.side, self.window_offsets)
         padding = not (self.mask_padding and grid.has_padding)
         kinds = [(queries, not self.shift, padding)]
         if self.neighbor_bias is not None:
@@ -181,7 +181,7 @@ class FocalAttention(TokenMixer):
 
     def _pooled_keys(self, grid: WindowGrid, level: int) -> tuple[Tensor, Tensor | None]:
         """Keys of a pooling level as indices into the pooled map, and their mask."""
-        device = self.own_offsets.device
+        device = self.window_offsets.device
         index, visible = pooled_keys(grid.shape, level, self.focal_window, device)
         if grid.has_padding and (self.mask_padding or not self.wrap):
             side = grid.side // 2 ** level

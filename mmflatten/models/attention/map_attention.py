@@ -60,7 +60,7 @@ class MapAttention(BaseModule):
             raise ValueError(f'value_channels ({value_channels}) must be in_channels ({in_channels}) for a residual '
                              'connection without reprojection; set reprojection=True or residual=False')
         if zero_init and not residual:
-            raise ValueError('zero_init (True) makes an output of zeros with residual (False); set residual=True')
+            raise ValueError('zero_init (True) requires residual=True, because the output would be zero without it')
         self.in_channels, self.num_heads, self.ndim = in_channels, num_heads, ndim
         self.normalization, self.residual, self.zero_init = normalization, residual, zero_init
         conv = _CONVOLUTIONS[ndim]

@@ -44,7 +44,7 @@ class Linear(nn.Linear):
 class LinearGELU(Linear):
     """`gelu(x weight^T + bias)`, the first layer of a feed-forward network; oneDNN computes both in one pass.
 
-    Hooks see the activated output. Do not wrap this layer in LoRA, which would add its term behind the activation.
+    Hooks see the activated output. Do not wrap this layer in LoRA, which would add its term after the activation.
     """
 
     def forward(self, x: Tensor) -> Tensor:
