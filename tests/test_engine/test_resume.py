@@ -9,8 +9,6 @@ from textwrap import dedent
 import pytest
 import torch
 
-from mmflatten.models.layers.linear import onednn_pays
-
 REPOSITORY = Path(__file__).parents[2]
 # A hook module the config imports: it kills its own process when and how the environment says.
 KILLER = '''
@@ -61,8 +59,7 @@ def test_resumed_training_equals_uninterrupted(tiny, tools, monkeypatch, by_epoc
         assert killed.returncode == -signal.SIGKILL and half_written == ['.iter_12.pth.part']
     assert not (tiny.work_dir / last).exists()
 
-    # No seed this time: it comes from the checkpoint. What a process measures once is measured anew.
-    onednn_pays.cache_clear()
+    # No seed this time: it comes from the checkpoint.
     assert tools.train([tiny.config, '--resume']) == 0
 
     assert not list(tiny.work_dir.glob('.*.part'))

@@ -36,7 +36,7 @@ def written_out(made):
     mixer = made.module
     rows, cols = (-(-side // 4) for side in made.hw)
     q, k, _ = mixer.qkv(mixer.listed(made.x, made.hw)).unflatten(2, (3, 2, 4)).unbind(2)  # (1, S, h, d)
-    keys, visible = mixer._keys((rows, cols), made.hw, made.prefix)
+    keys, visible = mixer._keys(mixer._grid(made.hw), made.prefix)
     logits = torch.einsum('wnhd,wmhd->hwnm', q[0, :rows * cols * 16].unflatten(0, (-1, 16)), k[0][keys]) / 2
     logits = logits + mixer._bias(made.prefix)[:, None]
     if visible is not None:

@@ -149,13 +149,14 @@ def test_focal_weights_are_those_of_its_twin(shift, levels, boundary, hw):
         focal_levels=levels, expand_size=1, shift=shift, neighbor_boundary=boundary)))
     layer = layer_of(mixer, hw)
     q, k, _ = mixer.qkv(mixer.listed(layer.x, hw)).chunk(3, dim=-1)
-    keys, visible = mixer._keys(mixer._grid(hw), hw, 0)
+    grid = mixer._grid(hw)
+    keys, visible = mixer._keys(grid, 0)
     one_hot = torch.eye(layer.num_keys, dtype=torch.float64)[None]  # the values of every token, a channel for each
     listed = mixer.listed(one_hot, hw) - mixer.listed(torch.zeros_like(one_hot), hw)  # pooling adds a bias
-    weights = twins.focal_attention(split_heads(q[:, :mixer._num_fine(hw)], HEADS), split_heads(k, HEADS),
+    weights = twins.focal_attention(split_heads(q[:, :grid.num_tokens], HEADS), split_heads(k, HEADS),
                                     listed[:, None].expand(-1, HEADS, -1, -1), keys, bias_hnM=mixer._bias(0),
                                     mask=visible)[0]
-    expected = torch.stack([mixer._to_map(head[None], hw)[0] for head in weights])
+    expected = torch.stack([grid.reverse(head[None])[0] for head in weights])
     torch.testing.assert_close(layer.matrix(), expected, rtol=0, atol=1e-6)
     torch.testing.assert_close(layer.totals(), torch.ones(HEADS, layer.num_queries, dtype=torch.float64))
 
@@ -234,7 +235,9 @@ def test_weights_times_values_are_what_the_mixer_computes(kind, arrangement):
     mixer.proj = torch.nn.Identity()
     module = Windowed(mixer, (3, 4)) if 'windows' in arrangement else mixer
     layer = layer_of(module, HW, prefix=1 if 'class token' in arrangement else 0)
-    values = split_heads(mixer.projections(layer.x, HW)[2], layer.num_heads)[0]
+    _, _, values, maps = mixer.projections(layer.x, HW)
+    values = mixer.values_on_map(values, maps) if kind == 'FocalAttention' else values  # without pooled keys
+    values = split_heads(values, layer.num_heads)[0]
     both, parts = layer.matrix(part='both'), [layer.matrix(part=part) for part in ('attention', 'local')]
     torch.testing.assert_close(both, sum(parts))
     assert parts[1].abs().max() > 0

@@ -1,5 +1,6 @@
 """The guard against slower models, with made-up ratios and tables, and the bound that products set."""
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,10 +13,16 @@ from mmflatten.measure.speed.bound import products_alone
 from mmflatten.measure.speed.machine import processor_family
 from mmflatten.measure.speed.models import RunSettings, model_subject
 from mmflatten.measure.speed.timing import cpu_clock
-from mmflatten.models.layers.linear import CHOICE
 
 SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2)),img_size=32'
 TABLE = {'inference A': 1., 'inference B': 2., 'training A': .5}
+
+
+@pytest.fixture
+def without_onednn() -> Iterator[None]:
+    """Projections by `F.linear`, whose name the profiler knows."""
+    with torch.backends.mkldnn.flags(enabled=False):
+        yield
 
 
 @pytest.mark.parametrize('measured, bad', [
@@ -65,8 +72,7 @@ def test_processor_clock_does_not_count_sleep() -> None:
     assert cpu_clock(lambda: time.sleep(.05), 1) < .03
 
 
-def test_products_of_a_model_run_alone_with_the_shapes_they_have_in_it(monkeypatch) -> None:
-    monkeypatch.setenv(CHOICE, 'linear')
+def test_products_of_a_model_run_alone_with_the_shapes_they_have_in_it(without_onednn) -> None:
     x = torch.randn(2, 5, 7, 8)
     convolution, project = torch.nn.Conv2d(5, 6, 3, padding=1), torch.nn.Linear(8, 3)
 
@@ -85,8 +91,7 @@ def test_products_of_a_model_run_alone_with_the_shapes_they_have_in_it(monkeypat
     assert not any(name.removeprefix('aten::') in ('relu', 'softmax', 'add') for name in run)
 
 
-def test_products_of_a_backbone_are_all_found(monkeypatch) -> None:
-    monkeypatch.setenv(CHOICE, 'linear')
+def test_products_of_a_backbone_are_all_found(without_onednn) -> None:
     subject = model_subject(SWIN, RunSettings(batch=2, size=(32, 32)))
     names = []
     for call in (subject.call, products_alone(subject.call)):

@@ -1,4 +1,4 @@
-"""The attention of docs/adding_an_attention.md, run as its reader runs it: a file, a line of a config, three tasks."""
+"""The example of docs/adding_an_attention.md: its file and its config lines, run in three tasks."""
 import re
 import sys
 from pathlib import Path
@@ -20,7 +20,7 @@ ARCH = dict(depths=(1, 1, 2, 1), num_heads=(2, 4, 8, 16))
 
 
 def documented_code(containing: str) -> str:
-    """The block of Python in the document that holds a text."""
+    """The Python block of the document that contains a text."""
     text = (ROOT / 'docs' / 'adding_an_attention.md').read_text(encoding='utf-8')
     block, = (code for code in re.findall(r'```python\n(.*?)```', text, re.DOTALL) if containing in code)
     return block
@@ -28,7 +28,7 @@ def documented_code(containing: str) -> str:
 
 @pytest.fixture(scope='module')
 def project(tmp_path_factory):
-    """A folder of the reader's own with the document's file in it, where Python finds it; forgotten afterwards."""
+    """A folder on the Python path with the file of the document; removed from the path and the registry afterwards."""
     folder = tmp_path_factory.mktemp('project')
     (folder / f'{MODULE}.py').write_text(documented_code('class '), encoding='utf-8')
     sys.path.insert(0, str(folder))
@@ -46,7 +46,7 @@ def digit_root(tmp_path_factory) -> Path:
 
 
 def swin(config: Config) -> None:
-    """The backbone of the config already."""
+    """Use the backbone of the config."""
     config.model.backbone.attn_types = 'LLLL'
 
 
@@ -63,13 +63,13 @@ def deit(config: Config) -> None:
     config.model.head.in_channels = 64
 
 
-def readers_config(base: str, project: Path, digit_root: Path) -> Config:
-    """What the document tells its reader to write, on top of a config for the digit scenes."""
+def config_with_documented_lines(base: str, project: Path, digit_root: Path) -> Config:
+    """The lines of the document, added to a config for the digit scenes."""
     path = project / Path(base).name
     path.write_text(f"_base_ = ['{ROOT / 'configs' / 'digits' / base}']\n" + documented_code('custom_imports'),
                     encoding='utf-8')
     options = {'train_dataloader.dataset.data_root': str(digit_root), 'train_dataloader.num_workers': 0,
-               'train_dataloader.persistent_workers': False, 'train_dataloader.batch_size': 4}
+               'train_dataloader.persistent_workers': False, 'train_dataloader.batch_size': 2}
     config = load_config(str(path), options, str(project / 'work_dirs'))
     config.val_cfg = config.val_dataloader = config.val_evaluator = None
     config.test_cfg = config.test_dataloader = config.test_evaluator = None
@@ -78,7 +78,7 @@ def readers_config(base: str, project: Path, digit_root: Path) -> Config:
 
 
 def loss_of(runner: Runner, batch: dict) -> torch.Tensor:
-    """The whole loss; proposals are sampled by the same random numbers each time."""
+    """The total loss. Proposals are sampled with the same random numbers each time."""
     set_random_seed(0)
     return runner.model.parse_losses(runner.model(**runner.model.data_preprocessor(batch, True), mode='loss'))[0]
 
@@ -88,8 +88,8 @@ def loss_of(runner: Runner, batch: dict) -> torch.Tensor:
     ('semantic-fpn_flatten-swin-nano_digits.py', pvt, 5),
     ('flatten-swin-nano_digits.py', deit, 3),
 ], ids=['FLattenSwin-mask-rcnn', 'FLattenPVT-semantic-fpn', 'FLattenDeiT-classifier'])
-def test_the_documents_attention_trains(base, change, blocks, project, digit_root):
-    config = readers_config(base, project, digit_root)
+def test_documented_attention_trains(base, change, blocks, project, digit_root):
+    config = config_with_documented_lines(base, project, digit_root)
     change(config)
     set_random_seed(0)
     runner = build_runner(config)
@@ -120,14 +120,14 @@ FAMILIES = {
 
 @pytest.fixture
 def attention(project) -> dict:
-    """What the document's config says of the attention; reading it registers the class."""
+    """The attention of the document's config; reading the config registers the class."""
     path = project / 'import.py'
     path.write_text(documented_code('custom_imports'), encoding='utf-8')
     return Config.fromfile(path).model.backbone.mixers.L
 
 
 @pytest.mark.parametrize('family', FAMILIES)
-def test_the_documents_attention_runs_in_every_family(family, attention):
+def test_documented_attention_runs_in_every_family(family, attention):
     torch.manual_seed(0)
     model = MODELS.build(dict(type=family, img_size=64, linear_attention=attention, **FAMILIES[family]))
     maps = model(torch.randn(2, 3, 65, 97))
@@ -137,7 +137,7 @@ def test_the_documents_attention_runs_in_every_family(family, attention):
     assert all(p.grad is not None and p.grad.any() for mixer in mixers for p in mixer.parameters())
 
 
-def test_the_documents_attention_is_the_formula_of_its_docstring(attention):
+def test_documented_attention_equals_its_formula(attention):
     torch.manual_seed(0)
     mixer = MODELS.get(attention.type)(12, 3, (3, 5)).double()
     x = torch.randn(2, 15, 12, dtype=torch.float64)

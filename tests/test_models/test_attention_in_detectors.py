@@ -1,4 +1,4 @@
-"""Attention in mmdet's ResNet, ResNeXt and FPN: where it sits, and that nothing else of them changes."""
+"""Attention in mmdet's ResNet, ResNeXt and FPN: its positions, and that everything else is unchanged."""
 import os
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def resnet(cls=AttentionResNet, **kwargs):
 
 
 def randomise(model):
-    """Weights as of a trained network: no zeros that would hide a branch."""
+    """Set norms to random values, because zeros would hide a branch."""
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             nn.init.uniform_(module.weight, .5, 1.5)
@@ -55,7 +55,7 @@ def fpn(cls=AttentionFPN, **kwargs):
     return cls(in_channels=[4, 8, 16], out_channels=8, num_outs=4, **kwargs)
 
 
-def test_attention_follows_the_last_block_of_the_chosen_clusters():
+def test_attention_resnet_attends_after_the_last_block():
     model = resnet(attention_after=(4, 3), attention=ATTENTION)
     assert {name: module.in_channels for name, module in attentions_of(model).items()} == {
         'layer3.attention': 32, 'layer4.attention': 64}
@@ -69,7 +69,7 @@ def test_attention_follows_the_last_block_of_the_chosen_clusters():
     assert not torch.equal(attended, seen['block'])
 
 
-def test_channels_are_those_of_bottlenecks_and_of_resnext():
+def test_attention_resnet_channels_match_the_stages():
     # The paper's res3 and res4: 1024 channels at stride 16, 2048 at stride 32.
     with torch.device('meta'):
         models = [AttentionResNet(50, attention_after=(3, 4)),
@@ -80,13 +80,13 @@ def test_channels_are_those_of_bottlenecks_and_of_resnext():
         assert shapes[2:] == [(1, 1024, 4, 4), (1, 2048, 2, 2)]
 
 
-def test_without_positions_the_networks_are_the_plain_ones():
+def test_networks_without_positions_have_plain_keys():
     for ours, plain, make in ((AttentionResNet, ResNet, resnet), (AttentionFPN, FPN, fpn)):
         assert make(ours).state_dict().keys() == make(plain).state_dict().keys()
 
 
 @pytest.mark.parametrize('cls', [FactorizedAttention, ConventionalAttention])
-def test_zero_init_leaves_backbone_and_neck_unchanged(cls):
+def test_zero_init_keeps_backbone_and_neck_outputs(cls):
     attention = dict(ATTENTION, type=cls.__name__, zero_init=True)
     for plain_cls, ours_cls, make, positions, x in ((ResNet, AttentionResNet, resnet, (1, 2, 3, 4), image()),
                                                     (FPN, AttentionFPN, fpn, (1, 2, 3, 4), levels())):
@@ -113,7 +113,7 @@ def detector(**positions):
                            anchor_generator=anchors)))
 
 
-def test_zero_init_leaves_a_trained_detector_unchanged_until_it_trains():
+def test_zero_init_keeps_detector_outputs_until_training():
     plain, ours = randomise(detector()), detector(stages=(3, 4), levels=(1, 2, 3, 4))
     missing, unexpected = ours.load_state_dict(plain.state_dict(), strict=False)
     assert len(missing) == 6 * 8 and not unexpected
@@ -121,7 +121,7 @@ def test_zero_init_leaves_a_trained_detector_unchanged_until_it_trains():
     for outs, expected in zip(ours._forward(image()), plain._forward(image()), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(outs, expected, strict=True))
     optimizer = torch.optim.SGD(ours.parameters(), lr=.1)
-    for _ in range(2):  # the first step moves the reprojection, the second what lies before it
+    for _ in range(2):  # the first step changes the reprojection, the second also the layers before it
         optimizer.zero_grad()
         sum(out.square().mean() for outs in ours._forward(image()) for out in outs).backward()
         optimizer.step()
@@ -129,7 +129,7 @@ def test_zero_init_leaves_a_trained_detector_unchanged_until_it_trains():
         assert attention.values.weight.grad.any() and attention.reprojection.weight.any(), name
 
 
-def test_torchvision_weights_load_and_attention_starts_anew(tmp_path):
+def test_attention_resnet_loads_torchvision_weights(tmp_path):
     reference = randomise(torchvision.models.resnet18(weights=None)).eval()
     torch.save(reference.state_dict(), tmp_path / 'resnet18.pth')
     model = MODELS.build(dict(
@@ -143,7 +143,7 @@ def test_torchvision_weights_load_and_attention_starts_anew(tmp_path):
     assert model.layer3.attention.basis.weight.any() and not model.layer3.attention.reprojection.weight.any()
 
 
-def test_modes_return_the_network_and_keep_frozen_stages_and_norms():
+def test_attention_resnet_keeps_frozen_stages_and_norms():
     model = resnet(attention_after=(1, 3), attention=ATTENTION, frozen_stages=1, norm_eval=True)
     assert model.train() is model and model.eval() is model
     model.train()
@@ -152,18 +152,18 @@ def test_modes_return_the_network_and_keep_frozen_stages_and_norms():
     frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
     assert frozen == {name for name, _ in model.named_parameters()
                       if name.startswith(('conv1', 'bn1', 'layer1')) and 'attention' not in name}
-    # New weights in a frozen stage would stay random for ever.
+    # New weights in a frozen stage must be trained.
     assert model.layer1.attention.training and not model.layer1[0].training
     model(image())[-1].sum().backward()
     assert model.layer1.attention.values.weight.grad.any() and model.conv1.weight.grad is None
 
 
-def test_norms_train_where_norm_eval_is_off():
+def test_attention_resnet_trains_norms_without_norm_eval():
     model = resnet(attention_after=(3,), attention=ATTENTION, frozen_stages=1, norm_eval=False).train()
     assert model.layer2[0].bn1.training and not model.layer1[0].bn1.training
 
 
-def test_each_level_passes_its_own_attention_and_derived_levels_pass_none_of_another():
+def test_attention_fpn_applies_one_attention_per_level():
     plain, ours = fpn(FPN), fpn(attention_after=(1, 3), attention=ATTENTION)
     ours.load_state_dict(plain.state_dict(), strict=False)
     outs, expected = ours(levels()), plain(levels())
@@ -174,7 +174,7 @@ def test_each_level_passes_its_own_attention_and_derived_levels_pass_none_of_ano
     assert not torch.equal(outs[2], expected[2])
 
 
-def test_init_weights_reaches_the_attention_of_a_neck():
+def test_attention_fpn_initialises_its_attention():
     neck = fpn(attention_after=(2,), attention=dict(ATTENTION, zero_init=True))
     nn.init.ones_(neck.attentions['2'].reprojection.weight)
     neck.init_weights()
@@ -183,15 +183,15 @@ def test_init_weights_reaches_the_attention_of_a_neck():
 
 @pytest.mark.parametrize('positions', [(0,), (5,), (1, 1), 3, '3', (1.,)])
 @pytest.mark.parametrize('make, what', [(resnet, 'cluster'), (fpn, 'level')])
-def test_bad_positions_are_refused_with_their_value(make, what, positions):
-    with pytest.raises(ValueError, match=rf'attention_after .*must be different numbers from 1 to 4.*{what}'):
+def test_attention_after_rejects_invalid_positions(make, what, positions):
+    with pytest.raises(ValueError, match=rf'attention_after .*{what}'):
         make(attention_after=positions, attention=ATTENTION)
 
 
 @pytest.mark.parametrize('make', [resnet, fpn])
-def test_attention_that_changes_the_width_is_refused(make):
+def test_networks_reject_attention_that_changes_channels(make):
     attention = dict(ATTENTION, residual=False, reprojection=False, value_channels=16)
-    with pytest.raises(ValueError, match='channels into 16, and what follows takes as many as before'):
+    with pytest.raises(ValueError, match='attention.* 16'):
         make(attention_after=(1,), attention=attention)
 
 
@@ -200,7 +200,7 @@ def run(code):
     return subprocess.run([sys.executable, '-c', code], env=environment, text=True, capture_output=True)
 
 
-def test_models_import_without_mmdet_and_the_networks_name_what_is_missing():
+def test_models_import_without_mmdet():
     done = run("""
 import sys
 sys.modules['mmdet'] = None

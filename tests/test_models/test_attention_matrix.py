@@ -1,4 +1,4 @@
-"""Every attention in every FLatten family, at an odd size."""
+"""Every attention in every FLatten family at an odd size, and the parameter counts of the papers."""
 import re
 from math import ceil
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mmflatten.models.attention import TokenMixer, Windowed, build_mixer
+from mmflatten.models.attention import TokenMixer, build_mixer
 from mmflatten.models.attention.linear import FEATURE_MAPS
 from mmflatten.registry import MODELS
 
@@ -47,13 +47,13 @@ ATTENTIONS = {
     'routing': dict(type='BiLevelRoutingAttention', num_regions=3, topk=2),
     'neighborhood': dict(type='NeighborhoodAttention', kernel_size=3, dilation=2),
 }
-# Where a class token, padding in windows and reduced keys have no place, and whose projections nobody else can make.
+# Attentions that reject class tokens, padding in windows or reduced keys, and those that need their own projections.
 ROWS_AND_COLUMNS = ('CirculantAttention', 'ManhattanAttention', 'BiLevelRoutingAttention', 'NeighborhoodAttention')
 WHOLE_MAPS = ('MambaInspiredLinearAttention', *ROWS_AND_COLUMNS)
 NO_PADDING = ('TTTAttention', *ROWS_AND_COLUMNS)
 OWN_PROJECTIONS = ('MambaInspiredLinearAttention', 'TTTAttention', 'MultiScaleLinearAttention')
-# Results that grow faster than the input: a GradScaler finds a smaller scale of the loss for them. Where positions
-# rotate the numerator alone, nothing bounds it by the denominator.
+# Loss scales for outputs that grow faster than the input, as a GradScaler would find. If only the numerator is rotated,
+# the denominator does not bound it.
 LOSS_SCALES = {'mala': 1e-9, 'inline': 1e-9, 'rala': 1e-20, 'polaformer++': 1e-20, **dict.fromkeys(
     ('gated-softmax', 'polaformer', 'mila', 'ttt', 'circulant', 'performer'), 1e-6)}
 PYRAMID = dict(attn_types='LL', out_indices=(0, 1))
@@ -78,7 +78,7 @@ def build_backbone(family, attention):
 
 @pytest.mark.parametrize('attention', ATTENTIONS.values(), ids=ATTENTIONS)
 @pytest.mark.parametrize('family', FAMILIES)
-def test_every_attention_runs_in_every_family(family, attention):
+def test_attention_runs_in_family(family, attention):
     if family == 'FLattenCSwin' and attention['type'] in OWN_PROJECTIONS:
         with pytest.raises(ValueError, match='project'):
             build_backbone(family, attention)
@@ -92,7 +92,7 @@ def test_every_attention_runs_in_every_family(family, attention):
 
 
 @pytest.mark.parametrize('name', ATTENTIONS)
-def test_class_tokens_and_autocast(name):
+def test_attention_supports_class_tokens_and_autocast(name):
     torch.manual_seed(0)
     mixer = build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(4, 4))
     x = torch.randn(2, 16, 12) * 1e3
@@ -101,18 +101,18 @@ def test_class_tokens_and_autocast(name):
             out = mixer(x, (4, 4))
         assert out.isfinite().all()
         mixer.zero_grad()
-        # Values of 1e3 against inputs of 1e3: an unscaled loss would overflow float16 in the weights' gradients.
+        # Inputs and values are about 1e3, so the gradients of an unscaled loss would overflow float16.
         out.float().sum().mul(LOSS_SCALES.get(name, 1e-3)).backward()
         assert all(p.grad.isfinite().all() for p in mixer.parameters())
     if ATTENTIONS[name]['type'] in WHOLE_MAPS:
-        with pytest.raises(ValueError, match='prefix.*1.*with_cls_token'):
+        with pytest.raises(ValueError, match=r'prefix \(1\)'):
             mixer(torch.randn(2, 17, 12), (4, 4))
         return
     assert mixer(torch.randn(2, 17, 12), (4, 4)).shape == (2, 17, 12)
 
 
 class OnMap(torch.nn.Module):
-    """A mixer on a map of 4 x 5, which a trace cannot be told."""
+    """A mixer on a fixed map of 4 x 5, because a trace takes only tensors."""
 
     def __init__(self, mixer):
         super().__init__()
@@ -124,7 +124,7 @@ class OnMap(torch.nn.Module):
 
 @pytest.mark.filterwarnings('ignore::torch.jit.TracerWarning', 'ignore::DeprecationWarning')
 @pytest.mark.parametrize('name', ATTENTIONS)
-def test_half_precision_empty_batches_and_traces(name):
+def test_attention_supports_half_precision_empty_batches_and_tracing(name):
     torch.manual_seed(0)
     mixer = build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(4, 4)).eval()
     x = torch.randn(2, 20, 12)
@@ -138,18 +138,18 @@ def test_half_precision_empty_batches_and_traces(name):
     torch.testing.assert_close(half.float(), expected, rtol=.05, atol=.02 * float(expected.abs().max()))
 
 
-def test_regions_of_padding_alone_are_not_routed_to():
+def test_routing_ignores_regions_of_padding():
     mixer = build_mixer(dict(type='BiLevelRoutingAttention', num_regions=7, lepe_kernel=0), embed_dims=12, num_heads=3,
                         grid_size=(8, 8))
     for weight in (mixer.qkv.weight, mixer.proj.bias):
         torch.nn.init.zeros_(weight)
     torch.nn.init.eye_(mixer.proj.weight)
-    with torch.no_grad():  # queries and keys that are unlike, so that a product of 0 would be more alike
+    with torch.no_grad():  # opposite queries and keys, so that a product of 0 with padding would be larger
         mixer.qkv.bias.copy_(torch.tensor([1., -1., 5.]).repeat_interleave(12))
         torch.testing.assert_close(mixer(torch.randn(1, 64, 12), (8, 8)), torch.full((1, 64, 12), 5.))
 
 
-def test_linformers_sums_stay_the_same_in_a_checkpoint_of_another_grid():
+def test_linformer_keeps_sums_when_resized():
     torch.manual_seed(0)
     small, large = (build_mixer(dict(type='LinformerAttention', num_keys=5), embed_dims=12, num_heads=3,
                                 grid_size=(side, side)) for side in (4, 8))
@@ -163,8 +163,8 @@ def test_linformers_sums_stay_the_same_in_a_checkpoint_of_another_grid():
 
 
 @pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('softmax', 'focal')])
-def test_linear_windows_never_count_padding(name):
-    """What stands in the padding does not change the real tokens: the projection's bias alone fills it."""
+def test_attention_ignores_masked_padding(name):
+    """The content of the padding does not change the output for real tokens."""
     torch.manual_seed(0)
     mixer = build_mixer(ATTENTIONS[name], embed_dims=12, num_heads=3, grid_size=(3, 3)).eval().double()
     x = torch.randn(2, 6, 12, dtype=torch.float64)
@@ -183,7 +183,7 @@ def test_linear_windows_never_count_padding(name):
 
 @pytest.mark.parametrize('name', [name for name in ATTENTIONS if name not in ('xca', 'focal')])
 @pytest.mark.parametrize('class_tokens', [0, 1])
-def test_reduced_keys_run_in_every_attention(name, class_tokens):
+def test_attention_supports_reduced_keys(name, class_tokens):
     tokens = torch.randn(2, class_tokens + 35, 12)
     settings = dict(embed_dims=12, num_heads=3, grid_size=(2, 2), sr_ratio=2, lepe_kernel=3)
     if ATTENTIONS[name]['type'] in (*WHOLE_MAPS, 'MultiScaleLinearAttention'):
@@ -197,19 +197,19 @@ def test_reduced_keys_run_in_every_attention(name, class_tokens):
     assert all(p.grad is not None for p in mixer.parameters())
 
 
-def test_every_registered_attention_is_in_these_tests():
+def test_attentions_cover_the_registry():
     registered = {name for name, cls in MODELS.module_dict.items()
                   if isinstance(cls, type) and issubclass(cls, TokenMixer) and not name.startswith('Test')}
     assert registered == {cfg['type'] for cfg in ATTENTIONS.values()}
 
 
-def test_the_page_of_attentions_has_a_config_of_each_that_builds():
+def test_docs_list_a_valid_config_for_each_attention():
     page = (Path(__file__).parents[2] / 'docs' / 'attentions.md').read_text(encoding='utf-8')
     lines = [line.replace('dict(type=...)', "dict(type='SoftmaxAttention')")
              for line in re.findall(r"`(type='\w+'[^`]*)`", page)]
     configs = [eval(f'dict({line})') for line in lines]
     mixers = [build_mixer(cfg, embed_dims=12, num_heads=3, grid_size=(4, 4)) for cfg in configs
-              if cfg['type'] != 'FactorizedAttention']  # a module of detectors' necks, no token mixer
+              if cfg['type'] != 'FactorizedAttention']  # a layer for feature maps, not a token mixer
     assert {type(mixer).__name__ for mixer in mixers} == {cfg['type'] for cfg in ATTENTIONS.values()} | {
         'CrossShapedAttention'}
 
@@ -227,27 +227,22 @@ def millions_of_parameters(attention, **backbone):
     # L2ViT, Tables 1 and 8.
     ('softmax', 'L', 5.7), ('xca', 'L', 5.7), ('cosformer', 'L', 5.7), ('efficient', 'L', 5.7), ('sima', 'L', 5.7),
     ('linear-relu', 'L', 5.7), ('linear-leaky_relu', 'L', 5.7), ('clamped-lcm', 'L', 5.8),
-    # L2ViT, Table 11: the 1st, 3rd, ... 11th block stay as they are.
+    # L2ViT, Table 11: the 1st, 3rd, ... 11th block are unchanged.
     ('clamped-lcm', 'SL' * 6, 5.7),
 ])
-def test_parameters_of_deit_tiny_agree_with_the_papers_tables(attention, attn_types, printed):
+def test_deit_tiny_parameters_match_papers(attention, attn_types, printed):
     assert round(millions_of_parameters(attention, type='FLattenDeiT', attn_types=attn_types), 1) == printed
 
 
-def test_parameters_of_flatten_deit_tiny_are_those_of_its_table_but_for_the_rounding():
-    """Tables 3a and 4 of FLatten print 6.1 M. That takes a positional encoding, with which it is 6.19 M."""
+def test_flatten_deit_tiny_parameters_match_paper():
+    """Tables 3a and 4 of FLatten report 6.1 M; with the positional encoding it is 6.19 M."""
     total = millions_of_parameters('focused-3', type='FLattenDeiT')
     assert int(10 * total) == 61 and round(total, 2) == 6.19
 
 
 @pytest.mark.parametrize('attention', ['hydra', 'efficient', 'angular', 'enhanced', 'focused-3'])
-def test_parameters_of_swin_tiny_agree_with_the_papers_tables(attention):
-    """FLatten, Table 3b: 29 M for all. The paper prints that for Swin-T too, whose 28.29 M others round to 28."""
+def test_swin_tiny_parameters_match_paper(attention):
+    """FLatten, Table 3b: 29 M for all attentions and for Swin-T, which has 28.29 M."""
     swin = millions_of_parameters('softmax', type='FLattenSwin', attn_types='SSSS', out_indices=(3,))
     total = millions_of_parameters(attention, type='FLattenSwin', out_indices=(3,))
     assert ceil(swin) == 29 and (round(total) == 29 if attention == 'focused-3' else abs(total - swin) < .02)
-
-
-def test_windows_pass_their_mask_to_every_linear_attention():
-    mixer = build_mixer(ATTENTIONS['efficient'], embed_dims=12, num_heads=3, grid_size=(3, 3))
-    assert Windowed(mixer, (3, 3), mask_padding=True)(torch.randn(2, 20, 12), (4, 5)).shape == (2, 20, 12)

@@ -20,7 +20,7 @@ LINEAR = {
     'xca': dict(type='CrossCovarianceAttention'),
     'cosformer': dict(type='CosFormerAttention'),
     'sima': dict(type='SimAAttention'),
-    # A window and a region around it of constant size.
+    # The window and the region around it have a constant size.
     'focal': dict(type='FocalAttention', window_size=4, focal_window=3, expand_size=1),
     'cross-shaped': dict(type='CrossShapedAttention', split=None, mixer=dict(type='FocusedLinearAttention')),
 }
@@ -37,18 +37,18 @@ def count(cfg, H, W):
 
 
 @pytest.mark.parametrize('name', LINEAR)
-def test_cost_of_linear_attentions_grows_linearly_with_the_map(name):
+def test_linear_attention_cost_is_linear(name):
     small, large = (count(LINEAR[name], *hw_shape) for hw_shape in ((16, 24), (32, 48)))
     assert small.macs > 0 and large.macs == 4 * small.macs
 
 
-def test_cost_of_softmax_attention_grows_quadratically_with_the_map():
+def test_softmax_attention_cost_is_quadratic():
     small, large = (count(dict(type='SoftmaxAttention'), *hw_shape).by_kind for hw_shape in ((16, 24), (32, 48)))
     assert small[PRODUCT] > 0 and large[PRODUCT] == 16 * small[PRODUCT]
 
 
 def implicit_map(mixer, H, W, channel):
-    """What attention makes of the values of a channel, `(N, N)`: each value in turn is 1 and the others are 0."""
+    """The attention matrix of a channel, `(N, N)`, from values that are one-hot over the tokens."""
     N, C = H * W, mixer.num_heads * 8
     generator = torch.Generator().manual_seed(0)
     q, k = (torch.randn(1, N, C, dtype=torch.float64, generator=generator).expand(N, N, C) for _ in range(2))
@@ -59,14 +59,14 @@ def implicit_map(mixer, H, W, channel):
 
 @pytest.mark.parametrize(('H', 'W'), [(7, 7), (5, 9)])
 @pytest.mark.parametrize('channel', [0, 11, 23])
-def test_rank_of_the_implicit_map_is_that_of_a_head_without_the_convolution_and_full_with_it(H, W, channel):
-    """FLatten, sec. 4.2.2 and Figure 5: the depthwise convolution is a sparse matrix of full rank, as a rule."""
+def test_focused_attention_rank_is_full_with_convolution(H, W, channel):
+    """FLatten, sec. 4.2.2 and Figure 5: the rank is at most the width of a head, and full with the convolution."""
     torch.manual_seed(0)
     ranks = []
     for kernel_size in (None, 5):
         mixer = build_mixer(dict(type='FocusedLinearAttention', kernel_size=kernel_size), embed_dims=24, num_heads=3,
                             grid_size=(H, W)).double()
         if kernel_size:
-            torch.nn.init.zeros_(mixer.dwc.conv.bias)  # a bias adds to the result, whatever the values
+            torch.nn.init.zeros_(mixer.dwc.conv.bias)  # a bias does not depend on the values
         ranks.append(torch.linalg.matrix_rank(implicit_map(mixer, H, W, channel)).item())
     assert ranks == [8, H * W]

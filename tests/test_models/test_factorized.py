@@ -1,4 +1,4 @@
-"""FactorizedAttention and ConventionalAttention: the paper's eight, the official output, what is refused."""
+"""FactorizedAttention and ConventionalAttention: the eight modules of the paper and the official outputs."""
 import importlib.util
 from itertools import product
 from pathlib import Path
@@ -12,7 +12,7 @@ from mmflatten.models.attention import ConventionalAttention, FactorizedAttentio
 from mmflatten.registry import MODELS
 
 CLASSES = [FactorizedAttention, ConventionalAttention]
-# The paper's four forms (Table 8) at 16 channels; with either class they are its eight.
+# The paper's four forms (Table 8) at 16 channels; two classes give its eight modules.
 FORMS = {
     'dot': dict(reprojection=False),
     'bot': dict(value_channels=8),
@@ -40,7 +40,7 @@ def golden_case():
     return case, synth.synth_state_dict(case), synth.synth_input(case)
 
 
-def test_converted_weights_give_the_official_output():
+def test_converted_weights_reproduce_official_output():
     case, state, image = golden_case()
     settings = case['settings']
     module = MODELS.build(dict(
@@ -53,7 +53,7 @@ def test_converted_weights_give_the_official_output():
     assert difference < 1e-5 * expected.abs().max().item()
 
 
-def test_official_names_come_back_and_foreign_ones_are_named():
+def test_conversion_is_reversible_and_checks_keys():
     _, state, _ = golden_case()
     converted = convert_state_dict(state, family='efficient_attention')
     assert torch.equal(converted['coefficients.weight'], state['queries.weight'])
@@ -69,7 +69,7 @@ def test_official_names_come_back_and_foreign_ones_are_named():
 
 
 @pytest.mark.parametrize('form, ndim', list(product(FORMS, GRIDS)))
-def test_factorized_and_conventional_dot_modules_are_one_function_with_one_gradient(form, ndim):
+def test_dot_modules_have_equal_values_and_gradients(form, ndim):
     results = []
     for cls in CLASSES:
         module, x = build(cls, ndim, normalization='dot', **FORMS[form]), images(ndim)
@@ -82,18 +82,18 @@ def test_factorized_and_conventional_dot_modules_are_one_function_with_one_gradi
 
 
 @pytest.mark.parametrize('cls, normalization, form, ndim', list(product(CLASSES, ['gaussian', 'dot'], FORMS, GRIDS)))
-def test_every_form_keeps_the_shape_and_trains_every_parameter(cls, normalization, form, ndim):
+def test_forms_keep_shape_and_train_all_parameters(cls, normalization, form, ndim):
     module, x = build(cls, ndim, normalization=normalization, **FORMS[form]), images(ndim)
     out = module(x)
     assert out.shape == x.shape and out.is_contiguous()
     out.square().sum().backward()
-    # A constant added to all queries' scores of one key changes nothing behind a softmax over the keys.
+    # The bias of the basis cancels in a softmax over the keys.
     assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
     assert all(parameter.grad.any() for name, parameter in module.named_parameters() if name != 'basis.bias')
 
 
 @pytest.mark.parametrize('cls', CLASSES)
-def test_rows_of_the_gaussian_form_sum_to_one(cls):
+def test_gaussian_rows_sum_to_one(cls):
     module = build(cls, num_heads=4, residual=False, reprojection=False)
     nn.init.zeros_(module.values.weight)
     nn.init.ones_(module.values.bias)
@@ -101,7 +101,7 @@ def test_rows_of_the_gaussian_form_sum_to_one(cls):
     torch.testing.assert_close(out, torch.ones_like(out), rtol=1e-12, atol=1e-12)
 
 
-def test_factors_are_normalised_and_their_product_is_the_attention():
+def test_factors_are_normalised_and_multiply_to_the_attention():
     module, x = build(FactorizedAttention, num_heads=4, residual=False, reprojection=False), images()
     coefficients, basis = module.factors(x)
     assert coefficients.shape == basis.shape == (2, 4, 2, 5, 7)
@@ -115,7 +115,7 @@ def test_factors_are_normalised_and_their_product_is_the_attention():
     torch.testing.assert_close(module(x), expected, rtol=1e-10, atol=1e-10)
 
 
-def test_a_volume_of_one_frame_is_a_map():
+def test_volume_of_one_frame_equals_a_map():
     on_map, on_volume = (build(FactorizedAttention, ndim, num_heads=2, value_channels=4) for ndim in (2, 3))
     on_volume.load_state_dict({key: value.unsqueeze(2) if value.dim() == 4 else value
                                for key, value in on_map.state_dict().items()})
@@ -123,7 +123,7 @@ def test_a_volume_of_one_frame_is_a_map():
     torch.testing.assert_close(on_volume(x[:, :, None])[:, :, 0], on_map(x), rtol=1e-12, atol=1e-12)
 
 
-def test_heads_are_independent_modules_side_by_side():
+def test_heads_equal_separate_modules():
     """Eq. 5: two heads equal two modules of one head, each with its half of the channels."""
     options = dict(normalization='dot', residual=False, reprojection=False)
     both, x = build(FactorizedAttention, num_heads=2, **options), images()
@@ -134,7 +134,7 @@ def test_heads_are_independent_modules_side_by_side():
 
 
 @pytest.mark.parametrize('cls, form', list(product(CLASSES, FORMS)))
-def test_zero_init_starts_as_the_identity_and_learns(cls, form):
+def test_zero_init_is_identity_and_learns(cls, form):
     module, x = build(cls, zero_init=True, **FORMS[form]), images()
     module.init_weights()
     assert torch.equal(module(x), x)
@@ -143,7 +143,7 @@ def test_zero_init_starts_as_the_identity_and_learns(cls, form):
     assert last.weight.grad.any()
 
 
-def test_zero_init_outlasts_the_initialisation_of_the_network_around_it():
+def test_zero_init_overrides_surrounding_initialisation():
     from mmengine.model import Sequential
     network = Sequential(FactorizedAttention(8, basis_channels=4, zero_init=True), init_cfg=dict(
         type='Xavier', layer='Conv2d', bias=1.))
@@ -154,7 +154,7 @@ def test_zero_init_outlasts_the_initialisation_of_the_network_around_it():
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize('cls, normalization', list(product(CLASSES, ['gaussian', 'dot'])))
-def test_autocast_stays_finite(cls, normalization, dtype):
+def test_modules_are_finite_under_autocast(cls, normalization, dtype):
     module = build(cls, dtype=torch.float32, normalization=normalization, value_channels=8, num_heads=2)
     x = torch.randn(1, 16, 40, 40, generator=torch.Generator().manual_seed(2)).mul(8).requires_grad_()
     with torch.autocast('cpu', dtype=dtype):
@@ -165,7 +165,7 @@ def test_autocast_stays_finite(cls, normalization, dtype):
 
 
 @pytest.mark.parametrize('cls, normalization', list(product(CLASSES, ['gaussian', 'dot'])))
-def test_a_module_converted_to_half_precision_stays_in_it(cls, normalization):
+def test_modules_run_in_half_precision(cls, normalization):
     options = dict(normalization=normalization, value_channels=8, feed_forward_channels=8)
     x = images(dtype=torch.bfloat16)
     out, exact = build(cls, dtype=torch.bfloat16, **options)(x), build(cls, **options)(x.double())
@@ -186,14 +186,14 @@ def test_a_module_converted_to_half_precision_stays_in_it(cls, normalization):
     (dict(zero_init=True, residual=False), r'zero_init \(True\)'),
 ])
 @pytest.mark.parametrize('cls', CLASSES)
-def test_bad_arguments_are_refused_with_their_values(cls, wrong, named):
+def test_modules_reject_invalid_arguments(cls, wrong, named):
     with pytest.raises(ValueError, match=named):
         cls(16, **wrong)
 
 
 @pytest.mark.parametrize('shape, named', [((2, 8, 5, 7), r'\(2, 8, 5, 7\).*in_channels \(16\)'),
                                           ((2, 16, 5, 7, 3), r'\(2, 16, 5, 7, 3\) must be \(B, C, H, W\)')])
-def test_a_map_of_other_channels_or_dimensions_is_refused(shape, named):
+def test_module_rejects_wrong_input_shapes(shape, named):
     with pytest.raises(ValueError, match=named):
         build(FactorizedAttention)(torch.zeros(shape).double())
 
@@ -203,5 +203,5 @@ def test_a_map_of_other_channels_or_dimensions_is_refused(shape, named):
     (dict(in_channels=256, value_channels=256), 164_480),
     (dict(in_channels=1024, value_channels=1024), 2_230_400),
 ])
-def test_parameters_are_those_of_the_official_module(settings, parameters):
+def test_parameters_match_official_module(settings, parameters):
     assert sum(parameter.numel() for parameter in FactorizedAttention(**settings).parameters()) == parameters

@@ -1,4 +1,4 @@
-"""Every newer attention, a letter each in one backbone, in a detector, a segmentor and a classifier."""
+"""Recent attentions, all in one backbone, trained in a detector, a segmentor and a classifier."""
 import pytest
 import torch
 
@@ -29,7 +29,7 @@ TASKS = {
 
 
 @pytest.mark.parametrize('name', TASKS)
-def test_all_train_and_predict_in_a_task(name, config_on):
+def test_attentions_train_and_predict(name, config_on):
     config = load_config(str(config_on(name)))
     config.model.backbone = {**BACKBONE, **TASKS[name]}
     classifier = 'DeiT' in TASKS[name]['type']

@@ -1,4 +1,4 @@
-"""Letters are mixers: any number of them, with arguments of their own, per stage and per block, in every family."""
+"""Letters select mixers and their arguments per stage and per block, in every family."""
 import pytest
 import torch
 
@@ -16,7 +16,7 @@ FAMILIES = {
 }
 MIXERS = dict(H=dict(type='HydraAttention'), F=dict(type='FocusedLinearAttention', focusing_factor=5),
               E=dict(type='EfficientAttention'))
-ORDER = ('H', 'F', 'ES', 'S')  # of every stage, or in a row of every block
+ORDER = ('H', 'F', 'ES', 'S')  # per stage, or joined, per block
 KINDS = ['HydraAttention', 'FocusedLinearAttention', 'EfficientAttention', 'SoftmaxAttention', 'SoftmaxAttention']
 
 
@@ -40,7 +40,7 @@ def mixers_of(model):
 
 
 @pytest.mark.parametrize('family', FAMILIES)
-def test_several_mixers_in_one_backbone_per_block(family):
+def test_letters_select_mixers_per_block(family):
     model = build(family, mixers=MIXERS)
     mixers = mixers_of(model)
     assert [type(mixer).__name__ for mixer in mixers] == KINDS
@@ -52,7 +52,7 @@ def test_several_mixers_in_one_backbone_per_block(family):
 
 
 @pytest.mark.parametrize('family', [family for family in FAMILIES if family != 'L2ViT'])
-def test_linear_attention_is_short_for_the_mixer_of_l(family):
+def test_linear_attention_sets_the_mixer_of_l(family):
     short, long = (build(family, ('L', 'L', 'LL', 'S'), **kwargs) for kwargs in (
         dict(linear_attention=MIXERS['E']), dict(mixers=dict(L=MIXERS['E']))))
     assert [type(m) for m in mixers_of(short)] == [type(m) for m in mixers_of(long)]
@@ -62,26 +62,26 @@ def test_linear_attention_is_short_for_the_mixer_of_l(family):
         assert torch.equal(a, b)
 
 
-def test_a_string_of_letters_gives_one_to_each_stage():
+def test_letters_of_a_string_belong_to_stages():
     model = MODELS.build(dict(type='FLattenSwin', img_size=64, attn_types='HFSS', mixers=MIXERS,
                               **FAMILIES['FLattenSwin']))
     assert [type(m).__name__ for m in mixers_of(model)] == [KINDS[0], KINDS[1], *['SoftmaxAttention'] * 3]
 
 
 @pytest.mark.parametrize('family', [family for family in FAMILIES if family != 'L2ViT'])
-def test_the_softmax_of_a_family_can_be_overridden(family):
+def test_mixers_override_softmax(family):
     model = build(family, mixers=dict(MIXERS, S=dict(type='SoftmaxAttention', qkv_bias=False)))
     last = mixers_of(model)[-1]
     assert last.qkv is None or last.qkv.bias is None
-    assert getattr(last, 'relative_position_bias', None) is None  # exactly what the config says
+    assert getattr(last, 'relative_position_bias', None) is None  # the config replaces all arguments
     assert model(torch.randn(1, 3, 64, 64))[-1].isfinite().all()
 
 
 @pytest.mark.parametrize('mixer', [dict(type='HydraAttention'), dict(type='FocusedLinearAttention')],
                          ids=lambda mixer: mixer['type'])
 @pytest.mark.parametrize('family', FAMILIES)
-def test_a_linear_attention_in_the_place_of_softmax_never_counts_padding(family, mixer):
-    """In shifted windows and stripes too, on a map that does not fit them."""
+def test_linear_mixers_ignore_padding_in_softmax_windows(family, mixer):
+    """Also in shifted windows and stripes, on a map that must be padded."""
     letters = 'WVWV' if family == 'L2ViT' else ('S', 'S', 'SS', 'S')
     windows = dict(FLattenSwin=dict(softmax_window=4), L2ViT=dict(window_size=4)).get(family, {})
     model = build(family, letters, mixers=dict.fromkeys('SWV' if family == 'L2ViT' else 'S', mixer), **windows).eval()
@@ -103,6 +103,6 @@ def test_a_linear_attention_in_the_place_of_softmax_never_counts_padding(family,
     (dict(mixers=dict(H='HydraAttention')), r"mixers\['H'\] \('HydraAttention'\)"),
     (dict(mixers=dict(L=MIXERS['H']), linear_attention=MIXERS['E']), 'linear_attention'),
 ])
-def test_letters_that_cannot_be_are_refused_with_their_values(kwargs, message):
+def test_backbone_rejects_invalid_letters(kwargs, message):
     with pytest.raises(ValueError, match=message):
         build('FLattenSwin', **kwargs)

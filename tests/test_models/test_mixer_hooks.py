@@ -1,9 +1,15 @@
-"""What a mixer may ask of `TokenMixer`: projections of its own, gates, means without padding."""
+"""Options of `TokenMixer` for subclasses: extra projections, gates, local terms, means without padding."""
 import pytest
 import torch
 import torch.nn.functional as F
 
-from mmflatten.models.attention import CrossShapedAttention, SoftmaxAttention, TokenMixer, mean_of_real
+from mmflatten.models.attention import (
+    CrossShapedAttention,
+    FocusedLinearAttention,
+    SoftmaxAttention,
+    TokenMixer,
+    mean_of_real,
+)
 from mmflatten.ops import softmax_attention
 from mmflatten.registry import MODELS
 
@@ -16,7 +22,7 @@ def randomise(module, seed=0):
 
 
 class GatedAttention(TokenMixer):
-    """A gate as wide as the tokens, and one head's width of something else, both from the mixer's input."""
+    """Attention with a gate as wide as the tokens and another projection as wide as a head."""
 
     extra_projections = ('C', 'd')
 
@@ -29,7 +35,7 @@ class GatedAttention(TokenMixer):
 
 
 @pytest.mark.parametrize('sr_ratio', [1, 2])
-def test_extra_projections_come_from_the_queries_tokens(sr_ratio):
+def test_extra_projections_use_unreduced_tokens(sr_ratio):
     mixer = randomise(GatedAttention(12, 3, (4, 4), sr_ratio=sr_ratio))
     x = torch.randn(2, 1 + 35, 12)
     weight, bias = mixer.qkv.weight, mixer.qkv.bias
@@ -38,8 +44,8 @@ def test_extra_projections_come_from_the_queries_tokens(sr_ratio):
     state = {**mixer.state_dict(), 'qkv.weight': weight[:36], 'qkv.bias': bias[:36], 'proj.weight': torch.eye(12),
              'proj.bias': torch.zeros(12)}
     plain.load_state_dict(state)
-    gate, own = F.linear(x, weight[36:], bias[36:]).split((12, 4), dim=-1)
-    expected = mixer.proj((plain(x, (5, 7)) + own.repeat(1, 1, 3)) * gate)
+    gate, addend = F.linear(x, weight[36:], bias[36:]).split((12, 4), dim=-1)
+    expected = mixer.proj((plain(x, (5, 7)) + addend.repeat(1, 1, 3)) * gate)
     torch.testing.assert_close(mixer(x, (5, 7)), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -53,7 +59,7 @@ class Gate(TokenMixer):
         return y_BNC * maps.extra[0]
 
 
-def test_halves_of_a_gate_go_with_the_halves_of_the_channels_in_cross_shaped_windows():
+def test_cross_shaped_attention_splits_gates_with_channels():
     MODELS.register_module(name='TestGate', module=Gate, force=True)
     try:
         gated = randomise(CrossShapedAttention(8, 2, (4, 4), split=2, mixer=dict(type='TestGate')))
@@ -68,8 +74,14 @@ def test_halves_of_a_gate_go_with_the_halves_of_the_channels_in_cross_shaped_win
     torch.testing.assert_close(gated(x, (4, 4)), gated.proj(plain(x, (4, 4)) * gate), rtol=1e-5, atol=1e-5)
 
 
-def test_means_over_real_tokens_leave_padding_out():
+def test_mean_of_real_excludes_padding():
     x, mask = torch.randn(4, 6, 5), torch.tensor([[True] * 6, [True] * 4 + [False] * 2])[:, None]
     means = mean_of_real(x, mask).mean(1)
     for image, keep in zip(range(4), (6, 4, 6, 4)):
         torch.testing.assert_close(means[image], x[image, :keep].mean(0))
+
+
+def test_local_convolutions_lists_those_that_exist():
+    assert SoftmaxAttention(8, 2, (4, 4)).local_convolutions() == {}
+    mixer = FocusedLinearAttention(8, 2, (4, 4), lepe_kernel=3)
+    assert mixer.local_convolutions() == dict(dwc=mixer.dwc, lepe=mixer.lepe)

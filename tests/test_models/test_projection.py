@@ -1,5 +1,6 @@
-"""Which product projects tokens: measured once, chosen by an environment variable, and only in plain inference."""
-from collections.abc import Callable, Iterator
+"""The rule by which linear layers and depthwise convolutions use oneDNN, and the layers that include GELU."""
+import runpy
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
@@ -8,69 +9,62 @@ import torch.nn.functional as F
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmflatten.models.layers import FeedForward, FullRangeLinear, Linear, TokenConv, linear
-from mmflatten.models.layers.linear import gelu_of
+from mmflatten.models.layers import FeedForward, FullRangeLinear, Linear, LinearGELU, TokenConv, linear
 
-ONEDNN = hasattr(torch.ops.mkldnn, '_linear_pointwise')
-pytestmark = pytest.mark.skipif(not ONEDNN, reason='PyTorch was built without oneDNN')
+needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason='PyTorch was built without oneDNN')
 
 
-@pytest.fixture(autouse=True)
-def measured_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv(linear.CHOICE, raising=False)
-    linear.onednn_pays.cache_clear()
-    yield
-    linear.onednn_pays.cache_clear()
-
-
-def takes_onednn(call: Callable[[], object]) -> bool:
+def operators(call: Callable[[], object]) -> str:
+    """Names of the operators that a call runs."""
     with profile() as profiler:
         call()
-    return any('_linear_pointwise' in event.key for event in profiler.key_averages())
+    return ' '.join(event.key for event in profiler.key_averages())
 
 
+@needs_onednn
 @pytest.mark.parametrize('bias', [True, False])
 @pytest.mark.parametrize('shape', [(7,), (2, 3, 5, 7), (0, 5, 7)])
-def test_both_products_are_equal(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], bias: bool) -> None:
-    monkeypatch.setenv(linear.CHOICE, 'onednn')
+def test_linear_equals_f_linear(shape: tuple[int, ...], bias: bool) -> None:
     torch.manual_seed(0)
     layer, x = Linear(7, 6, bias=bias), torch.randn(shape)
     for tokens in (x, torch.randn(*shape[:-1], 14)[..., ::2]):
         with torch.inference_mode():
             torch.testing.assert_close(layer(tokens), F.linear(tokens, layer.weight, layer.bias), rtol=1e-6, atol=1e-6)
     with torch.no_grad():
-        assert takes_onednn(lambda: layer(x)) == bool(x.numel())
+        assert ('_linear_pointwise' in operators(lambda: layer(x))) == bool(x.numel())
         parts = [Linear.project(x, *part) for part in layer.parts([1, 5])]
         torch.testing.assert_close(torch.cat(parts, dim=-1), layer(x))
 
 
-def test_gelu_is_part_of_onednns_product(monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_onednn
+@pytest.mark.parametrize('kind', ['linear', 'convolution'])
+def test_gelu_is_fused_where_onednn_is_used(kind: str) -> None:
     torch.manual_seed(0)
-    layer, x = Linear(7, 6), 4 * torch.randn(2, 3, 7)
-    expected = F.gelu(F.linear(x.double(), layer.weight.double(), layer.bias.double())).float()
-    for choice in ('linear', 'onednn'):
-        monkeypatch.setenv(linear.CHOICE, choice)
-        linear.onednn_pays.cache_clear()
-        with torch.no_grad(), profile() as profiler:
-            torch.testing.assert_close(gelu_of(layer, x), expected, rtol=1e-6, atol=1e-6)
-        assert ('aten::gelu' in [event.key for event in profiler.key_averages()]) == (choice == 'linear')
+    if kind == 'linear':
+        layer, inputs = LinearGELU(12, 6), ()
+        plain = Linear(12, 6)
+    else:
+        layer, inputs = TokenConv(12, 3, gelu=True), ((5, 7),)
+        plain = TokenConv(12, 3)
+    plain.load_state_dict(layer.state_dict())
+    x = 4 * torch.randn(2, 1 + 5 * 7, 12)
+    expected = F.gelu(deepcopy(plain).double()(x.double(), *inputs)).float()
+    for grad, enabled in ((True, True), (False, True), (False, False)):
+        with torch.backends.mkldnn.flags(enabled=enabled), torch.set_grad_enabled(grad):
+            torch.testing.assert_close(layer(x, *inputs), expected, rtol=1e-6, atol=2e-6)
+            assert ('aten::gelu' in operators(lambda: layer(x, *inputs))) == (grad or not enabled)
 
 
-@pytest.mark.parametrize('num_groups', [1, 3])
-def test_gelu_is_part_of_onednns_depthwise_convolution(num_groups: int) -> None:
-    torch.manual_seed(0)
-    layer, x = TokenConv(12, 3, num_groups), 4 * torch.randn(2, 1 + 5 * 7, 12)
-    expected = F.gelu(deepcopy(layer).double()(x.double(), (5, 7))).float()
-    for grad, allowed in ((True, True), (False, True), (False, False)):
-        with torch.backends.mkldnn.flags(enabled=allowed), torch.set_grad_enabled(grad), profile() as profiler:
-            torch.testing.assert_close(gelu_of(layer, x, (5, 7)), expected, rtol=1e-6, atol=2e-6)
-        plain = 'aten::gelu' in [event.key for event in profiler.key_averages()]
-        assert plain == (grad or not allowed or num_groups > 1)
+def test_token_conv_applies_gelu_after_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = TokenConv(12, 3, gelu=True), torch.randn(2, 35, 12)
+    expected = layer(x, (5, 7))
+    monkeypatch.setattr('mmflatten.models.layers.position.pick_kernel', lambda *args: True)
+    torch.testing.assert_close(layer(x, (5, 7)), expected)
 
 
 @pytest.mark.parametrize('half', [False, True])
 @pytest.mark.parametrize('autocast', [False, True])
-def test_products_beyond_the_range_of_float16_are_projected_whole(half: bool, autocast: bool) -> None:
+def test_full_range_linear_accepts_values_beyond_float16(half: bool, autocast: bool) -> None:
     layer = FullRangeLinear(8, 4)
     torch.nn.init.constant_(layer.weight, 1e-3)
     layer = layer.half() if half else layer
@@ -80,43 +74,22 @@ def test_products_beyond_the_range_of_float16_are_projected_whole(half: bool, au
     assert y.dtype == layer.weight.dtype
 
 
-def test_hooks_and_other_layers_see_what_comes_before_gelu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(linear.CHOICE, 'onednn')
-    ffn, x, seen = FeedForward(8, 16, TokenConv(16, 3)), torch.randn(2, 6, 8), []
-    for layer in (ffn.fc1, ffn.inner.conv):
-        layer.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    with torch.no_grad():
-        y = ffn(x, (2, 3))
-        torch.testing.assert_close(seen[0], F.linear(x, ffn.fc1.weight, ffn.fc1.bias))
-        assert len(seen) == 2
-        with torch.nn.modules.module.register_module_forward_hook(lambda module, *_: seen.append(module)):
-            ffn(x, (2, 3))
-        assert ffn.fc1 in seen and ffn.inner.conv in seen
-        forward = ffn.fc1.forward
-        ffn.fc1.forward = lambda x: seen.append('instead') or forward(x)  # as offloading does
-        torch.testing.assert_close(ffn(x, (2, 3)), y)
-        assert 'instead' in seen
-        ffn.fc1 = torch.nn.Sequential(ffn.fc1)  # as tools do that wrap a layer
-        torch.testing.assert_close(ffn(x, (2, 3)), y)
-
-
-def test_forward_mode_derivatives_are_not_lost_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(linear.CHOICE, 'onednn')
+def test_linear_keeps_forward_mode_derivatives_without_gradients() -> None:
     layer, x, tangent = Linear(7, 6), torch.randn(3, 7), torch.randn(3, 7)
     with torch.no_grad():
-        _, found = torch.func.jvp(layer, (x,), (tangent,))
-        torch.testing.assert_close(found, F.linear(tangent, layer.weight))
+        _, derivative = torch.func.jvp(layer, (x,), (tangent,))
+        torch.testing.assert_close(derivative, F.linear(tangent, layer.weight))
 
 
-def test_gradients_graphs_counts_and_half_precision_keep_the_plain_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(linear.CHOICE, 'onednn')
+@needs_onednn
+def test_linear_uses_f_linear_outside_of_eager_float32_inference() -> None:
     layer, x = Linear(8, 8), torch.randn(2, 3, 8)
-    assert not takes_onednn(lambda: layer(x).sum().backward()) and layer.weight.grad is not None
+    assert '_linear_pointwise' not in operators(lambda: layer(x).sum().backward()) and layer.weight.grad is not None
     with torch.no_grad():
-        assert takes_onednn(lambda: layer(x))
+        assert '_linear_pointwise' in operators(lambda: layer(x))
         assert '_linear_pointwise' not in str(torch.jit.trace(layer, x).inlined_graph)
         assert '_linear_pointwise' not in str(torch.export.export(layer, (x,)).graph)
-        assert not takes_onednn(lambda: layer.double()(x.double()))
+        assert '_linear_pointwise' not in operators(lambda: layer.double()(x.double()))
         layer.float()
         with FlopCounterMode(display=False) as counter:
             layer(x)
@@ -125,36 +98,17 @@ def test_gradients_graphs_counts_and_half_precision_keep_the_plain_product(monke
             assert layer(x).dtype == torch.bfloat16
 
 
-def test_the_faster_product_is_measured_once_for_many_tokens_and_once_for_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def share_of_time(tokens: int, dims: int) -> float:
-        asked.append(tokens)
-        return .5 if tokens > linear.MANY_TOKENS else 1.5
-
-    monkeypatch.setattr(linear, '_share_of_time', share_of_time)
-    layer, many, few = Linear(4, 4), torch.randn(4, 1024, 4), torch.randn(4, 1023, 4)
-    with torch.no_grad():
-        assert [takes_onednn(lambda x=x: layer(x)) for x in (many, few, many, few)] == [True, False] * 2
-    assert len(asked) == 2
-    linear.onednn_pays(threads=1000, many_tokens=True)
-    assert len(asked) == 3  # another number of threads is another machine
+def test_projection_variable_only_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('MMFLATTEN_PROJECTION', 'linear')
+    with pytest.warns(FutureWarning, match="MMFLATTEN_PROJECTION: .* got 'linear'"):
+        runpy.run_path(linear.__file__)
 
 
-def test_measurement_ends_with_a_share_and_leaves_random_numbers_alone() -> None:
-    state = torch.get_rng_state()
-    assert 0.05 < linear._share_of_time(64, 16) < 20
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_environment_decides_and_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, '_share_of_time', lambda *_: pytest.fail('measured all the same'))
-    layer, x = Linear(4, 4), torch.randn(2, 4)
-    for choice, expected in (('linear', False), ('onednn', True)):
-        monkeypatch.setenv(linear.CHOICE, choice)
-        linear.onednn_pays.cache_clear()
-        with torch.no_grad():
-            assert takes_onednn(lambda: layer(x)) is expected
-    monkeypatch.setenv(linear.CHOICE, 'fast')
-    with pytest.raises(ValueError, match="MMFLATTEN_PROJECTION.*'fast'"):
-        layer(x)  # in a training too, not only at its first validation
+@pytest.mark.parametrize(('make', 'message'), [
+    (lambda: TokenConv(10, 3, num_groups=3), r'embed_dims \(10\).*num_groups \(3\)'),
+    (lambda: TokenConv(12, 3, num_groups=3, gelu=True), r'num_groups \(3\).*gelu'),
+    (lambda: FeedForward(4, 8, TokenConv(8, 3)), 'inner: .*TokenConv'),
+])
+def test_layers_reject_invalid_arguments(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -12,6 +12,7 @@ from mmflatten.models.attention import (
     CrossShapedAttention,
     HydraAttention,
     MapAttention,
+    TokenMixer,
     Windowed,
 )
 
@@ -45,8 +46,8 @@ class AttentionLayer:
         self.num_heads = sum(mixer.widths[0] if isinstance(mixer, HydraAttention) else mixer.num_heads
                              for mixer in self.mixers)
         self.prefix = 0 if isinstance(module, MapAttention) else x.shape[1] - hw_shape[0] * hw_shape[1]
-        self.local = sorted({part for mixer in self.mixers for part in ('dwc', 'lepe')
-                             if getattr(mixer, part, None) is not None})
+        self.local = sorted({part for mixer in self.mixers if isinstance(mixer, TokenMixer)
+                             for part in mixer.local_convolutions()})
 
     @cached_property
     def kv_hw(self) -> tuple[int, int]:

@@ -107,12 +107,11 @@ def _angular(mixer: LinearAngularAttention, q: Tensor, k: Tensor, v: Tensor, own
 
 def _focal(mixer: FocalAttention, x: Tensor, hw_shape: Size, v_BNC: Tensor, local: bool, padding: float) -> Tensor:
     with torch.no_grad():
-        source = mixer.listed(x.flatten(2), hw_shape)
-        q, k, _ = (source if mixer.qkv is None else mixer.qkv(source)).chunk(3, dim=-1)
+        q, k, _, maps = mixer.projections(x, hw_shape)
     v = mixer.listed(v_BNC, hw_shape)  # with the biases of the pooling, which are constant
     if padding:
         v = torch.full_like(v, padding)
-    y_BNC = mixer.attend_listed(q, k, v, hw_shape, v_BNC.shape[1] - hw_shape[0] * hw_shape[1])
+    y_BNC = mixer.attend(q, k, v, maps)
     return y_BNC + mixer.lepe(v_BNC, hw_shape) if local and mixer.lepe is not None else y_BNC
 
 
@@ -142,12 +141,12 @@ def _in_windows(layer: Windowed, x: Tensor, hw_shape: Size, v_BNC: Tensor, local
 
 
 @contextmanager
-def _convolutions(mixer: nn.Module, local: bool) -> Iterator[None]:
-    """Without `local`, the depthwise convolution of a mixer, always named `dwc`, gives zeros."""
-    dwc = getattr(mixer, 'dwc', None)
-    hook = None if local or dwc is None else dwc.register_forward_hook(lambda module, args, out: torch.zeros_like(out))
+def _convolutions(mixer: TokenMixer, local: bool) -> Iterator[None]:
+    """Without `local`, the convolutions of the values give zeros."""
+    convolutions = [] if local else mixer.local_convolutions().values()
+    hooks = [conv.register_forward_hook(lambda module, args, out: torch.zeros_like(out)) for conv in convolutions]
     try:
         yield
     finally:
-        if hook is not None:
+        for hook in hooks:
             hook.remove()

@@ -21,8 +21,8 @@ def products_alone(call: Callable[[], object]) -> Callable[[], None]:
     """What repeats the products of one call, and nothing else.
 
     Projections, products of activations and convolutions run without biases, attention without a mask, on tensors of
-    the same shapes and layouts; equal ones are one tensor, so that they may lie in a cache. Projections take the path
-    that is the faster on this machine (`Linear`).
+    the same shapes and layouts; equal ones are one tensor, so that they may lie in a cache. Projections run as
+    in `Linear`.
     """
     eager = torch.compiler.set_stance('force_eager') if hasattr(torch.compiler, 'set_stance') else nullcontext()
     with eager, _Products() as found:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from mmflatten.models.layers.linear import MANY_TOKENS, onednn_is_taken
+from mmflatten.models.layers.linear import uses_onednn
 from mmflatten.version import __version__
 
 BUSY_CPUS = 0.1  # used by others, above which a measurement is called disturbed
@@ -49,9 +49,7 @@ def describe_machine(device: str) -> dict[str, str | int]:
 def _projections() -> str:
     """Which product `Linear` takes here in eager inference."""
     with torch.no_grad():
-        taken = [onednn_is_taken(torch.empty(tokens, 1, device='cpu')) for tokens in (MANY_TOKENS, 1)]
-    many, few = ('oneDNN' if onednn else 'F.linear' for onednn in taken)
-    return many if many == few else f'{many} for {MANY_TOKENS} tokens and more, {few} for fewer'
+        return 'oneDNN' if uses_onednn(torch.empty(1, 1, device='cpu')) else 'F.linear'
 
 
 def _processor_name() -> str:

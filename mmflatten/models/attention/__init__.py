@@ -1,4 +1,4 @@
-"""Token mixers: one file per idea."""
+"""Token mixers, one per file."""
 from mmflatten.models.attention.agent import AgentAttention
 from mmflatten.models.attention.angular import LinearAngularAttention
 from mmflatten.models.attention.base import TokenMixer, build_mixer

@@ -12,18 +12,18 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class AgentAttention(TokenMixer):
-    """Softmax attention by way of agents, which are pooled queries, plus a depthwise convolution of the values.
+    """Softmax attention through agents, which are pooled queries, plus a depthwise convolution of the values.
 
-    Source: Agent Attention (Han et al., ECCV 2024), eqs. 3 to 5. Prefix tokens are not pooled and not convolved; they
-    ask the agents, and the agents ask them. Padding is neither pooled nor attended.
+    Source: Agent Attention (Han et al., ECCV 2024), eqs. 3 to 5. Prefix tokens are neither pooled nor convolved, but
+    they attend to the agents and the agents attend to them. Padding is neither pooled nor attended.
 
     Args:
-        num_agents: a square number; dense tasks use more, and tables of a checkpoint follow.
-        num_prefix: prefix tokens with biases of their own, 1 in a DeiT.
-        kernel_size: of the convolution; None for none, as in CSwin, which has its own.
+        num_agents: number of agents, a square number. Dense tasks use more; tables of a checkpoint are resized.
+        num_prefix: number of prefix tokens with learned biases, 1 in a DeiT.
+        kernel_size: of the convolution; None for none, as in CSwin, which adds one by itself.
 
     Raises:
-        ValueError: `num_agents` is no square number.
+        ValueError: `num_agents` is not a square number.
     """
 
     splits_heads = False
@@ -37,8 +37,8 @@ class AgentAttention(TokenMixer):
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         key_bias = self.key_bias(maps.kv_hw, maps.prefix).to(q_BNC.dtype)
-        hidden_B11M = masked_logits(k_BMC.unsqueeze(1), maps.mask)
-        key_bias = key_bias if hidden_B11M is None else key_bias + hidden_B11M
+        mask_B11M = masked_logits(k_BMC.unsqueeze(1), maps.mask)
+        key_bias = key_bias if mask_B11M is None else key_bias + mask_B11M
         query_bias = self.query_bias(maps.hw, maps.prefix).to(q_BNC.dtype).transpose(-2, -1)
         agents_BaC = pool_real(q_BNC, maps.hw, maps.mask, self.side)
         parts = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC, agents_BaC))

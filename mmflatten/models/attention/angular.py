@@ -11,15 +11,14 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class LinearAngularAttention(TokenMixer):
-    """The linear part of the angular kernel, plus a convolution of the values along the tokens.
+    """The linear part of the angular kernel, plus a convolution of the values along the flattened map.
 
-    This is the form for inference. In training, Castling-ViT adds an auxiliary branch, the product of the values with
-    softmax attention thresholded to its large entries, which its mask makes sparser until it vanishes; FLatten's
-    comparison counts and runs the linear part, so that branch does not exist here. Source: You et al., Castling-ViT,
-    CVPR 2023; FLatten, Table 3.
+    This is the inference form. In training, Castling-ViT adds an auxiliary branch, softmax attention thresholded to its
+    large entries, which becomes sparser and finally vanishes. It is not implemented here, because FLatten's comparison
+    uses only the linear part. Source: You et al., Castling-ViT, CVPR 2023; FLatten, Table 3.
 
     Args:
-        kernel_size: of the convolution along the flattened map, whose weights the channels of a head share.
+        kernel_size: of the convolution; all channels of a head share its weights.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 9,
@@ -32,5 +31,5 @@ class LinearAngularAttention(TokenMixer):
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
-        own_BhNd = split_heads(values_at_queries(merge_heads(v_BhMd), maps), self.num_heads)
-        return angular_attention(q_BhNd, k_BhMd, v_BhMd, own_BhNe=own_BhNd) + self.dwc(own_BhNd)
+        v_BhNd = split_heads(values_at_queries(merge_heads(v_BhMd), maps), self.num_heads)
+        return angular_attention(q_BhNd, k_BhMd, v_BhMd, own_BhNe=v_BhNd) + self.dwc(v_BhNd)

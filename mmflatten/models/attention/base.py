@@ -1,4 +1,4 @@
-"""The skeleton of a token mixer: projections around an operator."""
+"""Base class of token mixers: projections around an attention operator."""
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -15,34 +15,36 @@ from mmflatten.registry import MODELS
 
 
 class TokenMixer(BaseModule):
-    """Multi-head attention but for its heart: a subclass says in `attend` what happens between the projections.
+    """Multi-head attention without the attention operator.
+
+    Subclasses implement `attend`, which maps projected queries, keys and values to the output.
 
     Args:
         embed_dims: channels `C`.
-        num_heads: heads `h`; must divide `C`.
-        grid_size: `(H, W)` of the keys' map in pre-training, for positional tables.
-        qkv_bias: whether the projections of query, key and value have a bias.
-        sr_ratio: keys and values are taken from a map this much smaller on a side (PVT).
-        lepe_kernel: size of a depthwise convolution of the values that is added to the result (CSwin's locally
+        num_heads: number of heads `h`; must divide `C`.
+        grid_size: `(H, W)` of the keys' map in pre-training, for position tables.
+        qkv_bias: use a bias in the projections of queries, keys and values.
+        sr_ratio: factor by which each side of the keys' map is reduced (PVT).
+        lepe_kernel: kernel size of a depthwise convolution of the values that is added to the result (CSwin's locally
             enhanced positional encoding); 0 for none.
-        project: False leaves out all projections: the input is then `(B, N, 3, C)`, query, key and value, or with as
-            many more as the mixer has `extra_projections`. So a mixer can work on a part of the channels of another.
+        project: False omits all projections. The input is then `(B, N, 3, C)`, queries, keys and values, followed by
+            `extra_projections`, so that another module can project and pass a part of its channels.
     """
 
     splits_heads = True
-    """Whether `attend` sees `(B, h, N, d)`, heads apart; else it sees `(B, N, C)` and returns that."""
+    """True if `attend` takes and returns `(B, h, N, d)`; False for `(B, N, C)`."""
 
     has_logits = False
-    """Whether a mask may exclude single pairs of query and key, as in shifted windows, and padding may be attended."""
+    """True if masks may differ between queries, as in shifted windows; padding is then attended by default."""
 
     extra_projections: tuple[str, ...] = ()
-    """Widths of what is projected from the input besides query, key and value: 'C' (a gate) or 'd', that of a head."""
+    """Widths of further projections of the input, such as a gate: 'C', or 'd' for the width of a head."""
 
     multiplies = False
-    """Whether the last projection is given products of tensors, as of a gate, and keeps their range in float16."""
+    """True if the input of the last projection is a product, such as with a gate, that can exceed float16."""
 
     needs_input = False
-    """Whether `attend` reads `maps.x` even where another mixer projects: the input then is the last of its parts."""
+    """True if `attend` reads `maps.x`. With `project=False` the last part of the input is then `x`."""
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
                  sr_ratio: int = 1, lepe_kernel: int = 0, project: bool = True,
@@ -51,10 +53,9 @@ class TokenMixer(BaseModule):
         if num_heads < 1 or embed_dims % num_heads:
             raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_heads ({num_heads})')
         if sr_ratio < 1 or (sr_ratio > 1 and not project):
-            raise ValueError(f'sr_ratio ({sr_ratio}) must be at least 1, and 1 where another mixer projects the tokens')
+            raise ValueError(f'sr_ratio ({sr_ratio}) must be at least 1, and 1 with project=False')
         if not project and 'd' in self.extra_projections:
-            raise ValueError(f'extra_projections ({self.extra_projections}) must be as wide as the query (C) where '
-                             'another mixer projects the tokens')
+            raise ValueError(f"extra_projections {self.extra_projections} must all be 'C' with project=False")
         self.num_heads = num_heads
         self.widths = [embed_dims] * 3 + [{'C': embed_dims, 'd': embed_dims // num_heads}[width]
                                           for width in self.extra_projections]
@@ -71,18 +72,17 @@ class TokenMixer(BaseModule):
             x: tokens `(B, N, C)`, or `(B, N, 3, C)` without projections. `N` exceeds `H * W` by the number of prefix
                 tokens, such as a class token.
             hw_shape: `(H, W)`.
-            mask: which keys a query may attend, boolean `(nW, N or 1, N)` where `B` is a multiple of `nW`; windows
-                pass it.
+            mask: boolean `(nW, N or 1, N)`, true for keys that a query may attend to; `B` is a multiple of `nW`.
 
         Returns:
             `(B, N, C)`.
 
         Raises:
-            ValueError: a mask for keys that are reduced.
+            ValueError: a mask is given and keys are reduced.
         """
         if mask is not None and self.reduction is not None:
-            raise ValueError(f'sr_ratio ({self.reduction.sr_ratio}) must be 1 in windows that mask padding: reduced '
-                             'keys mix it with tokens')
+            raise ValueError(f'sr_ratio ({self.reduction.sr_ratio}) must be 1 in windows that mask padding, because '
+                             'reduced keys would mix tokens with padding')
         q, k, v, maps = self.projections(x, hw_shape, mask)
         if self.splits_heads:
             q_BhNd, k_BhMd, v_BhMd = (split_heads(part, self.num_heads) for part in (q, k, v))
@@ -90,52 +90,68 @@ class TokenMixer(BaseModule):
         else:
             y_BNC = self.attend(q, k, v, maps)
         if self.lepe is not None:
-            y_BNC = y_BNC + self.lepe(values_at_queries(v, maps), maps.hw)
+            y_BNC = y_BNC + self.lepe(self.values_on_map(v, maps), maps.hw)
         return self.proj(self.finish(y_BNC, maps))
 
     @abstractmethod
     def attend(self, q: Tensor, k: Tensor, v: Tensor, maps: Maps) -> Tensor:
-        """The attention itself.
+        """The attention operator.
 
         Args:
             q: queries `(B, h, N, d)`, or `(B, N, C)` with `splits_heads = False`.
-            k: keys of `M` tokens; `M` differs from `N` where keys are reduced.
-            v: their values.
-            maps: what is known of the tokens.
+            k: keys of `M` tokens, as returned by `projections`.
+            v: values of the same tokens.
+            maps: shapes of the maps, mask, prefix tokens and further projections.
 
         Returns:
             `(B, h, N, d)`, or `(B, N, C)` with `splits_heads = False`.
         """
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        """What comes between the attention with its local term and the last projection, such as a gate."""
+        """Transform attention plus local term before the last projection, for example by a gate."""
         return y_BNC
+
+    def values_on_map(self, v_BMC: Tensor, maps: Maps) -> Tensor:
+        """Values at the positions of the queries, `(B, N, C)`, the input of `lepe`."""
+        return values_at_queries(v_BMC, maps)
+
+    def local_convolutions(self) -> dict[str, nn.Module]:
+        """Convolutions of the values that are added to the attention, by attribute name.
+
+        `mmflatten attention` can exclude them. Override this method if a mixer has others than `dwc` and `lepe`.
+        """
+        convolutions = {name: getattr(self, name, None) for name in ('dwc', 'lepe')}
+        return {name: module for name, module in convolutions.items() if module is not None}
 
     def projections(self, x: Tensor, hw_shape: tuple[int, int],
                     mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
-        """Queries `(B, N, C)`, keys and values `(B, M, C)` of the input, and what is known of them."""
+        """Project the input.
+
+        Returns:
+            Queries `(B, N, C)`, keys and values `(B, M, C)`, and the maps for `attend`.
+        """
         H, W = hw_shape
         prefix = x.shape[1] - H * W
         if self.qkv is None:
             q, k, v, *extra = x.unbind(2)
-            own = extra.pop() if self.needs_input else None
-            return q, k, v, Maps((H, W), (H, W), mask, prefix, own, tuple(extra))
+            source = extra.pop() if self.needs_input else None
+            return q, k, v, Maps((H, W), (H, W), mask, prefix, source, tuple(extra))
         if self.reduction is None:
             q, k, v, *extra = self.qkv(x).split(self.widths, dim=-1)
             return q, k, v, Maps((H, W), (H, W), mask, prefix, x, tuple(extra))
         C = x.shape[-1]
         reduced, kv_hw = self.reduction(x, hw_shape)
-        of_q, of_kv, *of_extra = self.qkv.parts([C, 2 * C, *self.widths[3:]])
-        q, *extra = (Linear.project(x, *part) for part in (of_q, *of_extra))
-        k, v = Linear.project(reduced, *of_kv).chunk(2, dim=-1)
+        q_part, kv_part, *extra_parts = self.qkv.parts([C, 2 * C, *self.widths[3:]])
+        q, *extra = (Linear.project(x, *part) for part in (q_part, *extra_parts))
+        k, v = Linear.project(reduced, *kv_part).chunk(2, dim=-1)
         return q, k, v, Maps((H, W), kv_hw, mask, prefix, x, tuple(extra))
 
 
 def square_side(name: str, number: int) -> int:
-    """The side of a square grid of so many cells.
+    """Side of a square grid of `number` cells.
 
     Raises:
-        ValueError: `number` is no square number.
+        ValueError: `number` is not a square number.
     """
     side = round(max(number, 0) ** .5)
     if side < 1 or side ** 2 != number:
@@ -144,14 +160,15 @@ def square_side(name: str, number: int) -> int:
 
 
 def build_mixer(cfg: dict, **defaults) -> TokenMixer:
-    """Build a mixer from the scope `mmflatten`, whatever the default scope is.
+    """Build a mixer in the scope `mmflatten`, whatever the default scope is.
 
     Args:
-        cfg: `dict(type='FocusedLinearAttention', ...)`; a type of another scope is written with it.
-        defaults: arguments that the backbone knows, overridden by those of `cfg`.
+        cfg: `dict(type='FocusedLinearAttention', ...)`. Types of other scopes need their prefix, such as
+            `'myproject.MyAttention'`.
+        defaults: arguments set by the backbone; those in `cfg` override them.
 
     Raises:
-        ValueError: `cfg` is no dict with a type.
+        ValueError: `cfg` is not a dict with a type.
     """
     if not isinstance(cfg, Mapping) or 'type' not in cfg:
         raise ValueError(f"the mixer ({cfg!r}) must be a dict with a type, such as dict(type='FocusedLinearAttention')")

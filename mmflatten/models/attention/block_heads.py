@@ -1,4 +1,4 @@
-"""Multi-head linear attention at the level of tokens (MHLA)."""
+"""Token-level multi-head linear attention (MHLA)."""
 from __future__ import annotations
 
 import torch
@@ -13,17 +13,17 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class TokenLevelMultiHeadAttention(TokenMixer):
-    """Linear attention in which the queries of a block of the map mix the sums of all blocks by learned weights.
+    """Linear attention in which the queries of each block of the map mix the sums of all blocks by learned weights.
 
-    Source: MHLA (ICLR 2026), eq. 4; its code divides by the blocks' own queries instead. The blocks form a fixed square
-    grid over a map of any size. The weights start as `1 - distance / largest distance` between the centres of two
-    blocks, normalised over the mixing blocks.
+    Source: MHLA (ICLR 2026), eq. 4; its code normalises by the queries of other blocks instead. The blocks form a
+    square grid, the same number for any size of the map. The weights are initialised with
+    `1 - distance / largest distance` between the centres of two blocks, normalised over the mixed blocks.
 
     Args:
-        num_blocks: a square number.
+        num_blocks: number of blocks, a square number.
 
     Raises:
-        ValueError: `num_blocks` is no square number.
+        ValueError: `num_blocks` is not a square number.
     """
 
     splits_heads = False  # the norms run over all channels
@@ -32,7 +32,7 @@ class TokenLevelMultiHeadAttention(TokenMixer):
                  lepe_kernel: int = 5, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
         self.q_norm, self.k_norm = (nn.Parameter(torch.ones(embed_dims)) for _ in range(2))
-        self.mixing = nn.Parameter(_nearness(square_side('num_blocks', num_blocks)))
+        self.mixing = nn.Parameter(_initial_mixing(square_side('num_blocks', num_blocks)))
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         with no_autocast(q_BNC):
@@ -43,8 +43,8 @@ class TokenLevelMultiHeadAttention(TokenMixer):
                                                   kv_shape=maps.kv_hw))
 
 
-def _nearness(side: int) -> Tensor:
-    """Where the weights start, `(b, b)`; each column sums to 1."""
+def _initial_mixing(side: int) -> Tensor:
+    """Initial mixing weights `(b, b)`; each column sums to 1."""
     steps = torch.arange(side, dtype=torch.float32)
     centres = torch.cartesian_prod(steps, steps)
     distance = torch.cdist(centres, centres)

@@ -13,13 +13,13 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class CirculantAttention(TokenMixer):
-    """Attention by the offset of two tokens, a head for every channel, behind a gate; `num_heads` has no effect.
+    """Attention that depends only on the offset between tokens, with one head per channel and a gate.
 
-    The map is taken for a torus. Source: Circulant Attention (AAAI 2026), whose projections of queries, keys and values
-    have no bias (`qkv_bias=False`).
+    The map is treated as a torus; `num_heads` has no effect. Source: Circulant Attention (AAAI 2026), whose projections
+    of queries, keys and values have no bias (`qkv_bias=False`).
 
     Raises:
-        ValueError: prefix tokens, reduced keys or masked padding, which a circulant matrix has no place for.
+        ValueError: prefix tokens, reduced keys or masked padding, because a circulant matrix covers exactly one map.
     """
 
     splits_heads = False

@@ -15,18 +15,18 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class ClampedLinearAttention(TokenMixer):
-    """ReLU linear attention with a lower bound of the denominator and a learned factor of `k^T v`.
+    """ReLU linear attention with a lower bound on the denominator and a learned scale of `k^T v`.
 
-    Source: L2ViT, sec. 4.1, 4.2 and 8. The denominator is a sum over all tokens, so the bound bites more on smaller
-    maps; the official code keeps it at 100 at every resolution. Followed by a local concentration module it is the
-    paper's enhanced linear attention.
+    Source: L2ViT, sec. 4.1, 4.2 and 8. The denominator is a sum over all tokens, so the bound matters more on smaller
+    maps; the official code uses 100 at every resolution. Followed by a local concentration module, this is the paper's
+    enhanced linear attention.
 
     Args:
         min_denominator: lower bound of the denominator (Table 10).
-        temperature: learn a factor per head (Table 6), which starts at `d ** -0.5` as in the official code; the paper
-            says `sqrt(C)`.
-        lcm_kernel: of a local concentration module behind the projection, with a norm and a residual connection of
-            its own (eq. 8); None or 0 for none. L2ViT makes it a branch of the block instead.
+        temperature: learn a scale per head (Table 6), initialised with `d ** -0.5` as in the official code; the paper
+            states `sqrt(C)`.
+        lcm_kernel: kernel size of a local concentration module after the projection, with its own norm and residual
+            connection (eq. 8); None or 0 for none. In L2ViT it is a branch of the block instead.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, min_denominator: float = 100.,

@@ -14,7 +14,7 @@ _EPS = 1e-6
 
 @MODELS.register_module()
 class CosFormerAttention(TokenMixer):
-    """ReLU linear attention whose scores fade with the distance on the map; the form on two axes is `cosformer_map`.
+    """ReLU linear attention whose scores decrease with the distance on the map; see `cosformer_map` for two axes.
 
     Source: Qin et al., cosFormer, 2022; L2ViT, Table 8.
     """

@@ -12,7 +12,7 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class CrossCovarianceAttention(TokenMixer):
-    """Attention between channels, XCA. Keys cannot be reduced: their covariance with the queries pairs them up.
+    """Attention between channels (XCA). Keys cannot be reduced, because their covariance pairs them with the queries.
 
     Source: Ali et al., XCiT, 2021; L2ViT, Table 8.
     """
@@ -20,7 +20,7 @@ class CrossCovarianceAttention(TokenMixer):
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, sr_ratio: int = 1,
                  **kwargs) -> None:
         if sr_ratio != 1:
-            raise ValueError(f'sr_ratio ({sr_ratio}) must be 1: XCA needs as many keys as queries')
+            raise ValueError(f'sr_ratio ({sr_ratio}) must be 1, because XCA needs as many keys as queries')
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.temperature = nn.Parameter(torch.ones(num_heads, 1, 1))
 

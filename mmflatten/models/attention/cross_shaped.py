@@ -16,25 +16,25 @@ from mmflatten.registry import MODELS
 class CrossShapedAttention(BaseModule):
     """Half of the heads attend in vertical stripes of the map, half in horizontal ones.
 
-    A stripe is as long as the map, whatever its size, and `split` wide; a map that no number of stripes fits is
-    zero-padded after the projection, so that padding has the key and the value 0. Where one stripe covers the map in
-    pre-training, all heads attend the whole map, at any size. Of an odd number of heads the vertical stripes have one
+    A stripe is as long as the map, whatever its size, and `split` wide. A map that does not consist of whole stripes is
+    zero-padded after the projection, so that keys and values of padding are 0. If one stripe covers the map in
+    pre-training, all heads attend to the whole map, at any size. With an odd number of heads, vertical stripes have one
     more. Source: CSwin Transformer (CVPR 2022), sec. 3.2.
 
     Args:
         embed_dims: channels `C`.
-        num_heads: heads; must divide `C`.
+        num_heads: number of heads; must divide `C`.
         grid_size: `(H, W)` of the map in pre-training.
         split: width of the stripes; None for the whole map.
-        mixer: what works inside the stripes, as a `TokenMixer` without projections.
-        lepe_kernel: size of CSwin's depthwise convolution of the values inside the stripes; 0 for none.
-        mask_padding: keep the stripes from attending zero padding.
-        qkv_bias: whether the projections of query, key and value have a bias.
-        sr_ratio: must be 1; stripes of reduced maps are not defined.
-        project: False leaves out the projections, as in `TokenMixer`.
+        mixer: config of the mixer inside the stripes, a `TokenMixer` that is built with `project=False`.
+        lepe_kernel: kernel size of CSwin's depthwise convolution of the values inside the stripes; 0 for none.
+        mask_padding: exclude padding from attention.
+        qkv_bias: use a bias in the projections of queries, keys and values.
+        sr_ratio: must be 1, because stripes of reduced maps are not defined.
+        project: False omits the projections, as in `TokenMixer`.
 
     Raises:
-        ValueError: a setting out of its range.
+        ValueError: an argument is out of range.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, split: int | None = 7,
@@ -47,7 +47,7 @@ class CrossShapedAttention(BaseModule):
         if split is not None and split < 1:
             raise ValueError(f'split ({split}) must be at least 1, or None for the whole map')
         if sr_ratio != 1:
-            raise ValueError(f'sr_ratio ({sr_ratio}) must be 1: cross-shaped windows do not reduce keys and values')
+            raise ValueError(f'sr_ratio ({sr_ratio}) must be 1, because cross-shaped windows do not reduce keys')
         H, W = grid_size
         # Windows of the branches, and their sizes in pre-training.
         stripes: list[tuple[tuple[int | None, int | None] | None, tuple[int, int]]]
@@ -72,14 +72,14 @@ class CrossShapedAttention(BaseModule):
         """Mix the tokens of a map: `(B, N, C)`, or `(B, N, 3, C)` without projections, to `(B, N, C)`.
 
         Raises:
-            ValueError: a mask is given; the stripes make theirs themselves.
+            ValueError: a mask is given, because stripes make their own.
         """
         outputs = [branch(part, hw_shape, mask)
                    for branch, part in zip(self.branches, self.parts(x).split(self.channels, dim=-1))]
         return self.proj(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1))
 
     def parts(self, x: Tensor) -> Tensor:
-        """What the branches are given, `(B, N, P, C)`: the projections, and the input behind them if it is needed."""
+        """Input of the branches `(B, N, P, C)`: the projections, followed by `x` if the mixer needs it."""
         if self.qkv is None:
             return x
         parts = rearrange(self.qkv(x), 'B N (P C) -> B N P C', P=self.num_projections)

@@ -12,7 +12,7 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class EfficientAttention(TokenMixer):
-    """Softmax of the queries over their channels, of the keys over the tokens.
+    """Linear attention with softmax of the queries over channels and of the keys over tokens.
 
     Source: Shen et al., Factorized (Efficient) Attention; FLatten, Table 3; L2ViT, Table 8.
     """

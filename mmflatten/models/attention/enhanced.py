@@ -15,7 +15,7 @@ class EnhancedLinearAttention(LinearAttention):
     """ReLU linear attention plus a depthwise convolution of the values.
 
     Source: EfficientViT (Cai et al., ICCV 2023), the "enhanced linear attention" of FLatten's Table 3, whose 5.8 M
-    parameters on DeiT-T fit a 5 x 5 kernel.
+    parameters for DeiT-T imply a 5 x 5 kernel.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 5,

@@ -7,53 +7,52 @@ from mmengine.model import ModuleList
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.focal_windows import WindowGrid
 from mmflatten.models.attention.maps import Maps
 from mmflatten.models.layers import NeighborBias, PooledBias, RelativePositionBias, join_prefix, split_prefix
 from mmflatten.models.layers.window_pool import WindowPool, sub_windows
 from mmflatten.ops import (
     focal_attention,
     merge_heads,
-    pad_and_roll,
     pooled_keys,
-    roll_and_crop,
     softmax_attention,
     split_heads,
     visible_keys,
     window_order,
-    window_partition,
     window_positions,
-    window_reverse,
 )
-from mmflatten.ops.sizes import ceil_div, certain
 from mmflatten.registry import MODELS
 
 
 @MODELS.register_module()
 class FocalAttention(TokenMixer):
-    """Attention of a window to itself, to its fine neighbours and to pooled windows around it, in one softmax.
+    """Attention of each window to itself, to fine neighbours and to pooled windows around it, in one softmax.
 
-    Source: Focal Transformer, sec. 3.2, and the official code (version 1), whose quirks the defaults keep: neighbours
+    Source: Focal Transformer, sec. 3.2, and the official code (version 1). The defaults keep its quirks: neighbours
     wrap around the border, zero padding is attended, neighbours have a free bias for every query and key, 12 of them
-    count twice, and pooled tokens have a bias per offset rather than one for all queries. Pooled tokens off the map
-    are excluded here; the official code gives them -100.
+    count twice, and pooled tokens have a bias per offset instead of one for all queries. Pooled tokens outside the map
+    are excluded here; the official code gives them a logit of -100.
 
-    A map that is no multiple of the window is zero-padded at the right and the bottom. Prefix tokens are keys of
-    every window, and attend each other and the map.
+    A map whose size is not a multiple of the window is zero-padded at the right and the bottom. Prefix tokens are keys
+    of every window, and attend to each other and to the map.
 
     Args:
-        grid_size: map in pre-training. One that is no larger than the window in an axis shrinks the window to it and,
-            as in the official code, takes neighbours and shift away: its whole axis is in the window.
+        grid_size: map size in pre-training. If an axis is no longer than the window, the window shrinks to that axis
+            and, as in the official code, there are no neighbours and no shift.
         window_size: side of a window.
         focal_window: side of the region of pooled tokens, in windows; odd.
-        focal_levels: 1 for fine tokens alone, 2 for whole windows pooled too, 3 for half windows as well.
-        expand_size: how far neighbours reach beyond the window.
-        expand_always: have neighbours whatever `grid_size` says.
-        local: whether neighbours are attended (Figure 5).
-        global_: whether pooled tokens are attended (Figure 5).
+        focal_levels: 1 for fine tokens only, 2 adds pooled windows, 3 adds pooled half windows.
+        expand_size: distance by which neighbours extend beyond the window.
+        expand_always: use neighbours whatever the `grid_size`.
+        local: attend to neighbours (Figure 5).
+        global_: attend to pooled tokens (Figure 5).
         shift: roll the map by half a window.
-        neighbor_boundary: 'wrap' lets windows at the border see neighbours from the opposite side; 'mask' excludes
-            these, and neighbours and pooled tokens that are padding alone.
+        neighbor_boundary: 'wrap' lets windows at the border attend to neighbours on the opposite side; 'mask' excludes
+            these, and neighbours and pooled tokens that contain only padding.
         mask_padding: exclude padding from all keys.
+
+    Raises:
+        ValueError: an argument is out of range, or `forward` receives a mask.
     """
 
     splits_heads = False  # windows are cut from all heads at once
@@ -69,7 +68,7 @@ class FocalAttention(TokenMixer):
         self.window_size = window
         self.focal_window = focal_window
         self.shift = window // 2 if shift and not whole else 0
-        self.distances = (self.shift, self.shift) if self.shift else None  # as maps are rolled
+        self.distances = (self.shift, self.shift) if self.shift else None
         self.wrap = neighbor_boundary == 'wrap'
         self.mask_padding = mask_padding
         self.relative_position_bias = RelativePositionBias((window, window), num_heads, std=0.)
@@ -78,81 +77,59 @@ class FocalAttention(TokenMixer):
         levels = range(focal_levels - 1) if global_ else ()
         self.pools = ModuleList(WindowPool(window // 2 ** k) for k in levels)
         self.pooled_bias = ModuleList(PooledBias(num_heads, window, focal_window + 2 ** k - 1) for k in levels)
-        own = [(y, x) for y in range(window) for x in range(window)]
-        self.register_buffer('own_offsets', torch.tensor(own), persistent=False)
+        offsets = [(y, x) for y in range(window) for x in range(window)]
+        self.register_buffer('window_offsets', torch.tensor(offsets), persistent=False)
 
-    def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
+    def projections(self, x: Tensor, hw_shape: tuple[int, int],
+                    mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
+        """Project the tokens in the order of `listed`, because windows are pooled before the projection.
+
+        Returns:
+            Queries `(B, N, C)` in the order of the tokens, keys and values `(B, S, C)` in the order of `listed`, and
+            the maps.
+        """
         if mask is not None:
-            raise ValueError('FocalAttention has windows of its own and takes no mask of another window around it; '
-                             'give it the whole map (no linear_window)')
-        source = self.listed(x.flatten(2), hw_shape)
-        qkv = source if self.qkv is None else self.qkv(source)
-        q, k, v = qkv.chunk(3, dim=-1)
+            raise ValueError('mask: FocalAttention already runs in windows and takes no mask, got one. Remove '
+                             'linear_window.')
+        listed = self.listed(x.flatten(2), hw_shape)
+        q, k, v = (listed if self.qkv is None else self.qkv(listed)).chunk(3, dim=-1)
         prefix = x.shape[1] - hw_shape[0] * hw_shape[1]
-        y_BNC = self.attend_listed(q, k, v, hw_shape, prefix)
-        if self.lepe is not None:
-            own = self._to_map(v[:, :self._num_fine(hw_shape)], hw_shape)
-            y_BNC = y_BNC + self.lepe(join_prefix(v[:, v.shape[1] - prefix:], own), hw_shape)
-        return self.proj(y_BNC)
+        maps = Maps(hw_shape, hw_shape, prefix=prefix, x=None if self.qkv is None else x)
+        return self.values_on_map(q, maps), k, v, maps
 
     def listed(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        """Tokens in the order of the keys: window after window, pooled ones level after level, prefix tokens."""
-        prefix, tokens = split_prefix(x_BNC, hw_shape)
-        window, grid = self.window_size, self._grid(hw_shape)
-        x_BHWC = rearrange(tokens, 'B (H W) C -> B H W C', H=hw_shape[0])
-        x_BHWC = pad_and_roll(x_BHWC, self._padded(hw_shape), self.distances)
-        windows = window_partition(x_BHWC, (window, window))
-        windows = rearrange(windows, '(B W) n C -> B (W n) C', W=grid[0] * grid[1])
-        return torch.cat((windows, *self._pool(x_BHWC, windows, grid), prefix), dim=1)
+        """Tokens in the order of the keys `(B, S, C)`: window by window, pooled tokens level by level, prefix tokens.
 
-    def attend_listed(self, q: Tensor, k: Tensor, v: Tensor, hw_shape: tuple[int, int], prefix: int) -> Tensor:
-        """The attention of prefix tokens and map, `(B, N, C)`, from projections of `listed`."""
-        N, first = self._num_fine(hw_shape), q.shape[1] - prefix
-        y_BNC = self.attend(q[:, :N], k, v, Maps(hw_shape, hw_shape, prefix=prefix))
-        if prefix:
-            y_BNC = join_prefix(self._attend_from_prefix(q[:, first:], k, v, N, hw_shape), y_BNC)
-        return y_BNC
-
-    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        """The attention itself: `(B, H * W, C)` from queries window after window.
-
-        Keys and values are listed in this order: tokens window after window, pooled tokens level after level, prefix
-        tokens.
+        Windows include padding.
         """
-        grid = self._grid(maps.hw)
-        keys, visible = self._keys(grid, maps.hw, maps.prefix)
-        q, k, v = (split_heads(x, self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
-        y_BhNd = focal_attention(q, k, v, keys, bias_hnM=self._bias(maps.prefix), mask=visible)
-        return self._to_map(merge_heads(y_BhNd), maps.hw)
-
-    def _grid(self, hw_shape: tuple[int, int]) -> tuple[int, int]:
-        """How many windows cover the map, `(rows, columns)`."""
-        return ceil_div(hw_shape[0], self.window_size), ceil_div(hw_shape[1], self.window_size)
-
-    def _padded(self, hw_shape: tuple[int, int]) -> tuple[int, int]:
-        """`(H, W)` of whole windows."""
-        rows, cols = self._grid(hw_shape)
-        return rows * self.window_size, cols * self.window_size
-
-    def _num_fine(self, hw_shape: tuple[int, int]) -> int:
-        """Tokens of the padded map."""
-        rows, cols = self._padded(hw_shape)
-        return rows * cols
-
-    def _to_map(self, windows_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        """Window after window to row after row, without padding."""
-        window = (self.window_size, self.window_size)
-        windows = rearrange(windows_BNC, 'B (W n) C -> (B W) n C', n=self.window_size ** 2)
-        x_BHWC = roll_and_crop(window_reverse(windows, window, self._padded(hw_shape)), hw_shape, self.distances)
-        return rearrange(x_BHWC, 'B H W C -> B (H W) C')
-
-    def _pool(self, x_BHWC: Tensor, windows_BNC: Tensor, grid: tuple[int, int]) -> list[Tensor]:
-        """The pooled tokens of every level, `(B, grid * 4 ** level, C)`."""
-        pooled = []
+        grid = self._grid(hw_shape)
+        prefix, tokens = split_prefix(x_BNC, hw_shape)
+        x_BHWC = grid.pad_and_roll(tokens)
+        parts = [windows := grid.partition(x_BHWC)]
         for level, pool in enumerate(self.pools):
-            parts = windows_BNC if level == 0 else sub_windows(x_BHWC, grid, level, self.window_size // 2 ** level)
-            pooled.append(pool(rearrange(parts, 'B (W n) C -> B W n C', n=pool.weight.shape[1])))
-        return pooled
+            cells = sub_windows(x_BHWC, grid.shape, level, grid.side // 2 ** level) if level else windows
+            parts.append(pool(rearrange(cells, 'B (W n) C -> B W n C', n=pool.weight.shape[1])))
+        return torch.cat((*parts, prefix), dim=1)
+
+    def values_on_map(self, v_BSC: Tensor, maps: Maps) -> Tensor:
+        """Prefix tokens and tokens of the map `(B, N, C)`, taken from tokens in the order of `listed`."""
+        grid = self._grid(maps.hw)
+        prefix = v_BSC[:, v_BSC.shape[1] - maps.prefix:]
+        return join_prefix(prefix, grid.reverse(v_BSC[:, :grid.num_tokens]))
+
+    def attend(self, q_BNC: Tensor, k_BSC: Tensor, v_BSC: Tensor, maps: Maps) -> Tensor:
+        """The attention operator, with keys and values in the order of `listed`."""
+        grid = self._grid(maps.hw)
+        prefix, tokens = split_prefix(q_BNC, maps.hw)
+        windows = grid.partition(grid.pad_and_roll(tokens))
+        q, k, v = (split_heads(x, self.num_heads) for x in (windows, k_BSC, v_BSC))
+        keys, visible = self._keys(grid, maps.prefix)
+        y_BhNd = focal_attention(q, k, v, keys, bias_hnM=self._bias(maps.prefix), mask=visible)
+        y_BNC = grid.reverse(merge_heads(y_BhNd))
+        return join_prefix(self._attend_from_prefix(prefix, k, v, grid), y_BNC) if maps.prefix else y_BNC
+
+    def _grid(self, hw_shape: tuple[int, int]) -> WindowGrid:
+        return WindowGrid(hw_shape, self.window_size, self.distances)
 
     def _bias(self, num_prefix: int) -> Tensor:
         """The bias of all keys in the order of `_keys`, `(heads, n, M)`."""
@@ -164,25 +141,20 @@ class FocalAttention(TokenMixer):
             parts.append(parts[0].new_zeros(*parts[0].shape[:2], num_prefix))
         return torch.cat(parts, dim=-1)
 
-    def _keys(self, grid: tuple[int, int], hw_shape: tuple[int, int],
-              num_prefix: int) -> tuple[Tensor, Tensor | None]:
-        """Indices of every window's keys in the list of all tokens, `(W, M)`, and which a query may attend.
+    def _keys(self, grid: WindowGrid, num_prefix: int) -> tuple[Tensor, Tensor | None]:
+        """Keys of every window as indices into `listed`, `(W, M)`, and a mask of those that a query may attend.
 
-        The latter is None where all are.
+        The mask is None if every query may attend all of them.
         """
-        W, device = grid[0] * grid[1], self.own_offsets.device
-        parts = self._fine_keys(grid, hw_shape)
-        first = W * self.window_size ** 2
+        parts = self._fine_keys(grid)
+        first, number = grid.num_tokens, grid.shape[0] * grid.shape[1]
         for level in range(len(self.pools)):
-            index, inside = pooled_keys(grid, level, self.focal_window, device)
-            hide_padding = self._pads(hw_shape) and (self.mask_padding or not self.wrap)
-            if hide_padding:
-                inside = inside & self._real_pooled(hw_shape, grid, level)[index]
-            all_inside = self.focal_window == 1 and not hide_padding
-            parts.append((index + first, None if all_inside else inside[:, None]))
-            first += W * 4 ** level
+            index, visible = self._pooled_keys(grid, level)
+            parts.append((index + first, visible))
+            first += number * 4 ** level
         if num_prefix:
-            parts.append(((first + torch.arange(num_prefix, device=device)).expand(W, -1), None))
+            index = first + torch.arange(num_prefix, device=self.window_offsets.device)
+            parts.append((index.expand(number, -1), None))
         keys = torch.cat([index for index, _ in parts], dim=1)
         if all(visible is None for _, visible in parts):
             return keys, None
@@ -191,59 +163,58 @@ class FocalAttention(TokenMixer):
         rows = max(mask.shape[1] for mask in masks)
         return keys, torch.cat([mask.expand(-1, rows, -1) for mask in masks], dim=-1)
 
-    def _fine_keys(self, grid: tuple[int, int], hw_shape: tuple[int, int]) -> list[tuple[Tensor, Tensor | None]]:
-        """The same for the window itself and for its neighbours."""
-        window = self.window_size
-        map_size = (grid[0] * window, grid[1] * window)
-        queries = window_positions(grid, window, self.own_offsets)
-        padding = not (self.mask_padding and self._pads(hw_shape))
+    def _fine_keys(self, grid: WindowGrid) -> list[tuple[Tensor, Tensor | None]]:
+        """Keys and masks of the window itself and of its neighbours."""
+        queries = window_positions(grid.shape, grid.side, self.window_offsets)
+        padding = not (self.mask_padding and grid.has_padding)
         kinds = [(queries, not self.shift, padding)]
         if self.neighbor_bias is not None:
-            neighbors = window_positions(grid, window, self.neighbor_bias.offsets)
+            neighbors = window_positions(grid.shape, grid.side, self.neighbor_bias.offsets)
             kinds.append((neighbors, self.wrap, self.wrap and padding))
-        return [(window_order(keys, grid, window), None if wrap and padding else
-                 visible_keys(keys, queries, hw_shape, map_size, self.shift, wrap=wrap, padding=padding))
-                for keys, wrap, padding in kinds]
+        parts: list[tuple[Tensor, Tensor | None]] = []
+        for keys, wrap, padding in kinds:
+            visible = None
+            if not (wrap and padding):
+                visible = visible_keys(keys, queries, grid.hw, grid.padded_hw, self.shift, wrap=wrap, padding=padding)
+            parts.append((window_order(keys, grid.shape, grid.side), visible))
+        return parts
 
-    def _pads(self, hw_shape: tuple[int, int]) -> bool:
-        return not all(certain(side % self.window_size == 0) for side in hw_shape)
+    def _pooled_keys(self, grid: WindowGrid, level: int) -> tuple[Tensor, Tensor | None]:
+        """Keys of a pooling level as indices into the pooled map, and their mask."""
+        device = self.window_offsets.device
+        index, visible = pooled_keys(grid.shape, level, self.focal_window, device)
+        if grid.has_padding and (self.mask_padding or not self.wrap):
+            side = grid.side // 2 ** level
+            has_real = sub_windows(grid.real(device), grid.shape, level, side).view(-1, side ** 2).any(-1)
+            visible = visible & has_real[index]
+        elif self.focal_window == 1:
+            return index, None
+        return index, visible[:, None]
 
-    def _real_map(self, hw_shape: tuple[int, int]) -> Tensor:
-        """Which tokens of the padded and rolled map are real, `(1, H, W, 1)`."""
-        ones = torch.ones(1, *hw_shape, 1, dtype=torch.bool, device=self.own_offsets.device)
-        return pad_and_roll(ones, self._padded(hw_shape), self.distances)
-
-    def _real_pooled(self, hw_shape: tuple[int, int], grid: tuple[int, int], level: int) -> Tensor:
-        """Which pooled tokens hold at least one real token, `(grid * 4 ** level,)`."""
-        side = self.window_size // 2 ** level
-        return sub_windows(self._real_map(hw_shape), grid, level, side).view(-1, side ** 2).any(-1)
-
-    def _attend_from_prefix(self, q: Tensor, k: Tensor, v: Tensor, N: int, hw_shape: tuple[int, int]) -> Tensor:
-        """What the prefix tokens, the last of the list, make of the map and themselves."""
-        P = q.shape[1]
-        k, v = (torch.cat((part[:, :N], part[:, part.shape[1] - P:]), dim=1) for part in (k, v))
+    def _attend_from_prefix(self, q_BPC: Tensor, k_BhSd: Tensor, v_BhSd: Tensor, grid: WindowGrid) -> Tensor:
+        """Attention of the prefix tokens to the real fine tokens and to themselves, `(B, P, C)`."""
+        P, N, S = q_BPC.shape[1], grid.num_tokens, k_BhSd.shape[2]
+        k, v = (torch.cat((x[:, :, :N], x[:, :, S - P:]), dim=2) for x in (k_BhSd, v_BhSd))
         bias = None
-        if self._pads(hw_shape):
-            padding = ~window_partition(self._real_map(hw_shape), (self.window_size, self.window_size)).flatten()
-            bias = torch.zeros(N + P, device=k.device, dtype=k.dtype)
-            bias[:N].masked_fill_(padding, -torch.inf)
-            bias = bias.expand(1, 1, P, -1)
-        q, k, v = (split_heads(x, self.num_heads) for x in (q, k, v))
-        return merge_heads(softmax_attention(q, k, v, bias=bias))
+        if grid.has_padding:
+            padding_N = ~grid.partition(grid.real(k.device))[0, :, 0]
+            bias = torch.zeros(1, 1, P, N + P, device=k.device, dtype=k.dtype)
+            bias[..., :N].masked_fill_(padding_N, -torch.inf)
+        return merge_heads(softmax_attention(split_heads(q_BPC, self.num_heads), k, v, bias=bias))
 
 
 def _check(window: int, focal_window: int, focal_levels: int, expand_size: int, neighbor_boundary: str,
            sr_ratio: int) -> None:
     if window < 1:
-        raise ValueError(f'window_size ({window}) must be at least 1')
+        raise ValueError(f'window_size: expected at least 1, got {window}.')
     if focal_window < 1 or focal_window % 2 == 0:
-        raise ValueError(f'focal_window ({focal_window}) must be odd and at least 1: it surrounds a window')
+        raise ValueError(f'focal_window: expected an odd number of at least 1, got {focal_window}.')
     if focal_levels < 1 or 2 ** max(focal_levels - 2, 0) > window:
-        raise ValueError(f'focal_levels ({focal_levels}) must be at least 1, and a window of {window} must hold '
-                         f'2 ** (focal_levels - 2) sub-windows on a side')
+        raise ValueError(f'focal_levels: expected at least 1, and sub-windows of at least one token in a window of '
+                         f'{window}, got {focal_levels}.')
     if expand_size < 0:
-        raise ValueError(f'expand_size ({expand_size}) must not be negative')
+        raise ValueError(f'expand_size: expected at least 0, got {expand_size}.')
     if neighbor_boundary not in ('wrap', 'mask'):
-        raise ValueError(f"neighbor_boundary ({neighbor_boundary!r}) must be 'wrap' or 'mask'")
+        raise ValueError(f"neighbor_boundary: expected 'wrap' or 'mask', got {neighbor_boundary!r}.")
     if sr_ratio > 1:
-        raise ValueError(f'sr_ratio ({sr_ratio}) must be 1: focal attention takes its keys from the whole map')
+        raise ValueError(f'sr_ratio: focal attention does not reduce keys, got {sr_ratio}. Set it to 1.')

@@ -19,15 +19,15 @@ _EPS = 1e-6
 class FocusedLinearAttention(TokenMixer):
     """Linear attention whose feature map sharpens directions, plus a depthwise convolution of the values.
 
-    Source: FLatten Transformer, eqs. 6 and 12, and the official code, which adds to them a positional encoding of the
-    keys and a learned scale per channel, and takes the norms over all heads together.
+    Source: FLatten Transformer, eqs. 6 and 12, and the official code, which adds a positional encoding of the keys and
+    a learned scale per channel, and takes norms over all heads together.
 
     Args:
-        focusing_factor: the power `p` of the focused map; None leaves the focused function and its scale out, which
-            is linear attention with ReLU (Table 4, first row).
-        kernel_size: of the depthwise convolution, whose weights the heads share; None leaves it and the positional
-            encoding out (Table 4, second row).
-        feature_floor: added to features without the focused function; 0 is SLAB's simplified linear attention.
+        focusing_factor: power `p` of the focused map. None omits the map and its scale, which gives linear attention
+            with ReLU (Table 4, first row).
+        kernel_size: of the depthwise convolution, whose weights all heads share. None omits it and the positional
+            encoding (Table 4, second row).
+        feature_floor: constant added to features without the focused map; 0 gives SLAB's simplified linear attention.
     """
 
     splits_heads = False  # the norms run over all heads
@@ -57,7 +57,7 @@ class FocusedLinearAttention(TokenMixer):
         return merge_heads(linear_attention(q_BhNd, k_BhMd, v_BhMd, local_BhNe=local_BhNd))
 
     def _fused(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        """The same by one operator, for which there are kernels."""
+        """`attend` as one fused operator, which has GPU kernels."""
         local_BhNd = None
         position_1MC = self._position(k_BMC, maps)
         position_hMd = None if position_1MC is None else split_heads(position_1MC, self.num_heads)[0]
@@ -72,17 +72,17 @@ class FocusedLinearAttention(TokenMixer):
             weight_WM=weights_of_real(maps.mask), local_BhNd=local_BhNd))
 
     def _position(self, k_BMC: Tensor, maps: Maps) -> Tensor | None:
-        """The positional encoding of the keys, `(1, M, C)`."""
+        """Positional encoding of the keys, `(1, M, C)`."""
         if self.positional_encoding is None:
             return None
         return self.positional_encoding.rows_of(k_BMC.shape[1], maps.kv_hw)
 
     def _rescale(self) -> Tensor | None:
-        """The reciprocal of the learned scale of features, `(C,)`, in full precision."""
+        """Reciprocal of the learned scale of the features, `(C,)`, in float32."""
         return None if self.scale is None else F.softplus(upcast(self.scale)[0][0, 0]).reciprocal()
 
     def _features(self, x_BNC: Tensor, position_1NC: Tensor | None = None) -> Tensor:
-        """Positive queries or keys in heads, focused, in full precision: cubes overflow float16."""
+        """Focused features of queries or keys, `(B, h, N, d)`, in float32 because cubes overflow float16."""
         with no_autocast(x_BNC):
             x_BNC = upcast(x_BNC)[0]
             rescale_C = self._rescale()

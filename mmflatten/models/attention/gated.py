@@ -1,4 +1,4 @@
-"""What the gated attentions of RALA, MALA and PolaFormer share, and their softmax."""
+"""Base class of gated attentions (RALA, MALA, PolaFormer), and gated softmax attention."""
 from __future__ import annotations
 
 from torch import Tensor
@@ -11,10 +11,10 @@ from mmflatten.registry import MODELS
 
 
 class GatedMixer(TokenMixer):
-    """A mixer whose result, with a depthwise convolution of the values, is multiplied by a projection of its input.
+    """Mixer whose output, including a depthwise convolution of the values, is multiplied by a projection of the input.
 
     Args:
-        lepe_kernel: of that convolution, 5 in the papers.
+        lepe_kernel: kernel size of that convolution, 5 in the papers.
     """
 
     extra_projections = ('C',)
@@ -32,7 +32,7 @@ class GatedMixer(TokenMixer):
 class GatedSoftmaxAttention(GatedMixer, SoftmaxAttention):
     """Softmax attention with rotary positions, a depthwise convolution of the values and a gate.
 
-    Source: RALA (Fan et al., CVPR 2025), the last two stages of RAVLT.
+    Source: RALA (Fan et al., CVPR 2025), used in the last two stages of RAVLT.
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:

@@ -12,11 +12,11 @@ from mmflatten.registry import MODELS
 
 
 class ImageConv(nn.Module):
-    """A depthwise 3 x 3 convolution whose weights are a function of each image, `(B, N, C) -> (B, N, C)`.
+    """Depthwise 3 x 3 convolution with weights predicted for each image, `(B, N, C) -> (B, N, C)`.
 
     Args:
         embed_dims: channels `C`.
-        num_groups: groups of the two layers that make the weights of the image's mean token.
+        num_groups: groups of the two layers that predict the weights from the mean token of the image.
     """
 
     def __init__(self, embed_dims: int, num_groups: int) -> None:
@@ -39,10 +39,10 @@ class ImageConv(nn.Module):
 
 @MODELS.register_module()
 class InLineAttention(TokenMixer):
-    """Linear attention whose weights sum to 1 by subtraction, plus a convolution that each image makes for itself.
+    """Linear attention whose weights sum to 1 by subtraction, plus a convolution with weights predicted per image.
 
-    Source: Bridging the Divide (Han et al., NeurIPS 2024), eqs. 6 and 9. The weights of the convolution come from the
-    mean of the mixer's input; in the official CSwin that is the input of the block, before its norm.
+    Source: Bridging the Divide (Han et al., NeurIPS 2024), eqs. 6 and 9. The weights of the convolution are predicted
+    from the mean of the mixer's input; in the official CSwin, from the mean of the block's input, before its norm.
     """
 
     splits_heads = False

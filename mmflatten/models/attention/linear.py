@@ -23,15 +23,15 @@ FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @MODELS.register_module()
 class LinearAttention(TokenMixer):
-    """Normalised linear attention (Katharopoulos et al., 2020) with a feature map for every channel.
+    """Normalised linear attention (Katharopoulos et al., 2020) with an elementwise feature map.
 
     Source: FLatten Transformer, Table 4, first row; L2ViT, Table 1.
 
     Args:
-        feature_map: 'relu', 'elu' (ELU + 1) or 'leaky_relu'. L2ViT's fourth map, the L1 norm, takes no denominator:
-            it is `SimAAttention`.
-        min_denominator: lower bound of the summed denominator, none by default. 'leaky_relu' lets scores be negative,
-            so that its denominator may come near zero.
+        feature_map: 'relu', 'elu' (ELU + 1) or 'leaky_relu'. L2ViT's fourth map, the L1 norm, has no denominator; use
+            `SimAAttention`.
+        min_denominator: lower bound of the summed denominator, none by default. With 'leaky_relu' scores can be
+            negative, so the denominator can be close to zero.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, feature_map: str = 'relu',

@@ -16,11 +16,11 @@ class LinformerAttention(TokenMixer):
     """Softmax attention to a fixed number of learned sums of the keys, `softmax(q (E k)^T / sqrt(d)) F v`.
 
     Cost: `2 r (N + M) C` for `r` sums. Source: Linformer (Wang et al., 2020), eq. 7. `E` and `F` are tables over the
-    map that all heads share; a map of another size resizes them, and scales them so that their sums stay the same.
-    Prefix tokens keep keys of their own.
+    map, shared by all heads. For a map of a different size they are resized and scaled so that their sums stay the
+    same. Prefix tokens remain separate keys.
 
     Args:
-        num_keys: how many sums, `r`.
+        num_keys: number of sums `r`.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_keys: int = 49,
@@ -45,8 +45,8 @@ class LinformerAttention(TokenMixer):
 
 
 class _Sums(GridTable):
-    """The weights of sums over a map, which stay the same sums when it is resized."""
+    """Weights of sums over a map, scaled when resized so that the sums stay the same."""
 
     def _resized(self, table: Tensor, size: tuple[int, int], new_size: tuple[int, int], mode: str) -> Tensor:
-        share = (size[0] * size[1]) / (new_size[0] * new_size[1])
-        return super()._resized(table, size, new_size, mode) * share
+        scale = (size[0] * size[1]) / (new_size[0] * new_size[1])
+        return super()._resized(table, size, new_size, mode) * scale

@@ -12,7 +12,7 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class MagnitudeAwareLinearAttention(GatedMixer):
-    """Linear attention whose weights sum to 1 and sharpen as the query grows, with rotary positions and a gate.
+    """Linear attention whose weights sum to 1 and become sharper with larger queries, with rotary positions and a gate.
 
     Source: MALA (Fan et al., ICCV 2025). The feature map is ELU + 1.
     """

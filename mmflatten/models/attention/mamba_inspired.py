@@ -13,17 +13,17 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class MambaInspiredLinearAttention(TokenMixer):
-    """Linear attention in Mamba's block: the values are the convolved input itself, and a gate multiplies the result.
+    """Linear attention in a Mamba block: the values are the convolved input, and the result is multiplied by a gate.
 
-    With `u = silu(dwconv(W_in x))`, queries and keys are `elu + 1` of a projection of `u`, rotated over all channels by
-    their positions in the numerator, and the result is `W_out((y + lepe(u)) * silu(W_act x))`. Source: Demystify Mamba
-    in Vision (Han et al., NeurIPS 2024) and its code.
+    With `u = silu(dwconv(W_in x))`, queries and keys are `elu + 1` of a projection of `u`, rotated by their positions
+    over all channels in the numerator, and the result is `W_out((y + lepe(u)) * silu(W_act x))`. Source: Demystify
+    Mamba in Vision (Han et al., NeurIPS 2024) and its code.
 
     Args:
-        sr_ratio, project: must be 1 and True: the mixer owns its projections.
+        sr_ratio, project: must be 1 and True, because the mixer projects differently.
 
     Raises:
-        ValueError: other values of these, or prefix tokens, which the convolution would lose.
+        ValueError: other values of these, or prefix tokens, which the convolution would drop.
     """
 
     splits_heads = False
@@ -33,7 +33,7 @@ class MambaInspiredLinearAttention(TokenMixer):
                  lepe_kernel: int = 3, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, qkv_bias=qkv_bias, lepe_kernel=lepe_kernel, **kwargs)
         if self.qkv is None or self.reduction is not None:
-            raise ValueError('project must be True and sr_ratio 1: MambaInspiredLinearAttention owns its projections')
+            raise ValueError('project must be True and sr_ratio 1 in MambaInspiredLinearAttention')
         self.qkv = Linear(embed_dims, 2 * embed_dims, bias=qkv_bias)
         self.input, self.gate = (Linear(embed_dims, embed_dims) for _ in range(2))
         self.conv = TokenConv(embed_dims, 3)
@@ -42,8 +42,8 @@ class MambaInspiredLinearAttention(TokenMixer):
                     mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
         prefix = x.shape[1] - hw_shape[0] * hw_shape[1]
         if prefix:
-            raise ValueError(f'prefix ({prefix}) must be 0 (with_cls_token=False): the convolution of the input has '
-                             'no place for prefix tokens')
+            raise ValueError(f'prefix ({prefix}) must be 0 (with_cls_token=False), because the convolution of the '
+                             'input drops prefix tokens')
         u_BNC = F.silu(self.conv(fill_masked(self.input(x), mask, 0.), hw_shape))
         assert self.qkv is not None
         q_BNC, k_BNC = self.qkv(u_BNC).chunk(2, dim=-1)

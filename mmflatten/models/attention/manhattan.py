@@ -12,18 +12,18 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class ManhattanAttention(TokenMixer):
-    """Softmax attention along rows and columns, with logits that fall with the distance, at a rate for each head.
+    """Softmax attention along rows and columns, with logits that decay with distance at a different rate per head.
 
-    Head `i` of `h` falls by `ln(1 - 2 ** (-first - span i / h))` per token. Queries and keys are rotated by their place
-    in the map, counted row after row. Source: RMT (Fan et al., CVPR 2024), the decomposed form of its first three
-    stages.
+    The logits of head `i` of `h` change by `ln(1 - 2 ** (-first - span i / h))` per token of distance. Queries and keys
+    are rotated by their row-major index in the map. Source: RMT (Fan et al., CVPR 2024), the decomposed form of its
+    first three stages.
 
     Args:
-        first, span: of the rates.
-        lepe_kernel: 5 in the paper.
+        first, span: parameters of the rates.
+        lepe_kernel: kernel size of the convolution of the values, 5 in the paper.
 
     Raises:
-        ValueError: prefix tokens, reduced keys or masked padding, which have no place in rows and columns.
+        ValueError: prefix tokens, reduced keys or masked padding, which are not rows and columns of a map.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, first: float = 2.,

@@ -23,7 +23,7 @@ _CONVOLUTIONS = {2: nn.Conv2d, 3: nn.Conv3d}
 
 
 class MapAttention(BaseModule):
-    """Every location of a map attends all others; a subclass names the operators, by normalisation.
+    """Attention of every location of a map to all locations. Subclasses set `operators`, one per normalisation.
 
     Args:
         in_channels: channels `C` of the map.
@@ -33,14 +33,14 @@ class MapAttention(BaseModule):
         normalization: 'gaussian' (softmax) or 'dot' (division by the channels of a head).
         residual: add the input to the result.
         reprojection: project the attended values back to `in_channels`. Without it the output has `value_channels`.
-        zero_init: start as the identity, by a zero last projection: the layer can then be put into a trained network
-            without changing what it computes. Needs `residual`.
+        zero_init: initialise the last projection with zeros, so that the layer is the identity and can be added to a
+            trained network without changing its output. Requires `residual`.
         ndim: 2 for maps, 3 for volumes.
         feed_forward_channels: hidden channels of a pointwise feed-forward network with ReLU and a residual connection
-            behind the attention (FA-Tfm, CA-Tfm); none by default. The paper names no norm around it, so there is none.
+            after the attention (FA-Tfm, CA-Tfm); none by default. It has no norm, because the paper mentions none.
 
     Raises:
-        ValueError: widths that do not fit together, or an input of other dimensions or channels.
+        ValueError: inconsistent widths, or an input with the wrong number of dimensions or channels.
     """
 
     operators: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]]
@@ -60,7 +60,7 @@ class MapAttention(BaseModule):
             raise ValueError(f'value_channels ({value_channels}) must be in_channels ({in_channels}) for a residual '
                              'connection without reprojection; set reprojection=True or residual=False')
         if zero_init and not residual:
-            raise ValueError('zero_init (True) makes an output of zeros with residual (False); set residual=True')
+            raise ValueError('zero_init (True) requires residual=True, because the output would be zero without it')
         self.in_channels, self.num_heads, self.ndim = in_channels, num_heads, ndim
         self.normalization, self.residual, self.zero_init = normalization, residual, zero_init
         conv = _CONVOLUTIONS[ndim]
@@ -75,17 +75,17 @@ class MapAttention(BaseModule):
         self._zero_last_projections()
 
     def init_weights(self) -> None:
-        """As `init_cfg` says; then the zeros of `zero_init`, over whatever the surrounding network initialised."""
+        """Initialise by `init_cfg`, then apply `zero_init`, whatever the surrounding network initialised."""
         super().init_weights()
         self._zero_last_projections()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend: `(B, C, H, W)` to the same shape, or `(B, C, T, H, W)` where `ndim` is 3."""
+        """`(B, C, H, W)`, or `(B, C, T, H, W)` with `ndim=3`, to the same shape."""
         self._check_input(x)
         projections = [project(x) for project in (self.coefficients, self.basis, self.values)]
         if self.normalization == 'gaussian':
             return self._attend(x, *projections)
-        # Means keep the range of the values, sums over a large map leave that of float16: no autocast from here on.
+        # Sums over a large map overflow float16, so autocast is off.
         with no_autocast(x):
             return self._attend(x, *(projection.to(self.values.weight.dtype) for projection in projections))
 
@@ -120,19 +120,19 @@ class MapAttention(BaseModule):
 
 @MODELS.register_module()
 class FactorizedAttention(MapAttention):
-    """Attention whose matrix is the product of coefficients and basis masks and is never formed: linear in the pixels.
+    """Attention with cost linear in the pixels: its matrix, coefficients times basis masks, is never formed.
 
-    FA-dot, FA-bot, FA-multi and FA-Tfm by arguments, see `docs/factorized.md`; those of `MapAttention`.
+    The arguments are those of `MapAttention`. They give FA-dot, FA-bot, FA-multi and FA-Tfm, see `docs/factorized.md`.
     """
 
     operators = {'gaussian': efficient_attention, 'dot': factorized_dot_attention}
 
     def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The coefficients and the basis masks of a map, normalised as `forward` uses them.
+        """Coefficients and basis masks of a map, normalised as in `forward`.
 
         Returns:
             Two tensors `(B, h, d, *grid)`. With 'gaussian', coefficients sum to 1 over the `d` masks of a head and
-            every mask sums to 1 over the locations; with 'dot' they are the projections themselves.
+            every mask sums to 1 over the locations; with 'dot' they are the projections without normalisation.
         """
         self._check_input(x)
         c_BhNd, b_BhNd = self._heads(self.coefficients(x)), self._heads(self.basis(x))
@@ -145,10 +145,10 @@ class FactorizedAttention(MapAttention):
 
 @MODELS.register_module()
 class ConventionalAttention(MapAttention):
-    """The non-local module, with a matrix of all pairs of locations: CA-dot, CA-bot, CA-multi and CA-Tfm.
+    """Non-local module, which forms the matrix of all pairs of locations: CA-dot, CA-bot, CA-multi and CA-Tfm.
 
-    Arguments and parameters are those of `FactorizedAttention`, so that one can be put in the other's place; with 'dot'
-    the two compute the same.
+    Arguments and parameters are those of `FactorizedAttention`, so one can replace the other. With 'dot' both compute
+    the same function.
     """
 
     operators = {'gaussian': conventional_gaussian_attention, 'dot': conventional_dot_attention}

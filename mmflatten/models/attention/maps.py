@@ -1,4 +1,4 @@
-"""What an attention knows of its tokens: their maps, which of them are real, and what they were projected from."""
+"""Information about tokens that attention receives: shapes of maps, padding masks, and the input of the mixer."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -14,15 +14,16 @@ from mmflatten.ops.sizes import same_size
 
 @dataclass(frozen=True)
 class Maps:
-    """What `TokenMixer.attend` receives besides queries, keys and values.
+    """Argument of `TokenMixer.attend` that describes the tokens.
 
     Attributes:
         hw: `(H, W)` of the queries' map.
-        kv_hw: of the keys' map; another one where keys are reduced.
-        mask: which keys a query may attend, boolean `(nW, N or 1, M)` where `B` is a multiple of `nW`; None for all.
-        prefix: how many tokens stand before both maps, such as a class token.
-        x: the mixer's input `(B, N, C)`; None where another mixer has projected it, unless it `needs_input`.
-        extra: what the mixer's `extra_projections` made of the input, one `(B, N, ...)` for each.
+        kv_hw: `(H, W)` of the keys' map, which is smaller if keys are reduced.
+        mask: boolean `(nW, N or 1, M)`, true for keys that a query may attend to; `B` is a multiple of `nW`. None
+            allows all.
+        prefix: number of tokens before both maps, such as a class token.
+        x: input of the mixer, `(B, N, C)`. None if another module projected it, unless the mixer `needs_input`.
+        extra: outputs of `extra_projections`, each `(B, N, ...)`.
     """
 
     hw: tuple[int, int]
@@ -34,24 +35,24 @@ class Maps:
 
 
 def fill_masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
-    """Tokens that no query may attend, set to `value`: how a mixer without logits obeys the mask of its window.
+    """Set masked tokens to `value`, which applies the mask of a window in a mixer without logits.
 
     Args:
         x: tokens of windows, `(B, M, C)` or `(B, h, M, d)`.
-        mask: boolean `(nW, 1, M)`, or None, which changes nothing.
-        value: 0 after a positive feature map whose sum counts, `-inf` before a softmax over tokens.
+        mask: boolean `(nW, 1, M)`, true for real tokens; None returns `x`.
+        value: 0 after a positive feature map that is summed, `-inf` before a softmax over tokens.
 
     Raises:
-        ValueError: the mask differs between queries, as that of a shifted softmax window does.
+        ValueError: the mask differs between queries, as in shifted softmax windows.
     """
     real = real_tokens(x, mask)
     return x if real is None else x.masked_fill(~real, value)
 
 
 def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Masked tokens set to 0 and the others scaled up, so that a mean over all is the mean over the real ones.
+    """Set masked tokens to 0 and scale the others, so that a mean over all tokens is the mean over the real ones.
 
-    Shapes and errors as in `fill_masked`.
+    Shapes and errors are those of `fill_masked`.
     """
     real = real_tokens(x, mask)
     if real is None:
@@ -61,18 +62,21 @@ def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def real_or_not(mask: Tensor | None) -> Tensor | None:
-    """1 for the real keys of each window, 0 for padding, `(nW, M)`; None where all are. Errors as in `fill_masked`."""
+    """1 for real keys and 0 for padding, `(nW, M)`; None without a mask. Errors are those of `fill_masked`."""
     return None if mask is None else _for_all_queries(mask).float()
 
 
 def weights_of_real(mask: Tensor | None) -> Tensor | None:
-    """What `mean_of_real` multiplies the keys of each window by, `(nW, M)`; None where all are real."""
+    """Factors by which `mean_of_real` multiplies the keys of each window, `(nW, M)`; None without a mask."""
     keep = real_or_not(mask)
     return keep if keep is None else keep / keep.mean(dim=-1, keepdim=True)
 
 
 def real_tokens(x: Tensor, mask: Tensor | None) -> Tensor | None:
-    """Which tokens are no padding, boolean `(B, 1, ..., M, 1)`; None where all are. Shapes and errors as above."""
+    """Boolean mask of real (non-padding) tokens, `(B, 1, ..., M, 1)`; None without a mask.
+
+    Shapes and errors are those of `fill_masked`.
+    """
     if mask is None:
         return None
     keep = _for_all_queries(mask).view(mask.shape[0], *[1] * (x.dim() - 3), -1, 1)
@@ -80,17 +84,18 @@ def real_tokens(x: Tensor, mask: Tensor | None) -> Tensor | None:
 
 
 def _for_all_queries(mask: Tensor) -> Tensor:
-    """The row `(nW, M)` of a mask `(nW, 1, M)`, which must not differ between queries."""
+    """`(nW, 1, M) -> (nW, M)`."""
     if mask.shape[1] != 1:
-        raise ValueError(f'mask {tuple(mask.shape)} differs between queries; a mixer without logits takes (nW, 1, M)')
+        raise ValueError(f'mask: expected shape (nW, 1, M), the same for all queries, got {tuple(mask.shape)}. Masks '
+                         'that differ between queries require a mixer with has_logits.')
     return mask[:, 0]
 
 
 def values_at_queries(v_BMC: Tensor, maps: Maps, bilinear: bool = False) -> Tensor:
-    """Values on the queries' map, `(B, N, C)`, for a local term: padding as zeros, reduced maps enlarged.
+    """Values at the positions of the queries, `(B, N, C)`, for a local term. Padding becomes zero.
 
-    Quirk kept for parity: FLatten's code enlarges by linear interpolation along the flattened map, and so does this
-    unless `bilinear`.
+    Values of a reduced map are interpolated. Quirk kept for parity with FLatten's code: the interpolation is linear
+    along the flattened map, unless `bilinear`.
     """
     v_BMC = fill_masked(v_BMC, maps.mask, 0.)
     if same_size(maps.kv_hw, maps.hw):
@@ -104,7 +109,7 @@ def values_at_queries(v_BMC: Tensor, maps: Maps, bilinear: bool = False) -> Tens
 
 
 def masked_logits(k_BhMd: Tensor, mask: Tensor | None) -> Tensor | None:
-    """What hides padding from a softmax over the keys, `(B, 1, 1, M)`: 0 and `-inf`; None where all are real."""
+    """Bias that excludes padding from a softmax over the keys, `(B, 1, 1, M)`: 0 or `-inf`. None without a mask."""
     real_B1M1 = real_tokens(k_BhMd, mask)
     if real_B1M1 is None:
         return None
@@ -112,9 +117,9 @@ def masked_logits(k_BhMd: Tensor, mask: Tensor | None) -> Tensor | None:
 
 
 def pool_real(x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None, side: int) -> Tensor:
-    """Means of the real tokens in each cell of a square grid of `side x side`, `(B, side^2, C)`; 0 in empty cells.
+    """Mean of the real tokens in each cell of a `side x side` grid, `(B, side^2, C)`; 0 in cells of padding.
 
-    Prefix tokens are left out.
+    Prefix tokens are excluded.
     """
     def pool(tokens: Tensor) -> Tensor:
         on_map = tokens_to_map(split_prefix(tokens, hw_shape)[1], hw_shape)
@@ -123,17 +128,17 @@ def pool_real(x_BNC: Tensor, hw_shape: tuple[int, int], mask: Tensor | None, sid
     real_BN1 = real_tokens(x_BNC, mask)
     if real_BN1 is None:
         return pool(x_BNC)
-    share = pool(real_BN1.to(x_BNC.dtype))
-    return pool(x_BNC * real_BN1) / share.masked_fill(share == 0, 1)
+    fraction = pool(real_BN1.to(x_BNC.dtype))
+    return pool(x_BNC * real_BN1) / fraction.masked_fill(fraction == 0, 1)
 
 
 def require_whole_map(mixer: object, maps: Maps) -> None:
-    """Refuse what has no place in a mixer that works on the rows and columns of one map.
+    """Check that queries and keys are all tokens of one map, without prefix tokens or masked padding.
 
     Raises:
-        ValueError: prefix tokens, reduced keys or masked padding.
+        ValueError: there are prefix tokens, reduced keys or a mask.
     """
     if maps.prefix or maps.mask is not None or not same_size(maps.hw, maps.kv_hw):
-        raise ValueError(f'prefix ({maps.prefix}) must be 0, kv_hw {maps.kv_hw} equal to hw {maps.hw} and no padding '
-                         f'masked: {type(mixer).__name__} takes whole maps (with_cls_token=False, sr_ratio=1, no '
-                         'windows that do not fit the map)')
+        raise ValueError(f'{type(mixer).__name__} requires a whole map: prefix ({maps.prefix}) must be 0, kv_hw '
+                         f'{maps.kv_hw} equal to hw {maps.hw}, and mask None. Use with_cls_token=False, sr_ratio=1 and '
+                         'windows that divide the map.')

@@ -14,18 +14,18 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class MultiScaleLinearAttention(TokenMixer):
-    """ReLU linear attention on the tokens and, with further heads, on sums over their neighbourhoods.
+    """ReLU linear attention on the tokens and, in additional heads, on aggregated neighbourhoods.
 
-    A depthwise convolution and a 1 x 1 convolution in groups as wide as a head make the second set of queries, keys and
-    values from the first; both results are projected together, behind which comes a batch norm. Source: EfficientViT
-    (Cai et al., ICCV 2023), sec. 3.1, LiteMLA. Prefix tokens take part in the first set alone.
+    A depthwise convolution and a 1 x 1 convolution with one group per head compute a second set of queries, keys and
+    values from the first. Both results are projected together, followed by batch normalisation. Source: EfficientViT
+    (Cai et al., ICCV 2023), sec. 3.1, LiteMLA. Prefix tokens are only in the first set.
 
     Args:
         kernel_size: of the depthwise convolution, odd.
-        project: must be True: the last projection takes both results.
+        project: must be True, because the last projection takes both results.
 
     Raises:
-        ValueError: an even `kernel_size`, or reduced keys, whose map is not that of the queries.
+        ValueError: `kernel_size` is even, keys are reduced or `project` is False.
     """
 
     splits_heads = False
@@ -34,8 +34,7 @@ class MultiScaleLinearAttention(TokenMixer):
                  **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if self.qkv is None or self.reduction is not None:
-            raise ValueError('project must be True and sr_ratio 1: MultiScaleLinearAttention needs one map, and '
-                             'projects twice its channels')
+            raise ValueError('project must be True and sr_ratio 1 in MultiScaleLinearAttention')
         if kernel_size < 1 or kernel_size % 2 == 0:
             raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
         self.aggregate = nn.Sequential(
@@ -45,16 +44,16 @@ class MultiScaleLinearAttention(TokenMixer):
         self.proj = NormedProjection(2 * embed_dims, embed_dims)
 
     def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
-        own = torch.cat((q_BNC, k_BNC, v_BNC), dim=-1)
-        wide = on_map(self.aggregate, fill_masked(own, maps.mask, 0.), maps.hw).chunk(3, dim=-1)
-        parts = (torch.cat(both, dim=-1) for both in zip((q_BNC, k_BNC, v_BNC), wide))
+        qkv = torch.cat((q_BNC, k_BNC, v_BNC), dim=-1)
+        aggregated = on_map(self.aggregate, fill_masked(qkv, maps.mask, 0.), maps.hw).chunk(3, dim=-1)
+        parts = (torch.cat(both, dim=-1) for both in zip((q_BNC, k_BNC, v_BNC), aggregated))
         q, k, v = (split_heads(x, 2 * self.num_heads) for x in parts)
         q, k = (F.relu(x) + 1e-6 for x in upcast(q, k))
         return merge_heads(linear_attention(q, mean_of_real(k, maps.mask), v))
 
 
 class NormedProjection(nn.Module):
-    """A projection of tokens without bias, and a batch norm behind it."""
+    """Projection of tokens without bias, followed by batch normalisation."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()

@@ -14,16 +14,17 @@ from mmflatten.registry import MODELS
 class NeighborhoodAttention(TokenMixer):
     """Softmax attention to the nearest tokens, with a learned bias per head and offset.
 
-    Source: Neighborhood Attention Transformer (Hassani et al., CVPR 2023); with a dilation, Dilated NAT (2022). Without
-    the bias, NATTEN's fused kernels are used on an NVIDIA GPU where they are installed.
+    Source: Neighborhood Attention Transformer (Hassani et al., CVPR 2023); with dilation, Dilated NAT (2022). Without
+    the bias, NATTEN's fused kernels are used on NVIDIA GPUs if NATTEN is installed.
 
     Args:
         kernel_size: side of the neighbourhood, odd.
-        dilation: distance of the neighbours in tokens.
-        relative_position_bias: whether there is a bias.
+        dilation: distance between neighbours in tokens.
+        relative_position_bias: use the bias.
 
     Raises:
-        ValueError: `kernel_size` or `dilation` out of range; prefix tokens, reduced keys or masked padding.
+        ValueError: `kernel_size` or `dilation` is out of range, or there are prefix tokens, reduced keys or masked
+            padding.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 7,

@@ -13,11 +13,11 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class NormAwareLinearAttention(GatedMixer):
-    """Linear attention whose queries are sharpened by a power that grows with their norm, behind a norm and a gate.
+    """Linear attention with queries raised to a power that grows with their norm, followed by a norm and a gate.
 
-    With `x+- = relu(+-x)`, the features are `[q+, q-] / |q|` to the power `3 (1/2 + tanh |q|)` and `[k+, k-]` of the
-    cubes of the keys, rotated by their positions, each half by itself, in the numerator. Source: NaLaFormer (Meng et
-    al., 2025), the released code; the cosine map of the paper is not in it.
+    With `x+- = relu(+-x)`, the features of queries are `[q+, q-] / |q|` to the power `3 (1/2 + tanh |q|)`, those of
+    keys `[k+, k-]` of the cubed keys. In the numerator each half is rotated by its position. Source: the released code
+    of NaLaFormer (Meng et al., 2025), which does not contain the cosine map of the paper.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:

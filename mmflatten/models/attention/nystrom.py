@@ -11,17 +11,17 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class NystromAttention(TokenMixer):
-    """Softmax attention by way of landmarks, which are pooled queries and keys.
+    """Softmax attention approximated through landmarks, which are pooled queries and keys.
 
-    Source: Nyströmformer (Xiong et al., AAAI 2021), whose landmarks are means of runs of a sequence; here they are
-    those of the cells of a square grid on the map. Prefix tokens are not pooled.
+    Source: Nyströmformer (Xiong et al., AAAI 2021), whose landmarks are means of segments of a sequence. Here they are
+    means of the cells of a square grid on the map. Prefix tokens are not pooled.
 
     Args:
-        num_landmarks: a square number.
-        iterations: of the pseudo-inverse.
+        num_landmarks: number of landmarks, a square number.
+        iterations: number of iterations of the pseudo-inverse.
 
     Raises:
-        ValueError: `num_landmarks` is no square number.
+        ValueError: `num_landmarks` is not a square number.
     """
 
     splits_heads = False

@@ -14,14 +14,14 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class PerformerAttention(TokenMixer):
-    """Linear attention with positive random features, whose products estimate those of softmax attention.
+    """Linear attention with positive random features, whose products approximate the softmax kernel.
 
-    Source: Performer (Choromanski et al., ICLR 2021), FAVOR+. The directions are drawn once and saved with the
+    Source: Performer (Choromanski et al., ICLR 2021), FAVOR+. The random directions are drawn once and saved with the
     model.
 
     Args:
-        num_features: how many; `d ln d` by default.
-        seed: of the directions.
+        num_features: number of features; `d ln d` by default.
+        seed: random seed of the directions.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_features: int | None = None,

@@ -24,19 +24,20 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class PolarityAwareLinearAttention(GatedMixer):
-    """Linear attention by products of queries and keys of the same sign, and by those of opposite signs.
+    """Linear attention with separate weights for query-key pairs of the same sign and of opposite signs.
 
-    With `x+- = relu(+-x / softplus(s)) ** p`, half of the values are weighted by `[q+, q-] . [k+, k-]`, the others by
-    `[q-, q+] . [k+, k-]`; a depthwise convolution of the values is added, and a gate multiplies both. Cost: twice that
-    of linear attention. Source: PolaFormer (Meng et al., ICLR 2025), eqs. 6 to 9, and its code, from which come the
-    positional encoding of the keys and the learned scale. A token whose features do not meet those of any key gives 0.
+    With `x+- = relu(+-x / softplus(s)) ** p`, half of the values are weighted by `[q+, q-] . [k+, k-]`, the other half
+    by `[q-, q+] . [k+, k-]`. A depthwise convolution of the values is added, and the sum is multiplied by a gate. Cost:
+    twice that of linear attention. Source: PolaFormer (Meng et al., ICLR 2025), eqs. 6 to 9, and its code, which adds
+    the positional encoding of the keys and the learned scale. The output of a query whose features are orthogonal to
+    those of all keys is 0.
 
     Args:
-        alpha: the learned powers `p = 1 + alpha * sigmoid(w)` stay between 1 and this much more.
-        kernel_size: of the convolution, whose weights the heads share.
+        alpha: range of the learned powers `p = 1 + alpha * sigmoid(w)`.
+        kernel_size: of the convolution; all heads share its weights.
 
     Raises:
-        ValueError: heads of odd width, whose values have no halves.
+        ValueError: the width of a head is odd, so its values cannot be halved.
     """
 
     splits_heads = False
@@ -69,10 +70,10 @@ class PolarityAwareLinearAttention(GatedMixer):
 class ExponentialPolarityAttention(GatedMixer):
     """Polarity-aware linear attention with exponential features, rotary positions and a gate.
 
-    The features of queries are `exp(sigmoid(s) x+-) - 1`, with a scale `s` of their own for products of the same and of
-    opposite signs, those of keys `exp(x+-) - 1`. The denominator has no positions. Source: PolaFormer++. Features are
-    divided by the exponential of their largest exponent, for each query and for all keys of a head: that cancels, and
-    keeps them finite.
+    The features of queries are `exp(sigmoid(s) x+-) - 1`, with separate scales `s` for products of the same sign and of
+    opposite signs, those of keys `exp(x+-) - 1`. The denominator does not use positions. Source: PolaFormer++. To avoid
+    overflow, features are divided by the exponential of the largest exponent of the query or of all keys of the head;
+    these factors cancel.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
@@ -96,25 +97,25 @@ class ExponentialPolarityAttention(GatedMixer):
 
 
 def polarity_attention(same_q_BhNf: Tensor, opposite_q_BhNf: Tensor, k_BhMf: Tensor, v_BhMd: Tensor) -> Tensor:
-    """The first half of the values by one kind of queries, the second by the other, `(B, h, N, d)`."""
+    """Linear attention of one half of the values by each set of query features, `(B, h, N, d)`."""
     first, second = v_BhMd.chunk(2, dim=-1)
     return torch.cat((linear_attention(same_q_BhNf, k_BhMf, first), linear_attention(opposite_q_BhNf, k_BhMf, second)),
                      dim=-1)
 
 
 def swap(x_BhNf: Tensor) -> Tensor:
-    """`[x-, x+]` of `[x+, x-]`."""
+    """`[x+, x-]` to `[x-, x+]`."""
     return x_BhNf.roll(x_BhNf.shape[-1] // 2, dims=-1)
 
 
 def check_halves(embed_dims: int, num_heads: int) -> None:
-    """Refuse heads whose values have no halves."""
+    """Raise a ValueError if the width of a head is odd."""
     if embed_dims // num_heads % 2:
-        raise ValueError(f'embed_dims ({embed_dims}) / num_heads ({num_heads}) must be even: the values of a head are '
-                         'halved')
+        raise ValueError(f'embed_dims ({embed_dims}) / num_heads ({num_heads}) must be even, because the values of a '
+                         'head are split into halves')
 
 
 def _exponential(x: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """`(exp(x) - 1) * f` of numbers that are not negative, and `f = exp(-max(x))` over `dim`."""
+    """`(exp(x) - 1) * f` for non-negative `x`, and the factor `f = exp(-max(x))` over `dim`."""
     top = x.detach().amax(dim=dim, keepdim=True)
     return (x - top).exp() - (-top).exp(), (-top).exp()

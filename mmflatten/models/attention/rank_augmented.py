@@ -12,9 +12,9 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class RankAugmentedLinearAttention(GatedMixer):
-    """Linear attention whose keys are weighted by their likeness to the mean query, with rotary positions and a gate.
+    """Linear attention with keys weighted by similarity to the mean query, with rotary positions and a gate.
 
-    Source: RALA (Fan et al., CVPR 2025). The feature map is ELU + 1; the denominator has no positions.
+    Source: RALA (Fan et al., CVPR 2025). The feature map is ELU + 1; the denominator does not use positions.
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:

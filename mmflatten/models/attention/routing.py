@@ -15,18 +15,18 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class BiLevelRoutingAttention(TokenMixer):
-    """Each region of the map attends the tokens of the few regions whose mean key fits its mean query.
+    """Softmax attention of each region of the map to the `topk` regions with the most similar mean key.
 
-    Source: BiFormer (Zhu et al., CVPR 2023). The regions form a square grid over a map of any size; the zero padding
-    that fills them up is not attended, and counts in no mean.
+    Source: BiFormer (Zhu et al., CVPR 2023). The regions form a square grid over a map of any size. The map is
+    zero-padded to whole regions; padding is neither attended nor part of the means.
 
     Args:
-        num_regions: regions on a side.
-        topk: regions that a region attends.
-        lepe_kernel: 5 in the paper.
+        num_regions: number of regions along each axis.
+        topk: number of regions that each region attends to.
+        lepe_kernel: kernel size of the convolution of the values, 5 in the paper.
 
     Raises:
-        ValueError: `num_regions` or `topk` below 1; prefix tokens, reduced keys or masked padding.
+        ValueError: `num_regions` or `topk` is below 1, or there are prefix tokens, reduced keys or masked padding.
     """
 
     splits_heads = False
@@ -41,11 +41,11 @@ class BiLevelRoutingAttention(TokenMixer):
     def attend(self, q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, maps: Maps) -> Tensor:
         require_whole_map(self, maps)
         real_BRn1 = self._regions(torch.ones_like(q_BNC[..., :1]), maps.hw)
-        # A mean of constants, once per block, is what ONNX cannot fold.
-        share_BR11 = (real_BRn1.sum(dim=2, keepdim=True) / real_BRn1.shape[2]).clamp(min=1e-6)
+        # A sum instead of a mean, because ONNX cannot fold a mean of constants.
+        fraction_BR11 = (real_BRn1.sum(dim=2, keepdim=True) / real_BRn1.shape[2]).clamp(min=1e-6)
         q_BRnC, k_BRnC, v_BRnC = (self._regions(x, maps.hw) for x in (q_BNC, k_BNC, v_BNC))
         real_B1R = (real_BRn1.amax(dim=2) > 0).transpose(1, 2)
-        routes = routed_regions(q_BRnC / share_BR11, k_BRnC / share_BR11, self.topk, real_B1R)
+        routes = routed_regions(q_BRnC / fraction_BR11, k_BRnC / fraction_BR11, self.topk, real_B1R)
         bias_B1Rn = torch.zeros_like(real_BRn1).masked_fill(real_BRn1 == 0, -1e4)[..., 0].unsqueeze(1)
         q, k, v = (rearrange(x, 'B R n (h d) -> B h R n d', h=self.num_heads) for x in (q_BRnC, k_BRnC, v_BRnC))
         y = routing_attention(q, k, v, routes, scale=q_BNC.shape[-1] ** -.5, bias=bias_B1Rn)
@@ -54,7 +54,7 @@ class BiLevelRoutingAttention(TokenMixer):
         return y[:, :maps.hw[0], :maps.hw[1]].flatten(1, 2)
 
     def _regions(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        """`(B, N, C) -> (B, R, n, C)`, filled up with zeros."""
+        """`(B, N, C) -> (B, R, n, C)`, zero-padded to whole regions."""
         (H, W), number = hw_shape, self.num_regions
         height, width = (ceil_div(length, number) * number for length in hw_shape)
         x = F.pad(x_BNC.unflatten(1, hw_shape), (0, 0, 0, width - W, 0, height - H))

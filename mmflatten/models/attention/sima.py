@@ -11,12 +11,12 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class SimAAttention(TokenMixer):
-    """Attention of queries and keys with unit L1 norm along the tokens, without softmax.
+    """Attention without softmax, whose queries and keys have unit L1 norm over the tokens.
 
     Source: Koohpayegani and Pirsiavash, SimA, 2022; L2ViT, Table 8, and Table 1 as the "L1 norm".
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        # The norm of the queries runs over tokens too, so padding must not count there either.
+        # The norm of the queries is also over tokens, so padding must be excluded there too.
         q_BhNd, k_BhMd = (fill_masked(x, maps.mask, 0.) for x in (q_BhNd, k_BhMd))
         return sima_attention(q_BhNd, k_BhMd, v_BhMd)

@@ -14,11 +14,11 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class SoftmaxAttention(TokenMixer):
-    """Scaled dot-product attention, with Swin's relative position bias where asked for.
+    """Scaled dot-product attention, optionally with Swin's relative position bias.
 
     Args:
-        relative_position_bias: add a learned bias per head and offset; the map must then have `grid_size`, as the
-            windows of `Windowed` do.
+        relative_position_bias: add a learned bias per head and offset. The size of the map must then be `grid_size`, as
+            in the windows of `Windowed`.
     """
 
     has_logits = True
@@ -36,12 +36,12 @@ class SoftmaxAttention(TokenMixer):
     @staticmethod
     def _check_maps(maps: Maps, window: tuple[int, int]) -> None:
         if maps.hw != window or maps.kv_hw != window or maps.prefix:
-            raise ValueError(f'relative_position_bias is for maps of {window} with neither reduced keys nor prefix '
-                             f'tokens; got {maps.hw} with keys of {maps.kv_hw} and {maps.prefix} prefix tokens. Put '
-                             'the mixer into windows, as FLattenSwin does with linear_window.')
+            raise ValueError(f'relative_position_bias: expected a map of {window} without reduced keys or prefix '
+                             f'tokens, got {maps.hw} with keys of {maps.kv_hw} and {maps.prefix} prefix tokens. Run '
+                             'the mixer in windows, as FLattenSwin does with linear_window.')
 
     def _bias(self, q_BhNd: Tensor, mask: Tensor | None) -> Tensor | None:
-        """Bias and mask of the logits in one tensor, broadcastable to `(B, h, N, M)`."""
+        """Sum of bias and mask of the logits, broadcastable to `(B, h, N, M)`."""
         bias = None if self.relative_position_bias is None else self.relative_position_bias()
         if mask is None:
             return bias

@@ -1,4 +1,4 @@
-"""Test-time training in the place of attention (ViT^3)."""
+"""Test-time training instead of attention (ViT^3)."""
 from __future__ import annotations
 
 import torch
@@ -22,15 +22,15 @@ from mmflatten.registry import MODELS
 class TTTAttention(TokenMixer):
     """Two small networks that learn `k -> v` by one step of gradient descent and are then applied to `q`.
 
-    One is a gated linear layer per head, the other a depthwise 3 x 3 convolution on further queries, keys and values as
-    wide as a head. Source: ViT^3 (CVPR 2026). The result is no linear function of the values. Prefix tokens take no
-    part in the convolution.
+    One is a gated linear layer per head, the other a depthwise 3 x 3 convolution of separate queries, keys and values
+    as wide as one head. Source: ViT^3 (CVPR 2026). The result is not a linear function of the values. The convolution
+    does not use prefix tokens.
 
     Args:
         rotary: rotate queries and keys of the first network by their positions, over all channels (H-ViT^3).
 
     Raises:
-        ValueError: masked padding, which the convolution has no place for.
+        ValueError: padding is masked, because the convolution requires whole maps.
     """
 
     splits_heads = False
@@ -51,13 +51,14 @@ class TTTAttention(TokenMixer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Normal weights of a standard deviation of 0.02 for the inner networks."""
+        """Draw the inner weights from a truncated normal distribution with standard deviation 0.02."""
         for weight in (self.value_weight, self.gate_weight, self.conv_weight):
             nn.init.trunc_normal_(weight, std=.02)
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         if maps.mask is not None:
-            raise ValueError('mask must be None: test-time training convolves whole maps, so its windows must fit them')
+            raise ValueError('mask: test-time training requires whole maps, got a mask. Use windows that divide the '
+                             'map.')
         if self.rotary:
             q_BNC, k_BMC = (rotary_2d(x, hw, last_frequency=False).to(x.dtype)
                             for x, hw in ((q_BNC, maps.hw), (k_BMC, maps.kv_hw)))
@@ -65,7 +66,7 @@ class TTTAttention(TokenMixer):
         return merge_heads(gated_test_time_training(*parts, value_hdd=self.value_weight, gate_hdd=self.gate_weight))
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        """The result of the first network, and beside it that of the second."""
+        """Concatenate the outputs of both networks."""
         local_BNd = map_to_tokens(conv_test_time_training(
             *(tokens_to_map(split_prefix(x, maps.hw)[1], maps.hw) for x in maps.extra), weight_C1yx=self.conv_weight))
         prefix = local_BNd.new_zeros(local_BNd.shape[0], maps.prefix, local_BNd.shape[2])

@@ -14,20 +14,20 @@ from mmflatten.registry import MODELS
 
 @MODELS.register_module()
 class VisualContrastAttention(TokenMixer):
-    """Agent attention as a difference: what one set of agents gathers and hands on, less a share of another's.
+    """Differential agent attention: the output of one set of agents minus a learned multiple of that of another set.
 
-    With `A+- = pool(q) + E+-` the agents gather `V = s(A+ k^T) v - l1 s(A- k^T) v`, `s` a softmax, and the result is
-    `(1 - l2) norm((s(q A+^T) - l2 s(q A-^T)) V)` with an RMS norm of each head, plus a depthwise convolution of the
+    With `A+- = pool(q) + E+-` and softmax `s`, the agents aggregate `V = s(A+ k^T) v - l1 s(A- k^T) v`, and the result
+    is `(1 - l2) norm((s(q A+^T) - l2 s(q A-^T)) V)` with an RMS norm of each head, plus a depthwise convolution of the
     values. `l = exp(a . b) - exp(c . d) + start` with learned vectors as wide as a head. Source: Linear Differential
-    Vision Transformer (NeurIPS 2025), after a reading of the paper: its code is not public.
+    Vision Transformer (NeurIPS 2025), implemented from the paper because the code is not public.
 
     Args:
-        num_agents: in each set, a square number.
-        start: of both `l`.
+        num_agents: number of agents in each set, a square number.
+        start: initial value of both `l`, apart from the random vectors.
         kernel_size: of the convolution.
 
     Raises:
-        ValueError: `num_agents` is no square number.
+        ValueError: `num_agents` is not a square number.
     """
 
     splits_heads = False
@@ -47,7 +47,7 @@ class VisualContrastAttention(TokenMixer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Small normal numbers for the agents' offsets and the shares."""
+        """Draw the agents' offsets and the vectors of `l` from normal distributions."""
         nn.init.trunc_normal_(self.agents, std=.02)
         nn.init.normal_(self.shares, std=.1)
 
@@ -57,8 +57,8 @@ class VisualContrastAttention(TokenMixer):
             q_BNC, k_BMC, v_BMC, *(pooled_BaC + offset for offset in self.agents)))
         with no_autocast(q):
             first, second = (a.dot(b).exp() - c.dot(d).exp() + self.start for a, b, c, d in self.shares)
-            hidden = masked_logits(k, maps.mask)
-            gathered = softmax_attention(plus, k, v, bias=hidden) - first * softmax_attention(minus, k, v, bias=hidden)
+            bias = masked_logits(k, maps.mask)
+            gathered = softmax_attention(plus, k, v, bias=bias) - first * softmax_attention(minus, k, v, bias=bias)
             y = softmax_attention(q, plus, gathered) - second * softmax_attention(q, minus, gathered)
             y = F.rms_norm(y, self.norm.shape, self.norm, 1e-6) * (1 - second)
         return merge_heads(y).to(v_BMC.dtype) + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), maps.hw)

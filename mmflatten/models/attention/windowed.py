@@ -1,4 +1,4 @@
-"""Any mixer inside windows."""
+"""Mixers in windows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,18 +23,19 @@ from mmflatten.ops.windows import Shift
 
 
 class Windowed(BaseModule):
-    """A mixer that runs its inner mixer in every window of the map; the inner one sees its window as the map.
+    """Run a mixer in every window of the map. The mixer receives each window as its map.
 
-    A map that is no multiple of the window is zero-padded at the right and the bottom. Where one window covers an axis
-    of the map, nothing is shifted along either, as in the official Swin. Prefix tokens, such as a class token, take
-    part in every window; what the windows make of them is averaged.
+    The map is zero-padded at the right and the bottom to whole windows. If one window covers an axis of the map, there
+    is no shift along either axis, as in the official Swin. Prefix tokens, such as a class token, are added to every
+    window, and their outputs are averaged over the windows.
 
     Args:
-        mixer: the inner mixer, called as `mixer(x, window_size, mask)`.
-        window_size: `(h, w)`, where None is the whole side of the map; None alone makes the whole map one window.
-        shift: roll the map by half a window first (Swin's every second block).
-        mask_padding: forbid attention to padding. Nothing is masked where nothing was padded. A mixer without logits
-            never counts it: it would pollute the sums over all keys.
+        mixer: inner mixer, called as `mixer(x, window_size, mask)`.
+        window_size: `(h, w)`, where None stands for the whole side of the map. None instead of the pair makes the whole
+            map one window.
+        shift: roll the map by half a window first (every second block of Swin).
+        mask_padding: exclude padding from attention. In mixers without logits padding is always excluded, because it
+            would contribute to the sums over all keys.
     """
 
     def __init__(self, mixer: nn.Module, window_size: tuple[int | None, int | None] | None, *,
@@ -43,14 +44,14 @@ class Windowed(BaseModule):
         self.mixer = mixer
         self.window_size = None if window_size is None else tuple(window_size)
         self.shift = shift
-        # Attention between tokens that the roll made neighbours is forbidden; FLatten's linear windows mix them.
+        # Softmax windows exclude pairs of tokens that became neighbours by the roll; FLatten's linear windows do not.
         self.mask_shift = getattr(mixer, 'has_logits', False)
         self.mask_padding = mask_padding or not self.mask_shift
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
         if mask is not None:
-            raise ValueError(f'{type(self.mixer).__name__} has windows of its own and takes no mask of another window '
-                             'around it; give it the whole map (no linear_window)')
+            raise ValueError(f'mask: {type(self.mixer).__name__} already runs in windows and takes no mask, got one. '
+                             'Remove linear_window.')
         if self.window_size is None:
             return self.mixer(x, hw_shape)
         H, W = hw_shape
@@ -68,7 +69,7 @@ class Windowed(BaseModule):
         return join_prefix(prefix, rearrange(x, 'B H W C -> B (H W) C'))
 
     def _distances(self, window: tuple[int, int], number: Sequence[int], device: torch.device) -> Shift | None:
-        """How far the map is rolled; None where it is not."""
+        """Rows and columns by which the map is rolled; None for no roll."""
         distances = (window[0] // 2, window[1] // 2)
         if not (self.shift and any(distances)) or any(certain(count <= 1) for count in number):
             return None
@@ -79,7 +80,7 @@ class Windowed(BaseModule):
 
     def _mix(self, prefix: Tensor, windows: Tensor, window: tuple[int, int], mask: Tensor | None,
              copies: int) -> tuple[Tensor, Tensor]:
-        """The mixer's results for the prefix tokens and for the windows."""
+        """Outputs of the mixer for the prefix tokens, averaged over windows, and for the windows."""
         number = prefix.shape[1]
         if number == 0:
             return prefix, self.mixer(windows, window, mask)
@@ -91,7 +92,7 @@ class Windowed(BaseModule):
 
     def _mask(self, hw_shape: tuple[int, int], padded: tuple[int, int], window: tuple[int, int],
               shift: Shift | None, device: torch.device) -> Tensor | None:
-        """Boolean `(nW, N or 1, N)`, or None where every query may attend every key of its window."""
+        """Boolean `(nW, N or 1, N)`, or None if every query may attend to every key of its window."""
         real = neighbours = None
         if self.mask_padding and not same_size(padded, hw_shape):
             real = padded_window_mask(hw_shape, padded, window, shift or (0, 0), device)
@@ -99,5 +100,5 @@ class Windowed(BaseModule):
             neighbours = shifted_window_mask(padded, window, shift, device)
         if real is None or neighbours is None:
             return real if neighbours is None else neighbours
-        # A row that excludes every key has no softmax; the queries of padding are cropped, so they may see all.
+        # The softmax of a row without keys is undefined. Queries of padding are cropped, so they may attend to all.
         return real & (neighbours | ~real.transpose(1, 2))

@@ -140,7 +140,7 @@ class FLattenPVTv2(FLattenPVT):
 
     @staticmethod
     def _feed_forward(embed_dims: int, hidden_dims: int) -> FeedForward:
-        return FeedForward(embed_dims, hidden_dims, inner=TokenConv(hidden_dims, 3))
+        return FeedForward(embed_dims, hidden_dims, inner=TokenConv(hidden_dims, 3, gelu=True))
 
     @staticmethod
     def _norm(embed_dims: int) -> nn.Module:

@@ -36,7 +36,7 @@ ARCHS = {
     'deep-narrow': dict(embed_dims=64, depths=(4, 4, 18, 4), num_heads=(2, 4, 8, 16), mlp_ratio=3.),
 }
 STEMS = (True, '4L', 'overlapped', False)
-MLPS = {'plain': lambda dims: None, 'pvt_v2': lambda dims: TokenConv(dims, 3), 'local': NormalizedConv}
+MLPS = {'plain': lambda dims: None, 'pvt_v2': lambda dims: TokenConv(dims, 3, gelu=True), 'local': NormalizedConv}
 
 
 @MODELS.register_module()

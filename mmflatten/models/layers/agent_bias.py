@@ -14,16 +14,16 @@ _GRID = 7  # side of the coarse table in the official code
 
 
 class AgentBias(BaseModule):
-    """A learned bias for every head, agent and token, the sum of a coarse map, a row and a column.
+    """Learned bias for every head, agent and token: the sum of a coarse map, a row term and a column term.
 
-    Rows and columns keep the size they were trained at, and `forward` resizes all of it bilinearly. A checkpoint with
-    another number of agents, or of rows and columns, is resized when it is loaded.
+    The parameters keep their pre-training size, and `forward` resizes them bilinearly. A checkpoint with a different
+    number of agents, rows or columns is resized when it is loaded.
 
     Args:
         num_heads: heads `h`.
         num_agents: agents `a`, a square number.
         grid_size: `(H, W)` of the map in pre-training.
-        num_prefix: prefix tokens with a bias of their own; others have none.
+        num_prefix: number of prefix tokens with a learned bias; further ones have a bias of zero.
     """
 
     def __init__(self, num_heads: int, num_agents: int, grid_size: tuple[int, int], num_prefix: int = 0) -> None:
@@ -40,19 +40,19 @@ class AgentBias(BaseModule):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Normal numbers of a standard deviation of 0.02."""
+        """Draw all parameters from a truncated normal distribution with standard deviation 0.02."""
         for table in self.parameters():
             nn.init.trunc_normal_(table, std=.02)
 
     def forward(self, hw_shape: tuple[int, int], num_prefix: int = 0) -> Tensor:
-        """The biases `(1, h, a, N)` of the tokens of a map, prefix tokens first."""
+        """Biases `(1, h, a, N)` for a map of this shape, prefix tokens first."""
         fine = _resize(self.rows + self.cols, hw_shape)
         bias_1haN = (_resize(self.grid, hw_shape) + fine).flatten(2)[None]
         if not num_prefix:
             return bias_1haN
-        own = bias_1haN[..., :0] if self.prefix is None else self.prefix[None, ..., :num_prefix]
-        rest = bias_1haN.new_zeros(*bias_1haN.shape[:3], num_prefix - own.shape[-1])
-        return torch.cat((own, rest, bias_1haN), dim=-1)
+        learned = bias_1haN[..., :0] if self.prefix is None else self.prefix[None, ..., :num_prefix]
+        zeros = bias_1haN.new_zeros(*bias_1haN.shape[:3], num_prefix - learned.shape[-1])
+        return torch.cat((learned, zeros, bias_1haN), dim=-1)
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         for name, parameter in self.named_parameters():
@@ -63,7 +63,7 @@ class AgentBias(BaseModule):
 
     @staticmethod
     def _fitted(table: Tensor, parameter: Tensor, name: str) -> Tensor:
-        """A table with the rows, columns and agents of a parameter."""
+        """Resize a table to the rows, columns and agents of a parameter."""
         if table.dim() == 4:
             table = _resize(table, (parameter.shape[2], parameter.shape[3]))
         if table.shape[1] == parameter.shape[1]:

@@ -1,4 +1,4 @@
-"""Embedding and downsampling of L2ViT: several convolutions in the stem, norms before convolutions behind it."""
+"""Embedding and downsampling of L2ViT: a convolutional stem, and normalisation before downsampling convolutions."""
 from __future__ import annotations
 
 from mmengine.model import BaseModule
@@ -9,11 +9,11 @@ from mmflatten.models.layers.tokens import map_shape, map_to_tokens, tokens_to_m
 
 
 class ConvStem(BaseModule):
-    """Convolutions that take an image to normalised tokens at a quarter of its size, `(B, 3, H, W) -> (B, N, C)`.
+    """Convolutions from an image to normalised tokens at stride 4, `(B, 3, H, W) -> (B, N, C)`.
 
     Args:
         embed_dims: channels of the tokens.
-        deep: four layers (Table 7) instead of two.
+        deep: use four convolutions (Table 7) instead of two.
     """
 
     stride = 4
@@ -36,13 +36,13 @@ class ConvStem(BaseModule):
 
 
 def conv_bn(in_channels: int, channels: int, kernel_size: int, stride: int = 1, bias: bool = False) -> list[nn.Module]:
-    """A convolution padded by half its kernel, and a batch norm."""
+    """A convolution padded by half its kernel, followed by batch normalisation."""
     return [nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=bias),
             nn.BatchNorm2d(channels)]
 
 
 class NormedDownsample(ConvEmbed):
-    """Downsampling by 2 with the norm before the convolution."""
+    """Downsampling by 2 with normalisation before the convolution."""
 
     def __init__(self, in_channels: int, embed_dims: int, overlapped: bool) -> None:
         kernel_size, padding = (3, 1) if overlapped else (2, 0)

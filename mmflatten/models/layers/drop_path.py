@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class DropPath(nn.Module):
-    """In training, a branch of zeros for a share `drop_prob` of the samples, and a rescaled one for the others.
+    """In training, zero a branch for a fraction `drop_prob` of the samples and rescale it for the others.
 
     Source: Huang et al., Deep Networks with Stochastic Depth (ECCV 2016).
     """

@@ -1,4 +1,4 @@
-"""Embedding and downsampling: a map goes in, tokens and their new shape come out."""
+"""Embedding and downsampling layers. They take a map and return tokens and the shape of their map."""
 from __future__ import annotations
 
 import torch
@@ -12,7 +12,7 @@ from mmflatten.ops.sizes import ceil_div, certain, same_size
 
 
 def pad_to_multiple(x_BCHW: Tensor, multiple: tuple[int, int]) -> Tensor:
-    """Zero-pad a map at the right and the bottom to a multiple of `(h, w)`; the map itself where it fits."""
+    """Zero-pad a map at the right and the bottom to a multiple of `(h, w)`. No copy if it already is one."""
     H, W = size = map_shape(x_BCHW)
     padded = (ceil_div(H, multiple[0]) * multiple[0], ceil_div(W, multiple[1]) * multiple[1])
     return x_BCHW if same_size(size, padded) else F.pad(x_BCHW, (0, padded[1] - W, 0, padded[0] - H))
@@ -22,13 +22,13 @@ class ConvEmbed(BaseModule):
     """Strided convolution, then a norm: `(B, C_in, H, W) -> (B, H' W', C), (H', W')` with `H' = ceil(H / stride)`.
 
     Args:
-        in_channels: channels of the incoming map.
+        in_channels: channels of the input map.
         embed_dims: channels of the tokens.
         kernel_size: of the convolution.
-        stride: of the convolution. A map that is no multiple of it is zero-padded at the right and the bottom.
+        stride: of the convolution. Maps are first zero-padded at the right and the bottom to a multiple of it.
         padding: of the convolution, on all sides.
-        norm: whether the tokens are normalised.
-        bias: whether the convolution has a bias.
+        norm: normalise the tokens.
+        bias: use a bias in the convolution.
     """
 
     def __init__(self, in_channels: int, embed_dims: int, kernel_size: int, stride: int, padding: int = 0,
@@ -42,15 +42,15 @@ class ConvEmbed(BaseModule):
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = pad_to_multiple(x_BCHW, (self.stride, self.stride))
         if certain(x_BCHW.numel() < self.projection.weight.numel()):
-            x_BCHW = x_BCHW.contiguous()  # beside a channels-last map PyTorch keeps three such copies of the weights
+            x_BCHW = x_BCHW.contiguous()  # with a channels-last map PyTorch would copy the weights three times
         x_BCHW = self.projection(x_BCHW)
         return self.norm(map_to_tokens(x_BCHW)), map_shape(x_BCHW)
 
 
 class ClassTokenEmbed(ConvEmbed):
-    """`ConvEmbed` with a class token before the map: `(B, C_in, H, W) -> (B, 1 + H' W', C), (H', W')`.
+    """`ConvEmbed` with a class token before the tokens: `(B, C_in, H, W) -> (B, 1 + H' W', C), (H', W')`.
 
-    The class token is not counted in the shape of the map.
+    The returned shape does not include the class token.
     """
 
     def __init__(self, in_channels: int, embed_dims: int, *args, **kwargs) -> None:
@@ -64,9 +64,9 @@ class ClassTokenEmbed(ConvEmbed):
 
 
 class PatchMerging(BaseModule):
-    """Swin's downsampling by 2: neighbours concatenated, normalised and projected.
+    """Swin's downsampling by 2: concatenate 2 x 2 neighbours, normalise and project.
 
-    mmcv's `PatchMerging` orders the channels by `nn.Unfold`; this one orders them as Swin's weights do.
+    The channels are in the order of Swin's weights. mmcv's `PatchMerging` orders them by `nn.Unfold`.
     """
 
     def __init__(self, in_channels: int, embed_dims: int, init_cfg: dict | None = None) -> None:

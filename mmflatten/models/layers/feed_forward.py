@@ -1,35 +1,43 @@
-"""Feed-forward network of a block."""
+"""Feed-forward networks of a block."""
 from __future__ import annotations
 
 import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor
 
-from mmflatten.models.layers.linear import Linear, gelu_of
+from mmflatten.models.layers.linear import Linear, LinearGELU
 from mmflatten.models.layers.local_concentration import NormalizedConv
 from mmflatten.models.layers.position import TokenConv
 
 
 class FeedForward(BaseModule):
-    """`fc2(gelu(fc1(x)))`, with an optional convolution between `fc1` and the activation.
+    """`fc2(gelu(fc1(x)))`, or `fc2(inner(fc1(x)))`.
 
     Args:
         embed_dims: channels of the tokens.
-        hidden_dims: channels between the two projections.
-        inner: convolution of the hidden tokens before the activation, such as PVTv2's; none by default.
+        hidden_dims: channels between the two linear layers.
+        inner: module that replaces GELU, called as `inner(hidden_BNC, hw_shape)`, such as PVTv2's
+            `TokenConv(hidden_dims, 3, gelu=True)`.
+
+    Raises:
+        ValueError: `inner` is a `TokenConv` without GELU, so that the network would have no activation.
     """
 
     def __init__(self, embed_dims: int, hidden_dims: int, inner: TokenConv | NormalizedConv | None = None,
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
-        self.fc1 = Linear(embed_dims, hidden_dims)
+        if isinstance(inner, TokenConv) and not inner.gelu:
+            raise ValueError('inner: expected a module that contains an activation, got a TokenConv without one. '
+                             'Set gelu=True.')
+        self.fc1 = LinearGELU(embed_dims, hidden_dims) if inner is None else Linear(embed_dims, hidden_dims)
         self.inner = inner
         self.fc2 = Linear(hidden_dims, embed_dims)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        if self.inner is None:
-            return self.fc2(gelu_of(self.fc1, x_BNC))
-        return self.fc2(gelu_of(self.inner, self.fc1(x_BNC), hw_shape))
+        hidden_BNC = self.fc1(x_BNC)
+        if self.inner is not None:
+            hidden_BNC = self.inner(hidden_BNC, hw_shape)
+        return self.fc2(hidden_BNC)
 
 
 class ConvFeedForward(FeedForward):
@@ -37,8 +45,8 @@ class ConvFeedForward(FeedForward):
 
     Args:
         embed_dims: channels of the tokens.
-        hidden_dims: channels between the two projections.
-        act_twice: a second GELU behind the convolution (H-ViT^3).
+        hidden_dims: channels between the two linear layers.
+        act_twice: apply a second GELU before `fc2` (H-ViT^3).
     """
 
     def __init__(self, embed_dims: int, hidden_dims: int, act_twice: bool = False,
@@ -48,6 +56,6 @@ class ConvFeedForward(FeedForward):
         self.act_twice = act_twice
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        u_BNC = gelu_of(self.fc1, x_BNC)
+        u_BNC = self.fc1(x_BNC)
         u_BNC = u_BNC + self.conv(u_BNC, hw_shape)
         return self.fc2(F.gelu(u_BNC) if self.act_twice else u_BNC)

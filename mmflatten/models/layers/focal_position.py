@@ -1,4 +1,4 @@
-"""Biases of focal attention for keys outside of the window."""
+"""Position biases of focal attention for keys outside the window."""
 from __future__ import annotations
 
 import torch
@@ -10,10 +10,10 @@ from mmflatten.ops import neighbor_offsets, resize_grid, resize_neighbor_bias
 
 
 class NeighborBias(BaseModule):
-    """A free bias for every query of a window and every neighbour: neighbours that are listed twice are one key.
+    """Learned bias for every query of a window and every neighbour. Neighbours that are listed twice become one key.
 
-    Two equal keys with biases `a` and `b` have together the weight of one with `log(exp(a) + exp(b))`. A table of
-    another window is resized bilinearly when it is loaded.
+    Two equal keys with biases `a` and `b` weigh as much as one with `log(exp(a) + exp(b))`. A table for a different
+    window size is resized bilinearly when it is loaded.
     """
 
     def __init__(self, num_heads: int, window: int, expand: int) -> None:
@@ -31,7 +31,7 @@ class NeighborBias(BaseModule):
             self.register_buffer(name, torch.tensor(values, dtype=torch.long), persistent=False)
 
     def forward(self) -> Tensor:
-        """`(heads, n, K)` for the keys at `offsets`."""
+        """Bias `(heads, n, K)` for the keys at `offsets`."""
         table = self.table[0]
         twice = torch.logaddexp(table[..., self.first], table[..., self.second])
         return torch.cat((twice, table[..., self.single]), dim=-1)
@@ -40,19 +40,19 @@ class NeighborBias(BaseModule):
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[-2:] != self.table.shape[-2:]:
             window = square_size(table.shape[-2], prefix + 'table')[0]
-            reach = [e for e in range(1, window + 1) if len(neighbor_offsets(window, e)) == table.shape[-1]]
-            if not reach:
-                raise ValueError(f'{prefix}table of the checkpoint has {table.shape[-1]} neighbours, which a window of '
-                                 f'{window} has for no expand_size')
-            state_dict[prefix + 'table'] = resize_neighbor_bias(table, window, reach[0], self.window, self.expand)
+            expands = [e for e in range(1, window + 1) if len(neighbor_offsets(window, e)) == table.shape[-1]]
+            if not expands:
+                raise ValueError(f'{prefix}table: no expand_size gives a window of {window} this number of neighbours, '
+                                 f'got {table.shape[-1]}. The checkpoint does not belong to this model.')
+            state_dict[prefix + 'table'] = resize_neighbor_bias(table, window, expands[0], self.window, self.expand)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class PooledBias(BaseModule):
-    """A bias for every offset between a query in its window and a pooled token in its region.
+    """Learned bias for every offset between a query in its window and a pooled token in its region.
 
-    Quirk of the official code: the two are counted in their own units and subtracted without scaling. A table of
-    another region is resized bilinearly when it is loaded.
+    Quirk of the official code: offsets subtract positions in pooled tokens from positions in fine tokens, unscaled. A
+    table for a different region is resized bilinearly when it is loaded.
     """
 
     def __init__(self, num_heads: int, window: int, region: int) -> None:
@@ -65,7 +65,7 @@ class PooledBias(BaseModule):
         self.register_buffer('index', index.flatten(2).flatten(0, 1), persistent=False)
 
     def forward(self) -> Tensor:
-        """`(heads, n, K)`."""
+        """Bias `(heads, n, K)`."""
         return self.table[:, self.index]
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:

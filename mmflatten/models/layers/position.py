@@ -1,7 +1,6 @@
-"""Positional terms: depthwise convolutions on tokens, and tables that follow the size of the map."""
+"""Depthwise convolutions on tokens, and learned position tables that adapt to the size of the map."""
 from __future__ import annotations
 
-from functools import partial
 from math import isqrt
 
 import torch
@@ -10,62 +9,62 @@ from einops import rearrange
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers.linear import gelu_of, onednn_is_allowed
+from mmflatten.models.layers.linear import uses_onednn
 from mmflatten.models.layers.tokens import on_map
 from mmflatten.ops import resize_grid, resize_relative_position_bias
 from mmflatten.ops.kernels import pick_kernel, token_convolution
 from mmflatten.ops.sizes import same_size
 
 
-class DepthwiseConv(nn.Conv2d):
-    """A depthwise `Conv2d` that has a GELU inside where oneDNN computes it."""
+class ConvGELU(nn.Conv2d):
+    """`gelu(conv(x))`; oneDNN computes both in one pass where `uses_onednn` holds."""
 
-    def fused_gelu(self, x_BCHW: Tensor) -> Tensor | None:
-        """`gelu(self(x))` by oneDNN in one pass, None where it is not taken."""
-        if not onednn_is_allowed(x_BCHW):
-            return None
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        if not uses_onednn(x_BCHW):
+            return F.gelu(super().forward(x_BCHW))
         return torch.ops.mkldnn._convolution_pointwise(
             x_BCHW, self.weight, self.bias, self.padding, self.stride, self.dilation, self.groups, 'gelu', [], 'none')
 
 
-def depthwise(channels: int, kernel_size: int) -> DepthwiseConv:
-    """A depthwise convolution that keeps the size of the map.
+def depthwise(channels: int, kernel_size: int, gelu: bool = False) -> nn.Conv2d:
+    """A depthwise convolution that keeps the size of the map, optionally followed by GELU.
 
     Raises:
         ValueError: `kernel_size` is even or not positive.
     """
     if kernel_size < 1 or kernel_size % 2 == 0:
         raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
-    return DepthwiseConv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
+    conv = ConvGELU if gelu else nn.Conv2d
+    return conv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
 
 
 class TokenConv(BaseModule):
-    """Depthwise convolution on the map of the tokens; prefix tokens (a class token) come out as zeros.
+    """Depthwise convolution on the map of the tokens; the output for prefix tokens (a class token) is zero.
 
     Args:
         embed_dims: channels `C`.
         kernel_size: odd.
-        num_groups: how many runs of `C / num_groups` neighbouring channels share the weights. FLatten's heads share
-            theirs: `num_groups=num_heads`.
+        num_groups: number of groups of `C / num_groups` consecutive channels that share the same weights. FLatten's
+            heads do: `num_groups=num_heads`.
+        gelu: apply GELU to the output. Requires `num_groups=1`.
     """
 
-    def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, init_cfg: dict | None = None) -> None:
+    def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, init_cfg: dict | None = None, *,
+                 gelu: bool = False) -> None:
         super().__init__(init_cfg)
         if embed_dims % num_groups:
             raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_groups ({num_groups})')
+        if gelu and num_groups > 1:
+            raise ValueError(f'num_groups ({num_groups}) must be 1 with gelu=True')
         self.num_groups = num_groups
-        self.conv = depthwise(embed_dims // num_groups, kernel_size)
+        self.gelu = gelu
+        self.conv = depthwise(embed_dims // num_groups, kernel_size, gelu)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         if self.conv.bias is not None and pick_kernel(x_BNC):
-            return token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
+            y_BNC = token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
+            return F.gelu(y_BNC) if self.gelu else y_BNC
         return on_map(self._convolve, x_BNC, hw_shape)
-
-    def fused_gelu(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor | None:
-        """`gelu(self(x))`, in one pass where its convolution has one; None where another one convolves."""
-        if self.num_groups > 1 or pick_kernel(x_BNC):
-            return None
-        return on_map(partial(gelu_of, self.conv), x_BNC, hw_shape)
 
     def _convolve(self, x_BCHW: Tensor) -> Tensor:
         if self.num_groups == 1:
@@ -75,17 +74,18 @@ class TokenConv(BaseModule):
 
 
 class GridTable(BaseModule):
-    """A learned row for every token of a map, added to the tokens of a map of any size.
+    """Learned position embedding for every token of a map, added to the tokens of a map of any size.
 
-    The parameter keeps the size it was trained at; `forward` resizes it bilinearly. A checkpoint of another size is
-    resized bicubically when it is loaded; one of as many rows is taken to be of the same shape, which checkpoints do
-    not store. Prefix tokens have rows of their own. Where a table has none, the row of a class token in a checkpoint
-    (PVT's dense tasks start from such) is left behind.
+    The parameter keeps its pre-training size, and `forward` resizes it bilinearly. A checkpoint with a different number
+    of rows is resized bicubically when it is loaded. With the same number of rows, the shape is assumed to be the same,
+    because checkpoints do not store it. Prefix tokens have separate rows. If the table has none for a class token, the
+    checkpoint's row for it is dropped, as in PVT's dense tasks.
 
     Args:
         embed_dims: channels.
         grid_size: `(H, W)` of the map in pre-training.
-        num_prefix: prefix tokens that have a row, the first rows of the table.
+        num_prefix: number of prefix tokens with a row; these rows come first.
+        std: standard deviation of the initial values; 0 initialises with zeros.
     """
 
     def __init__(self, embed_dims: int, grid_size: tuple[int, int], num_prefix: int = 0, std: float = 0.,
@@ -102,11 +102,11 @@ class GridTable(BaseModule):
             nn.init.trunc_normal_(self.table, std=self.std)
 
     def rows(self, hw_shape: tuple[int, int]) -> Tensor:
-        """The rows for a map of this shape, `(1, N, C)`, those of prefix tokens first."""
+        """Rows for a map of this shape, `(1, N, C)`, prefix tokens first."""
         return self._resized(self.table, self.grid_size, hw_shape, 'bilinear')
 
     def rows_of(self, tokens: int, hw_shape: tuple[int, int]) -> Tensor:
-        """The same for this number of tokens, `(1, tokens, C)`; those without a row come first and have zeros."""
+        """Rows for this number of tokens, `(1, tokens, C)`. Additional prefix tokens come first and have zeros."""
         table = self.rows(hw_shape)
         missing = tokens - table.shape[1]
         return torch.cat((table.new_zeros(1, missing, table.shape[2]), table), dim=1) if missing else table
@@ -123,8 +123,8 @@ class GridTable(BaseModule):
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         table = state_dict.get(prefix + 'table')
         if table is not None and table.shape[1] != self.table.shape[1]:
-            squared = table.shape[1] - 1
-            if not self.num_prefix and squared and isqrt(squared) ** 2 == squared:
+            without_first = table.shape[1] - 1
+            if not self.num_prefix and without_first and isqrt(without_first) ** 2 == without_first:
                 table = table[:, 1:]
             size = square_size(table.shape[1] - self.num_prefix, prefix + 'table')
             state_dict[prefix + 'table'] = self._resized(table, size, self.grid_size, 'bicubic')
@@ -132,14 +132,14 @@ class GridTable(BaseModule):
 
 
 class RelativePositionBias(BaseModule):
-    """A learned bias for every head and every offset between two tokens of a window (Swin Transformer, sec. 3.2).
+    """Learned bias for every head and every offset between two tokens of a window (Swin Transformer, sec. 3.2).
 
-    A table of another window is resized bicubically when it is loaded.
+    A table for a different window size is resized bicubically when it is loaded.
 
     Args:
         window_size: `(h, w)`.
-        num_heads: heads.
-        std: of the initial values; 0 starts with zeros.
+        num_heads: number of heads.
+        std: standard deviation of the initial values; 0 initialises with zeros.
     """
 
     def __init__(self, window_size: tuple[int, int], num_heads: int, std: float = .02,
@@ -159,7 +159,7 @@ class RelativePositionBias(BaseModule):
             nn.init.trunc_normal_(self.table, std=self.std)
 
     def forward(self) -> Tensor:
-        """The bias of the logits, `(1, heads, h * w, h * w)`."""
+        """Bias of the logits, `(1, heads, h * w, h * w)`."""
         tokens = self.window_size[0] * self.window_size[1]
         return rearrange(self.table[self.index], '(N M) h -> 1 h N M', N=tokens)
 
@@ -172,13 +172,13 @@ class RelativePositionBias(BaseModule):
 
 
 def square_size(length: int, name: str) -> tuple[int, int]:
-    """`(side, side)` of a table of a square map; checkpoints do not store the shape.
+    """`(side, side)` of a square map with `length` tokens, because checkpoints do not store the shape.
 
     Raises:
-        ValueError: the table is not square, so that its shape cannot be told.
+        ValueError: `length` is not a square number.
     """
     side = round(length ** .5)
     if side * side != length:
-        raise ValueError(f'{name} of the checkpoint has {length} rows, which is no square: it cannot be resized. '
-                         'Build the model with the img_size that the checkpoint was trained at.')
+        raise ValueError(f'{name}: only tables of square maps can be resized, got {length} rows in the checkpoint. '
+                         'Build the model with the img_size of the checkpoint.')
     return side, side

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 class ProgressiveBatchNorm(nn.Module):
     """`w LayerNorm(x) + (1 - w) (BatchNorm(x) + a x)`, where `w` falls from 1 to 0 over the first training steps.
 
-    Source: SLAB (Guo et al., ICML 2024), eqs. 4 to 6. Behind those steps it is a linear map of each channel in
-    evaluation, which a projection behind it may absorb. The steps are those of the forward pass in training.
+    Source: SLAB (Guo et al., ICML 2024), eqs. 4 to 6. After these steps, in evaluation, it is a linear map of each
+    channel, which can be merged into a following projection. Steps are counted by forward passes in training.
 
     Args:
         channels: `C`.
-        steps: over which `w` falls.
+        steps: number of steps over which `w` falls.
         eps: of the layer norm.
     """
 
@@ -30,7 +30,7 @@ class ProgressiveBatchNorm(nn.Module):
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
 
     def forward(self, x_BNC: Tensor) -> Tensor:
-        recomputing = self.batch_norm.num_batches_tracked is None  # a checkpointed block, whose step has been counted
+        recomputing = self.batch_norm.num_batches_tracked is None  # activation checkpointing repeats the forward pass
         weight = (1 - (self.step - int(recomputing)) / self.steps).clamp(min=0)
         if self.training and not recomputing:
             self.step += 1
@@ -39,7 +39,7 @@ class ProgressiveBatchNorm(nn.Module):
 
 
 def make_norms_progressive(module: nn.Module, steps: int) -> None:
-    """Put a `ProgressiveBatchNorm` in the place of every `LayerNorm` of a module."""
+    """Replace every `LayerNorm` of a module with a `ProgressiveBatchNorm`."""
     for name, child in module.named_children():
         if isinstance(child, nn.LayerNorm):
             setattr(module, name, ProgressiveBatchNorm(child.normalized_shape[0], steps, child.eps))

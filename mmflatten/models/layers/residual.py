@@ -1,4 +1,4 @@
-"""Residual branches and blocks: the skeleton of every family."""
+"""Residual branches and blocks, shared by all families."""
 from __future__ import annotations
 
 import torch
@@ -16,7 +16,7 @@ class Residual(BaseModule):
         fn: module called as `fn(x_BNC, hw_shape)`, a token mixer or a feed-forward network.
         norm: normalisation of the branch's input; none by default.
         drop_path: probability of dropping the branch for a sample.
-        layer_scale: channels of the branch and initial value of their learned factors; none by default.
+        layer_scale: number of channels and initial value of the learned scale per channel; no scale by default.
     """
 
     def __init__(self, fn: nn.Module, norm: nn.Module | None = None, drop_path: float = 0.,
@@ -33,7 +33,7 @@ class Residual(BaseModule):
 
 
 class Block(BaseModule):
-    """Named residual branches, run in the order in which they are given."""
+    """Named residual branches, run in the order of the arguments."""
 
     def __init__(self, **branches: Residual) -> None:
         super().__init__()
@@ -48,15 +48,16 @@ class Block(BaseModule):
 
 def pre_norm_block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, drop_path: float = 0.,
                    eps: float = 1e-5, cpe_kernel: int = 0) -> Block:
-    """The usual block of a transformer: attention `attn`, then a feed-forward network `ffn`, each behind a `LayerNorm`.
+    """Pre-norm transformer block: attention `attn`, then a feed-forward network `ffn`, each after a `LayerNorm`.
 
     Args:
         mixer: token mixer.
         ffn: feed-forward network.
         embed_dims: channels of the tokens.
-        drop_path: probability of dropping each of the two branches.
+        drop_path: probability of dropping each of the two branches for a sample.
         eps: of the norms.
-        cpe_kernel: of a depthwise convolution in front of both, `cpe`, a conditional positional encoding; 0 for none.
+        cpe_kernel: kernel size of the conditional positional encoding `cpe`, a depthwise convolution before both; 0 for
+            none.
     """
     cpe = dict(cpe=Residual(TokenConv(embed_dims, cpe_kernel))) if cpe_kernel else {}
     return Block(**cpe, attn=Residual(mixer, nn.LayerNorm(embed_dims, eps), drop_path),

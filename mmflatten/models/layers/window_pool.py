@@ -1,4 +1,4 @@
-"""Pooling of windows to single tokens, for focal attention."""
+"""Pooling of windows to single tokens for focal attention."""
 from __future__ import annotations
 
 import torch
@@ -11,9 +11,9 @@ from mmflatten.ops import resize_grid, window_partition
 
 
 class WindowPool(BaseModule):
-    """A learned weighted sum of the tokens of a window, the same for all channels: `(B, W, n, C) -> (B, W, C)`.
+    """Learned weighted sum of the tokens of a window, the same for all channels: `(B, W, n, C) -> (B, W, C)`.
 
-    Weights of another window are resized bilinearly when they are loaded, and nearly keep their sum.
+    Weights for a different window size are resized bilinearly when they are loaded, and approximately keep their sum.
     """
 
     def __init__(self, side: int) -> None:
@@ -35,7 +35,10 @@ class WindowPool(BaseModule):
 
 
 def sub_windows(x_BHWC: Tensor, grid: tuple[int, int], level: int, side: int) -> Tensor:
-    """Sub-windows of `side`, `2 ** level` per window; what they do not cover is trimmed evenly from the border."""
+    """Cut a map into sub-windows, `2 ** level` per window and axis: `(B, H, W, C) -> (B, W n, C)`.
+
+    Rows and columns that they do not cover are trimmed evenly from the border.
+    """
     size = [windows * 2 ** level * side for windows in grid]
     top, left = ((have - need) // 2 for have, need in zip(x_BHWC.shape[1:3], size))
     x_BHWC = x_BHWC[:, top:top + size[0], left:left + size[1]]

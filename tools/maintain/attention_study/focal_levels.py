@@ -31,9 +31,8 @@ def level_shares(layer: AttentionLayer) -> dict[str, Tensor]:
     kinds = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     values = F.one_hot(kinds, len(counts)).to(layer.x).repeat(1, mixer.num_heads)[None]
     with torch.no_grad():
-        source = mixer.listed(layer.x.flatten(2), layer.hw)
-        q, k, _ = (source if mixer.qkv is None else mixer.qkv(source)).chunk(3, dim=-1)
-        y_1NC = mixer.attend_listed(q, k, values, layer.hw, layer.prefix)
+        q, k, _, maps = mixer.projections(layer.x, layer.hw)
+        y_1NC = mixer.attend(q, k, values, maps)
     given = y_1NC[0, layer.prefix:].unflatten(1, (mixer.num_heads, -1)).transpose(0, 1).double()  # (h, N, kinds)
     own = given.gather(2, _windows(layer, (rows, cols)).expand(mixer.num_heads, -1)[..., None])[..., 0]
     found = {'window': own.mean(1), 'neighbours': (given[..., :W].sum(-1) - own).mean(1)}
