@@ -9,8 +9,10 @@ from mmengine.model import ModuleDict
 from torch import Tensor
 
 from mmflatten.models.detection.insertion import build_attention, check_positions
+from mmflatten.registry import MODELS
 
 
+@MODELS.register_module()
 class AttentionFPN(FPN):
     """mmdet's `FPN` whose chosen outputs pass an attention each.
 

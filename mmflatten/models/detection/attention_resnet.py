@@ -8,6 +8,7 @@ from mmdet.models.backbones import ResNet, ResNeXt
 from torch import nn
 
 from mmflatten.models.detection.insertion import build_attention, check_positions
+from mmflatten.registry import MODELS
 
 
 class AttentionAfterStages(ResNet):
@@ -46,9 +47,11 @@ class AttentionAfterStages(ResNet):
                 yield attention
 
 
+@MODELS.register_module()
 class AttentionResNet(AttentionAfterStages):
     """mmdet's `ResNet` with the arguments of `AttentionAfterStages` besides its own."""
 
 
+@MODELS.register_module()
 class AttentionResNeXt(AttentionAfterStages, ResNeXt):
     """mmdet's `ResNeXt` with the arguments of `AttentionAfterStages` besides its own."""

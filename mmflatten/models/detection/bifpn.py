@@ -9,6 +9,8 @@ from mmcv.cnn import ConvModule
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
+from mmflatten.registry import MODELS
+
 _EPS = 1e-4
 _GROUP_NORM = dict(type='GN', num_groups=32, requires_grad=True)
 
@@ -54,6 +56,7 @@ class BiFPNLayer(nn.Module):
         return outputs
 
 
+@MODELS.register_module()
 class BiFPN(BaseModule):
     """EfficientDet's bidirectional feature pyramid, with plain convolutions, on any backbone.
 

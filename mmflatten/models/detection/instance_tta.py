@@ -13,6 +13,8 @@ from mmengine.model import BaseTTAModel
 from mmengine.structures import InstanceData
 from torch import Tensor
 
+from mmflatten.registry import MODELS
+
 _MASK_AXES = dict(horizontal=(-1, ), vertical=(-2, ), diagonal=(-2, -1))
 
 
@@ -33,6 +35,7 @@ class View:
         return [sample.metainfo for sample in self.samples]
 
 
+@MODELS.register_module()
 class InstanceTTAModel(BaseTTAModel):
     """Merge what a detector sees in all views, then suppress duplicates once, as its own `test_cfg` says.
 

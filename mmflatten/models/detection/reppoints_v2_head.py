@@ -19,6 +19,7 @@ from mmflatten.models.detection.verification import (
     refine_corners,
 )
 from mmflatten.models.layers import map_shape
+from mmflatten.registry import MODELS
 
 VERIFICATION = ('corner_score_outs', 'foreground_out')
 NUM_VERIFIED = 6  # channels: a score and two offsets for each of two corners
@@ -32,6 +33,7 @@ class CornerFeatures(BiCornerPool):
         self.conv2 = ConvModule(width, width, 1, norm_cfg=norm_cfg)
 
 
+@MODELS.register_module()
 class RepPointsV2Head(RepPointsHead):
     """mmdet's head of RepPoints with two auxiliary tasks that verify what it regresses.
 
