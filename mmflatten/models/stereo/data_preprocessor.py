@@ -39,7 +39,7 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
             raise ValueError(f'mean, std: expected three numbers each and positive std, got {mean}, {std}.')
         if pad_divisor < 1:
-            raise ValueError(f'pad_divisor: expected a positive integer, got {pad_divisor}. 1 pads to the largest image.')
+            raise ValueError(f'pad_divisor: expected a positive integer, got {pad_divisor}.')
         self.pad_divisor, self.bgr_to_rgb = pad_divisor, bgr_to_rgb
         self.register_buffer('mean', torch.tensor(mean).view(3, 1, 1), persistent=False)
         self.register_buffer('std', torch.tensor(std).view(3, 1, 1), persistent=False)
