@@ -91,15 +91,14 @@ def test_without_a_counted_pixel_the_figures_are_nan():
 
 def test_it_is_built_from_a_config_and_refuses_a_limit_that_is_not_positive():
     assert METRICS.build(dict(type='mmflatten.StereoMetric', max_disp=48)).max_disp == 48
-    with pytest.raises(ValueError, match=r'max_disp \(0\) must be positive, or None'):
+    with pytest.raises(ValueError, match=r'max_disp.*0'):
         StereoMetric(max_disp=0)
 
 
 def test_a_sample_without_truth_and_one_of_another_size_are_named():
     bare = StereoDataSample(metainfo=dict(img_path='a/left.png'))
     bare.pred_disparity = PixelData(data=torch.zeros(1, 2, 2))
-    with pytest.raises(ValueError, match='a/left.png has no true disparity .gt_disparity.*LoadDisparity'):
+    with pytest.raises(ValueError, match='gt_disparity of a/left.png.*LoadDisparity'):
         evaluate(bare)
-    with pytest.raises(ValueError, match=r'pred_disparity of b.png has the shape \(1, 1, 3\) and gt_disparity '
-                       r'\(1, 1, 2\)'):
+    with pytest.raises(ValueError, match=r'pred_disparity of b.png.*\(1, 1, 2\).*\(1, 1, 3\)'):
         evaluate(sample([1, 2], [1, 2, 3], img_path='b.png'))

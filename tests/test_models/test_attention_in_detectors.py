@@ -182,16 +182,16 @@ def test_init_weights_reaches_the_attention_of_a_neck():
 
 
 @pytest.mark.parametrize('positions', [(0,), (5,), (1, 1), 3, '3', (1.,)])
-@pytest.mark.parametrize('make, what', [(resnet, 'cluster'), (fpn, 'level')])
+@pytest.mark.parametrize('make, what', [(resnet, 'stage'), (fpn, 'level')])
 def test_bad_positions_are_refused_with_their_value(make, what, positions):
-    with pytest.raises(ValueError, match=rf'attention_after .*must be different numbers from 1 to 4.*{what}'):
+    with pytest.raises(ValueError, match=rf'attention_after.*{what} numbers from 1 to 4'):
         make(attention_after=positions, attention=ATTENTION)
 
 
 @pytest.mark.parametrize('make', [resnet, fpn])
 def test_attention_that_changes_the_width_is_refused(make):
     attention = dict(ATTENTION, residual=False, reprojection=False, value_channels=16)
-    with pytest.raises(ValueError, match='channels into 16, and what follows takes as many as before'):
+    with pytest.raises(ValueError, match='attention.*output channels.*16'):
         make(attention_after=(1,), attention=attention)
 
 

@@ -207,16 +207,16 @@ def test_checkpoint_of_another_image_size_loads_strictly(name, kwargs, tmp_path)
 
 @pytest.mark.parametrize('name', SMALL)
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(arch='giant'), r"arch \('giant'\) must be one of"),
-    (dict(arch=None), r'arch \(None\) must be one of'),
-    (dict(arch=dict(depths=(1, 1))), 'lacks'),
-    (dict(drop_path_rate=1.), r'drop_path_rate \(1.0\) must lie in'),
-    (dict(out_indices=(7,)), r'out_indices \(\(7,\)\) must be different numbers'),
+    (dict(arch='giant'), r"arch.*'giant'"),
+    (dict(arch=None), r'arch.*None'),
+    (dict(arch=dict(depths=(1, 1))), 'arch.*embed_dims.*num_heads'),
+    (dict(drop_path_rate=1.), r'drop_path_rate.*1.0'),
+    (dict(out_indices=(7,)), r'out_indices.*\(7,\)'),
     (dict(out_indices=()), 'out_indices'),
-    (dict(out_indices=3), r'out_indices \(3\) must be different numbers'),
-    (dict(drop_path_rate='.1'), r"drop_path_rate \('.1'\) must lie in"),
-    (dict(img_size=64.), r'img_size \(64.0\) must be a positive integer or \(H, W\)'),
-    (dict(frozen_stages=9), r'frozen_stages \(9\) must lie between'),
+    (dict(out_indices=3), r'out_indices.*3'),
+    (dict(drop_path_rate='.1'), r"drop_path_rate.*'.1'"),
+    (dict(img_size=64.), r'img_size.*64\.0'),
+    (dict(frozen_stages=9), r'frozen_stages.*9'),
 ])
 def test_bad_arguments_are_refused_with_their_values(name, kwargs, message):
     with pytest.raises(ValueError, match=message):
@@ -233,7 +233,7 @@ def test_settings_of_an_architecture_are_named_when_they_do_not_fit(name, key, c
     if key == 'mlp_ratio' and 'PVT' in name:
         key = 'mlp_ratios'
     value = change(arch.get(key))
-    with pytest.raises(ValueError, match=rf"arch\['{key}'\] \({re.escape(repr(value))}\) must be"):
+    with pytest.raises(ValueError, match=rf"arch\['{key}'\].*{re.escape(repr(value))}"):
         build(name, arch={**arch, key: value})
 
 

@@ -108,12 +108,12 @@ def test_convolutions_start_as_xavier_has_them():
 
 
 def test_other_channels_than_those_named_are_refused():
-    with pytest.raises(ValueError, match=r'in_channels \(\[4, 6, 8\]\).*\[4, 8, 6\]'):
+    with pytest.raises(ValueError, match=r'in_channels.*\[4, 8, 6\].*\[4, 6, 8\]'):
         build()(maps((4, 4), (2, 2), (1, 1), channels=(4, 8, 6)))
-    with pytest.raises(ValueError, match=r'in_channels \(\[4, 6, 8\]\).*\[4, 6\]'):
+    with pytest.raises(ValueError, match=r'in_channels.*\[4, 6\].*\[4, 6, 8\]'):
         build()(maps((4, 4), (2, 2)))
 
 
 def test_fewer_levels_than_maps_are_refused():
-    with pytest.raises(ValueError, match=r'num_outs \(2\).*3'):
+    with pytest.raises(ValueError, match=r'num_outs.*3.*2'):
         build(num_outs=2)

@@ -160,12 +160,12 @@ def test_initialisation_reaches_the_mixers_inside_stripes():
 
 
 @pytest.mark.parametrize(('make', 'message'), [
-    (lambda: FLattenCSwin(softmax_split=(1, 2, 7)), r'softmax_split \(\(1, 2, 7\)\) must give a whole number'),
-    (lambda: FLattenCSwin(linear_split=(0, 1, 1, 1)), r'linear_split \(\(0, 1, 1, 1\)\) must give'),
-    (lambda: FLattenCSwin(attn_types='LLSX'), r"attn_types \('LLSX'\)"),
-    (lambda: FLattenCSwin(arch=dict(SMALL, embed_dims=9, num_heads=(2, 2, 4, 8))), r'embed_dims \(9\) must be'),
-    (lambda: CrossShapedAttention(8, 2, (4, 4), split=0), r'split \(0\) must be at least 1'),
-    (lambda: CrossShapedAttention(8, 2, (4, 4), sr_ratio=2), r'sr_ratio \(2\) must be 1'),
+    (lambda: FLattenCSwin(softmax_split=(1, 2, 7)), r'softmax_split.*\(1, 2, 7\)'),
+    (lambda: FLattenCSwin(linear_split=(0, 1, 1, 1)), r'linear_split.*\(0, 1, 1, 1\)'),
+    (lambda: FLattenCSwin(attn_types='LLSX'), r"attn_types.*'LLSX'"),
+    (lambda: FLattenCSwin(arch=dict(SMALL, embed_dims=9, num_heads=(2, 2, 4, 8))), r'embed_dims.*9'),
+    (lambda: CrossShapedAttention(8, 2, (4, 4), split=0), r'split.*0'),
+    (lambda: CrossShapedAttention(8, 2, (4, 4), sr_ratio=2), r'sr_ratio.*2'),
     (lambda: CrossShapedAttention(8, 2, (4, 4))(torch.randn(1, 4, 8), (2, 2), torch.ones(1)), 'takes no mask'),
 ])
 def test_bad_settings_are_refused_with_their_values(make, message):

@@ -193,13 +193,13 @@ def test_initialisation_reaches_the_mixers():
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
     (dict(attn_types='LS'), r"attn_types \('LS'\) .* 12 blocks"),
-    (dict(attn_types='M'), r"attn_types \('M'\)"),
-    (dict(attn_types=''), r"attn_types \(''\)"),
-    (dict(out_type='raw'), r"out_type \('raw'\) must be one of"),
-    (dict(patch_size=0), r'patch_size \(0\) must be a whole number of at least 1'),
-    (dict(out_indices=(12,)), r'out_indices \(\(12,\)\) must be different numbers from 0 to 11, one for each block'),
-    (dict(frozen_stages=13), r'frozen_stages \(13\) must lie between -1 and 12'),
-    (dict(arch=dict(embed_dims=100, depth=2, num_heads=3)), r'embed_dims \(100\) must be divisible'),
+    (dict(attn_types='M'), r"attn_types.*'M'"),
+    (dict(attn_types=''), r"attn_types.*''"),
+    (dict(out_type='raw'), r"out_type.*'raw'"),
+    (dict(patch_size=0), r'patch_size.*0'),
+    (dict(out_indices=(12,)), r'out_indices.*\(12,\)'),
+    (dict(frozen_stages=13), r'frozen_stages.*13'),
+    (dict(arch=dict(embed_dims=100, depth=2, num_heads=3)), r'embed_dims.*100'),
 ])
 def test_bad_settings_are_refused_with_their_values(kwargs, message):
     with pytest.raises(ValueError, match=message):

@@ -190,12 +190,12 @@ def test_positions_of_pvt_start_at_a_standard_deviation_of_two_hundredths():
 
 @pytest.mark.parametrize('cls', [FLattenPVT, FLattenPVTv2])
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(sr_ratios=(8, 4, 2)), r'sr_ratios \(\(8, 4, 2\)\) must give a whole number of at least 1 for each of the 4'),
-    (dict(linear_sr_ratios=(1, 0, 1, 1)), r'linear_sr_ratios \(\(1, 0, 1, 1\)\) must give'),
-    (dict(attn_types='LLL'), r"attn_types \('LLL'\) must have one letter"),
-    (dict(arch=dict(SMALL, num_heads=(3, 2, 5, 8))), r'embed_dims \(8\) must be divisible by num_heads \(3\)'),
-    (dict(arch=dict(SMALL, mlp_ratios=(4., 4.))), 'different numbers of stages'),
-    (dict(img_size=0), r'img_size \(0\) must be'),
+    (dict(sr_ratios=(8, 4, 2)), r'sr_ratios.*\(8, 4, 2\)'),
+    (dict(linear_sr_ratios=(1, 0, 1, 1)), r'linear_sr_ratios.*\(1, 0, 1, 1\)'),
+    (dict(attn_types='LLL'), r"attn_types.*'LLL'"),
+    (dict(arch=dict(SMALL, num_heads=(3, 2, 5, 8))), r'embed_dims.*8.*num_heads.*3'),
+    (dict(arch=dict(SMALL, mlp_ratios=(4., 4.))), r"'mlp_ratios': 2"),
+    (dict(img_size=0), r'img_size.*0'),
 ])
 def test_bad_settings_are_refused_with_their_values(cls, kwargs, message):
     with pytest.raises(ValueError, match=message):

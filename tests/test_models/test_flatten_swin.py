@@ -83,10 +83,10 @@ def test_forward_depends_on_no_earlier_call():
 
 
 @pytest.mark.parametrize(('attn_types', 'message'), [
-    ('LLS', r"attn_types \('LLS'\) .* 4 stages"),
-    ('LLSX', r"attn_types \('LLSX'\) has X"),
-    ('LLMS', r"attn_types \('LLMS'\) must have a count"),
-    ('LLSS4', r"attn_types \('LLSS4'\) must have a count"),
+    ('LLS', r"attn_types.*'LLS'"),
+    ('LLSX', r"attn_types.*'LLSX'"),
+    ('LLMS', r"attn_types.*'LLMS'"),
+    ('LLSS4', r"attn_types.*'LLSS4'"),
 ])
 def test_bad_attention_letters_are_refused(attn_types, message):
     with pytest.raises(ValueError, match=message):
@@ -95,12 +95,12 @@ def test_bad_attention_letters_are_refused(attn_types, message):
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
     (dict(arch=dict(embed_dims=100, depths=(2, 2), num_heads=(3, 6)), attn_types='LS', out_indices=(1,)),
-     r'embed_dims \(100\) must be divisible by num_heads \(3\)'),
-    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3,))), 'different numbers of stages'),
-    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3, 6), heads=3)), r"unknown keys \['heads'\]"),
-    (dict(img_size=(224,)), r'img_size \(\(224,\)\) must be'),
-    (dict(softmax_window=0), r'softmax_window \(0\) must be'),
-    (dict(linear_window=-7), r'linear_window \(-7\) must be'),
+     r'embed_dims.*100.*num_heads.*3'),
+    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3,))), r"'num_heads': 1"),
+    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3, 6), heads=3)), r"arch.*'heads'"),
+    (dict(img_size=(224,)), r'img_size.*\(224,\)'),
+    (dict(softmax_window=0), r'softmax_window.*0'),
+    (dict(linear_window=-7), r'linear_window.*-7'),
 ])
 def test_bad_settings_are_refused_with_their_values(kwargs, message):
     with pytest.raises(ValueError, match=message):

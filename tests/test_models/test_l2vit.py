@@ -262,15 +262,15 @@ def test_another_mixer_takes_the_place_of_linear_attention():
 
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(block_order='WX'), r"block_order \('WX'\) has X"),
-    (dict(block_order=''), r"block_order \(''\) must"),
-    (dict(conv_stem='3L'), r"conv_stem \('3L'\) must be one of"),
-    (dict(mlp='wide'), r"mlp \('wide'\) must be one of"),
-    (dict(window_size=0), r'window_size \(0\) must be a whole number of at least 1'),
-    (dict(window_size=(7, 7)), r'window_size \(\(7, 7\)\) must be a whole number'),
-    (dict(last_projection=-4), r'last_projection \(-4\) must be'),
-    (dict(min_denominator=0.), r'min_denominator \(0.0\) must be positive'),
-    (dict(lcm_kernel=4), r'kernel_size \(4\) must be odd'),
+    (dict(block_order='WX'), r"block_order.*'WX'"),
+    (dict(block_order=''), r"block_order.*''"),
+    (dict(conv_stem='3L'), r"conv_stem.*'3L'"),
+    (dict(mlp='wide'), r"mlp.*'wide'"),
+    (dict(window_size=0), r'window_size.*0'),
+    (dict(window_size=(7, 7)), r'window_size.*\(7, 7\)'),
+    (dict(last_projection=-4), r'last_projection.*-4'),
+    (dict(min_denominator=0.), r'min_denominator.*0.0'),
+    (dict(lcm_kernel=4), r'kernel_size.*4'),
 ])
 def test_bad_arguments_are_refused_with_their_values(kwargs, message):
     with pytest.raises(ValueError, match=message):

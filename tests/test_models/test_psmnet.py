@@ -184,23 +184,23 @@ def test_convolutions_start_as_officially():
 
 
 @pytest.mark.parametrize('wrong, named', [
-    (dict(max_disp=30), r'max_disp \(30\) must be a positive integer divisible by 4'),
-    (dict(max_disp=0), r'max_disp \(0\)'),
-    (dict(max_disp=48.), r'max_disp \(48\.0\)'),
-    (dict(aggregation='hourglass'), r"aggregation \('hourglass'\) must be one of \['basic', 'stackhourglass'\]"),
-    (dict(loss_weights=(1., 1.)), r'loss_weights \(\(1\.0, 1\.0\)\) must be 3 numbers'),
-    (dict(loss_weights=1.), r'loss_weights \(1\.0\) must be 3 numbers'),
-    (dict(depths=(1, 1, 1)), r'depths \(\(1, 1, 1\)\)'),
-    (dict(depths=3), r'depths \(3\) must be four positive integers'),
-    (dict(pool_sizes=8), r'pool_sizes \(8\) must be positive integers'),
-    (dict(base_channels=4.5), r'base_channels \(4\.5\)'),
-    (dict(attention='FactorizedAttention'), r"attention \('FactorizedAttention'\) must be a config"),
-    (dict(attention=dict(reprojection=False, residual=False, value_channels=8)), 'turns 16 channels into 8, and what'),
-    (dict(attention=dict(ndim=3)), r'ndim \(3\) of attention must be 2'),
-    (dict(pool_sizes=()), r'pool_sizes \(\(\)\)'),
-    (dict(base_channels=0), r'base_channels \(0\)'),
-    (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', std=(1., 0., 1.))), r'std \(\(1\.0, 0\.0'),
-    (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', pad_divisor=0)), r'pad_divisor \(0\)'),
+    (dict(max_disp=30), r'max_disp.*30'),
+    (dict(max_disp=0), r'max_disp.*0'),
+    (dict(max_disp=48.), r'max_disp.*48\.0'),
+    (dict(aggregation='hourglass'), r"aggregation.*'hourglass'"),
+    (dict(loss_weights=(1., 1.)), r'loss_weights.*\(1\.0, 1\.0\)'),
+    (dict(loss_weights=1.), r'loss_weights.*1\.0'),
+    (dict(depths=(1, 1, 1)), r'depths.*\(1, 1, 1\)'),
+    (dict(depths=3), r'depths.*3'),
+    (dict(pool_sizes=8), r'pool_sizes.*8'),
+    (dict(base_channels=4.5), r'base_channels.*4\.5'),
+    (dict(attention='FactorizedAttention'), r"attention.*'FactorizedAttention'"),
+    (dict(attention=dict(reprojection=False, residual=False, value_channels=8)), 'attention.*16.*8'),
+    (dict(attention=dict(ndim=3)), r'attention.ndim.*3'),
+    (dict(pool_sizes=()), r'pool_sizes.*\(\)'),
+    (dict(base_channels=0), r'base_channels.*0'),
+    (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', std=(1., 0., 1.))), r'std.*\(1\.0, 0\.0'),
+    (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', pad_divisor=0)), r'pad_divisor.*0'),
 ])
 def test_bad_arguments_are_refused_with_their_values(wrong, named):
     with pytest.raises(ValueError, match=named):
@@ -211,25 +211,25 @@ def test_an_image_smaller_than_the_pyramid_pooling_is_refused_with_both_sizes():
     with torch.device('meta'):
         model = MODELS.build(dict(type='mmflatten.PSMNet')).eval()
     image = torch.zeros(1, 3, 240, 512, device='meta')
-    with pytest.raises(ValueError, match=r'240x512 pixels.*pool_sizes \(64, 32, 16, 8\) take 256x256'):
+    with pytest.raises(ValueError, match=r'256x256.*pool_sizes \(64, 32, 16, 8\).*240x512'):
         model(dict(left=image, right=image))
 
 
 def test_an_unknown_mode_is_refused():
-    with pytest.raises(ValueError, match=r"mode \('train'\)"):
+    with pytest.raises(ValueError, match=r"mode.*'train'"):
         build()(views(1, 3, 32, 48), mode='train')
 
 
 @pytest.mark.parametrize('change, named', [
-    (lambda data: data['inputs'].pop('right'), r"has no image 'right'"),
-    (lambda data: data['inputs']['right'].pop(), r'1 left images and 0 right ones'),
+    (lambda data: data['inputs'].pop('right'), r"inputs.*'right'"),
+    (lambda data: data['inputs']['right'].pop(), r'inputs.*1 left and 0 right'),
     (lambda data: data['inputs'].update(right=[torch.zeros(3, 32, 47)]), r'\(3, 32, 48\) and \(3, 32, 47\)'),
     (lambda data: data['inputs'].update(left=[torch.zeros(32, 48)], right=[torch.zeros(32, 48)]), r'\(32, 48\)'),
-    (lambda data: data.update(inputs=torch.zeros(1, 3, 32, 48)), r'inputs \(Tensor\)'),
-    (lambda data: delattr(data['data_samples'][0], 'gt_disparity'), r'left/a\.png has no gt_disparity'),
-    (lambda data: data.update(data_samples=None), r'data_samples \(None\)'),
+    (lambda data: data.update(inputs=torch.zeros(1, 3, 32, 48)), r'inputs.*Tensor'),
+    (lambda data: delattr(data['data_samples'][0], 'gt_disparity'), r'gt_disparity of left/a\.png'),
+    (lambda data: data.update(data_samples=None), r'data_samples.*None'),
     (lambda data: setattr(data['data_samples'][0], 'gt_disparity', PixelData(
-        data=torch.zeros(1, 32, 40), valid=torch.ones(1, 32, 40) > 0)), r'left/a\.png is 32x40 and its image 32x48'),
+        data=torch.zeros(1, 32, 40), valid=torch.ones(1, 32, 40) > 0)), r'left/a\.png.*32x48.*32x40'),
 ])
 def test_a_bad_batch_is_refused_with_the_name_of_the_field_or_file(change, named):
     model, data = build().train(), batch((32, 48))
@@ -242,7 +242,7 @@ def test_files_of_a_pair_of_two_sizes_are_named():
     data = batch((32, 48))
     data['inputs']['right'] = [torch.zeros(3, 31, 48)]
     data['data_samples'][0].set_metainfo(dict(right_path='right/a.png'))
-    with pytest.raises(ValueError, match=r'left/a\.png and right/a\.png are'):
+    with pytest.raises(ValueError, match=r'left/a\.png and right/a\.png'):
         build().data_preprocessor(data)
 
 

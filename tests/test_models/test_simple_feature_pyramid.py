@@ -83,10 +83,10 @@ def test_a_config_of_either_library_names_it_by_its_scope(scope):
 
 
 @pytest.mark.parametrize('settings, message', [
-    (dict(scales=(4., 3.)), r'scales \(\(4.0, 3.0\)\)'),
-    (dict(scales=(1., 2.)), 'from the largest'),
+    (dict(scales=(4., 3.)), r'scales.*\(4.0, 3.0\)'),
+    (dict(scales=(1., 2.)), r'scales.*\(1.0, 2.0\)'),
     (dict(scales=()), 'scales'),
-    (dict(num_outs=3), r'num_outs \(3\) must be at least 4'),
+    (dict(num_outs=3), r'num_outs.*3'),
 ])
 def test_impossible_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
@@ -94,5 +94,5 @@ def test_impossible_settings_are_named(settings, message):
 
 
 def test_a_map_of_other_channels_is_named():
-    with pytest.raises(ValueError, match=r'in_channels \(8\).*which has 12'):
+    with pytest.raises(ValueError, match=r'in_channels.*12.*8'):
         pyramid()([torch.randn(1, 12, 4, 4)])
