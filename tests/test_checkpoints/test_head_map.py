@@ -70,7 +70,7 @@ def assert_mapped(state, original, classes):
 # Without a line break at the end, as Swin's file; Windows' line breaks; a class may come twice.
 @pytest.mark.parametrize('lines', ['5\n0\n5\n6', '5\r\n0\r\n5\r\n6\r\n'])
 @pytest.mark.parametrize('official', [True, False])
-def test_class_i_gets_the_weights_of_the_class_on_line_i(lines, official, ours, capsys):
+def test_head_map_selects_listed_classes(lines, official, ours, capsys):
     content = {'model': revert_state_dict(ours, 'flatten_swin')} if official else {'state_dict': ours, 'optimizer': {}}
     status, _ = convert(capsys, content, lines, *(['--family', 'flatten_swin'] if official else []))
     assert status == 0
@@ -79,7 +79,7 @@ def test_class_i_gets_the_weights_of_the_class_on_line_i(lines, official, ours, 
     assert mapped['meta']['head_map'] == 'map.txt' and len(mapped['meta']['head_map_sha256']) == 64
 
 
-def test_a_head_is_mapped_on_the_way_back_too(ours, capsys):
+def test_head_map_works_with_revert(ours, capsys):
     assert convert(capsys, {'state_dict': ours}, '2\n4\n', '--revert', '--family', 'flatten_swin')[0] == 0
     assert_mapped(convert_state_dict(torch.load('mapped.pth')['model'], 'flatten_swin'), ours, [2, 4])
 
@@ -87,12 +87,12 @@ def test_a_head_is_mapped_on_the_way_back_too(ours, capsys):
 @pytest.mark.parametrize('lines, words', [
     ('5\n7\n', ['line 2', "'7'", '6']), ('-1\n', ['line 1', "'-1'"]), ('0\n\n1\n', ['line 2', "''"]),
     ('n01440764\n', ['line 1', "'n01440764'"]), ('', ['map.txt', 'empty'])])
-def test_a_line_that_is_no_class_of_the_head_is_named(lines, words, ours, capsys):
+def test_head_map_names_invalid_line(lines, words, ours, capsys):
     status, last = convert(capsys, {'state_dict': ours}, lines)
     assert status == 1 and all(word in last[0] for word in words) and not Path('mapped.pth').exists()
 
 
-def test_a_checkpoint_without_head_is_refused(ours, capsys):
+def test_head_map_rejects_checkpoint_without_head(ours, capsys):
     backbone = {name: value for name, value in ours.items() if not name.startswith('head.')}
     official = revert_state_dict(ours, 'flatten_swin')
     for content, word in ((backbone, 'head.fc.weight'), (official, '--family')):
@@ -100,7 +100,7 @@ def test_a_checkpoint_without_head_is_refused(ours, capsys):
         assert status == 1 and word in last[0] and not Path('mapped.pth').exists()
 
 
-def test_a_missing_map_and_a_missing_family_are_refused(ours, capsys):
+def test_head_map_rejects_missing_file_and_missing_family(ours, capsys):
     torch.save(ours, 'source.pth')
     tool = load_tool('convert_checkpoint')
     assert tool(['source.pth', 'mapped.pth', '--head-map', 'other.txt']) == 1
@@ -110,7 +110,7 @@ def test_a_missing_map_and_a_missing_family_are_refused(ours, capsys):
     assert '--family' in capsys.readouterr().err
 
 
-def test_fine_tuning_starts_from_the_mapped_head(ours):
+def test_fine_tuning_starts_from_mapped_head(ours):
     torch.save({'model': revert_state_dict(ours, 'flatten_swin')}, 'source.pth')
     Path('map.txt').write_text('6\n1\n')
     subprocess.run([sys.executable, ROOT / 'tools' / 'convert_checkpoint.py', 'source.pth', 'mapped.pth',

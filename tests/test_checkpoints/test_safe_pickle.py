@@ -45,7 +45,7 @@ def yacs_node(monkeypatch):
 
 
 @FORMATS
-def test_a_malicious_file_cannot_act(tmp_path, zipped):
+def test_load_without_code_does_not_run_malicious_file(tmp_path, zipped):
     marker, path = tmp_path / 'marker', tmp_path / 'malicious.pth'
     weights = {'norm.weight': torch.arange(6.).view(2, 3)}
     torch.save({'model': weights, 'config': Malicious(marker)}, path, _use_new_zipfile_serialization=zipped)
@@ -58,7 +58,7 @@ def test_a_malicious_file_cannot_act(tmp_path, zipped):
 
 
 @FORMATS
-def test_configurations_of_absent_libraries_are_left_out(tmp_path, yacs_node, zipped):
+def test_load_without_code_replaces_objects_of_missing_libraries(tmp_path, yacs_node, zipped):
     path = tmp_path / 'yacs.pth'
     shared = torch.randn(4, 3, dtype=torch.float16)
     torch.save({'model': {'a': shared, 'b': shared.T, 'c': torch.nn.Parameter(torch.ones(2))}, 'config': yacs_node,
@@ -71,13 +71,13 @@ def test_configurations_of_absent_libraries_are_left_out(tmp_path, yacs_node, zi
     assert torch.equal(content['model']['c'], torch.ones(2))
 
 
-def test_a_file_of_tensors_alone_needs_no_stand_ins(tmp_path):
+def test_load_without_code_replaces_nothing_in_plain_file(tmp_path):
     torch.save({'model': {'a': torch.ones(2)}, 'epoch': 3}, tmp_path / 'plain.pth')
     content, replaced = load_without_code(tmp_path / 'plain.pth')
     assert replaced == [] and content['epoch'] == 3
 
 
-def test_a_file_cannot_change_functions_of_pytorch(tmp_path):
+def test_load_without_code_protects_pytorch_functions(tmp_path):
     path = tmp_path / 'patching.pth'
     torch.save({'model': {'a': torch.ones(2)}, 'config': Patching()}, path, _use_new_zipfile_serialization=False)
     ours = f'c{__name__}\n_function_named_by_the_file\n'.encode()
@@ -95,7 +95,7 @@ def test_a_file_cannot_change_functions_of_pytorch(tmp_path):
 
 
 @pytest.mark.parametrize('content', [b'', b'<html>not found</html>', b'\x80\x02', b'PK\x03\x04broken'])
-def test_what_is_no_checkpoint_is_refused_by_name(tmp_path, content):
+def test_load_without_code_rejects_other_files(tmp_path, content):
     path = tmp_path / 'page.pth'
     path.write_bytes(content)
     with pytest.raises(ValueError, match='page.pth'):
@@ -104,7 +104,7 @@ def test_what_is_no_checkpoint_is_refused_by_name(tmp_path, content):
 
 @FORMATS
 @pytest.mark.parametrize('share', [.3, .9])
-def test_a_truncated_file_is_refused_by_name(tmp_path, zipped, share):
+def test_load_without_code_rejects_truncated_file(tmp_path, zipped, share):
     path = tmp_path / 'cut.pth'
     torch.save({'model': {'a': torch.randn(1000)}, 'config': Malicious('x')}, path,
                _use_new_zipfile_serialization=zipped)
@@ -114,7 +114,7 @@ def test_a_truncated_file_is_refused_by_name(tmp_path, zipped, share):
         load_without_code(path)
 
 
-def test_a_torchscript_archive_is_refused(tmp_path):
+def test_load_without_code_rejects_torchscript(tmp_path):
     path = tmp_path / 'script.pth'
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
     with pytest.raises(ValueError, match='script.pth'):

@@ -100,7 +100,7 @@ DETECTORS = ['mask-rcnn_fpn', 'cascade-mask-rcnn_fpn', 'htc_fpn', 'retinanet_fpn
 
 @pytest.mark.parametrize('nms', ['hard', 'soft'])
 @pytest.mark.parametrize('name', DETECTORS)
-def test_two_identical_views_give_what_one_gives_without_augmentation(name, nms, images):
+def test_tta_of_identical_views_equals_plain_prediction(name, nms, images):
     model = build(name, nms=NMS[nms])
     with torch.no_grad():
         plain = model.test_step({key: views[0] for key, views in loaded(images, (1, False)).items()})
@@ -113,7 +113,7 @@ def test_two_identical_views_give_what_one_gives_without_augmentation(name, nms,
 
 
 @pytest.mark.parametrize('name', DETECTORS)
-def test_a_mirrored_image_gives_mirrored_detections(name, images):
+def test_tta_is_equivariant_to_flips(name, images):
     """Image and mirror image swap places as first and second view, so what is found must be mirrored and no more."""
     model = build(name, nms=NMS['soft'])
     image = images[0]
@@ -186,13 +186,13 @@ def planted(scores=(0.8, 0.4, 0.3), masks=(0.9, 0.9, 0.9), boxes=PLANTED, **test
     return model
 
 
-def test_boxes_and_scores_of_a_proposal_are_averaged_over_scaled_and_mirrored_views(images):
+def test_tta_averages_boxes_and_scores_over_views(images):
     found, = augmented(planted(), images[:1], *VIEWS)
     torch.testing.assert_close(found.bboxes, torch.tensor(PLANTED) + torch.tensor([4., 0., 4., 0.]))
     assert found.scores.tolist() == pytest.approx([0.5, 0.5]) and found.labels.tolist() == [3, 3]
 
 
-def test_no_more_proposals_are_judged_than_the_rpn_of_one_view_gives(images):
+def test_tta_limits_merged_proposals_to_max_per_img(images):
     model = planted()
     model.test_cfg.rpn.max_per_img = 1
     found, = augmented(model, images[:1], *VIEWS)
@@ -203,7 +203,7 @@ def test_no_more_proposals_are_judged_than_the_rpn_of_one_view_gives(images):
     ((0.9, 0.9, 0.9), True), ((0.98, 0.3, 0.3), True),  # most views say no
     ((0.999, 0.3, 0.1), False),  # the mean of the logits says yes
     ((0.6, 0.6, 0.2), False)])  # most views say yes
-def test_masks_are_mean_probabilities_in_the_merged_boxes(probabilities, there, images):
+def test_tta_masks_are_mean_probabilities(probabilities, there, images):
     found, = augmented(planted(masks=probabilities), images[:1], *VIEWS)
     first, second = found.masks[0, 20:60, 14:34], found.masks[1, 30:70, 64:84]
     assert found.masks.sum() == first.sum() + second.sum()
@@ -211,7 +211,7 @@ def test_masks_are_mean_probabilities_in_the_merged_boxes(probabilities, there, 
         assert half[2:-2, 2:-2].all() == half.any() == there
 
 
-def test_soft_nms_sees_each_object_once(images):
+def test_tta_applies_soft_nms_once_per_object(images):
     overlapping = [[10., 20., 50., 60.], [20., 20., 60., 60.]]  # intersection over union 0.6
     found, = augmented(planted(boxes=overlapping, nms=dict(NMS['soft'], min_score=0.01)), images[:1], *VIEWS)
     assert found.scores.tolist() == pytest.approx([0.5, 0.5 * 0.4])
@@ -236,7 +236,7 @@ class Candidates(nn.Module):
 
 
 @pytest.mark.parametrize('nms', ['hard', 'soft'])
-def test_candidates_of_all_views_are_suppressed_together(nms, images):
+def test_tta_applies_nms_to_candidates_of_all_views(nms, images):
     model = build('retinanet_fpn')
     assert isinstance(model, SingleStageDetector)
     model.bbox_head = Candidates(0.4, 0.9, 0.6, nms=NMS[nms])
@@ -245,7 +245,7 @@ def test_candidates_of_all_views_are_suppressed_together(nms, images):
         assert found.scores.tolist() == pytest.approx([0.9]) and found.labels.tolist() == [3]
 
 
-def test_images_without_detections(images):
+def test_tta_handles_images_without_detections(images):
     model = build('retinanet_fpn')
     model.bbox_head = Candidates(0, 0, 0, nms=NMS['soft'])
     for empty in (planted(boxes=[]), planted(score_thr=0.9), model):
@@ -254,7 +254,7 @@ def test_images_without_detections(images):
             assert empty is model or found.masks.shape == (0, *image.shape[1:])
 
 
-def test_finished_detections_of_a_detector_without_suppression_keep_the_mask_of_the_best():
+def test_tta_of_detector_without_nms_keeps_best_mask():
     def view(x1, x2, score, flip):
         mask = torch.zeros(1, 8, 20, dtype=torch.bool)
         mask[:, 2:6, x1:x2] = True

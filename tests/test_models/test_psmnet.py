@@ -41,14 +41,14 @@ def batch(*sizes: tuple[int, int], disparity: float = 4., seed: int = 2) -> dict
     (dict(attention=dict(type='mmflatten.FactorizedAttention')), 5_224_768 + 49_536),
     (dict(attention=dict(type='mmflatten.ConventionalAttention')), 5_224_768 + 49_536),
 ])
-def test_parameters_are_the_official_ones(options, parameters):
+def test_psmnet_parameter_counts_are_official(options, parameters):
     with torch.device('meta'):
         model = MODELS.build(dict(type='mmflatten.PSMNet', **options))
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
 
 
 @pytest.mark.parametrize('aggregation, number', list(zip(AGGREGATIONS, (1, 3))))
-def test_training_gives_every_estimate_and_evaluation_the_last(aggregation, number):
+def test_psmnet_returns_all_estimates_only_in_training(aggregation, number):
     model, inputs = build(aggregation=aggregation), views(2, 3, 32, 48)
     estimates = model.train()(inputs)
     assert isinstance(estimates, tuple) and len(estimates) == number
@@ -59,7 +59,7 @@ def test_training_gives_every_estimate_and_evaluation_the_last(aggregation, numb
 
 @pytest.mark.parametrize('options', [dict(aggregation='basic'), dict(), dict(max_disp=20), *(
     dict(attention=dict(type=f'mmflatten.{attention}', basis_channels=4)) for attention in ATTENTIONS)])
-def test_every_size_runs_and_every_parameter_learns(options):
+def test_psmnet_accepts_any_size_and_trains_every_parameter(options):
     model = build(**options).train()
     for size in ((16, 16), (33, 51)):
         assert all(estimate.shape == (2, *size) for estimate in model(views(2, 3, *size)))
@@ -71,7 +71,7 @@ def test_every_size_runs_and_every_parameter_learns(options):
 
 
 @pytest.mark.parametrize('attention', ATTENTIONS)
-def test_attention_changes_the_features_and_starts_as_nothing_where_asked(attention):
+def test_psmnet_attention_with_zero_init_preserves_output(attention):
     plain, inputs = build().eval(), views(1, 3, 32, 48)
     for zero_init in (True, False):
         config = dict(type=f'mmflatten.{attention}', basis_channels=4, zero_init=zero_init)
@@ -83,14 +83,14 @@ def test_attention_changes_the_features_and_starts_as_nothing_where_asked(attent
             assert torch.equal(model(inputs), plain(inputs)) is zero_init
 
 
-def test_batch_norms_see_left_and_right_one_after_the_other():
+def test_psmnet_batch_norm_updates_once_per_side():
     model, inputs = build().train(), views(2, 3, 32, 48)
     model(inputs)
     assert model.features.stem[0].bn.num_batches_tracked == 2
     assert model.aggregation.stem[0].bn.num_batches_tracked == 1
 
 
-def test_loss_is_the_weighted_smooth_l1_over_valid_pixels_below_the_largest_disparity():
+def test_psmnet_loss_is_weighted_smooth_l1_over_valid_pixels():
     model, inputs = build().train(), views(1, 3, 32, 48)
     truth = torch.rand(1, 32, 48, generator=torch.Generator().manual_seed(3)) * 24  # a third beyond max_disp
     valid = torch.rand(1, 32, 48, generator=torch.Generator().manual_seed(4)) > .3
@@ -104,7 +104,7 @@ def test_loss_is_the_weighted_smooth_l1_over_valid_pixels_below_the_largest_disp
     assert all('loss' in name for name in losses)
 
 
-def test_a_batch_without_a_valid_pixel_costs_nothing_and_breaks_nothing():
+def test_psmnet_loss_is_zero_without_valid_pixels():
     model, data = build().train(), batch((32, 48), disparity=200.)
     data = model.data_preprocessor(data, True)
     loss = sum(model(**data, mode='loss').values())
@@ -112,7 +112,7 @@ def test_a_batch_without_a_valid_pixel_costs_nothing_and_breaks_nothing():
     assert loss == 0 and all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def test_sixty_steps_find_the_disparity_of_shifted_pairs():
+def test_psmnet_learns_disparity_of_shifted_pairs():
     model = build(base_channels=8).train()
     optimizer = OptimWrapper(torch.optim.Adam(model.parameters(), lr=5e-3))
     for step in range(60):
@@ -124,7 +124,7 @@ def test_sixty_steps_find_the_disparity_of_shifted_pairs():
         assert (estimate[..., 12:] - disparity).abs().mean() < 1.5  # knowing no more than the mean gives 4
 
 
-def test_prediction_is_that_of_the_image_padded_above_and_to_the_right():
+def test_psmnet_predict_crops_padding():
     model, data = build().eval(), batch((30, 41))
     with torch.no_grad():
         sample, = model.test_step(data)
@@ -136,7 +136,7 @@ def test_prediction_is_that_of_the_image_padded_above_and_to_the_right():
     assert sample.batch_input_shape == (32, 48) and sample.left_path == 'left/a.png'
 
 
-def test_pairs_of_several_sizes_share_a_batch_and_the_padding_does_not_count():
+def test_psmnet_ignores_padding_in_mixed_size_batch():
     model = build().eval()
     data = batch((30, 41), (17, 64))
     prepared = model.data_preprocessor(data, True)
@@ -150,14 +150,14 @@ def test_pairs_of_several_sizes_share_a_batch_and_the_padding_does_not_count():
     torch.testing.assert_close(losses['loss_disparity3'], expected, rtol=1e-5, atol=0)
 
 
-def test_prediction_without_samples_makes_them():
+def test_psmnet_predict_creates_missing_samples():
     with torch.no_grad():
         samples = build().eval()(views(2, 3, 32, 48), mode='predict')
     assert [sample.pred_disparity.data.shape for sample in samples] == [(1, 32, 48)] * 2
 
 
 @pytest.mark.parametrize('dtype, mean_difference', [(torch.bfloat16, .2), (torch.float16, .03)])
-def test_mixed_precision_predicts_in_full_precision_close_to_it(dtype, mean_difference):
+def test_psmnet_autocast_is_close_to_full_precision(dtype, mean_difference):
     model, inputs = build().eval(), views(1, 3, 32, 48)
     with torch.no_grad():
         exact = model(inputs)
@@ -167,7 +167,7 @@ def test_mixed_precision_predicts_in_full_precision_close_to_it(dtype, mean_diff
     assert 0 < (mixed - exact).abs().mean() < mean_difference  # of disparities from 0 to 15
 
 
-def test_aligning_corners_is_another_model_of_the_same_weights():
+def test_psmnet_align_corners_changes_output():
     models = [build(align_corners=align).eval() for align in (False, True)]
     models[1].load_state_dict(models[0].state_dict())
     with torch.no_grad():
@@ -175,7 +175,7 @@ def test_aligning_corners_is_another_model_of_the_same_weights():
     assert (outputs[0] - outputs[1]).abs().max() > 1e-3
 
 
-def test_convolutions_start_as_officially():
+def test_psmnet_convolutions_start_from_fan_out():
     model = build(base_channels=16)
     for conv in (model.features.stages[3][0].conv2.conv, model.aggregation.hourglasses[0].conv1.conv):
         fan_out = conv.weight[:, 0].numel()
@@ -202,12 +202,12 @@ def test_convolutions_start_as_officially():
     (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', std=(1., 0., 1.))), r'std.*\(1\.0, 0\.0'),
     (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', pad_divisor=0)), r'pad_divisor.*0'),
 ])
-def test_bad_arguments_are_refused_with_their_values(wrong, named):
+def test_psmnet_rejects_invalid_arguments(wrong, named):
     with pytest.raises(ValueError, match=named):
         build(**wrong)
 
 
-def test_an_image_smaller_than_the_pyramid_pooling_is_refused_with_both_sizes():
+def test_psmnet_rejects_images_smaller_than_pool():
     with torch.device('meta'):
         model = MODELS.build(dict(type='mmflatten.PSMNet')).eval()
     image = torch.zeros(1, 3, 240, 512, device='meta')
@@ -215,7 +215,7 @@ def test_an_image_smaller_than_the_pyramid_pooling_is_refused_with_both_sizes():
         model(dict(left=image, right=image))
 
 
-def test_an_unknown_mode_is_refused():
+def test_psmnet_rejects_unknown_mode():
     with pytest.raises(ValueError, match=r"mode.*'train'"):
         build()(views(1, 3, 32, 48), mode='train')
 
@@ -231,14 +231,14 @@ def test_an_unknown_mode_is_refused():
     (lambda data: setattr(data['data_samples'][0], 'gt_disparity', PixelData(
         data=torch.zeros(1, 32, 40), valid=torch.ones(1, 32, 40) > 0)), r'left/a\.png.*32x48.*32x40'),
 ])
-def test_a_bad_batch_is_refused_with_the_name_of_the_field_or_file(change, named):
+def test_psmnet_rejects_invalid_batch(change, named):
     model, data = build().train(), batch((32, 48))
     change(data)
     with pytest.raises(ValueError, match=named):
         model(**model.data_preprocessor(data, True), mode='loss')
 
 
-def test_files_of_a_pair_of_two_sizes_are_named():
+def test_stereo_preprocessor_names_files_of_mismatched_pair():
     data = batch((32, 48))
     data['inputs']['right'] = [torch.zeros(3, 31, 48)]
     data['data_samples'][0].set_metainfo(dict(right_path='right/a.png'))
@@ -246,7 +246,7 @@ def test_files_of_a_pair_of_two_sizes_are_named():
         build().data_preprocessor(data)
 
 
-def test_channels_are_turned_round_for_images_read_by_mmcv_alone():
+def test_stereo_preprocessor_reverses_channels_with_bgr_to_rgb():
     image = torch.stack([torch.full((16, 16), value) for value in (10., 20., 30.)])
     data = dict(inputs=dict(left=image[None], right=image[None]))
     for bgr_to_rgb, means in ((True, (30., 20., 10.)), (False, (10., 20., 30.))):

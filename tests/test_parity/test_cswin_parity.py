@@ -56,7 +56,7 @@ def official(windows, types='LLSS', softmax_split=(1, 2, 4, 4), linear_split=Non
     (128, dict(types='SLMS2', softmax_split=(2, 4, 4, 4))),
     (64, dict(power=4, kernel=3, bias=False)),
 ])
-def test_cswin_equals_the_official_model(side, settings, assert_parity, windows):
+def test_cswin_matches_official_model(side, settings, assert_parity, windows):
     attention_cfg = dict(type='FocusedLinearAttention', focusing_factor=settings.get('power', 3),
                          kernel_size=settings.get('kernel', 5))
     backbone = dict(type='FLattenCSwin', arch=dict(embed_dims=DIM, depths=DEPTHS, num_heads=HEADS), out_indices=(3,),

@@ -44,7 +44,7 @@ def official(letters='SSS', patch=16, power=3, kernel=5):
     ((128, 128), {}), ((256, 128), {}), ((96, 160), dict(letters='LLL')), ((128, 128), dict(letters='LSLS')),
     ((64, 96), dict(letters='LL', patch=8, power=4, kernel=3)),
 ])
-def test_deit_equals_the_written_out_model(size, settings, assert_parity):
+def test_deit_matches_explicit_model(size, settings, assert_parity):
     letters = settings.get('letters', 'SSS')
     attention_cfg = dict(type='FocusedLinearAttention', focusing_factor=settings.get('power', 3),
                          kernel_size=settings.get('kernel', 5))

@@ -120,7 +120,7 @@ def official(windows, window=7, regions=(7, 5, 3, 1), levels=2, expand=3, shift=
     ((128, 96), dict(expand=0)),
     ((128, 160), dict(regions=(15, 13, 9, 7))),
 ])
-def test_focal_equals_the_official_model(size, settings, assert_parity, windows):
+def test_focal_matches_official_model(size, settings, assert_parity, windows):
     renamed = dict(window='window_size', regions='focal_windows', levels='focal_levels', expand='expand_size',
                    shift='shift', conv='conv_embed')
     backbone = dict(type='FocalTransformer', arch=dict(embed_dims=DIM, depths=DEPTHS, num_heads=HEADS),

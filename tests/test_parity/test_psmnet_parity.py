@@ -128,7 +128,7 @@ def psmnet(W: Weights, left: Tensor, right: Tensor, max_disp: int, align: bool, 
 @pytest.mark.parametrize('family, size, max_disp, heads', [
     ('psmnet', (48, 80), 32, None), ('psmnet', (64, 64), 48, 2), ('psmnet_basic', (32, 52), 20, None),
     ('psmnet_basic', (40, 36), 12, 4)])
-def test_every_estimate_is_the_official_one(family, size, max_disp, heads, align):
+def test_psmnet_estimates_match_official_model(family, size, max_disp, heads, align):
     left, right = torch.randn(2, 2, 3, *size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     weights, inserted = Weights(), Weights()
     attend = None if heads is None else lambda x: efficient_attention(inserted, x, 8, 12, heads)

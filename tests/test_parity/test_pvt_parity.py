@@ -79,17 +79,17 @@ def official(version, grids, types='LLLL', linear_ratios=(1, 1, 1, 1), ratios=(8
     ((96, 96), dict(linear_ratios=(3, 2, 1, 1), types='LSLS')),
     ((64, 64), dict(power=4, kernel=3, mlp_ratios=(4, 4, 4, 4), bias=False)),
 ])
-def test_pvt_equals_the_official_model(version, size, settings, assert_parity):
+def test_pvt_matches_official_model(version, size, settings, assert_parity):
     _check(version, size, size, settings, assert_parity)
 
 
 @pytest.mark.parametrize('version', [1, 2])
-def test_pvt_resizes_its_tables_as_the_official_model(version, assert_parity):
+def test_pvt_resized_tables_match_official_model(version, assert_parity):
     _check(version, (256, 128), (128, 128), dict(types='SSSS'), assert_parity)
 
 
 @pytest.mark.parametrize('size', [(128, 128), (256, 128)])
-def test_pvt_with_its_class_token_equals_the_official_model(size, assert_parity):
+def test_pvt_with_class_token_matches_official_model(size, assert_parity):
     _check(1, size, (128, 128), dict(types='SSSS', token=True), assert_parity)
 
 

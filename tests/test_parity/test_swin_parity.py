@@ -71,7 +71,7 @@ def official(windows, types='LLSS', linear_window=10 ** 6, softmax_window=4, pow
     ((128, 128), dict(types='MSLM1')),
     ((64, 64), dict(power=4, kernel=3, bias=False)),
 ])
-def test_swin_equals_the_official_model(size, settings, assert_parity, windows):
+def test_swin_matches_official_model(size, settings, assert_parity, windows):
     attention_cfg = dict(type='FocusedLinearAttention', focusing_factor=settings.get('power', 3),
                          kernel_size=settings.get('kernel', 5))
     backbone = dict(type='FLattenSwin', arch=dict(embed_dims=DIM, depths=DEPTHS, num_heads=HEADS), out_indices=(3,),

@@ -44,7 +44,7 @@ def new_model():
                              img_size=SIZE)
 
 
-def test_timms_loaders_optimizers_schedules_averages_and_checkpoints_take_a_model(folder, tmp_path):
+def test_timm_training_functions_accept_model(folder, tmp_path):
     model = new_model()
     config = resolve_data_config(dict(img_size=SIZE), model=model)
     assert config['input_size'] == (3, SIZE, SIZE) and config['crop_mode'] == 'squash'
@@ -104,7 +104,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.full
-def test_timms_own_scripts_train_resume_and_validate(folder, tmp_path):
+def test_timm_scripts_train_resume_and_validate(folder, tmp_path):
     model = ['--data-dir', str(folder), '--model', 'flatten_swin_tiny', '--num-classes', '10', '--img-size', str(SIZE),
              '--device', 'cpu', '--workers', '0', '-b', '40', '--model-kwargs', f'arch={ARCH}', f'img_size={SIZE}',
              'attn_types=LLLS']
@@ -121,6 +121,6 @@ def test_timms_own_scripts_train_resume_and_validate(folder, tmp_path):
     assert report['model'] == 'flatten_swin_tiny' and report['img_size'] == SIZE and report['top5'] > 50
 
 
-def test_a_script_is_asked_for():
+def test_timm_command_requires_script():
     done = subprocess.run([sys.executable, '-m', 'mmflatten.timm'], cwd=ROOT, text=True, capture_output=True)
     assert done.returncode == 1 and 'SCRIPT' in done.stderr

@@ -76,8 +76,8 @@ def parse_attn_types(attn_types: str | Sequence[str], depths: Sequence[int],
 def block_letters(attn_types: object, stage: str, depth: int) -> str:
     """Expand the letters of one stage, either one letter for all blocks or one per block."""
     if not isinstance(stage, str) or len(stage) not in (1, depth):
-        raise ValueError(f'attn_types ({attn_types!r}): expected one letter per stage, or one for each of its {depth} '
-                         f'blocks, got {stage!r}.')
+        raise ValueError(f'attn_types ({attn_types!r}): expected one letter, or one for each of the {depth} blocks, '
+                         f'got {stage!r}.')
     return stage * depth if len(stage) == 1 else stage
 
 
