@@ -1,4 +1,4 @@
-"""Renaming of state dicts: every key has its place, both ways, and whatever is wrong is named."""
+"""Conversion of state dicts in both directions, and messages for invalid ones."""
 import itertools
 
 import pytest
@@ -10,7 +10,7 @@ CLASSIFIERS = ['flatten_swin_t_224', 'flatten_pvt_t_224', 'flatten_pvt_v2_b0_224
                'deit_t_224', 'focal_t_224']
 CASES = [*CLASSIFIERS, 'psmnet_256']
 
-UNUSED = {'flatten_pvt': {'norm.weight', 'norm.bias'}}  # by the official forward pass
+UNUSED = {'flatten_pvt': {'norm.weight', 'norm.bias'}}  # in the official forward pass
 
 
 def message(function, state: dict, family: str) -> str:
@@ -50,7 +50,7 @@ def test_convert_names_missing_keys(golden, name):
     case = golden(name)
     for function, names in ((convert_state_dict, case.names),
                             (revert_state_dict, convert_state_dict(case.names, case.family))):
-        for key in [*list(names)[::max(1, len(names) // 80)], list(names)[-1]]:
+        for key in [*list(names)[::max(1, len(names) // 24)], list(names)[-1]]:
             assert key in message(function, without(names, key), case.family)
 
 
@@ -77,7 +77,7 @@ def test_convert_suggests_matching_family(golden):
     assert 'surplus' in message(convert_state_dict, {'surplus': torch.zeros(1)}, 'flatten_swin')
 
 
-@pytest.mark.parametrize('name, step', [('flatten_swin_t_224', 1), ('psmnet_256', 7)])
+@pytest.mark.parametrize('name, step', [('flatten_swin_t_224', 5), ('psmnet_256', 31)])
 def test_convert_rejects_truncated_state_dict(golden, name, step):
     case = golden(name)
     for length in range(1, len(case.names), step):
@@ -94,7 +94,7 @@ def test_convert_detects_missing_blocks_and_stages(golden):
     assert 'layers.1.blocks.0.norm1.weight' in message(convert_state_dict, cut('layers.1.blocks.'), 'flatten_swin')
     assert 'layers.2.blocks.0.norm1.weight' in message(convert_state_dict, cut('layers.2.'), 'flatten_swin')
     assert 'layers.3.blocks.0.norm1.weight' in message(convert_state_dict, cut('layers.3.'), 'flatten_swin')
-    # Without its last stage and the way there, a checkpoint has the names of a model of three stages.
+    # Without its last stage and downsampling, a checkpoint has the names of a model with three stages.
     text = message(convert_state_dict, cut('layers.3.', 'layers.2.downsample'), 'flatten_swin')
     assert 'head.fc.weight' in text and '768' in text
 
@@ -122,7 +122,7 @@ def test_convert_requires_qkv_bias_in_all_blocks_or_none(golden):
 def test_convert_requires_focal_neighbours_in_whole_stage(golden):
     names = golden('focal_t_224').names
     tables = [key for key in names if key.endswith('_to_neighbors')]
-    assert {key.split('.')[1] for key in tables} == {'0', '1', '2'}  # one window covers the last stage
+    assert {key.split('.')[1] for key in tables} == {'0', '1', '2'}  # the last stage fits into one window
     last = [key for key in tables if key.startswith('layers.2.')]
     assert len(convert_state_dict(without(names, *last), 'focal')) == len(names) - len(last)
     assert last[3] in message(convert_state_dict, without(names, last[3]), 'focal')

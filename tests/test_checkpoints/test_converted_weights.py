@@ -1,4 +1,4 @@
-"""Converted weights in the models: the outputs of the official code, other sizes, pre-trained backbones."""
+"""Converted weights in models: official outputs, other image sizes, pre-trained backbones."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -32,7 +32,7 @@ def build(name: str, in_channels: int, **backbone):
 
 @pytest.fixture
 def classifier(golden):
-    """A classifier with the converted weights of a golden case, and the case."""
+    """Function that builds a classifier with the converted weights of a golden case."""
 
     def make(name: str, **backbone):
         case = golden(name)
@@ -70,7 +70,7 @@ def test_converted_weights_of_224_load_at_384_with_bicubic_tables(classifier):
 TINY = dict(embed_dims=8, depths=(2, 2), num_heads=(2, 4))
 TINY_PVT = dict(embed_dims=(8, 16), depths=(2, 2), num_heads=(2, 4), mlp_ratios=(2., 2.))
 TINY_DEIT = dict(embed_dims=16, depth=3, num_heads=2)
-# Every variant whose names differ, of as few channels as possible.
+# All variants with different names, with few channels.
 VARIANTS = [
     ('flatten_swin', dict(type='FLattenSwin', arch=TINY, attn_types='SS')),
     ('flatten_swin', dict(type='FLattenSwin', arch=TINY, attn_types='LM1', linear_window=7)),
@@ -144,7 +144,7 @@ def test_converted_file_initialises_backbone_with_more_outputs(golden, converted
     weights = pretrained(converted_file).state_dict()
     assert torch.equal(weights['stages.2.blocks.5.ffn.fn.fc1.weight'], state['layers.2.blocks.5.mlp.fc1.weight'])
     assert torch.equal(weights['norms.3.weight'], state['norm.weight'])
-    assert torch.equal(weights['norms.0.weight'], torch.ones(96))  # a classifier has none for the first stages
+    assert torch.equal(weights['norms.0.weight'], torch.ones(96))  # a classifier has no norms for the first stages
 
 
 def test_pretrained_backbone_rejects_other_architecture(converted_file):

@@ -1,7 +1,5 @@
-"""tools/convert_checkpoint.py --head-map: a classifier's head for classes that are among its own."""
+"""tools/convert_checkpoint.py --head-map: selecting classes of a head."""
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -28,7 +26,7 @@ TRAINING = '''
         batch_size=2, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True), dataset=dict(
             type='CustomDataset', data_root='data', pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
     train_cfg = dict(by_epoch=True, max_epochs=1)
-    optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.))  # what was loaded remains
+    optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.))  # keeps the loaded weights
     load_from = 'mapped.pth'
     work_dir = 'run'
 '''
@@ -43,7 +41,7 @@ def load_tool(name):
 
 @pytest.fixture
 def ours(tmp_path, monkeypatch):
-    """Weights of a classifier of seven classes under the names of this project; the test runs in an empty folder."""
+    """Weights of a classifier with seven classes; also changes to an empty folder."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     state = MODELS.build(dict(
@@ -54,7 +52,7 @@ def ours(tmp_path, monkeypatch):
 
 
 def convert(capsys, content, lines, *options):
-    """Exit status and last line of the error; the result is in `mapped.pth`."""
+    """Convert to `mapped.pth` and return the exit status and the last line of the error output."""
     torch.save(content, 'source.pth')
     Path('map.txt').write_text(lines)
     status = load_tool('convert_checkpoint')(['source.pth', 'mapped.pth', '--head-map', 'map.txt', *options])
@@ -67,7 +65,7 @@ def assert_mapped(state, original, classes):
         assert torch.equal(state[name], value[classes] if name.startswith('head.fc.') else value), name
 
 
-# Without a line break at the end, as Swin's file; Windows' line breaks; a class may come twice.
+# Swin's file has no final line break, other files may have Windows line breaks. A class may occur twice.
 @pytest.mark.parametrize('lines', ['5\n0\n5\n6', '5\r\n0\r\n5\r\n6\r\n'])
 @pytest.mark.parametrize('official', [True, False])
 def test_head_map_selects_listed_classes(lines, official, ours, capsys):
@@ -113,8 +111,8 @@ def test_head_map_rejects_missing_file_and_missing_family(ours, capsys):
 def test_fine_tuning_starts_from_mapped_head(ours):
     torch.save({'model': revert_state_dict(ours, 'flatten_swin')}, 'source.pth')
     Path('map.txt').write_text('6\n1\n')
-    subprocess.run([sys.executable, ROOT / 'tools' / 'convert_checkpoint.py', 'source.pth', 'mapped.pth',
-                    '--family', 'flatten_swin', '--head-map', 'map.txt'], check=True)
+    assert load_tool('convert_checkpoint')(
+        ['source.pth', 'mapped.pth', '--family', 'flatten_swin', '--head-map', 'map.txt']) == 0
     for name in ('dark', 'light'):
         Path('data', name).mkdir(parents=True)
         cv2.imwrite(f'data/{name}/0.png', np.full((32, 32, 3), 50, np.uint8))

@@ -1,4 +1,4 @@
-"""Official PSMNet weights in the model here: the official outputs, both ways without loss, released files."""
+"""Official PSMNet weights: official outputs, lossless conversion in both directions, released files."""
 import pytest
 import torch
 

@@ -1,4 +1,4 @@
-"""Weights of timm's own Swin, PVTv2 and DeiT: the same logits here, and the same weights back."""
+"""Weights of timm's Swin, PVTv2 and DeiT: equal logits, and lossless conversion in both directions."""
 import pytest
 import timm
 import torch
@@ -9,7 +9,7 @@ from mmflatten.registry import MODELS
 SMALL = dict(embed_dim=16, depths=(1, 2), num_heads=(2, 4), window_size=4)
 SMALL_PVT = dict(embed_dims=(16, 32), depths=(1, 2), num_heads=(2, 4), mlp_ratios=(4, 4), sr_ratios=(2, 1))
 SMALL_DEIT = dict(embed_dim=32, depth=2, num_heads=2)
-# timm's model and arguments, the family, and the same model here.
+# Name and arguments of timm's model, family, and config of the same model here.
 SMALL_MODELS = {
     'swin': ('swin_tiny_patch4_window7_224', dict(SMALL, img_size=64), 'timm_swin', dict(
         type='FLattenSwin', arch=dict(embed_dims=16, depths=(1, 2), num_heads=(2, 4)), img_size=64, softmax_window=4,
@@ -30,7 +30,7 @@ MODELS_AT_224 = {
 
 
 def theirs(name: str, arguments: dict):
-    """timm's model with random weights, norms and biases included, which would start as ones and zeros."""
+    """Build timm's model with random weights, including norms and biases, which are ones and zeros by default."""
     torch.manual_seed(0)
     model = timm.create_model(name, num_classes=10, **arguments).eval()
     for parameter in model.parameters():
@@ -39,7 +39,7 @@ def theirs(name: str, arguments: dict):
 
 
 def ours(backbone: dict, channels: int):
-    """The classifier of this project's configs."""
+    """Build the classifier of this project's configs."""
     return MODELS.build(dict(
         type='mmpretrain.ImageClassifier', _scope_='mmpretrain',
         backbone={**backbone, 'type': f'mmflatten.{backbone["type"]}'},

@@ -1,4 +1,4 @@
-"""tools/convert_checkpoint.py: layouts it reads, what it writes, what it refuses."""
+"""tools/convert_checkpoint.py: file layouts, output files, errors."""
 import hashlib
 import importlib.util
 import os
@@ -34,7 +34,7 @@ def model():
 
 @pytest.fixture
 def official():
-    """Random weights of that model under the names of the official FLatten-Swin."""
+    """Random weights of the model with the names of the official FLatten-Swin."""
     generator = torch.Generator().manual_seed(0)
     return {key: torch.randn(value.shape, generator=generator)
             for key, value in revert_state_dict(model().state_dict(), 'flatten_swin').items()}
@@ -42,7 +42,7 @@ def official():
 
 @pytest.fixture
 def run(tool, tmp_path, monkeypatch, capsys):
-    """Save `content` and convert it; returns the exit status, the screen, and the two paths."""
+    """Function that saves and converts a file; returns exit status, output, last error line and destination."""
     monkeypatch.chdir(tmp_path)
 
     def call(content, *options, source='official.pth', destination='converted.pth'):
@@ -106,7 +106,7 @@ def test_convert_file_reverts_trained_model(run):
 
 
 class Marking:
-    """Leaves a folder where it is unpickled for real."""
+    """An object that creates a folder when it is unpickled."""
 
     def __reduce__(self):
         return os.mkdir, ('marker',)

@@ -1,4 +1,4 @@
-"""Figures of disparity: what counts, by hand-made numbers, and what a constant would get."""
+"""Stereo metrics on hand-computed examples."""
 import numpy as np
 import pytest
 import torch
@@ -29,7 +29,7 @@ def evaluate(*samples, **options) -> dict:
 
 
 def test_stereo_metric_of_four_pixels():
-    # Errors 0, 2, 4 and 4; the last is within 5 % of 100, so it is no outlier of D1.
+    # Errors 0, 2, 4 and 4. The last is below 5 % of 100 and does not count for D1.
     figures = evaluate(sample([10, 20, 30, 100], [10, 22, 26, 96]))
     assert figures == dict(epe=2.5, bad1=75, bad3=50, d1=25, epe_mean_disparity=30)
 
@@ -81,7 +81,7 @@ def test_stereo_metric_stores_results_per_image():
     metric = StereoMetric()
     for value in (0, 1, 2):
         metric.process({}, [sample([5], [5 + value]).to_dict()])
-    assert len(metric.results) == 3  # MMEngine drops those that a process repeated to fill its last batch
+    assert len(metric.results) == 3  # MMEngine drops repeated samples of the last batch
     assert metric.compute_metrics(metric.results[:2])['epe'] == 0.5
 
 

@@ -1,4 +1,4 @@
-"""What every registered backbone does, at any input size."""
+"""Tests that every registered backbone must pass, at any input size."""
 import re
 
 import pytest
@@ -48,13 +48,13 @@ CASES = [
     pytest.param('MLLA', {}, id='mlla'),
     pytest.param('HViTTT', {}, id='hvittt'),
 ]
-SIZES = [(64, 64), (65, 97), (33, 160), (224, 224), (32, 32), (7, 16), (1, 2)]  # the last below a window and a patch
+SIZES = [(64, 64), (65, 97), (33, 160), (224, 224), (32, 32), (7, 16), (1, 2)]  # the last ones below a window or patch
 
 
 def build(name, **kwargs):
     torch.manual_seed(0)
     model = MODELS.build(dict(type=name, **{**SMALL[name], **kwargs}))
-    # Initial zeros would hide positional tables and scales.
+    # Parameters initialised to zero would hide errors in positional tables and scales.
     for parameter in model.parameters():
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=.02)
@@ -112,7 +112,7 @@ def test_backbone_maps_have_stated_channels_and_strides_at_any_size(name, kwargs
             for out, channels, stride in zip(maps, model.out_channels, model.out_strides):
                 assert out.shape == (2, channels, -(-H // stride), -(-W // stride)), (H, W)
                 assert out.isfinite().all()
-                assert out.is_contiguous()  # mmcv's RoIAlign reads nothing else
+                assert out.is_contiguous()  # mmcv's RoIAlign requires contiguous maps
 
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
@@ -128,7 +128,7 @@ def test_backbone_batch_items_are_independent(name, kwargs):
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
 def test_backbone_output_changes_little_with_one_more_pixel(name, kwargs):
-    """Padding a map by nearly a window or a stride must not reach far."""
+    """Padding a map by nearly a window or a stride must have a small effect."""
     model = build(name, **kwargs).eval()
     image = torch.randn(1, 3, 12, 12, generator=torch.Generator().manual_seed(0))
     image = torch.nn.functional.interpolate(image, size=(225, 225), mode='bicubic')

@@ -1,4 +1,4 @@
-"""BiFPN: its fusions against an explicit twin, sizes, extra levels, gradients, parameters."""
+"""BiFPN: comparison with an explicit twin, sizes, extra levels, gradients, parameters."""
 import pytest
 import torch
 from torch import nn
@@ -23,13 +23,13 @@ def maps(*sizes, channels=(4, 6, 8)) -> list[torch.Tensor]:
 
 
 def larger(x: torch.Tensor, size: torch.Size) -> torch.Tensor:
-    """Nearest neighbour, place by place."""
+    """Resize by nearest neighbours with explicit indices."""
     rows, columns = (torch.arange(new) * old // new for new, old in zip(size, x.shape[2:]))
     return x[:, :, rows][:, :, :, columns]
 
 
 def smaller(x: torch.Tensor) -> torch.Tensor:
-    """The largest of the 3 x 3 places around every second place."""
+    """Max pooling of 3 x 3 with stride 2, with explicit windows."""
     padded = nn.functional.pad(x, (1, 1, 1, 1), value=-torch.inf)
     height, width = x.shape[2:]
     return torch.stack([torch.stack([padded[:, :, i:i + 3, j:j + 3].amax((2, 3)) for j in range(0, width, 2)], -1)
@@ -43,7 +43,7 @@ def fused(fusion: Fusion, *inputs: torch.Tensor) -> torch.Tensor:
 
 
 def twin(neck: BiFPN, c3, c4, c5) -> tuple[torch.Tensor, ...]:
-    """Four levels and one layer, written out."""
+    """Explicit computation of four levels and one layer."""
     p3, p4, p5, p6 = (lateral.gn(lateral.conv(x)) for lateral, x in zip(neck.laterals, (c3, c4, c5, smaller(c5))))
     layer, = neck.layers
     down5 = fused(layer.top_down[2], p5, larger(p6, p5.shape[2:]))
@@ -84,7 +84,6 @@ def test_bifpn_levels_have_out_channels_and_halved_sizes(size):
 
 
 def test_bifpn_extra_level_adds_lateral_and_fusions():
-    """Nothing but a lateral and fusions is added by a fourth level of three maps."""
     three, four = (set(build(num_outs=levels, num_layers=1).state_dict()) for levels in (3, 4))
     assert not three - four
     added = ('laterals.3.', 'layers.0.top_down.2.', 'layers.0.bottom_up.2.')

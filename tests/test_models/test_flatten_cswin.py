@@ -1,4 +1,4 @@
-"""FLatten-CSwin: sizes, stripes."""
+"""FLatten-CSwin: parameter counts and stripes."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -34,7 +34,7 @@ def test_cswin_parameter_counts_are_official(kwargs, expected):
 
 
 def explicit_stripes(mixer, x, H, W, width, count_padding):
-    """CSwin's two branches from the specification, with the N x N matrix of each; square maps or not."""
+    """Both branches of CSwin with explicit N x N attention matrices, for maps of any shape."""
     B, N, C = x.shape
     half, h = C // 2, mixer.branches[0].mixer.num_heads
     q, k, v = F.linear(x, mixer.qkv.weight, mixer.qkv.bias).split(C, dim=-1)
@@ -73,7 +73,7 @@ def test_cross_shaped_attention_stripes_follow_current_map():
     mixer = randomised(CrossShapedAttention(8, 2, (4, 4), split=2))
     x = torch.randn(1, 12 * 6, 8)
     out = mixer(x, (12, 6))
-    x.view(1, 12, 6, 8)[:, 11, 4:] += 1.   # below and right: seen by its two columns and its two rows alone
+    x.view(1, 12, 6, 8)[:, 11, 4:] += 1.   # bottom right: only its two columns and its two rows attend to it
     changed = (mixer(x, (12, 6)) - out).abs().amax(-1).view(12, 6) > 1e-6
     expected = torch.zeros(12, 6, dtype=torch.bool)
     expected[:, 4:] = expected[10:] = True
@@ -127,7 +127,7 @@ def test_cswin_linear_stripes_have_tables_of_their_shape():
     model = FLattenCSwin(SMALL, img_size=(64, 128), attn_types='LLLL', linear_split=(7, 8, 8, 8))
     tables = [[b.mixer.positional_encoding.grid_size for b in stage.blocks[0].attn.fn.branches]
               for stage in model.stages]
-    # One head has vertical stripes alone; the second stage is 8 x 16, the third 4 x 8.
+    # A single head has only vertical stripes. The second stage is 8 x 16, the third 4 x 8.
     assert tables == [[(16, 7)], [(8, 8), (8, 16)], [(4, 8)], [(2, 4)]]
 
 

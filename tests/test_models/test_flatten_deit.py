@@ -35,7 +35,7 @@ def test_deit_parameter_counts_are_official(kwargs, expected):
 
 
 def test_deit_parameter_counts_of_ablation():
-    """FLatten, Table 4: 5.7 M but for the depthwise convolution, which brings the positional encoding."""
+    """FLatten, Table 4: 5.7 M without the depthwise convolution, which adds the positional encoding."""
     for options in (dict(focusing_factor=None, kernel_size=None), dict(kernel_size=None)):
         count = classifier_parameters(linear_attention=dict(type='FocusedLinearAttention', **options))
         assert round(count / 1e6, 1) == 5.7
@@ -53,7 +53,7 @@ def test_deit_class_token_feeds_head_without_neck():
 
 
 def test_deit_class_token_gives_every_parameter_a_gradient():
-    """The last block's convolution gets a gradient of zeros; one of None would stop distributed training."""
+    """The convolution of the last block gets a zero gradient, because None would break distributed training."""
     model = FLattenDeiT(SMALL, img_size=64)
     model(torch.randn(2, 3, 64, 64))[0].square().sum().backward()
     assert all(p.grad is not None for p in model.parameters())

@@ -89,7 +89,7 @@ def test_pvt_spatial_reduction_depends_on_block_kind(cls):
 
 
 def reduced_projections(mixer, x, H, W, sr):
-    """Query, key and value of PVT's spatial reduction, from the specification."""
+    """Explicit query, key and value of PVT's spatial reduction."""
     B, N, C = x.shape
     reduced = F.conv2d(x.transpose(1, 2).reshape(B, C, H, W), mixer.reduction.conv.weight,
                        mixer.reduction.conv.bias, stride=sr).flatten(2).transpose(1, 2)
@@ -100,7 +100,7 @@ def reduced_projections(mixer, x, H, W, sr):
 
 @pytest.mark.parametrize('sr', [8, 4, 2])
 def test_pvt_reduced_focused_attention_matches_explicit_formula(sr):
-    """Keys from the reduced map; its values enlarged along the flattened map for the depthwise convolution."""
+    """Keys are from the reduced map. The depthwise convolution uses its values, enlarged along the flattened map."""
     model = FLattenPVT(dict(embed_dims=(8,), depths=(1,), num_heads=(2,), mlp_ratios=(4.,)), img_size=(32, 64),
                        attn_types='L', linear_sr_ratios=(sr,), sr_ratios=(1,), out_indices=(0,))
     mixer = randomised(model.stages[0].blocks[0].attn.fn.double())

@@ -1,4 +1,4 @@
-"""FLatten-Swin: sizes, letters, windows."""
+"""FLatten-Swin: parameter counts, letters, windows."""
 import pytest
 import torch
 
@@ -53,7 +53,7 @@ def test_swin_linear_window_of_map_size_equals_no_window():
 
 @pytest.mark.parametrize('attn_types', ['SS', 'LL'])
 def test_swin_windows_are_not_shifted_on_maps_of_window_height(attn_types):
-    """The official classes compare the window with the shorter side of the map alone."""
+    """The official code compares the window only with the shorter side of the map."""
     arch = dict(embed_dims=8, depths=(2, 2), num_heads=(1, 2))
     model = FLattenSwin(arch, img_size=(32, 64), attn_types=attn_types, linear_window=7, out_indices=(0, 1)).eval()
     mixers = [stage.blocks[1].attn.fn for stage in model.stages]

@@ -1,4 +1,4 @@
-"""Test-time augmentation of detectors: proposals, candidates, boxes and masks of several views of an image."""
+"""Test-time augmentation of detectors: merging of proposals, candidates, boxes and masks of several views."""
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ def build(name: str, **test_cfg) -> nn.Module:
                           arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)))
     model.neck.in_channels = [widths[i] for i in indices]
     if 'roi_head' in model:
-        # So wide apart that the merged proposals of two levels are no duplicates, as they may be with real weights.
+        # Small anchors are so far apart that proposals of two levels are not merged, as with real weights.
         model.rpn_head.anchor_generator.scales = [1]
         model.test_cfg.rpn.update(max_per_img=30, nms=dict(type='nms', iou_threshold=0.9))
         model.test_cfg.rcnn.update(score_thr=0.1, max_per_img=40)
@@ -40,14 +40,14 @@ def build(name: str, **test_cfg) -> nn.Module:
     with DefaultScope.overwrite_default_scope('mmdet'):
         detector = MODELS.build(model).eval()
     for name, parameter in detector.named_parameters():
-        if name.split('.')[0] not in ('backbone', 'neck') and parameter.ndim > 1:  # let maps of all heads be of size 1
+        if name.split('.')[0] not in ('backbone', 'neck') and parameter.ndim > 1:  # outputs of all heads of order 1
             gain = 0.1 if '_reg' in name else 3 if 'fc_cls' in name else 0.5 if 'retina' in name else 2 ** 0.5
             nn.init.normal_(parameter, std=gain * parameter[0].numel() ** -0.5)
     return detector
 
 
 def _shrink(settings):
-    """The settings with fewer classes and channels."""
+    """Reduce the numbers of classes and channels in a config."""
     if isinstance(settings, dict):
         return type(settings)({key: _shrink(value) for key, value in settings.items()})
     if isinstance(settings, list):
@@ -62,7 +62,7 @@ def images():
 
 
 def loaded(images, *views) -> dict:
-    """What the loader gives for a batch; a view is (scale, flip)."""
+    """Return a batch as the data loader does; a view is (scale, flip)."""
     def sample(image, scale, flip):
         shape = tuple(image.shape[1:])
         return DetDataSample(metainfo=dict(
@@ -91,7 +91,7 @@ def assert_same(found, expected, mirrored_width=None):
         boxes = torch.stack([mirrored_width - boxes[:, 2], boxes[:, 1], mirrored_width - boxes[:, 0], boxes[:, 3]], 1)
         masks = None if masks is None else masks.flip(-1)
     torch.testing.assert_close(found.bboxes, boxes, rtol=0, atol=1e-3)
-    if masks is not None:  # a probability may fall on the other side of the threshold by rounding
+    if masks is not None:  # rounding may move a probability across the threshold
         assert found.masks.shape == masks.shape and (found.masks != masks).sum() <= 3
 
 
@@ -114,7 +114,7 @@ def test_tta_of_identical_views_equals_plain_prediction(name, nms, images):
 
 @pytest.mark.parametrize('name', DETECTORS)
 def test_tta_is_equivariant_to_flips(name, images):
-    """Image and mirror image swap places as first and second view, so what is found must be mirrored and no more."""
+    """Mirroring the image swaps the first and second view, so the detections must be mirrored exactly."""
     model = build(name, nms=NMS['soft'])
     image = images[0]
     found, = augmented(model, [image], (1, False), (1, True))
@@ -125,7 +125,7 @@ def test_tta_is_equivariant_to_flips(name, images):
 
 
 class Proposals(nn.Module):
-    """An RPN that finds the same boxes of the original image in every view."""
+    """An RPN that predicts the same boxes in every view."""
 
     def __init__(self, *boxes):
         super().__init__()
@@ -138,7 +138,7 @@ class Proposals(nn.Module):
 
 
 class Boxes(Shared2FCBBoxHead):
-    """In each view another probability of class 3, and boxes moved to the right by a tenth of their width."""
+    """A head that predicts class 3 with a different probability per view and moves boxes right by a tenth."""
 
     def __init__(self, probabilities, flips):
         super().__init__(in_channels=32, fc_out_channels=8, num_classes=CLASSES)
@@ -153,7 +153,7 @@ class Boxes(Shared2FCBBoxHead):
 
 
 class Masks(FCNMaskHead):
-    """In each view another probability in the left half of all boxes of the image, and 0 in the right one."""
+    """A head whose masks have a probability per view in the left half of each box, and 0 in the right half."""
 
     def __init__(self, probabilities, flips):
         super().__init__(num_convs=0, in_channels=32, num_classes=CLASSES)
@@ -200,14 +200,14 @@ def test_tta_limits_merged_proposals_to_max_per_img(images):
 
 
 @pytest.mark.parametrize('probabilities, there', [
-    ((0.9, 0.9, 0.9), True), ((0.98, 0.3, 0.3), True),  # most views say no
-    ((0.999, 0.3, 0.1), False),  # the mean of the logits says yes
-    ((0.6, 0.6, 0.2), False)])  # most views say yes
+    ((0.9, 0.9, 0.9), True), ((0.98, 0.3, 0.3), True),  # negative in most views
+    ((0.999, 0.3, 0.1), False),  # the mean of the logits would be positive
+    ((0.6, 0.6, 0.2), False)])  # positive in most views
 def test_tta_masks_are_mean_probabilities(probabilities, there, images):
     found, = augmented(planted(masks=probabilities), images[:1], *VIEWS)
     first, second = found.masks[0, 20:60, 14:34], found.masks[1, 30:70, 64:84]
     assert found.masks.sum() == first.sum() + second.sum()
-    for half in (first, second):  # at its edges, pasting takes the mean with zeros
+    for half in (first, second):  # pasting blends edges with zeros
         assert half[2:-2, 2:-2].all() == half.any() == there
 
 
@@ -218,7 +218,7 @@ def test_tta_applies_soft_nms_once_per_object(images):
 
 
 class Candidates(nn.Module):
-    """A one-stage head that finds one object in every view, with another score in each."""
+    """A one-stage head that predicts one object with a different score per view."""
 
     def __init__(self, *scores, **test_cfg):
         super().__init__()
@@ -266,7 +266,7 @@ def test_tta_of_detector_without_nms_keeps_best_mask():
     module = nn.Module()
     module.test_step = lambda data: data['data_samples']
     model = InstanceTTAModel(module=module, iou_threshold=0.5, max_per_img=10)
-    # The mirror image of columns 3 to 9 of 20 is 11 to 17; it was found there with the higher score.
+    # Columns 3 to 9 of 20 are 11 to 17 in the mirrored view, where the score is higher.
     merged, = model.test_step(dict(data_samples=[[view(3, 8, 0.6, flip=False)], [view(11, 17, 0.9, flip=True)]]))
     found = merged.pred_instances
     assert found.bboxes.tolist() == [[3, 2, 9, 6]]

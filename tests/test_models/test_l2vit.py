@@ -1,4 +1,4 @@
-"""L2ViT: its blocks written out, its sizes and ablations, its switches."""
+"""L2ViT: comparison of blocks with explicit formulas, parameter counts, options."""
 import copy
 
 import pytest
@@ -81,7 +81,7 @@ def test_clamped_linear_attention_matches_explicit_formula(hw_shape, min_denomin
 
 
 def test_clamped_linear_attention_bound_affects_only_small_maps():
-    """The bound holds for the sum over the tokens: a map tiled 400 times has 400 times the sum."""
+    """The bound applies to the sum over tokens, which is 400 times as large for a map repeated 400 times."""
     free, bound = (randomise(ClampedLinearAttention(12, 3, (4, 4), min_denominator=value)) for value in (1e-6, 20.))
     x = torch.randn(1, 16, 12)
     assert not torch.allclose(free(x, (4, 4)), bound(x, (4, 4)), atol=1e-3)
@@ -106,7 +106,7 @@ def test_clamped_linear_attention_adds_local_concentration():
     alone = copy.deepcopy(mixer)
     alone.lcm = None
     y = alone(x, (5, 7))
-    torch.testing.assert_close(out[:, :1], y[:, :1])  # a class token has no place in a convolution
+    torch.testing.assert_close(out[:, :1], y[:, :1])  # convolutions skip the class token
     torch.testing.assert_close(out, y + mixer.lcm(mixer.lcm_norm(y), (5, 7)))
     assert not torch.allclose(out[:, 1:], y[:, 1:])
 
@@ -166,7 +166,7 @@ def test_l2vit_window_block_matches_explicit_formula():
     mixer = block.attn.fn.mixer
     padded = F.pad(normed(s, block.attn).view(2, H, W, C), (0, 0, 0, 3, 0, 2))
     windows = padded.view(2, 2, 4, 3, 4, C).transpose(2, 3).reshape(12, 16, C)
-    q, k, v = mixer.qkv(windows).view(12, 16, 3, 2, 12).permute(2, 0, 3, 1, 4)  # padding has the bias as key
+    q, k, v = mixer.qkv(windows).view(12, 16, 3, 2, 12).permute(2, 0, 3, 1, 4)  # the keys of padding are the bias
     y = ((q @ k.transpose(-2, -1)) * 12 ** -.5).softmax(-1) @ v
     y = mixer.proj(y.transpose(1, 2).flatten(2)).view(2, 2, 3, 4, 4, C).transpose(2, 3).reshape(2, 8, 12, C)
     s = encode(s + y[:, :H, :W].reshape(2, H * W, C), block, 'cpe2', H, W)

@@ -1,4 +1,4 @@
-"""PSMNet: what it puts out in every mode, what it learns from, and which inputs it refuses."""
+"""PSMNet and its data preprocessor: outputs of all modes, losses, invalid inputs."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ def views(*shape: int) -> dict[str, torch.Tensor]:
 
 
 def batch(*sizes: tuple[int, int], disparity: float = 4., seed: int = 2) -> dict:
-    """Pairs as a loader collates them: textures shifted by `disparity`, which is the truth everywhere."""
+    """Return a batch of random textures, shifted by `disparity` in the right image."""
     generator = torch.Generator().manual_seed(seed)
     left = [torch.randint(256, (3, *size), dtype=torch.uint8, generator=generator) for size in sizes]
     samples = []
@@ -62,12 +62,13 @@ def test_psmnet_returns_all_estimates_only_in_training(aggregation, number):
 def test_psmnet_accepts_any_size_and_trains_every_parameter(options):
     model = build(**options).train()
     for size in ((16, 16), (33, 51)):
-        assert all(estimate.shape == (2, *size) for estimate in model(views(2, 3, *size)))
-    sum(estimate.square().mean() for estimate in model(views(2, 3, 33, 51))).backward()
-    # A constant added to all queries' scores of one key changes nothing behind a softmax over the keys.
-    still = [name for name, parameter in model.named_parameters()
-             if not name.endswith('basis.bias') and not (parameter.grad.isfinite().all() and parameter.grad.any())]
-    assert still == []
+        estimates = model(views(2, 3, *size))
+        assert all(estimate.shape == (2, *size) for estimate in estimates)
+    sum(estimate.square().mean() for estimate in estimates).backward()
+    # The gradient of this bias is zero: it adds the same value to all scores of a softmax.
+    untrained = [name for name, parameter in model.named_parameters()
+                 if not name.endswith('basis.bias') and not (parameter.grad.isfinite().all() and parameter.grad.any())]
+    assert untrained == []
 
 
 @pytest.mark.parametrize('attention', ATTENTIONS)
@@ -94,7 +95,7 @@ def test_psmnet_loss_is_weighted_smooth_l1_over_valid_pixels():
     model, inputs = build().train(), views(1, 3, 32, 48)
     truth = torch.rand(1, 32, 48, generator=torch.Generator().manual_seed(3)) * 24  # a third beyond max_disp
     valid = torch.rand(1, 32, 48, generator=torch.Generator().manual_seed(4)) > .3
-    truth[~valid] = float('nan')  # what is invalid must not matter
+    truth[~valid] = float('nan')  # invalid pixels must not count
     sample = StereoDataSample(gt_disparity=PixelData(data=truth, valid=valid))
     losses = model(inputs, [sample], mode='loss')
     counted = valid[0] & (truth[0] < 16)
@@ -121,7 +122,7 @@ def test_psmnet_learns_disparity_of_shifted_pairs():
         data = model.data_preprocessor(batch((32, 48), (32, 48), disparity=disparity, seed=99))
         with torch.no_grad():
             estimate = model(data['inputs'])[-1]
-        assert (estimate[..., 12:] - disparity).abs().mean() < 1.5  # knowing no more than the mean gives 4
+        assert (estimate[..., 12:] - disparity).abs().mean() < 1.5  # a constant prediction has an error of 4
 
 
 def test_psmnet_predict_crops_padding():
@@ -164,7 +165,7 @@ def test_psmnet_autocast_is_close_to_full_precision(dtype, mean_difference):
         with torch.autocast('cpu', dtype=dtype):
             mixed = model(inputs)
     assert mixed.dtype == torch.float32
-    assert 0 < (mixed - exact).abs().mean() < mean_difference  # of disparities from 0 to 15
+    assert 0 < (mixed - exact).abs().mean() < mean_difference  # disparities range from 0 to 15
 
 
 def test_psmnet_align_corners_changes_output():

@@ -1,4 +1,4 @@
-"""RepPoints V2's head: its targets on boxes made by hand, its losses and gradients, its predictions."""
+"""RepPoints V2 head: losses, gradients and predictions."""
 import pytest
 import torch
 from mmengine.config import Config, ConfigDict
@@ -68,7 +68,7 @@ def test_reppoints_v2_trains_every_parameter():
 
 
 def test_reppoints_v2_learns_verification():
-    """On one image the verification's losses fall, and the corners found are the box's."""
+    """On one image the losses of verification fall, and the predicted corners are those of the box."""
     head, box = build().train(), (16, 8, 80, 56)
     optimizer = torch.optim.Adam(head.parameters(), lr=1e-2)
     history = []
@@ -110,7 +110,7 @@ def test_reppoints_v2_refines_boxes_with_corners_of_finer_level():
 
 
 def losses_at(points, scores, *truths, meta=META) -> dict[str, torch.Tensor]:
-    """Losses where every level predicts these points, `(18,)` by place, and these class logits."""
+    """Compute losses if every level predicts these points, `(18,)` per position, and these class logits."""
     head, batch = build().train(), len(truths)
     with torch.no_grad():
         *_, corners, offsets, foregrounds = head(features(batch))
@@ -121,7 +121,7 @@ def losses_at(points, scores, *truths, meta=META) -> dict[str, torch.Tensor]:
 
 
 def pointing_at(box, swap=False):
-    """Points of which the first two are corners of this box, from every place; the others are far off."""
+    """Predict points at every position: the first two are corners of the box, the others are far away."""
 
     def points(height, width, stride):
         y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing='ij')
@@ -138,15 +138,15 @@ def test_reppoints_v2_box_loss_is_giou_of_first_two_points(swap):
     exact = losses_at(pointing_at(box, swap), torch.zeros(3), truth(box))
     assert exact['loss_pts_init'] < 1e-5 and exact['loss_pts_refine'] < 1e-5
     loss = losses_at(pointing_at(half, swap), torch.zeros(3), truth(box))
-    torch.testing.assert_close(loss['loss_pts_init'], torch.tensor(0.5))  # IoU 0.5, and nothing beside the union
-    torch.testing.assert_close(loss['loss_pts_refine'], torch.tensor(1.))  # weighs 2
+    torch.testing.assert_close(loss['loss_pts_init'], torch.tensor(0.5))  # IoU 0.5; enclosing box = union
+    torch.testing.assert_close(loss['loss_pts_refine'], torch.tensor(1.))  # loss weight 2
 
 
 def test_reppoints_v2_class_quality_is_iou_of_refined_box():
     box, half = (16., 8., 56., 40.), (16., 8., 36., 40.)
-    sure = torch.tensor([-20., 0., -20.])  # 0.5 for class 1, which is the IoU of every box
+    sure = torch.tensor([-20., 0., -20.])  # probability 0.5 for class 1, which equals the IoU
     loss = losses_at(pointing_at(half), sure, truth(box, labels=[1]))['loss_cls']
-    # Places of the object lose nothing, each other one of all places this; the sum is divided by the object's places.
+    # Positions of the object have no loss, all others `background`. The sum is divided by the former.
     background = 0.25 * torch.log(torch.tensor(2.))
     number = PLACES * background / (loss + background)
     assert 1 <= round(float(number)) <= 3 * 9

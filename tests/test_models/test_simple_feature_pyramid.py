@@ -1,4 +1,4 @@
-"""The simple feature pyramid: levels, sizes, gradients, and how it sits behind FLatten-DeiT in both task libraries."""
+"""Simple feature pyramid: levels, sizes, gradients, and use with FLatten-DeiT in mmdet and mmseg."""
 import pytest
 import torch
 from mmengine.registry import MODELS as ROOT_MODELS

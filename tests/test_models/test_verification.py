@@ -1,4 +1,4 @@
-"""What RepPoints V2 verifies: corners and foreground on boxes made by hand, and corners found again."""
+"""Verification tasks of RepPoints V2: corners and foreground of given boxes."""
 import pytest
 import torch
 
@@ -21,20 +21,20 @@ def test_corner_boxes_accept_points_in_either_order():
 
 
 def test_corner_targets_mark_nearest_points_with_offsets():
-    box = torch.tensor([[12., 22., 61., 42.]])  # in cells of 8: 1.5, 2.75 and 7.625, 5.25
+    box = torch.tensor([[12., 22., 61., 42.]])  # in cells of 8 pixels: 1.5, 2.75 and 7.625, 5.25
     heatmaps, offsets, is_corner = corner_targets(box, MAP, 8, min_iou=0.7)
     assert heatmaps.shape == (2, 8, 12) and offsets.shape == (4, 8, 12)
     assert is_corner.nonzero().tolist() == [[0, 3, 2], [1, 5, 8]]
     assert offsets[:, 3, 2].tolist() == [-0.5, -0.25, 0, 0] and offsets[:, 5, 8].tolist() == [0, 0, -0.375, 0.25]
-    assert heatmaps.max() == 1 and (heatmaps[0] > 0).sum() == is_corner[0].sum(), 'a small box has no bump'
+    assert heatmaps.max() == 1 and (heatmaps[0] > 0).sum() == is_corner[0].sum(), 'Gaussian of one cell'
 
 
 def test_corner_targets_of_large_box_are_gaussian():
     box = torch.tensor([[160., 160., 480., 480.]])
     heatmap = corner_targets(box, (64, 64), 8, min_iou=0.7)[0][0]
     row = heatmap[20, 20:]
-    bump = row[row > 0]
-    assert len(bump) > 2 and (bump.diff() < 0).all()
+    values = row[row > 0]
+    assert len(values) > 2 and (values.diff() < 0).all()
     torch.testing.assert_close(heatmap, heatmap.t())
 
 
@@ -69,9 +69,9 @@ def test_foreground_loss_is_independent_of_object_size():
     weights[0, :4, :5], weights[0, 9, 9] = 1 / 20, 1.
     logits = torch.full((1, 10, 10), -2.)
     gain = []
-    for found in ((slice(0, 4), slice(0, 5)), (9, 9)):
+    for place in ((slice(0, 4), slice(0, 5)), (9, 9)):
         better = logits.clone()
-        better[0][found] = 2.
+        better[0][place] = 2.
         gain.append(normalized_focal_loss(logits, weights, 2., 0.25) - normalized_focal_loss(better, weights, 2., 0.25))
     torch.testing.assert_close(*gain)
     assert gain[0] > 0
@@ -84,7 +84,7 @@ def test_foreground_loss_without_objects_is_background_loss():
 
 
 def corner_maps(*marked, kinds=2) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits and offsets of a map on which corners are marked: kind, row, column, logit and offset x, y."""
+    """Return logits and offsets of a map with corners, each given as kind, row, column, logit, offset x and y."""
     logits, offsets = torch.full((1, kinds, *MAP), -30.), torch.zeros(1, 2 * kinds, *MAP)
     for kind, row, column, logit, *offset in marked:
         logits[0, kind, row, column] = logit
@@ -94,7 +94,7 @@ def corner_maps(*marked, kinds=2) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize('scale', [1, 2])
 def test_refine_corners_uses_best_of_four_points(scale):
-    # 4.6, 3.9 in the finer map's cells: around it are columns 4, 5 and rows 3, 4. Column 6 is likelier, but far off.
+    # The corner is at 4.6, 3.9 in cells of the finer map, between columns 4, 5 and rows 3, 4. Column 6 is too far.
     logits, offsets = corner_maps((0, 3, 5, 1., 0.25, -0.5), (0, 4, 4, 0., 0., 0.), (0, 3, 6, 9., 0., 0.))
     boxes = torch.zeros(1, 4, MAP[0] // scale, MAP[1] // scale)
     boxes[0, :2, 1, 2] = torch.tensor([4.6 / scale - 2, 3.9 / scale - 1])

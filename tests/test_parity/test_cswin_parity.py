@@ -1,4 +1,4 @@
-"""FLatten-CSwin and CSwin against the official model, written out for square images, which alone it takes."""
+"""FLatten-CSwin and CSwin against an explicit official model, for square images as in the official code."""
 import pytest
 import torch
 
@@ -6,7 +6,7 @@ DIM, DEPTHS, HEADS = 16, (1, 2, 3, 1), (2, 2, 4, 8)
 
 
 def branch(weights, windows, name, qkv, heads, h, w, linear, power, kernel):
-    """Attention in windows of `h x w`, with the depthwise convolution of the values inside each."""
+    """Attention within windows of `h x w`, plus the depthwise convolution of the values within each window."""
     H, W = qkv[0].shape[1:3]
     q, k, v = (windows[0](x, h, w) for x in qkv)
     if linear:

@@ -1,4 +1,4 @@
-"""DeiT, as in timm, and FLatten-DeiT under the same names, written out."""
+"""DeiT as in timm, and FLatten-DeiT with the same names, against explicit models."""
 import pytest
 import torch
 
@@ -6,7 +6,7 @@ DIM, HEADS = 24, 3
 
 
 def linear_attention(weights, name, q, k, v, map_size, power, kernel):
-    """The class token takes part in the sums; positional encoding and convolution leave it out."""
+    """The class token takes part in the sums, but not in the positional encoding and the convolution."""
     H, W = map_size
     table = weights.weight(f'{name}.positional_encoding', 1, H * W, DIM)
     k = torch.cat((k[:, :1], k[:, 1:] + table), dim=1)

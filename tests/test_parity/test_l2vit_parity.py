@@ -1,4 +1,4 @@
-"""L2ViT against the official model, written out."""
+"""L2ViT against an explicit official model."""
 import pytest
 import torch.nn.functional as F
 

@@ -1,4 +1,4 @@
-"""PSMNet's two networks and the attention module of the paper, written out from the description of the code."""
+"""The two networks of PSMNet, with and without the attention module, against explicit official models."""
 import zlib
 
 import pytest
@@ -9,11 +9,11 @@ from torch import Tensor
 from mmflatten.checkpoints import convert_state_dict
 from mmflatten.registry import MODELS
 
-C, DEPTHS, POOLS = 4, (1, 2, 1, 1), (8, 4, 2, 1)  # officially 32, (3, 16, 3, 3) and (64, 32, 16, 8)
+C, DEPTHS, POOLS = 4, (1, 2, 1, 1), (8, 4, 2, 1)  # official: 32, (3, 16, 3, 3) and (64, 32, 16, 8)
 
 
 class Weights(dict):
-    """A state dict of official names that draws a weight when it is first asked for."""
+    """A state dict with official names that generates each weight on first use."""
 
     def draw(self, name: str, *shape: int) -> Tensor:
         if name not in self:

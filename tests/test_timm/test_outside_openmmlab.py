@@ -1,4 +1,4 @@
-"""docs/outside_openmmlab.md, run as its reader runs it: models of timm, a plain loop, a Trainer, weights."""
+"""Runs the code of docs/outside_openmmlab.md: timm models, a training loop, a Trainer, weights."""
 import os
 import re
 import subprocess
@@ -20,14 +20,14 @@ print('checked')
 
 
 def block(containing: str) -> str:
-    """The block of Python in the document that holds a text."""
+    """Return the Python code block of the document that contains a text."""
     found, = (code for code in re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL) if containing in code)
     return found
 
 
 @pytest.fixture(scope='module')
 def names() -> dict:
-    """What is defined after the first block and the training loop."""
+    """Return the names defined by the first block and the training loop."""
     names: dict = {}
     torch.manual_seed(0)
     exec(block('import timm\n'), names)
@@ -50,7 +50,7 @@ def test_document_loop_learns_digits_in_twenty_lines(names):
 
 @pytest.mark.full
 def test_document_trainer_learns_digits_and_its_folder_loads(tmp_path):
-    """transformers lies in a folder of its own: where version 5 is installed, mmpretrain 1.3.6 cannot be imported."""
+    """Installs transformers in a separate folder, because mmpretrain 1.3.6 cannot be imported with version 5."""
     install = [sys.executable, '-m', 'pip', 'install', '-q', '--target', tmp_path / 'site',
                '-c', ROOT / 'requirements' / 'constraints.txt']
     subprocess.run([*install, 'transformers>=5,<6'], check=True)

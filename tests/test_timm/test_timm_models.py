@@ -1,4 +1,5 @@
-"""The backbones as timm builds, trains and loads them."""
+"""Backbones as timm models: building, training, loading."""
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ from mmengine.config import Config
 from safetensors.torch import save_file
 from timm.optim import create_optimizer_v2
 
-import mmflatten.timm  # noqa: F401  registers the models
 from mmflatten.registry import MODELS
+from mmflatten.timm import entrypoints
 from mmflatten.timm.entrypoints import MODELS as NAMES
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -44,13 +45,13 @@ NANO = {
 
 
 def nano(name: str = 'flatten_swin_tiny', **kwargs):
-    """A small model of a family, with the same weights at each call."""
+    """Build a small model of a family with the same weights at each call."""
     torch.manual_seed(0)
     return timm.create_model(name, **{**NANO[name], 'img_size': 64, 'num_classes': 5, **kwargs})
 
 
 def classifier(config: str):
-    """mmpretrain's classifier of a config."""
+    """Build mmpretrain's classifier of a config."""
     model = Config.fromfile(CONFIGS / config).model
     model.train_cfg = None
     return MODELS.build(dict(model, type='mmpretrain.ImageClassifier', _scope_='mmpretrain'))
@@ -61,20 +62,21 @@ def drop_path_rates(model) -> list[float]:
                                                                                  'drop_prob')]
 
 
-def test_every_model_is_listed_and_builds():
+def test_timm_lists_every_model_with_a_valid_architecture():
     assert set(NAMES) == set(timm.list_models(module='entrypoints')) and len(NAMES) == 56
-    for name in NAMES:
-        with torch.device('meta'):
-            model = timm.create_model(name, num_classes=7)
-        assert model.head.fc.weight.shape == (7, model.num_features)
-        assert model.pretrained_cfg['architecture'] == name
-        assert model.get_submodule(model.pretrained_cfg['first_conv']).in_channels == 3
+    for name, (backbone, defaults) in NAMES.items():
+        archs = getattr(backbone, 'archs', None) or sys.modules[backbone.__module__].ARCHS
+        assert isinstance(defaults['arch'], dict) or defaults['arch'] in archs, name
+        assert getattr(entrypoints, name) is timm.model_entrypoint(name)
 
 
 @pytest.mark.parametrize('name, config', PAIRS.items())
 def test_timm_model_matches_classifier_of_config(name, config):
     with torch.device('meta'):
         theirs, ours = timm.create_model(name), classifier(config)
+    assert theirs.pretrained_cfg['architecture'] == name
+    assert theirs.get_submodule(theirs.pretrained_cfg['first_conv']).in_channels == 3
+    assert theirs.head.fc.weight.shape == (1000, theirs.num_features)
     shapes = [{key: value.shape for key, value in model.state_dict().items()} for model in (theirs, ours)]
     assert shapes[0] == shapes[1]
     assert drop_path_rates(theirs) == drop_path_rates(ours) != []
@@ -139,7 +141,7 @@ def test_timm_new_head_keeps_dtype_and_mode():
     model = nano(drop_rate=.9).double().eval()
     model.reset_classifier(3)
     image = torch.rand(1, 3, 64, 64, dtype=torch.float64)
-    assert torch.equal(model(image), model(image))  # no dropout, as the model is in evaluation mode
+    assert torch.equal(model(image), model(image))  # evaluation mode disables dropout
 
 
 def test_timm_classifier_rejects_invalid_pooling():
@@ -163,7 +165,7 @@ def test_timm_model_adapts_to_in_chans():
     weights = nano().state_dict()
     model = nano(in_chans=5, pretrained=True, pretrained_cfg_overlay=dict(state_dict=weights, num_classes=5))
     assert model(torch.rand(1, 5, 64, 64)).shape == (1, 5)
-    conv = model.backbone.stages[0].embed.projection.weight  # timm repeats the colours
+    conv = model.backbone.stages[0].embed.projection.weight  # timm repeats the weights of the colour channels
     torch.testing.assert_close(conv[:, 3] / conv[:, 0], torch.ones(16, 4, 4))
 
 
