@@ -48,7 +48,7 @@ CASES = [
     pytest.param('MLLA', {}, id='mlla'),
     pytest.param('HViTTT', {}, id='hvittt'),
 ]
-SIZES = [(64, 64), (65, 97), (33, 160), (224, 224), (32, 32), (7, 16), (1, 2)]  # the last ones below a window or patch
+SIZES = [(64, 64), (65, 97), (33, 160), (112, 112), (32, 32), (7, 16), (1, 2)]  # the last ones below a window or patch
 
 
 def build(name, **kwargs):
@@ -160,7 +160,8 @@ def test_backbone_autocast_is_finite_for_large_activations(name, kwargs, dtype):
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize('name', ['FLattenSwin', 'FLattenPVT'])
 def test_backbone_autocast_is_finite_at_detector_size(name, dtype):
-    model = build(name, drop_path_rate=0.)
+    """The sums of linear attention are largest over the 64,000 tokens of the first stage."""
+    model = build(name, drop_path_rate=0., out_indices=(0,))
     with torch.autocast('cpu', dtype=dtype):
         maps = model(1e3 * torch.randn(1, 3, 800, 1280))
     sum(out.float().mean() for out in maps).backward()

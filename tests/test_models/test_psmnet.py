@@ -114,7 +114,7 @@ def test_psmnet_loss_is_zero_without_valid_pixels():
 
 
 def test_psmnet_learns_disparity_of_shifted_pairs():
-    model = build(base_channels=8).train()
+    model = build().train()
     optimizer = OptimWrapper(torch.optim.Adam(model.parameters(), lr=5e-3))
     for step in range(60):
         model.train_step(batch((32, 48), (32, 48), disparity=4. + 8 * (step % 2), seed=step), optimizer)

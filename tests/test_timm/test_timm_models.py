@@ -147,7 +147,7 @@ def test_timm_new_head_keeps_dtype_and_mode():
 def test_timm_classifier_rejects_invalid_pooling():
     with pytest.raises(ValueError, match='global_pool.*token'):
         nano(global_pool='token')
-    with pytest.raises(ValueError, match=r'num_classes \(5\)'):
+    with pytest.raises(ValueError, match='num_classes.*5'):
         nano(global_pool='')
     assert nano(global_pool='', num_classes=0)(torch.rand(1, 3, 64, 64)).shape == (1, 128, 2, 2)
 
@@ -157,7 +157,7 @@ def test_timm_model_rejects_invalid_arguments():
         timm.create_model('flatten_swin_tiny', arch='huge')
     with pytest.raises(ValueError, match='depths'):
         timm.create_model('flatten_swin_tiny', arch=dict(ARCH, depths=2))
-    with pytest.raises(ValueError, match='has Q'):
+    with pytest.raises(ValueError, match='attn_types.*Q'):
         nano(attn_types='QLSS')
 
 

@@ -1,4 +1,4 @@
-"""timm's own Swin and PVTv2, `timm/models` of huggingface/pytorch-image-models; its DeiT is the family `deit`."""
+"""timm's Swin and PVTv2, `timm/models` of huggingface/pytorch-image-models; its DeiT is the family `deit`."""
 from __future__ import annotations
 
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, QKV_BIAS, attention

@@ -74,8 +74,8 @@ class RepPointsV2Head(RepPointsHead):
                  loss_offset: dict = dict(type='SmoothL1Loss', beta=1 / 9, loss_weight=1.0),
                  foreground_weight: float = 0.1, foreground_gamma: float = 2.0, foreground_alpha: float = 0.25,
                  init_cfg: dict | list | None = None, **kwargs) -> None:
-        if kwargs.get('use_grid_points') or not kwargs.get('center_init', True):
-            grid, center = kwargs.get('use_grid_points', False), kwargs.get('center_init', True)
+        grid, center = kwargs.get('use_grid_points', False), kwargs.get('center_init', True)
+        if grid or not center:
             raise ValueError('use_grid_points, center_init: RepPointsV2Head predicts points around their centre and '
                              f'requires False, True, got {grid}, {center}.')
         self.num_shared_convs = num_shared_convs
@@ -176,18 +176,18 @@ class RepPointsV2Head(RepPointsHead):
         matches = [_match(self.refine_assigner, priors.split(num_levels), *rest)
                    for priors, *rest in zip(first.detach(), inside, truths, ignored)]
 
-        predicted, wanted, average = _matched(first, matches_first, truths)
-        loss_first = _box_loss(self.loss_bbox_init, predicted, wanted, average)
-        predicted, wanted, average = _matched(refined, matches, truths)
+        predicted, target, average = _matched(first, matches_first, truths)
+        loss_first = _box_loss(self.loss_bbox_init, predicted, target, average)
+        predicted, target, average = _matched(refined, matches, truths)
         match = torch.cat(matches)
         quality, labels = refined.new_zeros(len(match)), match.new_full((len(match),), self.num_classes)
-        quality[match > 0] = bbox_overlaps(predicted.detach(), wanted, is_aligned=True)
+        quality[match > 0] = bbox_overlaps(predicted.detach(), target, is_aligned=True)
         labels[match > 0] = torch.cat([truth.labels[one[one > 0] - 1] for truth, one in zip(truths, matches)])
         logits = torch.cat([scores.flatten(2).transpose(1, 2) for scores in cls_scores], dim=1).flatten(0, 1)
         return dict(
             loss_cls=self.loss_cls(logits.float(), (labels, quality), (match >= 0).float(), avg_factor=average),
             loss_pts_init=loss_first,
-            loss_pts_refine=_box_loss(self.loss_bbox_refine, predicted, wanted, average),
+            loss_pts_refine=_box_loss(self.loss_bbox_refine, predicted, target, average),
             loss_foreground=self._foreground_loss(foregrounds, truths),
             **self._corner_losses(corners, offsets, truths))
 
@@ -234,13 +234,13 @@ def _matched(boxes_BN4: Tensor, matches: list[Tensor], truths: list) -> tuple[Te
 
     The number, which normalises losses, counts at least one box per image.
     """
-    wanted = [truth.bboxes[match[match > 0] - 1] for truth, match in zip(truths, matches)]
-    return boxes_BN4[torch.stack(matches) > 0], torch.cat(wanted), sum(max(len(image), 1) for image in wanted)
+    target = [truth.bboxes[match[match > 0] - 1] for truth, match in zip(truths, matches)]
+    return boxes_BN4[torch.stack(matches) > 0], torch.cat(target), sum(max(len(image), 1) for image in target)
 
 
-def _box_loss(loss: nn.Module, predicted: Tensor, wanted: Tensor, average: int) -> Tensor:
+def _box_loss(loss: nn.Module, predicted: Tensor, target: Tensor, average: int) -> Tensor:
     """Compute a box loss. Without boxes it is 0 with a gradient, which distributed training needs in all parameters."""
-    return loss(predicted, wanted, avg_factor=average) if len(predicted) else predicted.sum()
+    return loss(predicted, target, avg_factor=average) if len(predicted) else predicted.sum()
 
 
 def _by_image(levels: list[Tensor], num_images: int) -> Tensor:
