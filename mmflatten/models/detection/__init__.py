@@ -4,7 +4,7 @@ Only `SimpleFeaturePyramid` works without mmdet and mmcv. The registry imports t
 """
 from __future__ import annotations
 
-from torch import nn
+from typing import Any
 
 from mmflatten.models.detection.simple_feature_pyramid import SimpleFeaturePyramid
 from mmflatten.registry import MODELS
@@ -13,7 +13,7 @@ __all__ = ['AttentionFPN', 'AttentionResNeXt', 'AttentionResNet', 'BiFPN', 'Inst
            'RepPointsV2Head', 'SimpleFeaturePyramid']
 
 
-def __getattr__(name: str) -> type[nn.Module]:
+def __getattr__(name: str) -> Any:
     if name not in MODELS.on_demand:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
     return MODELS.get(name)
