@@ -88,8 +88,8 @@ class Backbone(BaseModule):
             must match, except those in `new_weights` and `droppable_weights`, such as output norms.
     """
 
-    # Regular expressions for weights that a checkpoint may lack (they keep their random initialisation) and for
-    # weights of a checkpoint that may be ignored. A classifier only has the output norm of its last stage.
+    # Regular expressions for weights that a checkpoint may lack (they keep their initial values) and for weights of a
+    # checkpoint that may be ignored. A classifier only has the output norm of its last stage.
     new_weights: tuple[str, ...] = (r'norms\..*',)
     droppable_weights: tuple[str, ...] = (r'norms\..*',)
 
@@ -160,7 +160,7 @@ class Backbone(BaseModule):
                              f'{shapes}') from error
         self.require_fit(missing, unexpected, f'checkpoint {checkpoint} (prefix {prefix!r})')
         if missing:
-            print_log(f'{type(self).__name__}: not in {checkpoint}, so initialised at random: {", ".join(missing)}',
+            print_log(f'{type(self).__name__}: not in {checkpoint}, initial values kept: {", ".join(missing)}',
                       logger='current')
         if unexpected:
             print_log(f'{type(self).__name__}: unused weights of {checkpoint}: {", ".join(unexpected)}',

@@ -30,7 +30,7 @@ class FocalTransformer(PyramidBackbone):
 
     Detectors use larger pooled regions on larger maps (sec. 4.2): `focal_windows=(15, 13, 9, 7), expand_always=True`.
     When they load a classifier, tables of the pooled regions are resized, and the neighbour tables of the last stage,
-    which classifiers lack, keep their initialisation.
+    which classifiers lack, keep their initial values.
 
     Args:
         arch: 'tiny', 'small', 'base', 'large', or a dict as in `Backbone`.

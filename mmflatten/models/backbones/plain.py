@@ -43,7 +43,7 @@ class PlainBackbone(Backbone):
     """An embedding followed by blocks of one resolution.
 
     Each block in `out_indices` has a separate output `LayerNorm`, which does not affect the next block. The last norm
-    is that of the classifier; norms of earlier blocks are not in its checkpoint and start from their initialisation.
+    is that of the classifier; norms of earlier blocks are not in its checkpoint and keep their initial values.
     Blocks after the last output are not built.
 
     Args:
