@@ -3,32 +3,63 @@
 `type='mmflatten.FLattenSwin'` resolves from any library's default scope: MMEngine imports this module for the scope
 and then the `locations`, so a config needs no `custom_imports`.
 """
+from collections.abc import Mapping
+from importlib import import_module
+
 from mmengine import registry as _mmengine
 from mmengine.registry import Registry
 
 SCOPE = 'mmflatten'
 
 
-def _child(parent: Registry, *locations: str) -> Registry:
-    return Registry(parent.name, parent=parent, scope=SCOPE, locations=list(locations))
+class LazyRegistry(Registry):
+    """A registry of mmflatten with classes whose modules are imported on first use.
+
+    Importing mmdet or mmpretrain takes seconds, and neither has to be installed for other tasks. As in MMEngine, `len`
+    and `module_dict` cover only the classes imported so far; `get` and `in` cover all of them.
+
+    Args:
+        parent: registry of MMEngine.
+        locations: modules imported on the first `get`.
+        on_demand: class name -> module that registers the class, imported when the class is requested.
+    """
+
+    def __init__(self, parent: Registry, *locations: str, on_demand: Mapping[str, str] | None = None) -> None:
+        super().__init__(parent.name, parent=parent, scope=SCOPE, locations=list(locations))
+        self.on_demand = dict(on_demand or {})
+
+    def get(self, key: str) -> type | None:
+        module = self.on_demand.get(key.removeprefix(f'{SCOPE}.'))
+        if module is not None:
+            import_module(module)
+        return super().get(key)
 
 
-MODELS = _child(_mmengine.MODELS, 'mmflatten.models')
-DATASETS = _child(_mmengine.DATASETS, 'mmflatten.datasets.stereo', 'mmflatten.datasets.detection',
-                  'mmflatten.datasets.classification')
-TRANSFORMS = _child(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
-METRICS = _child(_mmengine.METRICS, 'mmflatten.evaluation')
-VISUALIZERS = _child(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')
-VISBACKENDS = _child(_mmengine.VISBACKENDS, 'mmflatten.engine.tracking')
-HOOKS = _child(_mmengine.HOOKS, 'mmflatten.engine.hooks')
-OPTIM_WRAPPERS = _child(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine.cpu_amp')
-OPTIM_WRAPPER_CONSTRUCTORS = _child(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS,
-                                    'mmflatten.engine.layer_decay')
-RUNNERS = _child(_mmengine.RUNNERS, 'mmflatten.engine.runner')
+MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', on_demand={
+    'AttentionFPN': 'mmflatten.models.detection.attention_fpn',
+    'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
+    'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
+    'BiFPN': 'mmflatten.models.detection.bifpn',
+    'InstanceTTAModel': 'mmflatten.models.detection.instance_tta',
+    'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
+})
+DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_demand={
+    'CheckedCocoDataset': 'mmflatten.datasets.checked_coco',
+    'IndexedImageNet': 'mmflatten.datasets.indexed_images',
+    'IndexedImages': 'mmflatten.datasets.indexed_images',
+})
+TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
+METRICS = LazyRegistry(_mmengine.METRICS, 'mmflatten.evaluation')
+VISUALIZERS = LazyRegistry(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')
+VISBACKENDS = LazyRegistry(_mmengine.VISBACKENDS, 'mmflatten.engine.tracking')
+HOOKS = LazyRegistry(_mmengine.HOOKS, 'mmflatten.engine.hooks')
+OPTIM_WRAPPERS = LazyRegistry(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine.cpu_amp')
+OPTIM_WRAPPER_CONSTRUCTORS = LazyRegistry(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS, 'mmflatten.engine.layer_decay')
+RUNNERS = LazyRegistry(_mmengine.RUNNERS, 'mmflatten.engine.runner')
 
-# Nothing of ours is in these. A stereo config's default scope is `mmflatten`, and MMEngine warns at every build whose
-# registry has no child of that scope.
-for _parent in (_mmengine.DATA_SAMPLERS, _mmengine.EVALUATOR, _mmengine.LOG_PROCESSORS,
-                _mmengine.LOOPS, _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.PARAM_SCHEDULERS,
+# Empty, but a stereo config's default scope is `mmflatten`, and MMEngine warns whenever it builds from a registry
+# without a child of the default scope.
+for _parent in (_mmengine.DATA_SAMPLERS, _mmengine.EVALUATOR, _mmengine.LOG_PROCESSORS, _mmengine.LOOPS,
+                _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.PARAM_SCHEDULERS,
                 _mmengine.WEIGHT_INITIALIZERS):
-    _child(_parent)
+    LazyRegistry(_parent)

@@ -1,4 +1,4 @@
-"""Conversion of official checkpoints by strict tables of keys, both ways."""
+"""Conversion between official and mmflatten checkpoints by strict key tables."""
 from mmflatten.checkpoints.convert import convert_state_dict, revert_state_dict
 from mmflatten.checkpoints.families import FAMILIES
 

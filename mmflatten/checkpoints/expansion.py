@@ -1,8 +1,8 @@
-"""A family's table for one state dict: which tensors it must hold, by their full names, and what does not fit.
+"""Expansion of a family's key table to the stages and blocks of a state dict, and comparison of names.
 
-The table says `layers.{i}.blocks.{j}` and, for a linear block, `attn.scale`, which is `attn.fn.mixer.scale` here.
-`expand` counts stages and blocks, chooses the kind of each block and returns keys with full names, such as
-`layers.0.blocks.1.attn.scale`. `find_problems` compares these names with those of the state dict.
+A table contains patterns such as `layers.{i}.blocks.{j}`, and keys of a linear block such as `attn.scale`, which is
+`attn.fn.mixer.scale` here. `expand` counts stages and blocks, selects the kind of each block and returns keys with full
+names, such as `layers.0.blocks.1.attn.scale`. `find_problems` compares these names with those of the state dict.
 """
 import math
 from collections import defaultdict
@@ -15,7 +15,13 @@ from mmflatten.checkpoints.rules import OFFICIAL, Family, Key, Part, shorten
 
 @dataclass(frozen=True)
 class Piece:
-    """A part at its indices, such as block 0 of stage 2: its stage (0 without one), kind, and keys of full names."""
+    """A part at particular indices, such as block 0 of stage 2.
+
+    Attributes:
+        stage: index of the stage, 0 for parts outside stages.
+        kind: kind of the part, such as 'linear block'.
+        keys: keys with full names.
+    """
 
     stage: int
     kind: str
@@ -23,18 +29,18 @@ class Piece:
 
 
 def expand(family: Family, names: Iterable[str], side: str) -> list[Piece]:
-    """Find out from names alone which pieces a model has, and the kind of each.
+    """Determine from names alone the pieces of a model and the kind of each.
 
-    There is at least one stage, and one block in each. An index after two missing ones is not counted, so that a
-    surplus name cannot ask for a model of a billion blocks: it stays unknown.
+    A model has at least one stage, and a stage at least one block. Counting stops after two consecutive missing
+    indices, so that an unexpected name with a huge index does not create a huge table; it is reported as unknown.
     """
-    begun: dict[str, set[str]] = defaultdict(set)  # `layers.0` to all names that begin with it
+    names_by_prefix: dict[str, set[str]] = defaultdict(set)  # `layers.0` -> all names with this prefix
     for name in names:
-        for beginning in accumulate(name.split('.'), '{}.{}'.format):
-            begun[beginning].add(name)
+        for prefix in accumulate(name.split('.'), '{}.{}'.format):
+            names_by_prefix[prefix].add(name)
 
     def has(part: Part, i: int, j: int = 0) -> bool:
-        return i >= part.first_stage and part.beginning(side, i, j) in begun
+        return i >= part.first_stage and part.prefix(side, i, j) in names_by_prefix
 
     parts = [part for part in family.parts if side == OFFICIAL or part.ours is not None]
     stages = _length(any(has(part, i) for part in parts if '{i' in part.official) for i in count())
@@ -42,15 +48,15 @@ def expand(family: Family, names: Iterable[str], side: str) -> list[Piece]:
     for part in parts:
         for i in range(part.first_stage, stages) if '{i' in part.official else (0,):
             for j in range(_length(has(part, i, j) for j in count())) if '{j' in part.official else (0,):
-                here = begun.get(part.beginning(side, i, j, stages - 1), set())
-                if here or part.ours is not None:
+                present = names_by_prefix.get(part.prefix(side, i, j, stages - 1), set())
+                if present or part.ours is not None:
                     kinds = [Piece(i, kind, part.keys(kind, i, j, stages - 1)) for kind in part.kinds]
-                    pieces.append(_nearest(kinds, here, side))
+                    pieces.append(_best_match(kinds, present, side))
     return pieces
 
 
 def find_problems(pieces: Iterable[Piece], names: Collection[str], side: str) -> list[str]:
-    """What is unknown or missing, with the full names; nothing where the names are those of the pieces."""
+    """Describe unknown and missing names. The list is empty if the names match the pieces."""
     options = _options(pieces, names, side)
     problems: list[str] = []
     known: set[str] = set()
@@ -59,31 +65,31 @@ def find_problems(pieces: Iterable[Piece], names: Collection[str], side: str) ->
                     if key.option is None or piece.stage <= options.get(key.option, -1)]
         known.update(expected)
         missing = [name for name in expected if name not in names]
-        there = [name for name in expected if name in names]
+        present = [name for name in expected if name in names]
         if missing:
-            only = f', of which only {shorten(there)} is there' if there and len(missing) > len(there) else ''
-            problems.append(f'missing {shorten(missing)} (for a {piece.kind}{only})')
+            only = f', only {shorten(present)} present' if present and len(missing) > len(present) else ''
+            problems.append(f'missing {shorten(missing)} ({piece.kind}{only})')
     unknown = [name for name in names if name not in known]
     return [f'unknown {shorten(unknown)}', *problems] if unknown else problems
 
 
-def _length(there: Iterable[bool]) -> int:
-    """How many come before the first two that are missing; a single gap counts, so that its names can be reported."""
-    return max(1, next(n for n, two in enumerate(pairwise(there)) if not any(two)))
+def _length(present: Iterable[bool]) -> int:
+    """Count indices up to the first two consecutive missing ones. A single gap is counted, to report its names."""
+    return max(1, next(n for n, pair in enumerate(pairwise(present)) if not any(pair)))
 
 
-def _nearest(kinds: Iterable[Piece], here: set[str], side: str) -> Piece:
-    """The kind that leaves the fewest names missing or unknown; of equals, the one of more keys."""
+def _best_match(kinds: Iterable[Piece], present: set[str], side: str) -> Piece:
+    """Return the kind with the fewest missing and unknown names, and of these the one with the most keys."""
     def distance(piece: Piece) -> tuple[int, int]:
         known = {name for key in piece.keys for name in key.names(side)}
         required = {name for key in piece.keys if key.option is None for name in key.names(side)}
-        return len(required - here) + len(here - known), -len(required)
+        return len(required - present) + len(present - known), -len(required)
 
     return min(kinds, key=distance)
 
 
 def _options(pieces: Iterable[Piece], names: Collection[str], side: str) -> Mapping[str, float]:
-    """The options that are in use, each with the last stage that must have it."""
+    """Map each option in use to the last stage that must have it."""
     options: dict[str, float] = {}
     for piece in pieces:
         for key in piece.keys:

@@ -1,4 +1,4 @@
-"""Checkpoint files: which entry of one holds the weights, and what a converted one holds."""
+"""Reading weights from checkpoint files, and the content of converted files."""
 import hashlib
 import io
 from collections.abc import Mapping
@@ -16,31 +16,37 @@ from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import load_without_code
 from mmflatten.version import __version__
 
-SAFETENSORS = '.safetensors'  # a file of tensors by their names and nothing that could be run
-# In the order of preference. The numbers that the papers' authors publish with their files are those of 'model', also
-# where an average of the weights lies next to it (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
+SAFETENSORS = '.safetensors'  # tensors by name, without code
+# In order of preference. The accuracies published with official files are those of 'model', even if the file also has
+# averaged weights (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
 ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of a checkpoint file, and how they were found in it."""
+    """Weights of a checkpoint file.
+
+    Attributes:
+        state_dict: weights without the prefix `module.`.
+        entry: entry of the file that holds the weights; None for a bare state dict.
+        notes: messages for the user about selected and ignored content.
+    """
 
     state_dict: dict[str, Tensor]
-    entry: str | None  # of the file; None where the file is nothing but the weights
-    notes: tuple[str, ...]  # sentences for the user on what was chosen or left out
+    entry: str | None
+    notes: tuple[str, ...]
 
 
 def read_weights(path: str | Path, key: str | None = None, run_pickled_code: bool = False) -> Weights:
-    """Read the weights of a checkpoint: a bare state dict, or one entry of a nested file; without `module.`.
+    """Read the weights of a checkpoint, either a bare state dict or an entry of a nested file.
 
     Args:
-        path: a file of `torch.save`, or of safetensors if its name ends so.
-        key: the entry to take; None takes the first of `ENTRIES` that is there.
-        run_pickled_code: unpickle foreign classes for real, which runs code that the file chooses.
+        path: a `.safetensors` file, or a file of `torch.save`.
+        key: entry to read; None selects the first of `ENTRIES` in the file.
+        run_pickled_code: unpickle objects of all classes, which can run arbitrary code from the file.
 
     Raises:
-        ValueError: an unreadable file, a file without weights, an entry that is not there.
+        ValueError: the file is unreadable, or has no weights or no such entry.
     """
     replaced: list[str] = []
     if Path(path).suffix == SAFETENSORS:
@@ -49,14 +55,14 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
         content = torch.load(path, map_location='cpu', weights_only=False)
     else:
         content, replaced = load_without_code(path)
-    notes = [f'left out an object of a foreign class, without running its code: {name}' for name in replaced]
+    notes = [f'skipped an object of another library, without running its code: {name}' for name in replaced]
     weights, entry = _select(content, key, path)
     if entry is not None:
         others = [name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry]
-        notes.append(f'took the entry {entry!r}' + (f'; --key takes another: {", ".join(others)}' if others else ''))
+        notes.append(f'read the entry {entry!r}' + (f'; --key selects another: {", ".join(others)}' if others else ''))
     bare = without_parallel(weights)
     if bare.keys() != weights.keys():
-        notes.append(f'removed {PARALLEL!r} from the beginning of all names')
+        notes.append(f'removed the prefix {PARALLEL!r} from all names')
     return Weights(bare, entry, tuple(notes))
 
 
@@ -64,7 +70,7 @@ def read_safetensors(path: str | Path) -> dict[str, Tensor]:
     """Read a safetensors file onto the CPU.
 
     Raises:
-        ValueError: it is none, or not whole.
+        ValueError: the file is damaged or has another format.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -72,13 +78,13 @@ def read_safetensors(path: str | Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise ValueError(f'{path} cannot be read as safetensors ({error}). Is it whole?') from error
+        raise ValueError(f'{path}: expected a complete safetensors file, got an error: {error}.') from error
 
 
 def encode(content: dict, name: str | Path) -> bytes:
-    """What to write to a file of this name for a result of `convert_file`.
+    """Encode a result of `convert_file` in the format given by the suffix of `name`.
 
-    `.safetensors` has no entries: it gets the weights alone, and as text in its header what `meta` says of them.
+    A `.safetensors` file holds the weights only, with the content of `meta` as text in its header.
     """
     if Path(name).suffix == SAFETENSORS:
         from safetensors.torch import save
@@ -86,20 +92,27 @@ def encode(content: dict, name: str | Path) -> bytes:
         weights, = (value for entry, value in content.items() if entry != 'meta')
         return save({key: value.clone(memory_format=torch.contiguous_format) for key, value in weights.items()},
                     {'format': 'pt', **{key: str(value) for key, value in content['meta'].items()}})
-    data = io.BytesIO()  # PyTorch would hide the cause of a failed write
+    data = io.BytesIO()  # errors of torch.save to a file do not state their cause
     torch.save(content, data)
     return data.getvalue()
 
 
 def convert_file(source: str | Path, family: str | None, *, key: str | None = None, revert: bool = False,
                  head_map: str | Path | None = None, run_pickled_code: bool = False) -> tuple[dict, Weights]:
-    """What to save in place of a file, and the weights that were read from it; raises as the functions it calls.
+    """Convert a checkpoint file. Returns the content of the new file and the weights that were read.
 
-    Converted weights are in the entry `state_dict`; reverted ones in the entry, and under the names, in which the
-    official code expects them. Without a family, the file is of this project and keeps its names.
+    Converted weights are in the entry `state_dict`; reverted weights in the entry that the official code reads.
 
     Args:
-        head_map: file of the classes that the new head takes from the old one, see `map_head`.
+        source: checkpoint file.
+        family: a key of `FAMILIES`; None for a checkpoint of this project, whose names are kept.
+        key: see `read_weights`.
+        revert: convert to the official names.
+        head_map: file that lists the classes of the new head, see `map_head`.
+        run_pickled_code: see `read_weights`.
+
+    Raises:
+        ValueError: as in `read_weights`, `convert_state_dict` and `map_head`.
     """
     weights = read_weights(source, key, run_pickled_code)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
@@ -123,14 +136,14 @@ def _select(content: Any, key: str | None, path: str | Path) -> tuple[Mapping[st
     if isinstance(content, nn.Module):
         return content.state_dict(), None
     if not isinstance(content, Mapping):
-        raise ValueError(f'{path} holds an object of type {type(content).__name__}, not a dict of weights; save the '
-                         'state_dict() of a model in the code that knows its class')
+        raise ValueError(f'{path}: expected a dict of weights, got {type(content).__name__}. Save the state_dict() of '
+                         'the model in its code.')
     entry = key if key is not None else next((name for name in ENTRIES if name in content), None)
     weights = content if entry is None else content.get(entry)
     weights = weights.state_dict() if isinstance(weights, nn.Module) else weights
     if not isinstance(weights, Mapping) or not weights or not all(isinstance(v, Tensor) for v in weights.values()):
-        where = '' if entry is None else f' in its entry {entry!r}'
-        there = shorten([repr(name) for name in content], 8) or 'nothing'
-        raise ValueError(f'{path} holds no dict of tensors{where}; it has {there}. --key names another entry; '
-                         f'looked for were {", ".join(ENTRIES)}')
+        where = '' if entry is None else f', entry {entry!r}'
+        present = shorten([repr(name) for name in content], 8) or 'nothing'
+        raise ValueError(f'{path}{where}: expected a dict of tensors, got a file with {present}. Select an entry with '
+                         f'--key; the defaults are {", ".join(ENTRIES)}.')
     return weights, entry

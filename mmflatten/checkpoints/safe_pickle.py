@@ -1,8 +1,8 @@
-"""Reading checkpoint files without running code from them.
+"""Reading checkpoint files without running their code.
 
-A checkpoint may hold, next to its weights, objects of foreign classes: a yacs or argparse configuration, a scaler.
-`torch.load(weights_only=True)` then refuses the whole file. Here such objects become inert stand-ins, so that the
-weights can be taken. Nothing that the file names is imported or called, except what rebuilds tensors.
+Besides weights, checkpoints may contain objects of other libraries, such as a yacs or argparse configuration or a
+gradient scaler. `torch.load(weights_only=True)` rejects such files. Here these objects are replaced by inert
+placeholders, so that the weights can be read. Only the functions that rebuild tensors are imported and called.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch
 
 
 class Inert:
-    """Stand-in for an object of a foreign class: takes whatever the file does to it, and does nothing."""
+    """Placeholder for an object of another library. Accepts all operations of unpickling and ignores them."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Inert:
         return Inert()
@@ -26,11 +26,11 @@ class Inert:
     def _ignore(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing."""
 
-    __init__ = __setstate__ = __setitem__ = append = extend = add = _ignore  # what unpickling calls
+    __init__ = __setstate__ = __setitem__ = append = extend = add = _ignore  # called by unpickling
 
 
 class _Rebuild:
-    """A function of PyTorch that a file may call. Behind this object a file cannot set the function's attributes."""
+    """Wrapper of a PyTorch function that files may call. It prevents files from setting attributes of the function."""
 
     def __init__(self, function: Callable) -> None:
         self._function = function
@@ -39,7 +39,7 @@ class _Rebuild:
         return self._function(*args)
 
     def __setstate__(self, state: Any) -> None:
-        raise pickle.UnpicklingError('the file tries to change a function of PyTorch')
+        raise pickle.UnpicklingError('the file tries to modify a function of PyTorch')
 
 
 _ALLOWED: dict[tuple[str, str], Any] = {
@@ -51,17 +51,17 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 
 
 def load_without_code(path: str | Path) -> tuple[Any, list[str]]:
-    """Load a checkpoint of either format of PyTorch onto the CPU; no code from the file runs.
+    """Load a checkpoint in either format of PyTorch onto the CPU without running code from the file.
 
     Returns:
-        What it holds, and the names of the foreign classes whose objects were replaced by `Inert` ones.
+        The content, and the names of classes whose objects were replaced by `Inert` objects.
 
     Raises:
-        ValueError: no checkpoint, a damaged one, or a TorchScript archive.
+        ValueError: the file is not a checkpoint, is damaged, or is a TorchScript archive.
     """
     replaced: dict[str, type[Inert]] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore', UserWarning)  # on formats; what matters of it becomes an error here
+        warnings.simplefilter('ignore', UserWarning)  # about formats; relevant problems raise an error
         try:
             try:
                 return torch.load(path, map_location='cpu', weights_only=True), []
@@ -70,14 +70,14 @@ def load_without_code(path: str | Path) -> tuple[Any, list[str]]:
                 return content, sorted(replaced)
         except FileNotFoundError:
             raise
-        except Exception as error:  # a damaged file can fail anywhere in the reader
+        except Exception as error:  # damaged files can fail anywhere in torch.load
             reason = ' '.join(str(error).split()).split('. ')[0][:200]
-            raise ValueError(f'{path} cannot be read as a PyTorch checkpoint ({type(error).__name__}: {reason}). Is it '
-                             'whole, and is it a file of weights?') from error
+            raise ValueError(f'{path}: expected a complete PyTorch checkpoint, got {type(error).__name__}: '
+                             f'{reason}.') from error
 
 
 def _reader(replaced: dict[str, type[Inert]]) -> SimpleNamespace:
-    """What `torch.load` uses of the module `pickle`; fills in the classes that it replaces."""
+    """Create a substitute for the module `pickle` in `torch.load`. Adds the replaced classes to `replaced`."""
     class Unpickler(pickle.Unpickler):
         def find_class(self, module: str, name: str) -> Any:
             if (module, name) in _ALLOWED:

@@ -3,6 +3,7 @@ from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.registry import DATASETS
 
 
 class AnnotationError(ValueError):
@@ -58,6 +59,7 @@ class CheckedCOCO(COCO):
         return ids
 
 
+@DATASETS.register_module()
 class CheckedCocoDataset(CocoDataset):
     """mmdet's `CocoDataset`, which reads its file with `CheckedCOCO`."""
 

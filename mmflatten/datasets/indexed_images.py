@@ -8,8 +8,10 @@ from mmpretrain.datasets import BaseDataset, ImageNet
 
 from mmflatten.datasets.image_index import ImageIndex, ImageIndexError
 from mmflatten.datasets.storage import member_path
+from mmflatten.registry import DATASETS
 
 
+@DATASETS.register_module()
 class IndexedImages(BaseDataset):
     """Images and labels of an index: files or objects of their own, or members of tar, zip and LMDB shards.
 
@@ -73,6 +75,7 @@ class IndexedImages(BaseDataset):
         return dict(img_path=path, gt_label=label, sample_idx=number)
 
 
+@DATASETS.register_module()
 class IndexedImageNet(IndexedImages):
     """`IndexedImages` of ImageNet-1k, with the class names of mmpretrain's `ImageNet`."""
 

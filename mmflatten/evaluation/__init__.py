@@ -1,4 +1,4 @@
-"""Metrics that the OpenMMLab libraries lack."""
+"""Metrics for tasks that OpenMMLab libraries do not cover."""
 from mmflatten.evaluation.stereo import StereoMetric
 
 __all__ = ['StereoMetric']

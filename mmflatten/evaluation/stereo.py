@@ -1,4 +1,4 @@
-"""How far disparities are off, and how far a constant would be."""
+"""Errors of predicted disparities, and of a constant prediction for comparison."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,31 +10,32 @@ from mmengine.evaluator import BaseMetric
 
 from mmflatten.registry import METRICS
 
-BIN_WIDTH = 0.25  # pixels, of the histogram that the constant's error is computed from
+BIN_WIDTH = 0.25  # pixels; bins of the histogram for the error of the constant prediction
 MAX_BIN_DISPARITY = 512
-D1_PIXELS, D1_SHARE = 3.0, 0.05
+D1_PIXELS, D1_FRACTION = 3.0, 0.05
 
 
 @METRICS.register_module()
 class StereoMetric(BaseMetric):
-    """End-point error and shares of wrong pixels, over all valid pixels of all images together.
+    """End-point error and percentages of wrong pixels, over all valid pixels of all images.
 
     With the error `e = |predicted - true|` of a pixel:
 
     - `epe`: mean of `e`, in pixels;
     - `bad1`, `bad3`: percentage with `e > 1` and `e > 3`;
     - `d1`: percentage with `e > 3` and `e > 5 %` of the true disparity (KITTI 2015);
-    - `epe_noc`, `epe_occ`: `epe` of the pixels that the right image shows and does not show, where the data set tells;
-    - `epe_mean_disparity`: `epe` of the constant that equals the mean true disparity of the same pixels, which is what
-      a model that has learnt nothing of the pair gets.
+    - `epe_noc`, `epe_occ`: `epe` of non-occluded and occluded pixels, for data sets with this annotation;
+    - `epe_mean_disparity`: `epe` of a constant prediction, the mean true disparity of the same pixels. A model that has
+      learnt nothing from the images reaches this value.
 
-    A prediction that is no number is wrong by every measure, and `epe` is NaN then.
+    A NaN prediction counts as wrong in all percentages and makes `epe` NaN.
 
-    PSMNet's own code averages the EPE over batches of 8 images, which weighs images with few valid pixels more.
+    PSMNet's official code averages the EPE over batches of 8 images, which gives images with few valid pixels more
+    weight.
 
     Args:
-        max_disp: pixels whose true disparity is not below it do not count, as in PSMNet; None counts all.
-        kwargs: of `mmengine.evaluator.BaseMetric`.
+        max_disp: only pixels with a true disparity below this value count, as in PSMNet; None counts all pixels.
+        kwargs: arguments of `mmengine.evaluator.BaseMetric`.
     """
 
     default_prefix = 'stereo'
@@ -42,26 +43,25 @@ class StereoMetric(BaseMetric):
     def __init__(self, max_disp: float | None = 192, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if max_disp is not None and not max_disp > 0:
-            raise ValueError(f'max_disp ({max_disp}) must be positive, or None to count every disparity')
+            raise ValueError(f'max_disp: expected a positive number, or None to count all pixels, got {max_disp}.')
         self.max_disp = max_disp
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
-        """Keep the sums of each image.
+        """Store the sums of each image.
 
         Raises:
-            ValueError: prediction and truth differ in size, or there is no truth.
+            ValueError: the ground truth is missing, or its size differs from the prediction.
         """
         for sample in data_samples:
             name = sample.get('img_path', 'an image')
             if 'gt_disparity' not in sample:
-                raise ValueError(f'{name} has no true disparity (gt_disparity), so nothing can be measured; put '
-                                 'LoadDisparity into the pipeline, or test on a split that has a truth, or predict '
-                                 'alone with test_evaluator=[]')
+                raise ValueError(f'gt_disparity of {name}: missing. Add LoadDisparity to the pipeline, test on a split '
+                                 'with ground truth, or only predict with test_evaluator=[].')
             truth, predicted = sample['gt_disparity'], sample['pred_disparity']['data'].float()
             true = truth['data'].to(predicted.device).float()
             if true.shape != predicted.shape:
-                raise ValueError(f'pred_disparity of {name} has the shape {tuple(predicted.shape)} and gt_disparity '
-                                 f'{tuple(true.shape)}; they must agree')
+                raise ValueError(f'pred_disparity of {name}: expected the shape of gt_disparity, {tuple(true.shape)}, '
+                                 f'got {tuple(predicted.shape)}.')
             counted = truth['valid'].to(predicted.device)
             if self.max_disp is not None:
                 counted = counted & (true < self.max_disp)
@@ -70,7 +70,7 @@ class StereoMetric(BaseMetric):
             self.results.append(image_sums(predicted[counted], true[counted], occluded))
 
     def compute_metrics(self, results: list[dict]) -> dict[str, float]:
-        """Metrics of all images; NaN where no pixel counts."""
+        """Compute the metrics over all images, NaN if no pixel counts."""
         total = {key: sum(result[key] for result in results) for key in results[0]}
         metrics = dict(
             epe=_ratio(total['error'], total['pixels']),
@@ -85,12 +85,12 @@ class StereoMetric(BaseMetric):
 
 
 def image_sums(predicted: torch.Tensor, true: torch.Tensor, occluded: torch.Tensor | None) -> dict[str, Any]:
-    """Sums over the counted pixels of one image.
+    """Compute sums over the counted pixels of one image.
 
     Args:
-        predicted: (n,) in pixels.
-        true: (n,) in pixels.
-        occluded: (n,) bool, or None where it is not known.
+        predicted: predicted disparities (n,) in pixels.
+        true: true disparities (n,) in pixels.
+        occluded: occlusion mask (n,) bool, or None if unknown.
     """
     error = (predicted - true).abs().double()
     seen = torch.ones_like(error, dtype=torch.bool) if occluded is None else ~occluded
@@ -99,10 +99,10 @@ def image_sums(predicted: torch.Tensor, true: torch.Tensor, occluded: torch.Tens
     return dict(
         pixels=error.numel(),
         error=error.sum().item(),
-        # "Not at most", where "above" would let NaN pass as right.
+        # `error > 1` would be False for NaN and count it as correct.
         bad1=(~(error <= 1)).sum().item(),
         bad3=(~(error <= 3)).sum().item(),
-        d1=(~((error <= D1_PIXELS) | (error <= D1_SHARE * true.abs()))).sum().item(),
+        d1=(~((error <= D1_PIXELS) | (error <= D1_FRACTION * true.abs()))).sum().item(),
         has_occlusion=occluded is not None,
         noc_pixels=seen.sum().item(),
         noc_error=error[seen].sum().item(),
@@ -111,13 +111,13 @@ def image_sums(predicted: torch.Tensor, true: torch.Tensor, occluded: torch.Tens
 
 
 def mean_disparity_error(pixels: np.ndarray, disparity: np.ndarray) -> float:
-    """Mean distance of disparities to their mean, from a histogram.
+    """Compute the mean distance of disparities to their mean, from a histogram.
 
-    Exact but for the one bin that the mean falls into, which is `BIN_WIDTH` wide.
+    The only approximation is within the bin of the mean, which is `BIN_WIDTH` wide.
 
     Args:
         pixels: number of pixels in each bin.
-        disparity: sum of their disparities.
+        disparity: sum of the disparities in each bin.
     """
     filled = pixels > 0
     mean = _ratio(disparity.sum(), pixels.sum())

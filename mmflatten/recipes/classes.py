@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from inspect import isfunction
 
 from mmengine.config import ConfigDict
 from mmengine.registry import DATASETS, DefaultScope
@@ -29,8 +28,5 @@ def _classes(dataset: ConfigDict, scope: str) -> int:
     given = dataset.get('metainfo') or {}
     if 'classes' not in given:
         with DefaultScope.overwrite_default_scope(scope), DATASETS.switch_scope_and_registry(None) as registry:
-            found = registry.get(dataset.type)
-            if isfunction(found):  # builds the data set, as that of mmflatten.CheckedCocoDataset
-                found = registry.build({**dataset, 'pipeline': [], 'lazy_init': True})
-            given = getattr(found, 'METAINFO', {})
+            given = getattr(registry.get(dataset.type), 'METAINFO', {})
     return len(given.get('classes') or ())

@@ -1,4 +1,4 @@
-"""Data structures of the tasks that the OpenMMLab libraries lack."""
+"""Data structures for tasks that OpenMMLab libraries do not cover."""
 from mmflatten.structures.stereo_data_sample import StereoDataSample
 
 __all__ = ['StereoDataSample']

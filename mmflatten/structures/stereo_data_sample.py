@@ -1,19 +1,20 @@
-"""One rectified stereo pair, what is known of its disparity, and what a model says of it."""
+"""Data sample of a rectified stereo pair with true and predicted disparity."""
 from __future__ import annotations
 
 from mmengine.structures import BaseDataElement, PixelData
 
 
 class StereoDataSample(BaseDataElement):
-    """Truth and prediction of one stereo pair, both for the pixels of the left image.
+    """Ground truth and prediction of a stereo pair, for the pixels of the left image.
 
-    A pixel `(y, x)` of the left image with disparity `d` is seen at `(y, x - d)` of the right one; `d >= 0`, in pixels.
+    A pixel `(y, x)` of the left image with disparity `d >= 0` corresponds to `(y, x - d)` in the right image. All
+    values are in pixels.
 
-    Meta information: `img_shape` (H, W) of the images before the preprocessor pads them, `ori_shape` as they were on
-    disk, `left_path`, `right_path`; the preprocessor adds `batch_input_shape` (H, W) with padding.
+    Meta information: `img_shape` (H, W) of the images before padding, `ori_shape` of the files, `left_path` and
+    `right_path`. The preprocessor adds `batch_input_shape` (H, W), which includes padding.
 
-    - `gt_disparity`: `data` (1, H, W) float32; `valid` (1, H, W) bool, False where the truth is unknown; where the data
-      set tells, `occlusion` (1, H, W) bool, True for pixels that the right image does not show.
+    - `gt_disparity`: `data` (1, H, W) float32; `valid` (1, H, W) bool, False for pixels without ground truth; and for
+      data sets with this annotation `occlusion` (1, H, W) bool, True for pixels that the right image does not show.
     - `pred_disparity`: `data` (1, H, W) float32, of the size `img_shape`.
     """
 

@@ -1,6 +1,6 @@
-"""The backbones as models of timm: `import mmflatten.timm`, then `timm.create_model('flatten_swin_tiny')`.
+"""Backbones as timm models: `import mmflatten.timm`, then `timm.create_model('flatten_swin_tiny')`.
 
-Importing registers them and does nothing else. It requires timm, but neither mmcv nor a task library.
+The import only registers the models. It requires timm, but neither mmcv nor a task library.
 """
 from mmflatten.timm import entrypoints
 from mmflatten.timm.classifier import Classifier, FeatureExtractor

@@ -1,4 +1,4 @@
-"""Run a script of timm with the backbones registered: `python -m mmflatten.timm train.py DIR --model NAME`."""
+"""Run a timm script with the backbones registered: `python -m mmflatten.timm train.py DIR --model NAME`."""
 import runpy
 import sys
 

@@ -1,4 +1,4 @@
-"""A backbone in the two forms that timm builds: a classifier, and the maps of its stages."""
+"""The two kinds of model that timm builds from a backbone: a classifier and a feature extractor."""
 from __future__ import annotations
 
 import logging
@@ -19,16 +19,16 @@ from mmflatten.models.backbones.base import Backbone
 from mmflatten.models.backbones.plain import PlainBackbone
 
 TOKEN = 'token'
-# Parts of names of tables and tokens that the papers train without weight decay; timm adds biases and norms.
+# The papers train parameters with these name parts without weight decay; timm adds biases and norms.
 _NO_DECAY = ('embed.cls_token', 'embed.position.', 'relative_position_bias.', 'neighbor_bias.', 'pooled_bias.')
 
 
 class _Model(nn.Module):
-    """What timm asks of a model, whatever it returns.
+    """Methods that timm expects of every model.
 
     Args:
-        backbone: class of the backbone.
-        out_indices: its stages, or blocks, whose results are needed.
+        backbone: backbone class.
+        out_indices: stages, or blocks of a plain backbone, to return.
         in_chans: channels of the image.
         kwargs: arguments of the backbone.
     """
@@ -39,44 +39,46 @@ class _Model(nn.Module):
         self.backbone = self._construct()
         _set_in_channels(self.backbone, in_chans)
         if not next(self.parameters()).is_meta:
-            with _without_report():
+            with _without_init_log():
                 self.backbone.init_weights()
 
     def no_weight_decay(self) -> set[str]:
-        """Names of the parameters that weight decay leaves alone."""
+        """Return the names of parameters that are trained without weight decay."""
         return {name for name, _ in self.named_parameters() if any(part in name for part in _NO_DECAY)}
 
     def group_matcher(self, coarse: bool = False) -> Callable[[str], int]:
-        """From the name of a parameter to its layer, for learning rates that decay by layer: a layer is a block."""
+        """Return a function from parameter name to layer number, for layer-wise learning rate decay."""
         return lambda name: self.backbone.get_layer_depth(name, prefix='backbone.')[0]
 
     def set_grad_checkpointing(self, enable: bool = True) -> None:
-        """Recompute the blocks' activations in the backward pass to save memory."""
+        """Recompute the activations of the blocks in the backward pass to save memory."""
         for module in (self.backbone, *getattr(self.backbone, 'stages', ())):
             module.with_cp = enable
 
     @torch.no_grad()
     def init_non_persistent_buffers(self) -> None:
-        """Compute anew what no checkpoint holds, such as indices: Hugging Face builds models without memory."""
-        own, saved = dict(self.backbone.named_buffers()), self.backbone.state_dict()
+        """Recompute buffers that checkpoints omit, such as indices, for models that Hugging Face builds on `meta`."""
+        buffers, saved = dict(self.backbone.named_buffers()), self.backbone.state_dict()
         for name, buffer in self._construct().named_buffers():
             if name not in saved:
-                own[name].copy_(buffer)
+                buffers[name].copy_(buffer)
 
 
 class Classifier(_Model):
-    """A backbone, a pooling of its last map, and a linear layer.
+    """A backbone, global pooling of its last map, and a linear layer.
 
-    The weights have the names of mmpretrain's classifier with this backbone, `backbone.*` and `head.fc.*`, so that the
-    checkpoints of either load into the other.
+    Weights have the same names as in mmpretrain's classifier with this backbone, `backbone.*` and `head.fc.*`, so the
+    two share checkpoints.
 
     Args:
-        last: the stage, or in a plain backbone the block, whose result is classified.
+        backbone: backbone class.
+        last: index of the stage (or block of a plain backbone) whose output is classified.
         num_classes: 0 for no linear layer.
-        global_pool: 'token' for the class token, which DeiT has; 'avg', 'max', 'avgmax' or 'catavgmax' of the map; ''
-            for the map itself. None takes the class token where there is one, else 'avg'.
-        drop_rate: of the dropout before the linear layer.
-        backbone, in_chans, kwargs: the class of the backbone, the channels of the image, arguments of the backbone.
+        in_chans: channels of the image.
+        global_pool: 'token' for the class token (DeiT only), a pooling of the map ('avg', 'max', 'avgmax' or
+            'catavgmax'), or '' for the map itself. None selects 'token' for DeiT and 'avg' for other backbones.
+        drop_rate: dropout before the linear layer.
+        kwargs: arguments of the backbone.
     """
 
     def __init__(self, backbone: type[Backbone], last: int, num_classes: int = 1000, in_chans: int = 3,
@@ -90,27 +92,27 @@ class Classifier(_Model):
 
     @property
     def head_hidden_size(self) -> int:
-        """Channels that the linear layer sees."""
+        """Input channels of the linear layer."""
         return self.num_features * (2 if self.global_pool == 'catavgmax' else 1)
 
     def get_classifier(self) -> nn.Module:
-        """The linear layer."""
+        """Return the linear layer."""
         return self.head.fc
 
     def reset_classifier(self, num_classes: int, global_pool: str | None = None) -> None:
-        """Give the model a new linear layer, and another pooling if one is named.
+        """Replace the linear layer, and the pooling if `global_pool` is given.
 
         Raises:
-            ValueError: a class token of a backbone that has none, or classes without a pooling.
+            ValueError: `global_pool='token'` for a backbone without class token, or classes without pooling.
         """
         pool = self.global_pool if global_pool is None else global_pool
         plain = isinstance(self.backbone, PlainBackbone)
         if pool == TOKEN and not plain:
-            raise ValueError(f'global_pool ({pool!r}) requires a class token, and {type(self.backbone).__name__} has '
-                             "none; take 'avg'")
+            raise ValueError(f'global_pool: {type(self.backbone).__name__} has no class token, got {pool!r}. Use '
+                             "'avg'.")
         if not pool and num_classes:
-            raise ValueError(f'global_pool ({pool!r}) leaves a map, which no linear layer takes: num_classes '
-                             f'({num_classes}) must be 0')
+            raise ValueError(f"num_classes: expected 0 with global_pool='', got {num_classes}. Choose a pooling, such "
+                             "as 'avg', or no classes.")
         self.global_pool, self.num_classes = pool, num_classes
         if plain:
             self.backbone.out_type = 'cls_token' if pool == TOKEN else 'featmap'
@@ -123,11 +125,11 @@ class Classifier(_Model):
         self.head = head.to(next(self.backbone.parameters())).train(self.training)
 
     def forward_features(self, image: Tensor) -> Tensor:
-        """The class token `(B, C)`, or the last map `(B, C, H, W)`, normalised as for the classifier."""
+        """Return the normalised class token `(B, C)` or last map `(B, C, H, W)`."""
         return self.backbone(image)[-1]
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
-        """Logits `(B, num_classes)`; what the linear layer would see, if `pre_logits`."""
+        """Return logits `(B, num_classes)`, or with `pre_logits` the input of the linear layer."""
         return self.head[:2](x) if pre_logits else self.head(x)
 
     def forward(self, image: Tensor) -> Tensor:
@@ -135,11 +137,13 @@ class Classifier(_Model):
 
 
 class FeatureExtractor(_Model):
-    """The maps of several stages, finest first, each through a norm of its own: what detectors and segmentors take.
+    """Maps of several stages, finest first, each with a separate norm, for detectors and segmentors.
 
     Args:
-        out_indices: stages, or blocks of a plain backbone.
-        backbone, in_chans, kwargs: as in `Classifier`.
+        backbone: backbone class.
+        out_indices: stages, or blocks of a plain backbone, to return.
+        in_chans: channels of the image.
+        kwargs: arguments of the backbone.
     """
 
     num_classes = 0
@@ -155,7 +159,7 @@ class FeatureExtractor(_Model):
 
 
 def _set_in_channels(backbone: Backbone, in_chans: int) -> None:
-    """Let the first convolution take images of `in_chans` channels."""
+    """Replace the first convolution with one for images of `in_chans` channels."""
     name, conv = next((name, module) for name, module in backbone.named_modules() if isinstance(module, nn.Conv2d))
     if in_chans != conv.in_channels:
         parent, _, leaf = name.rpartition('.')
@@ -164,8 +168,8 @@ def _set_in_channels(backbone: Backbone, in_chans: int) -> None:
 
 
 @contextmanager
-def _without_report() -> Iterator[None]:
-    """Inside, MMEngine does not log how it initialises each of the hundreds of parameters."""
+def _without_init_log() -> Iterator[None]:
+    """Silence MMEngine's log of the initialisation of every parameter."""
     logger = MMLogger.get_current_instance()
     level = logger.level
     logger.setLevel(logging.WARNING)
@@ -176,7 +180,7 @@ def _without_report() -> Iterator[None]:
 
 
 def _feature_info(backbone: Backbone) -> list[dict]:
-    """Channels and stride of the result of every stage, or block of a plain backbone, in timm's words."""
+    """Return timm's feature info: channels, stride and module of each stage, or block of a plain backbone."""
     if isinstance(backbone, PlainBackbone):
         part, embeds = 'blocks', [backbone.embed] * len(backbone.blocks)
         strides = [backbone.embed.stride] * len(embeds)
@@ -185,6 +189,6 @@ def _feature_info(backbone: Backbone) -> list[dict]:
         strides = list(accumulate((embed.stride for embed in embeds), mul))
     info = [dict(num_chs=embed.out_channels, reduction=stride, module=f'backbone.{part}.{i}')
             for i, (embed, stride) in enumerate(zip(embeds, strides))]
-    for index, channels in zip(backbone.out_indices, backbone.out_channels):  # a projection may change them
+    for index, channels in zip(backbone.out_indices, backbone.out_channels):  # a projection may change channels
         info[index]['num_chs'] = channels
     return info

@@ -1,11 +1,12 @@
-"""The names under which timm builds the backbones.
+"""Entry points through which timm builds the backbones by name.
 
-`flatten_*`, `l2vit_*`, `focal_*`, `ravlt_*`, `mlla_*` and `hvittt_*` are the papers' models; `mmflatten_*` the models
-that they vary, as this project has them, with softmax attention in all blocks. Stochastic depth is that of the configs;
-a size without one has that of the next smaller.
+`flatten_*`, `l2vit_*`, `focal_*`, `ravlt_*`, `mlla_*` and `hvittt_*` are the papers' models. `mmflatten_*` are this
+project's versions of their baselines (DeiT, PVT, Swin, CSwin), with softmax attention in all blocks. Drop path rates
+are those of the configs; a size without a config has the rate of the next smaller size.
 """
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,15 +31,14 @@ from mmflatten.timm.classifier import Classifier, FeatureExtractor
 _FIRST_CONV = {FLattenDeiT: 'backbone.embed.projection',
                **dict.fromkeys((L2ViT, RAVLT), 'backbone.stages.0.embed.convs.0'),
                **dict.fromkeys((MLLA, HViTTT), 'backbone.stages.0.embed.conv1.0')}
-_SOURCES = ('file', 'state_dict', 'url', 'hf_hub_id')  # where timm finds weights
-# What of a backbone is for classifiers alone.
-_CLASSIFIER = ('with_cls_token', 'last_projection', 'pooled')
-_HEADS = ('num_classes', 'global_pool', 'drop_rate')  # arguments of a classifier that feature maps do without
+_SOURCES = ('file', 'state_dict', 'url', 'hf_hub_id')  # fields of timm's pretrained_cfg that locate weights
+_CLASSIFIER_OPTIONS = ('with_cls_token', 'last_projection', 'pooled')  # backbone arguments for classification only
+_HEAD_ARGUMENTS = ('num_classes', 'global_pool', 'drop_rate')  # not used by feature extractors
 
 
-def _sizes(start: str, backbone: type[Backbone], drop_path_rates: Mapping[str, float], **kwargs) -> dict[str, tuple]:
-    """Name to backbone and its arguments, for each size of a family."""
-    return {f'{start}_{size.replace("-", "_")}': (backbone, dict(arch=size, drop_path_rate=rate, **kwargs))
+def _sizes(family: str, backbone: type[Backbone], drop_path_rates: Mapping[str, float], **kwargs) -> dict[str, tuple]:
+    """Map each model name of a family to its backbone class and arguments."""
+    return {f'{family}_{size.replace("-", "_")}': (backbone, dict(arch=size, drop_path_rate=rate, **kwargs))
             for size, rate in drop_path_rates.items()}
 
 
@@ -48,7 +48,7 @@ _PVT_V2 = dict(b0=.1, b1=.1, b2=.1, b3=.3, b4=.3, b5=.3)
 _SWIN = dict(tiny=.2, small=.3, base=.5)
 _CSWIN = dict(tiny=.2, small=.4, base=.5)
 _RAVLT = dict(tiny=.1, small=.15, base=.4, large=.55)
-_CSWIN_ARCHS = dict(  # FLatten-CSwin has other depths than CSwin
+_CSWIN_ARCHS = dict(  # the depths of CSwin differ from those of FLatten-CSwin
     tiny=dict(embed_dims=64, depths=(1, 2, 21, 1), num_heads=(2, 4, 8, 16)),
     small=dict(embed_dims=64, depths=(2, 4, 32, 2), num_heads=(2, 4, 8, 16)),
     base=dict(embed_dims=96, depths=(2, 4, 32, 2), num_heads=(4, 8, 16, 32)))
@@ -73,7 +73,7 @@ MODELS: dict[str, tuple[type[Backbone], dict]] = {
 
 
 def _default_cfg(name: str, backbone: type[Backbone]) -> dict[str, Any]:
-    """How timm feeds a model by default, as the official code evaluates it: FLatten's squeezes images to a square."""
+    """Default preprocessing of a model, as in the official evaluation; FLatten's resizes images to a square."""
     return dict(
         input_size=(3, 224, 224), pool_size=(14, 14) if backbone is FLattenDeiT else (7, 7), interpolation='bicubic',
         crop_pct=.9 if name.startswith('mmflatten_cswin_') else .875,
@@ -85,66 +85,71 @@ default_cfgs = generate_default_cfgs({name: _default_cfg(name, backbone) for nam
 
 
 def _entrypoint(name: str) -> Callable[..., nn.Module]:
-    """The function that timm calls to build a model; `kwargs` are arguments of timm and of the backbone."""
+    """Create the function that timm calls to build a model; its `kwargs` are arguments of timm and the backbone."""
     backbone, defaults = MODELS[name]
 
     def build(pretrained: bool = False, features_only: bool = False, **kwargs) -> nn.Module:
         kwargs = {**defaults, **kwargs}
         if features_only:
-            kwargs = {key: value for key, value in kwargs.items() if key not in _CLASSIFIER or key not in defaults}
+            unused = set(_CLASSIFIER_OPTIONS) & set(defaults)
+            kwargs = {key: value for key, value in kwargs.items() if key not in unused}
         if pretrained:
-            _require_weights(name, kwargs)
+            _check_source(name, kwargs)
         levels = _levels(backbone, kwargs['arch'])
         if not features_only:
-            return build_model_with_cfg(Classifier, name, pretrained, pretrained_filter_fn=_fitting, backbone=backbone,
-                                        last=levels - 1, **kwargs)
-        kwargs['out_indices'] = _absolute(kwargs.get('out_indices', min(levels, 4)), levels)
-        return build_model_with_cfg(FeatureExtractor, name, pretrained, pretrained_filter_fn=_fitting,
-                                    kwargs_filter=_HEADS, backbone=backbone, **kwargs)
+            return build_model_with_cfg(Classifier, name, pretrained, pretrained_filter_fn=_check_weights,
+                                        backbone=backbone, last=levels - 1, **kwargs)
+        kwargs['out_indices'] = _absolute_indices(kwargs.get('out_indices', min(levels, 4)), levels)
+        return build_model_with_cfg(FeatureExtractor, name, pretrained, pretrained_filter_fn=_check_weights,
+                                    kwargs_filter=_HEAD_ARGUMENTS, backbone=backbone, **kwargs)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f'{backbone.__name__} with {defaults}, as a model of timm.'
+    build.__doc__ = f'Build a timm model from {backbone.__name__} with {defaults}.'
     return build
 
 
 def _levels(backbone: type[Backbone], arch: str | Mapping) -> int:
-    """The number of stages, or of blocks in DeiT."""
+    """Return the number of stages, or of blocks for DeiT."""
     if backbone is FLattenDeiT:
         return arch.get('depth', 12) if isinstance(arch, Mapping) else 12
     depths = arch.get('depths') if isinstance(arch, Mapping) else None
     return len(depths) if isinstance(depths, (list, tuple)) else 4
 
 
-def _absolute(out_indices: int | tuple, levels: int) -> tuple[int, ...]:
-    """timm counts stages from the end too: a number is that many of the last, and -1 is the last."""
+def _absolute_indices(out_indices: int | tuple, levels: int) -> tuple[int, ...]:
+    """Convert timm's `out_indices` to non-negative indices: an int selects the last stages, -1 is the last stage."""
     indices = range(-out_indices, 0) if isinstance(out_indices, int) else out_indices
     return tuple(index + levels if index < 0 else index for index in indices)
 
 
-def _require_weights(name: str, kwargs: Mapping) -> None:
-    """Refuse `pretrained=True` without a file: timm's hub has no weights of these models."""
+def _check_source(name: str, kwargs: Mapping) -> None:
+    """Reject `pretrained=True` without a file, because timm's hub has no weights of these models."""
     cfg, overlay = (kwargs.get(key) or {} for key in ('pretrained_cfg', 'pretrained_cfg_overlay'))
-    known = cfg if isinstance(cfg, Mapping) else vars(cfg) if not isinstance(cfg, str) else {}
-    if not any({**known, **overlay}.get(source) for source in _SOURCES):
-        raise ValueError(f'pretrained (True): no weights of {name} are published for timm. Convert official ones with '
-                         '`mmflatten convert` and pass pretrained_cfg_overlay=dict(file=FILE), or '
-                         'checkpoint_path=FILE without pretrained')
+    if isinstance(cfg, str):
+        cfg = {}
+    elif not isinstance(cfg, Mapping):
+        cfg = vars(cfg)
+    if not any({**cfg, **overlay}.get(source) for source in _SOURCES):
+        raise ValueError(f'pretrained: expected a file, because no weights of {name} are published for timm, got True. '
+                         'Convert official weights with `mmflatten convert` and pass '
+                         'pretrained_cfg_overlay=dict(file=FILE), or checkpoint_path=FILE without pretrained.')
 
 
-def _fitting(weights: dict[str, Tensor], model: Classifier | FeatureExtractor) -> dict[str, Tensor]:
-    """The weights of a checkpoint, if the backbone's fit; timm would pass over some that do not.
+def _check_weights(weights: dict[str, Tensor], model: Classifier | FeatureExtractor) -> dict[str, Tensor]:
+    """Return the weights if their names match the backbone's; timm ignores some mismatches.
 
-    Output norms may start anew or be left behind, and so may stages behind the last map, as in `Backbone`. timm itself
-    fits the head to the classes.
+    As in `Backbone`, output norms and stages after the last returned map may be missing or unused. timm itself adapts
+    the head to the number of classes.
 
     Raises:
-        ValueError: weights of the backbone that are missing or unknown.
+        ValueError: missing or unexpected backbone weights.
     """
-    own, given = ({name.removeprefix('backbone.') for name in names if name.startswith('backbone.')}
-                  for names in (model.state_dict(), weights))
-    model.backbone.require_fit(sorted(own - given), sorted(given - own), 'the checkpoint')
+    expected, loaded = ({name.removeprefix('backbone.') for name in names if name.startswith('backbone.')}
+                        for names in (model.state_dict(), weights))
+    model.backbone.require_fit(sorted(expected - loaded), sorted(loaded - expected), 'the checkpoint')
     return weights
 
 
+# timm expects each entry point to be an attribute of the module that registers it.
 for _name in MODELS:
-    globals()[_name] = register_model(_entrypoint(_name))
+    setattr(sys.modules[__name__], _name, register_model(_entrypoint(_name)))

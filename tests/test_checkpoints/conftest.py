@@ -1,4 +1,4 @@
-"""Official state dicts for the converters: of the golden cases with weights, and of any shape without."""
+"""Official state dicts of the golden cases."""
 import functools
 import importlib.util
 from pathlib import Path
@@ -10,7 +10,7 @@ GOLDEN = Path(__file__).parents[1] / 'data' / 'golden'
 
 
 class Golden:
-    """One golden case: `state` are its official weights, `buffers` the index buffers that its file holds besides."""
+    """A golden case: `state` are the official weights, `buffers` the index buffers in its file."""
 
     def __init__(self, name: str) -> None:
         spec = importlib.util.spec_from_file_location('golden_synth', GOLDEN / 'synth.py')
@@ -25,11 +25,11 @@ class Golden:
 
     @property
     def names(self) -> dict[str, torch.Tensor]:
-        """The same names and shapes without values, for checks of names."""
+        """State dict with the same names and shapes on the meta device, for checks of names."""
         return {key: value.to('meta') for key, value in self.state.items()}
 
 
 @pytest.fixture(scope='session')
 def golden():
-    """Loader of golden cases by name; each is drawn once."""
+    """Cached loader of golden cases by name."""
     return functools.cache(Golden)

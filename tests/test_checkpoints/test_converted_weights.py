@@ -1,4 +1,4 @@
-"""Converted weights in the models: the outputs of the official code, other sizes, pre-trained backbones."""
+"""Converted weights in models: official outputs, other image sizes, pre-trained backbones."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -32,7 +32,7 @@ def build(name: str, in_channels: int, **backbone):
 
 @pytest.fixture
 def classifier(golden):
-    """A classifier with the converted weights of a golden case, and the case."""
+    """Function that builds a classifier with the converted weights of a golden case."""
 
     def make(name: str, **backbone):
         case = golden(name)
@@ -44,7 +44,7 @@ def classifier(golden):
 
 
 @pytest.mark.parametrize('name', BACKBONES)
-def test_converted_weights_give_the_official_outputs(classifier, name):
+def test_converted_weights_reproduce_official_outputs(classifier, name):
     model, case = classifier(name)
     with torch.no_grad():
         pooled = model.extract_feat(case.image)
@@ -55,7 +55,7 @@ def test_converted_weights_give_the_official_outputs(classifier, name):
         assert difference < TOLERANCE * expected.abs().max().item(), key
 
 
-def test_weights_of_224_load_strictly_into_a_model_of_384_with_tables_resized_bicubically(classifier):
+def test_converted_weights_of_224_load_at_384_with_bicubic_tables(classifier):
     model, case = classifier('flatten_swin_t_224', img_size=384, softmax_window=12)
     mixer = model.backbone.stages[1].blocks[0].attn.fn.mixer
     table = case.state['layers.1.blocks.0.attn.positional_encoding']
@@ -70,7 +70,7 @@ def test_weights_of_224_load_strictly_into_a_model_of_384_with_tables_resized_bi
 TINY = dict(embed_dims=8, depths=(2, 2), num_heads=(2, 4))
 TINY_PVT = dict(embed_dims=(8, 16), depths=(2, 2), num_heads=(2, 4), mlp_ratios=(2., 2.))
 TINY_DEIT = dict(embed_dims=16, depth=3, num_heads=2)
-# Every variant whose names differ, of as few channels as possible.
+# All variants with different names, with few channels.
 VARIANTS = [
     ('flatten_swin', dict(type='FLattenSwin', arch=TINY, attn_types='SS')),
     ('flatten_swin', dict(type='FLattenSwin', arch=TINY, attn_types='LM1', linear_window=7)),
@@ -101,7 +101,7 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize('family, backbone', VARIANTS)
-def test_every_variant_goes_into_the_official_names_and_back_strictly(family, backbone):
+def test_model_variants_revert_and_convert_strictly(family, backbone):
     outputs = dict(out_indices=(2,) if family == 'deit' else (1,))
     model = MODELS.build(dict(type='mmpretrain.ImageClassifier', _scope_='mmpretrain',
                               backbone={**backbone, **outputs, 'type': f'mmflatten.{backbone["type"]}'},
@@ -114,7 +114,7 @@ def test_every_variant_goes_into_the_official_names_and_back_strictly(family, ba
     assert all(torch.equal(converted[key], value) for key, value in state.items())
 
 
-def test_the_counters_of_batch_norm_are_kept_where_they_are_there(golden):
+def test_convert_keeps_batch_norm_counters(golden):
     case = golden('l2vit_t_224')
     counters = {key: torch.tensor(7) for key in case.case['buffers']}
     converted = convert_state_dict({**case.state, **counters}, 'l2vit')
@@ -139,27 +139,27 @@ def pretrained(path, **backbone):
     return model
 
 
-def test_a_converted_file_initialises_a_backbone_with_more_outputs(golden, converted_file):
+def test_converted_file_initialises_backbone_with_more_outputs(golden, converted_file):
     state = golden('flatten_swin_t_224').state
     weights = pretrained(converted_file).state_dict()
     assert torch.equal(weights['stages.2.blocks.5.ffn.fn.fc1.weight'], state['layers.2.blocks.5.mlp.fc1.weight'])
     assert torch.equal(weights['norms.3.weight'], state['norm.weight'])
-    assert torch.equal(weights['norms.0.weight'], torch.ones(96))  # a classifier has none for the first stages
+    assert torch.equal(weights['norms.0.weight'], torch.ones(96))  # a classifier has no norms for the first stages
 
 
-def test_a_converted_file_of_another_architecture_is_refused_with_the_first_keys(converted_file):
+def test_pretrained_backbone_rejects_other_architecture(converted_file):
     with pytest.raises(ValueError, match=r'stages\.0\.blocks\.0\.attn\.fn\.mixer\.relative_position_bias\.table'):
         pretrained(converted_file, attn_types='SSSS')
 
 
-def test_an_unconverted_file_is_refused_as_a_pretrained_backbone(golden, tmp_path):
+def test_pretrained_backbone_rejects_unconverted_file(golden, tmp_path):
     path = tmp_path / 'official.pth'
     torch.save({'state_dict': golden('flatten_swin_t_224').state}, path)
     with pytest.raises(ValueError, match='mmflatten convert'):
         pretrained(path)
 
 
-def test_a_focal_classifier_initialises_a_detector_with_larger_regions(golden, tmp_path):
+def test_focal_classifier_initialises_detector_with_larger_regions(golden, tmp_path):
     state = golden('focal_t_224').state
     torch.save({'state_dict': convert_state_dict(state, 'focal')}, tmp_path / 'focal.pth')
     model = pretrained(tmp_path / 'focal.pth', type='mmflatten.FocalTransformer', focal_windows=(15, 13, 9, 7),

@@ -1,7 +1,5 @@
-"""tools/convert_checkpoint.py --head-map: a classifier's head for classes that are among its own."""
+"""tools/convert_checkpoint.py --head-map: selecting classes of a head."""
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -28,7 +26,7 @@ TRAINING = '''
         batch_size=2, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True), dataset=dict(
             type='CustomDataset', data_root='data', pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')]))
     train_cfg = dict(by_epoch=True, max_epochs=1)
-    optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.))  # what was loaded remains
+    optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.))  # keeps the loaded weights
     load_from = 'mapped.pth'
     work_dir = 'run'
 '''
@@ -43,7 +41,7 @@ def load_tool(name):
 
 @pytest.fixture
 def ours(tmp_path, monkeypatch):
-    """Weights of a classifier of seven classes under the names of this project; the test runs in an empty folder."""
+    """Weights of a classifier with seven classes; also changes to an empty folder."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     state = MODELS.build(dict(
@@ -54,7 +52,7 @@ def ours(tmp_path, monkeypatch):
 
 
 def convert(capsys, content, lines, *options):
-    """Exit status and last line of the error; the result is in `mapped.pth`."""
+    """Convert to `mapped.pth` and return the exit status and the last line of the error output."""
     torch.save(content, 'source.pth')
     Path('map.txt').write_text(lines)
     status = load_tool('convert_checkpoint')(['source.pth', 'mapped.pth', '--head-map', 'map.txt', *options])
@@ -67,10 +65,10 @@ def assert_mapped(state, original, classes):
         assert torch.equal(state[name], value[classes] if name.startswith('head.fc.') else value), name
 
 
-# Without a line break at the end, as Swin's file; Windows' line breaks; a class may come twice.
+# Swin's file has no final line break, other files may have Windows line breaks. A class may occur twice.
 @pytest.mark.parametrize('lines', ['5\n0\n5\n6', '5\r\n0\r\n5\r\n6\r\n'])
 @pytest.mark.parametrize('official', [True, False])
-def test_class_i_gets_the_weights_of_the_class_on_line_i(lines, official, ours, capsys):
+def test_head_map_selects_listed_classes(lines, official, ours, capsys):
     content = {'model': revert_state_dict(ours, 'flatten_swin')} if official else {'state_dict': ours, 'optimizer': {}}
     status, _ = convert(capsys, content, lines, *(['--family', 'flatten_swin'] if official else []))
     assert status == 0
@@ -79,7 +77,7 @@ def test_class_i_gets_the_weights_of_the_class_on_line_i(lines, official, ours, 
     assert mapped['meta']['head_map'] == 'map.txt' and len(mapped['meta']['head_map_sha256']) == 64
 
 
-def test_a_head_is_mapped_on_the_way_back_too(ours, capsys):
+def test_head_map_works_with_revert(ours, capsys):
     assert convert(capsys, {'state_dict': ours}, '2\n4\n', '--revert', '--family', 'flatten_swin')[0] == 0
     assert_mapped(convert_state_dict(torch.load('mapped.pth')['model'], 'flatten_swin'), ours, [2, 4])
 
@@ -87,12 +85,12 @@ def test_a_head_is_mapped_on_the_way_back_too(ours, capsys):
 @pytest.mark.parametrize('lines, words', [
     ('5\n7\n', ['line 2', "'7'", '6']), ('-1\n', ['line 1', "'-1'"]), ('0\n\n1\n', ['line 2', "''"]),
     ('n01440764\n', ['line 1', "'n01440764'"]), ('', ['map.txt', 'empty'])])
-def test_a_line_that_is_no_class_of_the_head_is_named(lines, words, ours, capsys):
+def test_head_map_names_invalid_line(lines, words, ours, capsys):
     status, last = convert(capsys, {'state_dict': ours}, lines)
     assert status == 1 and all(word in last[0] for word in words) and not Path('mapped.pth').exists()
 
 
-def test_a_checkpoint_without_head_is_refused(ours, capsys):
+def test_head_map_rejects_checkpoint_without_head(ours, capsys):
     backbone = {name: value for name, value in ours.items() if not name.startswith('head.')}
     official = revert_state_dict(ours, 'flatten_swin')
     for content, word in ((backbone, 'head.fc.weight'), (official, '--family')):
@@ -100,7 +98,7 @@ def test_a_checkpoint_without_head_is_refused(ours, capsys):
         assert status == 1 and word in last[0] and not Path('mapped.pth').exists()
 
 
-def test_a_missing_map_and_a_missing_family_are_refused(ours, capsys):
+def test_head_map_rejects_missing_file_and_missing_family(ours, capsys):
     torch.save(ours, 'source.pth')
     tool = load_tool('convert_checkpoint')
     assert tool(['source.pth', 'mapped.pth', '--head-map', 'other.txt']) == 1
@@ -110,11 +108,11 @@ def test_a_missing_map_and_a_missing_family_are_refused(ours, capsys):
     assert '--family' in capsys.readouterr().err
 
 
-def test_fine_tuning_starts_from_the_mapped_head(ours):
+def test_fine_tuning_starts_from_mapped_head(ours):
     torch.save({'model': revert_state_dict(ours, 'flatten_swin')}, 'source.pth')
     Path('map.txt').write_text('6\n1\n')
-    subprocess.run([sys.executable, ROOT / 'tools' / 'convert_checkpoint.py', 'source.pth', 'mapped.pth',
-                    '--family', 'flatten_swin', '--head-map', 'map.txt'], check=True)
+    assert load_tool('convert_checkpoint')(
+        ['source.pth', 'mapped.pth', '--family', 'flatten_swin', '--head-map', 'map.txt']) == 0
     for name in ('dark', 'light'):
         Path('data', name).mkdir(parents=True)
         cv2.imwrite(f'data/{name}/0.png', np.full((32, 32, 3), 50, np.uint8))

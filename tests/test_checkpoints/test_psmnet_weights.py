@@ -1,4 +1,4 @@
-"""Official PSMNet weights in the model here: the official outputs, both ways without loss, released files."""
+"""Official PSMNet weights: official outputs, lossless conversion in both directions, released files."""
 import pytest
 import torch
 
@@ -16,7 +16,7 @@ def case(golden):
     return golden('psmnet_256')
 
 
-def test_converted_weights_give_the_official_scores_and_disparities(case):
+def test_psmnet_converted_weights_reproduce_official_outputs(case):
     model = MODELS.build(dict(type='mmflatten.PSMNet', max_disp=case.case['settings']['maxdisp'])).eval()
     model.load_state_dict(convert_state_dict(case.state, 'psmnet'), strict=True)
     outputs = {}
@@ -30,7 +30,7 @@ def test_converted_weights_give_the_official_scores_and_disparities(case):
 
 
 @pytest.mark.parametrize('family, aggregation', FAMILIES.items())
-def test_both_networks_go_into_the_official_names_and_back_strictly(family, aggregation):
+def test_psmnet_networks_revert_and_convert_strictly(family, aggregation):
     model = MODELS.build(dict(TINY, aggregation=aggregation))
     official = revert_state_dict(model.state_dict(), family)
     assert {key.split('.')[0] for key in official} == {'feature_extraction', *(f'dres{k}' for k in range(5)), *(
@@ -41,7 +41,7 @@ def test_both_networks_go_into_the_official_names_and_back_strictly(family, aggr
         convert_state_dict(official, other)
 
 
-def test_a_released_file_of_a_parallel_model_converts_and_goes_back(case, tmp_path):
+def test_psmnet_released_file_converts_and_reverts(case, tmp_path):
     state = {f'module.{key}': value for key, value in {**case.state, **case.buffers}.items()}
     torch.save(dict(epoch=9, state_dict=state, train_loss=1.1), tmp_path / 'pretrained_sceneflow.tar')
     content, weights = convert_file(tmp_path / 'pretrained_sceneflow.tar', 'psmnet')
@@ -52,7 +52,7 @@ def test_a_released_file_of_a_parallel_model_converts_and_goes_back(case, tmp_pa
     assert all(torch.equal(reverted['state_dict'][key], value) for key, value in state.items())
 
 
-def test_a_model_with_attention_has_no_official_names():
+def test_psmnet_with_attention_cannot_be_reverted():
     model = MODELS.build(dict(TINY, attention=dict(type='mmflatten.FactorizedAttention', basis_channels=2)))
     with pytest.raises(ValueError, match='features.attention.coefficients.weight'):
         revert_state_dict(model.state_dict(), 'psmnet')

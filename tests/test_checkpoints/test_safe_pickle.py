@@ -1,4 +1,4 @@
-"""Checkpoints with foreign classes: the weights come out, and no code of the file runs."""
+"""Reading the weights of checkpoints with objects of other libraries, without running their code."""
 import argparse
 import os
 import sys
@@ -13,7 +13,7 @@ FORMATS = pytest.mark.parametrize('zipped', [True, False], ids=['zip', 'legacy']
 
 
 class Malicious:
-    """Unpickled by an ordinary reader, it makes a file."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, marker) -> None:
         self.marker = marker
@@ -23,7 +23,7 @@ class Malicious:
 
 
 class Patching:
-    """Unpickled by a careless reader that allows PyTorch's functions, it changes one of them for the whole process."""
+    """An object that, if PyTorch's functions are allowed, modifies one of them when it is unpickled."""
 
     def __reduce__(self):
         return _function_named_by_the_file, (), (None, {'__defaults__': ('broken',)})
@@ -35,7 +35,7 @@ def _function_named_by_the_file():
 
 @pytest.fixture
 def yacs_node(monkeypatch):
-    """A configuration as official files hold it: a dict of the library yacs, which is not there when it is read."""
+    """A configuration as in official files, of the library yacs, which is not installed when the file is read."""
     module = types.ModuleType('yacs.config')
     module.CfgNode = type('CfgNode', (dict,), {'__module__': 'yacs.config'})
     monkeypatch.setitem(sys.modules, 'yacs', types.ModuleType('yacs'))
@@ -45,7 +45,7 @@ def yacs_node(monkeypatch):
 
 
 @FORMATS
-def test_a_malicious_file_cannot_act(tmp_path, zipped):
+def test_load_without_code_does_not_run_malicious_file(tmp_path, zipped):
     marker, path = tmp_path / 'marker', tmp_path / 'malicious.pth'
     weights = {'norm.weight': torch.arange(6.).view(2, 3)}
     torch.save({'model': weights, 'config': Malicious(marker)}, path, _use_new_zipfile_serialization=zipped)
@@ -54,11 +54,11 @@ def test_a_malicious_file_cannot_act(tmp_path, zipped):
     assert torch.equal(content['model']['norm.weight'], weights['norm.weight'])
     assert isinstance(content['config'], Inert) and replaced == [f'{os.mkdir.__module__}.mkdir']
     torch.load(path, weights_only=False)
-    assert marker.exists(), 'the file was harmless, so this test shows nothing'
+    assert marker.exists(), 'the file is harmless, so this test proves nothing'
 
 
 @FORMATS
-def test_configurations_of_absent_libraries_are_left_out(tmp_path, yacs_node, zipped):
+def test_load_without_code_replaces_objects_of_missing_libraries(tmp_path, yacs_node, zipped):
     path = tmp_path / 'yacs.pth'
     shared = torch.randn(4, 3, dtype=torch.float16)
     torch.save({'model': {'a': shared, 'b': shared.T, 'c': torch.nn.Parameter(torch.ones(2))}, 'config': yacs_node,
@@ -71,20 +71,20 @@ def test_configurations_of_absent_libraries_are_left_out(tmp_path, yacs_node, zi
     assert torch.equal(content['model']['c'], torch.ones(2))
 
 
-def test_a_file_of_tensors_alone_needs_no_stand_ins(tmp_path):
+def test_load_without_code_replaces_nothing_in_plain_file(tmp_path):
     torch.save({'model': {'a': torch.ones(2)}, 'epoch': 3}, tmp_path / 'plain.pth')
     content, replaced = load_without_code(tmp_path / 'plain.pth')
     assert replaced == [] and content['epoch'] == 3
 
 
-def test_a_file_cannot_change_functions_of_pytorch(tmp_path):
+def test_load_without_code_protects_pytorch_functions(tmp_path):
     path = tmp_path / 'patching.pth'
     torch.save({'model': {'a': torch.ones(2)}, 'config': Patching()}, path, _use_new_zipfile_serialization=False)
     ours = f'c{__name__}\n_function_named_by_the_file\n'.encode()
     torchs = b'ctorch._utils\n_rebuild_tensor_v2\n'
     content = path.read_bytes()
     assert content.count(ours) == 1
-    # Let the state go to the function itself instead of to the result of a call: drop the call's `)` and `R`.
+    # Apply the state to the function itself instead of the result of a call: remove `)` and `R` of the call.
     start = content.index(ours)
     call = content.index(b'R', start + len(ours))
     path.write_bytes(content[:start] + torchs + content[call + 1:])
@@ -95,7 +95,7 @@ def test_a_file_cannot_change_functions_of_pytorch(tmp_path):
 
 
 @pytest.mark.parametrize('content', [b'', b'<html>not found</html>', b'\x80\x02', b'PK\x03\x04broken'])
-def test_what_is_no_checkpoint_is_refused_by_name(tmp_path, content):
+def test_load_without_code_rejects_other_files(tmp_path, content):
     path = tmp_path / 'page.pth'
     path.write_bytes(content)
     with pytest.raises(ValueError, match='page.pth'):
@@ -103,18 +103,18 @@ def test_what_is_no_checkpoint_is_refused_by_name(tmp_path, content):
 
 
 @FORMATS
-@pytest.mark.parametrize('share', [.3, .9])
-def test_a_truncated_file_is_refused_by_name(tmp_path, zipped, share):
+@pytest.mark.parametrize('fraction', [.3, .9])
+def test_load_without_code_rejects_truncated_file(tmp_path, zipped, fraction):
     path = tmp_path / 'cut.pth'
     torch.save({'model': {'a': torch.randn(1000)}, 'config': Malicious('x')}, path,
                _use_new_zipfile_serialization=zipped)
     content = path.read_bytes()
-    path.write_bytes(content[:int(share * len(content))])
+    path.write_bytes(content[:int(fraction * len(content))])
     with pytest.raises(ValueError, match='cut.pth'):
         load_without_code(path)
 
 
-def test_a_torchscript_archive_is_refused(tmp_path):
+def test_load_without_code_rejects_torchscript(tmp_path):
     path = tmp_path / 'script.pth'
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
     with pytest.raises(ValueError, match='script.pth'):

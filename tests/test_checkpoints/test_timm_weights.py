@@ -1,4 +1,4 @@
-"""Weights of timm's own Swin, PVTv2 and DeiT: the same logits here, and the same weights back."""
+"""Weights of timm's Swin, PVTv2 and DeiT: equal logits, and lossless conversion in both directions."""
 import pytest
 import timm
 import torch
@@ -9,7 +9,7 @@ from mmflatten.registry import MODELS
 SMALL = dict(embed_dim=16, depths=(1, 2), num_heads=(2, 4), window_size=4)
 SMALL_PVT = dict(embed_dims=(16, 32), depths=(1, 2), num_heads=(2, 4), mlp_ratios=(4, 4), sr_ratios=(2, 1))
 SMALL_DEIT = dict(embed_dim=32, depth=2, num_heads=2)
-# timm's model and arguments, the family, and the same model here.
+# Name and arguments of timm's model, family, and config of the same model here.
 SMALL_MODELS = {
     'swin': ('swin_tiny_patch4_window7_224', dict(SMALL, img_size=64), 'timm_swin', dict(
         type='FLattenSwin', arch=dict(embed_dims=16, depths=(1, 2), num_heads=(2, 4)), img_size=64, softmax_window=4,
@@ -30,7 +30,7 @@ MODELS_AT_224 = {
 
 
 def theirs(name: str, arguments: dict):
-    """timm's model with random weights, norms and biases included, which would start as ones and zeros."""
+    """Build timm's model with random weights, including norms and biases, which are ones and zeros by default."""
     torch.manual_seed(0)
     model = timm.create_model(name, num_classes=10, **arguments).eval()
     for parameter in model.parameters():
@@ -39,7 +39,7 @@ def theirs(name: str, arguments: dict):
 
 
 def ours(backbone: dict, channels: int):
-    """The classifier of this project's configs."""
+    """Build the classifier of this project's configs."""
     return MODELS.build(dict(
         type='mmpretrain.ImageClassifier', _scope_='mmpretrain',
         backbone={**backbone, 'type': f'mmflatten.{backbone["type"]}'},
@@ -63,17 +63,17 @@ def check(side: int, name: str, arguments: dict, family: str, backbone: dict) ->
 
 
 @pytest.mark.parametrize('case', SMALL_MODELS.values(), ids=SMALL_MODELS)
-def test_timms_weights_give_timms_logits_and_come_back_bit_for_bit(case):
+def test_timm_weights_reproduce_logits_and_revert(case):
     check(64, *case)
 
 
 @pytest.mark.parametrize('case', MODELS_AT_224.values(), ids=MODELS_AT_224)
-def test_timms_weights_give_timms_logits_at_224(case):
+def test_timm_weights_reproduce_logits_at_224(case):
     check(224, *case)
 
 
 @pytest.mark.parametrize('case', SMALL_MODELS.values(), ids=SMALL_MODELS)
-def test_every_missing_and_every_unknown_key_of_timms_is_named(case):
+def test_timm_conversion_names_missing_and_unknown_keys(case):
     name, arguments, family, _ = case
     state = {key: value.to('meta') for key, value in theirs(name, arguments).state_dict().items()}
     for key in state:
@@ -86,14 +86,14 @@ def test_every_missing_and_every_unknown_key_of_timms_is_named(case):
         assert key in str(error.value)
 
 
-def test_buffers_that_older_versions_of_timm_saved_are_dropped():
+def test_timm_conversion_drops_buffers_of_older_versions():
     state = theirs(*SMALL_MODELS['swin'][:2]).state_dict()
     buffers = {'layers.1.blocks.1.attn_mask': torch.zeros(4, 16, 16),
                'layers.0.blocks.0.attn.relative_position_index': torch.zeros(16, 16)}
     assert convert_state_dict({**state, **buffers}, 'timm_swin').keys() == convert_state_dict(state, 'timm_swin').keys()
 
 
-def test_the_official_layout_and_timms_are_told_apart():
+def test_timm_conversion_distinguishes_official_layout():
     state = theirs(*SMALL_MODELS['swin'][:2]).state_dict()
     with pytest.raises(ValueError, match="'timm_swin'"):
         convert_state_dict(state, 'flatten_swin')
@@ -105,7 +105,7 @@ def test_the_official_layout_and_timms_are_told_apart():
 @pytest.mark.parametrize('name, family, word', [
     ('swinv2_tiny_window8_256', 'timm_swin', 'logit_scale'), ('deit3_small_patch16_224', 'deit', 'ls1.gamma'),
     ('deit_tiny_distilled_patch16_224', 'deit', 'dist_token')])
-def test_other_models_of_timm_are_refused(name, family, word):
+def test_timm_conversion_rejects_other_models(name, family, word):
     state = timm.create_model(name).state_dict()
     with pytest.raises(ValueError, match=word):
         convert_state_dict(state, family)

@@ -1,4 +1,4 @@
-"""tools/convert_checkpoint.py: layouts it reads, what it writes, what it refuses."""
+"""tools/convert_checkpoint.py: file layouts, output files, errors."""
 import hashlib
 import importlib.util
 import os
@@ -34,7 +34,7 @@ def model():
 
 @pytest.fixture
 def official():
-    """Random weights of that model under the names of the official FLatten-Swin."""
+    """Random weights of the model with the names of the official FLatten-Swin."""
     generator = torch.Generator().manual_seed(0)
     return {key: torch.randn(value.shape, generator=generator)
             for key, value in revert_state_dict(model().state_dict(), 'flatten_swin').items()}
@@ -42,7 +42,7 @@ def official():
 
 @pytest.fixture
 def run(tool, tmp_path, monkeypatch, capsys):
-    """Save `content` and convert it; returns the exit status, the screen, and the two paths."""
+    """Function that saves and converts a file; returns exit status, output, last error line and destination."""
     monkeypatch.chdir(tmp_path)
 
     def call(content, *options, source='official.pth', destination='converted.pth'):
@@ -55,7 +55,7 @@ def run(tool, tmp_path, monkeypatch, capsys):
     return call
 
 
-def test_a_converted_file_loads_strictly_and_says_where_it_comes_from(run, official):
+def test_convert_file_loads_strictly_and_records_source(run, official):
     status, out, _, path = run({'model': official, 'epoch': 3})
     assert status == 0 and "'model'" in out
     content = torch.load(path, weights_only=True)
@@ -70,7 +70,7 @@ def test_a_converted_file_loads_strictly_and_says_where_it_comes_from(run, offic
 
 
 @pytest.mark.parametrize('layout', ['bare', 'model', 'state_dict', 'model_ema', 'state_dict_ema', 'module.'])
-def test_layouts(run, official, layout):
+def test_convert_file_reads_common_layouts(run, official, layout):
     content = {'bare': official, 'module.': {f'module.{key}': value for key, value in official.items()}}
     status, out, _, path = run(content.get(layout, {layout: official, 'optimizer': {}}))
     assert status == 0
@@ -81,7 +81,7 @@ def test_layouts(run, official, layout):
     assert all(torch.equal(converted[key], value) for key, value in expected.items())
 
 
-def test_the_raw_weights_are_preferred_to_their_average_and_a_key_chooses(run, official):
+def test_convert_file_prefers_raw_weights_unless_key_is_set(run, official):
     average = {key: value + 1 for key, value in official.items()}
     both = {'model_ema': average, 'model': official}
     status, out, _, path = run(both)
@@ -92,7 +92,7 @@ def test_the_raw_weights_are_preferred_to_their_average_and_a_key_chooses(run, o
     assert torch.equal(torch.load(path)['state_dict']['head.fc.bias'], average['head.bias'])
 
 
-def test_a_trained_model_goes_back_into_the_official_code(run):
+def test_convert_file_reverts_trained_model(run):
     torch.manual_seed(1)
     classifier = model()
     classifier.init_weights()
@@ -106,13 +106,13 @@ def test_a_trained_model_goes_back_into_the_official_code(run):
 
 
 class Marking:
-    """Leaves a folder where it is unpickled for real."""
+    """An object that creates a folder when it is unpickled."""
 
     def __reduce__(self):
         return os.mkdir, ('marker',)
 
 
-def test_code_of_a_file_runs_only_when_asked_for(run, official):
+def test_convert_file_runs_pickled_code_only_with_option(run, official):
     status, out, _, path = run({'model': official, 'config': Marking()})
     assert status == 0 and 'mkdir' in out
     assert not path.with_name('marker').exists()
@@ -120,7 +120,7 @@ def test_code_of_a_file_runs_only_when_asked_for(run, official):
     assert status == 0 and path.with_name('marker').exists()
 
 
-def test_an_existing_file_is_replaced_only_by_force(run, official):
+def test_convert_file_overwrites_only_with_force(run, official):
     assert run(official)[0] == 0
     Path('converted.pth').write_bytes(b'mine')
     status, _, last, path = run(official)
@@ -131,13 +131,13 @@ def test_an_existing_file_is_replaced_only_by_force(run, official):
 @pytest.mark.parametrize('content, word', [
     ({'epoch': 1}, 'epoch'), ({'model': 3}, 'model'), ([1, 2], 'list'), ({}, 'nothing'), (torch.ones(1), 'Tensor'),
     ({'model': {'foreign.weight': torch.ones(1)}}, 'foreign.weight')])
-def test_what_holds_no_fitting_weights_is_refused_in_one_line_and_nothing_is_written(run, content, word):
+def test_convert_file_rejects_files_without_weights(run, content, word):
     status, out, last, path = run(content)
     assert status == 1 and word in last[0] and out == ''
     assert os.listdir(path.parent) == ['official.pth']
 
 
-def test_wrong_paths_and_entries_are_named(run, official, tmp_path):
+def test_convert_file_names_wrong_paths_and_entries(run, official, tmp_path):
     (tmp_path / 'folder').mkdir()
     for content, options, destination, word in (
             (None, (), 'converted.pth', 'official.pth'), (official, ('--force',), 'official.pth', 'official.pth'),
@@ -146,7 +146,7 @@ def test_wrong_paths_and_entries_are_named(run, official, tmp_path):
         assert status == 1 and word in last[0]
 
 
-def test_safetensors_hold_the_converted_weights_and_in_their_header_where_they_come_from(run, official):
+def test_convert_file_writes_safetensors_with_metadata(run, official):
     status, out, _, path = run({'model': official}, destination='converted.safetensors')
     assert status == 0 and f'{len(official)} tensors' in out
     expected = convert_state_dict(official, 'flatten_swin')
@@ -161,7 +161,7 @@ def test_safetensors_hold_the_converted_weights_and_in_their_header_where_they_c
     assert all(torch.equal(value, official[key]) for key, value in load_file(back).items())
 
 
-def test_tensors_that_share_memory_and_strides_are_written_as_they_are(run, official):
+def test_convert_file_writes_shared_and_strided_tensors(run, official):
     whole = torch.stack([official['layers.0.blocks.0.mlp.fc1.weight'].T] * 2)
     shared = {**official, 'layers.0.blocks.0.mlp.fc1.weight': whole[0].T, 'head.bias': official['head.bias'].expand(5)}
     status, _, _, path = run(shared, destination='converted.safetensors')
@@ -171,7 +171,7 @@ def test_tensors_that_share_memory_and_strides_are_written_as_they_are(run, offi
 
 
 @pytest.mark.parametrize('change', [lambda data: data[:-10], lambda data: b'PK' + data, lambda data: b''])
-def test_a_damaged_safetensors_file_is_named(run, official, tmp_path, change):
+def test_convert_file_rejects_damaged_safetensors(run, official, tmp_path, change):
     source = tmp_path / 'official.safetensors'
     save_file(official, source)
     assert run(None, source='official.safetensors')[0] == 0
@@ -180,7 +180,7 @@ def test_a_damaged_safetensors_file_is_named(run, official, tmp_path, change):
     assert status == 1 and source.name in last[0] and not path.exists()
 
 
-def test_an_entry_of_safetensors_is_refused(run, official, tmp_path):
+def test_convert_file_rejects_key_for_safetensors(run, official, tmp_path):
     save_file(official, tmp_path / 'official.safetensors')
     status, _, last, _ = run(None, '--key', 'model', source='official.safetensors')
     assert status == 1 and "'model'" in last[0]

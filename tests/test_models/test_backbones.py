@@ -1,4 +1,4 @@
-"""What every registered backbone does, at any input size."""
+"""Tests that every registered backbone must pass, at any input size."""
 import re
 
 import pytest
@@ -48,23 +48,23 @@ CASES = [
     pytest.param('MLLA', {}, id='mlla'),
     pytest.param('HViTTT', {}, id='hvittt'),
 ]
-SIZES = [(64, 64), (65, 97), (33, 160), (224, 224), (32, 32), (7, 16), (1, 2)]  # the last below a window and a patch
+SIZES = [(64, 64), (65, 97), (33, 160), (112, 112), (32, 32), (7, 16), (1, 2)]  # the last ones below a window or patch
 
 
 def build(name, **kwargs):
     torch.manual_seed(0)
     model = MODELS.build(dict(type=name, **{**SMALL[name], **kwargs}))
-    # Initial zeros would hide positional tables and scales.
+    # Parameters initialised to zero would hide errors in positional tables and scales.
     for parameter in model.parameters():
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=.02)
     return model
 
 
-def test_every_registered_backbone_is_in_these_tests():
+def test_backbone_cases_cover_the_registry():
     MODELS.import_from_location()
     registered = {name for name, cls in MODELS.module_dict.items()
-                  if isinstance(cls, type) and issubclass(cls, Backbone) and not name.startswith('Test')}
+                  if issubclass(cls, Backbone) and not name.startswith('Test')}
     assert registered == set(SMALL)
 
 
@@ -92,7 +92,7 @@ PUBLIC = {
 
 
 @pytest.mark.parametrize('name', PUBLIC)
-def test_named_architectures_and_public_arguments(name):
+def test_backbone_builds_named_architectures_and_public_arguments(name):
     archs, arguments = PUBLIC[name]
     with torch.device('meta'):
         sizes = [sum(p.numel() for p in MODELS.build(dict(type=name, arch=arch)).parameters()) for arch in archs]
@@ -103,7 +103,7 @@ def test_named_architectures_and_public_arguments(name):
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
 @pytest.mark.parametrize('train', [True, False])
-def test_maps_have_the_right_channels_and_strides_at_any_size(name, kwargs, train):
+def test_backbone_maps_have_stated_channels_and_strides_at_any_size(name, kwargs, train):
     model = build(name, **kwargs).train(train)
     with torch.no_grad():
         for H, W in SIZES:
@@ -112,11 +112,11 @@ def test_maps_have_the_right_channels_and_strides_at_any_size(name, kwargs, trai
             for out, channels, stride in zip(maps, model.out_channels, model.out_strides):
                 assert out.shape == (2, channels, -(-H // stride), -(-W // stride)), (H, W)
                 assert out.isfinite().all()
-                assert out.is_contiguous()  # mmcv's RoIAlign reads nothing else
+                assert out.is_contiguous()  # mmcv's RoIAlign requires contiguous maps
 
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
-def test_items_of_a_batch_do_not_influence_each_other(name, kwargs):
+def test_backbone_batch_items_are_independent(name, kwargs):
     model = build(name, **kwargs).eval()
     images = torch.randn(2, 3, 65, 97)
     with torch.no_grad():
@@ -127,8 +127,8 @@ def test_items_of_a_batch_do_not_influence_each_other(name, kwargs):
 
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
-def test_one_pixel_more_changes_little(name, kwargs):
-    """Padding a map by nearly a window or a stride must not reach far."""
+def test_backbone_output_changes_little_with_one_more_pixel(name, kwargs):
+    """Padding a map by nearly a window or a stride must have a small effect."""
     model = build(name, **kwargs).eval()
     image = torch.randn(1, 3, 12, 12, generator=torch.Generator().manual_seed(0))
     image = torch.nn.functional.interpolate(image, size=(225, 225), mode='bicubic')
@@ -139,7 +139,7 @@ def test_one_pixel_more_changes_little(name, kwargs):
 
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
-def test_a_gradient_reaches_every_parameter(name, kwargs):
+def test_backbone_trains_every_parameter(name, kwargs):
     model = build(name, **kwargs, drop_path_rate=0.)
     sum(out.square().sum() for out in model(torch.randn(2, 3, 65, 97))).backward()
     without = [key for key, p in model.named_parameters() if p.grad is None or not p.grad.any()]
@@ -148,7 +148,7 @@ def test_a_gradient_reaches_every_parameter(name, kwargs):
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
-def test_autocast_is_finite_for_large_activations(name, kwargs, dtype):
+def test_backbone_autocast_is_finite_for_large_activations(name, kwargs, dtype):
     model = build(name, **kwargs)
     with torch.autocast('cpu', dtype=dtype):
         maps = model(1e3 * torch.randn(1, 3, 65, 97))
@@ -159,8 +159,9 @@ def test_autocast_is_finite_for_large_activations(name, kwargs, dtype):
 
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize('name', ['FLattenSwin', 'FLattenPVT'])
-def test_autocast_is_finite_on_the_maps_of_a_detector(name, dtype):
-    model = build(name, drop_path_rate=0.)
+def test_backbone_autocast_is_finite_at_detector_size(name, dtype):
+    """The sums of linear attention are largest over the 64,000 tokens of the first stage."""
+    model = build(name, drop_path_rate=0., out_indices=(0,))
     with torch.autocast('cpu', dtype=dtype):
         maps = model(1e3 * torch.randn(1, 3, 800, 1280))
     sum(out.float().mean() for out in maps).backward()
@@ -169,7 +170,7 @@ def test_autocast_is_finite_on_the_maps_of_a_detector(name, dtype):
 
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
-def test_gradient_checkpointing_equals_the_plain_run(name, kwargs):
+def test_backbone_checkpointing_matches_plain_run(name, kwargs):
     results = []
     for with_cp in (False, True):
         model = build(name, **kwargs, with_cp=with_cp, drop_path_rate=.5)
@@ -182,7 +183,7 @@ def test_gradient_checkpointing_equals_the_plain_run(name, kwargs):
 
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
-def test_frozen_stages_stay_frozen_after_train(name, kwargs):
+def test_backbone_frozen_stages_stay_frozen_after_train(name, kwargs):
     model = build(name, **kwargs, frozen_stages=1).train()
     frozen = {p for module in model.modules_to_freeze() for p in module.parameters()}
     assert frozen and not any(p.requires_grad for p in frozen)
@@ -194,7 +195,7 @@ def test_frozen_stages_stay_frozen_after_train(name, kwargs):
 
 
 @pytest.mark.parametrize(('name', 'kwargs'), CASES)
-def test_checkpoint_of_another_image_size_loads_strictly(name, kwargs, tmp_path):
+def test_backbone_loads_checkpoint_of_another_image_size(name, kwargs, tmp_path):
     larger = {'img_size': 96} if 'img_size' in SMALL[name] else {}
     small, large = build(name, **kwargs), build(name, **kwargs, **larger)
     large.load_state_dict(small.state_dict())
@@ -207,18 +208,18 @@ def test_checkpoint_of_another_image_size_loads_strictly(name, kwargs, tmp_path)
 
 @pytest.mark.parametrize('name', SMALL)
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(arch='giant'), r"arch \('giant'\) must be one of"),
-    (dict(arch=None), r'arch \(None\) must be one of'),
-    (dict(arch=dict(depths=(1, 1))), 'lacks'),
-    (dict(drop_path_rate=1.), r'drop_path_rate \(1.0\) must lie in'),
-    (dict(out_indices=(7,)), r'out_indices \(\(7,\)\) must be different numbers'),
+    (dict(arch='giant'), r"arch.*'giant'"),
+    (dict(arch=None), r'arch.*None'),
+    (dict(arch=dict(depths=(1, 1))), 'arch.*embed_dims.*num_heads'),
+    (dict(drop_path_rate=1.), r'drop_path_rate.*1.0'),
+    (dict(out_indices=(7,)), r'out_indices.*\(7,\)'),
     (dict(out_indices=()), 'out_indices'),
-    (dict(out_indices=3), r'out_indices \(3\) must be different numbers'),
-    (dict(drop_path_rate='.1'), r"drop_path_rate \('.1'\) must lie in"),
-    (dict(img_size=64.), r'img_size \(64.0\) must be a positive integer or \(H, W\)'),
-    (dict(frozen_stages=9), r'frozen_stages \(9\) must lie between'),
+    (dict(out_indices=3), r'out_indices.*3'),
+    (dict(drop_path_rate='.1'), r"drop_path_rate.*'.1'"),
+    (dict(img_size=64.), r'img_size.*64\.0'),
+    (dict(frozen_stages=9), r'frozen_stages.*9'),
 ])
-def test_bad_arguments_are_refused_with_their_values(name, kwargs, message):
+def test_backbone_rejects_invalid_arguments(name, kwargs, message):
     with pytest.raises(ValueError, match=message):
         build(name, **kwargs)
 
@@ -228,23 +229,23 @@ def test_bad_arguments_are_refused_with_their_values(name, kwargs, message):
     ('embed_dims', lambda value: (value,) if isinstance(value, int) else value[0]),
     ('embed_dims', lambda value: -1), ('num_heads', lambda value: 2.), ('mlp_ratio', lambda value: '4'),
 ])
-def test_settings_of_an_architecture_are_named_when_they_do_not_fit(name, key, change):
+def test_backbone_rejects_invalid_architecture_settings(name, key, change):
     arch = SMALL[name]['arch']
     if key == 'mlp_ratio' and 'PVT' in name:
         key = 'mlp_ratios'
     value = change(arch.get(key))
-    with pytest.raises(ValueError, match=rf"arch\['{key}'\] \({re.escape(repr(value))}\) must be"):
+    with pytest.raises(ValueError, match=rf"arch\['{key}'\].*{re.escape(repr(value))}"):
         build(name, arch={**arch, key: value})
 
 
 @pytest.mark.parametrize('name', SMALL)
-def test_an_empty_batch_gives_empty_maps(name):
+def test_backbone_returns_empty_maps_for_empty_batch(name):
     model = build(name).eval()
     assert [out.shape[0] for out in model(torch.zeros(0, 3, 64, 64))] == [0] * len(model.out_indices)
 
 
 @pytest.mark.parametrize('name', [name for name in SMALL if name != 'FLattenDeiT'])
-def test_weights_of_all_stages_fit_a_backbone_of_the_first_two(name, tmp_path):
+def test_backbone_with_two_stages_loads_weights_of_all_stages(name, tmp_path):
     whole = build(name)
     torch.save(whole.state_dict(), tmp_path / 'whole.pth')
     model = build(name, out_indices=(0, 1), init_cfg=dict(type='Pretrained', checkpoint=str(tmp_path / 'whole.pth')))
@@ -256,7 +257,7 @@ def test_weights_of_all_stages_fit_a_backbone_of_the_first_two(name, tmp_path):
 
 
 @pytest.mark.parametrize('name', ['FLattenSwin', 'FLattenDeiT'])
-def test_weights_of_a_deeper_model_are_refused(name, tmp_path):
+def test_backbone_rejects_weights_of_deeper_model(name, tmp_path):
     model, state = build(name), build(name).state_dict()
     part = 'blocks' if name == 'FLattenDeiT' else 'stages'
     behind = len(getattr(model, part))
@@ -268,7 +269,7 @@ def test_weights_of_a_deeper_model_are_refused(name, tmp_path):
 
 
 @pytest.mark.parametrize('name', SMALL)
-def test_a_second_initialisation_changes_nothing(name):
+def test_backbone_init_weights_runs_once(name):
     model = build(name)
     model.init_weights()
     before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -276,13 +277,13 @@ def test_a_second_initialisation_changes_nothing(name):
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
-def test_the_pooled_map_is_that_of_the_last_stage_alone():
+def test_hvittt_pools_only_last_stage():
     maps = build('HViTTT', pooled=True, out_indices=(0, 1)).eval()(torch.randn(1, 3, 64, 64))
     assert [tuple(out.shape[2:]) for out in maps] == [(16, 16), (8, 8)]
 
 
 @pytest.mark.parametrize('name', SMALL)
-def test_foreign_weights_are_refused_with_the_first_keys(name, tmp_path):
+def test_backbone_rejects_weights_with_other_names(name, tmp_path):
     state = {f'backbone.{k}': v for k, v in build(name).state_dict().items()}
     missing = next(iter(state))
     state['backbone.foreign.weight'] = state.pop(missing)

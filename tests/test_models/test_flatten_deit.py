@@ -30,18 +30,18 @@ def build(**kwargs):
     (dict(arch='small', attn_types='S'), 22_050_664),
     (dict(arch='base', attn_types='S'), 86_567_656),
 ])
-def test_parameters(kwargs, expected):
+def test_deit_parameter_counts_are_official(kwargs, expected):
     assert classifier_parameters(**kwargs) == expected
 
 
-def test_parameters_of_the_ablation():
-    """FLatten, Table 4: 5.7 M but for the depthwise convolution, which brings the positional encoding."""
+def test_deit_parameter_counts_of_ablation():
+    """FLatten, Table 4: 5.7 M without the depthwise convolution, which adds the positional encoding."""
     for options in (dict(focusing_factor=None, kernel_size=None), dict(kernel_size=None)):
         count = classifier_parameters(linear_attention=dict(type='FocusedLinearAttention', **options))
         assert round(count / 1e6, 1) == 5.7
 
 
-def test_class_token_feeds_a_linear_head_without_a_neck():
+def test_deit_class_token_feeds_head_without_neck():
     from mmpretrain.registry import MODELS as PRETRAIN_MODELS
     classifier = PRETRAIN_MODELS.build(dict(
         type='mmpretrain.ImageClassifier',
@@ -52,14 +52,14 @@ def test_class_token_feeds_a_linear_head_without_a_neck():
     assert classifier(images, mode='tensor').shape == (2, 5)
 
 
-def test_the_class_token_alone_leaves_no_parameter_out_of_the_backward_pass():
-    """The last block's convolution gets a gradient of zeros; one of None would stop distributed training."""
+def test_deit_class_token_gives_every_parameter_a_gradient():
+    """The convolution of the last block gets a zero gradient, because None would break distributed training."""
     model = FLattenDeiT(SMALL, img_size=64)
     model(torch.randn(2, 3, 64, 64))[0].square().sum().backward()
     assert all(p.grad is not None for p in model.parameters())
 
 
-def test_feature_maps_are_the_normalised_map_tokens_of_the_blocks():
+def test_deit_feature_maps_are_normalised_map_tokens():
     model = build(out_type='featmap', out_indices=(1, 3))
     image = torch.randn(2, 3, 65, 97)
     tokens, hw_shape = model.embed(image)
@@ -74,7 +74,7 @@ def test_feature_maps_are_the_normalised_map_tokens_of_the_blocks():
     assert model.out_channels == (12, 12) and model.out_strides == (16, 16)
 
 
-def test_class_token_output_is_that_of_the_same_tokens():
+def test_deit_class_token_output_is_normalised_first_token():
     model = build()
     image = torch.randn(2, 3, 64, 64)
     tokens, hw_shape = model.embed(image)
@@ -83,7 +83,7 @@ def test_class_token_output_is_that_of_the_same_tokens():
     torch.testing.assert_close(model(image)[0], model.norms['3'](tokens)[:, 0])
 
 
-def test_weights_of_a_classifier_start_a_dense_model_whose_earlier_norms_are_new(tmp_path):
+def test_deit_dense_model_loads_classifier_without_earlier_norms(tmp_path):
     path = str(tmp_path / 'classifier.pth')
     classifier = build()
     torch.save({f'backbone.{k}': v for k, v in classifier.state_dict().items()}, path)
@@ -95,13 +95,13 @@ def test_weights_of_a_classifier_start_a_dense_model_whose_earlier_norms_are_new
     assert (state['norms.0.weight'] == 1).all()
 
 
-def test_blocks_behind_the_last_output_do_not_exist():
+def test_deit_builds_no_blocks_after_last_output():
     model = build(out_indices=(1,), attn_types='LSLS')
     assert len(model.blocks) == 2
     assert [type(b.attn.fn) for b in model.blocks] == [FocusedLinearAttention, SoftmaxAttention]
 
 
-def test_local_terms_of_the_last_block_leave_the_class_token_out():
+def test_deit_last_convolution_does_not_affect_class_token():
     model = build()
     image = torch.randn(1, 3, 64, 64)
     before = model(image)[0]
@@ -112,7 +112,7 @@ def test_local_terms_of_the_last_block_leave_the_class_token_out():
 
 
 @pytest.mark.parametrize('attn_types', ['L', 'S'])
-def test_class_token_attends_and_is_attended(attn_types):
+def test_deit_class_token_attends_and_is_attended_to(attn_types):
     model = build(attn_types=attn_types, out_type='featmap', out_indices=(0,))
     image = torch.randn(1, 3, 48, 80)
     before, = model(image)
@@ -122,7 +122,7 @@ def test_class_token_attends_and_is_attended(attn_types):
     assert not torch.allclose(classify(image)[0], classify(image.flip(3))[0])
 
 
-def test_position_of_the_class_token_is_never_resized():
+def test_deit_resizes_positions_except_class_token():
     model = build()
     model.embed.projection.weight.data.zero_()
     model.embed.projection.bias.data.zero_()
@@ -134,7 +134,7 @@ def test_position_of_the_class_token_is_never_resized():
     torch.testing.assert_close(tokens[:, 1:], expected)
 
 
-def test_freezing_the_embedding_freezes_class_token_and_positions():
+def test_deit_freezing_embedding_freezes_class_token_and_positions():
     model = FLattenDeiT(SMALL, img_size=64, frozen_stages=0).train()
     frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
     assert frozen == {name for name, _ in model.named_parameters() if name.startswith('embed.')}
@@ -144,7 +144,7 @@ def test_freezing_the_embedding_freezes_class_token_and_positions():
 
 
 @pytest.mark.parametrize('mask_padding', [False, True])
-def test_windows_average_what_they_make_of_a_class_token(mask_padding):
+def test_windowed_averages_class_token_over_windows(mask_padding):
     mixer = SoftmaxAttention(12, 3, (3, 3))
     windowed = Windowed(mixer, (3, 3), mask_padding=mask_padding)
     x = torch.randn(2, 1 + 5 * 6, 12)
@@ -162,7 +162,7 @@ def test_windows_average_what_they_make_of_a_class_token(mask_padding):
     torch.testing.assert_close(out[:, 0], torch.stack(prefixes).mean(0), rtol=1e-4, atol=1e-5)
 
 
-def test_shifted_windows_take_a_class_token():
+def test_windowed_accepts_class_token_with_shift():
     windowed = Windowed(SoftmaxAttention(12, 3, (4, 4)), (4, 4), shift=True)
     x = torch.randn(2, 1 + 63, 12)
     out = windowed(x, (9, 7))
@@ -171,13 +171,13 @@ def test_shifted_windows_take_a_class_token():
     assert not torch.isclose(windowed(x, (9, 7)), out).all(-1).any()
 
 
-def test_cross_shaped_attention_runs_behind_a_class_token():
+def test_cross_shaped_attention_accepts_class_token():
     model = build(linear_attention=dict(type='CrossShapedAttention', split=2), out_indices=(0, 3))
     outs = model(torch.randn(2, 3, 65, 97))
     assert [out.shape for out in outs] == [(2, 12), (2, 12)]
 
 
-def test_initial_class_token_and_positions_have_a_small_spread():
+def test_deit_class_token_and_positions_start_small():
     torch.manual_seed(0)
     model = MODELS.build(dict(type='FLattenDeiT'))
     model.init_weights()
@@ -185,22 +185,22 @@ def test_initial_class_token_and_positions_have_a_small_spread():
         assert parameter.std().item() == pytest.approx(.02, rel=.2)
 
 
-def test_initialisation_reaches_the_mixers():
+def test_deit_initialises_mixers():
     model = FLattenDeiT(SMALL, linear_attention=dict(type='SoftmaxAttention', relative_position_bias=True))
     model.init_weights()
     assert all(block.attn.fn.relative_position_bias.table.any() for block in model.blocks)
 
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(attn_types='LS'), r"attn_types \('LS'\) .* 12 blocks"),
-    (dict(attn_types='M'), r"attn_types \('M'\)"),
-    (dict(attn_types=''), r"attn_types \(''\)"),
-    (dict(out_type='raw'), r"out_type \('raw'\) must be one of"),
-    (dict(patch_size=0), r'patch_size \(0\) must be a whole number of at least 1'),
-    (dict(out_indices=(12,)), r'out_indices \(\(12,\)\) must be different numbers from 0 to 11, one for each block'),
-    (dict(frozen_stages=13), r'frozen_stages \(13\) must lie between -1 and 12'),
-    (dict(arch=dict(embed_dims=100, depth=2, num_heads=3)), r'embed_dims \(100\) must be divisible'),
+    (dict(attn_types='LS'), r"attn_types.*'LS'.*12 blocks"),
+    (dict(attn_types='M'), r"attn_types.*'M'"),
+    (dict(attn_types=''), r"attn_types.*''"),
+    (dict(out_type='raw'), r"out_type.*'raw'"),
+    (dict(patch_size=0), r'patch_size.*0'),
+    (dict(out_indices=(12,)), r'out_indices.*\(12,\)'),
+    (dict(frozen_stages=13), r'frozen_stages.*13'),
+    (dict(arch=dict(embed_dims=100, depth=2, num_heads=3)), r'embed_dims.*100'),
 ])
-def test_bad_settings_are_refused_with_their_values(kwargs, message):
+def test_deit_rejects_invalid_arguments(kwargs, message):
     with pytest.raises(ValueError, match=message):
         FLattenDeiT(**kwargs)

@@ -28,17 +28,17 @@ def randomised(module):
     (dict(arch='small', attn_types='SSSS'), 24_484_840), (dict(arch='medium', attn_types='SSSS'), 44_207_080),
     (dict(arch='large', attn_types='SSSS'), 61_368_296),
 ])
-def test_pvt_has_the_official_parameters_without_the_norm_that_is_never_called(kwargs, counted):
+def test_pvt_parameter_counts_are_official_without_unused_norm(kwargs, counted):
     assert classifier_parameters(FLattenPVT, **kwargs) == counted - 2 * 512
 
 
 @pytest.mark.parametrize(('arch', 'counted'), [('tiny', 13_229_288), ('small', 24_485_864), ('medium', 44_208_104),
                                                ('large', 61_369_320)])
-def test_pvt_with_its_class_token_has_the_parameters_of_its_own_code(arch, counted):
+def test_pvt_parameter_counts_with_class_token_are_official(arch, counted):
     assert classifier_parameters(FLattenPVT, arch=arch, attn_types='SSSS', with_cls_token=True) == counted
 
 
-def test_the_class_token_is_the_map_of_the_last_stage_at_any_size():
+def test_pvt_returns_class_token_as_last_map():
     model = randomised(FLattenPVT(SMALL, img_size=64, attn_types='SSSS', with_cls_token=True))
     for size in ((64, 64), (65, 97)):
         shapes = [out.shape for out in model(torch.randn(2, 3, *size))]
@@ -46,7 +46,7 @@ def test_the_class_token_is_the_map_of_the_last_stage_at_any_size():
         assert shapes[0][2:] == (-(-size[0] // 4), -(-size[1] // 4)) and shapes[3][2:] == (1, 1)
 
 
-def test_dense_tasks_start_from_a_classifier_and_leave_its_class_token_behind(tmp_path):
+def test_pvt_dense_model_ignores_class_token_of_classifier(tmp_path):
     classifier = randomised(FLattenPVT(SMALL, img_size=64, attn_types='SSSS', with_cls_token=True))
     torch.save(classifier.state_dict(), tmp_path / 'classifier.pth')
     start = dict(type='Pretrained', checkpoint=str(tmp_path / 'classifier.pth'))
@@ -62,7 +62,7 @@ def test_dense_tasks_start_from_a_classifier_and_leave_its_class_token_behind(tm
         assert torch.equal(taken['stages.3.blocks.0.ffn.fn.fc1.weight'], given['stages.3.blocks.0.ffn.fn.fc1.weight'])
 
 
-def test_layer_decay_puts_the_class_token_with_the_first_block_of_its_stage():
+def test_pvt_layer_decay_of_class_token_is_that_of_its_stage():
     model = FLattenPVT(SMALL, img_size=64, attn_types='SSSS', with_cls_token=True)
     names = 'embed.cls_token', 'blocks.0.attn.norm.bias'
     token, block = (model.get_layer_depth(f'stages.3.{name}') for name in names)
@@ -74,12 +74,12 @@ def test_layer_decay_puts_the_class_token_with_the_first_block_of_its_stage():
     (dict(arch='b3'), 38_273_832), (dict(arch='b4'), 51_836_968), (dict(arch='b5'), 67_061_544),
     (dict(arch='b0', attn_types='SSSS'), 3_666_760), (dict(arch='b2', attn_types='SSSS'), 25_362_856),
 ])
-def test_pvt_v2_has_the_official_parameters(kwargs, counted):
+def test_pvt_v2_parameter_counts_are_official(kwargs, counted):
     assert classifier_parameters(FLattenPVTv2, **kwargs) == counted
 
 
 @pytest.mark.parametrize('cls', [FLattenPVT, FLattenPVTv2])
-def test_each_kind_of_block_has_its_own_spatial_reduction(cls):
+def test_pvt_spatial_reduction_depends_on_block_kind(cls):
     model = cls(SMALL, img_size=64, attn_types='SLMS1', linear_sr_ratios=(8, 2, 1, 1))
     mixers = [block.attn.fn for stage in model.stages for block in stage.blocks]
     assert [type(mixer) for mixer in mixers] == [SoftmaxAttention, FocusedLinearAttention, FocusedLinearAttention,
@@ -89,7 +89,7 @@ def test_each_kind_of_block_has_its_own_spatial_reduction(cls):
 
 
 def reduced_projections(mixer, x, H, W, sr):
-    """Query, key and value of PVT's spatial reduction, from the specification."""
+    """Explicit query, key and value of PVT's spatial reduction."""
     B, N, C = x.shape
     reduced = F.conv2d(x.transpose(1, 2).reshape(B, C, H, W), mixer.reduction.conv.weight,
                        mixer.reduction.conv.bias, stride=sr).flatten(2).transpose(1, 2)
@@ -99,8 +99,8 @@ def reduced_projections(mixer, x, H, W, sr):
 
 
 @pytest.mark.parametrize('sr', [8, 4, 2])
-def test_reduced_focused_attention_equals_the_written_out_formula(sr):
-    """Keys from the reduced map; its values enlarged along the flattened map for the depthwise convolution."""
+def test_pvt_reduced_focused_attention_matches_explicit_formula(sr):
+    """Keys are from the reduced map. The depthwise convolution uses its values, enlarged along the flattened map."""
     model = FLattenPVT(dict(embed_dims=(8,), depths=(1,), num_heads=(2,), mlp_ratios=(4.,)), img_size=(32, 64),
                        attn_types='L', linear_sr_ratios=(sr,), sr_ratios=(1,), out_indices=(0,))
     mixer = randomised(model.stages[0].blocks[0].attn.fn.double())
@@ -119,7 +119,7 @@ def test_reduced_focused_attention_equals_the_written_out_formula(sr):
     torch.testing.assert_close(mixer(x, (H, W)), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_softmax_blocks_are_those_of_pvt():
+def test_pvt_softmax_block_matches_explicit_formula():
     model = FLattenPVTv2(SMALL, img_size=64, attn_types='SSSS')
     mixer = randomised(model.stages[1].blocks[0].attn.fn.double())
     x = torch.randn(2, 32, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -128,7 +128,7 @@ def test_softmax_blocks_are_those_of_pvt():
     torch.testing.assert_close(mixer(x, (4, 8)), mixer.proj(expected))
 
 
-def test_positions_of_pvt_are_resized_bilinearly_at_other_sizes():
+def test_pvt_resizes_positions_bilinearly():
     stage = randomised(FLattenPVT(SMALL, img_size=64)).stages[0]
     zeros = torch.zeros(1, 16 * 16, 8)
     assert torch.equal(stage.position(zeros, (16, 16)), stage.position.table)
@@ -137,7 +137,7 @@ def test_positions_of_pvt_are_resized_bilinearly_at_other_sizes():
     torch.testing.assert_close(stage.position(zeros[:, :160], (8, 20)), expected)
 
 
-def test_maps_of_pvt_are_those_of_the_blocks():
+def test_pvt_maps_have_no_norm():
     model = randomised(FLattenPVT(SMALL, img_size=64))
     assert not any(key.startswith('norms') for key in model.state_dict())
     tokens, hw_shape = model.stages[0].embed(torch.randn(1, 3, 64, 64))
@@ -145,7 +145,7 @@ def test_maps_of_pvt_are_those_of_the_blocks():
     assert model.stages[0].norm(first) is first
 
 
-def test_every_stage_of_pvt_v2_ends_with_a_norm_that_the_next_stage_sees():
+def test_pvt_v2_stages_end_with_norm():
     torch.manual_seed(0)
     model = FLattenPVTv2(SMALL, img_size=64).eval()
     model.init_weights()
@@ -156,14 +156,14 @@ def test_every_stage_of_pvt_v2_ends_with_a_norm_that_the_next_stage_sees():
     torch.testing.assert_close(tokens, maps[1].flatten(2).transpose(1, 2))
 
 
-def test_norms_have_the_official_eps():
+def test_pvt_norms_have_official_eps():
     for model in (FLattenPVT(SMALL, attn_types='SSSS'), FLattenPVTv2(SMALL, attn_types='SSSS')):
         for name, module in model.named_modules():
             if isinstance(module, torch.nn.LayerNorm):
                 assert module.eps == (1e-5 if 'embed' in name or 'reduction' in name else 1e-6), name
 
 
-def test_convolutions_of_pvt_v2_start_from_their_fan_out():
+def test_pvt_v2_convolutions_start_from_fan_out():
     torch.manual_seed(0)
     model = FLattenPVTv2('b0', linear_sr_ratios=(8, 4, 2, 1))
     model.init_weights()
@@ -174,13 +174,13 @@ def test_convolutions_of_pvt_v2_start_from_their_fan_out():
         assert not conv.bias.any()
 
 
-def test_own_init_cfg_of_pvt_v2_is_left_alone():
+def test_pvt_v2_keeps_custom_init_cfg():
     model = FLattenPVTv2(SMALL, init_cfg=dict(type='Constant', layer='Conv2d', val=3.))
     model.init_weights()
     assert (model.stages[0].embed.projection.weight == 3.).all()
 
 
-def test_positions_of_pvt_start_at_a_standard_deviation_of_two_hundredths():
+def test_pvt_positions_start_with_std_of_0_02():
     torch.manual_seed(0)
     model = FLattenPVT('tiny')
     model.init_weights()
@@ -190,13 +190,13 @@ def test_positions_of_pvt_start_at_a_standard_deviation_of_two_hundredths():
 
 @pytest.mark.parametrize('cls', [FLattenPVT, FLattenPVTv2])
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(sr_ratios=(8, 4, 2)), r'sr_ratios \(\(8, 4, 2\)\) must give a whole number of at least 1 for each of the 4'),
-    (dict(linear_sr_ratios=(1, 0, 1, 1)), r'linear_sr_ratios \(\(1, 0, 1, 1\)\) must give'),
-    (dict(attn_types='LLL'), r"attn_types \('LLL'\) must have one letter"),
-    (dict(arch=dict(SMALL, num_heads=(3, 2, 5, 8))), r'embed_dims \(8\) must be divisible by num_heads \(3\)'),
-    (dict(arch=dict(SMALL, mlp_ratios=(4., 4.))), 'different numbers of stages'),
-    (dict(img_size=0), r'img_size \(0\) must be'),
+    (dict(sr_ratios=(8, 4, 2)), r'sr_ratios.*\(8, 4, 2\)'),
+    (dict(linear_sr_ratios=(1, 0, 1, 1)), r'linear_sr_ratios.*\(1, 0, 1, 1\)'),
+    (dict(attn_types='LLL'), r"attn_types.*'LLL'"),
+    (dict(arch=dict(SMALL, num_heads=(3, 2, 5, 8))), r'embed_dims.*8.*num_heads.*3'),
+    (dict(arch=dict(SMALL, mlp_ratios=(4., 4.))), r"'mlp_ratios': 2"),
+    (dict(img_size=0), r'img_size.*0'),
 ])
-def test_bad_settings_are_refused_with_their_values(cls, kwargs, message):
+def test_pvt_rejects_invalid_arguments(cls, kwargs, message):
     with pytest.raises(ValueError, match=message):
         cls(**kwargs)

@@ -1,4 +1,4 @@
-"""FLatten-Swin: sizes, letters, windows."""
+"""FLatten-Swin: parameter counts, letters, windows."""
 import pytest
 import torch
 
@@ -20,7 +20,7 @@ def classifier_parameters(**kwargs):
     (dict(arch='base', img_size=384, softmax_window=12), 91_433_928),
     (dict(arch='tiny', attn_types='SSSS'), 28_288_354),
 ])
-def test_parameters_are_those_of_the_official_classes(kwargs, expected):
+def test_swin_parameter_counts_are_official(kwargs, expected):
     assert classifier_parameters(**kwargs) == expected
 
 
@@ -29,18 +29,18 @@ def test_parameters_are_those_of_the_official_classes(kwargs, expected):
     (dict(linear_window=7), 28.32), (dict(linear_window=14), 28.40), (dict(linear_window=28), 28.74),
     (dict(linear_window=56), 29.19),
 ])
-def test_parameters_of_the_ablations(kwargs, millions):
+def test_swin_parameter_counts_of_ablations(kwargs, millions):
     assert round(classifier_parameters(**kwargs) / 1e6, 2) == millions
 
 
-def test_mixed_stage_starts_with_linear_blocks():
+def test_swin_mixed_stage_starts_with_linear_blocks():
     model = FLattenSwin(attn_types='LLMS4')
     kinds = [type(block.attn.fn.mixer) for block in model.stages[2].blocks]
     assert kinds == [FocusedLinearAttention] * 4 + [SoftmaxAttention] * 2
     assert [block.attn.fn.shift for block in model.stages[3].blocks] == [False, True]
 
 
-def test_a_linear_window_as_large_as_the_map_changes_nothing():
+def test_swin_linear_window_of_map_size_equals_no_window():
     torch.manual_seed(0)
     arch = dict(embed_dims=24, depths=(2, 1), num_heads=(1, 2))
     whole = FLattenSwin(arch, img_size=64, attn_types='LL', out_indices=(0, 1)).eval()
@@ -52,8 +52,8 @@ def test_a_linear_window_as_large_as_the_map_changes_nothing():
 
 
 @pytest.mark.parametrize('attn_types', ['SS', 'LL'])
-def test_windows_are_squares_that_stay_in_place_on_a_map_no_higher_than_they_are(attn_types):
-    """The official classes compare the window with the shorter side of the map alone."""
+def test_swin_windows_are_not_shifted_on_maps_of_window_height(attn_types):
+    """The official code compares the window only with the shorter side of the map."""
     arch = dict(embed_dims=8, depths=(2, 2), num_heads=(1, 2))
     model = FLattenSwin(arch, img_size=(32, 64), attn_types=attn_types, linear_window=7, out_indices=(0, 1)).eval()
     mixers = [stage.blocks[1].attn.fn for stage in model.stages]
@@ -65,7 +65,7 @@ def test_windows_are_squares_that_stay_in_place_on_a_map_no_higher_than_they_are
     assert not changed[:, :4].any() and changed[:, 4:].all()
 
 
-def test_one_pixel_beside_the_pretraining_size_changes_little():
+def test_swin_output_changes_little_beyond_pretraining_size():
     torch.manual_seed(0)
     model = FLattenSwin(dict(embed_dims=24, depths=(2, 2, 2, 2), num_heads=(1, 2, 3, 6)), img_size=224).eval()
     image = torch.nn.functional.interpolate(torch.randn(1, 3, 8, 8), size=(225, 225), mode='bilinear')
@@ -73,7 +73,7 @@ def test_one_pixel_beside_the_pretraining_size_changes_little():
     assert torch.nn.functional.cosine_similarity(*pooled) > .9
 
 
-def test_forward_depends_on_no_earlier_call():
+def test_swin_forward_is_stateless():
     torch.manual_seed(0)
     model = FLattenSwin(dict(embed_dims=24, depths=(1, 1, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64).eval()
     image = torch.randn(1, 3, 65, 97)
@@ -83,25 +83,25 @@ def test_forward_depends_on_no_earlier_call():
 
 
 @pytest.mark.parametrize(('attn_types', 'message'), [
-    ('LLS', r"attn_types \('LLS'\) .* 4 stages"),
-    ('LLSX', r"attn_types \('LLSX'\) has X"),
-    ('LLMS', r"attn_types \('LLMS'\) must have a count"),
-    ('LLSS4', r"attn_types \('LLSS4'\) must have a count"),
+    ('LLS', r"attn_types.*'LLS'"),
+    ('LLSX', r"attn_types.*'LLSX'"),
+    ('LLMS', r"attn_types.*'LLMS'"),
+    ('LLSS4', r"attn_types.*'LLSS4'"),
 ])
-def test_bad_attention_letters_are_refused(attn_types, message):
+def test_swin_rejects_invalid_letters(attn_types, message):
     with pytest.raises(ValueError, match=message):
         FLattenSwin(attn_types=attn_types)
 
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
     (dict(arch=dict(embed_dims=100, depths=(2, 2), num_heads=(3, 6)), attn_types='LS', out_indices=(1,)),
-     r'embed_dims \(100\) must be divisible by num_heads \(3\)'),
-    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3,))), 'different numbers of stages'),
-    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3, 6), heads=3)), r"unknown keys \['heads'\]"),
-    (dict(img_size=(224,)), r'img_size \(\(224,\)\) must be'),
-    (dict(softmax_window=0), r'softmax_window \(0\) must be'),
-    (dict(linear_window=-7), r'linear_window \(-7\) must be'),
+     r'embed_dims.*100.*num_heads.*3'),
+    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3,))), r"'num_heads': 1"),
+    (dict(arch=dict(embed_dims=96, depths=(2, 2), num_heads=(3, 6), heads=3)), r"arch.*'heads'"),
+    (dict(img_size=(224,)), r'img_size.*\(224,\)'),
+    (dict(softmax_window=0), r'softmax_window.*0'),
+    (dict(linear_window=-7), r'linear_window.*-7'),
 ])
-def test_bad_settings_are_refused_with_their_values(kwargs, message):
+def test_swin_rejects_invalid_arguments(kwargs, message):
     with pytest.raises(ValueError, match=message):
         FLattenSwin(**kwargs)

@@ -1,4 +1,4 @@
-"""Test-time augmentation of detectors: proposals, candidates, boxes and masks of several views of an image."""
+"""Test-time augmentation of detectors: merging of proposals, candidates, boxes and masks of several views."""
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ def build(name: str, **test_cfg) -> nn.Module:
                           arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)))
     model.neck.in_channels = [widths[i] for i in indices]
     if 'roi_head' in model:
-        # So wide apart that the merged proposals of two levels are no duplicates, as they may be with real weights.
+        # Small anchors are so far apart that proposals of two levels are not merged, as with real weights.
         model.rpn_head.anchor_generator.scales = [1]
         model.test_cfg.rpn.update(max_per_img=30, nms=dict(type='nms', iou_threshold=0.9))
         model.test_cfg.rcnn.update(score_thr=0.1, max_per_img=40)
@@ -40,14 +40,14 @@ def build(name: str, **test_cfg) -> nn.Module:
     with DefaultScope.overwrite_default_scope('mmdet'):
         detector = MODELS.build(model).eval()
     for name, parameter in detector.named_parameters():
-        if name.split('.')[0] not in ('backbone', 'neck') and parameter.ndim > 1:  # let maps of all heads be of size 1
+        if name.split('.')[0] not in ('backbone', 'neck') and parameter.ndim > 1:  # outputs of all heads of order 1
             gain = 0.1 if '_reg' in name else 3 if 'fc_cls' in name else 0.5 if 'retina' in name else 2 ** 0.5
             nn.init.normal_(parameter, std=gain * parameter[0].numel() ** -0.5)
     return detector
 
 
 def _shrink(settings):
-    """The settings with fewer classes and channels."""
+    """Reduce the numbers of classes and channels in a config."""
     if isinstance(settings, dict):
         return type(settings)({key: _shrink(value) for key, value in settings.items()})
     if isinstance(settings, list):
@@ -62,7 +62,7 @@ def images():
 
 
 def loaded(images, *views) -> dict:
-    """What the loader gives for a batch; a view is (scale, flip)."""
+    """Return a batch as the data loader does; a view is (scale, flip)."""
     def sample(image, scale, flip):
         shape = tuple(image.shape[1:])
         return DetDataSample(metainfo=dict(
@@ -91,7 +91,7 @@ def assert_same(found, expected, mirrored_width=None):
         boxes = torch.stack([mirrored_width - boxes[:, 2], boxes[:, 1], mirrored_width - boxes[:, 0], boxes[:, 3]], 1)
         masks = None if masks is None else masks.flip(-1)
     torch.testing.assert_close(found.bboxes, boxes, rtol=0, atol=1e-3)
-    if masks is not None:  # a probability may fall on the other side of the threshold by rounding
+    if masks is not None:  # rounding may move a probability across the threshold
         assert found.masks.shape == masks.shape and (found.masks != masks).sum() <= 3
 
 
@@ -100,7 +100,7 @@ DETECTORS = ['mask-rcnn_fpn', 'cascade-mask-rcnn_fpn', 'htc_fpn', 'retinanet_fpn
 
 @pytest.mark.parametrize('nms', ['hard', 'soft'])
 @pytest.mark.parametrize('name', DETECTORS)
-def test_two_identical_views_give_what_one_gives_without_augmentation(name, nms, images):
+def test_tta_of_identical_views_equals_plain_prediction(name, nms, images):
     model = build(name, nms=NMS[nms])
     with torch.no_grad():
         plain = model.test_step({key: views[0] for key, views in loaded(images, (1, False)).items()})
@@ -113,8 +113,8 @@ def test_two_identical_views_give_what_one_gives_without_augmentation(name, nms,
 
 
 @pytest.mark.parametrize('name', DETECTORS)
-def test_a_mirrored_image_gives_mirrored_detections(name, images):
-    """Image and mirror image swap places as first and second view, so what is found must be mirrored and no more."""
+def test_tta_is_equivariant_to_flips(name, images):
+    """Mirroring the image swaps the first and second view, so the detections must be mirrored exactly."""
     model = build(name, nms=NMS['soft'])
     image = images[0]
     found, = augmented(model, [image], (1, False), (1, True))
@@ -125,7 +125,7 @@ def test_a_mirrored_image_gives_mirrored_detections(name, images):
 
 
 class Proposals(nn.Module):
-    """An RPN that finds the same boxes of the original image in every view."""
+    """An RPN that predicts the same boxes in every view."""
 
     def __init__(self, *boxes):
         super().__init__()
@@ -138,7 +138,7 @@ class Proposals(nn.Module):
 
 
 class Boxes(Shared2FCBBoxHead):
-    """In each view another probability of class 3, and boxes moved to the right by a tenth of their width."""
+    """A head that predicts class 3 with a different probability per view and moves boxes right by a tenth."""
 
     def __init__(self, probabilities, flips):
         super().__init__(in_channels=32, fc_out_channels=8, num_classes=CLASSES)
@@ -153,7 +153,7 @@ class Boxes(Shared2FCBBoxHead):
 
 
 class Masks(FCNMaskHead):
-    """In each view another probability in the left half of all boxes of the image, and 0 in the right one."""
+    """A head whose masks have a probability per view in the left half of each box, and 0 in the right half."""
 
     def __init__(self, probabilities, flips):
         super().__init__(num_convs=0, in_channels=32, num_classes=CLASSES)
@@ -186,13 +186,13 @@ def planted(scores=(0.8, 0.4, 0.3), masks=(0.9, 0.9, 0.9), boxes=PLANTED, **test
     return model
 
 
-def test_boxes_and_scores_of_a_proposal_are_averaged_over_scaled_and_mirrored_views(images):
+def test_tta_averages_boxes_and_scores_over_views(images):
     found, = augmented(planted(), images[:1], *VIEWS)
     torch.testing.assert_close(found.bboxes, torch.tensor(PLANTED) + torch.tensor([4., 0., 4., 0.]))
     assert found.scores.tolist() == pytest.approx([0.5, 0.5]) and found.labels.tolist() == [3, 3]
 
 
-def test_no_more_proposals_are_judged_than_the_rpn_of_one_view_gives(images):
+def test_tta_limits_merged_proposals_to_max_per_img(images):
     model = planted()
     model.test_cfg.rpn.max_per_img = 1
     found, = augmented(model, images[:1], *VIEWS)
@@ -200,25 +200,25 @@ def test_no_more_proposals_are_judged_than_the_rpn_of_one_view_gives(images):
 
 
 @pytest.mark.parametrize('probabilities, there', [
-    ((0.9, 0.9, 0.9), True), ((0.98, 0.3, 0.3), True),  # most views say no
-    ((0.999, 0.3, 0.1), False),  # the mean of the logits says yes
-    ((0.6, 0.6, 0.2), False)])  # most views say yes
-def test_masks_are_mean_probabilities_in_the_merged_boxes(probabilities, there, images):
+    ((0.9, 0.9, 0.9), True), ((0.98, 0.3, 0.3), True),  # negative in most views
+    ((0.999, 0.3, 0.1), False),  # the mean of the logits would be positive
+    ((0.6, 0.6, 0.2), False)])  # positive in most views
+def test_tta_masks_are_mean_probabilities(probabilities, there, images):
     found, = augmented(planted(masks=probabilities), images[:1], *VIEWS)
     first, second = found.masks[0, 20:60, 14:34], found.masks[1, 30:70, 64:84]
     assert found.masks.sum() == first.sum() + second.sum()
-    for half in (first, second):  # at its edges, pasting takes the mean with zeros
+    for half in (first, second):  # pasting blends edges with zeros
         assert half[2:-2, 2:-2].all() == half.any() == there
 
 
-def test_soft_nms_sees_each_object_once(images):
+def test_tta_applies_soft_nms_once_per_object(images):
     overlapping = [[10., 20., 50., 60.], [20., 20., 60., 60.]]  # intersection over union 0.6
     found, = augmented(planted(boxes=overlapping, nms=dict(NMS['soft'], min_score=0.01)), images[:1], *VIEWS)
     assert found.scores.tolist() == pytest.approx([0.5, 0.5 * 0.4])
 
 
 class Candidates(nn.Module):
-    """A one-stage head that finds one object in every view, with another score in each."""
+    """A one-stage head that predicts one object with a different score per view."""
 
     def __init__(self, *scores, **test_cfg):
         super().__init__()
@@ -236,7 +236,7 @@ class Candidates(nn.Module):
 
 
 @pytest.mark.parametrize('nms', ['hard', 'soft'])
-def test_candidates_of_all_views_are_suppressed_together(nms, images):
+def test_tta_applies_nms_to_candidates_of_all_views(nms, images):
     model = build('retinanet_fpn')
     assert isinstance(model, SingleStageDetector)
     model.bbox_head = Candidates(0.4, 0.9, 0.6, nms=NMS[nms])
@@ -245,7 +245,7 @@ def test_candidates_of_all_views_are_suppressed_together(nms, images):
         assert found.scores.tolist() == pytest.approx([0.9]) and found.labels.tolist() == [3]
 
 
-def test_images_without_detections(images):
+def test_tta_handles_images_without_detections(images):
     model = build('retinanet_fpn')
     model.bbox_head = Candidates(0, 0, 0, nms=NMS['soft'])
     for empty in (planted(boxes=[]), planted(score_thr=0.9), model):
@@ -254,7 +254,7 @@ def test_images_without_detections(images):
             assert empty is model or found.masks.shape == (0, *image.shape[1:])
 
 
-def test_finished_detections_of_a_detector_without_suppression_keep_the_mask_of_the_best():
+def test_tta_of_detector_without_nms_keeps_best_mask():
     def view(x1, x2, score, flip):
         mask = torch.zeros(1, 8, 20, dtype=torch.bool)
         mask[:, 2:6, x1:x2] = True
@@ -266,7 +266,7 @@ def test_finished_detections_of_a_detector_without_suppression_keep_the_mask_of_
     module = nn.Module()
     module.test_step = lambda data: data['data_samples']
     model = InstanceTTAModel(module=module, iou_threshold=0.5, max_per_img=10)
-    # The mirror image of columns 3 to 9 of 20 is 11 to 17; it was found there with the higher score.
+    # Columns 3 to 9 of 20 are 11 to 17 in the mirrored view, where the score is higher.
     merged, = model.test_step(dict(data_samples=[[view(3, 8, 0.6, flip=False)], [view(11, 17, 0.9, flip=True)]]))
     found = merged.pred_instances
     assert found.bboxes.tolist() == [[3, 2, 9, 6]]

@@ -1,4 +1,4 @@
-"""L2ViT: its blocks written out, its sizes and ablations, its switches."""
+"""L2ViT: comparison of blocks with explicit formulas, parameter counts, options."""
 import copy
 
 import pytest
@@ -37,7 +37,7 @@ def count(**kwargs):
     (dict(arch='tiny'), 28_596_781), (dict(arch='small'), 50_199_157), (dict(arch='base'), 88_577_188),
     (dict(arch='base', window_size=12, img_size=384), 88_577_188), (dict(arch='tiny', conv_stem=False), 28_558_285),
 ])
-def test_parameters_are_those_of_the_official_classes(kwargs, expected):
+def test_l2vit_parameter_counts_are_official(kwargs, expected):
     assert count(**kwargs) == expected
 
 
@@ -46,7 +46,7 @@ def test_parameters_are_those_of_the_official_classes(kwargs, expected):
     (dict(), 24.91), (dict(conv_stem='4L'), 24.92), (dict(conv_stem='4L', last_projection=True), 26.35),
     (dict(conv_stem='4L', last_projection=1280, overlapped_downsample=True), 27.21),
 ])
-def test_parameters_of_the_model_augmentations(kwargs, millions):
+def test_l2vit_parameter_counts_of_model_augmentations(kwargs, millions):
     assert round(count(**{'arch': 'deep-narrow', **kwargs}) / 1e6, 2) == millions
 
 
@@ -56,7 +56,7 @@ def test_parameters_of_the_model_augmentations(kwargs, millions):
     (dict(lcm_kernel=0), 28), (dict(), 29), (dict(lcm_kernel=0, mlp='pvt_v2'), 29),
     (dict(lcm_kernel=0, mlp='local'), 29),
 ])
-def test_parameters_of_the_component_analysis_and_of_local_enhancements(kwargs, millions):
+def test_l2vit_parameter_counts_of_ablations(kwargs, millions):
     assert round(count(**kwargs) / 1e6) == millions
 
 
@@ -70,7 +70,7 @@ def explicit_clamped_attention(mixer, x):
 
 @pytest.mark.parametrize('min_denominator', [1e-6, 3., 100.])
 @pytest.mark.parametrize('hw_shape', [(1, 1), (3, 7), (9, 9)])
-def test_clamped_linear_attention_equals_the_written_out_formula(hw_shape, min_denominator):
+def test_clamped_linear_attention_matches_explicit_formula(hw_shape, min_denominator):
     mixer = randomise(ClampedLinearAttention(12, 3, hw_shape, min_denominator=min_denominator).double())
     x = torch.randn(2, hw_shape[0] * hw_shape[1], 12, dtype=torch.float64)
     out, expected = mixer(x, hw_shape), explicit_clamped_attention(mixer, x)
@@ -80,8 +80,8 @@ def test_clamped_linear_attention_equals_the_written_out_formula(hw_shape, min_d
         torch.testing.assert_close(gradient, twin, rtol=1e-9, atol=1e-9)
 
 
-def test_the_bound_of_the_denominator_bites_on_small_maps_alone():
-    """The bound holds for the sum over the tokens: a map tiled 400 times has 400 times the sum."""
+def test_clamped_linear_attention_bound_affects_only_small_maps():
+    """The bound applies to the sum over tokens, which is 400 times as large for a map repeated 400 times."""
     free, bound = (randomise(ClampedLinearAttention(12, 3, (4, 4), min_denominator=value)) for value in (1e-6, 20.))
     x = torch.randn(1, 16, 12)
     assert not torch.allclose(free(x, (4, 4)), bound(x, (4, 4)), atol=1e-3)
@@ -89,7 +89,7 @@ def test_the_bound_of_the_denominator_bites_on_small_maps_alone():
     assert (free(many, (80, 80)) - bound(many, (80, 80))).abs().mean() < 1e-3
 
 
-def test_the_factor_is_one_without_temperature_and_starts_at_the_root_of_the_head_width():
+def test_clamped_linear_attention_temperature_starts_from_head_width():
     mixer = ClampedLinearAttention(12, 3, (4, 4))
     assert mixer.temperature.flatten().tolist() == [.5] * 3
     plain = ClampedLinearAttention(12, 3, (4, 4), temperature=False)
@@ -99,20 +99,20 @@ def test_the_factor_is_one_without_temperature_and_starts_at_the_root_of_the_hea
     torch.testing.assert_close(plain(x, (4, 4)), mixer(x, (4, 4)))
 
 
-def test_local_concentration_behind_the_attention_has_its_own_norm_and_residual():
+def test_clamped_linear_attention_adds_local_concentration():
     mixer = randomise(ClampedLinearAttention(12, 3, (4, 4), lcm_kernel=3))
     x = torch.randn(2, 1 + 35, 12)
     out = mixer(x, (5, 7))
     alone = copy.deepcopy(mixer)
     alone.lcm = None
     y = alone(x, (5, 7))
-    torch.testing.assert_close(out[:, :1], y[:, :1])  # a class token has no place in a convolution
+    torch.testing.assert_close(out[:, :1], y[:, :1])  # convolutions skip the class token
     torch.testing.assert_close(out, y + mixer.lcm(mixer.lcm_norm(y), (5, 7)))
     assert not torch.allclose(out[:, 1:], y[:, 1:])
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
-def test_large_activations_stay_finite_in_half_precision(dtype):
+def test_clamped_linear_attention_is_finite_in_half_precision(dtype):
     mixer = randomise(ClampedLinearAttention(12, 3, (40, 40)))
     x = (1e3 * torch.randn(1, 1600, 12)).requires_grad_()
     with torch.autocast('cpu', dtype=dtype):
@@ -129,7 +129,7 @@ def batch_norm(x, norm):
     return F.batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=1e-5)
 
 
-def test_local_concentration_equals_the_written_out_formula():
+def test_local_concentration_matches_explicit_formula():
     module = randomise(LocalConcentration(6, 7).double())
     x = torch.randn(2, 5 * 9, 6, dtype=torch.float64)
     y = batch_norm(F.gelu(depthwise(x.transpose(1, 2).reshape(2, 6, 5, 9), module.conv1)), module.norm)
@@ -137,7 +137,7 @@ def test_local_concentration_equals_the_written_out_formula():
     torch.testing.assert_close(module(x, (5, 9)), expected, rtol=1e-10, atol=1e-10)
 
 
-def test_locally_improved_mlp_has_norms_and_activations_around_its_convolution():
+def test_local_mlp_matches_explicit_formula():
     module = randomise(NormalizedConv(6).double())
     x = torch.randn(2, 5 * 9, 6, dtype=torch.float64)
     y = depthwise(F.gelu(batch_norm(x.transpose(1, 2).reshape(2, 6, 5, 9), module.norm1)), module.conv)
@@ -159,7 +159,7 @@ def mlp(x, branch):
     return x + fc2(F.gelu(F.linear(normed(x, branch), fc1.weight, fc1.bias)))
 
 
-def test_a_window_block_equals_the_written_out_formula():
+def test_l2vit_window_block_matches_explicit_formula():
     block = randomise(small(window_size=4).stages[1].blocks[0].double())
     H, W, C = 6, 9, 24
     x = torch.randn(2, H * W, C, dtype=torch.float64)
@@ -167,14 +167,14 @@ def test_a_window_block_equals_the_written_out_formula():
     mixer = block.attn.fn.mixer
     padded = F.pad(normed(s, block.attn).view(2, H, W, C), (0, 0, 0, 3, 0, 2))
     windows = padded.view(2, 2, 4, 3, 4, C).transpose(2, 3).reshape(12, 16, C)
-    q, k, v = mixer.qkv(windows).view(12, 16, 3, 2, 12).permute(2, 0, 3, 1, 4)  # padding has the bias as key
+    q, k, v = mixer.qkv(windows).view(12, 16, 3, 2, 12).permute(2, 0, 3, 1, 4)  # the keys of padding are the bias
     y = ((q @ k.transpose(-2, -1)) * 12 ** -.5).softmax(-1) @ v
     y = mixer.proj(y.transpose(1, 2).flatten(2)).view(2, 2, 3, 4, 4, C).transpose(2, 3).reshape(2, 8, 12, C)
     s = encode(s + y[:, :H, :W].reshape(2, H * W, C), block, 'cpe2', H, W)
     torch.testing.assert_close(block(x, (H, W)), mlp(s, block.ffn), rtol=1e-9, atol=1e-9)
 
 
-def test_a_linear_block_equals_the_written_out_formula():
+def test_l2vit_linear_block_matches_explicit_formula():
     block = randomise(small(lcm_kernel=5).stages[1].blocks[1].double())
     H, W = 6, 9
     x = torch.randn(2, H * W, 24, dtype=torch.float64)
@@ -184,7 +184,7 @@ def test_a_linear_block_equals_the_written_out_formula():
     torch.testing.assert_close(block(x, (H, W)), mlp(s, block.ffn), rtol=1e-9, atol=1e-9)
 
 
-def test_blocks_follow_the_order_of_the_letters():
+def test_l2vit_blocks_follow_block_order():
     model = small(dict(ARCH, depths=(5, 1, 1, 1)), block_order='WVLC', window_size=3)
     blocks = model.stages[0].blocks
     assert [type(getattr(b.attn.fn, 'mixer', b.attn.fn)) for b in blocks] == [
@@ -195,7 +195,7 @@ def test_blocks_follow_the_order_of_the_letters():
     assert names == [window, window, linear, linear, window]
 
 
-def test_masked_padding_changes_only_maps_that_do_not_fit_the_windows():
+def test_l2vit_mask_padding_changes_only_padded_maps():
     images = {size: torch.randn(1, 3, size, size) for size in (64, 72)}
     models = [randomise(small(window_size=4, block_order='W', mask_padding=mask, out_indices=(0,)))
               for mask in (False, True)]
@@ -204,7 +204,7 @@ def test_masked_padding_changes_only_maps_that_do_not_fit_the_windows():
         assert torch.allclose(a, b) == same
 
 
-def test_last_projection_serves_the_classifier_and_is_left_out_of_detectors(tmp_path):
+def test_l2vit_last_projection_is_only_for_classification(tmp_path):
     classifier = small(out_indices=(3,), last_projection=40)
     out, = classifier(torch.randn(2, 3, 65, 97))
     assert out.shape == (2, 40, 3, 4) and classifier.out_channels == (40,) and out.min() == 0
@@ -218,14 +218,14 @@ def test_last_projection_serves_the_classifier_and_is_left_out_of_detectors(tmp_
 
 
 @pytest.mark.parametrize(('stem', 'layers'), [(True, 2), ('4L', 4), (False, 1), ('overlapped', 1)])
-def test_stems_reduce_any_image_by_four(stem, layers):
+def test_l2vit_stems_have_stride_4(stem, layers):
     embed = small(conv_stem=stem).stages[0].embed
     assert sum(isinstance(module, torch.nn.Conv2d) for module in embed.modules()) == layers
     tokens, hw_shape = embed(torch.randn(2, 3, 33, 65))
     assert hw_shape == (9, 17) and tokens.shape == (2, 9 * 17, 12)
 
 
-def test_downsampling_normalises_first():
+def test_l2vit_downsampling_matches_explicit_formula():
     embed = randomise(small().stages[1].embed.double())
     x = torch.randn(2, 12, 5, 8, dtype=torch.float64)
     y = F.layer_norm(x.permute(0, 2, 3, 1), (12,), embed.input_norm.weight, embed.input_norm.bias, eps=1e-5)
@@ -236,7 +236,7 @@ def test_downsampling_normalises_first():
     torch.testing.assert_close(tokens, expected.flatten(2).transpose(1, 2), rtol=1e-10, atol=1e-10)
 
 
-def test_initial_values_are_those_of_the_official_classifier():
+def test_l2vit_initial_values_are_official():
     model = small('tiny', out_indices=(1,))
     model.init_weights()
     for weight in (model.stages[0].embed.convs[3].weight, model.stages[1].blocks[1].lcm.fn.conv1.weight,
@@ -246,7 +246,7 @@ def test_initial_values_are_those_of_the_official_classifier():
     assert not any(bias.any() for bias in biases)
 
 
-def test_recomputed_blocks_count_a_batch_once_in_the_statistics_of_batch_norms():
+def test_l2vit_checkpointing_updates_batch_norm_once():
     plain, recomputed = (small(with_cp=with_cp, drop_path_rate=0.) for with_cp in (False, True))
     for model in (plain, recomputed):
         model(torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0)))[-1].sum().backward()
@@ -256,23 +256,23 @@ def test_recomputed_blocks_count_a_batch_once_in_the_statistics_of_batch_norms()
     assert norm.num_batches_tracked == 1 and norm.momentum == .1
 
 
-def test_another_mixer_takes_the_place_of_linear_attention():
+def test_l2vit_accepts_another_linear_attention():
     model = small(linear_attention=dict(type='FocusedLinearAttention', kernel_size=3), img_size=64)
     assert type(model.stages[0].blocks[1].attn.fn).__name__ == 'FocusedLinearAttention'
     assert model(torch.randn(1, 3, 65, 97))[0].shape == (1, 12, 17, 25)
 
 
 @pytest.mark.parametrize(('kwargs', 'message'), [
-    (dict(block_order='WX'), r"block_order \('WX'\) has X"),
-    (dict(block_order=''), r"block_order \(''\) must"),
-    (dict(conv_stem='3L'), r"conv_stem \('3L'\) must be one of"),
-    (dict(mlp='wide'), r"mlp \('wide'\) must be one of"),
-    (dict(window_size=0), r'window_size \(0\) must be a whole number of at least 1'),
-    (dict(window_size=(7, 7)), r'window_size \(\(7, 7\)\) must be a whole number'),
-    (dict(last_projection=-4), r'last_projection \(-4\) must be'),
-    (dict(min_denominator=0.), r'min_denominator \(0.0\) must be positive'),
-    (dict(lcm_kernel=4), r'kernel_size \(4\) must be odd'),
+    (dict(block_order='WX'), r"block_order.*'WX'"),
+    (dict(block_order=''), r"block_order.*''"),
+    (dict(conv_stem='3L'), r"conv_stem.*'3L'"),
+    (dict(mlp='wide'), r"mlp.*'wide'"),
+    (dict(window_size=0), r'window_size.*0'),
+    (dict(window_size=(7, 7)), r'window_size.*\(7, 7\)'),
+    (dict(last_projection=-4), r'last_projection.*-4'),
+    (dict(min_denominator=0.), r'min_denominator.*0.0'),
+    (dict(lcm_kernel=4), r'kernel_size.*4'),
 ])
-def test_bad_arguments_are_refused_with_their_values(kwargs, message):
+def test_l2vit_rejects_invalid_arguments(kwargs, message):
     with pytest.raises(ValueError, match=message):
         small(**kwargs)

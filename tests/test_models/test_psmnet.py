@@ -1,4 +1,4 @@
-"""PSMNet: what it puts out in every mode, what it learns from, and which inputs it refuses."""
+"""PSMNet and its data preprocessor: outputs of all modes, losses, invalid inputs."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ def views(*shape: int) -> dict[str, torch.Tensor]:
 
 
 def batch(*sizes: tuple[int, int], disparity: float = 4., seed: int = 2) -> dict:
-    """Pairs as a loader collates them: textures shifted by `disparity`, which is the truth everywhere."""
+    """Return a batch of random textures, shifted by `disparity` in the right image."""
     generator = torch.Generator().manual_seed(seed)
     left = [torch.randint(256, (3, *size), dtype=torch.uint8, generator=generator) for size in sizes]
     samples = []
@@ -41,14 +41,14 @@ def batch(*sizes: tuple[int, int], disparity: float = 4., seed: int = 2) -> dict
     (dict(attention=dict(type='mmflatten.FactorizedAttention')), 5_224_768 + 49_536),
     (dict(attention=dict(type='mmflatten.ConventionalAttention')), 5_224_768 + 49_536),
 ])
-def test_parameters_are_the_official_ones(options, parameters):
+def test_psmnet_parameter_counts_are_official(options, parameters):
     with torch.device('meta'):
         model = MODELS.build(dict(type='mmflatten.PSMNet', **options))
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
 
 
 @pytest.mark.parametrize('aggregation, number', list(zip(AGGREGATIONS, (1, 3))))
-def test_training_gives_every_estimate_and_evaluation_the_last(aggregation, number):
+def test_psmnet_returns_all_estimates_only_in_training(aggregation, number):
     model, inputs = build(aggregation=aggregation), views(2, 3, 32, 48)
     estimates = model.train()(inputs)
     assert isinstance(estimates, tuple) and len(estimates) == number
@@ -59,19 +59,20 @@ def test_training_gives_every_estimate_and_evaluation_the_last(aggregation, numb
 
 @pytest.mark.parametrize('options', [dict(aggregation='basic'), dict(), dict(max_disp=20), *(
     dict(attention=dict(type=f'mmflatten.{attention}', basis_channels=4)) for attention in ATTENTIONS)])
-def test_every_size_runs_and_every_parameter_learns(options):
+def test_psmnet_accepts_any_size_and_trains_every_parameter(options):
     model = build(**options).train()
     for size in ((16, 16), (33, 51)):
-        assert all(estimate.shape == (2, *size) for estimate in model(views(2, 3, *size)))
-    sum(estimate.square().mean() for estimate in model(views(2, 3, 33, 51))).backward()
-    # A constant added to all queries' scores of one key changes nothing behind a softmax over the keys.
-    still = [name for name, parameter in model.named_parameters()
-             if not name.endswith('basis.bias') and not (parameter.grad.isfinite().all() and parameter.grad.any())]
-    assert still == []
+        estimates = model(views(2, 3, *size))
+        assert all(estimate.shape == (2, *size) for estimate in estimates)
+    sum(estimate.square().mean() for estimate in estimates).backward()
+    # The gradient of this bias is zero: it adds the same value to all scores of a softmax.
+    untrained = [name for name, parameter in model.named_parameters()
+                 if not name.endswith('basis.bias') and not (parameter.grad.isfinite().all() and parameter.grad.any())]
+    assert untrained == []
 
 
 @pytest.mark.parametrize('attention', ATTENTIONS)
-def test_attention_changes_the_features_and_starts_as_nothing_where_asked(attention):
+def test_psmnet_attention_with_zero_init_preserves_output(attention):
     plain, inputs = build().eval(), views(1, 3, 32, 48)
     for zero_init in (True, False):
         config = dict(type=f'mmflatten.{attention}', basis_channels=4, zero_init=zero_init)
@@ -83,18 +84,18 @@ def test_attention_changes_the_features_and_starts_as_nothing_where_asked(attent
             assert torch.equal(model(inputs), plain(inputs)) is zero_init
 
 
-def test_batch_norms_see_left_and_right_one_after_the_other():
+def test_psmnet_batch_norm_updates_once_per_side():
     model, inputs = build().train(), views(2, 3, 32, 48)
     model(inputs)
     assert model.features.stem[0].bn.num_batches_tracked == 2
     assert model.aggregation.stem[0].bn.num_batches_tracked == 1
 
 
-def test_loss_is_the_weighted_smooth_l1_over_valid_pixels_below_the_largest_disparity():
+def test_psmnet_loss_is_weighted_smooth_l1_over_valid_pixels():
     model, inputs = build().train(), views(1, 3, 32, 48)
     truth = torch.rand(1, 32, 48, generator=torch.Generator().manual_seed(3)) * 24  # a third beyond max_disp
     valid = torch.rand(1, 32, 48, generator=torch.Generator().manual_seed(4)) > .3
-    truth[~valid] = float('nan')  # what is invalid must not matter
+    truth[~valid] = float('nan')  # invalid pixels must not count
     sample = StereoDataSample(gt_disparity=PixelData(data=truth, valid=valid))
     losses = model(inputs, [sample], mode='loss')
     counted = valid[0] & (truth[0] < 16)
@@ -104,7 +105,7 @@ def test_loss_is_the_weighted_smooth_l1_over_valid_pixels_below_the_largest_disp
     assert all('loss' in name for name in losses)
 
 
-def test_a_batch_without_a_valid_pixel_costs_nothing_and_breaks_nothing():
+def test_psmnet_loss_is_zero_without_valid_pixels():
     model, data = build().train(), batch((32, 48), disparity=200.)
     data = model.data_preprocessor(data, True)
     loss = sum(model(**data, mode='loss').values())
@@ -112,8 +113,8 @@ def test_a_batch_without_a_valid_pixel_costs_nothing_and_breaks_nothing():
     assert loss == 0 and all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def test_sixty_steps_find_the_disparity_of_shifted_pairs():
-    model = build(base_channels=8).train()
+def test_psmnet_learns_disparity_of_shifted_pairs():
+    model = build().train()
     optimizer = OptimWrapper(torch.optim.Adam(model.parameters(), lr=5e-3))
     for step in range(60):
         model.train_step(batch((32, 48), (32, 48), disparity=4. + 8 * (step % 2), seed=step), optimizer)
@@ -121,10 +122,10 @@ def test_sixty_steps_find_the_disparity_of_shifted_pairs():
         data = model.data_preprocessor(batch((32, 48), (32, 48), disparity=disparity, seed=99))
         with torch.no_grad():
             estimate = model(data['inputs'])[-1]
-        assert (estimate[..., 12:] - disparity).abs().mean() < 1.5  # knowing no more than the mean gives 4
+        assert (estimate[..., 12:] - disparity).abs().mean() < 1.5  # a constant prediction has an error of 4
 
 
-def test_prediction_is_that_of_the_image_padded_above_and_to_the_right():
+def test_psmnet_predict_crops_padding():
     model, data = build().eval(), batch((30, 41))
     with torch.no_grad():
         sample, = model.test_step(data)
@@ -136,7 +137,7 @@ def test_prediction_is_that_of_the_image_padded_above_and_to_the_right():
     assert sample.batch_input_shape == (32, 48) and sample.left_path == 'left/a.png'
 
 
-def test_pairs_of_several_sizes_share_a_batch_and_the_padding_does_not_count():
+def test_psmnet_ignores_padding_in_mixed_size_batch():
     model = build().eval()
     data = batch((30, 41), (17, 64))
     prepared = model.data_preprocessor(data, True)
@@ -150,24 +151,24 @@ def test_pairs_of_several_sizes_share_a_batch_and_the_padding_does_not_count():
     torch.testing.assert_close(losses['loss_disparity3'], expected, rtol=1e-5, atol=0)
 
 
-def test_prediction_without_samples_makes_them():
+def test_psmnet_predict_creates_missing_samples():
     with torch.no_grad():
         samples = build().eval()(views(2, 3, 32, 48), mode='predict')
     assert [sample.pred_disparity.data.shape for sample in samples] == [(1, 32, 48)] * 2
 
 
 @pytest.mark.parametrize('dtype, mean_difference', [(torch.bfloat16, .2), (torch.float16, .03)])
-def test_mixed_precision_predicts_in_full_precision_close_to_it(dtype, mean_difference):
+def test_psmnet_autocast_is_close_to_full_precision(dtype, mean_difference):
     model, inputs = build().eval(), views(1, 3, 32, 48)
     with torch.no_grad():
         exact = model(inputs)
         with torch.autocast('cpu', dtype=dtype):
             mixed = model(inputs)
     assert mixed.dtype == torch.float32
-    assert 0 < (mixed - exact).abs().mean() < mean_difference  # of disparities from 0 to 15
+    assert 0 < (mixed - exact).abs().mean() < mean_difference  # disparities range from 0 to 15
 
 
-def test_aligning_corners_is_another_model_of_the_same_weights():
+def test_psmnet_align_corners_changes_output():
     models = [build(align_corners=align).eval() for align in (False, True)]
     models[1].load_state_dict(models[0].state_dict())
     with torch.no_grad():
@@ -175,7 +176,7 @@ def test_aligning_corners_is_another_model_of_the_same_weights():
     assert (outputs[0] - outputs[1]).abs().max() > 1e-3
 
 
-def test_convolutions_start_as_officially():
+def test_psmnet_convolutions_start_from_fan_out():
     model = build(base_channels=16)
     for conv in (model.features.stages[3][0].conv2.conv, model.aggregation.hourglasses[0].conv1.conv):
         fan_out = conv.weight[:, 0].numel()
@@ -184,69 +185,69 @@ def test_convolutions_start_as_officially():
 
 
 @pytest.mark.parametrize('wrong, named', [
-    (dict(max_disp=30), r'max_disp \(30\) must be a positive integer divisible by 4'),
-    (dict(max_disp=0), r'max_disp \(0\)'),
-    (dict(max_disp=48.), r'max_disp \(48\.0\)'),
-    (dict(aggregation='hourglass'), r"aggregation \('hourglass'\) must be one of \['basic', 'stackhourglass'\]"),
-    (dict(loss_weights=(1., 1.)), r'loss_weights \(\(1\.0, 1\.0\)\) must be 3 numbers'),
-    (dict(loss_weights=1.), r'loss_weights \(1\.0\) must be 3 numbers'),
-    (dict(depths=(1, 1, 1)), r'depths \(\(1, 1, 1\)\)'),
-    (dict(depths=3), r'depths \(3\) must be four positive integers'),
-    (dict(pool_sizes=8), r'pool_sizes \(8\) must be positive integers'),
-    (dict(base_channels=4.5), r'base_channels \(4\.5\)'),
-    (dict(attention='FactorizedAttention'), r"attention \('FactorizedAttention'\) must be a config"),
-    (dict(attention=dict(reprojection=False, residual=False, value_channels=8)), 'turns 16 channels into 8, and what'),
-    (dict(attention=dict(ndim=3)), r'ndim \(3\) of attention must be 2'),
-    (dict(pool_sizes=()), r'pool_sizes \(\(\)\)'),
-    (dict(base_channels=0), r'base_channels \(0\)'),
-    (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', std=(1., 0., 1.))), r'std \(\(1\.0, 0\.0'),
-    (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', pad_divisor=0)), r'pad_divisor \(0\)'),
+    (dict(max_disp=30), r'max_disp.*30'),
+    (dict(max_disp=0), r'max_disp.*0'),
+    (dict(max_disp=48.), r'max_disp.*48\.0'),
+    (dict(aggregation='hourglass'), r"aggregation.*'hourglass'"),
+    (dict(loss_weights=(1., 1.)), r'loss_weights.*\(1\.0, 1\.0\)'),
+    (dict(loss_weights=1.), r'loss_weights.*1\.0'),
+    (dict(depths=(1, 1, 1)), r'depths.*\(1, 1, 1\)'),
+    (dict(depths=3), r'depths.*3'),
+    (dict(pool_sizes=8), r'pool_sizes.*8'),
+    (dict(base_channels=4.5), r'base_channels.*4\.5'),
+    (dict(attention='FactorizedAttention'), r"attention.*'FactorizedAttention'"),
+    (dict(attention=dict(reprojection=False, residual=False, value_channels=8)), 'attention.*16.*8'),
+    (dict(attention=dict(ndim=3)), r'attention.ndim.*3'),
+    (dict(pool_sizes=()), r'pool_sizes.*\(\)'),
+    (dict(base_channels=0), r'base_channels.*0'),
+    (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', std=(1., 0., 1.))), r'std.*\(1\.0, 0\.0'),
+    (dict(data_preprocessor=dict(type='mmflatten.StereoDataPreProcessor', pad_divisor=0)), r'pad_divisor.*0'),
 ])
-def test_bad_arguments_are_refused_with_their_values(wrong, named):
+def test_psmnet_rejects_invalid_arguments(wrong, named):
     with pytest.raises(ValueError, match=named):
         build(**wrong)
 
 
-def test_an_image_smaller_than_the_pyramid_pooling_is_refused_with_both_sizes():
+def test_psmnet_rejects_images_smaller_than_pool():
     with torch.device('meta'):
         model = MODELS.build(dict(type='mmflatten.PSMNet')).eval()
     image = torch.zeros(1, 3, 240, 512, device='meta')
-    with pytest.raises(ValueError, match=r'240x512 pixels.*pool_sizes \(64, 32, 16, 8\) take 256x256'):
+    with pytest.raises(ValueError, match=r'256x256.*pool_sizes \(64, 32, 16, 8\).*240x512'):
         model(dict(left=image, right=image))
 
 
-def test_an_unknown_mode_is_refused():
-    with pytest.raises(ValueError, match=r"mode \('train'\)"):
+def test_psmnet_rejects_unknown_mode():
+    with pytest.raises(ValueError, match=r"mode.*'train'"):
         build()(views(1, 3, 32, 48), mode='train')
 
 
 @pytest.mark.parametrize('change, named', [
-    (lambda data: data['inputs'].pop('right'), r"has no image 'right'"),
-    (lambda data: data['inputs']['right'].pop(), r'1 left images and 0 right ones'),
+    (lambda data: data['inputs'].pop('right'), r"inputs.*'right'"),
+    (lambda data: data['inputs']['right'].pop(), r'inputs.*1 left and 0 right'),
     (lambda data: data['inputs'].update(right=[torch.zeros(3, 32, 47)]), r'\(3, 32, 48\) and \(3, 32, 47\)'),
     (lambda data: data['inputs'].update(left=[torch.zeros(32, 48)], right=[torch.zeros(32, 48)]), r'\(32, 48\)'),
-    (lambda data: data.update(inputs=torch.zeros(1, 3, 32, 48)), r'inputs \(Tensor\)'),
-    (lambda data: delattr(data['data_samples'][0], 'gt_disparity'), r'left/a\.png has no gt_disparity'),
-    (lambda data: data.update(data_samples=None), r'data_samples \(None\)'),
+    (lambda data: data.update(inputs=torch.zeros(1, 3, 32, 48)), r'inputs.*Tensor'),
+    (lambda data: delattr(data['data_samples'][0], 'gt_disparity'), r'gt_disparity of left/a\.png'),
+    (lambda data: data.update(data_samples=None), r'data_samples.*None'),
     (lambda data: setattr(data['data_samples'][0], 'gt_disparity', PixelData(
-        data=torch.zeros(1, 32, 40), valid=torch.ones(1, 32, 40) > 0)), r'left/a\.png is 32x40 and its image 32x48'),
+        data=torch.zeros(1, 32, 40), valid=torch.ones(1, 32, 40) > 0)), r'left/a\.png.*32x48.*32x40'),
 ])
-def test_a_bad_batch_is_refused_with_the_name_of_the_field_or_file(change, named):
+def test_psmnet_rejects_invalid_batch(change, named):
     model, data = build().train(), batch((32, 48))
     change(data)
     with pytest.raises(ValueError, match=named):
         model(**model.data_preprocessor(data, True), mode='loss')
 
 
-def test_files_of_a_pair_of_two_sizes_are_named():
+def test_stereo_preprocessor_names_files_of_mismatched_pair():
     data = batch((32, 48))
     data['inputs']['right'] = [torch.zeros(3, 31, 48)]
     data['data_samples'][0].set_metainfo(dict(right_path='right/a.png'))
-    with pytest.raises(ValueError, match=r'left/a\.png and right/a\.png are'):
+    with pytest.raises(ValueError, match=r'left/a\.png and right/a\.png'):
         build().data_preprocessor(data)
 
 
-def test_channels_are_turned_round_for_images_read_by_mmcv_alone():
+def test_stereo_preprocessor_reverses_channels_with_bgr_to_rgb():
     image = torch.stack([torch.full((16, 16), value) for value in (10., 20., 30.)])
     data = dict(inputs=dict(left=image[None], right=image[None]))
     for bgr_to_rgb, means in ((True, (30., 20., 10.)), (False, (10., 20., 30.))):

@@ -1,4 +1,4 @@
-"""RepPoints V2's head: its targets on boxes made by hand, its losses and gradients, its predictions."""
+"""RepPoints V2 head: losses, gradients and predictions."""
 import pytest
 import torch
 from mmengine.config import Config, ConfigDict
@@ -49,7 +49,7 @@ def losses_of(head, *truths) -> dict[str, torch.Tensor]:
     (truth(), truth((30, 5, 70, 50))),
     (truth(), truth()),
 ], ids=['objects', 'one image without', 'none'])
-def test_losses_are_finite_with_and_without_objects(truths):
+def test_reppoints_v2_losses_are_finite_without_objects(truths):
     losses = losses_of(build().train(), *truths)
     assert set(losses) == {'loss_cls', 'loss_pts_init', 'loss_pts_refine', 'loss_corner', 'loss_offset',
                            'loss_foreground'}
@@ -58,7 +58,7 @@ def test_losses_are_finite_with_and_without_objects(truths):
         assert losses['loss_offset'] == 0
 
 
-def test_gradients_reach_every_parameter():
+def test_reppoints_v2_trains_every_parameter():
     head = build().train()
     losses = losses_of(head, truth((8, 8, 50, 40), (20, 10, 90, 60), labels=[0, 2]), truth((30, 5, 70, 50)))
     sum(losses.values()).backward()
@@ -67,8 +67,8 @@ def test_gradients_reach_every_parameter():
         assert parameter.grad.any(), name
 
 
-def test_verification_is_learned():
-    """On one image the verification's losses fall, and the corners found are the box's."""
+def test_reppoints_v2_learns_verification():
+    """On one image the losses of verification fall, and the predicted corners are those of the box."""
     head, box = build().train(), (16, 8, 80, 56)
     optimizer = torch.optim.Adam(head.parameters(), lr=1e-2)
     history = []
@@ -85,7 +85,7 @@ def test_verification_is_learned():
         assert corners[0, kind].argmax() == row * LEVELS[0][1] + column
 
 
-def test_predictions_are_boxes_in_the_image():
+def test_reppoints_v2_predicts_boxes_inside_image():
     head = build().eval()
     with torch.no_grad():
         outputs = head(features(2))
@@ -98,7 +98,7 @@ def test_predictions_are_boxes_in_the_image():
 
 
 @torch.no_grad()
-def test_corners_of_predicted_boxes_are_sought_one_level_finer_and_the_finest_boxes_stay():
+def test_reppoints_v2_refines_boxes_with_corners_of_finer_level():
     head = build()
     head.corner_score_outs[0].bias.fill_(2.)
     _, boxes = head.eval()(features(2))
@@ -110,7 +110,7 @@ def test_corners_of_predicted_boxes_are_sought_one_level_finer_and_the_finest_bo
 
 
 def losses_at(points, scores, *truths, meta=META) -> dict[str, torch.Tensor]:
-    """Losses where every level predicts these points, `(18,)` by place, and these class logits."""
+    """Compute losses if every level predicts these points, `(18,)` per position, and these class logits."""
     head, batch = build().train(), len(truths)
     with torch.no_grad():
         *_, corners, offsets, foregrounds = head(features(batch))
@@ -121,7 +121,7 @@ def losses_at(points, scores, *truths, meta=META) -> dict[str, torch.Tensor]:
 
 
 def pointing_at(box, swap=False):
-    """Points of which the first two are corners of this box, from every place; the others are far off."""
+    """Predict points at every position: the first two are corners of the box, the others are far away."""
 
     def points(height, width, stride):
         y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing='ij')
@@ -133,27 +133,27 @@ def pointing_at(box, swap=False):
 
 
 @pytest.mark.parametrize('swap', [False, True])
-def test_boxes_of_the_first_two_points_are_compared_with_the_truth_by_giou(swap):
+def test_reppoints_v2_box_loss_is_giou_of_first_two_points(swap):
     box, half = (16., 8., 56., 40.), (16., 8., 36., 40.)
     exact = losses_at(pointing_at(box, swap), torch.zeros(3), truth(box))
     assert exact['loss_pts_init'] < 1e-5 and exact['loss_pts_refine'] < 1e-5
     loss = losses_at(pointing_at(half, swap), torch.zeros(3), truth(box))
-    torch.testing.assert_close(loss['loss_pts_init'], torch.tensor(0.5))  # IoU 0.5, and nothing beside the union
-    torch.testing.assert_close(loss['loss_pts_refine'], torch.tensor(1.))  # weighs 2
+    torch.testing.assert_close(loss['loss_pts_init'], torch.tensor(0.5))  # IoU 0.5; enclosing box = union
+    torch.testing.assert_close(loss['loss_pts_refine'], torch.tensor(1.))  # loss weight 2
 
 
-def test_classes_are_scored_by_the_iou_of_the_refined_box():
+def test_reppoints_v2_class_quality_is_iou_of_refined_box():
     box, half = (16., 8., 56., 40.), (16., 8., 36., 40.)
-    sure = torch.tensor([-20., 0., -20.])  # 0.5 for class 1, which is the IoU of every box
+    sure = torch.tensor([-20., 0., -20.])  # probability 0.5 for class 1, which equals the IoU
     loss = losses_at(pointing_at(half), sure, truth(box, labels=[1]))['loss_cls']
-    # Places of the object lose nothing, each other one of all places this; the sum is divided by the object's places.
+    # Positions of the object have no loss, all others `background`. The sum is divided by the former.
     background = 0.25 * torch.log(torch.tensor(2.))
     number = PLACES * background / (loss + background)
     assert 1 <= round(float(number)) <= 3 * 9
     torch.testing.assert_close(number, number.round(), rtol=0, atol=1e-4)
 
 
-def test_places_in_the_padding_are_no_background():
+def test_reppoints_v2_ignores_padding():
     points, logits = pointing_at((8., 8., 40., 40.)), torch.zeros(3)
     padded = losses_at(points, logits, truth(), meta=dict(META, pad_shape=(SIZE[0], 48)))['loss_cls']
     inside = 8 * 6 + 4 * 3 + 2 * 2
@@ -161,6 +161,6 @@ def test_places_in_the_padding_are_no_background():
 
 
 @pytest.mark.parametrize('setting', [dict(use_grid_points=True), dict(center_init=False)])
-def test_settings_that_only_version_1_has_are_refused(setting):
-    with pytest.raises(ValueError, match='use_grid_points=False and center_init=True'):
+def test_reppoints_v2_rejects_options_of_version_1(setting):
+    with pytest.raises(ValueError, match='use_grid_points, center_init'):
         build(**setting)

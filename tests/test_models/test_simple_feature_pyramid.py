@@ -1,4 +1,4 @@
-"""The simple feature pyramid: levels, sizes, gradients, and how it sits behind FLatten-DeiT in both task libraries."""
+"""Simple feature pyramid: levels, sizes, gradients, and use with FLatten-DeiT in mmdet and mmseg."""
 import pytest
 import torch
 from mmengine.registry import MODELS as ROOT_MODELS
@@ -20,14 +20,14 @@ def pyramid(**kwargs):
 
 
 @pytest.mark.parametrize('height, width', [(1, 1), (4, 6), (7, 5)])
-def test_levels_have_strides_4_to_64_of_a_map_of_stride_16(height, width):
+def test_simple_pyramid_levels_have_expected_sizes(height, width):
     outputs = pyramid(num_outs=5)([torch.randn(2, 8, height, width)])
     half = (-(-height // 2), -(-width // 2))
     sizes = [(4 * height, 4 * width), (2 * height, 2 * width), (height, width), half, tuple(-(-s // 2) for s in half)]
     assert [tuple(output.shape) for output in outputs] == [(2, 6, *size) for size in sizes]
 
 
-def test_the_last_map_of_the_backbone_counts_and_every_weight_is_trained():
+def test_simple_pyramid_uses_last_map_and_trains_every_parameter():
     neck = pyramid()
     earlier, last = torch.randn(1, 8, 4, 4, requires_grad=True), torch.randn(1, 8, 4, 4, requires_grad=True)
     sum(output.square().mean() for output in neck((earlier, last))).backward()
@@ -35,7 +35,7 @@ def test_the_last_map_of_the_backbone_counts_and_every_weight_is_trained():
     assert all(parameter.grad is not None for parameter in neck.parameters())
 
 
-def test_levels_do_not_see_each_other():
+def test_simple_pyramid_levels_are_independent():
     neck, x = pyramid().eval(), torch.randn(1, 8, 4, 4)
     with torch.no_grad():
         before = neck([x])
@@ -46,12 +46,12 @@ def test_levels_do_not_see_each_other():
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def test_a_level_beyond_the_scales_is_every_second_place_of_the_one_before():
+def test_simple_pyramid_extra_level_subsamples_previous_level():
     outputs = pyramid(scales=(1., .5), num_outs=3)([torch.randn(1, 8, 8, 6)])
     torch.testing.assert_close(outputs[2], outputs[1][..., ::2, ::2], rtol=0, atol=0)
 
 
-def test_channel_norm_normalises_each_place_over_its_channels():
+def test_channel_norm_matches_explicit_formula():
     norm, x = ChannelNorm(8), torch.randn(2, 8, 3, 5)
     nn.init.normal_(norm.weight)
     nn.init.normal_(norm.bias)
@@ -60,19 +60,19 @@ def test_channel_norm_normalises_each_place_over_its_channels():
     torch.testing.assert_close(norm(x), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_maps_are_contiguous_even_behind_a_channels_last_one():
+def test_simple_pyramid_maps_are_contiguous():
     x = torch.randn(2, 8, 4, 6).contiguous(memory_format=torch.channels_last)
     assert all(output.is_contiguous() for output in pyramid(num_outs=5)([x]))
 
 
-def test_norms_are_named_so_that_the_dense_recipes_spare_them_from_decay():
+def test_simple_pyramid_norm_parameters_are_named_norm():
     neck = pyramid()
     norms = {id(p) for module in neck.modules() if isinstance(module, ChannelNorm) for p in module.parameters()}
     assert norms == {id(p) for name, p in neck.named_parameters() if 'norm' in name}
 
 
 @pytest.mark.parametrize('scope', ['mmdet', 'mmseg'])
-def test_a_config_of_either_library_names_it_by_its_scope(scope):
+def test_simple_pyramid_builds_from_scope(scope):
     with DefaultScope.overwrite_default_scope(scope):
         backbone = ROOT_MODELS.build(dict(type='mmflatten.FLattenDeiT', arch=dict(embed_dims=8, depth=2, num_heads=2),
                                           img_size=64, out_type='featmap'))
@@ -83,16 +83,16 @@ def test_a_config_of_either_library_names_it_by_its_scope(scope):
 
 
 @pytest.mark.parametrize('settings, message', [
-    (dict(scales=(4., 3.)), r'scales \(\(4.0, 3.0\)\)'),
-    (dict(scales=(1., 2.)), 'from the largest'),
+    (dict(scales=(4., 3.)), r'scales.*\(4.0, 3.0\)'),
+    (dict(scales=(1., 2.)), r'scales.*\(1.0, 2.0\)'),
     (dict(scales=()), 'scales'),
-    (dict(num_outs=3), r'num_outs \(3\) must be at least 4'),
+    (dict(num_outs=3), r'num_outs.*3'),
 ])
-def test_impossible_settings_are_named(settings, message):
+def test_simple_pyramid_rejects_invalid_arguments(settings, message):
     with pytest.raises(ValueError, match=message):
         pyramid(**settings)
 
 
-def test_a_map_of_other_channels_is_named():
-    with pytest.raises(ValueError, match=r'in_channels \(8\).*which has 12'):
+def test_simple_pyramid_rejects_map_with_other_channels():
+    with pytest.raises(ValueError, match=r'in_channels.*12.*8'):
         pyramid()([torch.randn(1, 12, 4, 4)])

@@ -1,4 +1,4 @@
-"""What RepPoints V2 verifies: corners and foreground on boxes made by hand, and corners found again."""
+"""Verification tasks of RepPoints V2: corners and foreground of given boxes."""
 import pytest
 import torch
 
@@ -13,37 +13,37 @@ from mmflatten.models.detection.verification import (
 MAP = (8, 12)
 
 
-def test_the_box_of_points_is_that_of_the_first_two_in_either_order():
+def test_corner_boxes_accept_points_in_either_order():
     points = torch.tensor([3., -1., 5., 4., 9., 9., -9., -9.]).view(1, 8, 1, 1)  # y, x, y, x and more
     for first_two in ((0, 1, 2, 3), (2, 3, 0, 1), (0, 3, 2, 1)):
         shuffled = points[:, [*first_two, 4, 5, 6, 7]]
         assert corner_boxes(shuffled).flatten().tolist() == [-1, 3, 4, 5]
 
 
-def test_corners_are_marked_at_the_nearest_points_with_their_offsets():
-    box = torch.tensor([[12., 22., 61., 42.]])  # in cells of 8: 1.5, 2.75 and 7.625, 5.25
+def test_corner_targets_mark_nearest_points_with_offsets():
+    box = torch.tensor([[12., 22., 61., 42.]])  # in cells of 8 pixels: 1.5, 2.75 and 7.625, 5.25
     heatmaps, offsets, is_corner = corner_targets(box, MAP, 8, min_iou=0.7)
     assert heatmaps.shape == (2, 8, 12) and offsets.shape == (4, 8, 12)
     assert is_corner.nonzero().tolist() == [[0, 3, 2], [1, 5, 8]]
     assert offsets[:, 3, 2].tolist() == [-0.5, -0.25, 0, 0] and offsets[:, 5, 8].tolist() == [0, 0, -0.375, 0.25]
-    assert heatmaps.max() == 1 and (heatmaps[0] > 0).sum() == is_corner[0].sum(), 'a small box has no bump'
+    assert heatmaps.max() == 1 and (heatmaps[0] > 0).sum() == is_corner[0].sum(), 'Gaussian of one cell'
 
 
-def test_a_large_box_has_a_bump_that_falls_off_around_its_corner():
+def test_corner_targets_of_large_box_are_gaussian():
     box = torch.tensor([[160., 160., 480., 480.]])
     heatmap = corner_targets(box, (64, 64), 8, min_iou=0.7)[0][0]
     row = heatmap[20, 20:]
-    bump = row[row > 0]
-    assert len(bump) > 2 and (bump.diff() < 0).all()
+    values = row[row > 0]
+    assert len(values) > 2 and (values.diff() < 0).all()
     torch.testing.assert_close(heatmap, heatmap.t())
 
 
-def test_corners_outside_of_the_map_are_marked_at_its_border():
+def test_corner_targets_clamp_to_map():
     is_corner = corner_targets(torch.tensor([[-5., 0., 96., 64.]]), MAP, 8, min_iou=0.7)[2]
     assert is_corner.nonzero().tolist() == [[0, 0, 0], [1, 7, 11]]
 
 
-def test_foreground_is_inside_of_the_boxes_of_a_class_and_every_box_weighs_one():
+def test_foreground_weights_sum_to_one_per_box():
     boxes = torch.tensor([[8., 8., 40., 24.], [48., 8., 56., 16.]])
     weights = foreground_weights(boxes, torch.tensor([2, 0]), MAP, 8, num_classes=3)
     assert weights[2].nonzero().tolist() == [[y, x] for y in (1, 2, 3) for x in (1, 2, 3, 4, 5)]
@@ -51,7 +51,7 @@ def test_foreground_is_inside_of_the_boxes_of_a_class_and_every_box_weighs_one()
     torch.testing.assert_close(weights.sum((1, 2)), torch.tensor([1., 0., 1.]))
 
 
-def test_a_point_in_two_boxes_of_a_class_has_the_weight_of_the_smaller():
+def test_foreground_weights_prefer_smaller_box():
     large, small = [0., 0., 88., 56.], [16., 16., 24., 24.]
     expected = foreground_weights(torch.tensor([small]), torch.tensor([1]), MAP, 8, 2)[1, 2, 2]
     for boxes in ([large, small], [small, large]):
@@ -59,32 +59,32 @@ def test_a_point_in_two_boxes_of_a_class_has_the_weight_of_the_smaller():
         assert weights[1, 2, 2] == expected == 1 / 4
 
 
-def test_a_box_between_the_points_or_off_the_map_is_no_foreground():
+def test_foreground_weights_ignore_boxes_without_points():
     boxes = torch.tensor([[9., 9., 15., 15.], [-30., -30., -10., -10.], [200., 200., 240., 240.]])
     assert not foreground_weights(boxes, torch.zeros(3, dtype=torch.long), MAP, 8, 1).any()
 
 
-def test_the_loss_of_the_foreground_counts_objects_alike_whatever_their_size():
+def test_foreground_loss_is_independent_of_object_size():
     weights = torch.zeros(1, 10, 10)
     weights[0, :4, :5], weights[0, 9, 9] = 1 / 20, 1.
     logits = torch.full((1, 10, 10), -2.)
     gain = []
-    for found in ((slice(0, 4), slice(0, 5)), (9, 9)):
+    for place in ((slice(0, 4), slice(0, 5)), (9, 9)):
         better = logits.clone()
-        better[0][found] = 2.
+        better[0][place] = 2.
         gain.append(normalized_focal_loss(logits, weights, 2., 0.25) - normalized_focal_loss(better, weights, 2., 0.25))
     torch.testing.assert_close(*gain)
     assert gain[0] > 0
 
 
-def test_without_objects_the_loss_of_the_foreground_is_that_of_its_false_alarms():
+def test_foreground_loss_without_objects_is_background_loss():
     logits = torch.tensor([[0., -20.]])
     expected = 0.75 * torch.log(torch.tensor(2.)) * 0.5 ** 2
     torch.testing.assert_close(normalized_focal_loss(logits, torch.zeros(1, 2), 2., 0.25), expected)
 
 
 def corner_maps(*marked, kinds=2) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits and offsets of a map on which corners are marked: kind, row, column, logit and offset x, y."""
+    """Return logits and offsets of a map with corners, each given as kind, row, column, logit, offset x and y."""
     logits, offsets = torch.full((1, kinds, *MAP), -30.), torch.zeros(1, 2 * kinds, *MAP)
     for kind, row, column, logit, *offset in marked:
         logits[0, kind, row, column] = logit
@@ -93,8 +93,8 @@ def corner_maps(*marked, kinds=2) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize('scale', [1, 2])
-def test_a_corner_moves_to_the_best_of_the_four_points_around_it(scale):
-    # 4.6, 3.9 in the finer map's cells: around it are columns 4, 5 and rows 3, 4. Column 6 is likelier, but far off.
+def test_refine_corners_uses_best_of_four_points(scale):
+    # The corner is at 4.6, 3.9 in cells of the finer map, between columns 4, 5 and rows 3, 4. Column 6 is too far.
     logits, offsets = corner_maps((0, 3, 5, 1., 0.25, -0.5), (0, 4, 4, 0., 0., 0.), (0, 3, 6, 9., 0., 0.))
     boxes = torch.zeros(1, 4, MAP[0] // scale, MAP[1] // scale)
     boxes[0, :2, 1, 2] = torch.tensor([4.6 / scale - 2, 3.9 / scale - 1])
@@ -102,14 +102,14 @@ def test_a_corner_moves_to_the_best_of_the_four_points_around_it(scale):
     torch.testing.assert_close(refined[0, :2, 1, 2], torch.tensor([5.25 / scale - 2, 2.5 / scale - 1]))
 
 
-def test_each_kind_of_corner_has_its_own_map():
+def test_refine_corners_separates_corner_kinds():
     logits, offsets = corner_maps((0, 2, 3, 9., 0.5, 0.), (1, 6, 7, 9., 0., 0.25))
     boxes = torch.tensor([2.5, 1.5, 7.5, 6.5]).view(1, 4, 1, 1)
     assert refine_corners(boxes, logits, offsets, 1).flatten().tolist() == [3.5, 2., 7., 6.25]
 
 
 @pytest.mark.parametrize('corner, expected', [((-5., -9.), (0., 0.)), ((40., 40.), (11., 7.)), ((11.5, 3.), (11., 3.))])
-def test_a_corner_off_the_map_moves_to_its_border(corner, expected):
+def test_refine_corners_clamps_to_map(corner, expected):
     logits, offsets = corner_maps((0, int(expected[1]), int(expected[0]), 9., 0., 0.))
     boxes = torch.tensor([*corner, 0., 0.]).view(1, 4, 1, 1)
     assert refine_corners(boxes, logits, offsets, 1)[0, :2].flatten().tolist() == list(expected)

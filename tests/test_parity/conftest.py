@@ -1,7 +1,7 @@
-"""Official models written out naively, with official names, for settings of which there is no golden case.
+"""Explicit implementations of the official models, for settings without a golden case.
 
-Each test computes the scores of a classifier from the papers' equations and what is known of the official code, on
-random weights under official names; converts the weights; and compares with the backbone here, in float64.
+Each test computes the scores of a classifier from the equations of the paper and knowledge of the official code, with
+random weights under official names. It converts the weights and compares with the backbone here in float64.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLASSES = 5
 
 
 class OfficialWeights(dict):
-    """A state dict that draws a weight when it is first asked for, by its name."""
+    """A state dict that generates each weight on first use, with its name as seed."""
 
     def weight(self, name: str, *shape: int) -> Tensor:
         if name not in self:
@@ -56,7 +56,7 @@ class OfficialWeights(dict):
         return F.conv2d(x, weight, self.weight(f'{name}.bias', out) if bias else None, stride, padding, groups=groups)
 
     def depthwise(self, name: str, x_BNC: Tensor, H: int, W: int, kernel: int) -> Tensor:
-        """A depthwise convolution of the tokens of a map."""
+        """Apply a depthwise convolution to the tokens of a map."""
         C = x_BNC.shape[-1]
         x = x_BNC.transpose(1, 2).reshape(-1, C, H, W)
         return self.conv(name, x, C, kernel, 1, kernel // 2, C).flatten(2).transpose(1, 2)
@@ -72,7 +72,7 @@ class OfficialWeights(dict):
 
     def focused_attention(self, name: str, q: Tensor, k: Tensor, v: Tensor, heads: int, map_size: tuple[int, int],
                           power: int = 3, kernel: int = 5) -> Tensor:
-        """FLatten's attention on a map or a window, behind the projections; `k` and `v` may be of a reduced map."""
+        """FLatten's attention on projected tokens of a map or window; `k` and `v` may be from a reduced map."""
         B, N, C = q.shape
         d = C // heads
         k = k + self.weight(f'{name}.positional_encoding', 1, k.shape[1], C)
@@ -94,7 +94,7 @@ class OfficialWeights(dict):
 
 
 class Classifier(nn.Module):
-    """A backbone of this project and its head, under the names of mmpretrain's classifier."""
+    """A backbone of this project and a head, with the names of mmpretrain's classifier."""
 
     def __init__(self, backbone: dict) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ Official = Callable[[OfficialWeights, Tensor], Tensor]
 
 @pytest.fixture
 def assert_parity() -> Callable[[str, Official, dict, tuple[int, int]], None]:
-    """`assert_parity(family, official, backbone, (H, W))`: equal scores of two images, and the weights back again."""
+    """`assert_parity(family, official, backbone, (H, W))` checks equal scores for two images and lossless revert."""
 
     def check(family: str, official: Official, backbone: dict, size: tuple[int, int]) -> None:
         weights = OfficialWeights()
@@ -123,7 +123,7 @@ def assert_parity() -> Callable[[str, Official, dict, tuple[int, int]], None]:
             scores = model(images)
         torch.testing.assert_close(scores / expected.abs().max(), expected / expected.abs().max(), rtol=0, atol=1e-10)
         reverted = revert_state_dict(model.state_dict(), family)
-        # FLatten-PVT's unused norm does not come back.
+        # The unused norm of FLatten-PVT is not restored.
         unused = {'norm.weight', 'norm.bias'} if family == 'flatten_pvt' else set()
         assert weights.keys() - unused == reverted.keys()
         assert all(torch.equal(value, weights[name]) for name, value in reverted.items())
@@ -132,18 +132,18 @@ def assert_parity() -> Callable[[str, Official, dict, tuple[int, int]], None]:
 
 
 def partition(x_BHWC: Tensor, h: int, w: int) -> Tensor:
-    """`(B, H, W, C)` to windows `(B * nW, h * w, C)`."""
+    """Split `(B, H, W, C)` into windows `(B * nW, h * w, C)`."""
     B, H, W, C = x_BHWC.shape
     return x_BHWC.view(B, H // h, h, W // w, w, C).transpose(2, 3).reshape(-1, h * w, C)
 
 
 def merge(windows: Tensor, h: int, w: int, H: int, W: int) -> Tensor:
-    """The inverse of `partition`."""
+    """Merge windows into a map, the inverse of `partition`."""
     C = windows.shape[-1]
     return windows.view(-1, H // h, W // w, h, w, C).transpose(2, 3).reshape(-1, H, W, C)
 
 
 @pytest.fixture
 def windows():
-    """Functions that take a map apart into windows and put it together."""
+    """The functions `partition` and `merge`."""
     return partition, merge

@@ -1,4 +1,4 @@
-"""FLatten-CSwin and CSwin against the official model, written out for square images, which alone it takes."""
+"""FLatten-CSwin and CSwin against an explicit official model, for square images as in the official code."""
 import pytest
 import torch
 
@@ -6,7 +6,7 @@ DIM, DEPTHS, HEADS = 16, (1, 2, 3, 1), (2, 2, 4, 8)
 
 
 def branch(weights, windows, name, qkv, heads, h, w, linear, power, kernel):
-    """Attention in windows of `h x w`, with the depthwise convolution of the values inside each."""
+    """Attention within windows of `h x w`, plus the depthwise convolution of the values within each window."""
     H, W = qkv[0].shape[1:3]
     q, k, v = (windows[0](x, h, w) for x in qkv)
     if linear:
@@ -56,7 +56,7 @@ def official(windows, types='LLSS', softmax_split=(1, 2, 4, 4), linear_split=Non
     (128, dict(types='SLMS2', softmax_split=(2, 4, 4, 4))),
     (64, dict(power=4, kernel=3, bias=False)),
 ])
-def test_cswin_equals_the_official_model(side, settings, assert_parity, windows):
+def test_cswin_matches_official_model(side, settings, assert_parity, windows):
     attention_cfg = dict(type='FocusedLinearAttention', focusing_factor=settings.get('power', 3),
                          kernel_size=settings.get('kernel', 5))
     backbone = dict(type='FLattenCSwin', arch=dict(embed_dims=DIM, depths=DEPTHS, num_heads=HEADS), out_indices=(3,),

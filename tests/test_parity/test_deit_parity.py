@@ -1,4 +1,4 @@
-"""DeiT, as in timm, and FLatten-DeiT under the same names, written out."""
+"""DeiT as in timm, and FLatten-DeiT with the same names, against explicit models."""
 import pytest
 import torch
 
@@ -6,7 +6,7 @@ DIM, HEADS = 24, 3
 
 
 def linear_attention(weights, name, q, k, v, map_size, power, kernel):
-    """The class token takes part in the sums; positional encoding and convolution leave it out."""
+    """The class token takes part in the sums, but not in the positional encoding and the convolution."""
     H, W = map_size
     table = weights.weight(f'{name}.positional_encoding', 1, H * W, DIM)
     k = torch.cat((k[:, :1], k[:, 1:] + table), dim=1)
@@ -44,7 +44,7 @@ def official(letters='SSS', patch=16, power=3, kernel=5):
     ((128, 128), {}), ((256, 128), {}), ((96, 160), dict(letters='LLL')), ((128, 128), dict(letters='LSLS')),
     ((64, 96), dict(letters='LL', patch=8, power=4, kernel=3)),
 ])
-def test_deit_equals_the_written_out_model(size, settings, assert_parity):
+def test_deit_matches_explicit_model(size, settings, assert_parity):
     letters = settings.get('letters', 'SSS')
     attention_cfg = dict(type='FocusedLinearAttention', focusing_factor=settings.get('power', 3),
                          kernel_size=settings.get('kernel', 5))

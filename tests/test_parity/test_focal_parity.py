@@ -1,4 +1,4 @@
-"""Focal Transformer against version 1 of the official model, written out by rolling and unfolding maps."""
+"""Focal Transformer against an explicit version 1 of the official model, which rolls and unfolds maps."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ def shift_mask(windows, H, W, window, shift):
 
 
 def neighbours(windows, x, window, expand):
-    """What the window sees when the map is rolled along both diagonals, without what it saw before."""
+    """Tokens that enter a window when the map is rolled along both diagonals."""
     parts = []
     for dy in (-expand, expand):
         for dx in (-expand, expand):
@@ -35,7 +35,7 @@ def neighbours(windows, x, window, expand):
 
 
 def surroundings(x, level, region):
-    """Pooled tokens around every window, `(B * nW, K, C)`, zeros off the map."""
+    """Pooled tokens around every window, `(B * nW, K, C)`, with zeros outside the map."""
     step = 2 ** level
     side = 2 * (region // 2) + 2 * step - 1
     C = x.shape[-1]
@@ -120,7 +120,7 @@ def official(windows, window=7, regions=(7, 5, 3, 1), levels=2, expand=3, shift=
     ((128, 96), dict(expand=0)),
     ((128, 160), dict(regions=(15, 13, 9, 7))),
 ])
-def test_focal_equals_the_official_model(size, settings, assert_parity, windows):
+def test_focal_matches_official_model(size, settings, assert_parity, windows):
     renamed = dict(window='window_size', regions='focal_windows', levels='focal_levels', expand='expand_size',
                    shift='shift', conv='conv_embed')
     backbone = dict(type='FocalTransformer', arch=dict(embed_dims=DIM, depths=DEPTHS, num_heads=HEADS),

@@ -1,4 +1,4 @@
-"""L2ViT against the official model, written out."""
+"""L2ViT against an explicit official model."""
 import pytest
 import torch.nn.functional as F
 
@@ -90,7 +90,7 @@ def official(windows, window=7, kind=True, overlapped=False, kernel=7, clamp=100
     ((96, 64), dict(kind='overlapped', projection=40)),
     ((64, 96), dict(kernel=3, clamp=1.)),
 ])
-def test_l2vit_equals_the_official_model(size, settings, assert_parity, windows):
+def test_l2vit_matches_official_model(size, settings, assert_parity, windows):
     backbone = dict(type='L2ViT', arch=dict(embed_dims=DIM, depths=DEPTHS, num_heads=HEADS), out_indices=(3,),
                     window_size=settings.get('window', 7), conv_stem=settings.get('kind', True),
                     overlapped_downsample=settings.get('overlapped', False), lcm_kernel=settings.get('kernel', 7),

@@ -1,4 +1,4 @@
-"""PSMNet's two networks and the attention module of the paper, written out from the description of the code."""
+"""The two networks of PSMNet, with and without the attention module, against explicit official models."""
 import zlib
 
 import pytest
@@ -9,11 +9,11 @@ from torch import Tensor
 from mmflatten.checkpoints import convert_state_dict
 from mmflatten.registry import MODELS
 
-C, DEPTHS, POOLS = 4, (1, 2, 1, 1), (8, 4, 2, 1)  # officially 32, (3, 16, 3, 3) and (64, 32, 16, 8)
+C, DEPTHS, POOLS = 4, (1, 2, 1, 1), (8, 4, 2, 1)  # official: 32, (3, 16, 3, 3) and (64, 32, 16, 8)
 
 
 class Weights(dict):
-    """A state dict of official names that draws a weight when it is first asked for."""
+    """A state dict with official names that generates each weight on first use."""
 
     def draw(self, name: str, *shape: int) -> Tensor:
         if name not in self:
@@ -128,7 +128,7 @@ def psmnet(W: Weights, left: Tensor, right: Tensor, max_disp: int, align: bool, 
 @pytest.mark.parametrize('family, size, max_disp, heads', [
     ('psmnet', (48, 80), 32, None), ('psmnet', (64, 64), 48, 2), ('psmnet_basic', (32, 52), 20, None),
     ('psmnet_basic', (40, 36), 12, 4)])
-def test_every_estimate_is_the_official_one(family, size, max_disp, heads, align):
+def test_psmnet_estimates_match_official_model(family, size, max_disp, heads, align):
     left, right = torch.randn(2, 2, 3, *size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     weights, inserted = Weights(), Weights()
     attend = None if heads is None else lambda x: efficient_attention(inserted, x, 8, 12, heads)

@@ -1,4 +1,4 @@
-"""FLatten-PVT, FLatten-PVTv2, PVT and PVTv2 against their official models, written out."""
+"""FLatten-PVT, FLatten-PVTv2, PVT and PVTv2 against explicit official models."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -47,7 +47,7 @@ def embed(weights, i, x, version, grid, prefix=False):
 
 def official(version, grids, types='LLLL', linear_ratios=(1, 1, 1, 1), ratios=(8, 4, 2, 1), mlp_ratios=(8, 8, 4, 4),
              power=3, kernel=5, bias=True, token=False):
-    """With `token`, the code of PVT itself, which classifies by a class token that joins the last stage."""
+    """Official model; with `token` that of PVT, where a class token joins the last stage."""
     def forward(weights, x):
         for i in range(4):
             x, H, W = embed(weights, i, x, version, grids[i], prefix=token and i == 3)
@@ -64,7 +64,7 @@ def official(version, grids, types='LLLL', linear_ratios=(1, 1, 1, 1), ratios=(8
                 return weights.head(weights.layer_norm('norm', x, 1e-6)[:, 0])
             x = x.transpose(1, 2).reshape(-1, DIMS[i], H, W)
         if version == 1:
-            weights.layer_norm('norm', x.flatten(2).transpose(1, 2), 1e-6)  # in the file, but of no effect
+            weights.layer_norm('norm', x.flatten(2).transpose(1, 2), 1e-6)  # in the file, but unused
         return weights.head(x.mean((2, 3)))
     return forward
 
@@ -79,17 +79,17 @@ def official(version, grids, types='LLLL', linear_ratios=(1, 1, 1, 1), ratios=(8
     ((96, 96), dict(linear_ratios=(3, 2, 1, 1), types='LSLS')),
     ((64, 64), dict(power=4, kernel=3, mlp_ratios=(4, 4, 4, 4), bias=False)),
 ])
-def test_pvt_equals_the_official_model(version, size, settings, assert_parity):
+def test_pvt_matches_official_model(version, size, settings, assert_parity):
     _check(version, size, size, settings, assert_parity)
 
 
 @pytest.mark.parametrize('version', [1, 2])
-def test_pvt_resizes_its_tables_as_the_official_model(version, assert_parity):
+def test_pvt_resized_tables_match_official_model(version, assert_parity):
     _check(version, (256, 128), (128, 128), dict(types='SSSS'), assert_parity)
 
 
 @pytest.mark.parametrize('size', [(128, 128), (256, 128)])
-def test_pvt_with_its_class_token_equals_the_official_model(size, assert_parity):
+def test_pvt_with_class_token_matches_official_model(size, assert_parity):
     _check(1, size, (128, 128), dict(types='SSSS', token=True), assert_parity)
 
 

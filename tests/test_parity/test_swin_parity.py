@@ -1,4 +1,4 @@
-"""FLatten-Swin and Swin against the official model, written out."""
+"""FLatten-Swin and Swin against an explicit official model."""
 import pytest
 import torch
 
@@ -6,7 +6,7 @@ DIM, DEPTHS, HEADS = 16, (2, 2, 3, 2), (1, 2, 4, 8)
 
 
 def shift_bias(windows, H, W, window, shift):
-    """-100 between tokens that were no neighbours before the roll, `(nW, 1, n, n)`."""
+    """Bias of -100 between tokens that are not neighbours before the roll, `(nW, 1, n, n)`."""
     region = torch.zeros(1, H, W, 1)
     bands = (slice(0, -window), slice(-window, -shift), slice(-shift, None))
     for number, (rows, cols) in enumerate((rows, cols) for rows in bands for cols in bands):
@@ -27,7 +27,7 @@ def attention(weights, windows, name, x_BHWC, heads, letter, window, shift, powe
         window, shift = min(H, W), 0
     tokens = windows[0](x_BHWC.roll((-shift, -shift), (1, 2)), window, window)
     q, k, v = weights.linear(f'{name}.qkv', tokens, 3 * C, bias).split(C, dim=-1)
-    if letter == 'L':  # no mask, although the windows are shifted
+    if letter == 'L':  # no mask in shifted windows
         out = weights.focused_attention(name, q, k, v, heads, (window, window), power, kernel)
     else:
         logits = relative_bias(weights, name, window, heads)
@@ -71,7 +71,7 @@ def official(windows, types='LLSS', linear_window=10 ** 6, softmax_window=4, pow
     ((128, 128), dict(types='MSLM1')),
     ((64, 64), dict(power=4, kernel=3, bias=False)),
 ])
-def test_swin_equals_the_official_model(size, settings, assert_parity, windows):
+def test_swin_matches_official_model(size, settings, assert_parity, windows):
     attention_cfg = dict(type='FocusedLinearAttention', focusing_factor=settings.get('power', 3),
                          kernel_size=settings.get('kernel', 5))
     backbone = dict(type='FLattenSwin', arch=dict(embed_dims=DIM, depths=DEPTHS, num_heads=HEADS), out_indices=(3,),

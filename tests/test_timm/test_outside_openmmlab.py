@@ -1,4 +1,4 @@
-"""docs/outside_openmmlab.md, run as its reader runs it: models of timm, a plain loop, a Trainer, weights."""
+"""Runs the code of docs/outside_openmmlab.md: timm models, a training loop, a Trainer, weights."""
 import os
 import re
 import subprocess
@@ -20,14 +20,14 @@ print('checked')
 
 
 def block(containing: str) -> str:
-    """The block of Python in the document that holds a text."""
+    """Return the Python code block of the document that contains a text."""
     found, = (code for code in re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL) if containing in code)
     return found
 
 
 @pytest.fixture(scope='module')
 def names() -> dict:
-    """What is defined after the first block and the training loop."""
+    """Return the names defined by the first block and the training loop."""
     names: dict = {}
     torch.manual_seed(0)
     exec(block('import timm\n'), names)
@@ -35,22 +35,22 @@ def names() -> dict:
     return names
 
 
-def test_the_models_of_the_document_have_the_stated_shapes(names):
+def test_document_models_have_stated_shapes(names):
     assert names['logits'].shape == (1, 10)
     mixer = names['hydra'].backbone.stages[1].blocks[0].attn.fn.mixer
     assert type(mixer).__name__ == 'HydraAttention'
     assert [tuple(m.shape[2:]) for m in names['maps']] == [(25, 42), (13, 21), (7, 11)]
 
 
-def test_the_loop_of_the_document_learns_the_digits_in_twenty_lines(names):
+def test_document_loop_learns_digits_in_twenty_lines(names):
     assert names['accuracy'] > .8
     loop = block('optimizer.step()')
     assert len(loop.splitlines()) <= 20
 
 
 @pytest.mark.full
-def test_the_trainer_of_the_document_learns_the_digits_and_its_folder_loads(tmp_path):
-    """transformers lies in a folder of its own: where version 5 is installed, mmpretrain 1.3.6 cannot be imported."""
+def test_document_trainer_learns_digits_and_its_folder_loads(tmp_path):
+    """Installs transformers in a separate folder, because mmpretrain 1.3.6 cannot be imported with version 5."""
     install = [sys.executable, '-m', 'pip', 'install', '-q', '--target', tmp_path / 'site',
                '-c', ROOT / 'requirements' / 'constraints.txt']
     subprocess.run([*install, 'transformers>=5,<6'], check=True)
@@ -65,7 +65,7 @@ def test_the_trainer_of_the_document_learns_the_digits_and_its_folder_loads(tmp_
     assert done.returncode == 0 and 'checked' in done.stdout, done.stdout
 
 
-def test_the_weights_of_the_document_move(names, tmp_path, monkeypatch):
+def test_document_weights_load(names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = {key: value.clone() for key, value in names['model'].state_dict().items()}
     exec(block('save_file('), names)

@@ -1,6 +1,7 @@
-"""timm's own train.py and validate.py, on folders of digits; and what they do with a model, by timm's functions."""
+"""timm's train.py and validate.py on folders of digits, and the timm functions that they use."""
 import json
 import os
+import runpy
 import subprocess
 import sys
 import urllib.request
@@ -29,7 +30,7 @@ SIZE = 32
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory) -> Path:
-    """Digits as timm's ImageFolder: `train/<class>/*.png` and `validation/<class>/*.png`."""
+    """Folder of digits for timm's ImageFolder: `train/<class>/*.png` and `validation/<class>/*.png`."""
     root, digits = tmp_path_factory.mktemp('digits'), load_digits()
     for number, (pixels, label) in enumerate(zip(digits.images[:400], digits.target)):
         path = root / ('validation' if number % 5 == 0 else 'train') / str(label) / f'{number}.png'
@@ -44,7 +45,7 @@ def new_model():
                              img_size=SIZE)
 
 
-def test_timms_loaders_optimizers_schedules_averages_and_checkpoints_take_a_model(folder, tmp_path):
+def test_timm_training_functions_accept_model(folder, tmp_path):
     model = new_model()
     config = resolve_data_config(dict(img_size=SIZE), model=model)
     assert config['input_size'] == (3, SIZE, SIZE) and config['crop_mode'] == 'squash'
@@ -81,7 +82,7 @@ def test_timms_loaders_optimizers_schedules_averages_and_checkpoints_take_a_mode
 
 
 def script(name: str) -> str:
-    """A script of timm's repository, which its package leaves out; fetched once, for the version that is installed."""
+    """Return the path of a script of timm's repository for the installed version, downloaded once."""
     path = SCRIPTS / name
     if not path.exists():
         try:
@@ -95,7 +96,7 @@ def script(name: str) -> str:
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """Run `python -m mmflatten.timm` in a folder; all that it printed."""
+    """Run `python -m mmflatten.timm` in a folder and return its output."""
     environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
     done = subprocess.run([sys.executable, '-m', 'mmflatten.timm', *arguments], cwd=folder, env=environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -104,7 +105,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.full
-def test_timms_own_scripts_train_resume_and_validate(folder, tmp_path):
+def test_timm_scripts_train_resume_and_validate(folder, tmp_path):
     model = ['--data-dir', str(folder), '--model', 'flatten_swin_tiny', '--num-classes', '10', '--img-size', str(SIZE),
              '--device', 'cpu', '--workers', '0', '-b', '40', '--model-kwargs', f'arch={ARCH}', f'img_size={SIZE}',
              'attn_types=LLLS']
@@ -121,6 +122,15 @@ def test_timms_own_scripts_train_resume_and_validate(folder, tmp_path):
     assert report['model'] == 'flatten_swin_tiny' and report['img_size'] == SIZE and report['top5'] > 50
 
 
-def test_a_script_is_asked_for():
-    done = subprocess.run([sys.executable, '-m', 'mmflatten.timm'], cwd=ROOT, text=True, capture_output=True)
-    assert done.returncode == 1 and 'SCRIPT' in done.stderr
+def test_timm_command_requires_script(monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['mmflatten.timm'])
+    with pytest.raises(SystemExit, match='SCRIPT'):
+        runpy.run_module('mmflatten.timm', run_name='__main__')
+
+
+def test_timm_command_runs_script_with_its_arguments(tmp_path, monkeypatch, capsys):
+    script = tmp_path / 'script.py'
+    script.write_text('import sys, timm\nprint(sys.argv[1:], timm.is_model("flatten_swin_tiny"), __name__)')
+    monkeypatch.setattr(sys, 'argv', ['mmflatten.timm', str(script), '--epochs', '1'])
+    runpy.run_module('mmflatten.timm', run_name='__main__')
+    assert capsys.readouterr().out == "['--epochs', '1'] True __main__\n"

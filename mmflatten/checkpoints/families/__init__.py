@@ -1,4 +1,4 @@
-"""Key tables, one file per family of backbones."""
+"""Key tables, one file per model family."""
 from mmflatten.checkpoints.families.deit import DEIT
 from mmflatten.checkpoints.families.efficient_attention import EFFICIENT_ATTENTION
 from mmflatten.checkpoints.families.flatten_cswin import FLATTEN_CSWIN

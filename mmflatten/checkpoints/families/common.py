@@ -6,20 +6,20 @@ from mmflatten.checkpoints.rules import Key, Part, affine, single
 QKV_BIAS = 'qkv_bias'
 
 HEAD = Part('head', 'head.fc', {'linear layer': affine({'': ''})})
-# The official classifiers normalise the last stage alone.
+# The official classifiers normalise only the last stage.
 LAST_NORM = Part('norm', 'backbone.norms.{last}', {'norm': affine({'': ''})})
 
 FFN = affine({'norm2': 'ffn.norm', 'mlp.fc1': 'ffn.fn.fc1', 'mlp.fc2': 'ffn.fn.fc2'})
 
 
 def attention(mixer: str) -> tuple[Key, ...]:
-    """Norm and projections of a block's attention; `mixer` is where the mixer lies in a block here."""
+    """Return keys for the norm and projections of an attention; `mixer` is the name of the mixer in a block here."""
     return (*affine({'norm1': 'attn.norm', 'attn.proj': f'{mixer}.proj'}),
             *affine({'attn.qkv': f'{mixer}.qkv'}, bias_option=QKV_BIAS))
 
 
 def focused(official: str, mixer: str) -> tuple[Key, ...]:
-    """What focused linear attention has besides its projections."""
+    """Return the keys of focused linear attention other than its projections."""
     return (*single(f'{official}.scale', f'{mixer}.scale'),
             *single(f'{official}.positional_encoding', f'{mixer}.positional_encoding.table'),
             *affine({f'{official}.dwc': f'{mixer}.dwc.conv'}))

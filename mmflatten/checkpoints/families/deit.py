@@ -1,4 +1,7 @@
-"""DeiT as in timm, and FLatten-DeiT, whose names are those of the same laboratory's other DeiTs: it has no release."""
+"""DeiT as in timm, and FLatten-DeiT.
+
+FLatten-DeiT is not released. Its names follow other DeiTs by the same authors.
+"""
 from __future__ import annotations
 
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, attention, focused

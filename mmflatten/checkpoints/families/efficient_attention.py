@@ -1,4 +1,4 @@
-"""The attention module alone: cmsflash/efficient-attention, which calls coefficients queries, and the basis keys."""
+"""Attention module of cmsflash/efficient-attention, which calls the coefficients queries and the basis keys."""
 from __future__ import annotations
 
 from mmflatten.checkpoints.rules import Family, Part, affine

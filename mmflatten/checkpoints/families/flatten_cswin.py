@@ -1,4 +1,4 @@
-"""FLatten-CSwin, which holds CSwin itself: LeapLabTHU/FLatten-Transformer `models/flatten_cswin.py`."""
+"""FLatten-CSwin, including CSwin: LeapLabTHU/FLatten-Transformer `models/flatten_cswin.py`."""
 from __future__ import annotations
 
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, QKV_BIAS, focused
@@ -9,7 +9,7 @@ _BLOCK = (*affine({'norm1': 'attn.norm', 'proj': 'attn.fn.proj'}),
 
 
 def _branches(number: int, linear: bool) -> tuple[Key, ...]:
-    """The local enhancement of each branch's values and, in a linear block, its attention."""
+    """Return keys for the locally enhanced positions (LePE) of each branch and, in linear blocks, its attention."""
     keys: tuple[Key, ...] = ()
     for k in range(number):
         official, ours = f'attns.{k}', f'attn.fn.branches.{k}.mixer'

@@ -1,4 +1,4 @@
-"""PVT, FLatten-PVT and FLatten-PVTv2, which hold PVT without class token, and PVTv2.
+"""PVT, FLatten-PVT (including PVT without class token) and FLatten-PVTv2 (including PVTv2).
 
 Official code: whai362/PVT `classification/pvt.py`, LeapLabTHU/FLatten-Transformer `models/flatten_pvt.py` and
 `models/flatten_pvt_v2.py`.
@@ -29,7 +29,7 @@ def _blocks(common: tuple[Key, ...]) -> Part:
 _POSITION = Part('pos_embed{i+1}', 'backbone.stages.{i}.position', {'positional table': single('', 'table')})
 _WIDTHS = ('backbone.stages.{last}.blocks.0.attn.norm.weight', 'head.fc.weight')
 
-# Here the class token belongs to the last stage, and so does the norm, which it passes at last.
+# In this project the class token and the final norm belong to the last stage.
 PVT = Family('pvt', (
     _POSITION,
     _EMBED,
@@ -43,7 +43,7 @@ FLATTEN_PVT = Family('flatten_pvt', (
     _POSITION,
     _EMBED,
     _blocks(_BLOCK),
-    Part('norm', None, {'norm': affine({'': ''})}),  # the official forward pass never uses it
+    Part('norm', None, {'norm': affine({'': ''})}),  # unused in the official forward pass
     HEAD,
 ), widths=_WIDTHS)
 

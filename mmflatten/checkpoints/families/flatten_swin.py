@@ -1,4 +1,4 @@
-"""FLatten-Swin, which holds Swin itself: LeapLabTHU/FLatten-Transformer `models/flatten_swin.py`."""
+"""FLatten-Swin, including Swin: LeapLabTHU/FLatten-Transformer `models/flatten_swin.py`."""
 from __future__ import annotations
 
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, attention, focused
@@ -17,8 +17,8 @@ FLATTEN_SWIN = Family('flatten_swin', (
          {'linear block': (*_BLOCK, *focused('attn', _MIXER)),
           'softmax block': (*_BLOCK, *single('attn.relative_position_bias_table',
                                              f'{_MIXER}.relative_position_bias.table'))},
-         dropped={'attn.relative_position_index': 'an index that follows from the window',
-                  'attn_mask': 'a mask that follows from the size of the map'}),
+         dropped={'attn.relative_position_index': 'an index determined by the window size',
+                  'attn_mask': 'a mask determined by the map size'}),
     LAST_NORM,
     HEAD,
 ), widths=('backbone.stages.{last}.blocks.0.attn.norm.weight', 'backbone.norms.{last}.weight', 'head.fc.weight'))

@@ -12,7 +12,7 @@ _LINEAR = (*_CPE, *attention('attn.fn'), *single('attn.temperature', 'attn.fn.te
 
 _STEM = (*affine({'proj.proj.0': 'convs.0', 'proj.proj.3': 'convs.3', 'norm': 'norm'}),
          *batch_norm('proj.proj.1', 'convs.1'), *batch_norm('proj.proj.4', 'convs.4'))
-# No model with this stem was released: its indices follow from the order of its layers.
+# No model with this stem is released. The indices follow the order of its layers.
 _DEEP_STEM = (*affine({'proj.proj.9': 'convs.9', 'norm': 'norm'}), *(key for conv in (0, 3, 6) for key in (
     *single(f'proj.proj.{conv}.weight', f'convs.{conv}.weight'),
     *batch_norm(f'proj.proj.{conv + 1}', f'convs.{conv + 1}'))))

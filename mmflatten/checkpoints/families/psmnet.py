@@ -5,14 +5,14 @@ from mmflatten.checkpoints.rules import Family, Key, Part, batch_norm, single
 
 
 def _convs(names: dict[str, str]) -> tuple[Key, ...]:
-    """Convolutions without bias, each with its batch norm, official name to our name; '' is the part itself."""
+    """Return keys for convolutions with batch norm: official name -> our name, '' for the part itself."""
     return tuple(key for official, ours in names.items() for key in (
         *single(f'{official}.0.weight'.lstrip('.'), f'{ours}.conv.weight'.lstrip('.')),
         *batch_norm(f'{official}.1'.lstrip('.'), f'{ours}.bn'.lstrip('.'))))
 
 
 def _pair(official: str, ours: str) -> Part:
-    """Two 3-D convolutions."""
+    """Return the part with two 3-D convolutions."""
     return Part(official, ours, {'pair of convolutions': _convs({'0': '0', '2': '1'})})
 
 

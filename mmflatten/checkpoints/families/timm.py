@@ -1,4 +1,4 @@
-"""timm's own Swin and PVTv2, `timm/models` of huggingface/pytorch-image-models; its DeiT is the family `deit`."""
+"""timm's Swin and PVTv2, `timm/models` of huggingface/pytorch-image-models; its DeiT is the family `deit`."""
 from __future__ import annotations
 
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, QKV_BIAS, attention
@@ -10,14 +10,14 @@ _EMBED = Part('patch_embed', 'backbone.stages.0.embed',
 
 TIMM_SWIN = Family('timm_swin', (
     _EMBED,
-    Part('layers.{i}.downsample', 'backbone.stages.{i}.embed',  # the official code counts it to the stage before
+    Part('layers.{i}.downsample', 'backbone.stages.{i}.embed',  # in the official code it belongs to the previous stage
          {'downsampling': (*affine({'norm': 'norm'}), *single('reduction.weight', 'reduction.weight'))},
          first_stage=1),
     Part('layers.{i}.blocks.{j}', 'backbone.stages.{i}.blocks.{j}',
          {'softmax block': (*attention(_SWIN_MIXER), *FFN, *single(
              'attn.relative_position_bias_table', f'{_SWIN_MIXER}.relative_position_bias.table'))},
-         dropped={'attn.relative_position_index': 'an index that follows from the window',
-                  'attn_mask': 'a mask that follows from the size of the map'}),
+         dropped={'attn.relative_position_index': 'an index determined by the window size',
+                  'attn_mask': 'a mask determined by the map size'}),
     LAST_NORM,
     Part('head.fc', 'head.fc', {'linear layer': affine({'': ''})}),
 ), widths=('backbone.stages.{last}.blocks.0.attn.norm.weight', 'backbone.norms.{last}.weight', 'head.fc.weight'),

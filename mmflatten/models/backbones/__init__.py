@@ -1,4 +1,4 @@
-"""Backbones: a file per family."""
+"""Backbones, one file per family."""
 from mmflatten.models.backbones.flatten_cswin import FLattenCSwin
 from mmflatten.models.backbones.flatten_deit import FLattenDeiT
 from mmflatten.models.backbones.flatten_pvt import FLattenPVT, FLattenPVTv2

@@ -1,4 +1,4 @@
-"""What the families' arguments share: architectures by name, and the plan of the stages."""
+"""Arguments that the families share: architectures by name and the plan of the stages."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What a family builds a stage of.
+    """Settings of one stage.
 
     Attributes:
-        in_channels: of the stage before; 3 for the first.
-        embed_dims: channels of its tokens.
-        num_heads: of its attentions.
-        hidden_dims: of its feed-forward networks.
-        grid: `(H, W)` of its map in pre-training.
-        blocks: the letter of each block, and its drop path rate.
+        in_channels: channels of the previous stage, or 3 for the first stage.
+        embed_dims: channels of the tokens.
+        num_heads: attention heads.
+        hidden_dims: hidden width of the feed-forward networks.
+        grid: `(H, W)` of the map in pre-training.
+        blocks: letter and drop path rate of each block.
     """
 
     in_channels: int
@@ -30,20 +30,21 @@ class StagePlan:
 
 def stage_plan(settings: Mapping, img_size: int | Sequence[int], letters: Sequence[str], drop_path_rate: float,
                stride: int = 4) -> list[StagePlan]:
-    """The plan of every stage; each halves the map of the one before.
+    """Return the plan of every stage. Each stage halves the map of the previous one.
 
     Args:
-        settings: of `resolve_arch`. One number of `embed_dims` is that of the first stage, doubled in each next one.
+        settings: result of `resolve_arch`. A single `embed_dims` is the width of the first stage and doubles in each
+            following stage.
         img_size: image size in pre-training.
-        letters: for each stage a letter per block.
-        drop_path_rate: of the last block; grows linearly from 0 over all of them.
-        stride: of the first stage.
+        letters: for each stage a string with one letter per block.
+        drop_path_rate: drop path rate of the last block. The rate grows linearly from 0 over all blocks.
+        stride: stride of the first stage.
 
     Raises:
-        ValueError: `img_size` or `drop_path_rate` out of its range.
+        ValueError: `img_size` or `drop_path_rate` is invalid.
     """
     if not isinstance(drop_path_rate, (int, float)) or not 0 <= drop_path_rate < 1:
-        raise ValueError(f'drop_path_rate ({drop_path_rate!r}) must lie in [0, 1)')
+        raise ValueError(f'drop_path_rate: expected a number in [0, 1), got {drop_path_rate!r}.')
     number, dims = len(letters), settings['embed_dims']
     dims = [dims * 2 ** i for i in range(number)] if isinstance(dims, int) else list(dims)
     ratios = settings.get('mlp_ratios') or [settings['mlp_ratio']] * number
@@ -57,81 +58,88 @@ def stage_plan(settings: Mapping, img_size: int | Sequence[int], letters: Sequen
 
 def resolve_arch(arch: str | dict, table: Mapping[str, dict],
                  required: Sequence[str] = ('embed_dims', 'depths', 'num_heads')) -> dict:
-    """The settings of a named architecture, or of a dict that gives them itself.
+    """Return the settings of a named or user-defined architecture.
 
     Args:
-        arch: a key of `table`, or a dict with the keys of `required` and any others that the named ones have.
-        table: the family's architectures.
-        required: keys that a dict must give.
+        arch: a key of `table`, or a dict with the keys in `required` and optionally other keys of the named
+            architectures.
+        table: named architectures of the family.
+        required: required keys of a dict.
 
     Raises:
-        ValueError: an unknown name, a missing or an unknown key, a setting out of its range, per-stage settings of
-            different lengths.
+        ValueError: unknown name, missing or unknown key, invalid value, or per-stage settings of different lengths.
     """
     if isinstance(arch, str) and arch in table:
         return dict(table[arch])
     if not isinstance(arch, Mapping):
-        raise ValueError(f'arch ({arch!r}) must be one of {sorted(table)}, or a dict of {list(required)}')
+        raise ValueError(f'arch: expected one of {sorted(table)} or a dict of {list(required)}, got {arch!r}.')
     defaults = next(iter(table.values()))
     missing = [key for key in required if key not in arch]
     if missing:
-        raise ValueError(f'arch {dict(arch)} lacks {missing}; a dict must give {list(required)}')
+        raise ValueError(f'arch: missing keys {missing}, got {dict(arch)}.')
     unknown = sorted(set(arch) - set(defaults))
     if unknown:
-        raise ValueError(f'arch has unknown keys {unknown}; known are {sorted(defaults)}')
+        raise ValueError(f'arch: expected keys among {sorted(defaults)}, got {unknown}.')
     settings = {**defaults, **arch}
     for key, value in settings.items():
         _check_setting(key, value, defaults[key])
     lengths = {key: len(value) for key, value in settings.items() if isinstance(value, (list, tuple))}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f'arch gives settings for different numbers of stages: {lengths}')
+        raise ValueError(f'arch: expected settings for the same number of stages, got {lengths}.')
     return settings
 
 
 def _check_setting(key: str, value: Any, default: Any) -> None:
-    """A setting is a number or a number per stage, as its default is; whole where that is whole."""
-    several = isinstance(default, tuple)
-    numbers = int if isinstance(default[0] if several else default, int) else (int, float)
+    """Check that a setting is one positive number, or one per stage, like its default. Integers stay integers."""
+    per_stage = isinstance(default, tuple)
+    number = int if isinstance(default[0] if per_stage else default, int) else (int, float)
     values = value if isinstance(value, (list, tuple)) else (value,)
-    if isinstance(value, (list, tuple)) != several or not all(isinstance(v, numbers) and v > 0 for v in values):
-        raise ValueError(f'arch[{key!r}] ({value!r}) must be {"a number per stage" if several else "one number"} '
-                         f'above 0, such as {default}')
+    if isinstance(value, (list, tuple)) != per_stage or not all(isinstance(v, number) and v > 0 for v in values):
+        expected = 'a positive number per stage' if per_stage else 'one positive number'
+        raise ValueError(f'arch[{key!r}]: expected {expected}, such as {default}, got {value!r}.')
 
 
 def per_stage(name: str, values: int | Sequence[int], stages: int, least: int = 1,
               repeat: bool = False) -> tuple[int, ...]:
-    """A whole number for each stage; `repeat` takes one number for all of them too.
+    """Return one integer per stage.
+
+    Args:
+        name: argument name, for the error message.
+        values: one integer per stage, or with `repeat` also a single integer for all stages.
+        stages: number of stages.
+        least: smallest allowed integer.
+        repeat: allow a single integer.
 
     Raises:
-        ValueError: anything else, or a number below `least`.
+        ValueError: wrong type or length, or an integer below `least`.
     """
     numbers = [values] * stages if repeat and isinstance(values, int) else values
     if not isinstance(numbers, (list, tuple)) or len(numbers) != stages or not all(
             isinstance(number, int) and number >= least for number in numbers):
-        raise ValueError(f'{name} ({values!r}) must give a whole number of at least {least} for each of the {stages} '
-                         'stages')
+        raise ValueError(f'{name}: expected an integer of at least {least} for each of the {stages} stages, '
+                         f'got {values!r}.')
     return tuple(numbers)
 
 
 def check_choice(name: str, value: object, choices: Sequence) -> None:
-    """Refuse anything that is none of the choices."""
+    """Raise ValueError unless the value is one of the choices."""
     if value not in choices:
-        raise ValueError(f'{name} ({value!r}) must be one of {list(choices)}')
+        raise ValueError(f'{name}: expected one of {list(choices)}, got {value!r}.')
 
 
 def check_side(name: str, value: int) -> None:
-    """Refuse the side of a window or a patch that is no whole number of at least 1."""
+    """Raise ValueError unless the side of a window or patch is a positive integer."""
     if not isinstance(value, int) or value < 1:
-        raise ValueError(f'{name} ({value!r}) must be a whole number of at least 1')
+        raise ValueError(f'{name}: expected a positive integer, got {value!r}.')
 
 
 def stage_grids(img_size: int | Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """`(H, W)` of the token maps of an image at these strides, rounded up.
+    """Return the token map size `(H, W)` of an image at each stride, rounded up.
 
     Raises:
-        ValueError: an image size that is neither a positive number nor two.
+        ValueError: `img_size` is neither a positive integer nor a pair of them.
     """
     sides = tuple(img_size) if isinstance(img_size, (list, tuple)) else (img_size, img_size)
     if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
-        raise ValueError(f'img_size ({img_size!r}) must be a positive integer or (H, W)')
+        raise ValueError(f'img_size: expected a positive integer or (H, W), got {img_size!r}.')
     return [(-(-sides[0] // stride), -(-sides[1] // stride)) for stride in strides]

@@ -1,4 +1,4 @@
-"""What every backbone does besides its forward pass: freezing, checkpointing, loading of pre-trained weights."""
+"""Base class of all backbones: freezing, activation checkpointing, loading of pre-trained weights."""
 from __future__ import annotations
 
 import re
@@ -14,11 +14,11 @@ from torch.utils.checkpoint import checkpoint
 
 DEFAULT_INIT = [dict(type='TruncNormal', layer='Linear', std=.02, bias=0.),
                 dict(type='Constant', layer='LayerNorm', val=1., bias=0.)]
-_PLACE = re.compile(r'(?:stages|blocks)\.(\d+)\.')
+_INDEX = re.compile(r'(?:stages|blocks)\.(\d+)\.')
 
 
 def run_blocks(blocks: Iterable[nn.Module], x_BNC: Tensor, hw_shape: tuple[int, int], with_cp: bool) -> Tensor:
-    """Run blocks in order; `with_cp` recomputes their activations in the backward pass to save memory."""
+    """Run blocks in order. `with_cp` recomputes their activations in the backward pass to save memory."""
     for block in blocks:
         if with_cp and x_BNC.requires_grad:
             x_BNC = checkpoint(block, x_BNC, hw_shape, use_reentrant=False,
@@ -34,7 +34,7 @@ def _recompute_contexts(block: nn.Module) -> tuple[AbstractContextManager, Abstr
 
 @contextmanager
 def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
-    """Recomputing a block must not count its batch a second time in the statistics of batch norms."""
+    """Freeze the running statistics of batch norms, which would otherwise count a recomputed batch twice."""
     norms = [module for module in block.modules() if isinstance(module, _BatchNorm)]
     saved = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
     for norm in norms:
@@ -47,44 +47,49 @@ def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
 
 
 def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[int, ...]:
-    """`out_indices` as a sorted tuple.
+    """Return `out_indices` as a sorted tuple.
+
+    Args:
+        out_indices: indices of stages or blocks.
+        number: number of stages or blocks.
+        what: 'stage' or 'block', for the error message.
 
     Raises:
-        ValueError: empty, repeated or out of range.
+        ValueError: `out_indices` is empty, or has repeated or out-of-range indices.
     """
     indices = tuple(sorted(out_indices)) if isinstance(out_indices, (list, tuple, range)) else ()
     if not indices or len(set(indices)) != len(indices) or indices[0] < 0 or indices[-1] >= number:
-        raise ValueError(f'out_indices ({out_indices!r}) must be different numbers from 0 to {number - 1}, '
-                         f'one for each {what} whose output is wanted')
+        raise ValueError(f'out_indices: expected distinct {what} indices from 0 to {number - 1}, got {out_indices!r}.')
     return indices
 
 
 class Backbone(BaseModule):
-    """Base of all backbones; here are the arguments that all families share.
+    """Base class of all backbones. Arguments shared by the families are documented here.
 
     Args:
-        arch: a name of the family's table, or a dict of `embed_dims` (of the first stage, doubled in each next one, or
-            of every stage where the table says so), `depths`, `num_heads` and, if wanted, `mlp_ratio`.
-        img_size: image size in pre-training, which positional tables have; any other works in `forward`.
-        attn_types: a letter per stage, or a list with a letter or a letter per block for each stage. `S` is the
-            family's softmax attention, which makes it the model it varies (Swin, PVT, ...); `L` focused linear
-            attention; 'LLMS4' makes the first 4 blocks of the third stage `L` and the rest `S`.
-        mixers: letter to config of its mixer, for more letters or other attentions, such as
+        arch: name of an architecture of the family, or a dict of `embed_dims`, `depths`, `num_heads` and optionally
+            `mlp_ratio`. `embed_dims` is the width of the first stage, which doubles in each following stage, or a
+            width per stage in families whose named architectures have one.
+        img_size: image size in pre-training, which sets the size of positional tables. `forward` accepts any size.
+        attn_types: one letter per stage, or a list with one letter, or one letter per block, for each stage. `S` is
+            the softmax attention of the family's baseline (Swin, PVT, ...), `L` focused linear attention. In 'LLMS4'
+            the first 4 blocks of the third stage are `L` and the others `S`.
+        mixers: maps letters to mixer configs, to add letters or to replace attentions, such as
             `dict(H=dict(type='HydraAttention'))`.
-        linear_attention: short for `mixers=dict(L=...)`.
-        qkv_bias: whether the projections of query, key and value have a bias.
-        mask_padding: keep softmax windows from attending zero padding, which official weights attend.
-        drop_path_rate: of the last block; grows linearly from 0.
-        out_indices: stages whose maps are returned. Stages behind the last of them do not exist.
-        frozen_stages: -1 trains everything; 0 freezes the patch embedding, `i` also the first `i` stages.
-        with_cp: recompute the blocks' activations in the backward pass to save memory.
-        progressive_norm: training steps over which every layer norm turns into a batch norm (SLAB); 0 keeps them.
-        init_cfg: as in MMEngine. With `dict(type='Pretrained', checkpoint=..., prefix='backbone.')` every weight must
-            fit, but for those that the class names in `new_weights` and `droppable_weights`, such as output norms.
+        linear_attention: shorthand for `mixers=dict(L=...)`.
+        qkv_bias: add a bias to the query, key and value projections.
+        mask_padding: exclude zero padding from the keys of softmax windows. The official models include it.
+        drop_path_rate: drop path rate of the last block. The rate grows linearly from 0.
+        out_indices: stages whose maps are returned. Stages after the last of them are not built.
+        frozen_stages: -1 trains everything, 0 freezes the patch embedding, `i` also freezes the first `i` stages.
+        with_cp: recompute the activations of the blocks in the backward pass to save memory.
+        progressive_norm: number of training steps over which layer norms turn into batch norms (SLAB), 0 for never.
+        init_cfg: as in MMEngine. With `dict(type='Pretrained', checkpoint=..., prefix='backbone.')` all weight names
+            must match, except those in `new_weights` and `droppable_weights`, such as output norms.
     """
 
-    # Names, as regular expressions, of weights that a checkpoint may lack and so start anew, and of weights of a
-    # checkpoint that may be left behind. A classifier has the output norm of its last stage alone.
+    # Regular expressions for weights that a checkpoint may lack (they keep their initial values) and for weights of a
+    # checkpoint that may be ignored. A classifier only has the output norm of its last stage.
     new_weights: tuple[str, ...] = (r'norms\..*',)
     droppable_weights: tuple[str, ...] = (r'norms\..*',)
 
@@ -93,35 +98,35 @@ class Backbone(BaseModule):
         self.frozen_stages = frozen_stages
 
     def layers(self) -> list[list[str]]:
-        """How the names of the parameters of each layer begin, the embedding first, then a layer per block.
+        """Return the parameter name prefixes of each layer for layer-wise learning rate decay.
 
-        Layer-wise learning rates decay along them. Whatever has no other place (output norms) is as new as a head.
+        The first layer is the embedding, then each block is one. Other parameters (output norms) train like a head.
         """
         return []
 
     def get_layer_depth(self, param_name: str, prefix: str = '') -> tuple[int, int]:
-        """The number of a parameter's layer and how many there are, one more than `layers` for the head.
+        """Return the layer number of a parameter, and the number of layers including the head.
 
-        The name and the meaning are mmpretrain's, whose `LearningRateDecayOptimWrapperConstructor` calls it.
+        mmpretrain's `LearningRateDecayOptimWrapperConstructor` calls this method.
 
         Args:
-            param_name: name in the whole model; a parameter outside of the backbone belongs to the last layer.
-            prefix: what names of the backbone's parameters begin with, such as 'backbone.'.
+            param_name: name in the whole model. Parameters outside the backbone belong to the last layer.
+            prefix: prefix of the backbone's parameter names, such as 'backbone.'.
         """
         layers = self.layers()
         if param_name.startswith(prefix):
             name = param_name[len(prefix):]
-            for depth, beginnings in enumerate(layers):
-                if name.startswith(tuple(beginnings)):
+            for depth, prefixes in enumerate(layers):
+                if name.startswith(tuple(prefixes)):
                     return depth, len(layers) + 1
         return len(layers), len(layers) + 1
 
     def modules_to_freeze(self) -> list[nn.Module | nn.Parameter]:
-        """What `frozen_stages` freezes."""
+        """Return the modules and parameters that `frozen_stages` freezes."""
         return []
 
     def freeze(self) -> None:
-        """Put the frozen modules in evaluation mode and stop their gradients."""
+        """Disable the gradients of frozen modules and set them to evaluation mode."""
         for frozen in self.modules_to_freeze():
             frozen.requires_grad_(False)
             if isinstance(frozen, nn.Module):
@@ -141,7 +146,7 @@ class Backbone(BaseModule):
             super().init_weights()
 
     def _load_pretrained(self, checkpoint: str, prefix: str = '', map_location: str = 'cpu') -> None:
-        from mmengine.runner import CheckpointLoader  # imports OpenCV, which MMEngine does not bring
+        from mmengine.runner import CheckpointLoader  # needs OpenCV, which MMEngine does not install
 
         state = CheckpointLoader.load_checkpoint(checkpoint, map_location=map_location, logger='current')
         state = state.get('state_dict', state)
@@ -149,37 +154,37 @@ class Backbone(BaseModule):
         weights = {key[len(prefix):]: value for key, value in state.items() if key.startswith(prefix)}
         try:
             missing, unexpected = self.load_state_dict(weights, strict=False)
-        except RuntimeError as error:  # PyTorch lists the weights of another shape, a line for each
+        except RuntimeError as error:  # PyTorch lists mismatched shapes, one per line
             shapes = ' '.join(line.strip() for line in str(error).splitlines()[1:3])
             raise ValueError(f'checkpoint {checkpoint} (prefix {prefix!r}) does not fit {type(self).__name__}: '
                              f'{shapes}') from error
         self.require_fit(missing, unexpected, f'checkpoint {checkpoint} (prefix {prefix!r})')
         if missing:
-            print_log(f'{type(self).__name__}: not in {checkpoint}, so these start anew: {", ".join(missing)}',
+            print_log(f'{type(self).__name__}: not in {checkpoint}, initial values kept: {", ".join(missing)}',
                       logger='current')
         if unexpected:
-            print_log(f'{type(self).__name__}: in {checkpoint} but not needed: {", ".join(unexpected)}',
+            print_log(f'{type(self).__name__}: unused weights of {checkpoint}: {", ".join(unexpected)}',
                       logger='current')
 
     def require_fit(self, missing: Iterable[str], unexpected: Iterable[str], origin: str) -> None:
-        """Refuse weights with other names than the backbone's.
+        """Check that the names of loaded weights match the backbone's.
 
-        Excepted are those of `new_weights` and `droppable_weights`, and of the stages that `out_indices` leaves out.
+        Exceptions are `new_weights`, `droppable_weights` and stages after the last of `out_indices`.
 
         Raises:
-            ValueError: names the first of them.
+            ValueError: missing or unexpected weights; the message lists the first of them.
         """
-        misfits = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
-        misfits += [f'unexpected {key}' for key in unexpected
-                    if not _matches(key, self.droppable_weights) and not self._is_left_out(key)]
-        if misfits:
-            raise ValueError(f'{origin} does not fit {type(self).__name__}: {len(misfits)} keys, the first: '
-                             f'{", ".join(misfits[:5])}. Was it converted with `mmflatten convert`, and is it '
-                             'of the same architecture?')
+        mismatches = [f'missing {key}' for key in missing if not _matches(key, self.new_weights)]
+        mismatches += [f'unexpected {key}' for key in unexpected
+                       if not _matches(key, self.droppable_weights) and not self._is_after_last_output(key)]
+        if mismatches:
+            raise ValueError(f'{origin} does not fit {type(self).__name__}: {len(mismatches)} keys differ, such as '
+                             f'{", ".join(mismatches[:5])}. Convert official checkpoints with `mmflatten convert`, '
+                             'and check that the architecture is the same.')
 
-    def _is_left_out(self, name: str) -> bool:
-        place = _PLACE.match(name)
-        return not self.is_whole and place is not None and int(place[1]) > self.out_indices[-1]
+    def _is_after_last_output(self, name: str) -> bool:
+        match = _INDEX.match(name)
+        return not self.is_whole and match is not None and int(match[1]) > self.out_indices[-1]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

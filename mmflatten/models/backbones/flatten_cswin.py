@@ -1,4 +1,4 @@
-"""FLatten-CSwin, and CSwin itself."""
+"""FLatten-CSwin and CSwin."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ ARCHS = {
 
 @MODELS.register_module()
 class FLattenCSwin(PyramidBackbone):
-    """CSwin Transformer with linear attention in some of its stages; 'SSSS' is CSwin.
+    """CSwin Transformer with linear attention in some stages; 'SSSS' is CSwin.
 
     Source: FLatten Transformer (ICCV 2023), CSwin Transformer (CVPR 2022). All blocks add a depthwise convolution of
-    the values, computed inside each stripe (LePE), linear ones their own besides. The last stage attends the whole
-    map, and so does a stage whose map one stripe covers in pre-training, at any size of the image. The official
-    linear attention fails with more than one stripe; here each stripe has its own sums. Classification normalises the
-    last map; for dense tasks every returned map has a norm of its own, as in Swin, which is our choice. The named
-    depths are FLatten's; CSwin's 'tiny' has (1, 2, 21, 1), its 'base' (2, 4, 32, 2).
+    the values within each stripe (LePE); linear blocks also have that of focused attention. The last stage attends to
+    the whole map, and so does any stage whose map is covered by one stripe in pre-training, for all image sizes. The
+    official linear attention fails with more than one stripe; here each stripe is summed separately. Classification
+    normalises the last map. For dense tasks each returned map has a separate norm as in Swin, which is our choice.
+    The named depths are FLatten's. CSwin's 'tiny' has (1, 2, 21, 1) and its 'base' (2, 4, 32, 2).
 
     Args:
-        softmax_split: width of the stripes of softmax blocks, per stage; the last one stands for the whole map.
+        softmax_split: stripe width of softmax blocks, per stage. The last stage always attends to the whole map.
         linear_split: the same for blocks of other letters; None for the whole map in all stages.
         arch, img_size, attn_types, mixers, linear_attention, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
@@ -63,7 +63,7 @@ class FLattenCSwin(PyramidBackbone):
 
 
 def _splits(name: str, splits: Sequence[int] | None, stages: int) -> list[int | None]:
-    """The width of the stripes in each stage, None for the whole map."""
+    """Return the stripe width of each stage, None for the whole map."""
     if splits is None:
         return [None] * stages
     return [*per_stage(name, splits, stages)[:-1], None]

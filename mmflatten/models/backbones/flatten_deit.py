@@ -1,4 +1,4 @@
-"""FLatten-DeiT, and DeiT itself."""
+"""FLatten-DeiT and DeiT."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,27 +20,27 @@ _EPS = 1e-6
 
 @MODELS.register_module()
 class FLattenDeiT(PlainBackbone):
-    """DeiT with linear attention in some of its blocks.
+    """DeiT with linear attention in some blocks.
 
-    Source: FLatten Transformer (ICCV 2023), DeiT (ICML 2021). There is no official code. As in the other DeiTs of the
-    same laboratory, class token and position embedding stay, and the class token takes part in the attention of every
-    block; the positional encoding of the keys and the depthwise convolution of the values, which are terms of the
-    map, leave it out. So the convolution of the last block does not act on the class token's result, and is trained
-    by feature maps alone.
+    Source: FLatten Transformer (ICCV 2023), DeiT (ICML 2021). There is no official code. As in other DeiTs by the same
+    authors, the class token and positional embedding stay, and the class token takes part in the attention of every
+    block. The positional encoding of the keys and the depthwise convolution of the values act only on the map. With
+    `out_type='cls_token'` the convolution of the last block therefore does not affect the output and is not trained.
 
     Args:
-        arch: 'tiny', 'small', 'base', or a dict of `embed_dims`, `depth`, `num_heads` and, if wanted, `mlp_ratio`.
+        arch: 'tiny', 'small', 'base', or a dict of `embed_dims`, `depth`, `num_heads` and optionally `mlp_ratio`.
         patch_size: side of a patch.
-        with_cls_token: False leaves out the class token and the positions; `out_type` must then be 'featmap', whose
-            mean a classifier takes (a `GlobalAveragePooling` neck).
-        cpe_kernel: of a depthwise convolution in front of each block, a conditional positional encoding; 0 for none.
+        with_cls_token: False omits the class token and the positions. `out_type` must then be 'featmap', and a
+            classifier averages the map (`GlobalAveragePooling` neck).
+        cpe_kernel: kernel size of a depthwise convolution before each block (conditional positional encoding); 0 for
+            none.
         attn_types: one letter for all blocks, or one per block; 'S' is DeiT.
-        out_type: 'cls_token' returns `(B, C)` per output, for a classifier without a neck; 'featmap' returns maps
+        out_type: 'cls_token' returns `(B, C)` per output, for a classifier without neck; 'featmap' returns maps
             `(B, C, H / patch, W / patch)` for dense tasks.
-        out_indices: blocks whose results are returned, each through a norm of its own; None for the last one. Dense
-            tasks use four, such as (2, 5, 8, 11).
-        frozen_stages: -1 trains everything; 0 freezes the embedding with class token and positions, `i` also the
-            first `i` blocks.
+        out_indices: blocks whose outputs are returned, each with a separate norm; None for the last block. Dense tasks
+            use four, such as (2, 5, 8, 11).
+        frozen_stages: -1 trains everything, 0 freezes the embedding with class token and positions, `i` also freezes
+            the first `i` blocks.
         img_size, mixers, linear_attention, qkv_bias, drop_path_rate, with_cp, init_cfg, progressive_norm: as in
             `Backbone`.
     """
@@ -65,7 +65,7 @@ class FLattenDeiT(PlainBackbone):
             ffn = FeedForward(stage.embed_dims, stage.hidden_dims)
             blocks.append(pre_norm_block(mixer, ffn, stage.embed_dims, rate, _EPS, cpe_kernel))
         if not with_cls_token and out_type == 'cls_token':
-            raise ValueError(f"out_type ({out_type!r}) must be 'featmap' with with_cls_token=False")
+            raise ValueError(f"out_type: expected 'featmap' with with_cls_token=False, got {out_type!r}.")
         embed = (PlainEmbed(stage.embed_dims, patch_size, stage.grid) if with_cls_token else
                  ConvEmbed(3, stage.embed_dims, patch_size, patch_size, norm=False))
         super().__init__(embed, blocks, out_type, out_indices,

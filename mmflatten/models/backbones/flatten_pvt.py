@@ -1,4 +1,4 @@
-"""FLatten-PVT and FLatten-PVTv2, and PVT and PVTv2 themselves."""
+"""FLatten-PVT, FLatten-PVTv2, PVT and PVTv2."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -34,19 +34,19 @@ _BLOCK_EPS = 1e-6
 
 @MODELS.register_module()
 class FLattenPVT(PyramidBackbone):
-    """Pyramid Vision Transformer with linear attention in some of its stages; 'SSSS' is PVT.
+    """Pyramid Vision Transformer with linear attention in some stages; 'SSSS' is PVT.
 
-    Source: FLatten Transformer (ICCV 2023), Pyramid Vision Transformer (ICCV 2021). The maps are those of the blocks:
-    FLatten's model has a norm behind the last stage, but never calls it. PVT itself classifies by a class token, and
-    leaves it out in dense tasks; weights of such a classifier load without it.
+    Source: FLatten Transformer (ICCV 2023), Pyramid Vision Transformer (ICCV 2021). Maps are returned without norm:
+    the official FLatten model has a norm after the last stage but never calls it. PVT's classifier uses a class token,
+    which dense tasks omit; they load the classifier's weights without the token.
 
     Args:
-        arch: 'tiny', 'small', 'medium', 'large', or a dict of `embed_dims`, `depths`, `num_heads` and, if wanted,
+        arch: 'tiny', 'small', 'medium', 'large', or a dict of `embed_dims`, `depths`, `num_heads` and optionally
             `mlp_ratios`, each with a number per stage.
-        sr_ratios: in softmax blocks, per stage, how many times smaller the map of keys and values is on a side.
+        sr_ratios: per stage, factor by which softmax blocks reduce each side of the map of keys and values.
         linear_sr_ratios: the same for blocks of other letters.
-        with_cls_token: PVT's own classifier: a class token joins the last stage, and its result behind a norm is what
-            that stage returns, as a map of 1 x 1.
+        with_cls_token: build PVT's classifier, where a class token joins the last stage. That stage returns the
+            normalised class token as a 1 x 1 map.
         img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
@@ -84,7 +84,7 @@ class FLattenPVT(PyramidBackbone):
 
     @staticmethod
     def _patches(first: bool) -> tuple[int, int, int]:
-        """Kernel size, stride and padding of a stage's embedding."""
+        """Return the kernel size, stride and padding of a stage's embedding."""
         return (4, 4, 0) if first else (2, 2, 0)
 
     @staticmethod
@@ -102,11 +102,11 @@ class FLattenPVT(PyramidBackbone):
 
 @MODELS.register_module()
 class FLattenPVTv2(FLattenPVT):
-    """PVTv2 with linear attention in some of its stages; 'SSSS' is PVTv2.
+    """PVTv2 with linear attention in some stages; 'SSSS' is PVTv2.
 
-    Source: FLatten Transformer (ICCV 2023), PVT v2 (2022). It differs from `FLattenPVT` by overlapping embeddings, a
-    depthwise convolution in the feed-forward networks in place of positional tables, and a norm at the end of each
-    stage, which both the returned map and the next stage see.
+    Source: FLatten Transformer (ICCV 2023), PVT v2 (2022). Differences from `FLattenPVT`: overlapping embeddings, a
+    depthwise convolution in the feed-forward networks instead of positional tables, and a norm at the end of each
+    stage, before both the returned map and the next stage.
 
     Args:
         arch: 'b0' to 'b5', or a dict as in `FLattenPVT`.
@@ -119,9 +119,9 @@ class FLattenPVTv2(FLattenPVT):
         super().__init__(arch, **kwargs)
 
     def init_weights(self) -> None:
-        again = self.is_init  # MMEngine then changes nothing
+        was_initialized = self.is_init  # MMEngine initialises only once
         super().init_weights()
-        if again or self.init_cfg != DEFAULT_INIT:
+        if was_initialized or self.init_cfg != DEFAULT_INIT:
             return
         for conv in self.modules():
             if isinstance(conv, nn.Conv2d):

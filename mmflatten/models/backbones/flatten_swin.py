@@ -1,4 +1,4 @@
-"""FLatten-Swin, and Swin itself."""
+"""FLatten-Swin and Swin."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -21,15 +21,15 @@ ARCHS = {
 
 @MODELS.register_module()
 class FLattenSwin(PyramidBackbone):
-    """Swin Transformer with linear attention in some of its stages; 'SSSS' is Swin.
+    """Swin Transformer with linear attention in some stages; 'SSSS' is Swin.
 
-    Source: FLatten Transformer (ICCV 2023), Swin Transformer (ICCV 2021). A softmax block `S` works in windows, every
-    second one shifted, which attend the zero padding of a map that does not fit them, as Swin's do. A block of any
-    other letter attends the whole map.
+    Source: FLatten Transformer (ICCV 2023), Swin Transformer (ICCV 2021). Softmax blocks (`S`) attend within windows,
+    which are shifted in every second block. As in Swin, a map is zero-padded to whole windows and the padding is
+    attended to. Blocks of other letters attend to the whole map.
 
     Args:
-        linear_window: side of the windows of blocks that are not `S`; None for the whole map.
-        softmax_window: side of the windows of softmax blocks.
+        linear_window: window size of blocks that are not `S`; None for the whole map.
+        softmax_window: window size of softmax blocks.
         shift: shift the windows of every second block.
         arch, img_size, attn_types, mixers, linear_attention, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
@@ -62,7 +62,7 @@ class FLattenSwin(PyramidBackbone):
 
 
 def _fit(window: int | None, grid: tuple[int, int]) -> tuple[int, int] | None:
-    """The window of a stage: a square no larger than its map in pre-training, as in the official code."""
+    """Return the window of a stage, at most as large as its map in pre-training, as in the official code."""
     if window is None:
         return None
     side = min(window, *grid)

@@ -16,35 +16,35 @@ ARCHS = {
     'tiny': dict(embed_dims=96, depths=(2, 2, 6, 2), num_heads=(3, 6, 12, 24), mlp_ratio=4.),
     'small': dict(embed_dims=96, depths=(2, 2, 18, 2), num_heads=(3, 6, 12, 24), mlp_ratio=4.),
     'base': dict(embed_dims=128, depths=(2, 2, 18, 2), num_heads=(4, 8, 16, 32), mlp_ratio=4.),
-    # The paper says 196 channels, which its 48 heads do not divide; Swin-L, from which it starts, has 192.
+    # The paper states 196 channels, which 48 heads do not divide. Swin-L, on which it is based, has 192.
     'large': dict(embed_dims=192, depths=(2, 2, 18, 2), num_heads=(6, 12, 24, 48), mlp_ratio=4.),
 }
 
 
 @MODELS.register_module()
 class FocalTransformer(PyramidBackbone):
-    """Windows that attend themselves, their neighbours and pooled windows farther away.
+    """Backbone whose windows attend to themselves, their neighbours and pooled windows farther away.
 
-    Source: Focal Transformer (NeurIPS 2021), version 1 of the official code; see `FocalAttention` for its quirks. Any
-    image size works in `forward`; `img_size` decides which stages have neighbours and how large their windows are.
+    Source: Focal Transformer (NeurIPS 2021), version 1 of the official code; see `FocalAttention` for its quirks.
+    `forward` accepts any image size; `img_size` determines which stages have neighbours and the size of their windows.
 
-    Detectors enlarge the pooled regions and see larger maps (sec. 4.2): `focal_windows=(15, 13, 9, 7),
-    expand_always=True`. A classifier's tables of the pooled regions are then resized when they are loaded, and the
-    neighbour tables of the last stage, which it lacks, start anew.
+    Detectors use larger pooled regions on larger maps (sec. 4.2): `focal_windows=(15, 13, 9, 7), expand_always=True`.
+    When they load a classifier, tables of the pooled regions are resized, and the neighbour tables of the last stage,
+    which classifiers lack, keep their initial values.
 
     Args:
         arch: 'tiny', 'small', 'base', 'large', or a dict as in `Backbone`.
         window_size: side of the windows.
         focal_windows: side of the region of pooled windows, per stage; odd.
-        focal_levels: granularities, the fine one included; one number or one per stage.
-        expand_size: how far neighbours reach beyond a window; one number or one per stage.
-        expand_always: have neighbours in stages too whose map in pre-training is no larger than the window.
+        focal_levels: number of granularities including the fine one, one number or one per stage.
+        expand_size: width in tokens of the neighbourhood around a window, one number or one per stage.
+        expand_always: use neighbours also in stages whose map in pre-training is not larger than the window.
         shift: shift the windows of every second block (Table 7).
-        local: whether windows attend neighbours (Figure 5).
-        global_: whether windows attend pooled windows (Figure 5).
-        neighbor_boundary: 'wrap' lets windows at the border see the opposite side, as the official classifiers do;
-            'mask' excludes that, and neighbours and pooled tokens that are padding alone.
-        conv_embed: overlapping convolutions, 7 x 7 in the stem and 3 x 3 between the stages.
+        local: attend to neighbours (Figure 5).
+        global_: attend to pooled windows (Figure 5).
+        neighbor_boundary: 'wrap' connects windows at the border to the opposite side, as the official classifiers do.
+            'mask' excludes these neighbours, and neighbours and pooled tokens that consist only of padding.
+        conv_embed: use overlapping convolutions, 7 x 7 in the stem and 3 x 3 between the stages.
         img_size, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """

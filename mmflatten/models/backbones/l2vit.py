@@ -1,4 +1,4 @@
-"""L2ViT: window attention and enhanced linear attention in turn."""
+"""L2ViT: alternating window attention and enhanced linear attention."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ ARCHS = {
     'tiny': dict(embed_dims=96, depths=(2, 2, 6, 2), num_heads=(3, 6, 12, 24), mlp_ratio=4.),
     'small': dict(embed_dims=96, depths=(2, 2, 18, 2), num_heads=(3, 6, 12, 24), mlp_ratio=4.),
     'base': dict(embed_dims=128, depths=(2, 2, 18, 2), num_heads=(4, 8, 16, 32), mlp_ratio=4.),
-    # Table 7; only an MLP ratio of 3, which the paper does not state, gives its parameters and FLOPs.
+    # Table 7. The paper does not state the MLP ratio; 3 reproduces its parameters and FLOPs.
     'deep-narrow': dict(embed_dims=64, depths=(4, 4, 18, 4), num_heads=(2, 4, 8, 16), mlp_ratio=3.),
 }
 STEMS = (True, '4L', 'overlapped', False)
@@ -41,27 +41,28 @@ MLPS = {'plain': lambda dims: None, 'pvt_v2': lambda dims: TokenConv(dims, 3, ge
 
 @MODELS.register_module()
 class L2ViT(PyramidBackbone):
-    """Linear global attention and local window attention in turn, with convolutional positional encoding.
+    """Backbone with alternating global linear attention and window attention, and convolutional positions.
 
-    Source: L2ViT. The defaults are the released models, whose windows attend the zero padding of a map that does not
-    fit them. Table 6: `block_order='WV', conv_stem=False` is Enhanced Swin v1, `block_order='WC'` Enhanced Swin v2.
+    Source: L2ViT. The defaults are the released models, which zero-pad maps to whole windows and attend to the padding.
+    Table 6: `block_order='WV', conv_stem=False` is Enhanced Swin v1, `block_order='WC'` Enhanced Swin v2.
 
-    Letters: `W` window attention, `V` the same in shifted windows, each with a second positional encoding behind it;
-    `L` linear attention, and `S` or any letter of `mixers` another global one, each with local concentration behind
-    it; `C` window attention in the place of that linear attention. `mixers` may override all of them.
+    Letters: `W` is window attention and `V` the same in shifted windows, each followed by a second positional
+    encoding. `L` is linear attention; `S` and letters added by `mixers` are other global attentions. `C` replaces the
+    linear attention with window attention. `L`, `S`, `C` and added letters are followed by local concentration.
+    `mixers` can override all letters.
 
     Args:
         arch: 'tiny', 'small', 'base', 'deep-narrow' (Table 7), or a dict as in `Backbone`.
-        block_order: letters that repeat through the blocks of every stage, or for each stage its own.
+        block_order: letters repeated over the blocks of every stage, or a list with the letters of each stage.
         window_size: side of the windows; 12 at 384 x 384.
         min_denominator: lower bound of the denominator of `L` (Table 10).
-        temperature: learned factor of `k^T v` in `L`, the paper's scale parameter.
-        lcm_kernel: of the local concentration modules; None or 0 for none.
-        mlp: 'plain', 'pvt_v2' (a depthwise convolution inside) or 'local' (with norms around it too), Table 12.
+        temperature: multiply `k^T v` in `L` by a learned factor, the paper's scale parameter.
+        lcm_kernel: kernel size of local concentration; None or 0 for none.
+        mlp: 'plain', 'pvt_v2' (with a depthwise convolution) or 'local' (with norms around it as well), Table 12.
         conv_stem: True for two 3 x 3 convolutions, '4L' for four, False for plain patches, 'overlapped' for one 7 x 7.
-        overlapped_downsample: 3 x 3 convolutions between the stages instead of 2 x 2.
-        last_projection: channels of a projection with ReLU behind the last norm, True for 1280 (Table 7); False for
-            none. For classification: detectors leave it out.
+        overlapped_downsample: use 3 x 3 instead of 2 x 2 convolutions between the stages.
+        last_projection: channels of a projection with ReLU after the last norm, True for 1280 (Table 7), False for
+            none. Only for classification.
         img_size, mixers, linear_attention, qkv_bias, mask_padding, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
@@ -102,7 +103,8 @@ class L2ViT(PyramidBackbone):
         init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
         super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], init_cfg=init_cfg, **kwargs)
         if not isinstance(last_projection, int) or last_projection < 0:
-            raise ValueError(f'last_projection ({last_projection!r}) must be True, False or a number of channels')
+            raise ValueError('last_projection: expected True, False or a number of channels, '
+                             f'got {last_projection!r}.')
         width = 1280 if last_projection is True else last_projection
         self.last_projection = Linear(plan[-1].embed_dims, width) if width and self.is_whole else None
 
@@ -120,11 +122,11 @@ class L2ViT(PyramidBackbone):
 
 
 def _repeat(block_order: str | Sequence[str], depths: Sequence[int], mixers: dict) -> list[str]:
-    """For each stage a letter per block."""
+    """Return for each stage a string with one letter per block."""
     orders = [block_order] * len(depths) if isinstance(block_order, str) else block_order
     if len(orders) != len(depths) or not all(isinstance(order, str) and order for order in orders):
-        raise ValueError(f"block_order ({block_order!r}) must be letters, such as 'WL', or a list of them for each of "
-                         f'the {len(depths)} stages')
+        raise ValueError(f"block_order: expected letters such as 'WL', or a list of letters for each of the "
+                         f'{len(depths)} stages, got {block_order!r}.')
     check_letters('block_order', block_order, orders, mixers)
     return [''.join(islice(cycle(order), depth)) for order, depth in zip(orders, depths)]
 
@@ -137,7 +139,7 @@ def _stem(conv_stem: bool | str, embed_dims: int) -> nn.Module:
 
 def _block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, two_encodings: bool, lcm_kernel: int | None,
            drop_path: float) -> Block:
-    """A block: positional encoding, attention, then a second encoding or local concentration, then the MLP."""
+    """Build a block: positional encoding, attention, a second encoding or local concentration, and the MLP."""
     def normed(fn: nn.Module) -> Residual:
         return Residual(fn, nn.LayerNorm(embed_dims), drop_path)
 

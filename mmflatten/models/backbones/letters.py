@@ -1,4 +1,4 @@
-"""Letters of mixers: which attention stands in which block."""
+"""Letters that assign an attention to each block."""
 from __future__ import annotations
 
 import re
@@ -10,45 +10,46 @@ SOFTMAX = dict(type='SoftmaxAttention')
 
 def letter_mixers(mixers: Mapping[str, dict] | None, linear_attention: dict | None,
                   defaults: Mapping[str, dict]) -> dict[str, dict]:
-    """The config of the mixer behind each letter: the family's own, and those that a user adds or overrides.
+    """Return the mixer config of each letter: the family's defaults, updated with the user's configs.
 
     Args:
-        mixers: letter to config, such as `dict(L=dict(type='FocusedLinearAttention'), H=dict(type='HydraAttention'))`.
-        linear_attention: short for `mixers=dict(L=...)`.
-        defaults: the family's letters.
+        mixers: configs by letter, such as `dict(L=dict(type='FocusedLinearAttention'),
+            H=dict(type='HydraAttention'))`.
+        linear_attention: shorthand for `mixers=dict(L=...)`.
+        defaults: configs of the family's letters.
 
     Raises:
-        ValueError: a letter that is no capital or is taken (`M`), a config without a type, `L` given twice.
+        ValueError: a letter that is not a capital or is reserved (`M`), a config without type, or two configs for `L`.
     """
     if mixers is not None and not isinstance(mixers, Mapping):
-        raise ValueError(f'mixers ({mixers!r}) must be a dict, such as dict(H=dict(type=...))')
-    given = dict(mixers or {})
+        raise ValueError(f'mixers: expected a dict, such as dict(H=dict(type=...)), got {mixers!r}.')
+    configs = dict(mixers or {})
     if linear_attention is not None:
-        if 'L' in given:
-            raise ValueError(f"linear_attention ({linear_attention!r}) is short for mixers['L'] ({given['L']!r}); give "
-                             'one of them')
-        given['L'] = linear_attention
-    for letter, cfg in given.items():
+        if 'L' in configs:
+            raise ValueError(f"linear_attention: a shorthand for mixers['L'], which is also set, got "
+                             f'{linear_attention!r}. Set only one of them.')
+        configs['L'] = linear_attention
+    for letter, cfg in configs.items():
         if not re.fullmatch('[A-LN-Z]', str(letter)):
-            raise ValueError(f'mixers has the letter {letter!r}, which must be one of A to Z without M')
+            raise ValueError(f'mixers: expected capital letters other than M, got {letter!r}.')
         if not isinstance(cfg, Mapping) or 'type' not in cfg:
-            raise ValueError(f'mixers[{letter!r}] ({cfg!r}) must be a dict with a type, such as {SOFTMAX}')
-    return {**defaults, **given}
+            raise ValueError(f'mixers[{letter!r}]: expected a dict with a type, such as {SOFTMAX}, got {cfg!r}.')
+    return {**defaults, **configs}
 
 
 def parse_attn_types(attn_types: str | Sequence[str], depths: Sequence[int],
                      mixers: Mapping[str, dict]) -> list[str]:
-    """For each stage a letter per block.
+    """Return for each stage a string with one letter per block.
 
     Args:
-        attn_types: a letter per stage, such as 'LLSS'. `M` mixes: its first blocks are `L`, as many as the digits
-            at the end say, the rest `S`, as in 'LLMS4'. Or for each stage a letter or a letter per block, such as
-            `('L', 'HL', 'LLSSSS', 'S')`.
+        attn_types: one letter per stage, such as 'LLSS'. A stage `M` is mixed: its first blocks are `L` and the others
+            `S`, and a number at the end counts the `L` blocks, as in 'LLMS4'. Alternatively a list with one letter, or
+            one letter per block, for each stage, such as `('L', 'HL', 'LLSSSS', 'S')`.
         depths: blocks per stage.
-        mixers: the letters there are.
+        mixers: mixer configs by letter.
 
     Raises:
-        ValueError: wrong length, unknown letter, `M` without a count or a count without `M`.
+        ValueError: wrong length, unknown letter, `M` without a number or a number without `M`.
     """
     stages: Sequence[str] = attn_types
     count = ''
@@ -56,29 +57,33 @@ def parse_attn_types(attn_types: str | Sequence[str], depths: Sequence[int],
         stages = attn_types.rstrip('0123456789')
         count = attn_types[len(stages):]
         if ('M' in stages) != bool(count):
-            raise ValueError(f"attn_types ({attn_types!r}) must have a count at the end if it has an M, as in 'LLMS4', "
-                             'and none otherwise')
+            raise ValueError("attn_types: expected a number at the end if and only if there is an M, as in 'LLMS4', "
+                             f'got {attn_types!r}.')
     if not isinstance(stages, Sequence) or len(stages) != len(depths):
-        raise ValueError(f'attn_types ({attn_types!r}) must have one letter for each of the {len(depths)} stages, or a '
-                         'list of as many strings of letters')
-    linear = int(count or 0)
-    letters = ['L' * min(linear, depth) + 'S' * (depth - min(linear, depth)) if count and stage == 'M' else
-               block_letters(attn_types, stage, depth) for stage, depth in zip(stages, depths)]
+        raise ValueError(f'attn_types: expected a letter for each of the {len(depths)} stages, or a list with a string '
+                         f'for each stage, got {attn_types!r}.')
+    letters = []
+    for stage, depth in zip(stages, depths):
+        if count and stage == 'M':
+            linear = min(int(count), depth)
+            letters.append('L' * linear + 'S' * (depth - linear))
+        else:
+            letters.append(block_letters(attn_types, stage, depth))
     check_letters('attn_types', attn_types, letters, mixers)
     return letters
 
 
 def block_letters(attn_types: object, stage: str, depth: int) -> str:
-    """The letters of one stage, given as one letter for all blocks or one for each."""
+    """Expand the letters of one stage, either one letter for all blocks or one per block."""
     if not isinstance(stage, str) or len(stage) not in (1, depth):
-        raise ValueError(f'attn_types ({attn_types!r}) must give one letter, or one for each of the {depth} blocks; '
-                         f'got {stage!r}')
+        raise ValueError(f'attn_types ({attn_types!r}): expected one letter, or one for each of the {depth} blocks, '
+                         f'got {stage!r}.')
     return stage * depth if len(stage) == 1 else stage
 
 
 def check_letters(name: str, value: object, letters: Sequence[str], mixers: Mapping[str, dict]) -> None:
-    """Refuse letters without a mixer."""
+    """Raise ValueError if a letter has no mixer."""
     unknown = sorted(set(''.join(letters)) - set(mixers))
     if unknown:
-        raise ValueError(f'{name} ({value!r}) has {", ".join(unknown)}, and there are mixers for '
-                         f'{", ".join(sorted(mixers))}; a letter is added as in mixers=dict(H=dict(type=...))')
+        raise ValueError(f'{name} ({value!r}): expected letters among {", ".join(sorted(mixers))}, got '
+                         f'{", ".join(unknown)}. Add letters with mixers=dict(H=dict(type=...)).')

@@ -1,4 +1,4 @@
-"""MILA (MLLA), and H-ViT^3 on the same skeleton."""
+"""MILA (MLLA) and H-ViT^3, which share a skeleton."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -37,15 +37,15 @@ TTT_ARCHS = {
 
 @MODELS.register_module()
 class MLLA(PyramidBackbone):
-    """Mamba-inspired linear attention between depthwise convolutions.
+    """Backbone with Mamba-inspired linear attention between depthwise convolutions.
 
     Source: MILA (Demystify Mamba in Vision, Han et al., NeurIPS 2024), first called MLLA.
 
     Args:
         arch: 'tiny', 'small', 'base', or a dict of `embed_dims`, `depths` and `num_heads`, each with a number per
-            stage, and, if wanted, `mlp_ratio`.
-        img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`; `L` is the family's
-            attention, and there is no other letter unless `mixers` adds it.
+            stage, and optionally `mlp_ratio`.
+        img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`. The only letter is
+            `L`, the family's attention; `mixers` can add others.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
 
@@ -83,14 +83,15 @@ class MLLA(PyramidBackbone):
 
 @MODELS.register_module()
 class HViTTT(MLLA):
-    """Hierarchical ViT^3: test-time training in the place of attention, on the skeleton of MILA.
+    """Hierarchical ViT^3: the skeleton of MILA with test-time training instead of attention.
 
-    Source: ViT^3 (CVPR 2026). No residual connection runs around the convolutions of its stem, and its blocks have one
-    convolution in front of the attention and one inside the feed-forward network.
+    Source: ViT^3 (CVPR 2026). Its stem has no residual connection, and its blocks have one convolution before the
+    attention and one inside the feed-forward network.
 
     Args:
         arch: 'tiny', 'small', 'base', or a dict as in `MLLA`.
-        pooled: return the mean of the last stage behind a batch norm, as a map of 1 x 1: the official classifier.
+        pooled: return the spatial mean of the last stage after a batch norm as a 1 x 1 map, as in the official
+            classifier.
         kwargs: as in `MLLA`.
     """
 
@@ -120,11 +121,11 @@ class HViTTT(MLLA):
 
 
 class WideStem(nn.Module):
-    """Convolutions that take an image to tokens at a quarter of its size, `(B, 3, H, W) -> (B, N, C), (H / 4, W / 4)`.
+    """Convolutional stem of stride 4, `(B, 3, H, W) -> (B, N, C), (H / 4, W / 4)`.
 
     Args:
         embed_dims: channels `C`.
-        residual: whether a residual connection runs around the two convolutions in the middle.
+        residual: add a residual connection around the two middle convolutions.
     """
 
     stride = 4
@@ -147,11 +148,11 @@ class WideStem(nn.Module):
 
 
 class WideDownsample(nn.Module):
-    """Downsampling by 2 with 4 times the new channels inside, `(B, C', H, W) -> (B, N, C), (H / 2, W / 2)`.
+    """Downsampling by 2 through a hidden width of `4 C`, `(B, C', H, W) -> (B, N, C), (H / 2, W / 2)`.
 
     Args:
-        in_channels: of the incoming map.
-        embed_dims: of the tokens.
+        in_channels: channels `C'` of the map.
+        embed_dims: channels `C` of the tokens.
     """
 
     stride = 2

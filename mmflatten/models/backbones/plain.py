@@ -1,4 +1,4 @@
-"""The skeleton of a plain backbone: one resolution from the embedding to the last block."""
+"""Skeleton of a plain backbone: one resolution from the embedding to the last block."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ OUT_TYPES = ('cls_token', 'featmap')
 
 
 class PlainEmbed(ClassTokenEmbed):
-    """Patch embedding with a class token before the map and a learned position of every token.
+    """Patch embedding with a prepended class token and learned positions.
 
-    `(B, 3, H, W) -> (B, 1 + H' W', C), (H', W')`; the class token is not counted in the shape of the map.
+    `(B, 3, H, W) -> (B, 1 + H' W', C), (H', W')`. The returned map shape does not count the class token.
 
     Args:
         embed_dims: channels of the tokens.
-        patch_size: side of a patch; an image that is no multiple of it is zero-padded at the right and the bottom.
-        grid_size: `(H', W')` in pre-training, which the positions have.
+        patch_size: side of a patch. Images are zero-padded to a multiple of it, on the right and at the bottom.
+        grid_size: `(H', W')` in pre-training, the size of the positional table.
     """
 
     def __init__(self, embed_dims: int, patch_size: int, grid_size: tuple[int, int]) -> None:
@@ -40,23 +40,22 @@ class PlainEmbed(ClassTokenEmbed):
 
 
 class PlainBackbone(Backbone):
-    """Blocks of one resolution behind an embedding.
+    """An embedding followed by blocks of one resolution.
 
-    The result of every block in `out_indices` passes a `LayerNorm` of its own, which the next block does not see: the
-    class token and the map of the last block are those of the classifier, and the norms of earlier maps, which no
-    classifier has, start anew. Blocks behind the last output do not exist.
+    Each block in `out_indices` has a separate output `LayerNorm`, which does not affect the next block. The last norm
+    is that of the classifier; norms of earlier blocks are not in its checkpoint and keep their initial values.
+    Blocks after the last output are not built.
 
     Args:
-        embed: `(B, 3, H, W) -> (B, 1 + N, C), (H', W')`; without a class token, `(B, N, C)`, for 'featmap' alone.
-        blocks: called as `block(x_BNC, hw_shape)`; as many as `max(out_indices) + 1` are used.
-        out_type: 'cls_token' returns `(B, C)` for each of `out_indices`, 'featmap' the tokens of the map, without the
-            class token, as `(B, C, H', W')`.
-        out_indices: blocks whose results are returned; None for the last one.
-        frozen_stages: -1 trains everything; 0 freezes the embedding with class token and positions, `i` also the
-            first `i` blocks and the norms of their outputs.
-        norm_eps: of the output norms.
-        with_cp: recompute the blocks' activations in the backward pass.
-        progressive_norm: as in `Backbone`.
+        embed: `(B, 3, H, W) -> (B, 1 + N, C), (H', W')`, or `(B, N, C)` without class token ('featmap' only).
+        blocks: called as `block(x_BNC, hw_shape)`; the first `max(out_indices) + 1` are used.
+        out_type: 'cls_token' returns `(B, C)` for each of `out_indices`; 'featmap' returns the map without the class
+            token, `(B, C, H', W')`.
+        out_indices: blocks whose outputs are returned; None for the last block.
+        frozen_stages: -1 trains everything, 0 freezes the embedding with class token and positions, `i` also freezes
+            the first `i` blocks and their output norms.
+        norm_eps: epsilon of the output norms.
+        with_cp, progressive_norm, init_cfg: as in `Backbone`.
     """
 
     def __init__(self, embed: ConvEmbed, blocks: Sequence[nn.Module], out_type: str = 'cls_token',
@@ -64,7 +63,7 @@ class PlainBackbone(Backbone):
                  with_cp: bool = False, init_cfg: dict | list | None = None, progressive_norm: int = 0) -> None:
         super().__init__(frozen_stages, init_cfg)
         if out_type not in OUT_TYPES:
-            raise ValueError(f'out_type ({out_type!r}) must be one of {OUT_TYPES}')
+            raise ValueError(f'out_type: expected one of {OUT_TYPES}, got {out_type!r}.')
         self.out_type = out_type
         self.out_indices = check_indices((len(blocks) - 1,) if out_indices is None else out_indices, len(blocks),
                                          'block')
@@ -76,7 +75,7 @@ class PlainBackbone(Backbone):
         if progressive_norm:
             make_norms_progressive(self, progressive_norm)
         if not -1 <= frozen_stages <= len(self.blocks):
-            raise ValueError(f'frozen_stages ({frozen_stages}) must lie between -1 and {len(self.blocks)}')
+            raise ValueError(f'frozen_stages: expected an integer from -1 to {len(self.blocks)}, got {frozen_stages}.')
         self.freeze()
 
     @property
@@ -86,7 +85,7 @@ class PlainBackbone(Backbone):
 
     @property
     def out_strides(self) -> tuple[int, ...]:
-        """Strides of the returned maps: their sides are those of the image divided by these, rounded up."""
+        """Strides of the returned maps, whose sides are the image sides divided by the stride, rounded up."""
         return (self.embed.stride,) * len(self.out_indices)
 
     def layers(self) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The loop over the stages of a hierarchical backbone."""
+"""Skeleton of a hierarchical backbone: a loop over stages."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from mmflatten.models.layers import make_norms_progressive, output_map, tokens_t
 
 
 class Stage(BaseModule):
-    """A stage: its downsampling, its blocks and, in some families, a norm at its end.
+    """A stage: downsampling, blocks and, in some families, a final norm.
 
     Args:
-        embed: `(B, C', H', W') -> (B, N, C), (H, W)`; says its `out_channels` and `stride`.
+        embed: `(B, C', H', W') -> (B, N, C), (H, W)`, with attributes `out_channels` and `stride`.
         blocks: called as `block(x_BNC, hw_shape)`.
-        norm: norm of the stage's result, on the way to the next stage too (PVTv2).
-        position: added to the tokens before the blocks, called as `position(x_BNC, hw_shape)` (PVT).
+        norm: norm of the output, which the next stage also receives normalised (PVTv2).
+        position: adds positions to the tokens before the blocks, called as `position(x_BNC, hw_shape)` (PVT).
     """
 
     with_cp = False
@@ -40,7 +40,7 @@ class Stage(BaseModule):
 
 
 class ClassTokenStage(Stage):
-    """A last stage whose embedding puts a class token before the map: the token alone comes out, as a map of 1 x 1."""
+    """A last stage whose embedding prepends a class token. It returns only the token, as a 1 x 1 map."""
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BNC, _ = super().forward(x_BCHW)
@@ -48,11 +48,12 @@ class ClassTokenStage(Stage):
 
 
 class PyramidBackbone(Backbone):
-    """Stages one after the other: image `(B, 3, H, W)` -> maps `(B, C_i, H_i, W_i)` for `i` in `out_indices`.
+    """A sequence of stages: image `(B, 3, H, W)` -> maps `(B, C_i, H_i, W_i)` for `i` in `out_indices`.
 
     Args:
-        stages: as many as `max(out_indices) + 1` are used.
-        output_norms: for each stage the norm of its output, which the next stage does not see; None for none.
+        stages: all stages, of which the first `max(out_indices) + 1` are used.
+        output_norms: one norm per stage, applied to the returned map but not to the input of the next stage; None for
+            no norms.
         out_indices, frozen_stages, with_cp, init_cfg, progressive_norm: as in `Backbone`.
     """
 
@@ -62,7 +63,7 @@ class PyramidBackbone(Backbone):
         super().__init__(frozen_stages, init_cfg)
         self.out_indices = check_indices(out_indices, len(stages), 'stage')
         self.stages = ModuleList(stages[:self.out_indices[-1] + 1])
-        self.is_whole = len(self.stages) == len(stages)  # so that the last map is that of a classifier
+        self.is_whole = len(self.stages) == len(stages)  # the last map is then that of the classifier
         for stage in self.stages:
             stage.with_cp = with_cp
         norms = {} if output_norms is None else {str(i): output_norms[i] for i in self.out_indices}
@@ -70,7 +71,7 @@ class PyramidBackbone(Backbone):
         if progressive_norm:
             make_norms_progressive(self, progressive_norm)
         if not -1 <= frozen_stages <= len(self.stages):
-            raise ValueError(f'frozen_stages ({frozen_stages}) must lie between -1 and {len(self.stages)}')
+            raise ValueError(f'frozen_stages: expected an integer from -1 to {len(self.stages)}, got {frozen_stages}.')
         self.freeze()
 
     @property
@@ -80,14 +81,14 @@ class PyramidBackbone(Backbone):
 
     @property
     def out_strides(self) -> tuple[int, ...]:
-        """Strides of the returned maps: their sides are those of the image divided by these, rounded up."""
+        """Strides of the returned maps, whose sides are the image sides divided by the stride, rounded up."""
         strides = list(accumulate((stage.embed.stride for stage in self.stages), mul))
         return tuple(strides[i] for i in self.out_indices)
 
     def layers(self) -> list[list[str]]:
         names: list[list[str]] = [[]]
         for i, stage in enumerate(self.stages):
-            # A later stage's downsampling goes with its first block.
+            # The downsampling of a later stage belongs to the layer of its first block.
             first = len(names) if i else 0
             names += [[f'stages.{i}.blocks.{j}.'] for j in range(len(stage.blocks))]
             names[first] += [f'stages.{i}.embed.', f'stages.{i}.position.']

@@ -1,4 +1,4 @@
-"""The backbone of RALA, MALA, PolaFormer++ and NaLaFormer."""
+"""Backbone of RALA, MALA, PolaFormer++ and NaLaFormer."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -35,19 +35,19 @@ MIXERS = dict(L=dict(type='RankAugmentedLinearAttention'), S=dict(type='GatedSof
 
 @MODELS.register_module()
 class RAVLT(PyramidBackbone):
-    """Gated linear attention in the first stages, gated softmax in the last ones, between convolutions.
+    """Backbone with gated linear attention in the first stages, gated softmax in the last, and convolutions between.
 
-    Source: RALA (Fan et al., CVPR 2025). With other mixers at `L` it is MAViT (`MagnitudeAwareLinearAttention`, a
-    `last_projection` of 2048), PolaFormer++ (`ExponentialPolarityAttention`, 2048) and NaLaFormer
+    Source: RALA (Fan et al., CVPR 2025). With another mixer for `L` it is MAViT (`MagnitudeAwareLinearAttention`, a
+    `last_projection` of 2048), PolaFormer++ (`ExponentialPolarityAttention`, 2048) or NaLaFormer
     (`NormAwareLinearAttention`, `ffn_encoding=True`).
 
     Args:
         arch: 'tiny', 'small', 'base', 'large', NaLaFormer's 'extra-tiny', or a dict of `embed_dims`, `depths` and
-            `num_heads`, each with a number per stage, and, if wanted, `mlp_ratio`.
-        layer_scale: initial value of the factors of both branches, one for all stages or for each; None for none.
-        ffn_encoding: a second depthwise convolution, in front of the feed-forward network.
-        last_projection: channels of a 1 x 1 convolution with batch norm and SiLU behind the last stage, for
-            classification; 0 for none, and a norm behind every stage that is returned.
+            `num_heads`, each with a number per stage, and optionally `mlp_ratio`.
+        layer_scale: initial scale of both branches, one value or one per stage; None for no scaling.
+        ffn_encoding: add a second depthwise convolution before the feed-forward network.
+        last_projection: channels of a 1 x 1 convolution with batch norm and SiLU after the last stage, for
+            classification. With 0 there is none, and each returned map has a norm instead.
         img_size, attn_types, mixers, linear_attention, qkv_bias, drop_path_rate: as in `Backbone`.
         kwargs: `out_indices`, `frozen_stages`, `with_cp` and `init_cfg` of `Backbone`.
     """
@@ -64,7 +64,8 @@ class RAVLT(PyramidBackbone):
         plan = stage_plan(settings, img_size, parse_attn_types(attn_types, settings['depths'], mixers), drop_path_rate)
         scales = layer_scale if isinstance(layer_scale, (list, tuple)) else [layer_scale] * len(plan)
         if len(scales) != len(plan):
-            raise ValueError(f'layer_scale ({layer_scale!r}) must be one number or one for each of {len(plan)} stages')
+            raise ValueError(f'layer_scale: expected one number or one for each of the {len(plan)} stages, '
+                             f'got {layer_scale!r}.')
 
         stages: list[Stage] = []
         for stage, scale in zip(plan, scales):
@@ -100,17 +101,18 @@ class RAVLT(PyramidBackbone):
 class NormedConvs(nn.Module):
     """3 x 3 convolutions with batch norm, and GELU between them: `(B, C', H, W) -> (B, N, C), (H / s, W / s)`.
 
+    Maps are zero-padded on the right and at the bottom to a multiple of the total stride `s`.
+
     Args:
-        layers: channels before, channels behind and stride of each; a map that is no multiple of all strides together
-            is zero-padded at the right and the bottom.
+        layers: input channels, output channels and stride of each convolution.
     """
 
     def __init__(self, layers: Sequence[tuple[int, int, int]]) -> None:
         super().__init__()
         modules: list[nn.Module] = []
         self.stride = 1
-        for before, behind, stride in layers:
-            modules += [*conv_bn(before, behind, 3, stride, bias=True), nn.GELU()]
+        for in_channels, out_channels, stride in layers:
+            modules += [*conv_bn(in_channels, out_channels, 3, stride, bias=True), nn.GELU()]
             self.stride *= stride
         self.out_channels = layers[-1][1]
         self.convs = nn.Sequential(*modules[:-1])

@@ -1,4 +1,4 @@
-"""FPN with attention after chosen levels."""
+"""FPN with attention after selected levels."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,29 +9,32 @@ from mmengine.model import ModuleDict
 from torch import Tensor
 
 from mmflatten.models.detection.insertion import build_attention, check_positions
+from mmflatten.registry import MODELS
 
 
+@MODELS.register_module()
 class AttentionFPN(FPN):
-    """mmdet's `FPN` whose chosen outputs pass an attention each.
+    """mmdet's `FPN` with attention applied to selected outputs.
 
-    Levels do not see each other's attention: a level that FPN derives from the one before (by pooling, or by an extra
-    convolution) is derived from it without attention.
+    The attention of one level does not affect other levels. Extra levels, which FPN derives from the previous level by
+    pooling or convolution, use that level's map before attention.
 
     Args:
-        attention_after: levels by their number, 1 for the finest (`fpn1` of the paper, stride 4) to `num_outs`;
-            () for none.
-        attention: config of the module, `dict(type='FactorizedAttention')` by default; its `in_channels` is filled in.
+        attention_after: level numbers from 1 (the finest, the paper's `fpn1` with stride 4) to `num_outs`; () for
+            none.
+        attention: config of the attention module, by default `dict(type='FactorizedAttention')`. `in_channels` is set
+            automatically.
     """
 
     def __init__(self, *args: Any, attention_after: Sequence[int] = (), attention: dict | None = None,
                  **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         levels = check_positions(attention_after, self.num_outs, 'level')
-        # MMEngine's own container: it passes `init_weights` on, torch's hides what is in it.
+        # MMEngine's container forwards `init_weights` to its modules; torch's does not.
         self.attentions = ModuleDict({str(level): build_attention(attention, self.out_channels) for level in levels})
 
     def forward(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """As `FPN.forward`: maps of the backbone in, one map of `out_channels` per level out."""
+        """Compute one map of `out_channels` per level from the maps of the backbone, as `FPN.forward`."""
         outputs = super().forward(inputs)
         return tuple(self.attentions[str(level)](output) if str(level) in self.attentions else output
                      for level, output in enumerate(outputs, 1))

@@ -1,4 +1,4 @@
-"""ResNet and ResNeXt with attention after chosen clusters."""
+"""ResNet and ResNeXt with attention after selected stages."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -8,33 +8,35 @@ from mmdet.models.backbones import ResNet, ResNeXt
 from torch import nn
 
 from mmflatten.models.detection.insertion import build_attention, check_positions
+from mmflatten.registry import MODELS
 
 
 class AttentionAfterStages(ResNet):
-    """Adds attention to a ResNet of mmdet, after the last block of chosen clusters.
+    """mmdet's ResNet with attention after the last block of selected stages.
 
-    The attention is the last module of `layer{k}`, under the name `attention`: everything else keeps its place, so
-    weights of torchvision and of mmdet's detectors load as into the plain network.
+    The attention is the last module of `layer{k}`, named `attention`. All other weights keep their names, so weights
+    of torchvision and of mmdet's detectors load as into the plain network.
 
     Args:
-        attention_after: clusters by the number of their name: 1 to 4 for `layer1` to `layer4`, which are `res1` to
-            `res4` in the paper (`res3` is stride 16, `res4` stride 32). () for none.
-        attention: config of the module, `dict(type='FactorizedAttention')` by default; its `in_channels` is filled in.
+        attention_after: stage numbers, 1 to 4 for `layer1` to `layer4`, which are `res1` to `res4` in the paper
+            (`res3` has stride 16, `res4` stride 32); () for none.
+        attention: config of the attention module, by default `dict(type='FactorizedAttention')`. `in_channels` is set
+            automatically.
     """
 
     def __init__(self, *args: Any, attention_after: Sequence[int] = (), attention: dict | None = None,
                  **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for stage in check_positions(attention_after, self.num_stages, 'cluster'):
+        for stage in check_positions(attention_after, self.num_stages, 'stage'):
             channels = self.block.expansion * self.base_channels * 2 ** (stage - 1)
             getattr(self, f'layer{stage}').add_module('attention', build_attention(attention, channels))
 
     def train(self, mode: bool = True) -> AttentionAfterStages:
         super().train(mode)
-        return self  # mmdet's returns None, which breaks `model.eval()` used as an expression
+        return self  # mmdet's method returns None, which breaks expressions such as `model.eval()(image)`
 
     def _freeze_stages(self) -> None:
-        """`frozen_stages` keeps pre-trained weights; an attention there is new and would stay random."""
+        """Freeze stages except for their attention, which is not pre-trained and would stay random."""
         super()._freeze_stages()
         for attention in self._frozen_attentions():
             attention.requires_grad_(True).train(self.training)
@@ -46,9 +48,11 @@ class AttentionAfterStages(ResNet):
                 yield attention
 
 
+@MODELS.register_module()
 class AttentionResNet(AttentionAfterStages):
-    """mmdet's `ResNet` with the arguments of `AttentionAfterStages` besides its own."""
+    """mmdet's `ResNet` with the additional arguments of `AttentionAfterStages`."""
 
 
+@MODELS.register_module()
 class AttentionResNeXt(AttentionAfterStages, ResNeXt):
-    """mmdet's `ResNeXt` with the arguments of `AttentionAfterStages` besides its own."""
+    """mmdet's `ResNeXt` with the additional arguments of `AttentionAfterStages`."""

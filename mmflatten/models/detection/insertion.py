@@ -1,4 +1,4 @@
-"""What the networks with inserted attention share: positions as the paper counts them, and the modules."""
+"""Helpers for networks with inserted attention: checks of positions and building of modules."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,33 +11,37 @@ DEFAULT_ATTENTION = dict(type='FactorizedAttention')
 
 
 def check_positions(attention_after: Sequence[int], number: int, what: str) -> tuple[int, ...]:
-    """`attention_after` as a sorted tuple of numbers from 1 to `number`.
+    """Return `attention_after` as a sorted tuple.
+
+    Args:
+        attention_after: stage or level numbers, counted from 1 as in the paper.
+        number: number of stages or levels.
+        what: 'stage' or 'level', for the error message.
 
     Raises:
-        ValueError: no sequence of integers, repeated or out of range.
+        ValueError: not a sequence of integers, or repeated or out-of-range numbers.
     """
     positions = attention_after
     if (isinstance(positions, str) or not isinstance(positions, Sequence)
             or not all(isinstance(position, int) and 1 <= position <= number for position in positions)
             or len(set(positions)) != len(positions)):
-        raise ValueError(f'attention_after ({positions!r}) must be different numbers from 1 to {number}, one for each '
-                         f'{what} behind which attention is wanted; () for none')
+        raise ValueError(f'attention_after: expected distinct {what} numbers from 1 to {number}, got {positions!r}.')
     return tuple(sorted(positions))
 
 
 def build_attention(attention: dict | None, in_channels: int) -> nn.Module:
-    """Build the module of one position from `attention`, `FactorizedAttention` by default.
+    """Build the attention module of one position, by default a `FactorizedAttention`.
 
     Raises:
-        ValueError: `attention` is no config, or its module would hand on a map of another width or takes volumes.
+        ValueError: `attention` is not a config, or the module changes the number of channels or requires volumes.
     """
     if not isinstance(attention, dict | None):
-        raise ValueError(f'attention ({attention!r}) must be a config of a module such as {DEFAULT_ATTENTION}, or None')
+        raise ValueError(f'attention: expected None or a config such as {DEFAULT_ATTENTION}, got {attention!r}.')
     module = MODELS.build(
         {**DEFAULT_ATTENTION, **(attention or {}), 'in_channels': in_channels, '_scope_': 'mmflatten'})
     if getattr(module, 'out_channels', in_channels) != in_channels:
-        raise ValueError(f'attention ({attention}) turns {in_channels} channels into {module.out_channels}, and what '
-                         'follows takes as many as before; set reprojection=True')
+        raise ValueError(f'attention ({attention}): expected {in_channels} output channels, the same as its input, got '
+                         f'{module.out_channels}. Set reprojection=True.')
     if getattr(module, 'ndim', 2) != 2:
-        raise ValueError(f'ndim ({module.ndim}) of attention must be 2: it sits on maps (B, C, H, W)')
+        raise ValueError(f'attention.ndim: expected 2, because the input is a map (B, C, H, W), got {module.ndim}.')
     return module

@@ -1,4 +1,4 @@
-"""Test-time augmentation for detectors with and without masks (needs mmdet): views are merged before suppression."""
+"""Test-time augmentation for detectors with and without masks, which merges views before NMS. Requires mmdet."""
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,17 @@ from mmengine.model import BaseTTAModel
 from mmengine.structures import InstanceData
 from torch import Tensor
 
+from mmflatten.registry import MODELS
+
 _MASK_AXES = dict(horizontal=(-1, ), vertical=(-2, ), diagonal=(-2, -1))
 
 
 @dataclass(frozen=True)
 class View:
-    """One view of a batch of images: its feature maps, and the samples with scale and flip of each image.
+    """One view of a batch of images: feature maps, and data samples with the scale and flip of each image.
 
-    `semantic` has HTC's map of its semantic branch as an argument of the RoI head, and is empty elsewhere.
+    `semantic` contains the semantic features of HTC as a keyword argument of the RoI head. It is empty for other
+    detectors.
     """
 
     maps: tuple[Tensor, ...]
@@ -29,25 +32,26 @@ class View:
 
     @property
     def metas(self) -> list[dict]:
-        """Scale, shape and flip of each image."""
+        """Meta information of each image, such as scale, shape and flip."""
         return [sample.metainfo for sample in self.samples]
 
 
+@MODELS.register_module()
 class InstanceTTAModel(BaseTTAModel):
-    """Merge what a detector sees in all views, then suppress duplicates once, as its own `test_cfg` says.
+    """Test-time augmentation that merges the predictions of all views, then applies the NMS of the detector once.
 
-    - Mask, Faster and Cascade R-CNN and HTC: the views' proposals are merged by the RPN's NMS, without regard to
-      levels. Every view judges each merged proposal; boxes and class scores are averaged over the views, then
-      suppressed. Masks are the views' mean probabilities in the boxes that remain. mmdet 2.x tested so.
-    - One-stage detectors: the candidates of all views (`nms_pre` per level and view) are suppressed together.
-    - Others, such as Sparse R-CNN, which suppresses nothing: finished detections are merged by class-wise NMS, with
-      `iou_threshold` and `max_per_img`; a kept box keeps the mask of the view it was found in.
+    - Mask, Faster and Cascade R-CNN and HTC: proposals of all views are merged by the RPN's NMS, ignoring levels.
+      Each view classifies and refines all merged proposals. Boxes and class scores are averaged over the views before
+      NMS. Masks are the mean probabilities of the views in the remaining boxes. This is the procedure of mmdet 2.x.
+    - One-stage detectors: NMS over the candidates of all views (`nms_pre` per level and view).
+    - Other detectors, such as Sparse R-CNN, which has no NMS: detections of the views are merged by class-wise NMS
+      with `iou_threshold` and `max_per_img`. A box keeps the mask of its view.
 
-    mmdet's `DetTTAModel` merges finished boxes and refuses masks.
+    mmdet's `DetTTAModel` merges final boxes and does not support masks.
 
     Args:
-        iou_threshold: in the last case, boxes of one class that overlap more are duplicates.
-        max_per_img: in the last case, detections kept per image.
+        iou_threshold: IoU threshold of the class-wise NMS in the last case.
+        max_per_img: maximum number of detections per image in the last case.
     """
 
     def __init__(self, iou_threshold: float = 0.5, max_per_img: int = 100, **kwargs: Any) -> None:
@@ -56,7 +60,7 @@ class InstanceTTAModel(BaseTTAModel):
         self.max_per_img = max_per_img
 
     def test_step(self, data: dict) -> list[DetDataSample]:
-        """Detect in a batch; of every entry of `data`, the list of its views, each a list over the images."""
+        """Detect objects in a batch. Each value of `data` is a list of views, each a list of images."""
         module = self.module
         if type(getattr(module, 'roi_head', None)) in (StandardRoIHead, CascadeRoIHead, HybridTaskCascadeRoIHead):
             detect = _detect_two_stage
@@ -64,20 +68,20 @@ class InstanceTTAModel(BaseTTAModel):
             detect = _detect_one_stage
         else:
             return super().test_step(data)
-        views = [_look(module, dict(zip(data, view))) for view in zip(*data.values())]
-        for sample, found in zip(views[0].samples, detect(module, views)):
-            sample.pred_instances = found
+        views = [_extract_view(module, dict(zip(data, view))) for view in zip(*data.values())]
+        for sample, instances in zip(views[0].samples, detect(module, views)):
+            sample.pred_instances = instances
         return views[0].samples
 
     def merge_preds(self, data_samples_list: list[list[DetDataSample]]) -> list[DetDataSample]:
-        """Merge, for every image, the finished detections of its views into the first of them."""
+        """Merge the final detections of all views of each image into the sample of the first view."""
         nms = dict(type='nms', iou_threshold=self.iou_threshold)
         for views in data_samples_list:
-            views[0].pred_instances = _suppress([_unflip(view) for view in views], nms, self.max_per_img)
+            views[0].pred_instances = _apply_nms([_unflip(view) for view in views], nms, self.max_per_img)
         return [views[0] for views in data_samples_list]
 
 
-def _look(module: Any, data: dict) -> View:
+def _extract_view(module: Any, data: dict) -> View:
     data = module.data_preprocessor(data, False)
     maps = module.extract_feat(data['inputs'])
     with_semantic = getattr(getattr(module, 'roi_head', None), 'with_semantic', False)
@@ -86,24 +90,24 @@ def _look(module: Any, data: dict) -> View:
 
 
 def _detect_one_stage(module: Any, views: list[View]) -> list[InstanceData]:
-    """Detections of each image, in its original coordinates."""
+    """Return the detections of each image in original coordinates."""
     head = module.bbox_head
-    candidates = [_in_image(view, head.predict_by_feat(*head(view.maps), batch_img_metas=view.metas, with_nms=False))
+    candidates = [_to_image(view, head.predict_by_feat(*head(view.maps), batch_img_metas=view.metas, with_nms=False))
                   for view in views]
-    return [_suppress(found, head.test_cfg.nms, head.test_cfg.max_per_img) for found in zip(*candidates)]
+    return [_apply_nms(instances, head.test_cfg.nms, head.test_cfg.max_per_img) for instances in zip(*candidates)]
 
 
 def _detect_two_stage(module: Any, views: list[View]) -> list[InstanceData]:
-    """Detections of each image, in its original coordinates."""
+    """Return the detections of each image in original coordinates."""
     rpn, rcnn = module.test_cfg.rpn, module.test_cfg.rcnn
-    seen = [_in_image(view, module.rpn_head.predict(view.maps, view.samples, rescale=False)) for view in views]
-    proposals = [_suppress(found, rpn.nms, rpn.max_per_img).bboxes for found in zip(*seen)]
-    judged = [_in_image(view, module.roi_head.predict_bbox(
-        view.maps, view.metas, [InstanceData(bboxes=boxes) for boxes in _in_view(view, proposals)],
+    candidates = [_to_image(view, module.rpn_head.predict(view.maps, view.samples, rescale=False)) for view in views]
+    proposals = [_apply_nms(instances, rpn.nms, rpn.max_per_img).bboxes for instances in zip(*candidates)]
+    predictions = [_to_image(view, module.roi_head.predict_bbox(
+        view.maps, view.metas, [InstanceData(bboxes=boxes) for boxes in _to_view(view, proposals)],
         rcnn_test_cfg=None, rescale=False, **view.semantic)) for view in views]
     results = []
-    for opinions in zip(*judged):
-        boxes, scores = (torch.stack([getattr(found, name) for found in opinions]).mean(0)
+    for by_view in zip(*predictions):
+        boxes, scores = (torch.stack([getattr(instances, name) for instances in by_view]).mean(0)
                          for name in ('bboxes', 'scores'))
         scored, labels = multiclass_nms(boxes, scores, rcnn.score_thr, rcnn.nms, rcnn.max_per_img)
         results.append(InstanceData(bboxes=scored[:, :-1], scores=scored[:, -1], labels=labels))
@@ -111,9 +115,9 @@ def _detect_two_stage(module: Any, views: list[View]) -> list[InstanceData]:
 
 
 def _add_masks(roi_head: Any, views: list[View], results: list[InstanceData]) -> list[InstanceData]:
-    """Paste the mean mask of all views into each box of the original image."""
-    boxes = [found.bboxes for found in results]
-    by_view = [_mask_probabilities(roi_head, view, _in_view(view, boxes)) for view in views]
+    """Add the mean mask of all views to each detection, at the size of the original image."""
+    boxes = [instances.bboxes for instances in results]
+    by_view = [_mask_probabilities(roi_head, view, _to_view(view, boxes)) for view in views]
     head = roi_head.mask_head if type(roi_head) is StandardRoIHead else roi_head.mask_head[-1]
     original = [dict(ori_shape=meta['ori_shape'], scale_factor=(1., 1.)) for meta in views[0].metas]
     return head.predict_by_feat([torch.stack(masks).mean(0) for masks in zip(*by_view)], results, original,
@@ -121,12 +125,12 @@ def _add_masks(roi_head: Any, views: list[View], results: list[InstanceData]) ->
 
 
 def _mask_probabilities(roi_head: Any, view: View, boxes: list[Tensor]) -> list[Tensor]:
-    """Probabilities (n, classes, h, w) in the n boxes of each image, not mirrored: the mean of the mask heads.
+    """Return mask probabilities (n, classes, h, w) in the n boxes of each image, unflipped and averaged over heads.
 
-    mmdet's public methods give masks pasted and cut at the threshold, so this calls one that is meant for subclasses.
+    mmdet's public methods return pasted binary masks, so this calls the protected `_mask_forward`.
     """
-    numbers = [len(of_image) for of_image in boxes]
-    if sum(numbers) == 0:
+    counts = [len(image_boxes) for image_boxes in boxes]
+    if sum(counts) == 0:
         return boxes
     rois = bbox2roi(boxes)
     if type(roi_head) is StandardRoIHead:
@@ -135,33 +139,36 @@ def _mask_probabilities(roi_head: Any, view: View, boxes: list[Tensor]) -> list[
         logits = [roi_head._mask_forward(stage, view.maps, rois)['mask_preds'] for stage in range(roi_head.num_stages)]
     else:
         logits = roi_head._mask_forward(-1, view.maps, rois, training=False, **view.semantic)['mask_preds']
-    masks = torch.stack([of_head.sigmoid() for of_head in logits]).mean(0)
-    return [torch.flip(of_image, _MASK_AXES[meta['flip_direction']]) if meta.get('flip') else of_image
-            for of_image, meta in zip(masks.split(numbers), view.metas)]
+    masks = torch.stack([head_logits.sigmoid() for head_logits in logits]).mean(0)
+    return [torch.flip(image_masks, _MASK_AXES[meta['flip_direction']]) if meta.get('flip') else image_masks
+            for image_masks, meta in zip(masks.split(counts), view.metas)]
 
 
-def _suppress(views: tuple[InstanceData, ...] | list[InstanceData], nms: dict, limit: int) -> InstanceData:
-    """The detections of all views of an image without duplicates, the best first."""
-    found = InstanceData.cat(list(views))
-    if len(found) == 0:
-        return found
-    scored, keep = batched_nms(found.bboxes, found.scores, found.labels, nms)
-    found = found[keep]
-    found.scores = scored[:, -1]  # soft-NMS lowers them
-    return found[:limit]
+def _apply_nms(views: tuple[InstanceData, ...] | list[InstanceData], nms: dict, limit: int) -> InstanceData:
+    """Apply NMS to the detections of all views of an image. Returns at most `limit`, ordered by score."""
+    instances = InstanceData.cat(list(views))
+    if len(instances) == 0:
+        return instances
+    scored, keep = batched_nms(instances.bboxes, instances.scores, instances.labels, nms)
+    instances = instances[keep]
+    instances.scores = scored[:, -1]  # soft-NMS lowers scores
+    return instances[:limit]
 
 
-def _in_view(view: View, boxes: list[Tensor]) -> list[Tensor]:
-    """Boxes of each image in the coordinates of the view."""
-    scaled = [scale_boxes(of_image, meta['scale_factor']) for of_image, meta in zip(boxes, view.metas)]
-    return [_flip(of_image, meta, meta['img_shape']) for of_image, meta in zip(scaled, view.metas)]
+def _to_view(view: View, boxes: list[Tensor]) -> list[Tensor]:
+    """Transform boxes of each image from original coordinates to those of the view."""
+    scaled = [scale_boxes(image_boxes, meta['scale_factor']) for image_boxes, meta in zip(boxes, view.metas)]
+    return [_flip(image_boxes, meta, meta['img_shape']) for image_boxes, meta in zip(scaled, view.metas)]
 
 
-def _in_image(view: View, results: list[InstanceData]) -> list[InstanceData]:
-    """Boxes, one or several in a row, of each image in its original coordinates."""
-    for found, meta in zip(results, view.metas):
-        found.bboxes = scale_boxes(_flip(found.bboxes, meta, meta['img_shape']),
-                                   [1 / factor for factor in meta['scale_factor']])
+def _to_image(view: View, results: list[InstanceData]) -> list[InstanceData]:
+    """Transform boxes of each image from coordinates of the view to original coordinates, in place.
+
+    A row may hold several boxes (class-specific regression).
+    """
+    for instances, meta in zip(results, view.metas):
+        instances.bboxes = scale_boxes(_flip(instances.bboxes, meta, meta['img_shape']),
+                                       [1 / factor for factor in meta['scale_factor']])
     return results
 
 
@@ -170,9 +177,11 @@ def _flip(boxes: Tensor, meta: dict, shape: tuple[int, int]) -> Tensor:
 
 
 def _unflip(view: DetDataSample) -> InstanceData:
-    """Finished detections of one view, which are of the original size already, not mirrored."""
-    found, meta = view.pred_instances, view.metainfo
-    merged = InstanceData(bboxes=_flip(found.bboxes, meta, meta['ori_shape']), scores=found.scores, labels=found.labels)
-    if 'masks' in found:
-        merged.masks = torch.flip(found.masks, _MASK_AXES[meta['flip_direction']]) if meta.get('flip') else found.masks
-    return merged
+    """Return the final detections of one view, already at the original size, without its flip."""
+    source, meta = view.pred_instances, view.metainfo
+    result = InstanceData(bboxes=_flip(source.bboxes, meta, meta['ori_shape']), scores=source.scores,
+                          labels=source.labels)
+    if 'masks' in source:
+        flip = meta.get('flip')
+        result.masks = torch.flip(source.masks, _MASK_AXES[meta['flip_direction']]) if flip else source.masks
+    return result

@@ -1,4 +1,4 @@
-"""RepPoints V2: regression by points, helped by the verification of corners and of the foreground."""
+"""RepPoints V2: point regression supported by verification of corners and foreground."""
 from __future__ import annotations
 
 import torch
@@ -19,48 +19,50 @@ from mmflatten.models.detection.verification import (
     refine_corners,
 )
 from mmflatten.models.layers import map_shape
+from mmflatten.registry import MODELS
 
 VERIFICATION = ('corner_score_outs', 'foreground_out')
 NUM_VERIFIED = 6  # channels: a score and two offsets for each of two corners
 
 
 class CornerFeatures(BiCornerPool):
-    """mmdet's corner pooling with a last convolution of 1 x 1, which is that of RepPoints V2's code."""
+    """mmdet's corner pooling with a final 1 x 1 convolution, as in the code of RepPoints V2."""
 
     def __init__(self, width: int, directions: list[str], pooled: int, norm_cfg: dict | None) -> None:
         super().__init__(width, directions, pooled, width, norm_cfg=norm_cfg)
         self.conv2 = ConvModule(width, width, 1, norm_cfg=norm_cfg)
 
 
+@MODELS.register_module()
 class RepPointsV2Head(RepPointsHead):
-    """mmdet's head of RepPoints with two auxiliary tasks that verify what it regresses.
+    """mmdet's RepPoints head with two auxiliary verification tasks.
 
-    The features of the regression branch pass one more convolution. From these come a foreground map per class and an
-    embedding, which is added to the features of both branches, and, by corner pooling, heatmaps and offsets of top
-    left and bottom right corners, which the refinement sees as 6 more channels. In prediction the corners of a box
-    move to verified corners nearby. Every object is verified on every level.
+    An additional convolution on the regression features feeds both tasks. The first predicts a foreground map per class
+    and an embedding, which is added to the features of both branches. The second predicts heatmaps and offsets of
+    top-left and bottom-right corners by corner pooling, which are 6 additional input channels of the refinement. In
+    prediction, box corners move to verified corners nearby. Every object is verified on every level.
 
-    Sources: *RepPoints V2: Verification Meets Regression for Object Detection* (arXiv:2007.08508, sec. 3) and, for what
-    the paper leaves open, the values of its code (github.com/Scalsol/RepPointsV2) and of Swin's release
-    (`reppointsv2_swin_bifpn.py`): a box is that of the first two points (`exact_minmax`), the classes are scored by
-    quality focal loss against the IoU of the refined box, and boxes learn by GIoU. Inferred: the two points count in
-    either order, since mmdet's GIoU rewards a box turned inside out; heatmaps are mmdet's Gaussians.
+    Sources: *RepPoints V2: Verification Meets Regression for Object Detection* (arXiv:2007.08508, sec. 3). Details that
+    the paper omits follow its code (github.com/Scalsol/RepPointsV2) and Swin's release (`reppointsv2_swin_bifpn.py`):
+    the first two points define the box (`exact_minmax`), classes are trained by quality focal loss against the IoU of
+    the refined box, and boxes by GIoU. Our assumptions: the two points may be in either order, because mmdet's GIoU
+    rewards inverted boxes; heatmaps are mmdet's Gaussians.
 
     Args:
-        num_classes: without the background.
+        num_classes: number of classes without background.
         in_channels: channels of every level.
-        num_shared_convs: convolutions of the verification on top of the regression branch.
-        corner_channels: channels that are corner-pooled.
-        corner_iou: IoU that a box keeps with a corner off by the radius of the heatmap's bump.
-        loss_cls: on `(logits, (labels, quality))`.
-        loss_bbox_init: on the boxes of the first points in pixels.
-        loss_bbox_refine: on those of the refined points.
-        loss_corner: on the heatmaps.
-        loss_offset: on the offsets in the corners' cells.
-        foreground_weight: weight of the foreground's normalized focal loss.
-        foreground_gamma: its focusing.
-        foreground_alpha: its share of the foreground.
-        **kwargs: of `RepPointsHead`.
+        num_shared_convs: number of verification convolutions on the regression features.
+        corner_channels: channels of corner pooling.
+        corner_iou: IoU of a box after moving a corner by the radius of the heatmap's Gaussian.
+        loss_cls: loss of `(logits, (labels, quality))`.
+        loss_bbox_init: loss of the boxes of the first points, in pixels.
+        loss_bbox_refine: loss of the boxes of the refined points, in pixels.
+        loss_corner: loss of the corner heatmaps.
+        loss_offset: loss of the offsets at the cells of corners.
+        foreground_weight: weight of the normalized focal loss of the foreground.
+        foreground_gamma: its focusing parameter.
+        foreground_alpha: its weight of foreground points.
+        **kwargs: arguments of `RepPointsHead`.
     """
 
     def __init__(self, num_classes: int, in_channels: int, *, num_shared_convs: int = 1, corner_channels: int = 64,
@@ -72,14 +74,15 @@ class RepPointsV2Head(RepPointsHead):
                  loss_offset: dict = dict(type='SmoothL1Loss', beta=1 / 9, loss_weight=1.0),
                  foreground_weight: float = 0.1, foreground_gamma: float = 2.0, foreground_alpha: float = 0.25,
                  init_cfg: dict | list | None = None, **kwargs) -> None:
-        if kwargs.get('use_grid_points') or not kwargs.get('center_init', True):
-            raise ValueError('RepPointsV2Head needs use_grid_points=False and center_init=True: it predicts points '
-                             'around their centre')
+        grid, center = kwargs.get('use_grid_points', False), kwargs.get('center_init', True)
+        if grid or not center:
+            raise ValueError('use_grid_points, center_init: RepPointsV2Head predicts points around their centre and '
+                             f'requires False, True, got {grid}, {center}.')
         self.num_shared_convs = num_shared_convs
         self.corner_channels = corner_channels
-        rare = [dict(type='Normal', name=name, std=0.01, bias_prob=0.01) for name in
-                ('reppoints_cls_out', *VERIFICATION)]
-        init_cfg = init_cfg or dict(type='Normal', layer=['Conv2d', 'DeformConv2d'], std=0.01, override=rare)
+        low_probability = [dict(type='Normal', name=name, std=0.01, bias_prob=0.01) for name in
+                           ('reppoints_cls_out', *VERIFICATION)]
+        init_cfg = init_cfg or dict(type='Normal', layer=['Conv2d', 'DeformConv2d'], std=0.01, override=low_probability)
         super().__init__(
             num_classes, in_channels, loss_cls=loss_cls, loss_bbox_init=loss_bbox_init,
             loss_bbox_refine=loss_bbox_refine, transform_method='exact_minmax', init_cfg=init_cfg, **kwargs)
@@ -106,10 +109,10 @@ class RepPointsV2Head(RepPointsHead):
             for _ in range(2))
 
     def forward(self, feats: tuple[Tensor, ...]) -> tuple[list[Tensor], ...]:
-        """By level: in training all that is compared with the truth, else class scores and boxes.
+        """Compute the outputs of each level: in training all inputs of the losses, otherwise class scores and boxes.
 
-        As in RepPoints V2's code, corners are sought at a finer level: those of the second and third level at the
-        first, those of the next two at the second, and so on. Boxes of the first level stay as they are.
+        As in the code of RepPoints V2, boxes are refined by corners of a finer level: boxes of levels 2 and 3 by
+        corners of level 1, boxes of levels 4 and 5 by corners of level 2, and so on. Boxes of level 1 are not refined.
         """
         outputs = super().forward(feats)
         if self.training:
@@ -123,7 +126,7 @@ class RepPointsV2Head(RepPointsHead):
         return scores, boxes
 
     def forward_single(self, x: Tensor) -> tuple[Tensor, ...]:
-        """One level: class logits, first and refined points, corners' logits and offsets, foreground's logits."""
+        """Compute class logits, initial and refined points, corner logits and offsets and foreground logits."""
         cls_feat = pts_feat = x
         for conv in self.cls_convs:
             cls_feat = conv(cls_feat)
@@ -134,7 +137,7 @@ class RepPointsV2Head(RepPointsHead):
             verified = conv(verified)
         foreground = self.foreground_out(verified)
         embedding = self.foreground_embedding(verified)
-        corners, offsets = self._find_corners(verified + embedding)
+        corners, offsets = self._predict_corners(verified + embedding)
 
         pts_feat = pts_feat + embedding
         points = self.reppoints_pts_init_out(self.relu(self.reppoints_pts_init_conv(pts_feat)))
@@ -142,15 +145,15 @@ class RepPointsV2Head(RepPointsHead):
         scores, refined = self._refine(cls_feat, pts_feat, points)
         return scores, points, refined, corners, offsets, foreground
 
-    def _find_corners(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits `(B, 2, H, W)` and offsets `(B, 4, H, W)` of top left and bottom right corners."""
+    def _predict_corners(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Predict logits `(B, 2, H, W)` and offsets `(B, 4, H, W)` of top-left and bottom-right corners."""
         pooled = [pool(x) for pool in self.corner_pools]
         logits, offsets = (torch.cat([out(features) for out, features in zip(outs, pooled)], dim=1)
                            for outs in (self.corner_score_outs, self.corner_offset_outs))
         return logits, offsets
 
     def _refine(self, cls_feat: Tensor, pts_feat: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Class logits and refined points from the features at the points, as in version 1."""
+        """Predict class logits and refined points from the features at the points, as in RepPoints."""
         slow = (1 - self.gradient_mul) * points.detach() + self.gradient_mul * points
         offset = slow - self.dcn_base_offset.type_as(points)
         scores = self.reppoints_cls_out(self.relu(self.reppoints_cls_conv(cls_feat, offset)))
@@ -161,7 +164,7 @@ class RepPointsV2Head(RepPointsHead):
                      corners: list[Tensor], offsets: list[Tensor], foregrounds: list[Tensor],
                      batch_gt_instances: list, batch_img_metas: list[dict],
                      batch_gt_instances_ignore: list | None = None) -> dict[str, Tensor]:
-        """Losses of detection and of the verification; the maps are listed by level."""
+        """Compute the losses of detection and verification. Maps are listed by level."""
         truths = batch_gt_instances
         ignored = batch_gt_instances_ignore or [None] * len(truths)
         centers, inside = self.get_points([map_shape(scores) for scores in cls_scores], batch_img_metas,
@@ -173,23 +176,23 @@ class RepPointsV2Head(RepPointsHead):
         matches = [_match(self.refine_assigner, priors.split(num_levels), *rest)
                    for priors, *rest in zip(first.detach(), inside, truths, ignored)]
 
-        predicted, wanted, average = _matched(first, matches_first, truths)
-        loss_first = _box_loss(self.loss_bbox_init, predicted, wanted, average)
-        predicted, wanted, average = _matched(refined, matches, truths)
+        predicted, target, average = _matched(first, matches_first, truths)
+        loss_first = _box_loss(self.loss_bbox_init, predicted, target, average)
+        predicted, target, average = _matched(refined, matches, truths)
         match = torch.cat(matches)
         quality, labels = refined.new_zeros(len(match)), match.new_full((len(match),), self.num_classes)
-        quality[match > 0] = bbox_overlaps(predicted.detach(), wanted, is_aligned=True)
+        quality[match > 0] = bbox_overlaps(predicted.detach(), target, is_aligned=True)
         labels[match > 0] = torch.cat([truth.labels[one[one > 0] - 1] for truth, one in zip(truths, matches)])
         logits = torch.cat([scores.flatten(2).transpose(1, 2) for scores in cls_scores], dim=1).flatten(0, 1)
         return dict(
             loss_cls=self.loss_cls(logits.float(), (labels, quality), (match >= 0).float(), avg_factor=average),
             loss_pts_init=loss_first,
-            loss_pts_refine=_box_loss(self.loss_bbox_refine, predicted, wanted, average),
+            loss_pts_refine=_box_loss(self.loss_bbox_refine, predicted, target, average),
             loss_foreground=self._foreground_loss(foregrounds, truths),
             **self._corner_losses(corners, offsets, truths))
 
     def _boxes(self, points: list[Tensor], centers: list[Tensor]) -> Tensor:
-        """The boxes of points in pixels, `(B, N, 4)`: level after level."""
+        """Return the boxes of points in pixels, `(B, N, 4)`, all levels concatenated."""
         return torch.cat([
             corner_boxes(level.float()).flatten(2).transpose(1, 2) * stride + center[:, [0, 1, 0, 1]]
             for level, stride, center in zip(points, self.point_strides, centers)], dim=1)
@@ -216,27 +219,30 @@ class RepPointsV2Head(RepPointsHead):
 
 def _match(assigner, priors: list[Tensor], inside: list[Tensor], truth: InstanceData,
            ignored: InstanceData | None) -> Tensor:
-    """Which object each prior of an image is for, counted from 1; 0 for the background, -1 for none of these."""
+    """Assign the priors of an image to objects: object number from 1, 0 for background, -1 for ignored priors."""
     is_inside = torch.cat(inside)
-    found = assigner.assign(
+    assigned = assigner.assign(
         InstanceData(priors=torch.cat(list(priors))[is_inside]), gt_instances=truth, gt_instances_ignore=ignored,
         num_level_priors=[int(level.sum()) for level in inside])
-    match = found.gt_inds.new_full((len(is_inside),), -1)
-    match[is_inside] = found.gt_inds
+    match = assigned.gt_inds.new_full((len(is_inside),), -1)
+    match[is_inside] = assigned.gt_inds
     return match
 
 
 def _matched(boxes_BN4: Tensor, matches: list[Tensor], truths: list) -> tuple[Tensor, Tensor, int]:
-    """The boxes of all images that are for objects, the objects' boxes, and how many, at least one per image."""
-    wanted = [truth.bboxes[match[match > 0] - 1] for truth, match in zip(truths, matches)]
-    return boxes_BN4[torch.stack(matches) > 0], torch.cat(wanted), sum(max(len(image), 1) for image in wanted)
+    """Return the predicted boxes assigned to objects, the boxes of these objects, and their number.
+
+    The number, which normalises losses, counts at least one box per image.
+    """
+    target = [truth.bboxes[match[match > 0] - 1] for truth, match in zip(truths, matches)]
+    return boxes_BN4[torch.stack(matches) > 0], torch.cat(target), sum(max(len(image), 1) for image in target)
 
 
-def _box_loss(loss: nn.Module, predicted: Tensor, wanted: Tensor, average: int) -> Tensor:
-    """A loss of boxes. Without boxes a 0 with gradients, as distributed training wants one for every parameter."""
-    return loss(predicted, wanted, avg_factor=average) if len(predicted) else predicted.sum()
+def _box_loss(loss: nn.Module, predicted: Tensor, target: Tensor, average: int) -> Tensor:
+    """Compute a box loss. Without boxes it is 0 with a gradient, which distributed training needs in all parameters."""
+    return loss(predicted, target, avg_factor=average) if len(predicted) else predicted.sum()
 
 
-def _by_image(levels: list[Tensor], number: int) -> Tensor:
-    """All maps flat: image after image, level after level in each."""
-    return torch.cat([level[image].flatten() for image in range(number) for level in levels])
+def _by_image(levels: list[Tensor], num_images: int) -> Tensor:
+    """Flatten and concatenate maps, ordered by image, then by level."""
+    return torch.cat([level[image].flatten() for image in range(num_images) for level in levels])

@@ -1,4 +1,4 @@
-"""A feature pyramid from the one map of a plain backbone."""
+"""Feature pyramid from the single map of a plain backbone."""
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -15,7 +15,7 @@ _EPS = 1e-6
 
 
 class ChannelNorm(nn.LayerNorm):
-    """`LayerNorm` over the channels of each place of a map `(B, C, H, W)`."""
+    """`LayerNorm` over the channels of a map `(B, C, H, W)`, at each position."""
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
         return super().forward(x_BCHW.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
@@ -23,19 +23,19 @@ class ChannelNorm(nn.LayerNorm):
 
 @MODELS.register_module()
 class SimpleFeaturePyramid(BaseModule):
-    """ViTDet's simple feature pyramid: every level is made from the last map of a plain backbone, by itself.
+    """ViTDet's simple feature pyramid: each level is computed separately from the last map of a plain backbone.
 
     Transposed convolutions enlarge the map, max pooling halves it, and two normalised convolutions (1 x 1 and 3 x 3)
-    bring each level to `out_channels`. There is no path between levels. Source: Li et al., Exploring Plain Vision
-    Transformer Backbones for Object Detection (ECCV 2022), sec. 3. For the classes of mmdet and mmseg alike.
+    map each level to `out_channels`. Levels are not connected. Works with models of mmdet and mmseg. Source: Li et al.,
+    Exploring Plain Vision Transformer Backbones for Object Detection (ECCV 2022), sec. 3.
 
     Args:
         in_channels: channels of the backbone's map.
         out_channels: channels of every level.
-        scales: sides of the levels relative to the map's, of 4, 2, 1 and 0.5, from fine to coarse. A map of stride 16
-            gives the strides 4, 8, 16 and 32. An odd side is halved upwards.
-        num_outs: levels returned; those beyond `scales` take every second place of the one before, as in FPN. None
-            for one per scale.
+        scales: sizes of the levels relative to the map, among 4, 2, 1 and 0.5, from fine to coarse. By default a map of
+            stride 16 gives strides 4, 8, 16 and 32. Odd sides are halved upwards.
+        num_outs: number of levels. Levels beyond `scales` subsample the previous level by 2, as in FPN. None for one
+            level per scale.
 
     Raises:
         ValueError: unknown or unordered scales, or fewer levels than scales.
@@ -46,24 +46,24 @@ class SimpleFeaturePyramid(BaseModule):
         super().__init__(init_cfg)
         scales = tuple(scales)
         if not scales or set(scales) - set(SCALES) or list(scales) != sorted(set(scales), reverse=True):
-            raise ValueError(f'scales ({scales}) must be different ones of {SCALES}, from the largest to the smallest')
+            raise ValueError(f'scales: expected distinct values among {SCALES} in descending order, got {scales}.')
         self.num_outs = len(scales) if num_outs is None else num_outs
         if self.num_outs < len(scales):
-            raise ValueError(f'num_outs ({num_outs}) must be at least {len(scales)}, the number of scales')
+            raise ValueError(f'num_outs: expected at least {len(scales)}, the number of scales, got {num_outs}.')
         self.in_channels = in_channels
         self.levels = ModuleList(_level(in_channels, out_channels, scale) for scale in scales)
 
     def forward(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Maps of a backbone in, of which the last counts; `num_outs` maps of `out_channels` out.
+        """Compute `num_outs` maps of `out_channels` from the last map of a backbone.
 
         Raises:
-            ValueError: the map has other channels than `in_channels`.
+            ValueError: the channels of the map differ from `in_channels`.
         """
         x_BCHW = inputs[-1]
         if x_BCHW.shape[1] != self.in_channels:
-            raise ValueError(f'in_channels ({self.in_channels}) must be the channels of the last map of the backbone, '
-                             f'which has {x_BCHW.shape[1]}')
-        # Contiguous, because mmcv's RoIAlign takes any tensor for a contiguous one.
+            raise ValueError(f'in_channels: expected {x_BCHW.shape[1]}, the channels of the last map of the backbone, '
+                             f'got {self.in_channels}.')
+        # mmcv's RoIAlign reads every tensor as if it were contiguous.
         outputs = [level(x_BCHW).contiguous() for level in self.levels]
         while len(outputs) < self.num_outs:
             outputs.append(F.max_pool2d(outputs[-1], 1, stride=2))

@@ -1,4 +1,4 @@
-"""What RepPoints V2 verifies beside its regression: where corners are, and what is inside of a box of which class."""
+"""Verification tasks of RepPoints V2: locations of box corners, and the foreground of each class."""
 from __future__ import annotations
 
 import math
@@ -10,25 +10,26 @@ from torch import Tensor
 
 
 def corner_boxes(points_B2nHW: Tensor) -> Tensor:
-    """Boxes `(B, 4, H, W)` of which the first two points are opposite corners; a point is y, then x."""
-    one, other = points_B2nHW[:, [1, 0]], points_B2nHW[:, [3, 2]]
-    return torch.cat((torch.minimum(one, other), torch.maximum(one, other)), dim=1)
+    """Return boxes `(B, 4, H, W)` whose opposite corners are the first two points. Points are stored as y, x."""
+    first, second = points_B2nHW[:, [1, 0]], points_B2nHW[:, [3, 2]]
+    return torch.cat((torch.minimum(first, second), torch.maximum(first, second)), dim=1)
 
 
 def corner_targets(boxes_N4: Tensor, size: tuple[int, int], stride: int,
                    min_iou: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the top left and the bottom right corners of boxes are on a map.
+    """Compute the training targets of corners: heatmaps and offsets of top-left and bottom-right corners.
 
     Args:
         boxes_N4: left, top, right, bottom in pixels of the image.
         size: (H, W) of the map.
         stride: pixels per cell of the map.
-        min_iou: a corner off by the radius of its bump still gives a box of this IoU.
+        min_iou: the radius of a Gaussian is such that a corner moved by it still gives a box of this IoU.
 
     Returns:
-        Heatmaps `(2, H, W)`, which are 1 at the cells next to the corners and fall off around them as Gaussians;
-        offsets `(4, H, W)` from such a cell's point to its corner, x and y of the one kind and then of the other, in
-        cells; and these cells, `(2, H, W)`. Cell (i, j) has its point at `(i * stride, j * stride)`.
+        Heatmaps `(2, H, W)`: Gaussians with the value 1 at the cells closest to corners.
+        Offsets `(4, H, W)` in cells, from the point of such a cell to its corner: x, y of top-left corners, then x, y
+        of bottom-right corners. The point of cell (i, j) is `(i * stride, j * stride)`.
+        Mask `(2, H, W)` of the cells closest to corners.
     """
     height, width = size
     heatmaps = boxes_N4.new_zeros(2, height, width)
@@ -44,9 +45,9 @@ def corner_targets(boxes_N4: Tensor, size: tuple[int, int], stride: int,
 
 def foreground_weights(boxes_N4: Tensor, labels_N: Tensor, size: tuple[int, int], stride: int,
                        num_classes: int) -> Tensor:
-    """Weights `(C, H, W)` of the foreground: 0 outside of the boxes of a class, and together 1 in every box.
+    """Compute foreground weights `(C, H, W)`: 0 outside the boxes of a class, and 1 / (cells in the box) inside.
 
-    A point of the map, `stride` pixels from the next, belongs to the smallest of the boxes of its class around it.
+    Cells in several boxes of a class belong to the smallest of them. `stride` is in pixels per cell.
     """
     weights = boxes_N4.new_zeros(num_classes, *size)
     for (left, top, right, bottom), label in zip((boxes_N4 / stride).tolist(), labels_N.tolist()):
@@ -57,32 +58,32 @@ def foreground_weights(boxes_N4: Tensor, labels_N: Tensor, size: tuple[int, int]
 
 
 def normalized_focal_loss(logits: Tensor, weights: Tensor, gamma: float, alpha: float) -> Tensor:
-    """Focal loss in which every object counts alike, whatever its size.
+    """Compute a focal loss in which objects of all sizes have the same weight.
 
     Args:
-        logits: of any shape.
-        weights: the same shape; 0 for background.
-        gamma: how much what is well classified already counts less.
-        alpha: share of the foreground.
+        logits: logits of any shape.
+        weights: weights of the same shape, 0 for background.
+        gamma: focusing parameter, which reduces the loss of well-classified points.
+        alpha: weight of the foreground; the background has `1 - alpha`.
     """
     is_object = weights > 0
     loss = F.binary_cross_entropy_with_logits(logits, is_object.to(logits.dtype), reduction='none')
-    loss = loss * (1 - torch.exp(-loss)) ** gamma  # exp(-loss) is the probability of the truth
+    loss = loss * (1 - torch.exp(-loss)) ** gamma  # exp(-loss) is the probability of the true class
     objects = (loss * weights).sum() / weights.sum().clamp(min=1e-6)
     background = (loss * ~is_object).sum() / is_object.sum().clamp(min=1)
     return alpha * objects + (1 - alpha) * background
 
 
 def refine_corners(boxes_B4HW: Tensor, corner_logits_B2HW: Tensor, offsets_B4HW: Tensor, scale: float) -> Tensor:
-    """Move the corners of predicted boxes to the corners that were verified next to them, on a finer level.
+    """Move the corners of predicted boxes to verified corners nearby, detected on a finer level.
 
-    Of the 2 x 2 points around a predicted corner the one most like a corner names the place.
+    Among the 2 x 2 points around a predicted corner, the point with the highest corner logit determines the result.
 
     Args:
-        boxes_B4HW: left, top, right, bottom from each cell's point, in cells.
-        corner_logits_B2HW: of the top left and of the bottom right corners, on the finer level's map.
-        offsets_B4HW: from that map's points to their corners, in its cells.
-        scale: cells of the finer level per cell of the boxes' level.
+        boxes_B4HW: left, top, right, bottom relative to the point of each cell, in cells.
+        corner_logits_B2HW: logits of top-left and bottom-right corners on the finer level.
+        offsets_B4HW: offsets from the points of the finer level to their corners, in its cells.
+        scale: cells of the finer level per cell of the level of the boxes.
     """
     finer_width, finer_height = corner_logits_B2HW.shape[:1:-1]
     padded = F.pad(corner_logits_B2HW, (0, 1, 0, 1), value=-torch.inf)

@@ -1,4 +1,4 @@
-"""Stereo depth: PSMNet and its parts."""
+"""Stereo matching: PSMNet and its data preprocessor."""
 from mmflatten.models.stereo.data_preprocessor import StereoDataPreProcessor
 from mmflatten.models.stereo.psmnet import PSMNet
 

@@ -1,4 +1,4 @@
-"""3-D networks that turn a matching volume into scores of disparities: PSMNet's two."""
+"""The two 3-D networks of PSMNet, which compute disparity scores from a cost volume."""
 from __future__ import annotations
 
 import torch.nn.functional as F
@@ -6,19 +6,19 @@ from torch import Tensor, nn
 
 from mmflatten.models.stereo.conv import ConvNorm
 
-NUM_BLOCKS = 4  # residual blocks of `BasicAggregation`
+NUM_BLOCKS = 4  # residual blocks in `BasicAggregation`
 NUM_HOURGLASSES = 3
 
 
 def conv3d(in_channels: int, out_channels: int, stride: int = 1, relu: bool = True) -> ConvNorm:
-    """3 x 3 x 3 convolution, batch norm and, as a rule, ReLU."""
+    """Build a 3 x 3 x 3 convolution with batch norm and, by default, ReLU."""
     return ConvNorm(3, in_channels, out_channels, 3, stride, relu=relu)
 
 
 class UpConv3d(nn.Module):
-    """Transposed convolution of stride 2, and batch norm.
+    """Transposed convolution of stride 2 with batch norm.
 
-    The size of the result is given, so that volumes of odd sides come back from the stride as they were.
+    The output size is an argument, so that volumes with odd sides recover their size.
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
@@ -27,12 +27,12 @@ class UpConv3d(nn.Module):
         self.bn = nn.BatchNorm3d(out_channels)
 
     def forward(self, x: Tensor, like: Tensor) -> Tensor:
-        """`x` at twice its sides, with those of `like`."""
+        """Double the sides of `x` to those of `like`."""
         return self.bn(self.conv(x, output_size=like.shape[2:]))
 
 
 class Hourglass(nn.Module):
-    """Down to a quarter of the sides and back, with shortcuts within and between hourglasses."""
+    """3-D encoder-decoder down to a quarter of the sides, with shortcuts within and between hourglasses."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -46,14 +46,16 @@ class Hourglass(nn.Module):
 
     def forward(self, x: Tensor, before: Tensor | None = None,
                 after: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Run on a volume `(B, C, D, H, W)`.
+        """Process a volume `(B, C, D, H, W)`.
 
         Args:
-            before: what an earlier hourglass had at half the sides on its way down.
-            after: what an earlier one had there on its way up.
+            x: volume.
+            before: encoder output of an earlier hourglass at half the sides.
+            after: decoder output of an earlier hourglass at half the sides.
 
         Returns:
-            The volume, without a shortcut around the hourglass; and its own two at half the sides, `(B, 2 C, ...)`.
+            The output volume, without a shortcut around the hourglass, and the encoder and decoder outputs at half the
+            sides, `(B, 2 C, ...)`.
         """
         down = self.conv1(self.down1(x))
         down = F.relu(down if after is None else down + after)
@@ -71,7 +73,7 @@ class ScoreHead(nn.Sequential):
 
 
 class ResidualConvs(nn.Sequential):
-    """Two convolutions around a shortcut."""
+    """Two convolutions with a shortcut."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(conv3d(channels, channels), conv3d(channels, channels, relu=False))
@@ -81,7 +83,7 @@ class ResidualConvs(nn.Sequential):
 
 
 class BasicAggregation(nn.Module):
-    """Residual blocks at one resolution, and one estimate of the scores; `basic` in the official code."""
+    """Residual blocks at one resolution with one estimate of the scores; `basic` in the official code."""
 
     loss_weights = (1.,)
 
@@ -97,7 +99,7 @@ class BasicAggregation(nn.Module):
 
 
 class StackedHourglass(nn.Module):
-    """Three hourglasses in a row, each with scores added to those before; `stackhourglass` in the official code."""
+    """Three hourglasses, each adding its scores to the previous ones; `stackhourglass` in the official code."""
 
     loss_weights = (.5, .7, 1.)
 
@@ -109,14 +111,14 @@ class StackedHourglass(nn.Module):
         self.heads = nn.ModuleList(ScoreHead(channels) for _ in range(NUM_HOURGLASSES))
 
     def forward(self, volume: Tensor) -> list[Tensor]:
-        """`(B, 2 C, D, H, W) ->` three estimates `(B, 1, D, H, W)`, the last the best."""
+        """`(B, 2 C, D, H, W) -> [(B, 1, D, H, W)] * 3`; the last estimate is the best."""
         start = out = self.refine(self.stem(volume))
         before, after = None, None
         scores: list[Tensor] = []
         for hourglass, head in zip(self.hourglasses, self.heads):
             out, down, after = hourglass(out, before, after)
             out = out + start
-            before = down if before is None else before  # the first hourglass's for both others, as officially
+            before = down if before is None else before  # that of the first hourglass, as in the official code
             scores.append(head(out) if not scores else head(out) + scores[-1])
         return scores
 

@@ -9,12 +9,12 @@ _KINDS = {2: (nn.Conv2d, nn.BatchNorm2d), 3: (nn.Conv3d, nn.BatchNorm3d)}
 
 
 class ConvNorm(BaseModule):
-    """Convolution without bias, batch norm and ReLU; the map shrinks by `stride` alone.
+    """Convolution without bias, padded so that only `stride` changes the size, batch norm and ReLU.
 
     Args:
         ndim: 2 for maps, 3 for volumes.
-        norm: whether there is a batch norm.
-        relu: whether there is a ReLU.
+        norm: add a batch norm.
+        relu: add a ReLU.
     """
 
     def __init__(self, ndim: int, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1,
@@ -28,7 +28,7 @@ class ConvNorm(BaseModule):
         self.init_weights()
 
     def init_weights(self) -> None:
-        """As the official code: normal with the variance `2 / fan_out`."""
+        """Initialise from a normal distribution with variance `2 / fan_out`, as the official code."""
         kaiming_init(self.conv)
 
     def forward(self, x: Tensor) -> Tensor:

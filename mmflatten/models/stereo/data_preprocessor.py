@@ -1,4 +1,4 @@
-"""Stereo pairs as batches: normalised, and padded above and to the right."""
+"""Data preprocessor that normalises, pads and batches stereo pairs."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,17 @@ SIDES = ('left', 'right')
 
 @MODELS.register_module()
 class StereoDataPreProcessor(BaseDataPreprocessor):
-    """Normalise the images of stereo pairs and stack them, padded to one size.
+    """Normalise the images of stereo pairs and stack them into batches.
 
-    Zeros are added above and to the right, after normalising, until height and width of the batch are multiples of
-    `pad_divisor`. Truth is not padded: the model crops its predictions or pads the truth by `img_shape`.
+    Normalised images are zero-padded at the top and on the right until the height and width of the batch are multiples
+    of `pad_divisor`. The ground truth is not padded: the model crops predictions or pads the ground truth according to
+    `img_shape`.
 
     Args:
-        mean: of the channels R, G, B, in units of 0 to 255.
-        std: likewise.
-        pad_divisor: 16 is what PSMNet's hourglasses halve evenly.
-        bgr_to_rgb: turn the channels round first; mmcv reads images as BGR.
+        mean: mean of the channels R, G, B, in the range 0 to 255.
+        std: standard deviation of the channels R, G, B.
+        pad_divisor: PSMNet's hourglasses halve multiples of 16 evenly.
+        bgr_to_rgb: reverse the channels first, because mmcv reads images as BGR.
         non_blocking: as in MMEngine.
     """
 
@@ -36,9 +37,9 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
                  pad_divisor: int = 16, bgr_to_rgb: bool = True, non_blocking: bool = False) -> None:
         super().__init__(non_blocking)
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
-            raise ValueError(f'mean ({mean}) and std ({std}) must be three numbers each, those of std above zero')
+            raise ValueError(f'mean, std: expected three numbers each and positive std, got {mean}, {std}.')
         if pad_divisor < 1:
-            raise ValueError(f'pad_divisor ({pad_divisor}) must be a positive integer; 1 pads to the largest image')
+            raise ValueError(f'pad_divisor: expected a positive integer, got {pad_divisor}.')
         self.pad_divisor, self.bgr_to_rgb = pad_divisor, bgr_to_rgb
         self.register_buffer('mean', torch.tensor(mean).view(3, 1, 1), persistent=False)
         self.register_buffer('std', torch.tensor(std).view(3, 1, 1), persistent=False)
@@ -47,15 +48,15 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
         """Prepare a batch.
 
         Args:
-            data: `inputs` = dict(left=..., right=...) of images (3, H, W), a list or a stacked tensor each, of values
-                0 to 255; `data_samples` = list of `StereoDataSample`, or none.
+            data: `inputs` = dict(left=..., right=...), each a list or stacked tensor of images (3, H, W) with values
+                from 0 to 255; `data_samples` = list of `StereoDataSample` or None.
 
         Returns:
-            `inputs` = dict(left=(B, 3, H, W), right=(B, 3, H, W)) and `data_samples`, whose `img_shape` and
-            `batch_input_shape` are set.
+            `inputs` = dict(left=(B, 3, H, W), right=(B, 3, H, W)), and `data_samples` with `img_shape` and
+            `batch_input_shape`.
 
         Raises:
-            ValueError: a side is missing, or the images of a pair differ in size.
+            ValueError: the left or right images are missing, or the images of a pair differ in size.
         """
         data = self.cast_data(data)
         samples = data.get('data_samples')
@@ -76,23 +77,23 @@ class StereoDataPreProcessor(BaseDataPreprocessor):
 def _sides(inputs: Any) -> dict[str, Sequence[Tensor]]:
     missing = [side for side in SIDES if not isinstance(inputs, Mapping) or inputs.get(side) is None]
     if missing:
-        given = list(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
-        raise ValueError(f'inputs ({given}) has no image {" and ".join(map(repr, missing))}; a stereo model needs '
-                         'dict(left=[...], right=[...])')
+        received = list(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
+        raise ValueError(f'inputs: expected dict(left=[...], right=[...]), got {received} without '
+                         f'{" and ".join(map(repr, missing))}.')
     if len(inputs['left']) != len(inputs['right']) or not len(inputs['left']):
-        raise ValueError(f'inputs has {len(inputs["left"])} left images and {len(inputs["right"])} right ones; each '
-                         'needs its partner')
+        raise ValueError(f'inputs: expected as many left as right images and at least one, got {len(inputs["left"])} '
+                         f'left and {len(inputs["right"])} right.')
     return {side: inputs[side] for side in SIDES}
 
 
 def _sizes(images: dict[str, Sequence[Tensor]], samples: list[StereoDataSample] | None) -> list[tuple[int, int]]:
-    """(H, W) of every pair."""
+    """Return (H, W) of each pair."""
     sizes = []
     for index, pair in enumerate(zip(images['left'], images['right'])):
         shapes = [tuple(image.shape) for image in pair]
         if shapes[0] != shapes[1] or len(shapes[0]) != 3 or shapes[0][0] != 3:
-            raise ValueError(f'images {_names(index, samples)} are {shapes[0]} and {shapes[1]}; the two of a pair must '
-                             'have one shape (3, H, W)')
+            raise ValueError(f'images {_names(index, samples)}: expected the same shape (3, H, W), got {shapes[0]} and '
+                             f'{shapes[1]}.')
         sizes.append(shapes[0][1:])
     return sizes
 

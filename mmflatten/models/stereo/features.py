@@ -1,4 +1,4 @@
-"""The monocular half of PSMNet: a dilated residual network with pyramid pooling, the same for both images."""
+"""Feature extractor of PSMNet: a dilated residual network with pyramid pooling, shared by both images."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from mmflatten.models.detection.insertion import build_attention
 from mmflatten.models.stereo.conv import ConvNorm
 
-STRIDE = 4  # of the features
+STRIDE = 4  # stride of the features
 
 
 def conv2d(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, dilation: int = 1,
            relu: bool = True) -> ConvNorm:
-    """Convolution, batch norm and, as a rule, ReLU on maps."""
+    """Build a 2-D convolution with batch norm and, by default, ReLU."""
     return ConvNorm(2, in_channels, out_channels, kernel_size, stride, dilation, relu=relu)
 
 
 class ResidualBlock(nn.Module):
-    """Two 3 x 3 convolutions around a shortcut; no ReLU behind the sum."""
+    """Two 3 x 3 convolutions with a shortcut. There is no ReLU after the sum."""
 
     def __init__(self, in_channels: int, out_channels: int, stride: int = 1, dilation: int = 1) -> None:
         super().__init__()
@@ -35,10 +35,10 @@ class ResidualBlock(nn.Module):
 
 
 class PyramidPooling(nn.Module):
-    """Averages over squares of `pool_sizes` positions, each with a 1 x 1 convolution, resized to the map.
+    """Average pooling at several window sizes, each followed by a 1 x 1 convolution and resizing to the input size.
 
     Args:
-        pool_sizes: in positions of the map, which are `STRIDE` pixels; also the strides.
+        pool_sizes: window sizes and strides in positions of the map, which are `STRIDE` pixels.
     """
 
     def __init__(self, in_channels: int, channels: int, pool_sizes: Sequence[int], align_corners: bool) -> None:
@@ -47,7 +47,7 @@ class PyramidPooling(nn.Module):
         self.convs = nn.ModuleList(conv2d(in_channels, channels, 1) for _ in self.pool_sizes)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """One map of `channels` and the size of `x` for each pool, in the order of `pool_sizes`."""
+        """Compute one map of `channels` and the size of `x` for each of `pool_sizes`."""
         pooled = (conv(F.avg_pool2d(x, size)) for size, conv in zip(self.pool_sizes, self.convs))
         return [F.interpolate(y, x.shape[-2:], mode='bilinear', align_corners=self.align_corners) for y in pooled]
 
@@ -56,11 +56,12 @@ class StereoFeatures(BaseModule):
     """`(B, 3, H, W) -> (B, base_channels, ceil(H / 4), ceil(W / 4))`.
 
     Args:
-        base_channels: of the stem and of the features; the stages have 1, 2, 4 and 4 times as many.
-        depths: residual blocks of the four stages.
+        base_channels: channels of the stem and the features. The stages have 1, 2, 4 and 4 times as many.
+        depths: number of residual blocks in each of the four stages.
         pool_sizes: see `PyramidPooling`.
-        attention: config of an attention behind the last stage, whose `in_channels` is filled in; none by default.
-        align_corners: of every resizing.
+        attention: config of an attention after the last stage, whose `in_channels` is set automatically; None for
+            none.
+        align_corners: `align_corners` of all resizing.
     """
 
     def __init__(self, base_channels: int = 32, depths: Sequence[int] = (3, 16, 3, 3),
@@ -78,7 +79,9 @@ class StereoFeatures(BaseModule):
         self.projection = ConvNorm(2, wide, base, 1, norm=False, relu=False)
 
     def forward(self, image_B3HW: Tensor) -> Tensor:
-        """Features of one side; batch norms see the sides one after the other, as in the official code.
+        """Compute the features of the left or right images.
+
+        As in the official code, the two sides are separate batches for batch norm.
 
         Raises:
             ValueError: the image is smaller than the largest pool.
@@ -94,11 +97,11 @@ class StereoFeatures(BaseModule):
     def _check_size(self, image_B3HW: Tensor) -> None:
         height, width = image_B3HW.shape[-2:]
         largest = max(self.pyramid.pool_sizes)
-        needed = STRIDE * largest
+        least = STRIDE * largest
         if min(-(-height // STRIDE), -(-width // STRIDE)) < largest:
-            raise ValueError(f'images of {height}x{width} pixels, padding included, are smaller than the pyramid '
-                             f'pooling needs: pool_sizes {self.pyramid.pool_sizes} take {needed}x{needed}; give larger '
-                             'images or crops, or smaller pool_sizes')
+            raise ValueError(f'images: expected at least {least}x{least} pixels for pool_sizes '
+                             f'{self.pyramid.pool_sizes}, got {height}x{width} including padding. Use larger images or '
+                             'crops, or smaller pool_sizes.')
 
 
 def _stage(in_channels: int, out_channels: int, depth: int, stride: int = 1, dilation: int = 1) -> nn.Sequential:
