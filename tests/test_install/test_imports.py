@@ -1,5 +1,6 @@
 """Imports point one way, and the parts of the package work with the few libraries they need."""
 import ast
+import re
 import subprocess
 import sys
 import tempfile
@@ -7,13 +8,14 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from layout import FLOORS, MODEL_FLOORS
+from layout import BUDGETS, FLOORS, MODEL_FLOORS, TOTAL
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'mmflatten'
 ISOLATED = Path(__file__).parent / 'isolated'
 # Libraries that an area must not import.
 TASKS = ('mmdet', 'mmseg', 'mmpretrain', 'timm')
+SMALL = 200  # lines of a module that has no budget of its own
 BARRED = {
     'ops': (*TASKS, 'mmengine', 'mmcv', 'torchvision', 'numpy'),
     'checkpoints': (*TASKS, 'mmengine', 'mmcv', 'torchvision'),
@@ -76,6 +78,30 @@ def test_nothing_in_a_package_imports_itself_through_others(package):
     for area, other, _ in edges(ROOT / package):
         graph.setdefault(area, set()).add(other)
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def num_lines(path: Path) -> int:
+    """Lines of Python and templates."""
+    files = [path.with_suffix('.py')] if not path.is_dir() else [
+        file for file in path.rglob('*') if file.suffix == '.py' or file.is_file() and file.parent.name == 'templates']
+    return sum(len(file.read_text(encoding='utf-8').splitlines()) for file in files)
+
+
+@pytest.mark.parametrize('room', [room for floor in FLOORS for room in floor])
+def test_room_keeps_its_budget_of_lines(room):
+    assert num_lines(PACKAGE / room) <= BUDGETS.get(room, SMALL)
+
+
+def test_package_keeps_its_budget_of_lines():
+    assert num_lines(PACKAGE) <= TOTAL
+
+
+def test_only_tasks_compare_scopes_and_tasks():
+    names = 'mm[a-z]+|classification|detection|segmentation|stereo'
+    pattern = re.compile(rf"""(scope|task)\b[^\n'"]*\s(==|!=|in)\s*\(?['"]({names})['"]""")
+    files = [file for file in PACKAGE.rglob('*.py') if file.parent.name != 'tasks']
+    assert [f'{file.name}: {line.strip()}' for file in files for line in file.read_text(encoding='utf-8').splitlines()
+            if pattern.search(line)] == []
 
 
 @pytest.mark.parametrize('area', BARRED)
