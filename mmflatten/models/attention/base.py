@@ -98,8 +98,8 @@ class TokenMixer(BaseModule):
         """The attention operator.
 
         Args:
-            q: queries `(B, h, N, d)`, or `(B, N, C)` with `splits_heads = False`.
-            k: keys of `M` tokens, as returned by `projections`.
+            q: queries `(B, h, N, d)`, or `(B, N, C)` with `splits_heads = False`, as returned by `projections`.
+            k: keys of `M` tokens.
             v: values of the same tokens.
             maps: shapes of the maps, mask, prefix tokens and further projections.
 

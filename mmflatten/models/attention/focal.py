@@ -85,8 +85,7 @@ class FocalAttention(TokenMixer):
         """Project the tokens in the order of `listed`, because windows are pooled before the projection.
 
         Returns:
-            Queries `(B, N, C)` in the order of the tokens, keys and values `(B, S, C)` in the order of `listed`, and
-            the maps.
+            Queries, keys and values `(B, S, C)`, as `attend` takes them, and the maps.
         """
         if mask is not None:
             raise ValueError('mask: FocalAttention already runs in windows and takes no mask, got one. Remove '
@@ -95,7 +94,7 @@ class FocalAttention(TokenMixer):
         q, k, v = (listed if self.qkv is None else self.qkv(listed)).chunk(3, dim=-1)
         prefix = x.shape[1] - hw_shape[0] * hw_shape[1]
         maps = Maps(hw_shape, hw_shape, prefix=prefix, x=None if self.qkv is None else x)
-        return self.values_on_map(q, maps), k, v, maps
+        return q, k, v, maps
 
     def listed(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
         """Tokens in the order of the keys `(B, S, C)`: window by window, pooled tokens level by level, prefix tokens.
@@ -117,11 +116,13 @@ class FocalAttention(TokenMixer):
         prefix = v_BSC[:, v_BSC.shape[1] - maps.prefix:]
         return join_prefix(prefix, grid.reverse(v_BSC[:, :grid.num_tokens]))
 
-    def attend(self, q_BNC: Tensor, k_BSC: Tensor, v_BSC: Tensor, maps: Maps) -> Tensor:
-        """The attention operator, with keys and values in the order of `listed`."""
+    def attend(self, q_BSC: Tensor, k_BSC: Tensor, v_BSC: Tensor, maps: Maps) -> Tensor:
+        """The attention operator, `(B, N, C)`, from queries, keys and values in the order of `listed`.
+
+        The order of the tokens would cost two copies of the queries. Queries of pooled tokens are ignored.
+        """
         grid = self._grid(maps.hw)
-        prefix, tokens = split_prefix(q_BNC, maps.hw)
-        windows = grid.partition(grid.pad_and_roll(tokens))
+        prefix, windows = q_BSC[:, q_BSC.shape[1] - maps.prefix:], q_BSC[:, :grid.num_tokens]
         q, k, v = (split_heads(x, self.num_heads) for x in (windows, k_BSC, v_BSC))
         keys, visible = self._keys(grid, maps.prefix)
         y_BhNd = focal_attention(q, k, v, keys, bias_hnM=self._bias(maps.prefix), mask=visible)
