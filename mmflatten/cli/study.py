@@ -2,7 +2,7 @@
 
     mmflatten study studies/attentions.yaml --dry-run
     mmflatten study studies/attentions.yaml --workers 2
-    mmflatten study studies/attentions.yaml studies/ablations.yaml --report docs/study.md
+    mmflatten study studies/attentions.yaml studies/ablations.yaml --report page.md
 
 The same command goes on after whatever ended it. See docs/studies.md.
 """

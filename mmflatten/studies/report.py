@@ -34,7 +34,7 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
 
     Args:
         studies: each with the folder of its results.
-        page: a Markdown file, as `docs/study.md`, whose figures then are `docs/study/*.png`.
+        page: a Markdown file; the figures of `page.md` are `page/*.png`.
 
     Raises:
         StudyError: a study has no finished run, or the file names other factors or metrics than its runs have.
