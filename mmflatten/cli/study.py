@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> None:
     for study, path in zip(studies, folders):
         try:
             if args.status:
-                print(status_table(path))
+                print(status_table(study, StudyFolder(path)))
             elif args.dry_run:
                 print(_dry_run(study, args))
             else:

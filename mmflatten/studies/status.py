@@ -1,28 +1,45 @@
-"""How far a study is, at any time and from any process."""
+"""Status of a study, readable at any time and from any process."""
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
-from mmflatten.studies.folder import RUNNING, StudyFolder
-from mmflatten.studies.table import read_table
+from mmflatten.studies.folder import RUN, RUNNING, Result, StudyFolder, read_json
+from mmflatten.studies.grid import StudyRun, expand
+from mmflatten.studies.study import Study, StudyError
+from mmflatten.studies.tuning import best_runs, trials_of
 from mmflatten.text_table import align
 
 
-def status_table(path: Path) -> str:
-    """A line for each run, from the table and from what running processes say of themselves.
+def collect_results(study: Study, folder: StudyFolder) -> list[Result]:
+    """Read the results of all runs, in the order of the study file. Runs that have not ended are running or waiting.
 
     Raises:
-        StudyError: the study has not begun.
+        StudyError: the study has not been started.
     """
-    results = read_table(path)
-    folder, rows, states = StudyFolder(path), [], Counter()
-    in_use = folder.in_use()
-    for result in results:
-        state = result.state if result.state != RUNNING or in_use else 'interrupted'
-        progress = folder.progress(result.name) if result.state == RUNNING else {}
-        share = f'{100 * progress["step"] / progress["length"]:.0f} %' if progress.get('length') else ''
-        rows.append([result.name, state, share, result.metric, '' if result.value is None else f'{result.value:.4g}',
+    if not (folder.path / 'runs').exists():
+        raise StudyError(f'{folder.path}: expected the folder of a study, got no runs in it. Start the study first.')
+    results = {run.name: _result(run, folder) for run in expand(study) + trials_of(study)}
+    results.update({run.name: _result(run, folder) for run in best_runs(study, results)})
+    return list(results.values())
+
+
+def _result(run: StudyRun, folder: StudyFolder) -> Result:
+    started = read_json(folder.run(run.name) / RUN).get('result')
+    blank = Result(**{**started, 'state': RUNNING}) if started else Result(
+        run.name, run.mode, run.levels, run.seed, run.tuned)
+    return folder.result(run.name) or blank
+
+
+def status_table(study: Study, folder: StudyFolder) -> str:
+    """Format one line per run, with the progress of running ones."""
+    rows, states, in_use = [], Counter(), folder.in_use()
+    for result in collect_results(study, folder):
+        state, progress, done = result.state, {}, ''
+        if state == RUNNING:
+            state, progress = 'running' if in_use else 'interrupted', folder.progress(result.name)
+        if progress.get('length'):
+            done = f'{100 * progress["step"] / progress["length"]:.0f} %'
+        rows.append([result.name, state, done, result.metric, '' if result.value is None else f'{result.value:.4g}',
                      f'{progress.get("wall_seconds", result.wall_seconds):.0f}', result.error])
         states[state] += 1
     table = align(rows, ['run', 'state', 'done', 'metric', 'value', 'seconds', 'error'], {0, 1, 3, 6})
