@@ -145,17 +145,16 @@ def claim_rows(study: Study, results: Sequence[Result], mode: str) -> list[list[
     return rows
 
 
-def tuned_table(results: Iterable[Result]) -> str:
+def tuned_table(study: Study, results: Iterable[Result]) -> str:
     """Each cell with the shared recipe beside the same cell with tuned settings; '' if nothing was tuned."""
     cells: dict[tuple, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
         cells[(*result.levels.values(), result.metric)][result.mode].append(result)
-        factors = list(result.levels)
     rows = []
     for cell, modes in cells.items():
         if modes.keys() >= TITLES.keys():
             tuned = ', '.join(f'{path.rpartition(".")[2]} {value:g}' for path, value in modes[BEST][0].tuned.items())
             rows.append([*cell, *(format_interval(interval([run.value for run in modes[mode]])) for mode in TITLES),
                          tuned])
-    header = [*factors, 'metric', *(title.lower() for title in TITLES.values()), 'tuned']
+    header = [*study.factors, 'metric', *(title.lower() for title in TITLES.values()), 'tuned']
     return align(rows, header, set(range(len(header) - 3)), markdown=True) if rows else ''

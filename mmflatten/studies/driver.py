@@ -11,8 +11,8 @@ from typing import Any
 
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import Cost, check_runs
-from mmflatten.studies.executors import NO_SPACE, Executor
-from mmflatten.studies.folder import FAILED, FINISHED, LOG, PRUNED, STOP, Result, StudyFolder, write_result
+from mmflatten.studies.executors import LOG, NO_SPACE, Executor
+from mmflatten.studies.folder import FAILED, FINISHED, PRUNED, STOP, Result, StudyFolder, write_result
 from mmflatten.studies.grid import TRIAL, StudyRun
 from mmflatten.studies.study import Study, StudyError, counted
 from mmflatten.studies.tuning import Pruner, best_runs
@@ -50,7 +50,8 @@ class Driver:
             if best:
                 self._run_all(best, check_runs(self.study, best), changed, retry_failed)
         finally:
-            self.executor.close()
+            for _, handle in self.running.values():
+                self.executor.cancel(handle)
         return self.results
 
     def _run_all(self, runs: Sequence[StudyRun], costs: dict[str, Cost], changed: str | None,

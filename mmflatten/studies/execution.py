@@ -23,8 +23,6 @@ from mmflatten.studies.progress import STOPPED_CHECKPOINT, ProgressHook, Pruned,
 def execute_run(folder: Path) -> None:
     """Train, test and measure a run, and write its result."""
     run, config = read_json(folder / RUN), folder / CONFIG
-    if not run:
-        raise ValueError(f'folder: expected the folder of a run, got {folder} without {RUN}. Start runs with a study.')
     metrics = run['metrics']
     hook = ProgressHook(folder, metrics, run['seconds'])
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
@@ -44,7 +42,7 @@ def execute_run(folder: Path) -> None:
     except Pruned:
         result.state, result.metric = PRUNED, hook.state['metric']
     result.validations = hook.state['validations']
-    vars(result).update(hook.meter.costs())
+    vars(result).update(hook.costs())
     if result.state == FINISHED:
         result.throughput = _throughput(config, device, **run['throughput'])
     write_result(folder, result)

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from mmflatten.studies.folder import LOG
-
 VISIBLE = 'CUDA_VISIBLE_DEVICES'
+LOG = 'log.txt'  # output of a run
 KILLED = -9  # status of a run whose process, machine or job was lost
 NO_SPACE = 75  # exit status of a run that needs more disk space (EX_TEMPFAIL of BSD)
 
@@ -29,8 +28,8 @@ class Executor(Protocol):
     def withdraw(self, run: str) -> None:
         """Cancel a run that was left by an earlier driver. Processes of this machine end with their driver."""
 
-    def close(self) -> None:
-        """Stop all runs."""
+    def cancel(self, handle: Any) -> None:
+        """Stop a run."""
 
 
 def start(folder: Path, cores: Sequence[int] = (), gpu: str | None = None, cwd: str | None = None) -> subprocess.Popen:
@@ -74,22 +73,20 @@ class LocalExecutor(Executor):
         self.slots = workers
         self.free = [(tuple(cores[worker::workers]) or (cores[worker % len(cores)],), names[worker % len(names)])
                      for worker in range(workers)]
-        self.held: dict[subprocess.Popen, tuple] = {}
 
-    def submit(self, folder: Path) -> subprocess.Popen:
-        process = start(folder, *self.free[0])
-        self.held[process] = self.free.pop(0)
-        return process
+    def submit(self, folder: Path) -> tuple[subprocess.Popen, tuple]:
+        place = self.free.pop(0)
+        return start(folder, *place), place
 
-    def poll(self, handle: subprocess.Popen) -> int | None:
-        status = handle.poll()
-        if status is not None and handle in self.held:
-            handle.stdin.close()
-            self.free.append(self.held.pop(handle))
+    def poll(self, handle: tuple[subprocess.Popen, tuple]) -> int | None:
+        process, place = handle
+        status = process.poll()
+        if status is not None:
+            process.stdin.close()
+            self.free.append(place)
         return status
 
-    def close(self) -> None:
-        for process in self.held:
-            process.kill()
-            process.wait()
-        self.held.clear()
+    def cancel(self, handle: tuple[subprocess.Popen, tuple]) -> None:
+        process, _ = handle
+        process.kill()
+        process.wait()

@@ -17,8 +17,7 @@ from mmengine.config import Config
 from mmflatten.engine.checkpoints.files import written_aside
 from mmflatten.studies.study import StudyError, counted
 
-RESULT, PROGRESS, RUN, CONFIG, LOG, STOP, LOCK = (
-    'result.json', 'progress.json', 'run.json', 'config.py', 'log.txt', 'stop', 'lock')
+RESULT, PROGRESS, RUN, CONFIG, STOP, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'stop', 'lock'
 FINISHED, PRUNED, FAILED, RUNNING, WAITING = 'finished', 'pruned', 'failed', 'running', 'waiting'
 COMPARED = {'config_hash': 'config', 'metrics': 'metrics', 'seconds': 'budget.seconds', 'throughput': 'throughput'}
 LOCK_TIMEOUT = 1.  # seconds; `in_use` holds the lock for a moment

@@ -40,7 +40,7 @@ class ProgressHook(Hook):
     def __init__(self, folder: Path, metrics: list[str], seconds: float | None) -> None:
         self.folder, self.metrics, self.seconds = folder, metrics, seconds
         self.state: dict[str, Any] = {'validations': {}, **read_json(folder / PROGRESS)}
-        self.meter = Meter(self.state)
+        self.before, self.created = dict(self.state), time.monotonic()
         self.reported, self.start = 0., math.inf
 
     def before_train(self, runner: Runner) -> None:
@@ -84,26 +84,14 @@ class ProgressHook(Hook):
     def report(self, runner: Runner) -> None:
         """Write the progress. Raises Pruned if the driver wants the run to stop."""
         self.reported = time.monotonic()
-        self.state.update(step=runner.iter, length=runner.max_iters, **self.meter.costs())
+        self.state.update(step=runner.iter, length=runner.max_iters, **self.costs())
         write_json(self.folder / PROGRESS, self.state)
         if (self.folder / STOP).exists():
             raise Pruned
 
-
-def _step(runner: Runner) -> int:
-    """Finished epochs or iterations, depending on the training loop."""
-    return runner.epoch if isinstance(runner.train_loop, EpochBasedTrainLoop) else runner.iter
-
-
-class Meter:
-    """Time and memory of this process, added to those of earlier attempts."""
-
-    def __init__(self, before: dict[str, Any]) -> None:
-        self.before, self.start = dict(before), time.monotonic()
-
     def costs(self) -> dict[str, float]:
-        """Costs so far. `gpu_seconds` is the time for which a GPU was held."""
-        wall = self.before.get('wall_seconds', 0.) + time.monotonic() - self.start
+        """Time and memory of all attempts. `gpu_seconds` is the time for which a GPU was held."""
+        wall = self.before.get('wall_seconds', 0.) + time.monotonic() - self.created
         if torch.cuda.is_available():
             gpu, peak = wall, torch.cuda.max_memory_allocated()
         else:  # `getrusage` would include the peak of the parent process
@@ -111,3 +99,8 @@ class Meter:
             gpu, peak = 0., int(status['VmHWM'].split()[0]) * 1024
         return dict(wall_seconds=wall, cpu_seconds=self.before.get('cpu_seconds', 0.) + sum(os.times()[:4]),
                     gpu_seconds=gpu, peak_memory=max(peak, self.before.get('peak_memory', 0)))
+
+
+def _step(runner: Runner) -> int:
+    """Finished epochs or iterations, depending on the training loop."""
+    return runner.epoch if isinstance(runner.train_loop, EpochBasedTrainLoop) else runner.iter

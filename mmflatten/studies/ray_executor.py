@@ -27,11 +27,10 @@ class RayExecutor(Executor):
         package = str(Path(mmflatten.__file__).parents[1])
         path = os.pathsep.join([package, *filter(None, [os.environ.get('PYTHONPATH')])])
         variables = {'PYTHONPATH': path, 'OMP_NUM_THREADS': str(cores)}
-        self.context = ray.init(None if address == 'local' else address, log_to_driver=False, include_dashboard=False,
-                                ignore_reinit_error=True, runtime_env={'env_vars': variables})
+        ray.init(None if address == 'local' else address, log_to_driver=False, include_dashboard=False,
+                 ignore_reinit_error=True, runtime_env={'env_vars': variables})
         self.task = ray.remote(num_cpus=cores, num_gpus=gpus, max_retries=RETRIES)(execute)
         self.cores, self.gpus = cores, gpus
-        self.running: set[Any] = set()
 
     @property
     def slots(self) -> int:
@@ -43,22 +42,16 @@ class RayExecutor(Executor):
         return max(1, int(room))
 
     def submit(self, folder: Path) -> Any:
-        handle = self.task.remote(str(folder.absolute()), os.getcwd())
-        self.running.add(handle)
-        return handle
+        return self.task.remote(str(folder.absolute()), os.getcwd())
 
     def poll(self, handle: Any) -> int | None:
         ended, _ = ray.wait([handle], timeout=0)
         if not ended:
             return None
-        self.running.discard(handle)
         try:
             return ray.get(handle)
         except RayError:  # lost more often than Ray retries
             return KILLED
 
-    def close(self) -> None:
-        for handle in self.running:
-            ray.cancel(handle, force=True)
-        self.running.clear()
-        self.context.disconnect()
+    def cancel(self, handle: Any) -> None:
+        ray.cancel(handle, force=True)

@@ -1,11 +1,13 @@
 """Report of studies: a Markdown page with tables, figures and claims, and a CSV file of all runs."""
 from __future__ import annotations
 
-import csv
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from mmflatten.studies.blocks import TITLES, blocks_of, claim_rows, ranks_of, tuned_table
 from mmflatten.studies.figures import draw_costs, draw_ranks
@@ -50,7 +52,7 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
             if chosen:
                 claims += claim_rows(study, chosen, mode)
                 parts += [f'### {title}', *_sections(study, chosen, mode, beside)]
-        tuned = tuned_table(done)
+        tuned = tuned_table(study, done)
         parts += ['### Both side by side', tuned] if tuned else []
         failed = [[result.name, result.error.replace('|', '/')] for result in results if result.state == FAILED]
         parts += ['### Failed runs', align(failed, ['run', 'error'], {0, 1}, markdown=True)] if failed else []
@@ -119,10 +121,10 @@ def _sections(study: Study, results: Sequence[Result], mode: str, beside: Path) 
 
 def _write_csv(results: Sequence[Result], path: Path) -> None:
     """Write one row per run, with a column for every item of a mapping."""
-    rows = [{column: value for key, value in asdict(result).items() for column, value in (
-        [(f'{key}.{name}', item) for name, item in value.items()] if isinstance(value, dict) else [(key, value)])}
-        for result in results]
-    with path.open('w', newline='', encoding='utf-8') as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(column for row in rows for column in row)))
-        writer.writeheader()
-        writer.writerows(rows)
+    rows: list[dict[str, Any]] = []
+    for result in results:
+        rows.append({})
+        for key, value in asdict(result).items():
+            items = {f'{key}.{name}': item for name, item in value.items()} if isinstance(value, dict) else {key: value}
+            rows[-1].update(items)
+    pd.DataFrame(rows, dtype=object).to_csv(path, index=False)

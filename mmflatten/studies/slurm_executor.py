@@ -46,13 +46,11 @@ class SlurmExecutor(Executor):
         self.folder.mkdir(parents=True, exist_ok=True)
         self.executor = submitit.AutoExecutor(folder, cluster=options.pop(CLUSTER, SLURM))
         self.executor.update_parameters(name='mmflatten-study', cpus_per_task=cores, **options)
-        self.running: dict[str, submitit.Job] = {}
 
     def submit(self, folder: Path) -> submitit.Job:
         self.withdraw(folder.name)
         job = self.executor.submit(Job(folder))
         self._id_file(folder.name).write_text(job.job_id, encoding='utf-8')
-        self.running[job.job_id] = job
         return job
 
     def _id_file(self, run: str) -> Path:
@@ -66,16 +64,13 @@ class SlurmExecutor(Executor):
     def poll(self, handle: submitit.Job) -> int | None:
         if not handle.done():
             return None
-        self.running.pop(handle.job_id, None)
         try:
             return handle.result()
         except UncompletedJobError:
             return KILLED
 
-    def close(self) -> None:
-        for job in self.running.values():
-            job.cancel()
-        self.running.clear()
+    def cancel(self, handle: submitit.Job) -> None:
+        handle.cancel()
 
 
 def read_options(text: str) -> dict[str, Any]:

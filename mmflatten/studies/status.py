@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from mmflatten.studies.folder import RUN, RUNNING, Result, StudyFolder, read_json
 from mmflatten.studies.grid import StudyRun, expand
@@ -18,16 +19,20 @@ def collect_results(study: Study, folder: StudyFolder) -> list[Result]:
     """
     if not (folder.path / 'runs').exists():
         raise StudyError(f'{folder.path}: expected the folder of a study, got no runs in it. Start the study first.')
-    results = {run.name: _result(run, folder) for run in expand(study) + trials_of(study)}
-    results.update({run.name: _result(run, folder) for run in best_runs(study, results)})
-    return list(results.values())
+    results = _read(expand(study) + trials_of(study), folder)
+    return list({**results, **_read(best_runs(study, results), folder)}.values())
 
 
-def _result(run: StudyRun, folder: StudyFolder) -> Result:
-    started = read_json(folder.run(run.name) / RUN).get('result')
-    blank = Result(**{**started, 'state': RUNNING}) if started else Result(
-        run.name, run.mode, run.levels, run.seed, run.tuned)
-    return folder.result(run.name) or blank
+def _read(runs: Sequence[StudyRun], folder: StudyFolder) -> dict[str, Result]:
+    results = {}
+    for run in runs:
+        result = folder.result(run.name)
+        if result is None:
+            started = read_json(folder.run(run.name) / RUN).get('result')
+            waiting = dict(name=run.name, mode=run.mode, levels=run.levels, seed=run.seed, tuned=run.tuned)
+            result = Result(**{**started, 'state': RUNNING} if started else waiting)
+        results[run.name] = result
+    return results
 
 
 def status_table(study: Study, folder: StudyFolder) -> str:
@@ -36,7 +41,7 @@ def status_table(study: Study, folder: StudyFolder) -> str:
     for result in collect_results(study, folder):
         state, progress, done = result.state, {}, ''
         if state == RUNNING:
-            state, progress = 'running' if in_use else 'interrupted', folder.progress(result.name)
+            state, progress = RUNNING if in_use else 'interrupted', folder.progress(result.name)
         if progress.get('length'):
             done = f'{100 * progress["step"] / progress["length"]:.0f} %'
         rows.append([result.name, state, done, result.metric, '' if result.value is None else f'{result.value:.4g}',

@@ -18,7 +18,6 @@ from pydantic import (
 )
 
 SEED, BASE, FULL = 'seed', 'base', 'full'
-ATTENTION, LINEAR_ATTENTION = 'attention', 'model.backbone.linear_attention'
 
 
 class StudyError(ValueError):
@@ -34,7 +33,7 @@ def unknown(name: Any, known: Iterable[str]) -> str:
     known = list(known)
     near = difflib.get_close_matches(str(name), known, 1)
     hint = f'Did you mean {near[0]}?' if near else 'Correct or remove it.'
-    return f'expected one of {", ".join(known) or "nothing"}, got {name}. {hint}'
+    return f'expected {"one of " if known else "no name"}{", ".join(known)}, got {name}. {hint}'
 
 
 def text_keys(value: Any) -> Any:
@@ -77,15 +76,14 @@ def _levels(factors: Any) -> Any:
 
 
 def _levels_of(factor: str, values: list) -> dict[str, dict[str, Any]]:
-    if factor != ATTENTION and factor != BASE and '.' not in factor:
+    if factor not in ('attention', BASE) and '.' not in factor:
         raise StudyError(f'factors.{factor}: expected a mapping of level names to options, got {values}. Only '
-                         f'{ATTENTION}, {BASE} and a field of the config, such as model.backbone.drop_path_rate, can '
-                         'be a list.')
+                         'attention, base and fields of the config (model.backbone.drop_path_rate) can be lists.')
     names = [str(value) for value in values]
     if len(set(names)) < len(names):
         raise StudyError(f'factors.{factor}: expected distinct levels, got {values}. Remove the repeated one.')
-    if factor == ATTENTION:
-        return {name: {LINEAR_ATTENTION: {'_delete_': True, 'type': name}} for name in names}
+    if factor == 'attention':
+        return {name: {'model.backbone.linear_attention': {'_delete_': True, 'type': name}} for name in names}
     return {name: {factor: value} for name, value in zip(names, values)}
 
 
@@ -103,18 +101,7 @@ def _pattern(value: Any) -> Any:
             for factor, levels in value.items()} if isinstance(value, dict) else value
 
 
-def _limits(limits: list[float]) -> list[float]:
-    if not limits[0] < limits[1]:
-        raise ValueError(f'expected [low, high], got {limits}. Put the smaller number first.')
-    return limits
-
-
-def _list(value: Any) -> Any:
-    return [] if value is None else value
-
-
 Count = Annotated[int, Field(gt=0)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Options = Annotated[dict[str, Any], BeforeValidator(text_keys)]
 Pattern = Annotated[dict[str, list[str]], BeforeValidator(_pattern)]
@@ -151,7 +138,7 @@ class Tune(StudyPart):
     """Search over fields of the config: `trials` values between the limits of each field, for every cell."""
 
     model_config = ConfigDict(extra='allow')
-    __pydantic_extra__: dict[str, Annotated[list[Finite], Field(min_length=2, max_length=2), AfterValidator(_limits)]]
+    __pydantic_extra__: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]
 
     trials: Annotated[int, Field(ge=2)] = 8
     log: bool = True
@@ -166,10 +153,10 @@ class Tune(StudyPart):
         if not self.ranges:
             raise ValueError('expected a field of the config, got none. Add one, such as '
                              'optim_wrapper.optimizer.lr: [1e-4, 1e-2].')
-        wrong = {path: limits for path, limits in self.ranges.items() if self.log and limits[0] <= 0}
-        if wrong:
-            raise ValueError(f'expected limits above zero on a logarithmic scale, got {wrong}. Raise them or set '
-                             'log: false.')
+        for path, (low, high) in self.ranges.items():
+            if not (0 if self.log else -math.inf) < low < high < math.inf:
+                fix = 'Use numbers above zero, or set log: false.' if self.log and low <= 0 else 'Sort them.'
+                raise StudyError(f'tune.{path}: expected [low, high], got [{low}, {high}]. {fix}')
         return self
 
 
@@ -187,7 +174,7 @@ class Claim(StudyPart):
     order: Annotated[list[str], BeforeValidator(lambda text: [part.strip() for part in text.split('>')]
                                                 if isinstance(text, str) else text),
                      Field(min_length=2), AfterValidator(_distinct)]
-    factor: str = ''
+    factor: Annotated[str, BeforeValidator(str)] = ''
     where: Pattern = {}
     source: str = ''
 
@@ -197,8 +184,7 @@ class Claim(StudyPart):
 
     def resolve(self, factors: Mapping[str, Levels], where: str) -> Claim:
         """Find the factor that the levels belong to, and check the names."""
-        names = [self.factor] if self.factor else list(factors)
-        fitting = [name for name in names if set(self.order) <= set(factors.get(name, ()))]
+        fitting = [name for name in factors if set(self.order) <= set(factors[name]) and self.factor in ('', name)]
         if len(fitting) != 1:
             known = {name: list(levels) for name, levels in factors.items()}
             raise StudyError(f'{where}.order: expected levels of one factor, got {self.text}. The factors are {known}; '
@@ -226,17 +212,19 @@ class Study(StudyPart):
     options: Options = {}
     factors: Annotated[dict[str, Annotated[Levels, Field(min_length=1)]], BeforeValidator(_levels)] = {}
     seeds: Annotated[list[int], BeforeValidator(_seeds), AfterValidator(_distinct)] = Field([0], alias='factors.seed')
-    exclude: Annotated[list[Pattern], BeforeValidator(_list), AfterValidator(_distinct)] = []
+    exclude: Annotated[list[Pattern], AfterValidator(_distinct)] = []
     budget: Budget
     metrics: Annotated[dict[str, Literal['higher', 'lower']], BeforeValidator(_metrics), Field(min_length=1)]
     tune: Tune | None = None
     throughput: Throughput = Throughput()
-    claims: Annotated[list[Claim], BeforeValidator(_list), AfterValidator(_distinct)] = []
+    claims: Annotated[list[Claim], AfterValidator(_distinct)] = []
     description: Annotated[str, AfterValidator(str.strip)] = ''
 
     @model_validator(mode='before')
     @classmethod
     def _take_seeds_from_factors(cls, content: Any) -> Any:
+        optional = ('exclude', 'claims')
+        content = {key: value for key, value in content.items() if value is not None or key not in optional}
         factors = text_keys(content.get('factors'))
         if isinstance(factors, dict) and SEED in factors:
             content = {**content, f'factors.{SEED}': factors.pop(SEED), 'factors': factors}

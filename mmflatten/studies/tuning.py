@@ -39,26 +39,24 @@ def trials_of(study: Study) -> list[StudyRun]:
             for number, settings in enumerate(trial_settings(study.tune))]
 
 
-def best_runs(study: Study, results: Mapping[str, Result]) -> list[StudyRun]:
-    """Runs of every cell with the settings of its best trial and all seeds, except cells without a finished trial."""
+def best_runs(study: Study, results: Mapping[str, Result] | None = None) -> list[StudyRun]:
+    """Runs of every cell with the settings of its best trial and all seeds, except cells without a finished trial.
+
+    Args:
+        results: None plans the runs of all cells before the trials, with the first settings as placeholders.
+    """
     runs = []
     for levels in cells(study) if study.tune else ():
-        trials = [result for result in results.values()
-                  if result.mode == TRIAL and result.state == FINISHED and result.levels == levels]
-        if trials:
-            best = max(trials, key=lambda trial: sign(study, trial.metric) * _validated(trial))
-            runs += _all_seeds(study, levels, best.tuned)
+        if results is None:
+            settings = trial_settings(study.tune)[0]
+        else:
+            trials = [result for result in results.values()
+                      if result.mode == TRIAL and result.state == FINISHED and result.levels == levels]
+            if not trials:
+                continue
+            settings = max(trials, key=lambda trial: sign(study, trial.metric) * _validated(trial)).tuned
+        runs += [make_run(study, levels, seed, BEST, settings) for seed in seeds_of(study, levels)]
     return runs
-
-
-def expected_best(study: Study) -> list[StudyRun]:
-    """Runs of `best_runs` if every cell has a finished trial. Their settings are placeholders."""
-    return [run for levels in cells(study) for run in _all_seeds(study, levels, trial_settings(study.tune)[0])
-            ] if study.tune else []
-
-
-def _all_seeds(study: Study, levels: dict[str, str], settings: dict[str, float]) -> list[StudyRun]:
-    return [make_run(study, levels, seed, BEST, settings) for seed in seeds_of(study, levels)]
 
 
 def _validated(result: Result) -> float:

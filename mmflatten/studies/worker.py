@@ -30,13 +30,15 @@ def main(argv: Sequence[str]) -> int:
     if args.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     from mmflatten.errors import OUT_OF_SPACE, explain
-    from mmflatten.studies import execution
     from mmflatten.studies.executors import NO_SPACE
-    from mmflatten.studies.folder import LOCK, RESULT
+    from mmflatten.studies.folder import LOCK, RESULT, RUN
+    if not (args.folder / RUN).exists():
+        raise ValueError(f'folder: expected the folder of a run, got {args.folder} without {RUN}. Name another.')
     with open(args.folder / LOCK, 'w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a process of a killed driver ends in a moment
         if (args.folder / RESULT).exists():
             return 0
+        from mmflatten.studies import execution  # slow, because it imports what trains
         try:
             execution.execute_run(args.folder)
         except OSError as error:

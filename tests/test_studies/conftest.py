@@ -88,7 +88,7 @@ class FakeExecutor(Executor):
     slots = 2
 
     def __init__(self, outcome: Callable[[dict], float | int] = lambda run: 50.) -> None:
-        self.outcome, self.submitted, self.withdrawn, self.closed = outcome, [], [], False
+        self.outcome, self.submitted, self.withdrawn = outcome, [], []
 
     def submit(self, folder: Path) -> int:
         self.submitted.append(folder.name)
@@ -109,8 +109,8 @@ class FakeExecutor(Executor):
     def poll(self, handle: int) -> int:
         return handle
 
-    def close(self) -> None:
-        self.closed = True
+    def cancel(self, handle: int) -> None:
+        pass
 
 
 @pytest.fixture
