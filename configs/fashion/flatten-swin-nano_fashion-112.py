@@ -1,6 +1,6 @@
 """Tiny FLatten-Swin on Fashion-MNIST at 112 x 112: 784 tokens in the first stage, 1.5 M parameters.
 
-Run by this project in shorter trainings alone: docs/study.md.
+Run by this project in shorter trainings alone: docs/findings.md.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/fashion_112.py', '../_base_/schedules/fashion_10e.py',

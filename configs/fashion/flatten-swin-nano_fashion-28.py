@@ -1,6 +1,6 @@
 """Tiny FLatten-Swin on Fashion-MNIST at 28 x 28: 49 tokens in the first stage, 1.4 M parameters.
 
-Run by this project in shorter trainings alone: docs/study.md.
+Run by this project in shorter trainings alone: docs/findings.md.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/fashion_28.py', '../_base_/schedules/fashion_10e.py',

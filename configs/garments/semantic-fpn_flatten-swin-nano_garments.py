@@ -1,6 +1,6 @@
 """Semantic FPN with a tiny FLatten-Swin on the garment scenes.
 
-Run by this project in shorter trainings alone: docs/study.md.
+Run by this project in shorter trainings alone: docs/findings.md.
 """
 _base_ = [
     '../_base_/models/semantic-fpn_nano.py', '../_base_/datasets/garments_seg.py', '../_base_/schedules/digits_2k.py',

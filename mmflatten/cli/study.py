@@ -1,10 +1,10 @@
-"""A study: a grid of trainings from one file, and what their results say.
+"""Run a study, a grid of trainings from one file, and report on its results.
 
     mmflatten study studies/attentions.yaml --dry-run
     mmflatten study studies/attentions.yaml --workers 2
-    mmflatten study studies/attentions.yaml studies/ablations.yaml --report docs/study.md
+    mmflatten study studies/attentions.yaml studies/ablations.yaml --report page.md
 
-The same command goes on after whatever ended it. See docs/studies.md.
+The same command resumes after any interruption. See docs/studies.md.
 """
 import argparse
 import sys
@@ -17,31 +17,31 @@ from mmflatten.console import command_line, own_output
 
 
 def parser() -> argparse.ArgumentParser:
-    made = tool_parser(__doc__, prog='mmflatten study', formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('study', nargs='+', metavar='STUDY.yaml', help='study file; several run one after another')
-    made.add_argument('--size', default='full', metavar='NAME',
-                      help='a size of the file, such as smoke (default: full)')
-    made.add_argument('--work-dir', type=Path, metavar='DIR',
-                      help='folder of the results (default: work_dirs/studies/<name of the study>)')
-    what = made.add_mutually_exclusive_group()
-    what.add_argument('--dry-run', action='store_true', help='print the grid with parameters, FLOPs, hours and disk')
-    what.add_argument('--status', action='store_true', help='print how far the study is')
-    what.add_argument('--report', type=_page, nargs='?', const=Path('work_dirs', 'studies', 'report.md'),
-                      metavar='PAGE.md', help='write a page of what is there, beside it a folder with its figures and '
-                      'a table of all runs (default: work_dirs/studies/report.md)')
-    made.add_argument('--workers', type=positive, metavar='N',
-                      help='runs at once on this machine (default: one for each GPU, else for each core)')
-    where = made.add_mutually_exclusive_group()
-    where.add_argument('--ray', metavar='ADDRESS', help='run on a Ray cluster: its address, auto or local')
-    where.add_argument('--slurm', metavar='KEY=VALUE,...',
-                       help='run as Slurm jobs, with options of sbatch: partition=gpu,time=60,gpus=1')
-    made.add_argument('--cores-per-run', type=positive, metavar='N', help='for Ray and Slurm (default: 1)')
-    made.add_argument('--gpus-per-run', type=float, metavar='X',
-                      help='for Ray, where runs can share a GPU (default: 0)')
-    made.add_argument('--changed', choices=['keep', 'rerun'],
-                      help='runs that began with another config or other settings: keep them, or run them anew')
-    made.add_argument('--retry-failed', action='store_true', help='run failed runs again')
-    return made
+    parser = tool_parser(__doc__, prog='mmflatten study', formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('study', nargs='+', metavar='STUDY.yaml', help='study file; several run one after another')
+    parser.add_argument('--size', default='full', metavar='NAME',
+                        help='one of the sizes in the file, such as smoke (default: full)')
+    parser.add_argument('--work-dir', type=Path, metavar='DIR',
+                        help='folder of the results (default: work_dirs/studies/<name of the study>)')
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument('--dry-run', action='store_true', help='print the grid with parameters, FLOPs, hours and disk')
+    action.add_argument('--status', action='store_true', help='print the progress of the study')
+    action.add_argument('--report', type=_page, nargs='?', const=Path('work_dirs', 'studies', 'report.md'),
+                        metavar='PAGE.md', help='write a report on the results so far, and a folder beside it with its '
+                        'figures and a CSV file of all runs (default: work_dirs/studies/report.md)')
+    parser.add_argument('--workers', type=positive, metavar='N',
+                        help='runs at once on this machine (default: one for each GPU, else for each core)')
+    cluster = parser.add_mutually_exclusive_group()
+    cluster.add_argument('--ray', metavar='ADDRESS', help='run on a Ray cluster: its address, auto or local')
+    cluster.add_argument('--slurm', metavar='KEY=VALUE,...',
+                         help='run as Slurm jobs, with options of sbatch: partition=gpu,time=60,gpus=1')
+    parser.add_argument('--cores-per-run', type=positive, metavar='N', help='for Ray and Slurm (default: 1)')
+    parser.add_argument('--gpus-per-run', type=float, metavar='X',
+                        help='for Ray, where runs can share a GPU (default: 0)')
+    parser.add_argument('--changed', choices=['keep', 'rerun'],
+                        help='keep or repeat runs that were started with another config or other settings')
+    parser.add_argument('--retry-failed', action='store_true', help='repeat failed runs')
+    return parser
 
 
 @command_line
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> None:
     from mmflatten.studies.study_file import read_study
     studies = [read_study(path, args.size) for path in args.study]
     if args.work_dir and len(studies) > 1:
-        raise ValueError(f'--work-dir ({args.work_dir}) is for one study, but {len(studies)} are given')
+        raise ValueError(f'--work-dir: expected one study, got {len(studies)}. Run them one by one.')
     folders = [args.work_dir or Path('work_dirs', 'studies', study.name) for study in studies]
     if args.report:
         from mmflatten.studies.report import write_report
@@ -63,52 +63,53 @@ def main(argv: Sequence[str]) -> None:
         return
     failed = []
     for study, path in zip(studies, folders):
+        folder = StudyFolder(path)
         try:
             if args.status:
-                print(status_table(path))
+                print(status_table(study, folder))
             elif args.dry_run:
                 print(_dry_run(study, args))
             else:
-                folder = StudyFolder(path)
                 with folder.locked():
                     _run(study, folder, args)
         except StudyError as error:
             if len(studies) == 1:
                 raise
-            _say(f'{study.name}: {error}')  # the other studies can do without this one
+            _say(f'{study.name}: {error}')  # the other studies do not depend on this one
             failed.append(study.name)
     if failed:
         raise StudyError(f'{len(failed)} of {len(studies)} studies failed: {", ".join(failed)}')
 
 
 def _page(text: str) -> Path:
-    """Of `--report`, which a study file behind it would be taken for."""
-    if not text.endswith('.md'):
-        raise argparse.ArgumentTypeError(f'{text} must end in .md; study files stand before --report')
+    if not text.endswith('.md'):  # a study file after --report would be overwritten
+        raise argparse.ArgumentTypeError(f'expected a page that ends in .md, got {text}. Put study files before it.')
     return Path(text)
 
 
 def _refuse_unused(args: argparse.Namespace) -> None:
-    """Refuse options that the place of the runs has no use for."""
-    faults = (('--workers', args.workers, args.ray or args.slurm, 'runs on this machine'),
+    """Refuse options that have no effect where the runs take place."""
+    checks = (('--workers', args.workers, args.ray or args.slurm, 'runs on this machine'),
               ('--cores-per-run', args.cores_per_run, not (args.ray or args.slurm), '--ray and --slurm'),
               ('--gpus-per-run', args.gpus_per_run, not args.ray, '--ray; --slurm has gpus=N'))
-    for option, value, unused, place in faults:
+    for option, value, unused, where in checks:
         if value is not None and unused:
-            raise ValueError(f'{option} ({value:g}) is for {place}; leave it out here')
+            raise ValueError(f'{option}: only for {where}, got {value:g}. Remove it.')
 
 
 def _dry_run(study: Any, args: argparse.Namespace) -> str:
     from mmflatten.measure.speed.machine import available_cpus
     from mmflatten.studies.costs import check_runs, cost_table, seconds_per_run
     from mmflatten.studies.grid import expand
-    from mmflatten.studies.tuning import expected_best, trials_of
+    from mmflatten.studies.tuning import best_runs, trials_of
     with own_output():
-        runs = expand(study) + trials_of(study) + expected_best(study)
+        runs = expand(study) + trials_of(study) + best_runs(study)
         costs = check_runs(study, runs)
-        on_cluster = args.ray or args.slurm
-        workers = None if on_cluster else args.workers or _places()[0]
-        cores = min(args.cores_per_run or 1, available_cpus()) if on_cluster else max(1, available_cpus() // workers)
+        if args.ray or args.slurm:
+            workers, cores = None, min(args.cores_per_run or 1, available_cpus())
+        else:
+            workers = args.workers or _places()[0]
+            cores = max(1, available_cpus() // workers)
         seconds = seconds_per_run(study, runs, costs, cores, _say)
     return cost_table(study, runs, costs, seconds, workers)
 
@@ -127,12 +128,12 @@ def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
     failed = [result for result in results if result.state == FAILED]
     print(f'{len(results) - len(failed)} of {counted(len(results), "run")} ended well: {folder.path}')
     if failed:
-        said = (f'{counted(len(failed), "run")} of {study.name} failed ({failed[0].name}: {failed[0].error}); '
-                '--status lists all, --retry-failed runs what failed again')
+        message = (f'{counted(len(failed), "run")} of {study.name} failed ({failed[0].name}: {failed[0].error}). '
+                   '--status lists all of them, --retry-failed repeats them.')
         searched = [result.levels for result in results if result.mode == TRIAL and result.state == FINISHED]
         if any(result.mode != TRIAL or result.levels not in searched for result in failed):
-            raise StudyError(said)
-        _say(said)  # a search goes on without the rates at which a training diverges
+            raise StudyError(message)
+        _say(message)  # settings with which a training diverges are part of a search
 
 
 def _executor(folder: Any, args: argparse.Namespace) -> Any:
@@ -148,7 +149,7 @@ def _executor(folder: Any, args: argparse.Namespace) -> Any:
 
 
 def _places() -> tuple[int, int]:
-    """Runs at once on this machine, and its GPUs."""
+    """Number of runs at once on this machine, and of its GPUs."""
     import torch
 
     from mmflatten.measure.speed.machine import available_cpus

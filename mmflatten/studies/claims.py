@@ -1,4 +1,4 @@
-"""What papers claim, judged by the results of a study."""
+"""Claims of papers, judged by the results of a study."""
 from __future__ import annotations
 
 from collections import defaultdict
@@ -12,55 +12,54 @@ from mmflatten.studies.statistics import BETTER, NOISE, UNTESTED, WORSE, Compari
 from mmflatten.studies.study import Claim, Study, StudyError
 from mmflatten.studies.tuning import signed
 
-REPRODUCED, NOT_REPRODUCED = 'reproduced', 'not reproduced'
-Values = dict[str, dict[int, float]]  # level -> seed -> metric, larger where better
-
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with the comparison of each two neighbours in its order."""
+    """A claim with a comparison of each two neighbours in its order."""
 
     claim: Claim
     pairs: tuple[Comparison, ...]
 
     @property
     def text(self) -> str:
-        """Reproduced where every step is, not reproduced where one goes the other way, else inside the noise.
-
-        Where a step has not been tested, the claim has not either, unless another goes the other way.
-        """
-        found = {pair.verdict for pair in self.pairs}
-        if WORSE in found:
-            return NOT_REPRODUCED
-        return UNTESTED if UNTESTED in found else REPRODUCED if found == {BETTER} else NOISE
+        """Verdict on the whole order: one contradicted step refutes it, all steps must be significant to confirm it."""
+        verdicts = {pair.verdict for pair in self.pairs}
+        if WORSE in verdicts:
+            return 'not reproduced'
+        if UNTESTED in verdicts:
+            return UNTESTED
+        return 'reproduced' if verdicts == {BETTER} else NOISE
 
 
 def judge(study: Study, results: Iterable[Result], mode: str) -> list[Verdict]:
-    """Judge the claims of a study by the runs of one mode; Holm's correction is over the pairs of all its claims.
+    """Judge the claims of a study by the runs of one mode, with Holm's correction over the pairs of all claims.
 
     Raises:
-        StudyError: a claim is about runs with different metrics, whose differences cannot be averaged.
+        StudyError: a claim includes runs with different metrics.
     """
-    done = [result for result in results if result.state == FINISHED and result.mode == mode]
+    finished = [result for result in results if result.state == FINISHED and result.mode == mode]
     pairs = []
     for claim in study.claims:
-        meant = [result for result in done
-                 if matches(result.levels, claim.where) and result.levels[claim.factor] in claim.order]
-        metrics = sorted({result.metric for result in meant})
+        chosen = [result for result in finished
+                  if matches(result.levels, claim.where) and result.levels[claim.factor] in claim.order]
+        metrics = sorted({result.metric for result in chosen})
         if len(metrics) > 1:
-            raise StudyError(f'claims: {claim.text} is about runs with the metrics {", ".join(metrics)}; narrow it to '
-                             'one of them with where')
-        values = seed_means(study, meant, claim.factor)
+            raise StudyError(f'claims: expected runs with one metric for {claim.text}, got {", ".join(metrics)}. '
+                             'Narrow it with `where`.')
+        values = seed_means(study, chosen, claim.factor)
         pairs.append([compare(first, second, values) for first, second in pairwise(claim.order)])
     corrected = iter(holm([pair for group in pairs for pair in group]))
     return [Verdict(claim, tuple(next(corrected) for _ in group)) for claim, group in zip(study.claims, pairs)]
 
 
-def seed_means(study: Study, results: Sequence[Result], factor: str) -> Values:
-    """For each level and seed, the mean over the combinations of the other factors that every level has.
+def seed_means(study: Study, results: Sequence[Result], factor: str) -> dict[str, dict[int, float]]:
+    """Average each level and seed over the combinations of the other factors that have all levels.
 
-    Where there are several such combinations, a seed counts once: its runs are not independent. Where a level lacks a
-    seed in one of them, that seed of it is left out.
+    A seed counts once, because its runs are not independent. A seed that a level lacks in one of these combinations is
+    left out of this level.
+
+    Returns:
+        Level -> seed -> metric, negated if lower is better.
     """
     blocks: dict[tuple, dict[tuple[str, int], float]] = defaultdict(dict)
     for result in results:
@@ -68,7 +67,7 @@ def seed_means(study: Study, results: Sequence[Result], factor: str) -> Values:
         blocks[(result.metric, *block)][result.levels[factor], result.seed] = signed(study, result)
     levels = {result.levels[factor] for result in results}
     common = [block for block in blocks.values() if {level for level, _ in block} == levels]
-    values: Values = defaultdict(dict)
+    values: dict[str, dict[int, float]] = defaultdict(dict)
     for level, seed in set().union(*common):
         if all((level, seed) in block for block in common):
             values[level][seed] = sum(block[level, seed] for block in common) / len(common)

@@ -1,10 +1,11 @@
-"""What runs cost before they begin: every model and optimizer is built on the meta device, and a forward pass timed."""
+"""Costs of runs before they start, from models on the meta device and a timed forward pass."""
 from __future__ import annotations
 
 import contextlib
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -22,35 +23,35 @@ from mmflatten.measure.speed.timing import measure
 from mmflatten.recipes.datasets import training_set
 from mmflatten.recipes.disk import checkpoints_of
 from mmflatten.recipes.training import Training
-from mmflatten.studies.configs import check_parts, config_hash, config_of
-from mmflatten.studies.grid import Run, digest
+from mmflatten.studies.configs import check_parts, config_of
+from mmflatten.studies.grid import StudyRun, digest
 from mmflatten.studies.study import Study, StudyError, counted
 from mmflatten.text_table import align, giga
 
 PASSES_PER_STEP = 3  # a backward pass takes about as long as two forward passes
-BATCH = 32  # the most images of the forward pass that is timed
+MAX_BATCH = 32  # images in the timed forward pass
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: multiply-accumulates of one image of `shape`, bytes on the disk, iterations of its training."""
+    """Costs of one run."""
 
     config_hash: str
     params: int
-    flops: int
+    flops: int  # multiply-accumulates of one image of `shape`
     shape: tuple[int, int]
-    disk: int
-    iterations: int | None  # None where the number of images is not known here
-    images: int  # in a batch
+    disk: int  # bytes
+    iterations: int | None  # None if the number of images is unknown
+    batch_size: int
 
 
-def check_runs(study: Study, runs: Sequence[Run]) -> dict[str, Cost]:
-    """Build what every run needs, without data; a Cost by the name of each run.
+def check_runs(study: Study, runs: Sequence[StudyRun]) -> dict[str, Cost]:
+    """Build models and optimizers of all runs without data; returns the costs by name of the run.
 
     Raises:
-        StudyError: a combination cannot be built; names all that cannot.
+        StudyError: a combination cannot be built. The message lists all of them.
     """
-    costs, faults, built = {}, [], {}
+    costs, faults, built = {}, {}, {}
     with quiet_libraries(logging.ERROR):
         for run in runs:
             try:
@@ -58,42 +59,43 @@ def check_runs(study: Study, runs: Sequence[Run]) -> dict[str, Cost]:
                 check_parts(cfg)
                 key = digest([cfg.model, cfg.optim_wrapper, cfg.train_cfg, cfg.train_dataloader, cfg.default_scope])
                 built[key] = built.get(key) or _cost(cfg)
-                costs[run.name] = Cost(config_hash(cfg), *built[key])
-            except Exception as error:  # whatever a constructor raises; all faults are told at once
-                faults.append(f'{", ".join(run.levels.values())}: {type(error).__name__}: {error}')
+                costs[run.name] = Cost(digest(cfg.to_dict())[:12], *built[key])
+            except Exception as error:  # constructors raise anything
+                faults[f'{", ".join(run.levels.values())}: {type(error).__name__}: {error}'] = None
     if faults:
-        faults = list(dict.fromkeys(faults))
-        raise StudyError(f'{counted(len(faults), "combination")} of study {study.name} cannot be run; correct '
-                         'or exclude what is named here:\n' + '\n'.join(faults))
+        raise StudyError(f'{study.name}: expected combinations that can be built, got {len(faults)} that cannot. '
+                         'Correct or exclude:\n' + '\n'.join(faults))
     return costs
 
 
 def _cost(cfg: Config) -> tuple:
-    images = _images(cfg)
+    images = _count_images(cfg)
     training = Training.of(cfg, gpus=1, images=images or 1)
     shape = image_shape(cfg)
-    known = images or not training.by_epoch
+    iterations = training.iterations if images or not training.by_epoch else None
     return (count_parameters(training.model), count_model(training.model, shape).counts.macs, shape,
-            checkpoints_of(training).most, training.iterations if known else None, cfg.train_dataloader.batch_size)
+            checkpoints_of(training).most, iterations, cfg.train_dataloader.batch_size)
 
 
-def _images(cfg: Config) -> int:
-    """Images of the training set, 0 where it is neither known nor on this machine."""
+def _count_images(cfg: Config) -> int:
+    """Number of training images; 0 if it is not known and the data set is not on this machine."""
     dataset = cfg.train_dataloader.dataset
-    images, part = training_set(dataset).images, dataset.get('indices')
-    if isinstance(part, int):
-        return min(images, part) or part
+    images, indices = training_set(dataset).images, dataset.get('indices')
+    if isinstance(indices, int):
+        return min(images, indices) or indices
     with contextlib.suppress(DatasetError), DefaultScope.overwrite_default_scope(cfg.default_scope):
         return images or len(build_dataset(dataset))
     return 0
 
 
-def seconds_per_run(study: Study, runs: Sequence[Run], costs: dict[str, Cost], cores: int,
+def seconds_per_run(study: Study, runs: Sequence[StudyRun], costs: dict[str, Cost], cores: int,
                     say: Callable[[str], None]) -> dict[str, float]:
-    """Estimated seconds of training on so many cores by the names of runs, from a forward pass timed on this CPU."""
+    """Estimate the seconds of training by name of the run, from a forward pass timed on `cores` cores of this CPU."""
     timed: dict[str, float] = {}
     seconds = {}
-    with quiet_libraries(logging.ERROR), tempfile.TemporaryDirectory() as folder, _threads(cores):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(cores)
+    with quiet_libraries(logging.ERROR), tempfile.TemporaryDirectory() as folder:
         for run in runs:
             cost = costs[run.name]
             cfg = config_of(run, study.budget)
@@ -102,35 +104,26 @@ def seconds_per_run(study: Study, runs: Sequence[Run], costs: dict[str, Cost], c
                 say(f'timing {", ".join(run.levels.values()) or run.base}')
                 path = Path(folder, 'config.py')
                 cfg.dump(path)
-                subject = model_subject(str(path), RunSettings(min(BATCH, cost.images), cost.shape))
+                subject = model_subject(str(path), RunSettings(min(MAX_BATCH, cost.batch_size), cost.shape))
                 timed[key] = min(measure([subject], rounds=3)[0]) / subject.batch
             if cost.iterations is not None:
-                seconds[run.name] = timed[key] * cost.images * cost.iterations * PASSES_PER_STEP
-                seconds[run.name] = min(seconds[run.name], study.budget.seconds or seconds[run.name])
+                estimate = timed[key] * cost.batch_size * cost.iterations * PASSES_PER_STEP
+                seconds[run.name] = min(estimate, study.budget.seconds or estimate)
+    torch.set_num_threads(threads)
     return seconds
 
 
-@contextlib.contextmanager
-def _threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def cost_table(study: Study, runs: Sequence[Run], costs: dict[str, Cost], seconds: dict[str, float],
+def cost_table(study: Study, runs: Sequence[StudyRun], costs: dict[str, Cost], seconds: dict[str, float],
                workers: int | None) -> str:
-    """The grid, a line for each cell, and what the whole takes; how many work at once may be unknown."""
-    grouped: dict[tuple, list[Run]] = {}
+    """Format the grid, a line for each cell, and the total; `workers` is None if it is unknown."""
+    groups: dict[tuple, list[StudyRun]] = defaultdict(list)
     for run in runs:
-        grouped.setdefault((run.mode, *run.cell), []).append(run)
+        groups[(run.mode, *run.levels.values())].append(run)
     rows = []
-    for (mode, *levels), members in grouped.items():
+    for names, members in groups.items():
         cost = costs[members[0].name]
         known = [seconds[run.name] for run in members if run.name in seconds]
-        rows.append([mode, *(name for _, name in levels), str(len(members)), f'{cost.params / 1e6:.3f}',
+        rows.append([*names, str(len(members)), f'{cost.params / 1e6:.3f}',
                      giga(cost.flops), 'x'.join(map(str, cost.shape)), str(cost.iterations or '-'),
                      f'{sum(known) / 3600:.3f}' if known else '-',
                      f'{sum(costs[run.name].disk for run in members) / 2**20:.0f}'])
@@ -144,6 +137,5 @@ def cost_table(study: Study, runs: Sequence[Run], costs: dict[str, Cost], second
         lines.append(f'about {hours:.2f} hours of training on one worker{shared}: {PASSES_PER_STEP} forward passes as '
                      'timed here for each step, without data, validation and test')
         if workers and hours / workers > study.budget.total_hours:
-            lines.append(f'that is above budget.total_hours ({study.budget.total_hours:g}): the study would stop '
-                         'before its end')
+            lines.append(f'more than budget.total_hours ({study.budget.total_hours:g}): the study would stop early')
     return '\n'.join(lines)

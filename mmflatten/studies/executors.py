@@ -1,4 +1,4 @@
-"""Where runs take place. An executor starts the process of a run and tells when it has ended; this one does so here."""
+"""Executors start the processes of runs and report how they end. The one here runs them on this machine."""
 from __future__ import annotations
 
 import os
@@ -8,38 +8,37 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from mmflatten.studies.folder import LOG
-
 VISIBLE = 'CUDA_VISIBLE_DEVICES'
-KILLED = -9  # status of a run whose process, machine or job is gone without a word
+LOG = 'log.txt'  # output of a run
+KILLED = -9  # status of a run whose process, machine or job was lost
+NO_SPACE = 75  # exit status of a run that needs more disk space (EX_TEMPFAIL of BSD)
 
 
 class Executor(Protocol):
-    """What a driver knows of a cluster. A handle is whatever `submit` returns."""
+    """Interface between the driver and a machine or a cluster. A handle is whatever `submit` returns."""
 
-    slots: int  # runs that may be submitted at once
+    slots: int  # runs that may be submitted at the same time
 
     def submit(self, folder: Path) -> Any:
-        """Begin the run of a folder."""
+        """Start the run of a folder."""
 
     def poll(self, handle: Any) -> int | None:
-        """The exit status of a run, below zero where it was killed; None while it goes on."""
+        """Exit status of a run, negative if it was killed; None while it is running."""
 
     def withdraw(self, run: str) -> None:
-        """End what an earlier driver has left of a run, where that does not end with its driver."""
+        """Cancel a run that was left by an earlier driver. Processes of this machine end with their driver."""
 
-    def close(self) -> None:
-        """End what still runs."""
+    def cancel(self, handle: Any) -> None:
+        """Stop a run."""
 
 
-def start(folder: Path, cores: Sequence[int] = (), gpu: str | None = None,
-          place: str | None = None) -> subprocess.Popen:
-    """Start the process of a run. It ends with the one that started it, and its log is in the folder.
+def start(folder: Path, cores: Sequence[int] = (), gpu: str | None = None, cwd: str | None = None) -> subprocess.Popen:
+    """Start the process of a run, which ends with this process and writes its log into the folder.
 
     Args:
-        cores: to run on; () leaves that to the system.
-        gpu: as in `CUDA_VISIBLE_DEVICES`; None leaves all visible.
-        place: directory to run in, which paths of data are relative to; None is this one.
+        cores: to run on; () leaves the choice to the system.
+        gpu: value of `CUDA_VISIBLE_DEVICES`; None leaves it unchanged.
+        cwd: directory that relative data paths refer to, by default the current one.
     """
     command = [sys.executable, '-m', 'mmflatten.studies.worker', str(folder), '--with-parent']
     environment = dict(os.environ)
@@ -48,49 +47,46 @@ def start(folder: Path, cores: Sequence[int] = (), gpu: str | None = None,
         environment['OMP_NUM_THREADS'] = str(len(cores))
     if gpu is not None:
         environment[VISIBLE] = gpu
-    with open(folder / LOG, 'a', encoding='utf-8') as log:  # a session of its own: Ctrl-C is the driver's
+    with open(folder / LOG, 'a', encoding='utf-8') as log:  # in a new session, so that Ctrl-C reaches the driver only
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=environment,
-                                cwd=place, start_new_session=True)
+                                cwd=cwd, start_new_session=True)
 
 
-def execute(folder: str, place: str) -> int:
-    """Start the process of a run and wait for it: what a cluster calls on the machine it has chosen."""
-    with start(Path(folder), place=place) as process:
+def execute(folder: str, cwd: str) -> int:
+    """Run the process of a run to its end. Clusters call this on the machine that they choose."""
+    with start(Path(folder), cwd=cwd) as process:
         return process.wait()
 
 
 class LocalExecutor(Executor):
-    """Processes on this machine, each on cores of its own, and on a GPU where there are any.
+    """Processes on this machine, each with its share of the cores, and with a GPU if there is one.
 
     Args:
-        workers: processes at once; the cores are shared out among them, and GPUs in turn.
-        gpus: number of GPUs of this machine to use, the first of those that `CUDA_VISIBLE_DEVICES` leaves.
+        workers: processes at the same time; cores and GPUs are distributed among them.
+        gpus: number of GPUs to use, the first of those in `CUDA_VISIBLE_DEVICES`.
     """
 
     def __init__(self, workers: int, gpus: int = 0) -> None:
         cores = sorted(os.sched_getaffinity(0))
-        visible = os.environ[VISIBLE].split(',') if VISIBLE in os.environ else map(str, range(gpus))
-        names = list(visible)[:gpus] or [None]
+        visible = os.environ[VISIBLE].split(',') if VISIBLE in os.environ else list(map(str, range(gpus)))
+        names = visible[:gpus] or [None]
         self.slots = workers
-        self.free = [(tuple(cores[place::workers]) or (cores[place % len(cores)],), names[place % len(names)])
-                     for place in range(workers)]
-        self.held: dict[subprocess.Popen, tuple] = {}
+        self.free = [(tuple(cores[worker::workers]) or (cores[worker % len(cores)],), names[worker % len(names)])
+                     for worker in range(workers)]
 
-    def submit(self, folder: Path) -> subprocess.Popen:
+    def submit(self, folder: Path) -> tuple[subprocess.Popen, tuple]:
         place = self.free.pop(0)
-        process = start(folder, *place)
-        self.held[process] = place
-        return process
+        return start(folder, *place), place
 
-    def poll(self, handle: subprocess.Popen) -> int | None:
-        status = handle.poll()
-        if status is not None and handle in self.held:
-            handle.stdin.close()
-            self.free.append(self.held.pop(handle))
+    def poll(self, handle: tuple[subprocess.Popen, tuple]) -> int | None:
+        process, place = handle
+        status = process.poll()
+        if status is not None:
+            process.stdin.close()
+            self.free.append(place)
         return status
 
-    def close(self) -> None:
-        for process in self.held:
-            process.kill()
-            process.wait()
-        self.held.clear()
+    def cancel(self, handle: tuple[subprocess.Popen, tuple]) -> None:
+        process, _ = handle
+        process.kill()
+        process.wait()

@@ -1,11 +1,10 @@
-"""The folder of a study on the disk: a folder for each run, its result, and a lock against a second driver."""
+"""Folder of a study: one folder per run with its result, and a lock against a second driver."""
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -13,20 +12,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from mmengine.config import Config
+
 from mmflatten.engine.checkpoints.files import written_aside
 from mmflatten.studies.study import StudyError, counted
 
-RESULT, PROGRESS, RUN, CONFIG, LOG, STOP, LOCK = (
-    'result.json', 'progress.json', 'run.json', 'config.py', 'log.txt', 'stop', 'lock')
+RESULT, PROGRESS, RUN, CONFIG, STOP, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'stop', 'lock'
 FINISHED, PRUNED, FAILED, RUNNING, WAITING = 'finished', 'pruned', 'failed', 'running', 'waiting'
-CHANGES = ('keep', 'rerun')
-DECIDED = {'config_hash': 'config', 'metrics': 'metrics', 'seconds': 'budget.seconds', 'throughput': 'throughput'}
-PATIENCE = 1.  # seconds that a driver waits for the lock, which `in_use` holds for a moment
+COMPARED = {'config_hash': 'config', 'metrics': 'metrics', 'seconds': 'budget.seconds', 'throughput': 'throughput'}
+LOCK_TIMEOUT = 1.  # seconds; `in_use` holds the lock for a moment
 
 
 @dataclass
 class Result:
-    """What is known of a run, a row of the table; times include what was lost to interruptions, but for seconds."""
+    """Result of a run, as in `result.json`. Times include all attempts of the run."""
 
     name: str
     mode: str = ''
@@ -41,7 +40,7 @@ class Result:
     wall_seconds: float = 0.
     cpu_seconds: float = 0.
     gpu_seconds: float = 0.
-    peak_memory: int = 0  # bytes, of the process, or on the GPU where it has one
+    peak_memory: int = 0  # bytes on the GPU if there is one, else of the process
     throughput: dict[str, float] = field(default_factory=dict)  # height x width -> images per second
     params: int = 0
     flops: int = 0  # multiply-accumulates of one image
@@ -62,42 +61,42 @@ class StudyFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder against other drivers; a lock ends with its process, however that ends.
+        """Lock the folder against other drivers. The lock ends with its process, even if that is killed.
 
         Raises:
-            StudyError: another driver works here; names its process.
+            StudyError: another driver holds the lock; the message gives its process id.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / LOCK, 'a+', encoding='utf-8') as lock:
-            end = time.monotonic() + PATIENCE
-            while not _take(lock, fcntl.LOCK_EX):
+            end = time.monotonic() + LOCK_TIMEOUT
+            while not _acquire(lock, fcntl.LOCK_EX):
                 if time.monotonic() > end:
                     lock.seek(0)
-                    raise StudyError(f'study folder {self.path} is in use by process {lock.read().strip()}; wait for '
-                                     'it, look with --status, or end that process')
-                time.sleep(PATIENCE / 20)
+                    raise StudyError(f'{self.path}: expected a free study folder, got one in use by process '
+                                     f'{lock.read().strip()}. Wait for that process or end it.')
+                time.sleep(LOCK_TIMEOUT / 20)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
             yield
 
     def in_use(self) -> bool:
-        """Whether a driver works here."""
+        """Return True if a driver is running."""
         with contextlib.suppress(FileNotFoundError), open(self.path / LOCK, encoding='utf-8') as lock:
-            return not _take(lock, fcntl.LOCK_SH)
+            return not _acquire(lock, fcntl.LOCK_SH)
         return False
 
     def result(self, name: str) -> Result | None:
-        """The result of a run that has ended."""
+        """Result of a run that has ended."""
         content = read_json(self.run(name) / RESULT)
         return Result(**content) if content else None
 
-    def progress(self, name: str) -> dict:
-        """How far a run is, as it says itself about once a second: `step`, `length`, `wall_seconds`, ..."""
+    def progress(self, name: str) -> dict[str, Any]:
+        """Progress of a run, written about once a second: `step`, `length`, `wall_seconds`, ..."""
         return read_json(self.run(name) / PROGRESS)
 
-    def prepare(self, name: str, config: Any, content: Mapping[str, Any]) -> Path:
-        """Write what the process of a run reads, `run.json` last; a run that has one keeps both files."""
+    def prepare(self, name: str, config: Config, content: Mapping[str, Any]) -> Path:
+        """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files."""
         folder = self.run(name)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / STOP).unlink(missing_ok=True)
@@ -108,7 +107,7 @@ class StudyFolder:
         return folder
 
     def reopen(self, name: str, content: Mapping[str, Any]) -> None:
-        """Let a failed run be run again, with what the study says now; one whose config was kept stays as it is."""
+        """Make a failed run ready to run again, with the current settings unless its config was kept."""
         folder = self.run(name)
         if read_json(folder / RUN).get('config_hash') == content['config_hash']:
             write_json(folder / RUN, content)
@@ -116,40 +115,39 @@ class StudyFolder:
 
     def to_discard(self, contents: Mapping[str, Mapping[str, Any]], changed: str | None,
                    retry_failed: bool = False) -> list[str]:
-        """Compare what the study says of its runs with what runs of this folder began with.
+        """Compare the study with the settings that its runs were started with; returns the names of runs to discard.
 
         Args:
-            contents: of `run.json`, by the names of runs.
-            changed: `keep` leaves runs that have begun as they are, `rerun` discards those that differ.
-            retry_failed: failed runs will be reopened, so that of them the config alone is compared.
-
-        Returns:
-            The names of the runs that are to be discarded.
+            contents: contents of `run.json` by name of the run.
+            changed: `keep` leaves changed runs, `rerun` discards them.
+            retry_failed: compare only the config of failed runs, because they will be reopened.
 
         Raises:
-            StudyError: a run differs, and `changed` does not say what to do, or it has a metric that is no more named.
+            StudyError: a run changed and `changed` is not set, or a kept run was judged by a metric that was removed.
         """
         differing = {}
         for name, content in contents.items():
-            found = _changes(read_json(self.run(name) / RUN), content)
-            failed = retry_failed and (self.result(name) or Result(name)).state == FAILED
-            if 'config' in found or found and not failed:
-                differing[name] = found
-        if differing and changed not in CHANGES:
-            name, found = next(iter(differing.items()))
-            raise StudyError(f'{counted(len(differing), "run")} of {self.path} began with another {", ".join(found)} '
-                             f'({name}, ...): --changed keep leaves them as they are, --changed rerun runs them anew')
+            fields = _changed_fields(read_json(self.run(name) / RUN), content)
+            result = self.result(name)
+            reopened = retry_failed and result is not None and result.state == FAILED
+            if 'config' in fields or fields and not reopened:
+                differing[name] = fields
+        if differing and changed is None:
+            name, fields = next(iter(differing.items()))
+            raise StudyError(f'{self.path}: expected runs that were started with this study file, got '
+                             f'{counted(len(differing), "run")} with another {", ".join(fields)} ({name}, ...). Use '
+                             '--changed keep to leave them or --changed rerun to repeat them.')
         if changed == 'rerun':
             return list(differing)
         for name in differing:
-            result, named = self.result(name), contents[name]['metrics']
-            if result and result.metric and result.metric not in named:
-                raise StudyError(f'{name} was judged by {result.metric}, which metrics ({", ".join(named)}) does not '
-                                 'name: name it too to keep such runs, or run them anew with --changed rerun')
+            result, metrics = self.result(name), contents[name]['metrics']
+            if result and result.metric and result.metric not in metrics:
+                raise StudyError(f'metrics: expected {result.metric}, by which {name} was judged, got '
+                                 f'{", ".join(metrics)}. Add it, or repeat the runs with --changed rerun.')
         return []
 
 
-def _take(lock: TextIO, kind: int) -> bool:
+def _acquire(lock: TextIO, kind: int) -> bool:
     try:
         fcntl.flock(lock, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -157,15 +155,15 @@ def _take(lock: TextIO, kind: int) -> bool:
     return True
 
 
-def _changes(begun: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
-    """What the study file says otherwise than when a run began; what an older `run.json` does not hold is no change."""
-    def said(value: Any) -> Any:  # the shape of the images is no word of the file
+def _changed_fields(started: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    """Fields of the study file that changed since a run was started. Fields missing from an older file are ignored."""
+    def stated(value: Any) -> Any:  # the image shape follows from the config
         return {key: item for key, item in value.items() if key != 'shape'} if isinstance(value, dict) else value
-    return [name for key, name in DECIDED.items() if key in begun and said(begun[key]) != said(content[key])]
+    return [name for key, name in COMPARED.items() if key in started and stated(started[key]) != stated(content[key])]
 
 
-def read_json(path: Path) -> dict:
-    """The content of a file, {} where there is none."""
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file; {} if it does not exist."""
     try:
         return json.loads(path.read_text(encoding='utf-8'))
     except FileNotFoundError:
@@ -173,29 +171,25 @@ def read_json(path: Path) -> dict:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file whole or not at all."""
+    """Write a JSON file atomically."""
     with written_aside(path) as aside:
         aside.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Write the result of a run, after which it has ended."""
+    """Write the result of a run, which marks the run as ended."""
     write_json(folder / RESULT, asdict(result))
 
 
-def last_line(log: Path) -> str:
-    """The last line of a log that says something."""
-    lines = log.read_text(encoding='utf-8', errors='replace').split('\n') if log.exists() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), '')
-
-
 def git_commit() -> str:
-    """The commit of this package, with `-dirty` where its files differ; '' where git does not track them."""
-    if shutil.which('git') is None or not _git('ls-files', '__init__.py'):
+    """Commit of this package, with `-dirty` if its files were changed; '' if git does not track them."""
+    def git(*arguments: str) -> str:
+        return subprocess.run(['git', *arguments], cwd=Path(__file__).parents[1], capture_output=True,
+                              text=True).stdout.strip()
+    try:
+        if not git('ls-files', '__init__.py'):
+            return ''
+        changes = git('--no-optional-locks', 'status', '--porcelain', '.')
+        return git('rev-parse', 'HEAD') + ('-dirty' if changes else '')
+    except FileNotFoundError:  # git is not installed
         return ''
-    return _git('rev-parse', 'HEAD') + ('-dirty' if _git('--no-optional-locks', 'status', '--porcelain', '.') else '')
-
-
-def _git(*arguments: str) -> str:
-    package = Path(__file__).parents[1]
-    return subprocess.run(['git', *arguments], cwd=package, capture_output=True, text=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster, from one machine to hundreds; what a dead node was running begins again on another one."""
+"""Runs on a Ray cluster. The runs of a lost node start again on another node and resume."""
 from __future__ import annotations
 
 import os
@@ -11,53 +11,47 @@ from ray.exceptions import RayError
 import mmflatten
 from mmflatten.studies.executors import KILLED, Executor, execute
 
-LOCAL = 'local'
-RETRIES = 10  # after the loss of a node or of Ray's process there
+RETRIES = 10  # after the loss of a node or of Ray's process on it
 
 
 class RayExecutor(Executor):
-    """Every machine must see the study folder and the data under the same path as this one.
+    """Executor for a Ray cluster. Every machine must see the study folder and the data under the same paths.
 
     Args:
         address: of the cluster; `auto` finds the one of this machine, `local` starts one here.
-        cores: of each run.
-        gpus: of each run; a fraction lets runs share one.
+        cores: for each run.
+        gpus: for each run; a fraction lets runs share one.
     """
 
     def __init__(self, address: str, cores: int = 1, gpus: float = 0.) -> None:
         package = str(Path(mmflatten.__file__).parents[1])
         path = os.pathsep.join([package, *filter(None, [os.environ.get('PYTHONPATH')])])
-        self.context = ray.init(None if address == LOCAL else address, log_to_driver=False, include_dashboard=False,
-                                ignore_reinit_error=True, runtime_env={'env_vars': {
-                                    'PYTHONPATH': path, 'OMP_NUM_THREADS': str(cores)}})
+        variables = {'PYTHONPATH': path, 'OMP_NUM_THREADS': str(cores)}
+        ray.init(None if address == 'local' else address, log_to_driver=False, include_dashboard=False,
+                 ignore_reinit_error=True, runtime_env={'env_vars': variables})
         self.task = ray.remote(num_cpus=cores, num_gpus=gpus, max_retries=RETRIES)(execute)
         self.cores, self.gpus = cores, gpus
-        self.running: set[Any] = set()
 
     @property
     def slots(self) -> int:
-        """As many runs as the cluster has room for now, nodes that have come since included."""
-        there = ray.cluster_resources()
-        room = there.get('CPU', 0) / self.cores
-        return max(1, int(min(room, there.get('GPU', 0) / self.gpus) if self.gpus else room))
+        """Number of runs that fit on the cluster as it is now."""
+        resources = ray.cluster_resources()
+        room = resources.get('CPU', 0) / self.cores
+        if self.gpus:
+            room = min(room, resources.get('GPU', 0) / self.gpus)
+        return max(1, int(room))
 
     def submit(self, folder: Path) -> Any:
-        handle = self.task.remote(str(folder.absolute()), os.getcwd())
-        self.running.add(handle)
-        return handle
+        return self.task.remote(str(folder.absolute()), os.getcwd())
 
     def poll(self, handle: Any) -> int | None:
         ended, _ = ray.wait([handle], timeout=0)
         if not ended:
             return None
-        self.running.discard(handle)
         try:
             return ray.get(handle)
-        except RayError:  # lost more often than it is retried
+        except RayError:  # lost more often than Ray retries
             return KILLED
 
-    def close(self) -> None:
-        for handle in self.running:
-            ray.cancel(handle, force=True)
-        self.running.clear()
-        self.context.disconnect()
+    def cancel(self, handle: Any) -> None:
+        ray.cancel(handle, force=True)

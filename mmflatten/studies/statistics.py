@@ -17,7 +17,7 @@ BETTER, WORSE, NOISE, UNTESTED = 'better', 'worse', 'inside the noise', 'too few
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its 95 % interval by Student's t, which one value does not have (NaN)."""
+    """Mean and 95 % confidence interval (Student's t). The interval is NaN for a single value."""
 
     mean: float
     low: float
@@ -27,19 +27,18 @@ class Interval:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two levels over the seeds that both have; a positive difference means that the first is better."""
+    """Comparison of two levels over their common seeds. A positive difference means that the first is better."""
 
     first: str
     second: str
     difference: Interval
-    effect: float  # Cohen's d of the paired differences: their mean in units of their standard deviation
-    p: float  # paired t-test
+    effect: float  # Cohen's d: mean of the paired differences in units of their standard deviation
+    p: float  # paired t-test; NaN if not tested
     p_wilcoxon: float
     p_holm: float = math.nan  # of the t-test, corrected for its family
 
     @property
     def verdict(self) -> str:
-        """Whether the first is better or worse than the second, or the seeds do not tell, or are too few to test."""
         if math.isnan(self.p):
             return UNTESTED
         if not self.p_holm < ALPHA:
@@ -48,8 +47,8 @@ class Comparison:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The mean of values and its 95 % interval."""
-    mean = float(np.mean(values))
+    """Mean of values with its 95 % confidence interval."""
+    mean = float(np.mean(values)) if len(values) else math.nan
     if len(values) < 2:
         return Interval(mean, math.nan, math.nan, len(values))
     if np.ptp(values) == 0:
@@ -59,17 +58,17 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def compare(first: str, second: str, values: Mapping[str, Mapping[int, float]]) -> Comparison:
-    """Compare two levels, paired by seed; not tested where the differences of fewer than two seeds differ.
+    """Compare two levels, paired by seed. Not tested if there are fewer than two different differences.
 
     Args:
-        values: level -> seed -> metric, larger where better.
+        values: level -> seed -> metric, larger is better.
     """
     seeds = sorted(values[first].keys() & values[second].keys())
     differences = np.array([values[first][seed] - values[second][seed] for seed in seeds])
     if len(seeds) > 1 and not differences.any():
         return Comparison(first, second, interval(differences), 0., 1., 1.)
     if len(seeds) < 2 or np.allclose(differences, differences[0], rtol=1e-9, atol=0):
-        alone = Interval(float(differences.mean()) if seeds else math.nan, math.nan, math.nan, len(seeds))
+        alone = replace(interval(differences), low=math.nan, high=math.nan)
         return Comparison(first, second, alone, math.nan, math.nan, math.nan)
     effect = float(differences.mean() / differences.std(ddof=1))
     p, p_wilcoxon = stats.ttest_1samp(differences, 0).pvalue, stats.wilcoxon(differences).pvalue
@@ -77,39 +76,39 @@ def compare(first: str, second: str, values: Mapping[str, Mapping[int, float]]) 
 
 
 def holm(family: Sequence[Comparison]) -> list[Comparison]:
-    """Correct the p-values of comparisons that are judged together; those without one stay without."""
-    tested = [item for item in family if not math.isnan(item.p)]
-    corrected = iter(multipletests([item.p for item in tested], ALPHA, method='holm')[1] if tested else ())
+    """Correct the p-values of comparisons that are judged together (Holm). Untested ones are left as they are."""
+    tested = [item.p for item in family if not math.isnan(item.p)]
+    corrected = iter(multipletests(tested, ALPHA, method='holm')[1] if tested else ())
     return [item if math.isnan(item.p) else replace(item, p_holm=float(next(corrected))) for item in family]
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Average ranks of levels over blocks (1 is the best), and Nemenyi's p-value of every pair."""
+    """Average ranks of levels over blocks (1 is the best), with Nemenyi's p-value for every pair."""
 
     average: pd.Series
     pairs: pd.DataFrame
-    friedman: float  # p-value of all being alike
+    friedman: float  # p-value of the hypothesis that all are alike
     blocks: int
 
 
 def rank(means: pd.DataFrame) -> Ranks | None:
-    """Rank the columns (levels) within each row (block), larger being better.
+    """Rank the columns (levels) within each row (block); larger is better.
 
-    Columns with a gap are left out; None where less than 3 columns or 2 rows remain.
+    Columns with gaps are left out. None if fewer than 3 columns or 2 rows remain.
     """
-    whole = means.dropna(axis=1)
-    if whole.shape[0] < 2 or whole.shape[1] < 3:
+    complete = means.dropna(axis=1)
+    if complete.shape[0] < 2 or complete.shape[1] < 3:
         return None
-    values = whole.to_numpy()
+    values = complete.to_numpy()
     pairs = scikit_posthocs.posthoc_nemenyi_friedman(-values)
-    pairs.index = pairs.columns = whole.columns
-    return Ranks(whole.rank(axis=1, ascending=False).mean().sort_values(), pairs,
-                 float(stats.friedmanchisquare(*values.T).pvalue), len(whole))
+    pairs.index = pairs.columns = complete.columns
+    return Ranks(complete.rank(axis=1, ascending=False).mean().sort_values(), pairs,
+                 float(stats.friedmanchisquare(*values.T).pvalue), len(complete))
 
 
 def pareto(costs: Sequence[float], values: Sequence[float]) -> list[bool]:
-    """Which points no other one beats: none is as cheap and better, or cheaper and as good."""
+    """Mark the points on the Pareto front: no other point is as cheap and better, or cheaper and as good."""
     points = list(zip(costs, values))
-    return [not any(cost <= own_cost and value >= own and (cost, value) != (own_cost, own) for cost, value in points)
-            for own_cost, own in points]
+    return [not any(other[0] <= cost and other[1] >= value and other != (cost, value) for other in points)
+            for cost, value in points]

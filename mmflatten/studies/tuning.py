@@ -1,4 +1,4 @@
-"""Each cell at its best rate: the same trials for every cell, hopeless ones stopped, then the best with all seeds."""
+"""Search for the best settings of each cell: the same trials for every cell, then the best settings with all seeds."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import qmc
 
 from mmflatten.studies.folder import FAILED, FINISHED, Result
-from mmflatten.studies.grid import BEST, TRIAL, Run, cells, make_run, seeds_of
-from mmflatten.studies.study import Level, Study, Tune
+from mmflatten.studies.grid import BEST, TRIAL, StudyRun, cells, make_run, seeds_of
+from mmflatten.studies.study import Study, Tune
 
-TRIAL_SEED = 10_000  # far from the seeds of studies, which may grow
+TRIAL_SEED = 10_000  # far from the seeds of studies, to which more may be added
 
 
-def values_of(tune: Tune) -> list[dict[str, float]]:
-    """What is tried, the same for every cell: evenly spaced for one field, a Halton sequence for several."""
+def trial_settings(tune: Tune) -> list[dict[str, float]]:
+    """Settings to try, the same for every cell: evenly spaced for one field, a Halton sequence for several."""
     if len(tune.ranges) == 1:
         points = np.linspace(0, 1, tune.trials)[:, None]
     else:
@@ -30,55 +30,52 @@ def values_of(tune: Tune) -> list[dict[str, float]]:
              in zip(tune.ranges.items(), row)} for row in rows]
 
 
-def trials_of(study: Study) -> list[Run]:
-    """The trials of all cells, with a seed that no reported run has or will have, so that luck is not chosen."""
+def trials_of(study: Study) -> list[StudyRun]:
+    """Trials of all cells. Their seed is not used by any reported run, so that the choice is not made by luck."""
     if study.tune is None:
         return []
     seed = next(seed for seed in count(TRIAL_SEED) if seed not in study.seeds)
-    return [make_run(study, levels, seed, TRIAL, tuned, number) for levels in cells(study)
-            for number, tuned in enumerate(values_of(study.tune))]
+    return [make_run(study, levels, seed, TRIAL, settings, number) for levels in cells(study)
+            for number, settings in enumerate(trial_settings(study.tune))]
 
 
-def best_runs(study: Study, results: Mapping[str, Result]) -> list[Run]:
-    """Every cell with the values of its best trial and all seeds; cells that have no finished trial are left out."""
+def best_runs(study: Study, results: Mapping[str, Result] | None = None) -> list[StudyRun]:
+    """Runs of every cell with the settings of its best trial and all seeds, except cells without a finished trial.
+
+    Args:
+        results: None plans the runs of all cells before the trials, with the first settings as placeholders.
+    """
     runs = []
     for levels in cells(study) if study.tune else ():
-        names = tuple(level.name for level in levels)
-        done = [result for result in results.values() if result.mode == TRIAL and result.state == FINISHED
-                and tuple(result.levels.values()) == names]
-        if done:
-            best = max(done, key=lambda result: sign(study, result.metric) * validated(result))
-            runs += _with_all_seeds(study, levels, best.tuned)
+        if results is None:
+            settings = trial_settings(study.tune)[0]
+        else:
+            trials = [result for result in results.values()
+                      if result.mode == TRIAL and result.state == FINISHED and result.levels == levels]
+            if not trials:
+                continue
+            settings = max(trials, key=lambda trial: sign(study, trial.metric) * _validated(trial)).tuned
+        runs += [make_run(study, levels, seed, BEST, settings) for seed in seeds_of(study, levels)]
     return runs
 
 
-def expected_best(study: Study) -> list[Run]:
-    """What `best_runs` will find where every cell has a finished trial, but for the values, which stand for any."""
-    return [run for levels in cells(study) for run in _with_all_seeds(study, levels, values_of(study.tune)[0])
-            ] if study.tune else []
-
-
-def _with_all_seeds(study: Study, levels: tuple[Level, ...], tuned: dict[str, float]) -> list[Run]:
-    return [make_run(study, levels, seed, BEST, tuned) for seed in seeds_of(study, levels)]
-
-
-def validated(result: Result) -> float:
-    """The metric of the last validation, which a choice may be made by; the test's where there was none."""
+def _validated(result: Result) -> float:
+    """Metric of the last validation, so that the choice does not see the test; the test's if there was none."""
     return result.validations[max(result.validations, key=int)] if result.validations else result.value
 
 
-def signed(study: Study, result: Result) -> float:
-    """The metric of a result, larger where it is better."""
-    return sign(study, result.metric) * result.value
-
-
 def sign(study: Study, metric: str) -> int:
-    """1 where more is better, -1 where less is."""
+    """1 if a higher metric is better, -1 if a lower one is."""
     return 1 if study.metrics[metric] == 'higher' else -1
 
 
+def signed(study: Study, result: Result) -> float:
+    """Metric of a result, negated if lower is better."""
+    return sign(study, result.metric) * result.value
+
+
 class Pruner:
-    """Optuna's median pruner: ends a trial that is worse at a validation than the median of its cell's others."""
+    """Optuna's median pruner: stops a trial that is worse at a validation than the median of its cell's trials."""
 
     def __init__(self, study: Study, results: Sequence[Result]) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -88,18 +85,16 @@ class Pruner:
             self.add(result)
 
     def add(self, result: Result) -> None:
-        """Take up a trial that has ended."""
-        if result.mode != TRIAL or result.state == FAILED or not result.validations:
-            return
-        ended = TrialState.COMPLETE if result.state == FINISHED else TrialState.PRUNED
-        trial = self._trial(ended, result.metric, result.validations)
-        self._cell(tuple(result.levels.items())).add_trial(trial)
+        """Record a trial that has ended; other runs are ignored."""
+        if result.mode == TRIAL and result.state != FAILED and result.validations:
+            state = TrialState.COMPLETE if result.state == FINISHED else TrialState.PRUNED
+            self._cell(result.levels).add_trial(self._trial(state, result.metric, result.validations))
 
-    def hopeless(self, run: Run, progress: Mapping[str, Any]) -> bool:
-        """Whether a running trial is to end, by the validations in its progress."""
+    def is_hopeless(self, run: StudyRun, progress: Mapping[str, Any]) -> bool:
+        """Return True if a running trial should be stopped, judged by the validations in its progress."""
         if not progress.get('validations'):
             return False
-        cell = self._cell(run.cell)
+        cell = self._cell(run.levels)
         return cell.pruner.prune(cell, self._trial(TrialState.RUNNING, progress['metric'], progress['validations']))
 
     def _trial(self, state: TrialState, metric: str, validations: Mapping[str, float]) -> FrozenTrial:
@@ -107,8 +102,9 @@ class Pruner:
         value = None if state == TrialState.RUNNING else values[max(values)]
         return create_trial(state=state, value=value, intermediate_values=values)
 
-    def _cell(self, cell: tuple) -> optuna.Study:
-        if cell not in self.cells:
-            self.cells[cell] = optuna.create_study(direction='maximize', pruner=optuna.pruners.MedianPruner(
-                n_startup_trials=min(3, self.study.tune.trials - 1)))
-        return self.cells[cell]
+    def _cell(self, levels: Mapping[str, str]) -> optuna.Study:
+        key = tuple(levels.values())
+        if key not in self.cells:
+            pruner = optuna.pruners.MedianPruner(n_startup_trials=min(3, self.study.tune.trials - 1))
+            self.cells[key] = optuna.create_study(direction='maximize', pruner=pruner)
+        return self.cells[key]

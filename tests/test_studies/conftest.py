@@ -1,4 +1,4 @@
-"""A study whose runs train in a moment, and an executor that pretends to."""
+"""A study whose runs train in a moment, and an executor that only pretends to run them."""
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import yaml
 
-from mmflatten.studies.configs import config_hash, config_of
+from mmflatten.studies import driver as driver_module
+from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import Cost
 from mmflatten.studies.driver import Driver
 from mmflatten.studies.executors import Executor
 from mmflatten.studies.folder import FINISHED, RUN, Result, StudyFolder, write_result
-from mmflatten.studies.grid import expand
+from mmflatten.studies.grid import digest, expand
 from mmflatten.studies.study_file import read_study
+from mmflatten.studies.tuning import trials_of
 
 REPOSITORY = Path(__file__).parents[2]
 CONFIG = '''
@@ -63,7 +65,7 @@ def tiny_config(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def study_file(tiny_config, tmp_path) -> Callable[..., Path]:
-    """Write a study of two attentions and two seeds, with other fields than these on request; None takes one out."""
+    """Write a study of two attentions and two seeds. Arguments replace its fields; None removes one."""
 
     def write(**changes: object) -> Path:
         content = dict(
@@ -80,24 +82,24 @@ def study_file(tiny_config, tmp_path) -> Callable[..., Path]:
     return write
 
 
-class Pretender(Executor):
-    """An executor whose runs end at once, as `outcome(content of run.json)` says: a metric, or an exit status."""
+class FakeExecutor(Executor):
+    """Executor whose runs end at once, with a metric or an exit status: `outcome(content of run.json)`."""
 
     slots = 2
 
     def __init__(self, outcome: Callable[[dict], float | int] = lambda run: 50.) -> None:
-        self.outcome, self.submitted, self.withdrawn, self.closed = outcome, [], [], False
+        self.outcome, self.submitted, self.withdrawn = outcome, [], []
 
     def submit(self, folder: Path) -> int:
         self.submitted.append(folder.name)
         run = json.loads((folder / RUN).read_text())
-        found = self.outcome(run)
-        if isinstance(found, int):
-            (folder / 'log.txt').write_text('Traceback\nValueError: what happened\n')
-            return found
+        value = self.outcome(run)
+        if isinstance(value, int):
+            (folder / 'log.txt').write_text('Traceback\nValueError: the cause\n')
+            return value
         result = Result(**run['result'], machine=dict(processor='none', gpu='none', torch='2', threads=1))
-        result.state, result.metric, result.value, result.throughput = FINISHED, 'accuracy/top1', found, {'32x32': 9.}
-        result.validations, result.cpu_seconds = {'1': found / 2, '2': found}, 3.
+        result.state, result.metric, result.value, result.throughput = FINISHED, 'accuracy/top1', value, {'32x32': 9.}
+        result.validations, result.cpu_seconds = {'1': value / 2, '2': value}, 3.
         write_result(folder, result)
         return 0
 
@@ -107,27 +109,27 @@ class Pretender(Executor):
     def poll(self, handle: int) -> int:
         return handle
 
-    def close(self) -> None:
-        self.closed = True
+    def cancel(self, handle: int) -> None:
+        pass
 
 
 @pytest.fixture
-def pretender() -> type:
-    return Pretender
+def fake_executor() -> type:
+    return FakeExecutor
 
 
 @pytest.fixture
-def pretend(tmp_path) -> Callable[..., dict[str, Result]]:
-    """Drive a study file with a Pretender; returns the results."""
+def drive(tmp_path, monkeypatch) -> Callable[..., dict[str, Result]]:
+    """Drive a study file with a FakeExecutor in the folder `out`; returns the results."""
+    monkeypatch.setattr(driver_module, 'POLL', 0)
 
-    def drive(path: Path, executor: Pretender, more_runs: Callable = lambda study: [], **options: object) -> dict:
+    def run(path: Path, executor: FakeExecutor, **options: object) -> dict[str, Result]:
         study = read_study(path)
-        runs = expand(study) + more_runs(study)
-        costs = {run.name: Cost(config_hash(config_of(run, study.budget)), 10**6, 10**7, (32, 32), 10**6, 8, 4)
-                 for run in runs}  # what check_runs finds by building every model
+        runs = expand(study) + trials_of(study)
+        hashes = {run.name: digest(config_of(run, study.budget).to_dict())[:12] for run in runs}
+        costs = {name: Cost(value, 10**6, 10**7, (32, 32), 10**6, 8, 4) for name, value in hashes.items()}
+        (tmp_path / 'out').mkdir(exist_ok=True)
         driver = Driver(study, StudyFolder(tmp_path / 'out'), executor, lambda line: None)
         return driver.go(runs, costs, **options)
 
-    return drive
-
-
+    return run

@@ -1,10 +1,7 @@
-"""The driver with runs that only pretend: what is recorded, kept, repeated and refused."""
+"""The driver with runs that only pretend, and the command."""
 import errno
 import fcntl
-import math
-import sqlite3
 import threading
-from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -13,7 +10,8 @@ import yaml
 
 from mmflatten.cli import study as command
 from mmflatten.studies import driver as driver_module
-from mmflatten.studies import worker
+from mmflatten.studies import execution
+from mmflatten.studies.executors import NO_SPACE
 from mmflatten.studies.folder import (
     FAILED,
     FINISHED,
@@ -25,190 +23,127 @@ from mmflatten.studies.folder import (
     read_json,
     write_json,
 )
-from mmflatten.studies.grid import BEST, TRIAL, Run
+from mmflatten.studies.grid import BEST, TRIAL, StudyRun
 from mmflatten.studies.report import write_report
+from mmflatten.studies.status import collect_results
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
-from mmflatten.studies.table import NAME, Table, read_table
 from mmflatten.studies.tuning import Pruner, trials_of
-from mmflatten.studies.worker import NO_SPACE
 from mmflatten.studies.worker import main as work
 
 RATE = 'optim_wrapper.optimizer.lr'
+TUNE = {RATE: [1e-4, 1e-2], 'trials': 3}
 
 
-def test_what_has_ended_is_not_run_again_and_the_table_is_made_anew(study_file, pretend, pretender, tmp_path):
-    path, executor = study_file(), pretender(lambda run: 50. + run['result']['seed'])
-    first = pretend(path, executor)
-    assert len(executor.submitted) == 4 and executor.closed
-    for file in (tmp_path / 'out').glob(f'{NAME}*'):
-        file.unlink()
-    executor = pretender()
-    assert pretend(path, executor) == first and not executor.submitted
-    assert {result.name: result for result in read_table(tmp_path / 'out')} == first
-    with sqlite3.connect(tmp_path / 'out' / NAME) as connection:
-        row, = connection.execute("SELECT value FROM runs WHERE json_extract(levels, '$.attention') = 'vanilla' "
-                                  'AND seed = 1')
-    assert row == (51.,)
-
-
-def test_a_failing_run_is_recorded_and_the_rest_goes_on(study_file, pretend, pretender, tmp_path, capsys):
+def test_driver_keeps_finished_runs_and_repeats_failed_ones_on_request(
+        study_file, drive, fake_executor, tmp_path, capsys):
     path = study_file()
-    fails = pretender(lambda run: 1 if run['result']['levels']['attention'] == 'vanilla' else 60.)
-    results = pretend(path, fails).values()
-    assert [(result.state, result.error) for result in results] == [
-        (FINISHED, '')] * 2 + [(FAILED, 'ValueError: what happened')] * 2
+    executor = fake_executor(lambda run: 1 if run['result']['levels']['attention'] == 'vanilla' else 60.)
+    first = drive(path, executor)
+    assert len(executor.submitted) == 4
+    assert [(result.state, result.error) for result in first.values()] == [
+        (FINISHED, '')] * 2 + [(FAILED, 'ValueError: the cause')] * 2
+    assert collect_results(read_study(path), StudyFolder(tmp_path / 'out')) == list(first.values())
     assert command.main([str(path), '--status', '--work-dir', str(tmp_path / 'out')]) == 0
     assert '2 finished, 2 failed' in capsys.readouterr().out
-    executor = pretender()
-    assert [result.state for result in pretend(path, executor).values()].count(FAILED) == 2
-    again = pretend(path, executor, retry_failed=True)
+
+    executor = fake_executor()
+    assert drive(path, executor) == first and not executor.submitted
+    again = drive(path, executor, retry_failed=True)
     assert len(executor.submitted) == 2 and {result.state for result in again.values()} == {FINISHED}
 
 
-def test_a_run_that_is_killed_each_time_is_given_up(study_file, pretend, pretender):
-    executor = pretender(lambda run: -9)
-    results = pretend(study_file(factors=dict(seed=1)), executor)
-    result, = results.values()
+def test_driver_gives_up_a_run_that_is_killed_every_time(study_file, drive, fake_executor):
+    executor = fake_executor(lambda run: -9)
+    result, = drive(study_file(factors=dict(seed=1)), executor).values()
     assert result.state == FAILED and 'memory' in result.error
     assert len(executor.submitted) == driver_module.ATTEMPTS
 
 
-def test_a_full_disk_stops_the_study_which_goes_on_later(study_file, pretend, pretender, monkeypatch):
+def test_driver_stops_at_a_full_disk_and_resumes_later(study_file, drive, fake_executor, monkeypatch):
     path = study_file()
-    with pytest.raises(StudyError, match='MiB are free'):
-        pretend(path, pretender(lambda run: NO_SPACE if run['result']['seed'] else 60.))
+    with pytest.raises(StudyError, match='MiB free'):
+        drive(path, fake_executor(lambda run: NO_SPACE if run['result']['seed'] else 60.))
     with monkeypatch.context() as patch:
         patch.setattr(driver_module.shutil, 'disk_usage', lambda place: SimpleNamespace(free=10))
-        with pytest.raises(StudyError, match='MiB are free'):
-            pretend(path, pretender())
-    executor = pretender()
-    results = pretend(path, executor)
+        with pytest.raises(StudyError, match='MiB free'):
+            drive(path, fake_executor())
+    executor = fake_executor()
+    results = drive(path, executor)
     assert len(executor.submitted) == 3 and {result.state for result in results.values()} == {FINISHED}
-
-
-def test_a_run_tells_a_full_disk_from_other_failures(tmp_path, monkeypatch, capsys):
-    for error, status in ((OSError(errno.ENOSPC, 'No space left on device'), NO_SPACE), (OSError('something else'), 1)):
-        monkeypatch.setattr('mmflatten.studies.worker.work', Mock(side_effect=error))
-        assert work([str(tmp_path)]) == status
-        assert str(error.args[-1]) in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize('changes, field', [
     (dict(options={RATE: 0.2}), 'config'), (dict(metrics=['other', 'accuracy/top1']), 'metrics'),
     (dict(budget=dict(epochs=2, seconds=9)), 'budget.seconds'), (dict(throughput=dict(batch=2)), 'throughput')])
-def test_what_changed_since_runs_began_is_refused_unless_told(study_file, pretend, pretender, changes, field):
-    pretend(study_file(), pretender())
+def test_driver_refuses_changed_runs_without_a_choice(study_file, drive, fake_executor, changes, field):
+    drive(study_file(), fake_executor())
     path = study_file(**changes)
     with pytest.raises(StudyError, match=f'4 runs.*{field}'):
-        pretend(path, pretender())
-    keep, rerun = pretender(), pretender()
-    pretend(path, keep, changed='keep')
-    pretend(path, rerun, changed='rerun')
+        drive(path, fake_executor())
+    keep, rerun = fake_executor(), fake_executor()
+    drive(path, keep, changed='keep')
+    drive(path, rerun, changed='rerun')
     assert not keep.submitted and len(rerun.submitted) == 4 and rerun.withdrawn == rerun.submitted
 
 
-def test_runs_are_not_kept_whose_metric_is_no_more_named(study_file, pretend, pretender):
-    pretend(study_file(tune={RATE: [1e-4, 1e-2], 'trials': 2}), pretender(), trials_of)
-    path = study_file(tune={RATE: [1e-4, 1e-2], 'trials': 2}, metrics=['loss'])
-    with pytest.raises(StudyError, match=r'accuracy/top1, which metrics \(loss\)'):
-        pretend(path, pretender(), trials_of, changed='keep')
+def test_driver_refuses_to_keep_runs_whose_metric_was_removed(study_file, drive, fake_executor):
+    drive(study_file(), fake_executor())
+    with pytest.raises(StudyError, match='accuracy/top1.*loss'):
+        drive(study_file(metrics=['loss']), fake_executor(), changed='keep')
 
 
-def test_a_corrected_metric_reaches_failed_runs_which_keep_what_they_have_trained(
-        study_file, pretend, pretender, tmp_path):
+def test_corrected_metric_reaches_failed_runs_and_keeps_their_training(study_file, drive, fake_executor, tmp_path):
     def outcome(run: dict) -> float | int:
         return 50. if 'accuracy/top1' in run['metrics'] else 1
 
-    failed, = pretend(study_file(metrics=['top1'], factors=dict(seed=1)), pretender(outcome)).values()
+    failed, = drive(study_file(metrics=['top1'], factors=dict(seed=1)), fake_executor(outcome)).values()
     trained = tmp_path / 'out' / 'runs' / failed.name / 'trained'
     trained.touch()
-    done, = pretend(study_file(factors=dict(seed=1)), pretender(outcome), retry_failed=True).values()
+    done, = drive(study_file(factors=dict(seed=1)), fake_executor(outcome), retry_failed=True).values()
     assert (failed.state, done.state) == (FAILED, FINISHED) and trained.exists()
 
 
-def test_a_run_whose_folder_was_left_half_written_is_run(study_file, pretend, pretender, tmp_path, monkeypatch):
+def test_run_folder_that_was_left_incomplete_is_used_again(study_file, drive, fake_executor, tmp_path, monkeypatch):
     path = study_file(factors=dict(seed=1))
     with monkeypatch.context() as patch, pytest.raises(OSError):
         patch.setattr('mmflatten.studies.folder.write_json', Mock(side_effect=OSError(errno.ENOSPC, 'full')))
-        pretend(path, pretender())
+        drive(path, fake_executor())
     assert list(tmp_path.glob('out/runs/*/config.py'))
-    result, = pretend(path, pretender()).values()
+    result, = drive(path, fake_executor()).values()
     assert result.state == FINISHED
 
 
-def test_a_run_that_an_older_version_began_is_not_called_changed(study_file, pretend, pretender, tmp_path):
+def test_run_that_an_older_version_started_is_unchanged(study_file, drive, fake_executor, tmp_path):
     path = study_file(factors=dict(seed=1))
-    pretend(path, pretender())
+    drive(path, fake_executor())
     file, = tmp_path.glob('out/runs/*/run.json')
-    begun = read_json(file)
-    begun['throughput']['shape'] = [1, 1]
-    del begun['metrics']
-    write_json(file, begun)
-    executor = pretender()
-    pretend(path, executor)
+    started = read_json(file)
+    started['throughput']['shape'] = [1, 1]
+    del started['metrics']
+    write_json(file, started)
+    executor = fake_executor()
+    drive(path, executor)
     assert not executor.submitted
 
 
-def test_a_trial_is_not_judged_by_one_metric_and_chosen_by_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, '_train', lambda *arguments: '')
-    monkeypatch.setattr(worker, '_test', lambda *arguments: {'epe': 1., 'acc': 9.})
-    write_json(tmp_path / RUN, dict(result=dict(name='x', mode=TRIAL), metrics=['epe', 'acc'], seconds=None,
-                                    throughput={}))
-    write_json(tmp_path / 'progress.json', dict(validations={'1': 5.}, metric='acc'))
-    with pytest.raises(ValueError, match='acc .*epe'):
-        worker.work(tmp_path)
-    assert not (tmp_path / RESULT).exists()
-
-
-@pytest.mark.parametrize('validation, value', [(math.nan, 50.), (50., math.inf), (50., 50.)])
-def test_a_run_whose_metric_is_not_finite_fails(tmp_path, monkeypatch, validation, value):
-    monkeypatch.setattr(worker, '_train', lambda *arguments: '')
-    monkeypatch.setattr(worker, '_test', lambda *arguments: {'m': value})
-    monkeypatch.setattr(worker, '_throughput', lambda *arguments: {})
-    monkeypatch.setattr('mmflatten.studies.folder.git_commit', lambda: 'now')
-    write_json(tmp_path / RUN, dict(result=dict(name='x', git_commit='before'), metrics=['m'], seconds=None,
-                                    throughput={}))
-    write_json(tmp_path / 'progress.json', dict(validations={'1': math.nan, '2': validation}))
-    if math.isfinite(validation) and math.isfinite(value):
-        worker.work(tmp_path)
-        result = Result(**read_json(tmp_path / RESULT))
-        assert result.value == value and result.git_commit == 'now' and result.machine['mmengine']
-    else:
-        with pytest.raises(ValueError, match=f'm .*{validation}, {value}'):
-            worker.work(tmp_path)
-        assert not (tmp_path / RESULT).exists()
-
-
-def test_a_table_with_other_columns_is_read_and_made_anew(tmp_path):
-    folder, result = StudyFolder(tmp_path / 'a#b?'), Result('x', levels=dict(a='b'), machine=dict(torch='2'))
-    table = Table(folder)
-    table.rebuild([result])
-    table.connection.execute('ALTER TABLE runs DROP COLUMN git_commit')
-    table.connection.execute('ALTER TABLE runs ADD COLUMN unknown')
-    assert read_table(folder.path) == [result]
-    table.rebuild([replace(result, git_commit='abc')])
-    assert read_table(folder.path)[0].git_commit == 'abc'
-    table.close()
-
-
-def test_the_time_of_a_study_ends_between_runs(study_file, pretend, pretender):
-    executor = pretender()
-    with pytest.raises(StudyError, match='total_hours'):
-        pretend(study_file(budget=dict(epochs=1, total_hours=1e-9)), executor)
+def test_driver_starts_no_runs_after_total_hours(study_file, drive, fake_executor):
+    executor = fake_executor()
+    with pytest.raises(StudyError, match='budget.total_hours.*1e-09'):
+        drive(study_file(budget=dict(epochs=1, total_hours=1e-9)), executor)
     assert not executor.submitted
 
 
-def test_every_cell_gets_as_many_trials_and_its_own_best_rate(study_file, pretend, pretender, tmp_path):
+def test_tuning_gives_every_cell_its_best_rate_and_survives_growth(study_file, drive, fake_executor, tmp_path):
     def accuracy(run: dict) -> float:
         tuned, level = run['result']['tuned'] or {RATE: 0.}, run['result']['levels']['attention']
         return 50. + 10 * (tuned[RATE] == (1e-4 if level == 'vanilla' else 1e-2))
 
-    path = study_file(tune={RATE: [1e-4, 1e-2], 'trials': 3})
-    results = list(pretend(path, pretender(accuracy), trials_of).values())
-    trials = [result for result in results if result.mode == TRIAL]
+    path = study_file(tune=TUNE)
+    before = drive(path, fake_executor(accuracy))
+    trials = [result for result in before.values() if result.mode == TRIAL]
     assert [result.tuned[RATE] for result in trials] == [1e-4, 1e-3, 1e-2] * 2
-    best = [result for result in results if result.mode == BEST]
+    best = [result for result in before.values() if result.mode == BEST]
     assert [(result.levels['attention'], result.tuned[RATE], result.value) for result in best] == [
         ('focused', 1e-2, 60.)] * 2 + [('vanilla', 1e-4, 60.)] * 2
     assert {result.seed for result in trials}.isdisjoint(result.seed for result in best)
@@ -217,39 +152,76 @@ def test_every_cell_gets_as_many_trials_and_its_own_best_rate(study_file, preten
     assert ['focused', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.01'] in rows
     assert ['vanilla', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.0001'] in rows
 
-
-def test_a_study_that_grows_keeps_its_trials_and_what_runs_at_its_best(study_file, pretend, pretender, tmp_path):
-    tune = {RATE: [1e-4, 1e-2], 'trials': 3}
-    before = pretend(study_file(tune=tune), pretender(), trials_of)
-    grown = study_file(tune=tune, factors=dict(read_factors(study_file()), seed=3))
-    with pytest.raises(StudyError, match='MiB are free'):  # before any of the new runs has ended
-        pretend(grown, pretender(lambda run: NO_SPACE), trials_of)
-    assert {name for name, result in before.items() if result.state == FINISHED} == {
-        result.name for result in read_table(tmp_path / 'out') if result.state == FINISHED}
-    executor = pretender()
-    pretend(grown, executor, trials_of)
-    assert len(executor.submitted) == 2 + 2  # the new seed, in the grid and at its best
+    factors = yaml.safe_load(path.read_text())['factors']
+    grown = study_file(tune=TUNE, factors={**factors, 'seed': 3})
+    with pytest.raises(StudyError, match='MiB free'):  # before any of the new runs has ended
+        drive(grown, fake_executor(lambda run: NO_SPACE))
+    kept = collect_results(read_study(grown), StudyFolder(tmp_path / 'out'))
+    assert set(before) == {result.name for result in kept if result.state == FINISHED}
+    executor = fake_executor(accuracy)
+    drive(grown, executor)
+    assert len(executor.submitted) == 2 + 2  # the new seed in the grid, and with tuned settings
 
 
-def read_factors(path) -> dict:
-    return yaml.safe_load(path.read_text())['factors']
+@pytest.mark.parametrize('metric, way', [('higher', 1), ('lower', -1)])
+def test_pruner_stops_a_trial_below_the_median_of_its_cell(study_file, metric, way):
+    study = read_study(study_file(metrics={'m': metric}, tune={RATE: [1e-4, 1e-2], 'trials': 4}))
+    ended = [Result(str(number), TRIAL, dict(attention='vanilla'), tuned={RATE: 1e-3}, state=state, metric='m',
+                    value=number, validations={'1': way * number, '2': way * (number + 9)})
+             for number, state in enumerate([FINISHED, FINISHED, FINISHED, PRUNED])]
+    pruner = Pruner(study, ended)
+    run = StudyRun('x', dict(attention='vanilla'), 9, '', {}, TRIAL, {RATE: 2e-3})
+    other = StudyRun('x', dict(attention='focused'), 9, '', {}, TRIAL, {RATE: 2e-3})
+    assert pruner.is_hopeless(run, dict(metric='m', validations={'1': way * .5}))
+    assert not pruner.is_hopeless(run, dict(metric='m', validations={'1': way * 1.5}))
+    assert not pruner.is_hopeless(run, dict(metric='m', validations={}))
+    assert not pruner.is_hopeless(other, dict(metric='m', validations={'1': way * .5}))
+
+
+def test_worker_tells_a_full_disk_from_other_failures(tmp_path, monkeypatch, capsys):
+    (tmp_path / RUN).touch()
+    for error, status in ((OSError(errno.ENOSPC, 'No space left on device'), NO_SPACE), (OSError('something else'), 1)):
+        monkeypatch.setattr(execution, 'execute_run', Mock(side_effect=error))
+        assert work([str(tmp_path)]) == status
+        assert str(error.args[-1]) in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize('mode, validated, value, words', [
+    (TRIAL, dict(metric='acc', validations={'1': 5.}), 1., 'metrics: .*acc and epe'),
+    ('', dict(validations={'1': 5., '2': float('nan')}), 50., 'epe: .*nan, 50.0'),
+    ('', dict(validations={'1': 5.}), float('inf'), 'epe: .*5.0, inf'),
+    ('', dict(validations={'1': float('nan'), '2': 5.}), 50., None)])
+def test_run_fails_if_its_metric_cannot_be_judged(tmp_path, monkeypatch, mode, validated, value, words):
+    monkeypatch.setattr(execution, 'train_run', lambda *arguments: '')
+    monkeypatch.setattr(execution, 'evaluate_run', lambda *arguments: {'epe': value, 'acc': 9.})
+    monkeypatch.setattr(execution, '_throughput', lambda *arguments: {})
+    monkeypatch.setattr(execution, 'git_commit', lambda: 'now')
+    write_json(tmp_path / RUN, dict(result=dict(name='x', mode=mode, git_commit='before'), metrics=['epe', 'acc'],
+                                    seconds=None, throughput={}))
+    write_json(tmp_path / 'progress.json', validated)
+    if words:
+        with pytest.raises(ValueError, match=words):
+            execution.execute_run(tmp_path)
+        assert not (tmp_path / RESULT).exists()
+    else:
+        execution.execute_run(tmp_path)
+        result = Result(**read_json(tmp_path / RESULT))
+        assert result.value == value and result.git_commit == 'now' and result.machine['mmengine']
 
 
 @pytest.mark.parametrize('diverging, status', [(1, 0), (3, 1)])
-def test_a_study_fails_by_trials_only_where_no_trial_of_a_cell_has_ended_well(
-        study_file, monkeypatch, capsys, diverging, status):
-    path = study_file(tune={RATE: [1e-4, 1e-2], 'trials': 3}, factors=dict(seed=1))
-    study = read_study(path)
+def test_study_fails_by_trials_if_a_cell_has_no_finished_trial(study_file, monkeypatch, capsys, diverging, status):
+    path = study_file(tune=TUNE, factors=dict(seed=1))
     trials = [Result(run.name, run.mode, run.levels, state=FAILED if number < diverging else FINISHED)
-              for number, run in enumerate(trials_of(study))]
+              for number, run in enumerate(trials_of(read_study(path)))]
     monkeypatch.setattr(driver_module.Driver, 'go', lambda *arguments: {trial.name: trial for trial in trials})
     assert command.main([str(path), '--work-dir', str(path.parent / 'out')]) == status
-    said = capsys.readouterr()
-    assert f'{3 - diverging} of 3 runs' in said.out
-    assert f'{diverging} run' in said.err and '--retry-failed' in said.err
+    output = capsys.readouterr()
+    assert f'{3 - diverging} of 3 runs' in output.out
+    assert f'{diverging} run' in output.err and '--retry-failed' in output.err
 
 
-def test_a_study_that_fails_does_not_keep_the_next_from_running(study_file, monkeypatch, capsys, tmp_path):
+def test_study_that_fails_does_not_stop_the_next(study_file, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     studies, ran = [], []
     for name in ('first', 'second'):
@@ -257,53 +229,34 @@ def test_a_study_that_fails_does_not_keep_the_next_from_running(study_file, monk
     monkeypatch.setattr(driver_module.Driver, 'go', lambda self, *arguments: ran.append(self.study.name) or {
         'x': Result('x', state=FAILED if self.study.name == 'first' else FINISHED)})
     assert command.main(studies) == 1
-    *said, last = capsys.readouterr().err.splitlines()
+    *lines, last = capsys.readouterr().err.splitlines()
     assert ran == ['first', 'second'] and '1 of 2' in last and 'first' in last
-    assert any(line.startswith('first: 1 run ') for line in said)
+    assert any(line.startswith('first: 1 run ') for line in lines)
 
 
-@pytest.mark.parametrize('metric, way', [('higher', 1), ('lower', -1)])
-def test_a_trial_below_the_median_of_its_cell_is_hopeless(study_file, metric, way):
-    study = read_study(study_file(metrics={'m': metric}, tune={RATE: [1e-4, 1e-2], 'trials': 4}))
-    ended = [Result(str(number), TRIAL, dict(attention='vanilla'), tuned={RATE: 1e-3}, state=state, metric='m',
-                    value=number, validations={'1': way * number, '2': way * (number + 9)})
-             for number, state in enumerate([FINISHED, FINISHED, FINISHED, PRUNED])]
-    pruner = Pruner(study, ended)
-    run = Run('x', dict(attention='vanilla'), 9, '', {}, TRIAL, {RATE: 2e-3})
-    other = Run('x', dict(attention='focused'), 9, '', {}, TRIAL, {RATE: 2e-3})
-    assert pruner.hopeless(run, dict(metric='m', validations={'1': way * .5}))
-    assert not pruner.hopeless(run, dict(metric='m', validations={'1': way * 1.5}))
-    assert not pruner.hopeless(run, dict(metric='m', validations={}))
-    assert not pruner.hopeless(other, dict(metric='m', validations={'1': way * .5}))
-
-
-def test_a_study_file_is_not_taken_for_the_page_of_a_report(study_file, capsys):
+def test_report_does_not_take_a_study_file_for_its_page(study_file, capsys):
     path = study_file()
-    written = path.read_text()
+    content = path.read_text()
     with pytest.raises(SystemExit):
         command.main(['--report', str(path), str(path)])
-    assert '.md' in capsys.readouterr().err and path.read_text() == written
+    assert '.md' in capsys.readouterr().err and path.read_text() == content
 
 
-@pytest.mark.parametrize('wanted', [['--status'], ['--report', 'page.md']])
-def test_a_look_at_a_study_that_has_not_begun(study_file, tmp_path, capsys, monkeypatch, wanted):
+@pytest.mark.parametrize('option', [['--status'], ['--report', 'page.md']])
+def test_study_that_was_not_started_has_no_status_and_no_report(study_file, tmp_path, capsys, monkeypatch, option):
     monkeypatch.chdir(tmp_path)
-    assert command.main([str(study_file()), *wanted, '--work-dir', str(tmp_path / 'none')]) == 1
+    assert command.main([str(study_file()), *option, '--work-dir', str(tmp_path / 'none')]) == 1
     assert str(tmp_path / 'none') in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_two_drivers_do_not_share_a_folder(tmp_path):
-    with StudyFolder(tmp_path).locked(), pytest.raises(StudyError, match='process'):
-        with StudyFolder(tmp_path).locked():
-            pass
-
-
-def test_a_look_at_the_status_does_not_keep_a_driver_from_starting(tmp_path):
+def test_study_folder_admits_one_driver_and_waits_for_a_look_at_its_status(tmp_path):
     with open(tmp_path / 'lock', 'w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        looked = threading.Timer(.1, fcntl.flock, [lock, fcntl.LOCK_UN])
-        looked.start()
+        fcntl.flock(lock, fcntl.LOCK_SH)  # as `in_use` does
+        release = threading.Timer(.1, fcntl.flock, [lock, fcntl.LOCK_UN])
+        release.start()
         with StudyFolder(tmp_path).locked():
             assert StudyFolder(tmp_path).in_use()
-        looked.join()
+            with pytest.raises(StudyError, match='process'), StudyFolder(tmp_path).locked():
+                pass
+        release.join()
     assert not StudyFolder(tmp_path).in_use()

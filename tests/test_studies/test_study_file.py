@@ -1,4 +1,4 @@
-"""A study file: what it expands to, and what is refused before the first run starts."""
+"""Study files: their runs, and the errors found before the first run starts."""
 import subprocess
 from pathlib import Path
 
@@ -21,7 +21,7 @@ LINEAR = 'model.backbone.mixers'
 TWO = dict(a={}, b={'model.backbone.drop_path_rate': 0.})
 
 
-def test_every_combination_and_seed_becomes_a_run_whose_name_stays(study_file):
+def test_expand_makes_every_combination_with_a_stable_name(study_file):
     factors = dict(attention=TWO, **{'model.backbone.softmax_window': [2, 4]}, seed=[3, 5])
     exclude = [{'attention': 'b', 'model.backbone.softmax_window': [4]}, {'attention': 'b', 'seed': 5}]
     runs = expand(read_study(study_file(factors=factors, exclude=exclude)))
@@ -32,7 +32,7 @@ def test_every_combination_and_seed_becomes_a_run_whose_name_stays(study_file):
     assert {run.name for run in runs} < {run.name for run in again}
 
 
-def test_a_run_has_the_options_the_seed_and_a_schedule_as_long_as_its_budget(study_file):
+def test_config_of_a_run_has_its_options_seed_and_budget(study_file):
     study = read_study(study_file(options={'optim_wrapper.optimizer.lr': 1e-4}))
     run = expand(study)[3]
     cfg = config_of(run, study.budget)
@@ -42,7 +42,7 @@ def test_a_run_has_the_options_the_seed_and_a_schedule_as_long_as_its_budget(stu
     assert cfg.optim_wrapper.optimizer.lr == 1e-4
 
 
-def test_a_list_of_attentions_stands_where_the_config_has_linear_attention(study_file):
+def test_list_of_attentions_sets_linear_attention(study_file):
     study = read_study(study_file(factors=dict(attention=['SoftmaxAttention', 'HydraAttention'])))
     runs = expand(study)
     assert [run.levels['attention'] for run in runs] == ['SoftmaxAttention', 'HydraAttention']
@@ -50,15 +50,15 @@ def test_a_list_of_attentions_stands_where_the_config_has_linear_attention(study
 
 
 @pytest.mark.parametrize('first', [0, 1])
-def test_a_field_inside_of_one_that_another_factor_sets_is_kept_in_any_order(study_file, first):
+def test_nested_field_of_another_factor_is_kept_in_any_order(study_file, first):
     factors = [('attention', dict(sharp={LINEAR: dict(L=dict(type='FocusedLinearAttention'))})),
                (f'{LINEAR}.L.focusing_factor', [2, 4])]
     study = read_study(study_file(factors=dict([factors[first], factors[1 - first]])))
-    found = [config_of(run, study.budget).model.backbone.mixers.L for run in expand(study)]
-    assert found == [dict(type='FocusedLinearAttention', focusing_factor=factor) for factor in (2, 4)]
+    mixers = [config_of(run, study.budget).model.backbone.mixers.L for run in expand(study)]
+    assert mixers == [dict(type='FocusedLinearAttention', focusing_factor=factor) for factor in (2, 4)]
 
 
-def test_a_field_inside_of_a_class_that_another_factor_names_is_one_of_that_class(study_file):
+def test_nested_field_belongs_to_the_class_of_another_factor(study_file):
     optimizer = {'optim_wrapper.optimizer': dict(_delete_=True, type='AdamW', lr=.1)}
     study = read_study(study_file(factors={'x': dict(adam=optimizer), 'optim_wrapper.optimizer.eps': [.1, .2]}))
     assert [config_of(run, study.budget).optim_wrapper.optimizer.eps for run in expand(study)] == [.1, .2]
@@ -68,7 +68,7 @@ def test_a_field_inside_of_a_class_that_another_factor_names_is_one_of_that_clas
 
 
 @pytest.mark.parametrize('value, refused', [(2, False), (3, True)])
-def test_two_factors_may_not_set_one_field_otherwise(study_file, value, refused):
+def test_two_factors_must_agree_on_a_field(study_file, value, refused):
     factors = {'x': dict(sharp={LINEAR: dict(L=dict(type='FocusedLinearAttention', focusing_factor=2))}),
                f'{LINEAR}.L.focusing_factor': [value]}
     study = read_study(study_file(factors=factors))
@@ -79,7 +79,7 @@ def test_two_factors_may_not_set_one_field_otherwise(study_file, value, refused)
         assert len(expand(study)) == 1
 
 
-def test_a_size_takes_levels_and_changes_parts(study_file):
+def test_size_keeps_levels_and_changes_parts(study_file):
     path = study_file(sizes=dict(small=dict(factors=dict(attention=['vanilla'], seed=1), metrics=dict(other='lower'),
                                             budget=dict(total_hours=1))))
     small = read_study(path, 'small')
@@ -105,7 +105,21 @@ def test_a_size_takes_levels_and_changes_parts(study_file):
     (dict(factors={1: TWO}, exclude=[{2: 'a'}]), ['exclude', '2', '1']),
     (dict(factors=dict(a=TWO), claims=[dict(order='a > c')]), ['claims', 'a > c']),
     (dict(factors=dict(a=TWO), claims=[dict(order='a > b', where=dict(a='a'))]), ['claims', 'a > b']),
-    (dict(factors=dict(a=TWO), claims=[dict(order='a > b', factor=['a'])]), ['claims', 'a > b']),
+    (dict(factors=dict(a=TWO), claims=[dict(order='a > b', factor=['a'])]), ['claims[0].order', 'a > b']),
+    (dict(factors=dict(a=TWO), claims=[dict(order='a > a')]), ['claims[0].order', 'a']),
+    (dict(factors=dict(a=TWO), claims=[dict(order=5)]), ['claims[0].order', '5']),
+    (dict(seeds=[1]), ['seeds']),
+    (dict(factors=dict(seed=[0, -1])), ['factors.seed', '[0, -1]', 'Remove -1.']),
+    (dict(factors=dict(x=dict(a=5))), ['factors.x.a', '5']),
+    (dict(factors=dict(x={})), ['factors.x', '{}']),
+    (dict(sizes=[1]), ['sizes', '[1]']),
+    (dict(options=5), ['options', '5']),
+    (dict(description=5), ['description', '5']),
+    (dict(budget=dict(epochs=0, iterations=-1)), ['budget.epochs', 'budget.iterations', '-1']),
+    (dict(tune={'optim_wrapper.optimizer.lr': [0, 1]}), ['tune.optim_wrapper.optimizer.lr', '0']),
+    (dict(tune={'optim_wrapper.optimizer.lr': [1, 2, 3]}), ['tune.optim_wrapper.optimizer.lr', '[1, 2, 3]']),
+    (dict(tune={'optim_wrapper.optimizer.lr': [1, 2], 'trials': 1}), ['tune.trials', '1']),
+    (dict(tune={'optim_wrapper.optimizer.lr': [1, 2], 'log': 0}), ['tune.log', '0']),
     (dict(tune={'optim_wrapper.optimizer.lr': [1e-2, 1e-4]}), ['tune.optim_wrapper.optimizer.lr', '0.01']),
     (dict(tune={'optim_wrapper.optimizer.lr': [True, 2]}), ['tune.optim_wrapper.optimizer.lr', 'True']),
     (dict(tune={}), ['tune']),
@@ -128,7 +142,7 @@ def test_a_size_takes_levels_and_changes_parts(study_file):
     (dict(name='../../x'), ['name', '../../x']),
     (dict(name=''), ['name']),
 ])
-def test_a_faulty_file_is_refused_with_the_field_and_the_value(study_file, changes, words):
+def test_read_study_names_the_field_and_the_value_of_an_error(study_file, changes, words):
     with pytest.raises(StudyError) as raised:
         read_study(study_file(**changes))
     assert all(word in str(raised.value) for word in words)
@@ -151,14 +165,14 @@ def test_a_faulty_file_is_refused_with_the_field_and_the_value(study_file, chang
     (dict(budget=dict(iterations=3)), ['budget.epochs']),
     (dict(exclude=[dict(attention=['focused', 'vanilla'])]), ['exclude']),
 ])
-def test_combinations_that_cannot_run_are_refused_before_the_first(study_file, changes, words):
+def test_check_runs_names_what_cannot_be_built(study_file, changes, words):
     study = read_study(study_file(**changes))
     with pytest.raises(StudyError) as raised:
         check_runs(study, expand(study))
     assert all(word in str(raised.value) for word in words)
 
 
-def test_a_level_that_stands_twice_is_refused_with_its_lines(study_file):
+def test_read_study_names_the_lines_of_a_repeated_level(study_file):
     path = study_file()
     path.write_text(path.read_text().replace('vanilla:', 'focused:'))
     lines = [number for number, line in enumerate(path.read_text().splitlines(), 1) if 'focused:' in line]
@@ -166,7 +180,7 @@ def test_a_level_that_stands_twice_is_refused_with_its_lines(study_file):
         read_study(path)
 
 
-def test_a_file_in_another_encoding_is_refused_by_name(tmp_path):
+def test_read_study_names_a_file_that_is_not_utf8(tmp_path):
     path = tmp_path / 'study.yaml'
     path.write_text('name: é', encoding='latin-1')
     with pytest.raises(StudyError, match=str(path)):
@@ -190,12 +204,12 @@ FULL = [pytest.param(path.stem, 'full', marks=pytest.mark.full) for path in FILE
 
 
 @pytest.mark.parametrize('name, size', [*SMALL, *FULL])
-def test_the_files_of_the_repository_can_be_run(name, size):
+def test_studies_of_the_repository_can_be_built(name, size):
     study = read_study(STUDIES / f'{name}.yaml', size)
     assert check_runs(study, expand(study))
 
 
-def test_the_commit_is_that_of_the_files_which_run(monkeypatch, tmp_path):
+def test_git_commit_is_that_of_the_package(monkeypatch, tmp_path):
     def git(*arguments: str) -> str:
         return subprocess.run(['git', '-c', 'user.name=x', '-c', 'user.email=x', *arguments], cwd=tmp_path, check=True,
                               capture_output=True, text=True).stdout.strip()
@@ -220,5 +234,5 @@ def test_the_commit_is_that_of_the_files_which_run(monkeypatch, tmp_path):
     (dict(data_preprocessor=dict(size=(160, 96)), backbone=dict(img_size=224)), (160, 96)),
     (dict(data_preprocessor=dict(mean=[0.]), backbone=dict(img_size=28)), (28, 28)),
     (dict(backbone=dict(depth=18)), (512, 2048))])
-def test_costs_are_those_at_the_size_of_the_training(model, shape):
+def test_image_shape_is_that_of_the_training(model, shape):
     assert image_shape(Config(dict(default_scope='mmseg', model=model))) == shape
