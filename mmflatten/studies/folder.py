@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from mmflatten.engine.checkpoints.files import written_aside
+from mmflatten.engine.checkpoints.saving import atomic_write
 from mmflatten.studies.study import StudyError, counted
 
 RESULT, PROGRESS, RUN, CONFIG, LOG, STOP, LOCK = (
@@ -102,7 +102,7 @@ class StudyFolder:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / STOP).unlink(missing_ok=True)
         if not (folder / RUN).exists():
-            with written_aside(folder / CONFIG) as aside:
+            with atomic_write(folder / CONFIG) as aside:
                 aside.write_text(config.pretty_text, encoding='utf-8')
             write_json(folder / RUN, content)
         return folder
@@ -174,7 +174,7 @@ def read_json(path: Path) -> dict:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file whole or not at all."""
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
 
 
