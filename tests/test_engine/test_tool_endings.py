@@ -25,7 +25,7 @@ def ending_with(error):
 
 
 def test_file_names_that_are_not_utf_8_are_printed(capfdbinary):
-    code = "from mmflatten.cli.common import command_line; command_line(lambda argv: print('n\\udcff.png'))([])"
+    code = "from mmflatten.console import command_line; command_line(lambda argv: print('n\\udcff.png'))([])"
     subprocess.run([sys.executable, '-c', code], check=True, env={**os.environ, 'PYTHONUTF8': '1'})
     assert capfdbinary.readouterr().out == b'n\\udcff.png\n'
 
