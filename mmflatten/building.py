@@ -1,4 +1,4 @@
-"""Models of a config outside a Runner, and what their data preprocessors do to pixels."""
+"""Build models of a config without a Runner, and invert the normalisation of their data preprocessors."""
 import copy
 
 import numpy as np
@@ -11,7 +11,7 @@ _RGB_SWITCHES = ('to_rgb', 'bgr_to_rgb', 'channel_conversion', '_channel_convers
 
 
 def model_config(cfg: Config) -> dict:
-    """The config's `model` as the Runner builds it: with a data preprocessor that stands beside it."""
+    """Return the config's `model` as the Runner builds it, with the config's `data_preprocessor` inside."""
     model = copy.deepcopy(cfg.model)
     if cfg.get('data_preprocessor') is not None:
         model.setdefault('data_preprocessor', copy.deepcopy(cfg.data_preprocessor))
@@ -25,13 +25,13 @@ def build_model(cfg: Config) -> nn.Module:
 
 
 def takes_rgb(preprocessor: nn.Module) -> bool:
-    """Whether a data preprocessor turns the BGR that mmcv reads into RGB."""
+    """Return True if a data preprocessor converts the BGR that mmcv reads to RGB."""
     return any(getattr(preprocessor, name, False) for name in _RGB_SWITCHES)
 
 
 @torch.no_grad()
 def pixels_of(image_CHW: Tensor, preprocessor: nn.Module) -> np.ndarray:
-    """RGB (H, W, 3) of 0 to 255 of an image that the data preprocessor has normalised."""
+    """Return the RGB pixels (H, W, 3), 0 to 255, of an image that the data preprocessor has normalised."""
     mean = getattr(preprocessor, 'mean', None)
     if mean is not None:
         image_CHW = image_CHW * preprocessor.std + mean

@@ -1,4 +1,4 @@
-"""Reading config files: where one of them cannot be read, the message names it."""
+"""Read config files; errors name the file, also if it is one that a config inherits from."""
 import argparse
 import difflib
 import traceback
@@ -13,11 +13,11 @@ from mmflatten.config_library import find_config, library
 
 
 class ConfigError(ValueError):
-    """A file that is no config, or a config that lacks a part."""
+    """A file is not a config, or a field of the config is missing."""
 
 
 class ConfigOptions(DictAction):
-    """`--cfg-options KEY=VALUE ...`; a word without `=` is an error of the command line."""
+    """Action of `--cfg-options KEY=VALUE ...`; a word without `=` is an argparse error."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Sequence[str],
                  option_string: Any = None) -> None:
@@ -28,65 +28,66 @@ class ConfigOptions(DictAction):
 
 
 def config_file(path: str) -> str:
-    """The file that `path` means, which may also be the name of one of the configs that travel with the package.
+    """Return the path of a config. `path` may also be the name of a config in the package.
 
     Raises:
-        ConfigError: it is a folder.
-        FileNotFoundError: there is no such config; the message says what is there instead.
+        ConfigError: `path` is a folder.
+        FileNotFoundError: there is no such config. The message lists similar names.
     """
     place = Path(path)
     if place.is_dir():
-        raise ConfigError(f'config {path} is a folder; {_listing(place)}')
+        raise ConfigError(f'config {path} is a folder. {_similar(place)}')
     found = find_config(path)
     if found is None:
-        near = _listing(place.parent, place.name, alone='/' not in path)
-        raise FileNotFoundError(f'config {path} does not exist; {near}')
+        similar = _similar(place.parent, place.name, in_package='/' not in path)
+        raise FileNotFoundError(f'config {path} does not exist. {similar}')
     return str(found)
 
 
 def read_config(path: str) -> Config:
-    """`Config.fromfile` that says which file, of those a config inherits from, cannot be read.
+    """Read a config as `Config.fromfile` does.
 
     Raises:
         FileNotFoundError: there is no such config.
-        ConfigError: it cannot be read.
+        ConfigError: the config, or a file that it inherits from, cannot be read. The message names the file.
     """
     path = config_file(path)
     try:
         return Config.fromfile(path)
     except Exception as error:
-        for base in _bases(Path(path)):  # the fault may lie in one of these, which then cannot be read by itself
+        for base in _bases(Path(path)):  # the cause may be in one of these
             if not base.is_file():
-                raise ConfigError(f'config {path} inherits from {base}, which does not exist; correct its _base_'
-                                  ) from error
+                raise ConfigError(f'config {path} inherits from {base}, which does not exist. Fix _base_.') from error
             read_config(str(base))
         lines = [f', line {entry.lineno}' for entry in traceback.extract_tb(error.__traceback__)
                  if entry.filename == str(path)]
-        reason = str(error) or 'is it a config?'
-        raise ConfigError(f'config {path}{"".join(lines[-1:])} cannot be read: {type(error).__name__}: {reason}'
-                          ) from error
+        reason = str(error) or 'it may not be a config'
+        line = lines[-1] if lines else ''
+        raise ConfigError(f'config {path}{line} cannot be read: {type(error).__name__}: {reason}') from error
 
 
 def require_parts(cfg: Config, *names: str) -> None:
-    """Raise ConfigError unless the config has all of its fields `names`."""
-    lacking = [name for name in names if cfg.get(name) is None]
-    if lacking:
-        raise ConfigError(f'config {cfg.filename} has no {", ".join(lacking)}; a file of configs/_base_ is a part of a '
-                          'config: name one that inherits from it, or add what is missing')
+    """Raise ConfigError if one of the fields `names` is missing in a config."""
+    missing = [name for name in names if cfg.get(name) is None]
+    if missing:
+        raise ConfigError(f'config {cfg.filename} has no {", ".join(missing)}. Files of configs/_base_ are parts of '
+                          'configs: use a config that inherits from it, or add the missing fields.')
 
 
 def _bases(path: Path) -> list[Path]:
-    """The files that a config names in `_base_`; none where that cannot be told."""
+    """Return the files that a config names in `_base_`, or none if the config cannot be parsed."""
     try:
         return [path.parent / base for base in Config._get_base_files(str(path)) if '::' not in base]
-    except Exception:  # the config itself cannot be read, which its reader says
+    except Exception:  # reported by the caller
         return []
 
 
-def _listing(folder: Path, wanted: str = '', alone: bool = False) -> str:
-    """The configs of a folder that are named most like `wanted`, else some; also the package's where it is `alone`."""
+def _similar(folder: Path, name: str = '', in_package: bool = False) -> str:
+    """Return a sentence that lists configs with names similar to `name`, or else some configs of the folder."""
     configs = sorted(path.name for path in folder.glob('*.py'))
-    near = difflib.get_close_matches(wanted, [*configs, *library()] if alone else configs)
-    found = 'there are' if alone and near else f'{folder} has'
-    return (f'{found} {shorten(near or configs, 5) or "no config"}'
-            + '; `mmflatten models` lists those of the package' * (alone or not configs))
+    similar = difflib.get_close_matches(name, [*configs, *library()] if in_package else configs)
+    where = 'Similar names are' if in_package and similar else f'{folder} has'
+    text = f'{where} {shorten(similar or configs, 5) or "no configs"}.'
+    if in_package or not configs:
+        text += ' `mmflatten models` lists the configs of the package.'
+    return text

@@ -1,4 +1,4 @@
-"""The terminal of a tool: one line for a failure, progress, and quiet libraries."""
+"""Terminal output of commands: one-line errors, progress, and silenced libraries."""
 import contextlib
 import functools
 import io
@@ -13,25 +13,25 @@ from pathlib import Path
 from typing import TextIO
 
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
-# `dist_train.sh` and `dist_test.sh` name a folder here: torchrun prints its own report after a worker's last line, so
-# the script repeats the message from a file in it at the very end. Each restart of the workers has a file of its own.
+# Set by `tools/launch.sh` to a folder. torchrun prints its own report after the message of a worker, so the script
+# prints the message again from a file in this folder. Each restart of the workers has another file.
 ERROR_FOLDER_VARIABLE = 'MMFLATTEN_ERROR_FOLDER'
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 
 def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str] | None], int]:
-    """Decorate `main(argv)` of a tool; the result takes `argv=None` for `sys.argv[1:]` and returns the exit status.
+    """Decorate `main(argv)` of a command to accept `argv=None` for `sys.argv[1:]` and to return the exit status.
 
-    An exception becomes one last line on the standard error (see `errors.explain`). The full traceback goes to the
-    run's log file, and to the screen with `--traceback` or `MMFLATTEN_TRACEBACK=1`. Ctrl-C ends with status 130, any
-    other failure with 1.
+    An exception becomes one line on the standard error (see `errors.explain`), with status 130 for Ctrl-C and 1 for
+    other errors. The full traceback goes to the log file of the run, and to the standard error with `--traceback` or
+    `MMFLATTEN_TRACEBACK=1`.
     """
 
     @functools.wraps(main)
     def run(argv: Sequence[str] | None = None) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv)
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors='backslashreplace')  # names of files need not be UTF-8
+            sys.stdout.reconfigure(errors='backslashreplace')  # file names may not be UTF-8
         try:
             return main(arguments) or 0
         except (Exception, KeyboardInterrupt) as error:
@@ -42,13 +42,13 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
 
 
 def _report(error: BaseException, show_traceback: bool) -> None:
-    from mmflatten.errors import explain  # imports PyTorch, which a command's help does not need
+    from mmflatten.errors import explain  # imports PyTorch, which --help does not need
     text = ''.join(traceback.format_exception(error))
     log = _append_to_log(text)
     sys.stdout.flush()
     if show_traceback:
         sys.stderr.write(text)
-    elif not isinstance(error, KeyboardInterrupt):  # after Ctrl-C the user knows why
+    elif not isinstance(error, KeyboardInterrupt):  # after Ctrl-C the user knows the reason
         where = f'The full traceback is in {log}' if log else f'{TRACEBACK_VARIABLE}=1 shows the full traceback'
         sys.stderr.write(where + '\n')
     several = int(os.environ.get('WORLD_SIZE', '1') or 1) > 1
@@ -57,20 +57,20 @@ def _report(error: BaseException, show_traceback: bool) -> None:
     sys.stderr.flush()
     folder = os.environ.get(ERROR_FOLDER_VARIABLE)
     if folder:
-        # The first worker to fail is the cause and makes the file; the others are then ended by the launcher.
+        # The first worker to fail creates the file; the launcher then stops the others.
         with (contextlib.suppress(OSError),
               open(Path(folder, os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')), 'x', encoding='utf-8') as note):
             note.write(line + '\n')
 
 
 def _append_to_log(text: str) -> str | None:
-    """Append to the log file of the run, where there is one, and return its path."""
-    if 'mmengine' not in sys.modules:  # nothing has run yet
+    """Append to the log file of the run and return its path, or None if there is no log file."""
+    if 'mmengine' not in sys.modules:  # no run has started
         return None
     from mmengine.logging import MMLogger
     for handler in MMLogger.get_current_instance().handlers:
         if isinstance(handler, logging.FileHandler):
-            with contextlib.suppress(OSError):  # a full disk must not hide the failure that is being reported
+            with contextlib.suppress(OSError):  # a full disk must not hide the error
                 with open(handler.baseFilename, 'a', encoding='utf-8') as log:
                     log.write(text)
                 return handler.baseFilename
@@ -79,28 +79,28 @@ def _append_to_log(text: str) -> str | None:
 
 @contextlib.contextmanager
 def own_output() -> Iterator[TextIO]:
-    """The standard output, for a tool's own lines alone: what libraries print meanwhile goes to the standard error."""
+    """Yield the standard output for the lines of a command, and redirect prints of libraries to the standard error."""
     lines = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         yield lines
 
 
 def timed_progress() -> Callable[[int, int, str], None]:
-    """A function `say(done, total, what)` that prints '[done/total] what' and the time on the standard error."""
+    """Return `report(done, total, what)`, which prints '[done/total] what' and the times on the standard error."""
     start = time.monotonic()
 
-    def say(done: int, total: int, what: str) -> None:
+    def report(done: int, total: int, what: str) -> None:
         seconds = time.monotonic() - start
         left = seconds / done * (total - done)
-        sys.stderr.write(f'[{done}/{total}] {what}; {seconds:.0f} s so far, about {left:.0f} s left\n')
+        sys.stderr.write(f'[{done}/{total}] {what}; {seconds:.0f} s elapsed, about {left:.0f} s left\n')
         sys.stderr.flush()
 
-    return say
+    return report
 
 
 @contextlib.contextmanager
 def quiet_libraries(level: int = logging.WARNING) -> Iterator[None]:
-    """Hold back what OpenMMLab's constructors say below `level`; it would stand in the middle of a tool's table."""
+    """Hide log messages of OpenMMLab below `level`, and warnings, which would interrupt the output of a command."""
     from mmengine.logging import MMLogger
     logger = MMLogger.get_current_instance()
     before = logger.level

@@ -1,6 +1,6 @@
-"""One screen on the state of the installation: `python -m mmflatten.doctor`; exit status 1 when something is broken.
+"""Report on the installation: `python -m mmflatten.doctor`. The exit status is 1 if something is broken.
 
-Each library is imported and tried in a process of its own, so that one which crashes is a line of the report.
+Each library is imported and tried in a separate process, so that a crash becomes a line of the report.
 """
 import os
 import platform
@@ -18,7 +18,7 @@ from mmflatten.version import __version__
 OPENCV = Library('cv2', 'opencv-python-headless', '>=4.10', '4.14.0.94', 'reading images')
 NMS = ('import torch; from {} import nms; device = "cuda" if torch.cuda.is_available() else "cpu"; '
        'nms(torch.tensor([[0., 0., 9., 9.]], device=device), torch.ones(1, device=device), 0.5); ')
-# What is run to try a library, whose last line is shown; the others are only imported.
+# Code that tries a library and prints a remark. Other libraries are only imported.
 PROBES = {
     'torch': 'import torch; cuda = torch.version.cuda; gpus = range(torch.cuda.device_count()); '
              'print("built for", f"CUDA {cuda};" if cuda else "the CPU only;", '
@@ -27,32 +27,32 @@ PROBES = {
     'mmcv': NMS.format('mmcv.ops') + 'from mmcv import _ext; '
             'print("nms runs;", "mmcv-torch-ops" if _ext.__file__.endswith(".py") else "compiled operators")',
 }
-# What repairs a library that is there and fails, where installing its tested version does nothing.
+# Commands that repair an installed library that fails; plain `pip install` would do nothing.
 REPAIRS = {
     **dict.fromkeys(('torch', 'torchvision'),
                     LIBRARIES['torch'].install_command.replace('install', 'install --force-reinstall')),
     'mmcv': f"pip install --no-cache-dir --force-reinstall --no-deps onedl-mmcv=={LIBRARIES['mmcv'].tested} "
             '--find-links dist mmcv-torch-ops  # its operators do not fit this PyTorch or GPU; dist: make wheels',
-    'cv2': f'pip install --force-reinstall --no-deps opencv-python-headless=={OPENCV.tested}',  # needs no desktop
+    'cv2': f'pip install --force-reinstall --no-deps opencv-python-headless=={OPENCV.tested}',
 }
 
 
 def main() -> int:
-    """Print the report; 1 when something that is required is broken."""
+    """Print the report and return 1 if something required is broken."""
     rows, broken, notes = report_libraries()
     data, data_notes = report_data()
     report = [f'mmflatten {__version__} in {Path(__file__).resolve().parent.parent}', '',
               _row('Python', platform.python_version(), 'ok', sys.executable),
               _row('system', platform.system(), '', f'{platform.machine()}, {os.cpu_count()} cores, '
                    f'{shutil.disk_usage(Path.cwd()).free / 2 ** 30:.0f} GB of disk free'),
-              *rows, '', *data, '', 'To know:', *(f'  - {note}' for note in (*notes, *data_notes)), '',
+              *rows, '', *data, '', 'Notes:', *(f'  - {note}' for note in (*notes, *data_notes)), '',
               f'Broken ({len(broken)}):' if broken else 'Nothing is broken.', *(f'  - {item}' for item in broken)]
     sys.stdout.write('\n'.join(report) + '\n')
     return 1 if broken else 0
 
 
 def report_libraries() -> tuple[list[str], list[str], list[str]]:
-    """A row for each library, what is broken, and what is only worth knowing."""
+    """Return a row for each library, the broken ones with a fix, and notes."""
     found = {library: inspect(library) for library in (*LIBRARIES.values(), OPENCV)}
     missing = [library.name for library, status in found.items() if status.state == 'missing']
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -75,22 +75,25 @@ def report_libraries() -> tuple[list[str], list[str], list[str]]:
 
 
 def report_data(root: Path = Path()) -> tuple[list[str], list[str]]:
-    """A row for each data folder that the configs name, and what is worth knowing about them."""
+    """Return a row for each data folder in the configs, and notes."""
     rows, notes = [], []
     for folder in DATA_FOLDERS:
         place = root / folder.default_root
-        # Of `images/{training,validation}` or `train/<class>/*.JPEG`, anything in the folder counts.
-        lacking = [content for content in folder.contents if not any(place.glob(re.sub(r'[{<].*', '*', content)))]
-        state = 'missing' if not place.exists() else 'partial' if lacking else 'found'
-        remark = f"lacks {', '.join(lacking)}" if state == 'partial' else folder.name
+        # Patterns such as `images/{training,validation}` or `train/<class>/*.JPEG` match anything in their folder.
+        missing = [content for content in folder.contents if not any(place.glob(re.sub(r'[{<].*', '*', content)))]
+        if not place.exists():
+            state = 'missing'
+        else:
+            state = 'partial' if missing else 'found'
+        remark = f"{', '.join(missing)} missing" if state == 'partial' else folder.name
         rows.append(f'  {folder.default_root:<32}{state:<9}{remark}')
         if state == 'partial' or (state == 'missing' and folder.how.startswith('python')):
             notes.append(f'{folder.default_root} is {state}: {folder.how.format(root=place)}')
-    return rows, [*notes, 'where to download the other data, and how to lay it out: docs/datasets.md']
+    return rows, [*notes, 'docs/datasets.md: where to download the other data, and the folders they need']
 
 
 def _try(name: str, missing: list[str]) -> tuple[bool, str]:
-    """Return whether a library fails when it is used, and the last line printed."""
+    """Return True if a library fails when it is used, and the last line that it prints."""
     if name in missing:
         return False, ''
     failed, last = _run(PROBES.get(name, f'import {name}; print("imports")'))
@@ -98,7 +101,7 @@ def _try(name: str, missing: list[str]) -> tuple[bool, str]:
 
 
 def _run(code: str) -> tuple[bool, str]:
-    """Return whether `code` fails in a Python process of its own, and the last line that it prints."""
+    """Return True if `code` fails in a separate Python process, and the last line that it prints."""
     try:
         child = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, errors='replace',
                                timeout=120)
@@ -107,7 +110,8 @@ def _run(code: str) -> tuple[bool, str]:
     if child.returncode < 0:
         return True, f'crashed: the Python process ended with status {child.returncode}'
     lines = ['', *(child.stderr if child.returncode else child.stdout).strip().splitlines()]
-    errors = [line for line in lines if re.match(r'[\w.]+(Error|Exception): ', line)]  # PyTorch adds frames of C++
+    # PyTorch adds C++ frames after the error.
+    errors = [line for line in lines if re.match(r'[\w.]+(Error|Exception): ', line)]
     return child.returncode > 0, errors[-1] if child.returncode and errors else lines[-1]
 
 

@@ -1,4 +1,4 @@
-"""GPUs that the installed PyTorch cannot use."""
+"""Detect GPUs that the installed PyTorch cannot use."""
 import os
 import re
 import shutil

@@ -1,6 +1,7 @@
-"""The libraries mmflatten needs: which versions, what is installed, and the pip command that fixes the difference.
+"""Required libraries: their versions, the installed versions, and the pip command that fixes a difference.
 
-Only package metadata is read, no library imported. `requirements/` repeats the versions for pip; a test compares them.
+Only package metadata is read; no library is imported. `requirements/` repeats the versions for pip, and a test compares
+them.
 """
 import importlib.util
 import logging
@@ -12,9 +13,10 @@ from importlib import metadata
 
 @dataclass(frozen=True)
 class Library:
-    """A library by its import name; `original` is the unmaintained distribution that `distribution` replaces.
+    """A library by its import name. `original` is the unmaintained distribution that `distribution` replaces.
 
-    Versions below `required` are refused; those from `untested` on get a warning; `tested` is what set-up installs.
+    Versions below `required` are rejected, `untested` and newer ones cause a warning, and `make setup` installs
+    `tested`.
     """
 
     name: str
@@ -31,7 +33,7 @@ class Library:
         if self.name in ('torch', 'torchvision'):
             return f"pip install torch=={LIBRARIES['torch'].tested} torchvision=={LIBRARIES['torchvision'].tested}"
         package = f'{self.distribution}=={self.tested}'
-        if self.name == 'mmcv':  # pip's cache may hold one that was compiled for another torch
+        if self.name == 'mmcv':  # pip's cache may have a wheel that was compiled for another torch
             return f'pip install --no-cache-dir --find-links dist {package} mmcv-torch-ops  # dist: make wheels'
         return f'pip install {package}'
 
@@ -39,7 +41,7 @@ class Library:
 LIBRARIES: dict[str, Library] = {library.name: library for library in (
     Library('torch', 'torch', '>=2.4', '2.15.0', 'everything', untested='2.16'),
     Library('torchvision', 'torchvision', '>=0.19', '0.29.2', 'mmpretrain, mmdet', untested='0.30'),
-    Library('numpy', 'numpy', '>=2.0.1', '2.4.6', 'everything but mmflatten.ops', untested='3'),
+    Library('numpy', 'numpy', '>=2.0.1', '2.4.6', 'everything except mmflatten.ops', untested='3'),
     Library('einops', 'einops', '>=0.7', '0.8.2', 'everything', untested='1'),
     Library('mmengine', 'onedl-mmengine', '>=0.10.12', '0.10.12', 'models, training', 'mmengine', '0.11'),
     Library('mmcv', 'onedl-mmcv', '>=2.3.6', '2.3.6', 'training', 'mmcv', '2.4'),
@@ -52,7 +54,7 @@ CORE = ('torch', 'torchvision', 'numpy', 'einops', 'mmengine', 'mmcv')
 
 @dataclass(frozen=True)
 class Status:
-    """What was found of a library: `state` is ok, untested, wrong or missing; `problem` and `fix` are empty when ok."""
+    """State of an installed library: ok, untested, wrong or missing. `problem` and `fix` are empty if it is ok."""
 
     state: str
     version: str = ''
@@ -65,13 +67,13 @@ class Status:
 
 
 def inspect(library: Library) -> Status:
-    """Compare what is installed of `library`, under either distribution name, with what is required."""
+    """Compare the installed version of `library`, under either distribution name, with the required one."""
     required = f'{library.distribution} {library.required} is required'
     found = {name: version for name in (library.distribution, library.original)
              if name and (version := _installed_version(name))}
     if not found:
         spec = importlib.util.find_spec(library.name)
-        if spec and spec.origin:  # a source checkout on the path carries no metadata; a bare folder has no origin
+        if spec and spec.origin:  # a source checkout has no metadata, and a plain folder no origin
             return Status('ok', 'unknown')
         return Status('missing', '', f'{required} for {library.purpose}, none is installed', library.install_command)
     installed = ' and '.join(f'{name} {version}' for name, version in found.items())
@@ -95,33 +97,34 @@ def inspect(library: Library) -> Status:
 
 @cache
 def check_task(scope: str) -> None:
-    """Check the libraries of a task, once, where a tool starts; a version above the tested range logs one warning.
+    """Check the libraries of a task once per process; versions above the tested range log one warning.
 
     Args:
         scope: a config's `default_scope`: 'mmpretrain', 'mmdet', 'mmseg', or 'mmflatten' for stereo.
 
     Raises:
-        ImportError: a library is missing, too old, or installed beside the distribution that it replaces; with the pip
-            commands that fix it.
+        ImportError: a library is missing, too old, or installed beside the distribution that it replaces. The message
+            has the pip commands that fix it.
     """
     found = [inspect(LIBRARIES[name]) for name in (*CORE, scope) if name in LIBRARIES]
     problems = [status.message for status in found if status.state in ('wrong', 'missing')]
     if problems:
-        raise ImportError('\n'.join(['mmflatten cannot work with the libraries installed here:', *problems]))
-    untested = [f'{status.problem}; to go back: {status.fix}' for status in found if status.state == 'untested']
+        raise ImportError('\n'.join(['mmflatten cannot use the installed libraries:', *problems]))
+    untested = [f'{status.problem}; for the tested version: {status.fix}' for status in found
+                if status.state == 'untested']
     if untested:
         logging.getLogger('mmflatten').warning('Not tested with these libraries: %s', ' | '.join(untested))
 
 
 def _installed_version(distribution: str) -> str | None:
-    """Version of an installed distribution, or None; a distribution without a readable version counts as absent."""
+    """Return the version of an installed distribution, or None if it is absent or has no readable version."""
     try:
         return metadata.version(distribution) or None
-    except (metadata.PackageNotFoundError, KeyError):  # KeyError: a half-removed package without its METADATA
+    except (metadata.PackageNotFoundError, KeyError):  # KeyError: a partly removed package without METADATA
         return None
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The release numbers in `>=2.4` or `2.4.0+cpu`, without trailing zeros, so that 2.4 equals 2.4.0."""
+    """Return the release numbers in `>=2.4` or `2.4.0+cpu` without trailing zeros, so that 2.4 equals 2.4.0."""
     digits = re.search(r'\d+(\.\d+)*', version)
     return tuple(map(int, re.sub(r'(\.0+)+$', '', digits.group()).split('.'))) if digits else ()

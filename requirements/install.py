@@ -68,7 +68,7 @@ class Environment:
 
     def forget_partial_packages(self) -> None:
         """Delete the metadata of packages that an interruption left in part, so that uv installs them again."""
-        for info in (*self.folder.glob('lib/*/site-packages/*.dist-info'), *self.folder.glob('*/*.dist-info')):
+        for info in self.folder.glob('lib/*/site-packages/*.dist-info'):
             try:
                 rows = csv.reader((info / 'RECORD').read_text(encoding='utf-8').splitlines())
                 files = [row[0] for row in rows if row]
@@ -100,8 +100,6 @@ def install(env: Environment) -> None:
     env.create()
     env.forget_partial_packages()
     env.install('--override', 'requirements/overrides.txt', '-r', 'requirements/setup.txt')
-    # Where MMEngine finds DeepSpeed, every process imports it, so it has a folder of its own, for the tests alone.
-    env.install('--quiet', '--no-deps', '--target', str(env.folder / 'deepspeed'), 'deepspeed', 'hjson', 'py-cpuinfo')
     if any(env.folder.glob('lib/*/site-packages/mmcv/_ext.*.so')) and not env.output('-c', TRY_MMCV):
         say('mmcv was compiled for another PyTorch: replacing it by one that is not compiled')
         env.install('--no-cache', '--no-deps', '--reinstall-package', 'onedl-mmcv', 'onedl-mmcv')

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Test on several GPUs, or on several CPU processes where there is none:
+# Test on several GPUs, or on several CPU processes without a GPU:
 #     bash tools/dist_test.sh CONFIG CHECKPOINT PROCESSES [options of tools/test.py]
-# Several machines: see launch.sh.
+# For several machines, see launch.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/launch.sh"
 
 if [ $# -lt 3 ]; then

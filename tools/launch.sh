@@ -1,10 +1,10 @@
-# Sourced by the scripts beside it. `launch TOOL PROCESSES [arguments]` starts tools/TOOL on PROCESSES processes of this
-# machine, and `launch_slurm TOOL PARTITION JOB_NAME [arguments]` under Slurm.
+# Sourced by the scripts in this folder. `launch TOOL PROCESSES [arguments]` starts tools/TOOL on this machine, and
+# `launch_slurm TOOL PARTITION JOB_NAME [arguments]` under Slurm.
 #
-# One machine needs nothing else. For many, run the same command on each with NNODES (how many), MASTER_ADDR (the address
-# of one of them, where they meet) and PORT (a free one there; 29500). NODE_RANK=0 there and another number on the others
-# is needed only where that machine does not know itself by this address. JOB_ID tells apart jobs that meet there.
-# MAX_RESTARTS=N starts all processes again, at most N times, when one of them dies. PYTHON names another Python.
+# For several machines, run the same command on each with NNODES (number of machines), MASTER_ADDR (address of one of
+# them, where they meet) and PORT (a free port there, default 29500). Set NODE_RANK=0 there and another number elsewhere
+# only if that machine does not recognize itself by this address. JOB_ID distinguishes jobs that meet at one address.
+# MAX_RESTARTS=N restarts all processes, at most N times, after one of them has died. PYTHON names another Python.
 
 launch() {
     local tool=$1 processes=$2
@@ -12,16 +12,16 @@ launch() {
     local here rendezvous errors status python=${PYTHON:-python}
     here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
     if ! [[ $processes =~ ^(auto|gpu|cpu|[1-9][0-9]*)$ ]]; then
-        echo "PROCESSES ($processes) must be a whole number above 0, or auto" >&2
+        echo "PROCESSES: expected a positive integer or auto, got $processes." >&2
         return 2
     fi
     if ! "$python" -c 'import sys; from importlib.util import find_spec; sys.exit(not find_spec("torch"))'; then
-        echo "$python has no torch; activate the environment (source .venv/bin/activate) or set PYTHON" >&2
+        echo "$python has no torch. Activate the environment (source .venv/bin/activate) or set PYTHON." >&2
         return 1
     fi
     rendezvous="--rdzv-backend=c10d --rdzv-id=${JOB_ID:-mmflatten}"
     if [ "${NNODES:-1}" != 1 ]; then
-        : "${MASTER_ADDR:?MASTER_ADDR must be the address of the machine where the $NNODES machines meet}"
+        : "${MASTER_ADDR:?MASTER_ADDR is required: the address of the machine where the $NNODES machines meet.}"
         rendezvous="$rendezvous --nnodes=$NNODES --rdzv-endpoint=$MASTER_ADDR:${PORT:-29500}"
         case "${NODE_RANK:-}" in
             '') ;;
@@ -35,14 +35,14 @@ launch() {
     fi
 
     errors=$(mktemp -d)
-    # A store that outlives the workers would hand a restarted one addresses of the dead: pytorch/pytorch#135712.
+    # A store that outlives the workers would give a restarted worker stale addresses (pytorch/pytorch#135712).
     # shellcheck disable=SC2086
     TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 MMFLATTEN_ERROR_FOLDER=$errors PYTHONPATH="$here/..:${PYTHONPATH:-}" \
         "$python" -m torch.distributed.run $rendezvous --nproc-per-node="$processes" \
         --max-restarts="${MAX_RESTARTS:-0}" \
         "$here/$tool" "$@" --launcher pytorch
     status=$?
-    # torchrun prints a report of its own after the worker's message; the message comes last again.
+    # torchrun prints its own report after the worker's message, so print the message again.
     [ "$status" -ne 0 ] && ls -v "$errors" | tail -n 1 | xargs -I{} cat "$errors/{}" >&2
     rm -rf "$errors"
     return "$status"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Test under Slurm, one task per GPU; launch.sh says what sets the allocation:
+# Test under Slurm, one task per GPU. launch.sh lists the variables that set the allocation:
 #     bash tools/slurm_test.sh PARTITION JOB_NAME CONFIG CHECKPOINT [options of tools/test.py]
 . "$(dirname "${BASH_SOURCE[0]}")/launch.sh"
 

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Parser and argument types shared by commands."""
 import argparse
 from pathlib import Path
 
@@ -6,49 +6,52 @@ from mmflatten.console import TRACEBACK_VARIABLE
 
 
 def tool_parser(description: str, **kwargs: object) -> argparse.ArgumentParser:
-    """Make a parser that knows the options every tool shares (`--traceback`); `kwargs` as `ArgumentParser` has them."""
+    """Return a parser with the option `--traceback`; `kwargs` are arguments of `ArgumentParser`."""
     parser = argparse.ArgumentParser(description=description, **kwargs)
     parser.add_argument('--traceback', action='store_true',
-                        help=f'print the full traceback of a failure (so does {TRACEBACK_VARIABLE}=1)')
+                        help=f'print the full traceback of an error (also {TRACEBACK_VARIABLE}=1)')
     return parser
 
 
 def positive(text: str) -> int:
-    """An integer above zero, for argparse."""
+    """Parse a positive integer."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'must be a positive integer, received {text}')
+        raise argparse.ArgumentTypeError(f'expected a positive integer, got {text}')
     return int(text)
 
 
-def natural(text: str) -> int:
-    """A whole number from 0, for argparse."""
+def non_negative(text: str) -> int:
+    """Parse a non-negative integer."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f'must be a whole number from 0, received {text}')
+        raise argparse.ArgumentTypeError(f'expected a non-negative integer, got {text}')
     return int(text)
 
 
-def share(text: str) -> float:
-    """A number from 0 to 1, for argparse."""
+def fraction(text: str) -> float:
+    """Parse a number from 0 to 1."""
     try:
         value = float(text)
     except ValueError:
         value = -1.
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f'must be a number from 0 to 1, received {text}')
+        raise argparse.ArgumentTypeError(f'expected a number from 0 to 1, got {text}')
     return value
 
 
 def seed(text: str) -> int:
-    """A seed that NumPy takes, for argparse."""
+    """Parse a seed that NumPy accepts."""
     if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f'must be a whole number from 0 to {2**32 - 1}, received {text}')
+        raise argparse.ArgumentTypeError(f'expected an integer from 0 to {2**32 - 1}, got {text}')
     return int(text)
 
 
 def output_folder(text: str) -> Path:
-    """A folder to write into, made later, for argparse."""
+    """Parse an output folder, which need not exist yet."""
     path = Path(text)
-    taken = next((place for place in (path, *path.parents) if place.exists()), path)
-    if taken.exists() and not taken.is_dir():
-        raise argparse.ArgumentTypeError(f'must be a folder, and {taken} is a file; name another')
+    existing = next((place for place in (path, *path.parents) if place.exists()), None)
+    if existing is not None and not existing.is_dir():
+        raise argparse.ArgumentTypeError(f'expected a folder, got the file {existing}')
     return path
+
+
+natural, share = non_negative, fraction  # former names

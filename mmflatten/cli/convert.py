@@ -1,84 +1,70 @@
-"""Convert an official checkpoint to the names of this project, or back. Strict: every key must have its place.
+"""Convert an official checkpoint to the key names of this project, or back. Unknown keys are errors.
 
-With --head-map, also give a classifier a head of other classes, or do only that. A folder NAME.sharded, which a
-training on several processes wrote in pieces, becomes one file.
+With --head-map, also replace the head of a classifier by one of other classes, or do only that.
 """
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from mmflatten.checkpoints import FAMILIES
-from mmflatten.checkpoints.files import ENTRIES, SAFETENSORS, convert_file, encode
+from mmflatten.checkpoints.files import ENTRIES, convert_file, encode
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
-from mmflatten.engine.checkpoints.files import written_aside
-from mmflatten.engine.checkpoints.pieces import SHARDED
-from mmflatten.engine.checkpoints.reading import load_from_local
+from mmflatten.engine.checkpoints.files import SHARDED
+from mmflatten.engine.checkpoints.saving import atomic_write
 
 
 def parser() -> argparse.ArgumentParser:
-    made = tool_parser(__doc__, prog='mmflatten convert')
-    made.add_argument('source', metavar='SRC', type=Path,
-                      help='checkpoint of the official code, or .safetensors, or .sharded')
-    made.add_argument('destination', metavar='DST', type=Path, help='file to write; .safetensors for weights alone')
-    made.add_argument('--family', choices=sorted(FAMILIES),
-                      help='which key table; without it, for --head-map, SRC is of this project and keeps its names')
-    made.add_argument('--key', help='entry of SRC that holds the weights (default: the first that is there of '
-                                    f'{", ".join(ENTRIES)}, or SRC itself)')
-    made.add_argument('--revert', action='store_true', help='SRC is of this project, DST for the official code')
-    made.add_argument('--head-map', metavar='FILE', type=Path,
-                      help="text file: line i has the class of SRC's head that becomes class i, such as the 1000 of "
-                           'ImageNet-1k among those of ImageNet-22k')
-    made.add_argument('--force', action='store_true', help='replace DST')
-    made.add_argument('--run-pickled-code', action='store_true',
-                      help='DANGEROUS: run code that SRC chooses, in order to unpickle it; for files of your own')
-    return made
+    parser = tool_parser(__doc__, prog='mmflatten convert')
+    parser.add_argument('source', metavar='SRC', type=Path, help='checkpoint of the official code, or .safetensors')
+    parser.add_argument('destination', metavar='DST', type=Path, help='output file; .safetensors for weights only')
+    parser.add_argument('--family', choices=sorted(FAMILIES),
+                        help='model family of SRC; optional with --head-map, if SRC has the key names of this project')
+    parser.add_argument('--key', help='entry of SRC with the weights (default: the first one present of '
+                                      f'{", ".join(ENTRIES)}, or SRC itself)')
+    parser.add_argument('--revert', action='store_true', help='convert from this project to the official code')
+    parser.add_argument('--head-map', metavar='FILE', type=Path,
+                        help="text file: line i is the class of SRC's head that becomes class i, for example the 1000 "
+                             'classes of ImageNet-1k among those of ImageNet-22k')
+    parser.add_argument('--force', action='store_true', help='overwrite DST')
+    parser.add_argument('--run-pickled-code', action='store_true',
+                        help='DANGEROUS: unpickle SRC, which runs code from it; for your own files only')
+    return parser
 
 
 def check_paths(source: Path, destination: Path, force: bool) -> None:
-    """Refuse what would fail or destroy something later."""
-    if not source.is_file() and source.suffix != SHARDED:
-        raise FileNotFoundError(f'{source} does not exist or is no file; check the path')
+    """Raise an error if the source cannot be read or the destination must not be written."""
+    if source.is_dir() and source.suffix == SHARDED:
+        raise ValueError(f'{source} is a sharded checkpoint. All commands read it as it is; docs/distributed.md shows '
+                         'how to write it as one file.')
+    if not source.is_file():
+        raise FileNotFoundError(f'{source} does not exist or is not a file. Check the path.')
     if destination.is_dir():
-        raise ValueError(f'{destination} is a folder; name a file in it')
+        raise ValueError(f'{destination} is a folder. Name a file in it.')
     if destination.exists() and destination.samefile(source):
-        raise ValueError(f'{destination} is the source itself; name another file')
+        raise ValueError(f'{destination} is also the source. Name another file.')
     if destination.exists() and not force:
-        raise ValueError(f'{destination} exists; --force replaces it')
-
-
-def put_together(source: Path, destination: Path, force: bool) -> None:
-    """Write a checkpoint in pieces as one file; safetensors get its weights alone, others all of the training."""
-    check_paths(source, destination, force)
-    content = load_from_local(str(source))
-    if destination.suffix == SAFETENSORS:
-        content = dict(state_dict=content['state_dict'], meta={})
-    data = encode(content, destination)
-    with written_aside(destination) as aside:
-        aside.write_bytes(data)
-    print(f'{destination}: {len(content["state_dict"])} tensors of the model, from {source}')
+        raise ValueError(f'{destination} exists. Use --force to overwrite it.')
 
 
 @command_line
 def main(argv: Sequence[str]) -> None:
-    made = parser()
-    args = made.parse_args(argv)
-    if args.source.suffix == SHARDED:
-        if args.family or args.head_map:
-            made.error(f'{args.source} is in pieces; make one file of it first, without --family and --head-map')
-        put_together(args.source, args.destination, args.force)
-        return
-    if args.family is None and (args.revert or args.head_map is None):
-        made.error(f'--family is required, one of {", ".join(sorted(FAMILIES))}')
+    options = parser()
+    args = options.parse_args(argv)
     check_paths(args.source, args.destination, args.force)
+    if args.family is None and (args.revert or args.head_map is None):
+        options.error(f'--family is required, one of {", ".join(sorted(FAMILIES))}')
     result, weights = convert_file(args.source, args.family, key=args.key, revert=args.revert,
                                    head_map=args.head_map, run_pickled_code=args.run_pickled_code)
     data = encode(result, args.destination)
-    with written_aside(args.destination) as aside:
-        aside.write_bytes(data)
+    with atomic_write(args.destination) as partial:
+        partial.write_bytes(data)
     for note in weights.notes:
         print(f'{args.source}: {note}')
     written = result[FAMILIES[args.family].entry if args.revert else 'state_dict']
-    print(f'{args.destination}: {len(written)} tensors from {len(weights.state_dict)}'
-          + (f', family {args.family}' if args.family else '')
-          + (f', head of the classes in {args.head_map}' if args.head_map else ''))
+    summary = f'{args.destination}: {len(written)} tensors from {len(weights.state_dict)}'
+    if args.family:
+        summary += f', family {args.family}'
+    if args.head_map:
+        summary += f', head of the classes in {args.head_map}'
+    print(summary)

@@ -1,4 +1,4 @@
-"""What is installed, what is wrong with it, and what fixes it, on one screen."""
+"""Show the installed libraries and data, problems, and the commands that fix them."""
 import argparse
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Test a checkpoint: top-1/5, box and mask mAP, mIoU, or end-point error, as the config's evaluator says."""
+"""Test a checkpoint with the config's evaluator: accuracy, box and mask mAP, mIoU or end-point error."""
 import argparse
 from collections.abc import Sequence
 
@@ -8,26 +8,27 @@ from mmflatten.console import command_line
 
 def parser() -> argparse.ArgumentParser:
     from mmflatten.config_files import ConfigOptions
-    made = tool_parser(__doc__, prog='mmflatten test')
-    made.add_argument('config', help='config file')
-    made.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
-    made.add_argument('--work-dir', help='where the log goes; default work_dirs/<config name>/test')
-    made.add_argument('--out', metavar='FILE',
-                      help='NAME.pkl: predictions, and the metrics in NAME.json; NAME.json: the metrics alone')
-    made.add_argument('--show-dir', help='folder for a drawing of every image')
-    made.add_argument('--tta', action='store_true',
-                      help="test-time augmentation: the config's own, else flips (and scales for det and seg)")
-    made.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                      help='replace fields of the config, for example test_dataloader.batch_size=4')
-    made.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
-                      help='set by dist_test.sh')
-    return made
+    parser = tool_parser(__doc__, prog='mmflatten test')
+    parser.add_argument('config', help='config file')
+    parser.add_argument('checkpoint', help='checkpoint file; all keys must match the model')
+    parser.add_argument('--work-dir', help='folder for the log (default: work_dirs/<config name>/test)')
+    parser.add_argument('--out', metavar='FILE',
+                        help='NAME.pkl: predictions, with metrics in NAME.json; NAME.json: metrics only')
+    parser.add_argument('--show-dir', help='folder for a drawing of every image')
+    parser.add_argument('--tta', action='store_true',
+                        help="test-time augmentation: the config's, or else flips, with scales for detection and "
+                             'segmentation')
+    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
+                        help='override fields of the config, for example test_dataloader.batch_size=4')
+    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
+                        help='set by dist_test.sh')
+    return parser
 
 
 @command_line
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
-    # Imported here, so that a missing library ends with one line that says how to install it.
+    # Imported here, so that a missing library gives a one-line error.
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import test
     from mmflatten.engine.tta import add_tta

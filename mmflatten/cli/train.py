@@ -11,32 +11,32 @@ CONFIG_DTYPE = 'config'
 def parser() -> argparse.ArgumentParser:
     from mmflatten.config_files import ConfigOptions
     from mmflatten.engine.train import NEWEST
-    made = tool_parser(__doc__, prog='mmflatten train')
-    made.add_argument('config', help='config file')
-    made.add_argument('--work-dir', help='where logs and checkpoints go; default work_dirs/<config name>')
-    made.add_argument('--resume', nargs='?', const=NEWEST, metavar='CKPT',
-                      help='go on from this checkpoint, or from the newest whole one in the work dir')
-    made.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
-                      help="mixed precision; the default type is the config's, else float16, and bfloat16 on the CPU")
-    made.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch size')
-    made.add_argument('--strategy', choices=['ddp', 'fsdp', 'deepspeed'],
-                      help='on several processes: ddp, each holds all weights and optimizer states (the default), '
-                           'fsdp, they share them out, or deepspeed, they share out all but the weights (ZeRO stage 2)')
-    made.add_argument('--track', choices=['tensorboard', 'mlflow', 'wandb'],
-                      help='report scalars, drawings of the validation and the config there too')
-    made.add_argument('--no-validate', action='store_true', help='do not validate during training')
-    made.add_argument('--seed', type=seed, help='seed of Python, NumPy, PyTorch, samplers and loaders')
-    made.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                      help='replace fields of the config, for example train_dataloader.batch_size=4')
-    made.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
-                      help='set by dist_train.sh and slurm_train.sh')
-    return made
+    parser = tool_parser(__doc__, prog='mmflatten train')
+    parser.add_argument('config', help='config file')
+    parser.add_argument('--work-dir', help='folder for logs and checkpoints (default: work_dirs/<config name>)')
+    parser.add_argument('--resume', nargs='?', const=NEWEST, metavar='CKPT',
+                        help='resume from this checkpoint, or without a value from the newest one in the work dir')
+    parser.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
+                        help="mixed precision (default type: the config's, or else float16 on GPUs, bfloat16 on CPUs)")
+    parser.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch')
+    parser.add_argument('--strategy', metavar='{ddp,fsdp}',
+                        help='on several processes: ddp (default) keeps a copy of weights and optimizer state on each, '
+                             'fsdp shards them')
+    parser.add_argument('--track', choices=['tensorboard', 'mlflow', 'wandb'],
+                        help='also report scalars, validation drawings and the config to this tracker')
+    parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
+    parser.add_argument('--seed', type=seed, help='random seed of Python, NumPy, PyTorch, samplers and loaders')
+    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
+                        help='override fields of the config, for example train_dataloader.batch_size=4')
+    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
+                        help='set by dist_train.sh and slurm_train.sh')
+    return parser
 
 
 @command_line
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
-    # Imported here, so that a missing library ends with one line that says how to install it.
+    # Imported here, so that a missing library gives a one-line error.
     from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr
     from mmflatten.engine.strategies import set_strategy
     from mmflatten.engine.tracking import add_tracking

@@ -1,1 +1,1 @@
-"""What MMEngine lacks around training and testing: one Runner, readable failures, safe checkpoints, guards."""
+"""Training and testing on MMEngine: a Runner with safe checkpoints, hooks, data checks and distributed strategies."""

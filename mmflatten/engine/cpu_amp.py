@@ -17,9 +17,9 @@ from mmflatten.registry import OPTIM_WRAPPERS
 class CPUAmpOptimWrapper(OptimWrapper):
     """bfloat16 autocast in backbone and neck on the CPU; heads, losses, weights and optimizer stay in float32.
 
-    MMEngine's `AmpOptimWrapper` is built on accelerators only, and mmcv's operators on boxes have no bfloat16 on the
-    CPU, so heads are left out; a model without a backbone runs in autocast as a whole. bfloat16 has the range of
-    float32, so no loss is scaled, and a training may go on with either wrapper from a checkpoint of the other.
+    MMEngine 0.10's `AmpOptimWrapper` requires an accelerator, and mmcv's operators on boxes do not support bfloat16 on
+    the CPU, so heads are left out. A model without a backbone runs in autocast as a whole. bfloat16 has the range of
+    float32, so losses are not scaled, and training may resume with either wrapper from a checkpoint of the other.
 
     Raises:
         ValueError: a parameter is on a GPU, where it would be trained in float32.
@@ -29,20 +29,20 @@ class CPUAmpOptimWrapper(OptimWrapper):
         super().__init__(*args, **kwargs)
         devices = {parameter.device.type for group in self.param_groups for parameter in group['params']}
         if elsewhere := devices - {'cpu', 'meta'}:
-            raise ValueError(f'optim_wrapper.type (mmflatten.CPUAmpOptimWrapper) is for the CPU and parameters are on '
-                             f'{min(elsewhere)}; give --amp, which takes the one for the device')
+            raise ValueError(f'optim_wrapper.type: mmflatten.CPUAmpOptimWrapper requires parameters on the CPU, got '
+                             f'{min(elsewhere)}. Use --amp, which chooses the wrapper for the device.')
 
     @contextmanager
     def optim_context(self, model: nn.Module) -> Iterator[None]:
         bare = bare_model(model)
         parts = [part for name in ('backbone', 'neck') if (part := getattr(bare, name, None)) is not None]
-        with super().optim_context(model), _bfloat16_inside(parts or [bare]):
+        with super().optim_context(model), _autocast_inside(parts or [bare]):
             yield
 
 
 @contextmanager
-def _bfloat16_inside(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Autocast whenever one of these modules runs; what it returns is float32."""
+def _autocast_inside(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Run the forward passes of `modules` in bfloat16 autocast and return their outputs in float32."""
     entered: list[torch.autocast] = []
 
     def enter(module: nn.Module, inputs: tuple) -> None:

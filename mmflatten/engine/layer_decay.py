@@ -1,4 +1,4 @@
-"""Learning rates that decay from the head to the embedding, for classifiers, detectors and segmentors alike."""
+"""Layer-wise learning rate decay for classifiers, detectors and segmentors."""
 from typing import Any
 
 from mmengine.optim import DefaultOptimWrapperConstructor
@@ -11,9 +11,8 @@ from mmflatten.registry import OPTIM_WRAPPER_CONSTRUCTORS
 class LayerDecayOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     """MMEngine's constructor with one more rule: `lr * layer_decay_rate ** (layers between a parameter and the head)`.
 
-    The backbone says in which layer a parameter is (`get_layer_depth`): the embedding, then a layer per block. Neck,
-    heads and output norms keep the full rate. All other rules of `paramwise_cfg` hold beside it, so weight decay is
-    spared where they say.
+    The backbone's `get_layer_depth` gives the layer of a parameter: the embedding is the first, and each block is one
+    more. Neck, heads and output norms have the full rate. The other rules of `paramwise_cfg` apply too.
 
         optim_wrapper = dict(
             constructor='mmflatten.LayerDecayOptimWrapperConstructor',
@@ -24,23 +23,21 @@ class LayerDecayOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         super()._validate_cfg()
         rate = self.paramwise_cfg.get('layer_decay_rate')
         if not isinstance(rate, (int, float)) or not 0 < rate <= 1:
-            raise ValueError(f'paramwise_cfg.layer_decay_rate ({rate}) must be a number above 0, at most 1, such as '
-                             '0.8; without a decay leave optim_wrapper.constructor out')
+            raise ValueError(f'paramwise_cfg.layer_decay_rate: expected a number above 0 and at most 1, got {rate}. '
+                             'Without layer decay, remove optim_wrapper.constructor.')
         if self.base_lr is None:
-            raise ValueError('optimizer.lr must be given: layer_decay_rate multiplies it')
+            raise ValueError('optimizer.lr: required with layer_decay_rate, which multiplies it.')
 
     def add_params(self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any) -> None:
         super().add_params(params, module, prefix, **kwargs)
-        if not prefix:  # the whole model, after the recursion through its parts
-            self._decay(params, module)
-
-    def _decay(self, params: list[dict], model: nn.Module) -> None:
-        backbone = getattr(model, 'backbone', None)
+        if prefix:  # a part of the model
+            return
+        backbone = getattr(module, 'backbone', None)
         if not hasattr(backbone, 'get_layer_depth'):
-            raise ValueError(f'layer_decay_rate needs a backbone that tells its layers (get_layer_depth), as those of '
-                             f'mmflatten do; {type(model).__name__} has {type(backbone).__name__}')
+            raise ValueError('layer_decay_rate: requires a backbone with get_layer_depth, such as those of mmflatten, '
+                             f'got {type(backbone).__name__} in {type(module).__name__}.')
         rate = self.paramwise_cfg['layer_decay_rate']
-        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        names = {id(parameter): name for name, parameter in module.named_parameters()}
         for group in params:
             depth, number = backbone.get_layer_depth(names[id(group['params'][0])], 'backbone.')
             group['lr_scale'] = rate ** (number - 1 - depth)

@@ -1,4 +1,4 @@
-"""The Runner of mmflatten: what training and testing change in MMEngine is in this class, and gone with its object."""
+"""The Runner of mmflatten, which contains all changes that training and testing make to MMEngine."""
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +15,6 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from mmflatten.driver import gpu_problem
-from mmflatten.engine.checkpoints.files import written_aside
 from mmflatten.engine.checkpoints.loading import (
     WITHOUT_MODULE,
     load_weights,
@@ -24,13 +23,13 @@ from mmflatten.engine.checkpoints.loading import (
     require_training_state,
 )
 from mmflatten.engine.checkpoints.reading import safe_reading
-from mmflatten.engine.checkpoints.shared import save_shared
+from mmflatten.engine.checkpoints.saving import atomic_write, save_distributed
 from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.hooks.channels import bare_model, require_matching_channels
 from mmflatten.engine.strategies import is_sharded, shard
 from mmflatten.registry import RUNNERS
 
-OF_WORKERS = ('persistent_workers', 'prefetch_factor')  # options of a DataLoader that it refuses without workers
+_WORKER_OPTIONS = ('persistent_workers', 'prefetch_factor')  # a DataLoader without workers rejects them
 DEFAULT_HOOKS: dict[str, dict] = dict(
     runtime_info=dict(type='RuntimeInfoHook'),
     timer=dict(type='IterTimerHook'),
@@ -44,12 +43,12 @@ DEFAULT_HOOKS: dict[str, dict] = dict(
 
 @RUNNERS.register_module()
 class Runner(mmengine.runner.Runner):
-    """MMEngine's Runner with safe checkpoints and checks; a config may name it: `runner_type='mmflatten.Runner'`.
+    """MMEngine's Runner with safe checkpoints and checks. A config may name it: `runner_type='mmflatten.Runner'`.
 
-    - Checkpoints on this machine are read without running code from them, and damaged ones are refused. What is
-      tested or resumed must fit the model key by key; what is fine-tuned (`load_from`) may have another head.
-    - The hooks of `DEFAULT_HOOKS`: atomic checkpoints that resume exactly, a stop at the first NaN loss, names of
-      broken images, classes of data and model that agree. A config replaces or removes each by its name.
+    - Local checkpoints are read without running code from them, and damaged ones are rejected. All keys must match the
+      model for testing and resuming; a checkpoint to fine-tune (`load_from`) may have another head.
+    - The hooks of `DEFAULT_HOOKS` write atomic checkpoints that resume exactly, stop at the first NaN loss, name broken
+      images and compare the classes of data and model. A config replaces or removes a hook by its name.
     - The channels of backbone, neck and head must agree.
     """
 
@@ -58,10 +57,10 @@ class Runner(mmengine.runner.Runner):
         require_matching_channels(self.model)
 
     def register_default_hooks(self, hooks: dict[str, Any] | None = None) -> None:
-        """Register `DEFAULT_HOOKS`, changed by `hooks`.
+        """Register `DEFAULT_HOOKS` with the changes in `hooks`.
 
         Args:
-            hooks: name -> a hook, its config, None to leave a default out, or arguments (without `type`) for it.
+            hooks: name -> a hook, its config, arguments (without `type`) for the default hook, or None to remove it.
         """
         for name, hook in {**DEFAULT_HOOKS, **(hooks or {})}.items():
             if isinstance(hook, dict) and 'type' not in hook:
@@ -72,30 +71,30 @@ class Runner(mmengine.runner.Runner):
     @staticmethod
     def build_dataloader(dataloader: DataLoader | dict, seed: int | None = None,
                          diff_rank_seed: bool = False) -> DataLoader:
-        """As MMEngine's; the data set is built by `build_dataset`, and options of workers need workers."""
+        """Build a data loader as MMEngine does, with `build_dataset`; ignore worker options if there are no workers."""
         if isinstance(dataloader, dict) and not dataloader.get('num_workers'):
-            dataloader = {key: value for key, value in dataloader.items() if key not in OF_WORKERS}
+            dataloader = {key: value for key, value in dataloader.items() if key not in _WORKER_OPTIONS}
         if isinstance(dataloader, dict) and isinstance(dataloader.get('dataset'), dict):
             dataset = functools.partial(build_dataset, dataloader['dataset'])
             dataloader = {**dataloader, 'dataset': dict(type=dataset)}
         return mmengine.runner.Runner.build_dataloader(dataloader, seed, diff_rank_seed)
 
     def build_visualizer(self, visualizer: Visualizer | dict | None = None) -> Visualizer:
-        """As MMEngine's, one for each run; the name in a config is for tools that build the visualizer themselves."""
+        """Build a visualizer as MMEngine does, but one per run; its name in the config is for other tools."""
         if isinstance(visualizer, dict):
             visualizer = {**visualizer, 'name': self.experiment_name}
         return super().build_visualizer(visualizer)
 
     def scale_lr(self, optim_wrapper: BaseOptimWrapper, auto_scale_lr: dict | None = None) -> None:
-        """As MMEngine's; a step that adds up the gradients of several batches counts all of their images."""
+        """Scale the learning rate as MMEngine does, but count accumulated batches in the total batch."""
         steps = getattr(optim_wrapper, '_accumulative_counts', 1)
         if steps > 1 and (auto_scale_lr or {}).get('enable'):
-            self.logger.info(f'Each step adds up {steps} batches: auto_scale_lr.base_batch_size is divided by it')
+            self.logger.info(f'auto_scale_lr.base_batch_size is divided by {steps}, the number of accumulated batches')
             auto_scale_lr = {**auto_scale_lr, 'base_batch_size': auto_scale_lr['base_batch_size'] / steps}
         super().scale_lr(optim_wrapper, auto_scale_lr)
 
     def build_model(self, model: nn.Module | dict) -> nn.Module:
-        """As MMEngine's; what the model's constructor loads is read safely."""
+        """Build the model as MMEngine does; checkpoints that its constructor loads are read safely."""
         with safe_reading():
             return super().build_model(model)
 
@@ -104,56 +103,58 @@ class Runner(mmengine.runner.Runner):
             super()._init_model_weights()
 
     def wrap_model(self, model_wrapper_cfg: dict | None, model: nn.Module) -> nn.Module:
-        """As MMEngine's; a model that the processes share out among themselves gets no wrapper."""
+        """Wrap the model as MMEngine does; a sharded model needs no wrapper."""
         if not is_sharded(self.cfg):
             return super().wrap_model(model_wrapper_cfg, model)
         sync_bn = self.cfg.get('sync_bn')
         return (convert_sync_batchnorm(model, sync_bn) if sync_bn else model).to(get_device())
 
     def train(self) -> nn.Module:
-        """Train as MMEngine does, with a warning about a GPU that PyTorch cannot use."""
+        """Train as MMEngine does; warn about a GPU that PyTorch cannot use."""
         if is_main_process() and (problem := gpu_problem()):
             self.logger.warning(problem)
         return super().train()
 
     def load_or_resume(self) -> None:
-        """As MMEngine's; with `fsdp` or `deepspeed` each process then keeps only its part of the training."""
+        """Load or resume as MMEngine does, then shard the training state with `fsdp`."""
         super().load_or_resume()
         if is_sharded(self.cfg) and isinstance(self._train_loop, BaseLoop):
             shard(self)
 
     def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
-        """As MMEngine's; a file on this machine is seen under its name only when it is whole."""
-        save = save_shared if is_sharded(self.cfg) else Runner._save_alone
-        save(self, out_dir, filename, *args, **kwargs)
+        """Save a checkpoint as MMEngine does, but atomically if it is local."""
+        if is_sharded(self.cfg):
+            save_distributed(self, out_dir, filename, *args, **kwargs)
+        else:
+            self._save_on_main_process(out_dir, filename, *args, **kwargs)
 
     @master_only
-    def _save_alone(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
+    def _save_on_main_process(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
         if '://' in str(out_dir):
             super().save_checkpoint(out_dir, filename, *args, **kwargs)
             return
-        with written_aside(Path(out_dir, filename)) as aside:
-            super().save_checkpoint(out_dir, aside.name, *args, **kwargs)
+        with atomic_write(Path(out_dir, filename)) as partial:
+            super().save_checkpoint(out_dir, partial.name, *args, **kwargs)
 
     def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
                         revise_keys: Sequence[tuple[str, str]] = WITHOUT_MODULE) -> dict:
         """Load a checkpoint into the model and return it.
 
         Args:
-            strict: whether every key must fit. None: yes, unless a training starts from it (`load_from`).
-            revise_keys: patterns in the names of the weights and what replaces them.
+            strict: require all keys to match. None requires it unless training starts from the weights (`load_from`).
+            revise_keys: pairs of a regular expression in the names of the weights and its replacement.
 
         Raises:
-            CheckpointError: it is missing, damaged, of another model, or no state to resume a training from.
+            CheckpointError: the checkpoint is missing, damaged, of another model, or cannot be resumed.
         """
         with safe_reading():
             checkpoint = CheckpointLoader.load_checkpoint(filename, map_location)
         require_dict(checkpoint, filename)
         if self._resume:
             require_training_state(checkpoint, filename)
-            # MMEngine would run this text as Python, for the sake of a field that configs no longer have.
+            # MMEngine 0.10 would run this text as Python to find a field that configs no longer have.
             checkpoint['meta'].pop('config', None)
-        if 'state_dict' not in checkpoint:  # a bare state dict, which the hook of a moving average does not take
+        if 'state_dict' not in checkpoint:  # a bare state dict, which MMEngine's EMAHook does not accept
             checkpoint = dict(state_dict=checkpoint)
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
         fine_tuning = isinstance(self._train_loop, BaseLoop) and not self._resume

@@ -1,4 +1,4 @@
-"""From a config file and the options of a tool to a config that a Runner can be built of."""
+"""Read a config, apply the options of a command, and build its Runner."""
 import importlib.util
 import os
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ _CPU_AMP = 'mmflatten.CPUAmpOptimWrapper'
 
 def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: str | None = None,
                 launcher: str = 'none', subfolder: str = '') -> Config:
-    """Read a config and put the options that every tool shares into it.
+    """Read a config and apply the options that commands share.
 
     Args:
         options: `--cfg-options`, dotted keys and values that replace the file's.
         work_dir: The default is the config's own, then `work_dirs/<name of the config>`.
         launcher: none, pytorch, slurm or mpi.
-        subfolder: Put behind the default work directory, for a run whose config must not replace the training's there.
+        subfolder: Appended to the default work directory, so that the config of a test does not replace the training's.
 
     Raises:
-        ImportError: a library of the config's task is missing or of another version.
-        ValueError: `default_scope` is not an installed library, or the launcher cannot work here.
+        ImportError: a library of the config's task is missing or has an unsupported version.
+        ValueError: `default_scope` is not an installed library, or the launcher does not work here.
     """
     cfg = read_config(path)
     if options:
@@ -46,20 +46,20 @@ def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: s
 
 
 def build_runner(cfg: Config) -> mmengine_runner.Runner:
-    """Build the Runner a config names in `runner_type`, and mmflatten's where it names none."""
+    """Build the Runner that a config names in `runner_type`, or mmflatten's by default."""
     return RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
 
 
 def set_amp(cfg: Config, dtype: str | None) -> None:
-    """Train in mixed precision.
+    """Set up mixed precision.
 
     Args:
-        dtype: float16 or bfloat16. None keeps the config's; where it has none, float16 on a GPU and bfloat16 without.
+        dtype: float16 or bfloat16. None keeps the config's type; the default is float16 on a GPU and bfloat16 without.
     """
     wrapper = cfg.optim_wrapper
     kind = wrapper.get('type', 'OptimWrapper')
     if kind not in ('OptimWrapper', 'AmpOptimWrapper', _CPU_AMP):
-        raise ValueError(f'--amp cannot replace optim_wrapper.type ({kind}); it must be OptimWrapper')
+        raise ValueError(f'optim_wrapper.type ({kind}) cannot be combined with --amp. Use OptimWrapper.')
     dtype = dtype or wrapper.get('dtype')
     if torch.cuda.is_available():
         wrapper.type = 'AmpOptimWrapper'
@@ -68,7 +68,7 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
             wrapper.dtype = dtype
         return
     if dtype not in (None, 'bfloat16'):
-        raise ValueError(f'--amp: {dtype} needs a GPU and PyTorch sees none; give --amp bfloat16')
+        raise ValueError(f'--amp: {dtype} requires a GPU, and PyTorch finds none. Use --amp bfloat16.')
     wrapper.type = _CPU_AMP
     for scaling in ('loss_scale', 'dtype', 'use_fsdp'):
         wrapper.pop(scaling, None)
@@ -77,8 +77,8 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
 def set_auto_scale_lr(cfg: Config) -> None:
     """Scale the learning rate with the total batch, relative to the config's `auto_scale_lr.base_batch_size`."""
     if not cfg.get('auto_scale_lr', {}).get('base_batch_size'):
-        raise ValueError('--auto-scale-lr needs auto_scale_lr.base_batch_size in the config, the total batch its '
-                         'learning rate was chosen for')
+        raise ValueError('auto_scale_lr.base_batch_size: required by --auto-scale-lr. Set it to the total batch that '
+                         'the learning rate was chosen for.')
     cfg.auto_scale_lr.enable = True
 
 
@@ -87,13 +87,13 @@ def _use_launcher(cfg: Config, launcher: str) -> None:
     if launcher == 'none':
         return
     if launcher == 'pytorch' and 'RANK' not in os.environ:
-        raise ValueError('--launcher pytorch needs the variables that torchrun sets; start with tools/dist_train.sh or '
-                         'tools/dist_test.sh')
+        raise ValueError('--launcher pytorch requires the variables that torchrun sets. Start with tools/dist_train.sh '
+                         'or tools/dist_test.sh.')
     if torch.cuda.is_available():
         return
-    # MMEngine would select a GPU and give it to DistributedDataParallel; on the CPU both must be left out.
+    # MMEngine 0.10 would select a GPU and pass it to DistributedDataParallel, which is wrong on the CPU.
     if launcher != 'pytorch':
-        raise ValueError(f'--launcher {launcher} needs GPUs and PyTorch sees none; use tools/dist_train.sh')
+        raise ValueError(f'--launcher {launcher} requires GPUs, and PyTorch finds none. Use tools/dist_train.sh.')
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group('gloo')
     wrapper = ConfigDict(type='MMDistributedDataParallel', broadcast_buffers=False,

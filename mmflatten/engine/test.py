@@ -1,4 +1,4 @@
-"""A test of a checkpoint: metrics, and on request predictions and drawings."""
+"""Test a checkpoint: metrics, and optionally predictions and drawings."""
 import os
 from pathlib import Path
 
@@ -17,23 +17,23 @@ _TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler'
 
 
 def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | None = None) -> dict:
-    """Test `checkpoint`, which must fit the model key by key, and return the metrics.
+    """Test `checkpoint`, whose keys must all match the model, and return the metrics.
 
     The weights are those under `state_dict`, which are the averaged ones if training kept a moving average.
 
     Args:
-        out: `NAME.pkl` gets the predictions (see `DumpPredictions`) and `NAME.json` beside it the metrics and
-            what `origin_of` says; a `NAME.json` gets the latter alone.
-        show_dir: Folder for a drawing of every image.
+        out: `NAME.pkl` for the predictions (see `DumpPredictions`), with metrics and `origin_of` in `NAME.json`, or
+            `NAME.json` for the latter only.
+        show_dir: folder for a drawing of every image.
     """
     if out is not None:
         _require_writable(Path(out))
     require_whole(checkpoint)
     require_parts(cfg, 'model', 'test_dataloader', 'test_cfg', 'test_evaluator')
     cfg.load_from, cfg.resume = checkpoint, False
-    cfg.merge_from_dict(dict.fromkeys(_TRAINING))  # so that a config without them can be tested too
-    # A checkpoint holds the moving average as its weights. mmpretrain's hook would fetch it from the file again, and
-    # behind the wrapper of test-time augmentation finds no key and tests random weights instead.
+    cfg.merge_from_dict(dict.fromkeys(_TRAINING))  # which a config may lack
+    # A checkpoint has the moving average as its weights. mmpretrain 1.3's EMAHook would load it from the file again
+    # and, inside the wrapper of test-time augmentation, match no key and test random weights.
     cfg.custom_hooks = [hook for hook in cfg.get('custom_hooks') or [] if not str(hook.get('type')).endswith('EMAHook')]
     task = find_task(cfg.get('default_scope'))
     if show_dir is not None and cfg.get('visualizer') is None and task is not None:
@@ -51,10 +51,10 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
 
 
 def origin_of(cfg: Config, metainfo: dict) -> dict:
-    """What must be known to judge the predictions of a config: `config`, `classes`, `palette`, `evaluator`.
+    """Return the facts needed to evaluate predictions of a config: `config`, `classes`, `palette`, `evaluator`.
 
     Args:
-        metainfo: of the test's data set.
+        metainfo: metainfo of the test data set.
     """
     evaluators = cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
     return dict(config=cfg.filename, classes=metainfo.get('classes'), palette=metainfo.get('palette'),
@@ -62,9 +62,9 @@ def origin_of(cfg: Config, metainfo: dict) -> dict:
 
 
 def _require_writable(path: Path) -> None:
-    """Find out before the test, not after it, that its results cannot be written."""
+    """Fail before testing if the results cannot be written."""
     if path.suffix not in ('.pkl', '.json') or path.is_dir():
-        raise ValueError(f'--out ({path}) must be a file, .pkl (predictions and metrics) or .json (metrics)')
+        raise ValueError(f'--out: expected a .pkl file (predictions and metrics) or .json file (metrics), got {path}.')
     path.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(path.parent, os.W_OK):
-        raise ValueError(f'--out ({path}) cannot be written: no permission in {path.parent}; name another folder')
+        raise ValueError(f'--out: no permission to write to {path.parent}, got {path}. Name another folder.')

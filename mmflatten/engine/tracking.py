@@ -1,6 +1,7 @@
-"""Trackers of experiments: TensorBoard, MLflow and Weights & Biases get what a training logs, over resumes too."""
+"""Experiment trackers: report training logs to TensorBoard, MLflow and Weights & Biases, also after a resume."""
 import os
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,16 @@ from mmengine.visualization import MLflowVisBackend
 from mmflatten.registry import VISBACKENDS
 from mmflatten.tasks import find_task
 
-TRACKERS = ('tensorboard', 'mlflow', 'wandb')
 DRAWING_INTERVAL = 50  # validation batches between two drawings
-# What MLflow lists as parameters; the whole config is a file of the run.
+# Fields of the config that MLflow lists as parameters. The whole config is a file of the run.
 _PARAMETERS = ('model', 'train_dataloader', 'optim_wrapper', 'param_scheduler', 'train_cfg')
 
 
 @VISBACKENDS.register_module()
 class MLflowBackend(MLflowVisBackend):
-    """MMEngine's, for a run that goes on after a resume: its parameters are fixed, so only the config's file changes.
+    """MMEngine's backend for resumed runs: MLflow does not allow changed parameters, so only the config file changes.
 
-    Images get the suffix that MLflow asks for, and a name for each step.
+    Images are named after the step and have the suffix that MLflow requires.
     """
 
     def add_config(self, config: Config, **kwargs: Any) -> None:
@@ -37,34 +37,31 @@ class MLflowBackend(MLflowVisBackend):
 
 
 def add_tracking(cfg: Config, tracker: str) -> None:
-    """Let a training report to a tracker as well: scalars, the config, drawings of the validation.
+    """Report scalars, the config and drawings of the validation to a tracker.
 
-    A resumed training (`cfg.resume`) goes on in its run of the tracker, whose name a file in the work directory holds.
+    A resumed training (`cfg.resume`) continues its run in the tracker, whose id is in a file in the work directory.
 
     Args:
-        tracker: `tensorboard` writes to `tensorboard/` in the work directory; `mlflow` to MLFLOW_TRACKING_URI, by
-            default the SQLite file `mlflow.db` there; `wandb` to the account of the user, project `mmflatten`.
+        tracker: `tensorboard` writes to `tensorboard/` in the work directory, `mlflow` to MLFLOW_TRACKING_URI (default:
+            the SQLite file `mlflow.db` there), `wandb` to the project `mmflatten` of the user's account.
 
     Raises:
         ImportError: the tracker is not installed.
-        ValueError: there is no such tracker.
     """
-    if tracker not in TRACKERS:
-        raise ValueError(f'tracker ({tracker}) must be one of {", ".join(TRACKERS)}')
     work_dir = Path(cfg.work_dir).absolute()
     work_dir.mkdir(parents=True, exist_ok=True)
     if cfg.get('visualizer') is None:
         cfg.visualizer = ConfigDict(type=getattr(find_task(cfg.get('default_scope')), 'visualizer_type', 'Visualizer'),
                                     vis_backends=[dict(type='LocalVisBackend')])
-    make = dict(tensorboard=_tensorboard, mlflow=_mlflow, wandb=_wandb)[tracker]
-    cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or ()), make(cfg, work_dir)]
+    backend = dict(tensorboard=_tensorboard, mlflow=_mlflow, wandb=_wandb)[tracker](cfg, work_dir)
+    cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or ()), backend]
     hooks = list(cfg.get('custom_hooks') or ())
     if not any(hook['type'] == 'mmflatten.DrawValidationHook' for hook in hooks):
         cfg.custom_hooks = [*hooks, dict(type='mmflatten.DrawValidationHook', interval=DRAWING_INTERVAL)]
 
 
 def _tensorboard(cfg: Config, work_dir: Path) -> dict:
-    import tensorboard  # noqa: F401  MMEngine says only at the first scalar that it is missing
+    import tensorboard  # noqa: F401  MMEngine would fail at the first scalar
     return dict(type='TensorboardVisBackend', save_dir=str(work_dir / 'tensorboard'))
 
 
@@ -80,20 +77,20 @@ def _mlflow(cfg: Config, work_dir: Path) -> dict:
                 name, artifact_location=(work_dir / 'mlflow_files').as_uri())
             return client.create_run(number, run_name=name).info.run_id
 
-        os.environ['MLFLOW_RUN_ID'] = _run_of(cfg, work_dir / 'mlflow_run', new_run)
+        os.environ['MLFLOW_RUN_ID'] = _run_id(cfg, work_dir / 'mlflow_run', new_run)
     return dict(type='mmflatten.MLflowBackend', save_dir=str(work_dir / 'mlflow_files'), exp_name=name,
                 tracking_uri=uri, tracked_config_keys=[key for key in _PARAMETERS if key in cfg])
 
 
 def _wandb(cfg: Config, work_dir: Path) -> dict:
-    import wandb  # noqa: F401  MMEngine says only at the first scalar that it is missing
-    run = _run_of(cfg, work_dir / 'wandb_run', lambda: uuid.uuid4().hex[:8])
+    import wandb  # noqa: F401  MMEngine would fail at the first scalar
+    run = _run_id(cfg, work_dir / 'wandb_run', lambda: uuid.uuid4().hex[:8])
     return dict(type='WandbVisBackend', save_dir=str(work_dir),
                 init_kwargs=dict(project='mmflatten', name=work_dir.name, id=run, resume='allow'))
 
 
-def _run_of(cfg: Config, note: Path, new_run: Any) -> str:
-    """The tracker's name of this run: of the training that is resumed, else a new one, which is noted."""
-    if not (cfg.get('resume') and note.is_file()):
-        note.write_text(new_run())
-    return note.read_text()
+def _run_id(cfg: Config, file: Path, new_run: Callable[[], str]) -> str:
+    """Return the tracker's id of this run. A training that is not resumed creates one and writes it to `file`."""
+    if not (cfg.get('resume') and file.is_file()):
+        file.write_text(new_run())
+    return file.read_text()

@@ -1,4 +1,4 @@
-"""A training from a config: how it resumes, and what to type after an interruption."""
+"""Train from a config, resume, and report how to continue after an interruption."""
 import logging
 import os
 import shlex
@@ -12,21 +12,21 @@ from mmflatten.engine.checkpoints.files import newest_checkpoint, require_whole
 from mmflatten.engine.setup import build_runner
 
 NEWEST = 'newest'
-# `dist_train.sh` and `slurm_train.sh` put the command line here that the user typed.
+# Set by `dist_train.sh` and `slurm_train.sh` to the command line of the user.
 COMMAND_VARIABLE = 'MMFLATTEN_COMMAND'
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C during training; the message says how to go on."""
+    """Ctrl-C during training. The message gives the command that continues."""
 
 
 def set_resume(cfg: Config, resume: str | None) -> None:
-    """Let a config continue from a checkpoint.
+    """Make a config resume from a checkpoint.
 
     Args:
-        resume: A path, or `newest` for the newest whole checkpoint in the work directory. Where there is none yet,
-            training starts from the beginning and says so, so that a job which is restarted by its cluster can
-            always be given `--resume`. None leaves the config as it is; its own `resume=True` means `newest`.
+        resume: A path, or `newest` for the newest complete checkpoint in the work directory. Without checkpoints,
+            training starts from the beginning with a warning, so a job that its cluster restarts can always have
+            `--resume`. None leaves the config unchanged; its own `resume=True` means `newest`.
     """
     if resume is None and cfg.get('resume') and not cfg.get('load_from'):
         resume = NEWEST
@@ -36,7 +36,7 @@ def set_resume(cfg: Config, resume: str | None) -> None:
         path = newest_checkpoint(cfg.work_dir)
         if path is None:
             cfg.resume = False
-            print_log(f'--resume: {cfg.work_dir} holds no checkpoint yet, so training starts from the beginning',
+            print_log(f'--resume: {cfg.work_dir} has no checkpoint yet, so training starts from the beginning',
                       logger='current', level=logging.WARNING)
             return
         resume = str(path)
@@ -47,11 +47,11 @@ def set_resume(cfg: Config, resume: str | None) -> None:
 
 
 def train(cfg: Config, command: Sequence[str] = ()) -> None:
-    """Run the training that a config describes.
+    """Run the training of a config.
 
     Args:
-        command: The command line, repeated with `--resume` in the message after Ctrl-C. The script that started this
-            process puts its own into a variable of the environment, which goes before.
+        command: The command line, repeated with `--resume` in the message after Ctrl-C. The environment variable that
+            launch scripts set takes precedence.
 
     Raises:
         TrainingInterrupted: after Ctrl-C.
@@ -62,7 +62,7 @@ def train(cfg: Config, command: Sequence[str] = ()) -> None:
         runner.train()
     except KeyboardInterrupt as error:
         last = runner.message_hub.runtime_info.get('last_ckpt') or (cfg.load_from if cfg.get('resume') else None)
-        where = f'the last whole checkpoint is {last}' if last else 'no checkpoint had been saved'
-        # Of several `--resume` the last one counts, so it goes behind whatever was typed.
+        where = f'The last checkpoint is {last}.' if last else 'There is no checkpoint yet.'
+        # argparse uses the last of several `--resume`.
         typed = (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(' --resume')
-        raise TrainingInterrupted(f'interrupted; {where}; go on with: {typed} --resume') from error
+        raise TrainingInterrupted(f'interrupted. {where} Continue with: {typed} --resume') from error

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from mmengine.config import Config
 
-from mmflatten.engine.checkpoints.files import written_aside
+from mmflatten.engine.checkpoints.saving import atomic_write
 from mmflatten.studies.study import StudyError, counted
 
 RESULT, PROGRESS, RUN, CONFIG, STOP, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'stop', 'lock'
@@ -101,7 +101,7 @@ class StudyFolder:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / STOP).unlink(missing_ok=True)
         if not (folder / RUN).exists():
-            with written_aside(folder / CONFIG) as aside:
+            with atomic_write(folder / CONFIG) as aside:
                 aside.write_text(config.pretty_text, encoding='utf-8')
             write_json(folder / RUN, content)
         return folder
@@ -171,8 +171,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file atomically."""
-    with written_aside(path) as aside:
+    """Write a file whole or not at all."""
+    with atomic_write(path) as aside:
         aside.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
 
 

@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import socket
-import sys
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 import cv2
 import numpy as np
 import pytest
+import torch
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.registry import DefaultScope
 from mmengine.visualization import Visualizer
@@ -144,7 +144,8 @@ def tiny(tmp_path: Path) -> TinyRun:
 
 @pytest.fixture(scope='session')
 def tools():
-    """The tools' main functions, to be called in this process: `tools.train([...])` returns the exit status."""
+    """The tools' main functions, called in this process: `tools.train([...])` returns the exit status."""
+    torch.set_num_threads(1)  # a process forked later would deadlock in OpenMP
     loaded = SimpleNamespace()
     for name in ('train', 'test'):
         spec = importlib.util.spec_from_file_location(f'{name}_tool', REPOSITORY / 'tools' / f'{name}.py')
@@ -162,17 +163,11 @@ def _call(main, argv: list) -> int:
 
 
 @pytest.fixture
-def train_on(tools, monkeypatch):
+def train_on(tools):
     """`train_on(processes, arguments)` runs the tool on processes forked from this one and returns their statuses."""
-    folder = Path(sys.prefix, 'deepspeed')
-    monkeypatch.syspath_prepend(str(folder))
 
     def work(rank: int, argv: tuple, **environment: str) -> None:
         os.environ.update(environment, RANK=str(rank), LOCAL_RANK=str(rank))
-        if 'deepspeed' in argv:
-            import deepspeed
-            # On a CPU it would compile its own all-reduce, which takes a minute; gloo's does.
-            deepspeed.ops.__compatible_ops__['deepspeed_shm_comm'] = False
         status = 1
         try:
             status = tools.train([*argv, '--launcher', 'pytorch'])
@@ -180,8 +175,6 @@ def train_on(tools, monkeypatch):
             os._exit(status)
 
     def run(processes: int, *argv: object) -> list[int]:
-        if 'deepspeed' in argv and importlib.util.find_spec('deepspeed') is None:
-            pytest.skip(f'DeepSpeed is not in {folder}, where `make setup` puts it')
         with socket.socket() as probe:
             probe.bind(('127.0.0.1', 0))
             port = probe.getsockname()[1]

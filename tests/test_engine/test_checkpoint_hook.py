@@ -1,4 +1,4 @@
-"""Which checkpoints a run keeps, and when it lets go of the old ones."""
+"""Checkpoints that a run keeps and deletes."""
 import errno
 import os
 import resource
@@ -18,20 +18,21 @@ def checkpoints(tiny) -> list[str]:
 @pytest.mark.parametrize('by_epoch, half, first, kept', [
     (True, 'train_cfg.max_epochs=2', ['epoch_1.pth', 'epoch_2.pth'], ['epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']),
     (False, 'train_cfg.max_iters=6', ['iter_3.pth', 'iter_6.pth'], ['iter_12.pth', 'iter_15.pth', 'iter_16.pth'])])
-def test_three_newest_are_kept_and_the_interval_follows_validation(tiny, tools, by_epoch, half, first, kept):
+def test_hook_keeps_three_newest_at_the_interval_of_validation(tiny, tools, by_epoch, half, first, kept):
     tiny.write_config(by_epoch)
-    assert tools.train([tiny.config, '--cfg-options', half]) == 0
+    assert tools.train([tiny.config, '--no-validate', '--cfg-options', half]) == 0
     assert checkpoints(tiny) == first
-    assert tools.train([tiny.config, '--resume']) == 0
+    assert tools.train([tiny.config, '--no-validate', '--resume']) == 0
     assert checkpoints(tiny) == kept
     assert (tiny.work_dir / 'last_checkpoint').read_text() == str(tiny.work_dir / kept[-1])
 
 
-def test_old_best_goes_only_after_the_new_best_is_whole(tiny, tools, fails, monkeypatch):
-    # Accuracy is replaced by a number that gets better (smaller) every epoch.
+def test_old_best_is_kept_until_the_new_best_is_complete(tiny, tools, fails, monkeypatch):
+    # An error that decreases every epoch.
     tiny.write_config(extra='''
         custom_imports = dict(imports=['falling'])
         val_evaluator = dict(type='Falling')
+        train_cfg['max_epochs'] = 3
     ''')
     (tiny.folder / 'falling.py').write_text(
         'from mmengine.evaluator import BaseMetric\n'
@@ -59,7 +60,7 @@ def test_old_best_goes_only_after_the_new_best_is_whole(tiny, tools, fails, monk
 
     monkeypatch.setattr(os, 'replace', replace)
     assert tools.train([tiny.config, '--resume', *best]) == 0
-    assert checkpoints(tiny) == ['best_error_epoch_4.pth', 'epoch_2.pth', 'epoch_3.pth', 'epoch_4.pth']
+    assert checkpoints(tiny) == ['best_error_epoch_3.pth', 'epoch_1.pth', 'epoch_2.pth', 'epoch_3.pth']
 
 
 def test_checkpoint_loads_without_pickle(trained):
@@ -68,8 +69,8 @@ def test_checkpoint_loads_without_pickle(trained):
     assert {'state_dict', 'ema_state_dict', 'optimizer', 'param_schedulers', 'mmflatten'} <= checkpoint.keys()
 
 
-def test_full_disk_leaves_nothing_half_written_and_names_the_last_good_checkpoint(tiny, fails, trained):
-    # A limit on the size of a file stands for the full disk: the write stops in the middle.
+def test_full_disk_leaves_no_partial_file_and_names_the_last_good_checkpoint(tiny, fails, trained):
+    # A limit on the file size simulates the full disk: writing stops in the middle.
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (trained.stat().st_size // 2, limits[1]))
     try:
@@ -81,9 +82,9 @@ def test_full_disk_leaves_nothing_half_written_and_names_the_last_good_checkpoin
     assert what_is_wrong(trained) is None
 
 
-def test_resume_passes_over_a_damaged_checkpoint_and_refuses_when_all_are(tiny, tools, fails, capsys):
+def test_resume_skips_damaged_checkpoints_and_fails_if_all_are_damaged(tiny, tools, fails, capsys):
     assert tools.train([tiny.config, '--resume', '--cfg-options', 'train_cfg.max_epochs=2', '--no-validate']) == 0
-    assert f'{tiny.work_dir} holds no checkpoint yet' in capsys.readouterr().out
+    assert f'{tiny.work_dir} has no checkpoint yet' in capsys.readouterr().out
     newest = tiny.work_dir / 'epoch_2.pth'
     newest.write_bytes(newest.read_bytes()[:-3000])
     assert tools.train([tiny.config, '--resume', '--no-validate']) == 0

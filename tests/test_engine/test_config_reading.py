@@ -1,4 +1,4 @@
-"""A file that is no config is named with the reason, and so is the file of those it inherits from that is to blame."""
+"""Errors in config files name the file, also an inherited one, and the reason."""
 import pytest
 
 from mmflatten.config_files import ConfigError, read_config
@@ -10,7 +10,7 @@ def refused(path) -> str:
     return str(raised.value)
 
 
-def test_a_config_that_does_not_exist_is_named_with_those_that_do(tmp_path):
+def test_missing_config_error_lists_existing_ones(tmp_path):
     family = tmp_path / 'family'
     family.mkdir()
     for name in ('mask-rcnn_small_coco.py', 'small_in1k.py'):
@@ -22,7 +22,7 @@ def test_a_config_that_does_not_exist_is_named_with_those_that_do(tmp_path):
 
 
 @pytest.mark.parametrize('word', ['flatten-swin-nano_digit', 'flatten-swin-nano_digit.py'])
-def test_a_name_alone_is_looked_for_in_the_package_and_in_the_working_directory(word, tmp_path, monkeypatch):
+def test_name_without_folder_is_searched_in_package_and_working_directory(word, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'odd.py').write_text('a = 1\n')
     line = refused(word)
@@ -43,7 +43,7 @@ def test_a_name_alone_is_looked_for_in_the_package_and_in_the_working_directory(
     ('a.py', "_base_ = 'child.py'\n", ['broken.py, line 1', 'unknown']),
     ('a.py', 'import os\nfrom pathlib import Path\nimport torch\nwith open("x") as file:\n    pass\n', ['a.py']),
 ])
-def test_the_file_and_the_reason_are_named(tmp_path, name, text, words):
+def test_unreadable_config_error_names_file_and_reason(tmp_path, name, text, words):
     (tmp_path / 'b.json').write_text('[')
     (tmp_path / 'child.py').write_text("_base_ = 'broken.py'\n")
     (tmp_path / 'broken.py').write_text('a = unknown\n')

@@ -1,4 +1,4 @@
-"""Learning rates by layer and weight decay, on the parameter groups of every family."""
+"""Layer-wise learning rates and weight decay in the parameter groups of every family."""
 import re
 
 import pytest
@@ -17,7 +17,7 @@ BACKBONES = dict(
     l2vit=dict(type='L2ViT', arch=PYRAMID, last_projection=16),
     focal=dict(type='FocalTransformer', arch=PYRAMID, focal_windows=(7, 5)),
 )
-# What has to do with positions: tables, and DeiT's class token, which its position table has a row for.
+# Positional parameters: tables, and DeiT's class token, which has a row in the position table.
 POSITIONS = ('relative_position_bias', 'neighbor_bias', 'pooled_bias', 'position.table', 'cls_token')
 EXCEPTIONS = dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0,
                   custom_keys={name: dict(decay_mult=0.0) for name in POSITIONS})
@@ -36,7 +36,7 @@ def classifier(family: str) -> nn.Module:
 
 
 def groups_of(model: nn.Module, constructor: str = OURS, **paramwise: object) -> dict[str, dict]:
-    """The optimizer's settings by the name of the parameter, for those that it trains."""
+    """Return the optimizer's settings by the name of the trained parameter."""
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         wrapper = build_optim_wrapper(model, dict(
             optimizer=dict(type='AdamW', lr=LR, weight_decay=DECAY), constructor=constructor, paramwise_cfg=paramwise))
@@ -45,7 +45,7 @@ def groups_of(model: nn.Module, constructor: str = OURS, **paramwise: object) ->
 
 
 def layer(name: str) -> int:
-    """The layer of a parameter in the models above, which have three blocks."""
+    """Return the layer of a parameter in the models above, which have three blocks."""
     if match := re.match(r'backbone\.blocks\.(\d)', name):
         return int(match[1]) + 1
     if match := re.match(r'backbone\.stages\.(\d)\.(\w+)(?:\.(\d))?', name):
@@ -57,7 +57,7 @@ def layer(name: str) -> int:
 
 
 @pytest.mark.parametrize('family', BACKBONES)
-def test_rates_halve_from_layer_to_layer_and_weight_decay_spares_norms_biases_and_positions(family):
+def test_rates_halve_per_layer_and_norms_biases_and_positions_have_no_weight_decay(family):
     model = classifier(family)
     groups = groups_of(model, layer_decay_rate=RATE, **EXCEPTIONS)
     parameters = dict(model.named_parameters())
@@ -67,15 +67,15 @@ def test_rates_halve_from_layer_to_layer_and_weight_decay_spares_norms_biases_an
     assert {layer(name) for name in groups} == set(range(5)), 'embedding, three blocks, head'
     for name, group in groups.items():
         assert group['lr'] == pytest.approx(LR * RATE ** (4 - layer(name))), name
-        spared = (name.endswith('.bias') or name in norms or parameters[name].ndim == 1
-                  or any(position in name for position in POSITIONS))
-        assert group['weight_decay'] == (0 if spared else DECAY), name
+        excluded = (name.endswith('.bias') or name in norms or parameters[name].ndim == 1
+                    or any(position in name for position in POSITIONS))
+        assert group['weight_decay'] == (0 if excluded else DECAY), name
     full = {name for name, group in groups.items() if group['lr'] == LR}
     assert {'head.fc.weight', 'head.fc.bias'} <= full
     assert all(re.match(r'head\.|backbone\.(norms|last_projection)\.', name) for name in full)
 
 
-def test_mmpretrains_own_constructor_gives_the_same_rates():
+def test_rates_equal_those_of_mmpretrains_constructor():
     model = classifier('flatten_deit')
     theirs = groups_of(model, 'LearningRateDecayOptimWrapperConstructor', layer_decay_rate=RATE, **EXCEPTIONS)
     ours = groups_of(model, layer_decay_rate=RATE, **EXCEPTIONS)
@@ -83,7 +83,7 @@ def test_mmpretrains_own_constructor_gives_the_same_rates():
         assert group['lr'] == pytest.approx(ours[name]['lr']) and group['weight_decay'] == ours[name]['weight_decay']
 
 
-def test_other_rules_hold_beside_the_layers_and_frozen_parameters_are_left_out():
+def test_other_rules_apply_and_frozen_parameters_are_left_out():
     model = classifier('flatten_swin')
     model.head.requires_grad_(False)
     groups = groups_of(model, layer_decay_rate=RATE, custom_keys={'stages.0.embed': dict(lr_mult=0.1)})
@@ -92,12 +92,12 @@ def test_other_rules_hold_beside_the_layers_and_frozen_parameters_are_left_out()
 
 
 @pytest.mark.parametrize('rate', [None, 0, 1.5])
-def test_a_rate_that_cannot_be_is_refused(rate):
-    with pytest.raises(ValueError, match=rf'layer_decay_rate \({rate}\)'):
+def test_invalid_rate_is_rejected(rate):
+    with pytest.raises(ValueError, match=f'layer_decay_rate: .*got {rate}'):
         groups_of(classifier('flatten_swin'), **({} if rate is None else dict(layer_decay_rate=rate)))
 
 
-def test_a_backbone_without_layers_is_named():
+def test_backbone_without_layer_depth_is_rejected():
     model = nn.Module()
     model.backbone = nn.Linear(1, 1)
     with pytest.raises(ValueError, match='get_layer_depth.*Linear'):

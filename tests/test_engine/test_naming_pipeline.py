@@ -1,4 +1,4 @@
-"""An unreadable file is named whichever transform reads it, and pipelines behave as before otherwise."""
+"""`NamingPipeline` names unreadable files and otherwise behaves like `Compose`."""
 import cv2
 import numpy as np
 import pytest
@@ -23,13 +23,13 @@ def pipeline(backend='cv2'):
 
 @pytest.mark.parametrize('backend', ['cv2', 'pillow'])
 @pytest.mark.parametrize('key', ['img_path', 'seg_map_path'])
-def test_an_unreadable_image_or_label_map_is_named(sample, key, backend):
+def test_unreadable_image_or_label_map_is_named(sample, key, backend):
     open(sample[key], 'wb').write(b'no image')
     with pytest.raises(SampleError, match=f'image {sample[key]} .*Load'):
         pipeline(backend)(sample)
 
 
-def test_a_failure_of_another_step_is_named_and_a_whole_sample_passes(sample):
+def test_error_of_another_step_is_named_and_valid_samples_pass(sample):
     with pytest.raises(SampleError, match=f'{sample["img_path"]} and .*KeyError: lost'):
         NamingPipeline([LoadImageFromFile(), lambda results: results['lost']])(sample)
     assert pipeline()(sample)['img'].shape == (4, 4, 3)

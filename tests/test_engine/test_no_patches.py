@@ -1,4 +1,4 @@
-"""An import, a training and a test leave every attribute of every library as it was."""
+"""Importing, training and testing change no attribute of any library."""
 import os
 import subprocess
 import sys
@@ -8,8 +8,8 @@ from textwrap import dedent
 import torch
 from mmengine.config import Config
 
-# A stock Runner trains first, as often as ours: what it changes is imported late or cached (numbers of NumPy's types,
-# backends of files, the default scope), and after that only what a run of ours changes is left to be found.
+# A stock Runner trains first, as often as ours: it imports modules and fills caches (NumPy's type numbers, file
+# backends, the default scope), so that afterwards only changes by our Runner remain.
 LISTING = '''
     import sys
     import types
@@ -42,7 +42,7 @@ LISTING = '''
         return one is other or type(one) is type(other) is set and one == other
 
     def changed(before, after):
-        owners = {owner for owner, _ in before}  # a module that is imported later is no change of another
+        owners = {owner for owner, _ in before}  # importing a new module does not change another
         return sorted(key for key in before.keys() | after.keys() if key[0] in owners and key not in excluded
                       and not isinstance(after.get(key), types.ModuleType)
                       and not same(before.get(key, LIBRARIES), after.get(key, LIBRARIES)))
@@ -63,13 +63,13 @@ LISTING = '''
         run(Runner.from_cfg, f'classifier{number}', sys.argv[1], stock=True)
         run(Runner.from_cfg, f'detector{number}', sys.argv[2], stock=True)
     before = listed()
-    # A table that MMEngine copies whenever a config says `_scope_`, PyTorch's count of all hooks on modules, and
-    # Python's note of the warning that two stock runs have visualizers of one name.
+    # A table that MMEngine copies for each `_scope_` in a config, PyTorch's count of module hooks, and Python's
+    # registry of the warning that two stock runs have visualizers of the same name.
     excluded = {*changed(earlier, before), ('torch.utils.hooks.RemovableHandle', 'next_id')}
     assert excluded <= {('mmengine.registry.default_scope.DefaultScope', '_instance_dict'),
                         ('torch.utils.hooks.RemovableHandle', 'next_id'),
                         ('mmengine.utils.manager', '__warningregistry__')}, excluded
-    # PyTorch's registry of operators, which ours join as modules join MMEngine's, and its table of known functions.
+    # PyTorch's registry of operators, which ours join, and its table of known functions.
     excluded |= {('torch._library.custom_ops', 'OPDEF_TO_LIB'), ('torch.library', '_defs'), ('torch.library', '_impls'),
                  ('torch.ops', '_dir'), ('torch.jit._builtins', '_builtin_table')}
     import mmflatten.engine
@@ -82,7 +82,7 @@ LISTING = '''
 '''
 
 
-def test_no_attribute_of_a_library_differs_after_an_import_a_training_and_a_test(tiny, detection, trained):
+def test_import_training_and_test_patch_no_library(tiny, detection, trained):
     other = torch.load(trained, weights_only=False)
     foreign = tiny.folder / 'foreign.pth'
     torch.save(dict(state_dict=other['state_dict'], config=Config()), foreign)

@@ -1,9 +1,9 @@
-"""What makes the AP of one's own classes 0 is refused before the first iteration, by the name of the field."""
+"""Mistakes in user-defined classes that would give an AP of 0 are rejected before training, with the field."""
 import json
 
 import pytest
 
-# name: (line added to the config, words of the error)
+# name: (line added to the config, substrings of the error)
 MISTAKES = {
     'one name without its comma': ("train_dataloader['dataset']['metainfo'] = dict(classes='cat')",
                                    ('metainfo.classes', "('cat', )")),
@@ -45,7 +45,7 @@ val_cfg = dict(type='ValLoop')
 
 @pytest.fixture
 def validated(detection):
-    """The detector with validation, and two annotation files that are not those of its data."""
+    """The detector with validation, and two annotation files of other data."""
     content = json.loads(detection.annotations.read_text())
     images = [{**image, 'file_name': f'other_{image["file_name"]}'} for image in content['images']]
     (detection.data / 'other.json').write_text(json.dumps({**content, 'images': images}))
@@ -63,17 +63,17 @@ def validated(detection):
 
 
 @pytest.mark.parametrize('name', MISTAKES)
-def test_a_mistake_with_own_classes_is_refused(name, validated, fails):
+def test_mistake_in_classes_is_rejected(name, validated, fails):
     mistake, words = MISTAKES[name]
     line = fails('train', validated(mistake))
     assert all(word in line for word in words), line
 
 
-def test_without_a_mistake_it_trains(validated, tools):
+def test_correct_classes_train(validated, tools):
     assert tools.train([validated()]) == 0
 
 
-def test_a_file_of_names_is_no_mistake(validated, tools, detection):
+def test_classes_may_be_a_file_of_names(validated, tools, detection):
     names = detection.data / 'names.txt'
     names.write_text('cat\ndog\n')
     both = '\n'.join(f"{part}_dataloader['dataset']['metainfo'] = dict(classes='{names}')" for part in ('train', 'val'))

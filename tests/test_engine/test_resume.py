@@ -1,32 +1,28 @@
-"""Killed and resumed training ends with the weights of an uninterrupted one, bit for bit (CPU, no loader processes)."""
-import os
+"""Killed and resumed training equals an uninterrupted one bit for bit (CPU, no loader processes)."""
+import multiprocessing
 import signal
-import subprocess
-import sys
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
 import torch
 
-REPOSITORY = Path(__file__).parents[2]
-# A hook module the config imports: it kills its own process when and how the environment says.
+# A hook that interrupts or kills its process at the iteration in an environment variable.
 KILLER = '''
     import os
     import signal
     from mmengine.hooks import Hook
     from mmengine.registry import HOOKS
 
-    @HOOKS.register_module()
+    @HOOKS.register_module(force=True)
     class Killer(Hook):
         def before_train_iter(self, runner, batch_idx, data_batch=None):
             if runner.iter == int(os.environ.get('INTERRUPT_AT', -1)):
-                signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells are deaf to it
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells ignore it
                 os.kill(os.getpid(), signal.SIGINT)
 
         def before_save_checkpoint(self, runner, checkpoint):
             if runner.iter == int(os.environ.get('KILL_SAVING_AT', -1)):
-                # Between writing aside and renaming.
+                # Between writing and renaming.
                 os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
 '''
 USE_KILLER = '''
@@ -36,31 +32,35 @@ USE_KILLER = '''
 
 
 @pytest.mark.parametrize('by_epoch, last, environment', [
-    (False, 'iter_16.pth', dict(KILL_SAVING_AT='11')),
-    (True, 'epoch_4.pth', dict(INTERRUPT_AT='10', MMFLATTEN_COMMAND='bash dist_train.sh a\\ b.py 2 ')),
+    (False, 'iter_8.pth', dict(KILL_SAVING_AT='5')),
+    (True, 'epoch_2.pth', dict(INTERRUPT_AT='6', MMFLATTEN_COMMAND='bash dist_train.sh a\\ b.py 2 ')),
 ])
-def test_resumed_training_equals_uninterrupted(tiny, tools, monkeypatch, by_epoch, last, environment):
+def test_resume_equals_uninterrupted_training(tiny, tools, monkeypatch, capsys, by_epoch, last, environment):
     (tiny.folder / 'killer.py').write_text(dedent(KILLER))
     tiny.write_config(by_epoch, USE_KILLER)
     monkeypatch.syspath_prepend(str(tiny.folder))
     straight = tiny.folder / 'straight'
-    assert tools.train([tiny.config, '--work-dir', straight, '--seed', 3]) == 0
+    length = ['--cfg-options', 'train_cfg.max_epochs=2' if by_epoch else 'train_cfg.max_iters=8']
+    assert tools.train([tiny.config, '--work-dir', straight, '--seed', 3, *length]) == 0
 
-    killed = subprocess.run(
-        [sys.executable, REPOSITORY / 'tools' / 'train.py', tiny.config, '--seed', '3'], text=True, timeout=120,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, 'PYTHONPATH': f'{REPOSITORY}:{tiny.folder}', 'OMP_NUM_THREADS': '1', **environment})
-    half_written = [path.name for path in tiny.work_dir.glob('.*.part')]
-    if by_epoch:
-        assert killed.returncode == 130 and not half_written
-        line = killed.stdout.splitlines()[-1]
-        assert 'epoch_2.pth' in line and line.endswith(f'{environment["MMFLATTEN_COMMAND"]}--resume')
-    else:
-        assert killed.returncode == -signal.SIGKILL and half_written == ['.iter_12.pth.part']
+    argv = [tiny.config, '--seed', 3, *length]
+    with monkeypatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        if by_epoch:
+            assert tools.train(argv) == 130
+            line = capsys.readouterr().err.splitlines()[-1]
+            assert 'epoch_1.pth' in line and line.endswith(f'{environment["MMFLATTEN_COMMAND"]}--resume')
+        else:
+            process = multiprocessing.get_context('fork').Process(target=tools.train, args=(argv, ))
+            process.start()
+            process.join()
+            assert process.exitcode == -signal.SIGKILL
+    assert [path.name for path in tiny.work_dir.glob('.*.part')] == ([] if by_epoch else ['.iter_6.pth.part'])
     assert not (tiny.work_dir / last).exists()
 
-    # No seed this time: it comes from the checkpoint.
-    assert tools.train([tiny.config, '--resume']) == 0
+    # The seed comes from the checkpoint.
+    assert tools.train([tiny.config, '--resume', *length]) == 0
 
     assert not list(tiny.work_dir.glob('.*.part'))
     one, other = (torch.load(folder / last, weights_only=False) for folder in (straight, tiny.work_dir))
@@ -82,25 +82,26 @@ RECORDER = '''
                 print(*[sample.img_path for sample in data_batch['data_samples']], file=order)
 
         def after_train(self, runner):
-            # Ends the loader processes here; left to the garbage collector each would be waited for, 5 seconds long.
+            # Stop the loader processes; the garbage collector would wait 5 seconds for each.
             if hasattr(runner.train_loop, 'dataloader_iterator'):
                 runner.train_loop.dataloader_iterator._iterator = None
 '''
 
 
-def test_order_of_samples_goes_on_with_loader_processes_and_no_seed_given(tiny, tools, monkeypatch):
+def test_resume_continues_the_order_of_samples_with_loader_processes(tiny, tools, monkeypatch):
     (tiny.folder / 'order_recorder.py').write_text(dedent(RECORDER))
     monkeypatch.syspath_prepend(str(tiny.folder))
     tiny.write_config(False, '''
         custom_imports = dict(imports=['order_recorder'])
         custom_hooks = [dict(type='OrderRecorder')]
         train_dataloader['num_workers'] = 2
+        train_cfg['max_iters'] = 8
     ''')
-    assert tools.train([tiny.config, '--no-validate', '--cfg-options', 'train_cfg.max_iters=8']) == 0
+    assert tools.train([tiny.config, '--no-validate', '--cfg-options', 'train_cfg.max_iters=4']) == 0
     assert tools.train([tiny.config, '--no-validate', '--resume']) == 0
-    seed = torch.load(tiny.work_dir / 'iter_16.pth', weights_only=False)['meta']['seed']
+    seed = torch.load(tiny.work_dir / 'iter_8.pth', weights_only=False)['meta']['seed']
 
     again = tiny.folder / 'again'
     assert tools.train([tiny.config, '--no-validate', '--work-dir', again, '--seed', seed]) == 0
     order = (tiny.work_dir / 'order.txt').read_text().splitlines()
-    assert len(order) == 16 and order == (again / 'order.txt').read_text().splitlines()
+    assert len(order) == 8 and order == (again / 'order.txt').read_text().splitlines()

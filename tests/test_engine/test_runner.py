@@ -1,4 +1,4 @@
-"""The Runner: whose hooks it registers, and how it loads and saves."""
+"""The Runner: hooks, loading and saving."""
 import os
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def kinds(runner: mmengine.runner.Runner) -> set[type]:
     return {type(hook) for hook in runner.hooks}
 
 
-def test_a_run_has_the_hooks_of_mmflatten_and_a_config_changes_each(tiny):
+def test_default_hooks_can_be_changed_and_removed(tiny):
     ours = {hooks.CheckpointHook, hooks.LoggerHook, hooks.FiniteLossHook, hooks.CheckDataHook}
     runner = built(tiny, 'default_hooks = dict(_delete_=True, logger=dict(interval=7))')
     assert ours <= kinds(runner)
@@ -34,14 +34,14 @@ def test_a_run_has_the_hooks_of_mmflatten_and_a_config_changes_each(tiny):
     assert CheckpointHook in kinds(chosen) and not {hooks.CheckpointHook, hooks.FiniteLossHook} & kinds(chosen)
 
 
-def test_a_config_may_name_the_runner(tiny):
+def test_config_chooses_the_runner(tiny):
     assert type(built(tiny)) is Runner
     assert type(built(tiny, "runner_type, experiment_name = 'mmflatten.Runner', 'named'")) is Runner
     assert type(built(tiny, "runner_type, experiment_name = 'mmengine.Runner', 'other'")) is mmengine.runner.Runner
     assert RUNNERS.get('mmflatten.Runner') is Runner
 
 
-def test_a_data_loader_without_workers_needs_no_word_on_their_options():
+def test_data_loader_without_workers_ignores_their_options():
     settings = dict(dataset=[1, 2], sampler=dict(type='DefaultSampler', shuffle=False), batch_size=1, prefetch_factor=4,
                     persistent_workers=True)
     for workers in (0, 1):
@@ -49,7 +49,7 @@ def test_a_data_loader_without_workers_needs_no_word_on_their_options():
         assert loader.persistent_workers == bool(workers) and (loader.prefetch_factor == 4) == bool(workers)
 
 
-def test_only_fine_tuning_may_leave_weights_out(tiny, trained):
+def test_only_fine_tuning_accepts_missing_weights(tiny, trained):
     runner = built(tiny, 'custom_hooks = []')
     weights = torch.load(trained, weights_only=False)['state_dict']
     weights.pop('head.fc.bias')
@@ -63,7 +63,7 @@ def test_only_fine_tuning_may_leave_weights_out(tiny, trained):
     assert tuning.iter == 4
 
 
-def test_mmengines_own_checkpoint_hook_writes_atomically_too(tiny, monkeypatch):
+def test_mmengines_checkpoint_hook_writes_atomically_too(tiny, monkeypatch):
     renamed = []
     replace = os.replace
     monkeypatch.setattr(os, 'replace', lambda *paths: (renamed.append(Path(paths[1]).name), replace(*paths)))

@@ -1,4 +1,4 @@
-"""What the tools' options make of a config."""
+"""Options of the commands applied to a config."""
 import pytest
 import torch
 from mmengine.config import Config
@@ -8,7 +8,7 @@ from mmflatten.engine.setup import load_config, set_amp
 
 @pytest.fixture
 def foreign(tmp_path):
-    """A config that knows nothing of mmflatten."""
+    """A config without mmflatten."""
     path = tmp_path / 'foreign.py'
     path.write_text("default_scope = 'mmengine'\n"
                     "optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.1))\n")
@@ -30,7 +30,7 @@ def test_work_dir(foreign, given, own, subfolder, expected):
 @pytest.mark.parametrize('own, option, dtype', [
     (None, None, None), ('bfloat16', None, 'bfloat16'), ('bfloat16', 'float16', 'float16'),
     (None, 'bfloat16', 'bfloat16')])
-def test_amp_takes_the_type_of_the_option_then_of_the_config(foreign, monkeypatch, own, option, dtype):
+def test_amp_type_is_that_of_the_option_or_else_of_the_config(foreign, monkeypatch, own, option, dtype):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
     cfg = Config.fromfile(foreign)
     if own:
@@ -42,7 +42,7 @@ def test_amp_takes_the_type_of_the_option_then_of_the_config(foreign, monkeypatc
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
     set_amp(cfg, 'bfloat16')
     written = Config(cfg.to_dict())
-    set_amp(cfg, None)  # as in the config that such a run leaves
+    set_amp(cfg, None)  # the config that such a run writes can be read again
     assert cfg.to_dict() == written.to_dict() and cfg.optim_wrapper.type == 'mmflatten.CPUAmpOptimWrapper'
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
     set_amp(cfg, option)
@@ -62,7 +62,7 @@ def test_scaled_learning_rate_reaches_the_optimizer(tiny, tools):
     assert saved['optimizer']['param_groups'][0]['initial_lr'] == pytest.approx(0.025)
 
 
-def test_training_warns_of_a_gpu_that_pytorch_cannot_use(tiny, tools, monkeypatch):
+def test_training_warns_about_an_unusable_gpu(tiny, tools, monkeypatch):
     monkeypatch.setattr('mmflatten.engine.runner.gpu_problem', lambda: 'the driver is too old')
     tiny.write_config()
     assert tools.train([tiny.config, '--no-validate', '--cfg-options', 'train_cfg.max_epochs=1']) == 0

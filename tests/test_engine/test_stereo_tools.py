@@ -1,4 +1,4 @@
-"""tools/train.py and tools/test.py on stereo: losses, metrics, predictions, drawings, and one message for bad data."""
+"""Training and testing on stereo: losses, metrics, predictions, drawings, and messages for bad data."""
 import json
 import pickle
 from pathlib import Path
@@ -31,7 +31,7 @@ PIPELINE = [dict(type='mmflatten.LoadStereoPair'), dict(type='mmflatten.LoadDisp
 
 @pytest.fixture
 def stereo(tmp_path):
-    """A small config on its own copy of small pairs."""
+    """A small config with its own copy of small pairs."""
     build_stereo_scenes(tmp_path / 'data', StereoSceneOptions(train=4, val=3, size=32))
     return write_config(tmp_path)
 
@@ -47,7 +47,7 @@ def training_file(config: Path, kind: str, side: str, name: str) -> Path:
     return config.parent / 'data' / kind / 'TRAIN' / 'A' / '0000' / side / name
 
 
-def test_a_training_learns_saves_resumes_and_is_tested(stereo, tools, capsys):
+def test_stereo_is_trained_tested_and_resumed(stereo, tools, capsys):
     work_dir = stereo.parent / 'run'
     assert tools.train([stereo, '--seed', 0]) == 0
     assert {'epoch_1.pth', 'epoch_2.pth'} <= {path.name for path in work_dir.iterdir()}
@@ -74,7 +74,7 @@ def test_a_training_learns_saves_resumes_and_is_tested(stereo, tools, capsys):
     assert 'Traceback' not in captured.err and 'Failed to search registry' not in captured.out + captured.err
 
 
-def test_broken_pairs_end_with_their_names(stereo, fails):
+def test_broken_stereo_pair_is_named(stereo, fails):
     write_config(stereo.parent, workers=1)
     path = training_file(stereo, 'disparity', 'left', '000002.pfm')
     whole = path.read_bytes()
@@ -91,7 +91,7 @@ def test_broken_pairs_end_with_their_names(stereo, fails):
     assert f'right image {path}' in fails('train', stereo)
 
 
-def test_what_cannot_work_is_named(stereo, fails):
+def test_invalid_stereo_options_are_named(stereo, fails):
     root = stereo.parent / 'digits_stereo'
     line = fails('train', stereo, '--cfg-options', f'train_dataloader.dataset.data_root={root}')
     assert str(root) in line and f'mmflatten data digits --stereo --out {root}' in line

@@ -1,4 +1,4 @@
-"""tools/test.py on the three tasks: metrics, predictions, drawings, test-time augmentation."""
+"""Testing on the three tasks: metrics, predictions, drawings, test-time augmentation."""
 import json
 import os
 import pickle
@@ -32,7 +32,7 @@ DETECTION = '''
         test_cfg=dict(rpn=dict(max_per_img=40), rcnn=dict(score_thr=0.09, max_per_img=20)))
     test_dataloader = dict(batch_size=2, num_workers=0, persistent_workers=False, dataset=dict(data_root='{data}/'))
     test_evaluator = dict(ann_file='{data}/annotations/instances_val.json')
-    tta_pipeline = None  # the data set's own would be taken; the default is what is tested here
+    tta_pipeline = None  # test the default pipeline instead of the data set's
     test_cfg = dict(type='TestLoop')
     work_dir = '{folder}/run'
 '''
@@ -66,7 +66,7 @@ def test_classifier(tiny, tools):
     assert [entry['pred_label'].item() for entry in predictions] == [0] * 8 + [1] * 8
     assert_drawn(drawings, [f'{i:06d}_{path.stem}.png' for i, path in enumerate(tiny.images)])
 
-    # Mirror images get the same scores in the other order, so their mean is that of the two plain tests.
+    # The augmented scores are the mean of the scores of the images and of their mirror images.
     assert tools.test([tiny.config, checkpoint, '--out', out, '--tta']) == 0
     averaged = metrics_and_predictions(out)[1]
     for path in tiny.images:
@@ -97,27 +97,27 @@ def test_detector(tmp_path, tools, digits, options):
     assert_drawn(drawings, [f'{i:06d}_{Path(entry["img_path"]).stem}.png' for i, entry in enumerate(predictions)])
 
 
-@pytest.mark.parametrize('options', [[], ['--tta']])
-def test_segmentor(segmentation, tools, options):
+def test_segmentor(segmentation, tools):
     assert tools.train([segmentation.config]) == 0
     out, drawings = segmentation.folder / 'out.pkl', segmentation.folder / 'drawings'
     checkpoint = segmentation.folder / 'run' / 'iter_1.pth'
-    assert tools.test([segmentation.config, checkpoint, '--out', out, '--show-dir', drawings, *options]) == 0
-    metrics, predictions = metrics_and_predictions(out)
-    assert {'mIoU', 'mAcc', 'aAcc'} <= metrics.keys()
-    for entry in predictions:
-        for labels in (entry['pred_sem_seg']['data'], entry['gt_sem_seg']['data']):
-            assert labels.shape == (1, 64, 64) and labels.dtype == torch.uint8
-    assert out.stat().st_size < 2 * 2 * 64 * 64 + 10_000
-    assert_drawn(drawings, ['000000_1.png', '000001_2.png'])
+    for options in ([], ['--tta']):
+        assert tools.test([segmentation.config, checkpoint, '--out', out, '--show-dir', drawings, *options]) == 0
+        metrics, predictions = metrics_and_predictions(out)
+        assert {'mIoU', 'mAcc', 'aAcc'} <= metrics.keys()
+        for entry in predictions:
+            for labels in (entry['pred_sem_seg']['data'], entry['gt_sem_seg']['data']):
+                assert labels.shape == (1, 64, 64) and labels.dtype == torch.uint8
+        assert out.stat().st_size < 2 * 2 * 64 * 64 + 10_000
+        assert_drawn(drawings, ['000000_1.png', '000001_2.png'])
 
 
-def test_results_are_refused_before_the_test_where_no_file_can_be_made(tiny, fails, monkeypatch):
+def test_unwritable_output_is_rejected_before_testing(tiny, fails, monkeypatch):
     monkeypatch.setattr(os, 'access', lambda path, mode: False)
     assert f'{tiny.folder}/new' in fails('test', tiny.config, 'nothing.pth', '--out', tiny.folder / 'new' / 'out.pkl')
 
 
-def test_default_augmentation_flips_before_the_labels_are_read():
+def test_default_tta_flips_before_reading_labels():
     pipeline = [dict(type='LoadImageFromFile'), dict(type='Resize', scale=(200, 100), keep_ratio=True),
                 dict(type='LoadAnnotations'), dict(type='PackSegInputs', meta_keys=('img_path', ))]
     first, augmented = tta_pipeline(pipeline, multi_scale=True)

@@ -1,4 +1,4 @@
-"""How a tool ends: exit status, last line, where the traceback goes, what it leaves for the launcher."""
+"""The end of a command: exit status, last line, traceback, and the message for the launcher."""
 import errno
 import os
 import shutil
@@ -24,14 +24,14 @@ def ending_with(error):
     return main
 
 
-def test_names_of_files_that_are_not_utf_8_are_printed(capfdbinary):
-    code = "from mmflatten.cli.common import command_line; command_line(lambda argv: print('n\\udcff.png'))([])"
+def test_file_names_that_are_not_utf_8_are_printed(capfdbinary):
+    code = "from mmflatten.console import command_line; command_line(lambda argv: print('n\\udcff.png'))([])"
     subprocess.run([sys.executable, '-c', code], check=True, env={**os.environ, 'PYTHONUTF8': '1'})
     assert capfdbinary.readouterr().out == b'n\\udcff.png\n'
 
 
 class OutOfMemoryError(RuntimeError):
-    """Any error of a library."""
+    """An error of a library."""
 
 
 @pytest.mark.parametrize('error, words', [
@@ -52,22 +52,22 @@ class OutOfMemoryError(RuntimeError):
                  'mmflatten.engine.datasets.SampleError: image a.png cannot be read\n'),
      ['image a.png cannot be read']),
 ])
-def test_a_failure_gives_a_status_and_one_last_line(capsys, monkeypatch, error, words):
+def test_error_gives_a_status_and_one_last_line(capsys, monkeypatch, error, words):
     monkeypatch.setattr(shutil, 'disk_usage', lambda path: SimpleNamespace(free=2**30))
     assert ending_with(error)([]) == (130 if isinstance(error, KeyboardInterrupt) else 1)
     line = capsys.readouterr().err.splitlines()[-1]
     assert line == explain(error) and all(word in line for word in words)
 
 
-def test_success_is_status_zero_and_a_returned_status_is_kept():
+def test_exit_status_is_zero_or_the_returned_one():
     assert command_line(lambda argv: None)([]) == 0
     assert command_line(lambda argv: 3)([]) == 3
     with pytest.raises(SystemExit) as stop:
-        command_line(lambda argv: tool_parser('Does a thing.').parse_args(argv))(['--wrong'])
+        command_line(lambda argv: tool_parser('A command.').parse_args(argv))(['--wrong'])
     assert stop.value.code == 2
 
 
-def test_the_traceback_goes_to_the_log_and_on_request_to_the_screen(tiny, tools, fails, capsys, monkeypatch):
+def test_traceback_is_logged_and_printed_on_request(tiny, tools, fails, capsys, monkeypatch):
     arguments = [tiny.config, '--cfg-options', 'model.backbone.attn_types=LX']
     assert fails('train', *arguments)
     log, = tiny.work_dir.glob('*/*.log')
@@ -79,7 +79,7 @@ def test_the_traceback_goes_to_the_log_and_on_request_to_the_screen(tiny, tools,
     assert 'Traceback' in capsys.readouterr().err
 
 
-def test_the_first_failing_process_leaves_its_message_for_the_launcher(tmp_path, monkeypatch):
+def test_first_failing_process_writes_its_message_for_the_launcher(tmp_path, monkeypatch):
     monkeypatch.setenv(ERROR_FOLDER_VARIABLE, str(tmp_path))
     monkeypatch.setenv('WORLD_SIZE', '2')
     for restart, rank, text in (('0', '1', 'first'), ('0', '0', 'second'), ('1', '0', 'later')):
@@ -89,7 +89,7 @@ def test_the_first_failing_process_leaves_its_message_for_the_launcher(tmp_path,
     assert [note.read_text() for note in sorted(tmp_path.iterdir())] == ['rank 1: first\n', 'rank 0: later\n']
 
 
-def test_libraries_are_quiet_only_inside():
+def test_quiet_libraries_restores_the_log_level():
     logger = MMLogger.get_current_instance()
     with quiet_libraries():
         assert not logger.isEnabledFor(20)

@@ -1,4 +1,4 @@
-"""A tracker gets a training's scalars, drawings and config, and a resumed training goes on in its run."""
+"""Trackers receive scalars, drawings and the config, and a resumed training continues its run."""
 import importlib.util
 import subprocess
 import sys
@@ -20,7 +20,7 @@ print(any(key.startswith('model') for key in run.data.params))
 '''
 
 
-def test_tensorboard_has_one_continued_run(tiny, tools):
+def test_tensorboard_continues_the_run_after_resume(tiny, tools):
     tiny.write_config(extra=DRAW)
     for epochs, resume in ((2, []), (3, ['--resume'])):
         options = ['--track', 'tensorboard', *resume, '--cfg-options', f'train_cfg.max_epochs={epochs}']
@@ -35,7 +35,7 @@ def test_tensorboard_has_one_continued_run(tiny, tools):
 
 
 @pytest.mark.skipif(importlib.util.find_spec('mlflow') is None, reason='pip install mlflow')
-def test_mlflow_has_one_continued_run_in_a_file(tiny):
+def test_mlflow_continues_the_run_after_resume(tiny):
     tiny.write_config(extra=DRAW)
     for epochs, resume in ((2, []), (3, ['--resume'])):
         subprocess.run([sys.executable, '-m', 'mmflatten', 'train', tiny.config, '--track', 'mlflow', *resume,
@@ -46,6 +46,6 @@ def test_mlflow_has_one_continued_run_in_a_file(tiny):
     assert not Path('mlruns').exists()
 
 
-def test_a_tracker_that_is_missing_is_named(tiny, fails, monkeypatch):
+def test_missing_tracker_is_named(tiny, fails, monkeypatch):
     monkeypatch.setitem(sys.modules, 'wandb', None)
     assert 'wandb' in fails('train', tiny.config, '--track', 'wandb')

@@ -1,9 +1,9 @@
-"""The doctor reports the state of the installation on one screen, whatever is broken in it."""
+"""`mmflatten doctor` reports the state of a working and of a broken installation."""
 from mmflatten import doctor
 from mmflatten.requirements import LIBRARIES
 
 
-def test_working_installation_passes_on_one_screen(run_python):
+def test_working_installation_passes(run_python):
     status, output = run_python('-m', 'mmflatten.doctor')
     assert status == 0, output
     rows = {line.split()[0]: line.split() for line in output.splitlines() if line.startswith('  ')}
@@ -11,7 +11,7 @@ def test_working_installation_passes_on_one_screen(run_python):
     assert len(output.splitlines()) <= 40
 
 
-def test_everything_broken_is_a_row_with_what_fixes_it(run_python, distribution, tmp_path):
+def test_broken_libraries_are_rows_with_a_fix(run_python, distribution, tmp_path):
     distribution('einops', '0.3.0')
     for name, code in {'torch': 'import os; os.abort()', 'mmdet': 'import a_library_that_is_nowhere',
                        'mmcv': "raise ImportError('undefined symbol: x\\n\\nframe #0: main')"}.items():

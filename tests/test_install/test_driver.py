@@ -1,4 +1,4 @@
-"""A GPU that PyTorch cannot use is named in one line by doctor and training."""
+"""`mmflatten doctor` and training name a GPU that PyTorch cannot use."""
 import pytest
 import torch
 
@@ -10,7 +10,7 @@ TOO_OLD = 'NVIDIA A100 (driver 470.57.02)'
 
 @pytest.fixture
 def old_driver(tmp_path, monkeypatch):
-    """An nvidia-smi that lists a GPU, and a PyTorch that cannot use it."""
+    """A fake nvidia-smi that lists a GPU, and a PyTorch that cannot use it."""
     tool = tmp_path / 'bin' / 'nvidia-smi'
     tool.parent.mkdir()
     tool.write_text('#!/bin/sh\necho "NVIDIA A100, 470.57.02"\necho "NVIDIA A100, 470.57.02"\n')
@@ -27,7 +27,7 @@ def test_driver_that_is_too_old_is_named_with_the_fix(old_driver):
     assert TOO_OLD in problem and 'CUDA 13.2' in problem and len(problem.splitlines()) == 1
 
 
-def test_build_without_cuda_gets_other_words(old_driver, monkeypatch):
+def test_build_without_cuda_is_named(old_driver, monkeypatch):
     with_cuda = gpu_problem()
     monkeypatch.setattr(torch.version, 'cuda', None)
     assert TOO_OLD in gpu_problem() and gpu_problem() != with_cuda
@@ -42,7 +42,7 @@ def test_gpu_older_than_the_build_is_named(old_driver, monkeypatch):
 
 
 @pytest.mark.parametrize('case', ['works', 'hidden', 'no GPU', 'fails'])
-def test_nothing_is_said_of_a_gpu_that_works_is_hidden_or_is_not_there(old_driver, monkeypatch, case):
+def test_working_hidden_and_absent_gpus_are_no_problem(old_driver, monkeypatch, case):
     if case == 'works':
         monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
         monkeypatch.setattr(torch.cuda, 'get_arch_list', lambda: ['sm_75'])
@@ -55,6 +55,6 @@ def test_nothing_is_said_of_a_gpu_that_works_is_hidden_or_is_not_there(old_drive
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason='its processes would find the GPU')
-def test_doctor_notes_it(old_driver):
+def test_doctor_reports_the_gpu_problem(old_driver):
     *_, notes = doctor.report_libraries()
     assert sum(TOO_OLD in note for note in notes) == 1

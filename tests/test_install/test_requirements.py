@@ -1,4 +1,4 @@
-"""What a tool says, where it starts, of libraries that are wrong, doubled, missing or newer than tested."""
+"""Errors and warnings about libraries that are too old, duplicated, missing or newer than tested."""
 import pytest
 
 from mmflatten.requirements import LIBRARIES
@@ -9,7 +9,7 @@ CHECK = 'from mmflatten.requirements import check_task as check; check({0!r}); c
 
 @pytest.fixture
 def check_task(run_python, distribution):
-    """Check a task twice in a Python without site-packages, where package metadata tells of `versions` alone."""
+    """Check a task twice in a Python without site-packages, with package metadata of `versions` only."""
 
     def check(versions: dict, scope: str = 'mmdet', torchvision_needs: str = '') -> tuple[int, str]:
         for name, version in versions.items():
@@ -27,8 +27,8 @@ def test_tested_versions_pass_silently(check_task):
     assert check_task(TESTED, torchvision_needs=f"torch=={TESTED['torch']}") == (0, '')
 
 
-def test_everything_missing_or_too_old_is_named_with_what_is_required_and_the_command(check_task, tmp_path):
-    (tmp_path / 'numpy-2.2.6.dist-info').mkdir()  # half removed: without METADATA
+def test_missing_and_old_libraries_are_named_with_the_fix(check_task, tmp_path):
+    (tmp_path / 'numpy-2.2.6.dist-info').mkdir()  # partly removed: without METADATA
     old = {'torch': '2.3.1', 'einops': '0.3.0', 'onedl-mmdetection': '3.5.0'}
     status, output = check_task({**without('onedl-mmengine', 'numpy'), **old})
     assert status == 1 and 'ImportError' in output
@@ -38,7 +38,7 @@ def test_everything_missing_or_too_old_is_named_with_what_is_required_and_the_co
         assert library.required in output and f'{library.distribution}=={library.tested}' in output
 
 
-def test_versions_above_the_tested_range_get_one_line_and_work(check_task):
+def test_untested_versions_give_one_warning(check_task):
     status, output = check_task({**TESTED, 'torch': '2.16.0', 'onedl-mmdetection': '4.0', 'numpy': '2.99'})
     assert status == 0
     assert len(output.splitlines()) == 1
@@ -53,14 +53,14 @@ def test_versions_compare_by_their_release_numbers(check_task, version):
 @pytest.mark.parametrize('versions, removed', [
     ({**without('onedl-mmcv'), 'mmcv': '2.2.0'}, 'mmcv'),
     ({**TESTED, 'mmcv': LIBRARIES['mmcv'].tested}, 'onedl-mmcv mmcv')])
-def test_unmaintained_original_is_refused_and_removed_first_even_beside_its_replacement(check_task, versions, removed):
+def test_unmaintained_original_is_rejected_and_its_removal_is_part_of_the_fix(check_task, versions, removed):
     status, output = check_task(versions)
     assert status == 1
     assert f'pip uninstall -y {removed} && pip install --no-cache-dir --find-links dist onedl-mmcv==' in output
 
 
 @pytest.mark.parametrize('scope, refused', [('mmdet', True), ('mmseg', False), ('mmflatten', False)])
-def test_only_the_libraries_of_the_task_are_asked_for(check_task, scope, refused):
+def test_only_libraries_of_the_task_are_required(check_task, scope, refused):
     status, output = check_task(without('onedl-mmdetection'), scope)
     assert (status == 1) is refused and ('pip install onedl-mmdetection==' in output) is refused
 
@@ -68,7 +68,7 @@ def test_only_the_libraries_of_the_task_are_asked_for(check_task, scope, refused
 @pytest.mark.parametrize('torch, needs, refused', [
     ('2.15.0+cu132', 'torch==2.15.0', False), ('2.14.1', 'torch==2.15.0', True),
     ('2.15.0', 'torch (>=2.14.0)', False), ('2.13.0', 'torch (>=2.14.0)', True)])
-def test_torchvision_for_another_torch_is_refused(check_task, torch, needs, refused):
+def test_torchvision_for_another_torch_is_rejected(check_task, torch, needs, refused):
     status, output = check_task({**TESTED, 'torch': torch}, torchvision_needs=needs)
     assert (status == 1) is refused and ('torch==2.15.0 torchvision==0.29.2' in output) is refused
 

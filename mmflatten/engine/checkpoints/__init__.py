@@ -1,1 +1,1 @@
-"""Checkpoints of a training: written whole, read safely, resumed exactly."""
+"""Exact and safe checkpoints of a training."""

@@ -1,81 +1,127 @@
-"""Checkpoints as files: written aside and renamed, checked before they are trusted, the newest whole one found."""
+"""Read checkpoints safely (without running code from them), check that they are complete, and find the newest one."""
 import contextlib
+import enum
+import importlib
 import logging
-import os
+import pickle
 import re
-import shutil
+import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
 from mmengine.logging import print_log
+from mmengine.runner.checkpoint import get_torch_safe_globals
+from mmengine.utils import apply_to
+from torch import Tensor
+from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
 
 from mmflatten.checkpoints.files import SAFETENSORS
-from mmflatten.engine.checkpoints.pieces import REST, SHARDED, damaged_piece
-from mmflatten.errors import OUT_OF_SPACE, space_hint
+from mmflatten.checkpoints.safe_pickle import load_without_code
 
 LAST_CHECKPOINT = 'last_checkpoint'
-_PART_SUFFIX = '.part'
+SHARDED = '.sharded'  # suffix of a folder of `torch.distributed.checkpoint` with `rest.pth` beside the shards
+REST = 'rest.pth'  # the state of the training, with meta tensors in place of the sharded ones
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.(?:pth|sharded)')
 _ZIP_MAGIC = b'PK'
 _PICKLE_MAGIC = b'\x80'
+_NUMPY_TYPES = [type(np.dtype(code)) for code in np.typecodes['AllInteger'] + np.typecodes['AllFloat'] + '?']
+_METADATA_GLOBALS = {('torch', 'Size'), ('torch.serialization', '_get_layout'), ('pathlib', 'PosixPath'),
+                     ('pathlib._local', 'PosixPath')}  # the last in Python 3.13
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint that is missing, damaged or made for another model."""
+    """A checkpoint is missing, damaged or belongs to another model."""
 
 
-class CheckpointWriteError(OSError):
-    """A checkpoint could not be written; what was there before is untouched."""
+def read_file(path: Path, map_location: Any = None) -> Any:
+    """Read a file of PyTorch. Objects of foreign classes become inert placeholders, and a warning names them.
 
-    def __str__(self) -> str:
-        return self.strerror
+    Raises:
+        ValueError: the file cannot be read as a checkpoint.
+    """
+    try:
+        with _safe_globals([*get_torch_safe_globals(), *_NUMPY_TYPES]):
+            return torch.load(path, map_location=map_location, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError):  # foreign classes, or a truncated file of the old format
+        content, replaced = load_without_code(path)
+    if replaced:
+        print_log(f'{path}: left out objects of foreign classes, without running their code: {", ".join(replaced)}',
+                  logger='current', level=logging.WARNING)
+    return content
 
 
 @contextlib.contextmanager
-def written_aside(path: str | Path) -> Iterator[Path]:
-    """Give a hidden file or folder beside `path` to write; whole and flushed to the disk, it takes the name `path`.
+def _safe_globals(classes: list) -> Iterator[None]:
+    """Backport of `torch.serialization.safe_globals`, which PyTorch 2.4 does not have."""
+    before = get_safe_globals()
+    add_safe_globals(classes)
+    try:
+        yield
+    finally:
+        clear_safe_globals()
+        add_safe_globals(before)
 
-    So `path` shows either the old content or the new, also after a power cut; a folder that is written over is not
-    there in between. Whatever goes wrong leaves it as it was.
+
+def map_tensors(state: dict, function: Callable[[Tensor], Tensor]) -> dict:
+    """Return the state of a training with `function` applied to each tensor; module versions are kept."""
+    result = apply_to(state, lambda value: isinstance(value, Tensor), function)
+    result['state_dict']._metadata = state['state_dict']._metadata
+    return result
+
+
+def read_sharded(folder: Path) -> dict:
+    """Read a complete sharded checkpoint into CPU memory.
 
     Raises:
-        CheckpointWriteError: it cannot be written; where room is missing, says how much is free.
+        Exception: of any type, if a file is missing, truncated or not a checkpoint.
     """
-    path = Path(path)
-    aside, outdated = aside_of(path), path.with_name(f'.{path.name}.old{_PART_SUFFIX}')
+    from torch.distributed.checkpoint import CheckpointException, FileSystemReader, load
+    shards: dict[str, Tensor] = {}
+
+    def allocate(tensor: Tensor) -> Tensor:
+        if not tensor.is_meta:
+            return tensor
+        return shards.setdefault(str(len(shards)), torch.empty_like(tensor, device='cpu'))
+
+    with open(folder / '.metadata', 'rb') as file:
+        metadata = _MetadataUnpickler(file).load()
+
+    class Reader(FileSystemReader):
+        def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
+            return metadata
+
+    state = map_tensors(read_file(folder / REST), allocate)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield aside
-        _sync(aside)
-        if path.is_dir():
-            os.replace(path, outdated)
-        os.replace(aside, path)
-        _remove(outdated)
-        _sync_folder(path.parent)
-    except OSError as error:
-        hint = f'; {space_hint(error.errno, path)}' if error.errno in OUT_OF_SPACE else ''
-        raise CheckpointWriteError(error.errno, f'cannot write {path}: {error.strerror or error}{hint}') from error
-    finally:
-        _remove(aside)
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', UserWarning)  # about `no_dist`, which is intended: each process reads all
+            load(shards, storage_reader=Reader(folder), no_dist=True)
+    except CheckpointException as error:  # not a subclass of Exception
+        raise next(iter(error.failures.values()))[0] from error
+    return state
 
 
-def aside_of(path: Path) -> Path:
-    """What `written_aside` gives to write for `path`."""
-    return path.with_name(f'.{path.name}{_PART_SUFFIX}')
+class _MetadataUnpickler(pickle.Unpickler):
+    """Unpickle the index of `torch.distributed.checkpoint`; only its own data classes and plain types are allowed."""
 
-
-def remove_leftovers(folder: str | Path) -> None:
-    """Delete what a killed process had begun to write in `folder`."""
-    for aside in Path(folder).glob(f'.*{_PART_SUFFIX}'):
-        _remove(aside)
+    def find_class(self, module: str, name: str) -> Any:
+        listed = (module, name) in _METADATA_GLOBALS
+        if listed or module == 'torch' or module.startswith('torch.distributed.checkpoint.'):
+            found = getattr(importlib.import_module(module), name, None)
+            if listed or isinstance(found, (torch.dtype, enum.EnumMeta)) or is_dataclass(found):
+                return found
+        raise pickle.UnpicklingError(f'{module}.{name} is not allowed in the index of a checkpoint')
 
 
 def what_is_wrong(path: str | Path) -> str | None:
-    """Read a checkpoint through and say what is damaged; None when it is whole.
+    """Read a checkpoint and describe its damage; None if it is complete.
 
-    PyTorch's files are zip archives with a checksum per tensor, so a cut or a flipped bit is found without unpickling
-    anything. Files in the older format carry no checksum and pass if they begin as a pickle does.
+    PyTorch's files are zip archives with a checksum per tensor, so truncation and flipped bits are detected without
+    unpickling. Files in the older format and shards have no checksums.
     """
     path = Path(path)
     if path.is_dir():
@@ -87,100 +133,69 @@ def what_is_wrong(path: str | Path) -> str | None:
     if start[:1] == _PICKLE_MAGIC:
         return None
     if start != _ZIP_MAGIC:
-        return 'it is empty' if not start else 'it is no PyTorch checkpoint'
+        return 'it is not a PyTorch checkpoint' if start else 'it is empty'
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
     except zipfile.BadZipFile:
-        return f'it is truncated ({path.stat().st_size} bytes are there)'
+        return f'it is truncated ({path.stat().st_size} bytes)'
     return None if damaged is None else f'its part {damaged} is damaged'
 
 
 def _folder_problem(folder: Path) -> str | None:
-    if not (folder / REST).is_file():
-        return f'it has no {REST}'
-    if (problem := what_is_wrong(folder / REST)) is not None:
-        return f'of its {REST}, {problem}'
-    damaged = damaged_piece(folder)
-    return None if damaged is None else f'its part {damaged} is missing or damaged'
+    if (folder / REST).is_file() and (problem := what_is_wrong(folder / REST)) is not None:
+        return f'{REST}: {problem}'
+    try:
+        read_sharded(folder)
+    except Exception as error:
+        return f'it is incomplete ({type(error).__name__}: {" ".join(str(error).split())[:200]})'
+    return None
 
 
 def _safetensors_problem(path: Path) -> str | None:
-    """The format has no checksums; its header tells the length that the file must have."""
+    """Check the length that the header states; the format has no checksums."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, 'pt'):
             return None
     except SafetensorError as error:
-        return f'it is no whole safetensors file ({error})'
+        return f'it is not a complete safetensors file ({error})'
 
 
 def require_whole(path: str | Path) -> None:
-    """Raise CheckpointError when the file is missing or damaged; addresses with a scheme are left to MMEngine."""
+    """Raise CheckpointError if a checkpoint is missing or damaged. Addresses with a scheme are not checked."""
     if '://' in str(path):
         return
     if Path(path).is_dir() and Path(path).suffix != SHARDED:
-        raise CheckpointError(f'checkpoint {path} is a folder; name a file in it')
+        raise CheckpointError(f'checkpoint {path} is a folder. Name a file in it.')
     if not Path(path).exists():
-        raise CheckpointError(f'checkpoint {path} does not exist; check the path')
+        raise CheckpointError(f'checkpoint {path} does not exist. Check the path.')
     if (problem := what_is_wrong(path)) is not None:
-        raise CheckpointError(f'checkpoint {path} cannot be read: {problem}; copy or download it again, or use another')
+        raise CheckpointError(f'checkpoint {path} cannot be read: {problem}. Copy or download it again.')
 
 
 def newest_checkpoint(work_dir: str | Path) -> Path | None:
-    """Find the newest whole checkpoint of a run, passing over damaged ones with a warning.
+    """Return the newest complete checkpoint of a run, or None if there are no checkpoints.
 
-    Looks at `epoch_*` and `iter_*`, files and folders of pieces, in `work_dir` and in the folder that its
-    `last_checkpoint` file points to, newest by modification time first. None when the run has saved none yet.
+    Candidates are `epoch_*` and `iter_*` in `work_dir` and in the folder that `last_checkpoint` points to, newest
+    modification time first. Damaged ones are skipped with a warning.
 
     Raises:
-        CheckpointError: there are checkpoints, and none is whole. Training is not restarted behind the user's back.
+        CheckpointError: every checkpoint is damaged. Training would silently start again from the beginning.
     """
-    found = _periodic_checkpoints(Path(work_dir))
-    for path in found:
-        if (problem := what_is_wrong(path)) is None:
-            return path
-        print_log(f'Passing over checkpoint {path}: {problem}', logger='current', level=logging.WARNING)
-    if found:
-        raise CheckpointError(
-            f'none of the {len(found)} checkpoints in {work_dir} is whole; move them away to start from the beginning, '
-            'or name another one with --resume PATH')
-    return None
-
-
-def _periodic_checkpoints(work_dir: Path) -> list[Path]:
-    folders = {work_dir.absolute()}
-    pointer = work_dir / LAST_CHECKPOINT
+    work_dir = Path(work_dir)
+    folders, pointer = {work_dir.absolute()}, work_dir / LAST_CHECKPOINT
     if pointer.is_file() and (last := pointer.read_text(encoding='utf-8').strip()):
         folders.add(Path(last).parent.absolute())
     paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir()
              if _PERIODIC.fullmatch(path.name) and path.is_dir() == (path.suffix == SHARDED)]
-    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, int(_PERIODIC.fullmatch(path.name)[1])),
-                  reverse=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            path.unlink()
-
-
-def _sync(path: Path) -> None:
-    for part in path.iterdir() if path.is_dir() else [path]:
-        with open(part, 'rb') as file:
-            os.fsync(file.fileno())
-    if path.is_dir():
-        _sync_folder(path)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renaming itself last; file systems that cannot sync a folder do it on their own."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    paths.sort(key=lambda path: (path.stat().st_mtime_ns, int(_PERIODIC.fullmatch(path.name)[1])), reverse=True)
+    for path in paths:
+        if (problem := what_is_wrong(path)) is None:
+            return path
+        print_log(f'Skipping checkpoint {path}: {problem}', logger='current', level=logging.WARNING)
+    if paths:
+        raise CheckpointError(f'all {len(paths)} checkpoints in {work_dir} are damaged. Move them away to start from '
+                              'the beginning, or name another one with --resume PATH.')
+    return None

@@ -1,5 +1,4 @@
-"""Hooks of a run: checkpoints, losses that stay finite, data that fits the model, logs, drawings,
-teaching by averaged weights."""
+"""Hooks of a run."""
 from mmflatten.engine.hooks.checkpoint import CheckpointHook
 from mmflatten.engine.hooks.data_checks import CheckDataHook
 from mmflatten.engine.hooks.finite_loss import FiniteLossHook

@@ -1,4 +1,4 @@
-"""Whether the parts of a model fit: channels that the backbone puts out, and those that neck or head take in."""
+"""Check that the channels of backbone, neck and head agree."""
 from collections.abc import Sequence
 
 from mmengine.model import BaseTTAModel, is_model_wrapper
@@ -8,41 +8,40 @@ _HEADS = ('decode_head', 'bbox_head', 'head')
 
 
 def bare_model(model: nn.Module) -> nn.Module:
-    """The model inside the wrappers of distributed training and of test-time augmentation."""
+    """Return the model inside wrappers of distributed training and test-time augmentation."""
     while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
         model = model.module
     return model
 
 
 def require_matching_channels(model: nn.Module) -> None:
-    """Compare the `out_channels` of the backbone with the `in_channels` of what comes behind it.
+    """Compare `out_channels` of the backbone with `in_channels` of the neck, or of the heads.
 
-    PyTorch would name a convolution and its weights, in the middle of the first step. Backbones of other libraries do
-    not tell their channels and are not checked.
+    Otherwise PyTorch would name a convolution and its weights in the middle of the first step. Backbones of other
+    libraries do not state their channels and are not checked.
 
     Raises:
-        ValueError: they disagree.
+        ValueError: the channels differ.
     """
     model = bare_model(model)
     backbone, neck = getattr(model, 'backbone', None), getattr(model, 'neck', None)
-    given = getattr(backbone, 'out_channels', None)
-    if not isinstance(given, Sequence):
+    channels = getattr(backbone, 'out_channels', None)
+    if not isinstance(channels, Sequence):
         return
-    # A neck without parameters pools and passes the channels on; other necks make their own.
-    makes_own = neck is not None and any(True for _ in neck.parameters())
-    for name in ('neck', ) if makes_own else _HEADS:
+    # A neck without parameters pools and keeps the channels; other necks change them.
+    changes_channels = neck is not None and any(True for _ in neck.parameters())
+    for name in ('neck', ) if changes_channels else _HEADS:
         part = getattr(model, name, None)
-        wanted = getattr(part, 'in_channels', None)
-        if not isinstance(wanted, (int, Sequence)):
+        expected = getattr(part, 'in_channels', None)
+        if not isinstance(expected, (int, Sequence)):
             continue
         index = getattr(part, 'in_index', None)
         if index is None:
-            index = -1 if isinstance(wanted, int) else range(len(given))
+            index = -1 if isinstance(expected, int) else range(len(channels))
         try:
-            found = given[index] if isinstance(index, int) else [given[i] for i in index]
-        except IndexError:  # the head itself says that there is no such map
+            actual = channels[index] if isinstance(index, int) else [channels[i] for i in index]
+        except IndexError:  # the head reports an invalid in_index
             continue
-        if (wanted if isinstance(wanted, int) else list(wanted)) != found:
-            raise ValueError(
-                f'model.{name}.in_channels ({wanted}) must be the channels of the maps that the backbone puts out, '
-                f'{found} ({type(backbone).__name__} with out_indices {tuple(backbone.out_indices)})')
+        if (expected if isinstance(expected, int) else list(expected)) != actual:
+            raise ValueError(f'model.{name}.in_channels ({expected}) must equal the output channels of the backbone, '
+                             f'{actual} ({type(backbone).__name__} with out_indices {tuple(backbone.out_indices)}).')

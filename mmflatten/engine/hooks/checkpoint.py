@@ -1,4 +1,4 @@
-"""Periodic checkpoints that survive a kill, a full disk and a diverging model, and resume where they were."""
+"""Periodic checkpoints that survive kills, full disks and diverging models, and from which training resumes exactly."""
 import contextlib
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +11,8 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints import random_states
-from mmflatten.engine.checkpoints.files import CheckpointWriteError, remove_leftovers
-from mmflatten.engine.checkpoints.pieces import SHARDED
+from mmflatten.engine.checkpoints.files import SHARDED
+from mmflatten.engine.checkpoints.saving import CheckpointWriteError, remove_leftovers
 from mmflatten.engine.strategies import is_sharded
 from mmflatten.registry import HOOKS
 
@@ -20,11 +20,11 @@ _STATE_KEY = 'mmflatten'
 
 
 class NonFiniteWeightsError(ArithmeticError):
-    """The model holds NaN or infinite weights, so it is not worth a checkpoint."""
+    """The model has NaN or infinite weights, so it is not saved."""
 
 
-class _LateRemoval:
-    """A file backend whose removals wait: MMEngine deletes an outdated checkpoint before it writes the new one."""
+class _DelayedRemoval:
+    """A file backend that collects removals. MMEngine 0.10 deletes an outdated checkpoint before it writes the new."""
 
     def __init__(self, backend: BaseStorageBackend) -> None:
         self.outdated: list[str] = []
@@ -45,43 +45,43 @@ class _LateRemoval:
 
 @HOOKS.register_module()
 class CheckpointHook(_CheckpointHook):
-    """MMEngine's checkpoint hook, made safe; every argument of the original is accepted.
+    """MMEngine's checkpoint hook with more safety. It accepts every argument of the original.
 
-    - An outdated checkpoint is deleted only after the new one is whole (`max_keep_ckpts`, `save_best`); that it is
-      written aside and renamed is the Runner's part.
-    - A model with NaN or infinite weights is never saved: it raises NonFiniteWeightsError.
-    - The random states of every process and the seed of the sampler travel with the checkpoint. With
-      `num_workers=0` a resumed run on the CPU equals an uninterrupted one bit for bit. Two things are not restored:
-      random augmentations inside data-loading processes (they start from the seed again; the order of the samples is
-      exact), and gradients accumulated but not yet applied when `accumulative_counts` does not divide the interval.
+    - An outdated checkpoint is deleted only after the new one is complete (`max_keep_ckpts`, `save_best`). The Runner
+      writes checkpoints atomically.
+    - A model with NaN or infinite weights is not saved; NonFiniteWeightsError is raised.
+    - The checkpoint contains the random states of all processes and the seed of the sampler. With `num_workers=0`, a
+      resumed run on the CPU equals an uninterrupted one bit for bit. Two things are not restored: random augmentations
+      in loader processes (they start from the seed; the order of the samples is exact), and accumulated gradients if
+      `accumulative_counts` does not divide the interval.
 
     Args:
-        interval (int | None): Epochs or iterations between checkpoints. None, the default, takes
-            `train_cfg.val_interval`, so that what is validated is what is saved.
-        by_epoch (bool | None): None, the default, counts what the training loop counts.
-        sharded (bool): With the strategy `fsdp`, write folders `epoch_1.sharded` to which each process adds its part,
-            instead of files that one process writes alone.
+        interval (int | None): Epochs or iterations between checkpoints. None (default) uses `train_cfg.val_interval`.
+        by_epoch (bool | None): None (default) uses the unit of the training loop.
+        sharded (bool): With the strategy `fsdp`, save folders `epoch_1.sharded` in which each process writes its own
+            shards, instead of files that one process writes.
     """
 
     def __init__(self, interval: int | None = None, by_epoch: bool | None = None, sharded: bool = False,
                  **kwargs: Any) -> None:
         super().__init__(interval=-1 if interval is None else interval, by_epoch=bool(by_epoch), **kwargs)
-        self._given = dict(interval=interval, by_epoch=by_epoch, template=kwargs.get('filename_tmpl'))
+        self._requested = dict(interval=interval, by_epoch=by_epoch, template=kwargs.get('filename_tmpl'))
         self.sharded = sharded
         self._saved_states: dict[str, Any] = {}
         self._resumed_states: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
-        if self.sharded and not (is_sharded(runner.cfg) and runner.cfg.strategy == 'fsdp'):
-            raise ValueError('CheckpointHook(sharded=True) writes the parts of --strategy fsdp; leave sharded out')
+        if self.sharded and not is_sharded(runner.cfg):
+            raise ValueError('CheckpointHook.sharded: requires --strategy fsdp, got True. Remove it.')
         self._follow_loop(runner)
         super().before_train(runner)
-        if self.sharded and '://' in str(self.out_dir):
-            raise ValueError(f'CheckpointHook(sharded=True) needs a folder to write to, and out_dir is {self.out_dir}')
-        if is_main_process() and '://' not in str(self.out_dir):
+        remote = '://' in str(self.out_dir)
+        if self.sharded and remote:
+            raise ValueError(f'CheckpointHook.out_dir: sharded=True requires a local folder, got {self.out_dir}.')
+        if is_main_process() and not remote:
             remove_leftovers(self.out_dir)
         if runner._resume:
-            # The hub remembers the path of the run before; the file may have moved since.
+            # The message hub has the old path; the file may have been moved.
             self.last_ckpt = str(runner._load_from)
             runner.message_hub.update_info('last_ckpt', self.last_ckpt)
         _isolate_loaders(runner)
@@ -95,15 +95,16 @@ class CheckpointHook(_CheckpointHook):
             self._resumed_states = checkpoint.get(_STATE_KEY, {})
 
     def _follow_loop(self, runner: Runner) -> None:
-        given, self.by_epoch = self._given['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
+        """Set unit, file name and interval from the training loop where they are not configured."""
+        requested, self.by_epoch = self._requested['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
         unit = 'epoch' if self.by_epoch else 'iter'
-        if given not in (None, self.by_epoch):
-            raise ValueError(f'CheckpointHook(by_epoch={given}) does not fit a training loop that counts each {unit}: '
-                             'its checkpoints could not be resumed where they were taken; leave by_epoch out')
-        self.filename_tmpl = self._given['template'] or f'{unit}_{{}}.pth'
+        if requested not in (None, self.by_epoch):
+            raise ValueError(f'CheckpointHook(by_epoch={requested}): the training loop counts each {unit}, so its '
+                             'checkpoints could not be resumed. Remove by_epoch.')
+        self.filename_tmpl = self._requested['template'] or f'{unit}_{{}}.pth'
         if self.sharded:
             self.filename_tmpl = self.filename_tmpl.removesuffix('.pth') + SHARDED
-        if self._given['interval'] is None:
+        if self._requested['interval'] is None:
             self.interval = runner.train_loop.val_interval
 
     def _restore(self, runner: Runner) -> None:
@@ -114,15 +115,15 @@ class CheckpointHook(_CheckpointHook):
         if states.get('sampler_seed') is not None and hasattr(sampler, 'seed'):
             sampler.seed = states['sampler_seed']
         ranks = states['random']
-        if len(ranks) != runner.world_size:
-            runner.logger.warning(f'The checkpoint holds the random states of {len(ranks)} processes and this run has '
-                                  f'{runner.world_size}: they start from the seed')
-            return
-        random_states.restore(ranks[get_rank()])
+        if len(ranks) == runner.world_size:
+            random_states.restore(ranks[get_rank()])
+        else:
+            runner.logger.warning(f'The checkpoint has random states of {len(ranks)} processes and this run has '
+                                  f'{runner.world_size}, so random states start from the seed')
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
         _require_finite_weights(runner, meta['iter'], self.last_ckpt)
-        # Every process takes part here; the saving below is the main process' alone.
+        # Collective, unlike saving, which may be done by the main process alone.
         self._saved_states = dict(
             random=random_states.capture_all_ranks(), sampler_seed=getattr(_train_sampler(runner), 'seed', None))
         with self._replacing(runner):
@@ -131,54 +132,54 @@ class CheckpointHook(_CheckpointHook):
     def _save_best_checkpoint(self, runner: Runner, metrics: dict) -> None:
         unknown = [key for key in self.key_indicators if key not in ('auto', *metrics)] if self.save_best else []
         if unknown:
-            raise ValueError(
-                f'save_best ({", ".join(unknown)}) is no metric of this run; there are: {", ".join(metrics)}')
+            raise ValueError(f'save_best ({", ".join(unknown)}) is not a metric of this run. Choose one of '
+                             f'{", ".join(metrics)}.')
         with self._replacing(runner):
             super()._save_best_checkpoint(runner, metrics)
 
     @contextlib.contextmanager
     def _replacing(self, runner: Runner) -> Iterator[None]:
-        """Keep outdated checkpoints until the new ones are whole, and call the old one the last if that fails."""
-        if isinstance(self.file_backend, _LateRemoval):  # saving the best saves the last once more
+        """Delete outdated checkpoints at the end. If saving fails, restore the name of the last checkpoint."""
+        if isinstance(self.file_backend, _DelayedRemoval):  # saving the best one saves the last one again
             yield
             return
-        previous, self.file_backend = self.last_ckpt, _LateRemoval(self.file_backend)
-        late = self.file_backend
+        previous, self.file_backend = self.last_ckpt, _DelayedRemoval(self.file_backend)
+        delayed = self.file_backend
         try:
             yield
         except BaseException as error:
             self.last_ckpt = previous
             runner.message_hub.update_info('last_ckpt', previous)
             if isinstance(error, CheckpointWriteError):
-                kept = f'the last good checkpoint is {previous}' if previous else 'no checkpoint was there before'
-                raise CheckpointWriteError(error.errno, f'{error.strerror}; {kept}; go on with --resume') from error
+                kept = f'The last good checkpoint is {previous}.' if previous else 'There is no earlier checkpoint.'
+                raise CheckpointWriteError(error.errno, f'{error.strerror}. {kept} Continue with --resume.') from error
             raise
         finally:
-            self.file_backend = late.backend
+            self.file_backend = delayed.backend
         best = getattr(self, 'best_ckpt_path_dict', {})
-        late.remove_now(kept={getattr(self, 'best_ckpt_path', None), *best.values()})
+        delayed.remove_now(kept={getattr(self, 'best_ckpt_path', None), *best.values()})
 
 
 def _require_finite_weights(runner: Runner, iteration: int, last_good: str | None) -> None:
     broken = [name for name, weight in runner.model.named_parameters() if not weight.detach().isfinite().all()]
     if broken:
         raise NonFiniteWeightsError(
-            f'the weights are NaN or infinite at iteration {iteration} ({shorten(broken, 3)}), so they are not saved; '
-            f'last good checkpoint: {last_good or "none yet"}; lower the learning rate or clip gradients, then go on '
-            'with --resume')
+            f'weights are NaN or infinite at iteration {iteration} ({shorten(broken, 3)}) and were not saved. Last '
+            f'good checkpoint: {last_good or "none yet"}. Lower the learning rate or clip gradients, then continue '
+            'with --resume.')
 
 
 def _train_sampler(runner: Runner) -> Any:
-    """The sampler that orders the samples; a batch sampler hides it one level down."""
+    """Return the sampler that orders the samples, which may be inside a batch sampler."""
     loader = runner.train_loop.dataloader
     return loader.sampler if hasattr(loader.sampler, 'seed') else getattr(loader.batch_sampler, 'sampler', None)
 
 
 def _isolate_loaders(runner: Runner) -> None:
-    """Give the data loaders a generator of their own.
+    """Give each data loader its own generator.
 
-    Starting to iterate one draws a number. Drawn from the global generator it would shift all later random numbers
-    of a resumed run, which starts its loaders once more than the uninterrupted one.
+    An iterator over a loader draws a number when it is created. From the global generator, that would shift all later
+    random numbers of a resumed run, which creates one iterator more than an uninterrupted run.
     """
     loops = (runner.train_loop, runner.val_loop)
     for loader in [loop.dataloader for loop in loops if loop is not None]:

@@ -1,4 +1,4 @@
-"""Stop training at the first loss that is NaN or infinite, before the weights it spoils are saved."""
+"""Stop training at the first NaN or infinite loss, before the weights are saved."""
 import math
 
 from mmengine.hooks import Hook
@@ -13,9 +13,9 @@ class NonFiniteLossError(ArithmeticError):
 
 @HOOKS.register_module()
 class FiniteLossHook(Hook):
-    """Look at the losses of every step, on every process, before any other hook sees or saves the new weights.
+    """Check the losses of every step on every process, before other hooks use the new weights.
 
-    It costs no time of its own: MMEngine reads the same numbers in every step, for its message hub.
+    This adds no synchronization, because MMEngine reads the same numbers at every step for its message hub.
     """
 
     priority = 'VERY_HIGH'
@@ -28,6 +28,6 @@ class FiniteLossHook(Hook):
         values = ', '.join(f'{name}={value:.4g}' for name, value in losses.items())
         last_good = runner.message_hub.runtime_info.get('last_ckpt')
         raise NonFiniteLossError(
-            f'the loss became NaN or infinite at iteration {runner.iter + 1} (epoch {runner.epoch + 1}): {values}; '
-            f'last good checkpoint, untouched: {last_good or "none yet"}; lower the learning rate, clip gradients or '
-            'train without --amp, then go on with --resume')
+            f'loss is NaN or infinite at iteration {runner.iter + 1} (epoch {runner.epoch + 1}): {values}. Last good '
+            f'checkpoint: {last_good or "none yet"}. Lower the learning rate, clip gradients or train without --amp, '
+            'then continue with --resume.')

@@ -1,4 +1,4 @@
-"""The log hook, which counts what the training loop counts."""
+"""Log hook that uses the unit of the training loop."""
 from mmengine.hooks import LoggerHook as _LoggerHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
@@ -9,8 +9,8 @@ from mmflatten.registry import HOOKS
 class LoggerHook(_LoggerHook):
     """MMEngine's log hook with `log_metric_by_epoch` taken from the training loop.
 
-    One runtime file then serves schedules by epochs and by iterations; with the original, validation metrics of a
-    training by iterations are all filed under epoch 0.
+    One runtime file then serves schedules by epochs and by iterations. The original files all validation metrics of an
+    iteration-based training under epoch 0.
     """
 
     def before_train(self, runner: Runner) -> None:

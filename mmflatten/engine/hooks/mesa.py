@@ -1,4 +1,4 @@
-"""MESA: averaged weights teach the model whose weights they average."""
+"""MESA: the moving average of the weights teaches the model."""
 from __future__ import annotations
 
 import torch
@@ -12,24 +12,26 @@ from mmflatten.registry import HOOKS
 
 @HOOKS.register_module()
 class MesaEMAHook(EMAHook):
-    """Averaged weights, and a second loss of a classifier: the cross-entropy with what they predict of the same images.
+    """Moving average of the weights, and a second loss of a classifier: the cross-entropy with the average's output.
 
-    They predict as in testing, without drop path and with averaged batch norms. Source: Sharpness-Aware Training for
-    Free (Du et al., NeurIPS 2022), in the form that MILA's training has.
+    The averaged model predicts as in testing, without drop path and with averaged batch norm statistics. Source:
+    Sharpness-Aware Training for Free (Du et al., NeurIPS 2022), in the form used to train MILA.
 
     Args:
-        weight: of the second loss, `loss_mesa`.
-        begin: the part of the training that passes before it.
-        kwargs: of MMEngine's `EMAHook`; `momentum` is the share of the new weights.
+        weight: weight of the second loss, `loss_mesa`.
+        begin: fraction of the training after which the second loss starts.
+        kwargs: arguments of MMEngine's `EMAHook`. `momentum` is the weight of the new parameters.
 
     Raises:
-        ValueError: a weight that is not positive, or a part that is none.
+        ValueError: `weight` is not positive, or `begin` is outside [0, 1).
     """
 
     def __init__(self, weight: float = 1., begin: float = .25, **kwargs) -> None:
         super().__init__(**{'update_buffers': True, **kwargs})
-        if weight <= 0 or not 0 <= begin < 1:
-            raise ValueError(f'weight ({weight}) must be positive, and begin ({begin}) at least 0 and less than 1')
+        if weight <= 0:
+            raise ValueError(f'weight: expected a positive number, got {weight}.')
+        if not 0 <= begin < 1:
+            raise ValueError(f'begin: expected at least 0 and less than 1, got {begin}.')
         self.weight, self.begin, self.begun = weight, begin, False
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
 
@@ -54,5 +56,5 @@ class MesaEMAHook(EMAHook):
         if not self.begun or batch.get('mode') != 'loss':
             return
         with torch.no_grad():
-            taught = self.ema_model.module(batch['inputs'], mode='tensor').float().softmax(dim=-1)
-        losses['loss_mesa'] = self.weight * F.cross_entropy(self.logits.float(), taught)
+            target = self.ema_model.module(batch['inputs'], mode='tensor').float().softmax(dim=-1)
+        losses['loss_mesa'] = self.weight * F.cross_entropy(self.logits.float(), target)

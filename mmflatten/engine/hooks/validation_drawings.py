@@ -1,4 +1,4 @@
-"""Drawings during training, at every validation."""
+"""Draw predictions at every validation during training."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,18 @@ from mmflatten.registry import HOOKS
 
 @HOOKS.register_module()
 class DrawValidationHook(Hook):
-    """Give the visualizer the first image of every `interval`-th validation batch, with truth and prediction.
+    """Draw the first image of every `interval`-th validation batch, with ground truth and prediction.
 
-    With `LocalVisBackend` the drawings are `vis_data/vis_image/<name of the image>_<batch>_<steps trained>.png` in the
-    folder of the run; TensorBoard and the like get them too.
+    With `LocalVisBackend`, the drawings are `vis_data/vis_image/<image name>_<batch>_<training step>.png` in the folder
+    of the run. Other visualizer backends receive them too.
 
     Args:
-        interval: batches between two drawings.
+        interval: number of batches between two drawings.
     """
 
     def __init__(self, interval: int = 50) -> None:
         if interval < 1:
-            raise ValueError(f'interval ({interval}) must be 1 or more')
+            raise ValueError(f'interval: expected a positive integer, got {interval}.')
         self.interval = interval
 
     def after_val_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None,
