@@ -90,7 +90,7 @@ def build(out: Path, kind: str, options: BuildOptions, write_split: WriteSplit, 
     out = Path(os.path.abspath(out))
     if is_finished(out, kind, options, force):
         return read_manifest(out, kind)
-    with written_aside(out) as folder:
+    with atomic_folder(out) as folder:
         counts = {split: write_split(folder, split, options, on_image) for split in SPLITS}
         draw_sheet(folder)
         manifest = dict(
@@ -105,7 +105,7 @@ def build(out: Path, kind: str, options: BuildOptions, write_split: WriteSplit, 
 
 
 @contextmanager
-def written_aside(out: Path) -> Iterator[Path]:
+def atomic_folder(out: Path) -> Iterator[Path]:
     """A fresh folder beside ``out`` that takes its place at the end, and disappears when anything goes wrong."""
     out.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(out)
