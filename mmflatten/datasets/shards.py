@@ -10,7 +10,7 @@ from PIL import Image
 
 from mmflatten.datasets.build import SPLITS, atomic_folder
 from mmflatten.datasets.image_index import Entry, write_index
-from mmflatten.datasets.tar_files import EXTENSIONS, ShardWriter, is_image, list_folders, list_images
+from mmflatten.datasets.tar_files import EXTENSIONS, ShardWriter, is_image, list_images
 
 
 class Split(NamedTuple):
@@ -91,11 +91,10 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
             raise ValueError(f'source: expected a tar file, got {source}. Pack class folders with '
                              '`mmflatten data shards`.')
     shards: list[str] = []
-    classes: Sequence[str] | None = None
+    classes: Sequence[str] = ()
     if all(source.is_file() and source.suffix != '.txt' for source in sources):
         shards = [os.path.relpath(source, out.parent) for source in sources]
-        classes = list_folders(sources)
-        entries = list_images(sources, classes)
+        entries, classes = list_images(sources)
     elif len(sources) > 1:
         raise ValueError(f'source: expected one folder, one list (.txt) or several tar files, got {sources[0]} and '
                          f'{len(sources) - 1} more')
@@ -104,7 +103,7 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
     else:
         entries, classes = list_folder(sources[0]), class_folders(sources[0])
     with atomic_folder(out) as folder:
-        return write_index(folder, entries, classes or (), shards)
+        return write_index(folder, entries, classes, shards)
 
 
 def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**30, check: bool = True,
@@ -125,11 +124,7 @@ def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**3
         raise FileExistsError(f'out: {out} exists. Remove it or choose another folder.')
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    needed = sum((split.folder / image.name).stat().st_size for split in splits.values() for image in split.images)
-    free = shutil.disk_usage(out.parent).free
-    if needed > free:
-        raise ValueError(f'out: the images need {needed / 2**30:.2f} GiB, and {out.parent} has {free / 2**30:.2f} GiB '
-                         'free. Make room or choose another disk.')
+    _require_space(splits, out.parent)
     counts = {}
     with atomic_folder(out) as folder:
         for name, split in splits.items():
@@ -146,9 +141,17 @@ def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**3
                     else:
                         skip(f'{path} cannot be decoded ({error})')
                     on_image()
-            counts[name] = write_index(folder / f'{name}.index', list_images(writer.paths), split.classes,
+            counts[name] = write_index(folder / f'{name}.index', list_images(writer.paths)[0], split.classes,
                                        [path.name for path in writer.paths])
     return counts
+
+
+def _require_space(splits: Mapping[str, Split], folder: Path) -> None:
+    needed = sum((split.folder / image.name).stat().st_size for split in splits.values() for image in split.images)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise ValueError(f'out: the images need {needed / 2**30:.2f} GiB, and {folder} has {free / 2**30:.2f} GiB. '
+                         'Make room or choose another disk.')
 
 
 def decoding_error(content: bytes) -> str | None:

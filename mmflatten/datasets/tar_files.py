@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -48,43 +48,35 @@ def _require_end(tar: tarfile.TarFile) -> None:
         raise tarfile.ReadError(f'neither a member nor the end of the archive at byte {tar.offset}')
 
 
-def list_images(shards: Sequence[Path], classes: Sequence[str] | None = None) -> Iterator[Entry]:
-    """Yield the images of shards in order.
+def list_images(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
+    """List the images of shards in order, and class names if they are known.
 
-    Without `classes` the label is read from the `.cls` member of the same sample. With `classes` it is the index of
-    the folder that contains the image.
-    """
-    labels_by_folder = {name: label for label, name in enumerate(classes or ())}
-    for number, shard in enumerate(shards):
-        members = list_members(shard)
-        labels = _read_labels(shard, members) if classes is None else {}
-        for name, offset, size in members:
-            if not is_image(name):
-                continue
-            if classes is not None:
-                label = labels_by_folder[PurePosixPath(name).parent.name]
-            elif (label := labels.get(_sample_key(name))) is None:
-                raise ValueError(f'{shard}: {name} has no {LABEL_SUFFIX} file, but other images do')
-            yield Entry(name, label, number, offset, size)
-
-
-def list_folders(shards: Sequence[Path]) -> list[str] | None:
-    """List the folders that contain images, sorted; None if any shard has `.cls` files.
+    Labels are read from the `.cls` member of each sample. Without such members, the folders of the images are the
+    classes.
 
     Raises:
-        ValueError: an image is not in a folder and there are no `.cls` files.
+        ValueError: an image has no label.
     """
-    first_images: dict[str, str] = {}
-    for shard in shards:
-        for name, _, _ in list_members(shard):
-            if name.endswith(LABEL_SUFFIX):
-                return None
-            if is_image(name):
-                first_images.setdefault(PurePosixPath(name).parent.name, f'{shard}: {name}')
-    if '' in first_images:
-        raise ValueError(f'{first_images[""]} has no label: it is not in a class folder, and no shard has '
-                         f'{LABEL_SUFFIX} files')
-    return sorted(first_images)
+    entries = []
+    for number, shard in enumerate(shards):
+        members = list_members(shard)
+        labels = _read_labels(shard, members)
+        entries += [Entry(name, labels.get(_sample_key(name), -1), number, offset, size)
+                    for name, offset, size in members if is_image(name)]
+    unlabelled = [entry for entry in entries if entry.label < 0]
+    if not unlabelled:
+        return entries, []
+    if len(unlabelled) < len(entries):
+        raise ValueError(f'{shards[unlabelled[0].shard]}: {unlabelled[0].name} has no {LABEL_SUFFIX} file, but other '
+                         'images do')
+    folders = [PurePosixPath(entry.name).parent.name for entry in entries]
+    if '' in folders:
+        first = entries[folders.index('')]
+        raise ValueError(f'{shards[first.shard]}: {first.name} has no label: expected a class folder or a '
+                         f'{LABEL_SUFFIX} file')
+    classes = sorted(set(folders))
+    labels = {name: label for label, name in enumerate(classes)}
+    return [entry._replace(label=labels[folder]) for entry, folder in zip(entries, folders)], classes
 
 
 def _read_labels(shard: Path, members: Sequence[Member]) -> dict[str, int]:
