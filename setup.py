@@ -37,7 +37,7 @@ class BuildWithConfigs(build_py):
 
 extras = {name: read_requirements(name)
           for name in ('cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study', 'docs',
-                       'browser', 'lmdb', 'timm', 'track', 'tests')}
+                       'browser', 'timm', 'track', 'tests')}
 extras['all'] = sorted({line for name in ('cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study')
                         for line in extras[name]})
 

@@ -1,4 +1,4 @@
-"""Says how to get a data folder that is missing."""
+"""Hints for missing data folders."""
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,9 +6,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A data set the configs know: its name, the folder the configs expect, what lies in it, and how to get it.
+    """A data set of the configs.
 
-    ``aliases`` are names by which the folder is recognised anywhere in a path; ``{root}`` in ``how`` is the folder.
+    Attributes:
+        default_root: folder in the configs.
+        contents: patterns of the files in it.
+        aliases: folder names that identify the data set anywhere in a path.
+        how: instructions to obtain it, with `{root}` for the folder.
     """
 
     name: str
@@ -18,7 +22,7 @@ class DataFolder:
     how: str
 
 
-# What lies in folders that `mmflatten data` makes.
+# Contents of the folders built by `mmflatten data`.
 SCENES = ('images/{training,validation}', 'annotations/{training,validation}',
           'annotations/instances_{train,val}.json')
 STEREO_SCENES = ('frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}', 'disparity/{TRAIN,TEST}/A/0000/left',
@@ -73,7 +77,7 @@ DATA_FOLDERS = (
         default_root='data/imagenet22k',
         contents=('train/<class>/*.JPEG', 'val/<class>/*.JPEG'),
         aliases=('imagenet22k', 'imagenet21k', 'in22k'),
-        how='download the whole of ImageNet from https://image-net.org (registration needed) '
+        how='download all of ImageNet from https://image-net.org (registration needed) '
         'and put or link it at {root}'),
     DataFolder(
         name='ImageNet-1k in shards',
@@ -100,8 +104,8 @@ DATA_FOLDERS = (
         contents=('{flyingthings3d,monkaa,driving}/{frames_cleanpass,disparity}', ),
         aliases=('sceneflow', ),
         how='download the RGB frames (clean pass) and disparities of FlyingThings3D, Monkaa and Driving from '
-        'https://lmb.informatik.uni-freiburg.de/resources/datasets/SceneFlowDatasets.en.html and unpack each in a '
-        'folder of its own at {root}'),
+        'https://lmb.informatik.uni-freiburg.de/resources/datasets/SceneFlowDatasets.en.html and unpack each into a '
+        'separate folder at {root}'),
     DataFolder(
         name='KITTI stereo',
         default_root='data/kitti',
@@ -114,13 +118,13 @@ DATA_FOLDERS = (
 
 IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.ppm', '.tif', '.tiff', '.webp')
 DATA_SUFFIXES = ('', '.json', '.txt', '.png', '.jpg', '.jpeg')
-NO_DATA_FOLDERS = {'configs', 'work_dirs'}  # `configs/digits` is no data folder
+NO_DATA_FOLDERS = {'configs', 'work_dirs'}  # `configs/digits` is not a data folder
 
 
 def missing_data_hint(path: str | os.PathLike) -> str | None:
-    """One sentence that names the missing folder and the command or place that provides it.
+    """Return one sentence with the missing folder and the way to obtain it.
 
-    ``path`` is a file or folder that was not found. None where it exists, or lies in no folder that the configs know.
+    `path` is a missing file or folder. Returns None if it exists or belongs to an unknown data set.
     """
     path = Path(path)
     match = _recognise(path)
@@ -137,18 +141,14 @@ def missing_data_hint(path: str | os.PathLike) -> str | None:
 
 
 def _recognise(path: Path) -> tuple[DataFolder, Path] | None:
-    """The data set a path belongs to, and its root: the last folder on the path that has a known name."""
+    """Return the data set and its root folder: the last folder of the path with a known name."""
     if path.suffix.lower() not in DATA_SUFFIXES or NO_DATA_FOLDERS.intersection(path.parts):
         return None
     known = {alias: folder for folder in DATA_FOLDERS for alias in folder.aliases}
     for ancestor in (path, *path.parents):
         folder = known.get(ancestor.name.lower())
         if folder is not None:
-            # `data/ade` is known only as the parent of the folder that the configs name.
-            return folder, _whole_root(folder, ancestor)
+            # `data/ade` is the parent of the folder in the configs.
+            default = Path(folder.default_root)
+            return folder, ancestor / default.name if ancestor.name == default.parent.name else ancestor
     return None
-
-
-def _whole_root(folder: DataFolder, ancestor: Path) -> Path:
-    default = Path(folder.default_root)
-    return ancestor / default.name if ancestor.name == default.parent.name else ancestor

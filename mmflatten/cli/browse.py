@@ -1,9 +1,9 @@
-"""What the model sees: samples of a config's data after augmentation, with boxes, masks, labels or disparities.
+"""Draw samples of a config's data after augmentation, with boxes, masks, labels or disparities.
 
     mmflatten browse CONFIG
-    mmflatten browse CONFIG --split val --number 40 --out seen
+    mmflatten browse CONFIG --split val --number 40 --out samples
 
-Writes DIR/NUMBER_NAME.png each and all of them on DIR/contact_sheet.png, and prints what it saw.
+Writes DIR/NUMBER_NAME.png for each sample and DIR/contact_sheet.png, and prints statistics.
 """
 import argparse
 from collections.abc import Sequence
@@ -16,11 +16,12 @@ def parser() -> argparse.ArgumentParser:
     from mmflatten.config_files import ConfigOptions
     made = tool_parser(__doc__, prog='mmflatten browse', formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('config', help='config file')
-    made.add_argument('--split', choices=['train', 'val', 'test'], default='train', help='(default: train)')
+    made.add_argument('--split', choices=['train', 'val', 'test'], default='train',
+                      help='data set of the config (default: train)')
     made.add_argument('--number', type=positive, default=16, metavar='N', help='samples to draw (default: 16)')
-    made.add_argument('--seed', type=seed, default=0, help='of sampler and augmentation (default: 0)')
+    made.add_argument('--seed', type=seed, default=0, help='seed of sampler and augmentation (default: 0)')
     made.add_argument('--out', type=output_folder, default='browse', metavar='DIR',
-                      help='folder of the drawings (default: browse)')
+                      help='folder for the drawings (default: browse)')
     made.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
                       help='replace fields of the config, for example train_dataloader.dataset.data_root=data/mine/')
     return made
@@ -29,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 @command_line
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
-    # Imported here, so that a missing library ends with one line that says how to install it.
+    # Imported late, so that a missing library gives an error of one line.
     from itertools import islice
     from pathlib import Path
 
@@ -43,9 +44,9 @@ def main(argv: Sequence[str]) -> None:
     browser = Browser(cfg, args.split, args.seed)
     counts, files, out = SampleCounts(browser.metainfo.get('classes')), [], args.out
     out.mkdir(parents=True, exist_ok=True)
-    for number, seen in enumerate(islice(browser, args.number)):
-        files.append(out / f'{number:03d}_{Path(seen.sample.img_path).stem}.png')
-        browser.draw(seen, files[-1])
-        counts.add(seen.images[0].shape[:2], seen.sample)
+    for number, item in enumerate(islice(browser, args.number)):
+        files.append(out / f'{number:03d}_{Path(item.sample.img_path).stem}.png')
+        browser.draw(item, files[-1])
+        counts.add(item.images[0].shape[:2], item.sample)
     write_contact_sheet(files, out / 'contact_sheet.png')
     print(f'{counts.render()}\n\n{out / "contact_sheet.png"}')

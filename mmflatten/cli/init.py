@@ -1,11 +1,11 @@
-"""Write a config for your own data, after checking them.
+"""Check your data and write a config for it.
 
     mmflatten init --task det --images photos --ann train.json val.json --base CONFIG --out mine.py
     mmflatten init --task seg --images photos --ann label_maps --classes sky road car --base CONFIG --out mine.py
     mmflatten init --task cls --images folder_of_class_folders --base CONFIG --out mine.py
     mmflatten init --task stereo --images folder_with_left_right_disparity --base CONFIG --out mine.py
 
-One annotation file or folder is split into training and validation. See docs/own_data.md.
+A single annotation file or folder is split into training and validation. See docs/own_data.md.
 """
 import argparse
 from collections.abc import Sequence
@@ -29,17 +29,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--classes', nargs='+', metavar='NAME',
                       help='det: categories to keep; seg: names of the values 0, 1, ...')
     made.add_argument('--val-share', type=share, default=0.2, metavar='S',
-                      help='share for validation where there is one part (default: 0.2)')
-    made.add_argument('--batch', type=positive, metavar='N', help="images in a batch (default: the base's)")
-    made.add_argument('--checkpoint', type=Path, metavar='FILE', help='weights to start from')
-    made.add_argument('--force', action='store_true', help='replace an existing FILE.py and its splits')
+                      help='fraction for validation if the data has one part (default: 0.2)')
+    made.add_argument('--batch', type=positive, metavar='N', help='batch size (default: as in the base)')
+    made.add_argument('--checkpoint', type=Path, metavar='FILE', help='initial weights')
+    made.add_argument('--force', action='store_true', help='replace FILE.py and its splits if they exist')
     return made
 
 
 @command_line
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
-    # Imported here, so that a missing library ends with one line that says how to install it.
+    # Imported late, so that a missing library gives an error of one line.
     from mmflatten.own_data.init import Request, initialise
     for line in initialise(Request(**{name: value for name, value in vars(args).items() if name != 'traceback'})):
         print(line, flush=True)

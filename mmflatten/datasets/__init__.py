@@ -1,1 +1,1 @@
-"""Data sets that the OpenMMLab libraries lack, and the embedded data made from real handwriting."""
+"""Data sets that are missing from the OpenMMLab libraries, and generated data."""

@@ -1,4 +1,4 @@
-"""Builds a data set in a folder of its own, all or nothing, and knows a finished one again."""
+"""Building a data set in a folder: written completely or not at all, and recognised when it exists already."""
 import hashlib
 import json
 import os
@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 SPLITS = ('train', 'val')
 MANIFEST = 'dataset.json'
-FORMAT = 1  # raised when the same parameters give other files than before
+BUILD_VERSION = 1  # increased when the same options give other files than before
 MAX_IMAGES = 999_999
 
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What is made: images per split. Raises ValueError on a number outside of its ``limits``."""
+    """Number of images per split. Raises ValueError for a value outside `limits`."""
 
     limits: ClassVar[dict[str, tuple[int, int]]] = dict(train=(1, MAX_IMAGES), val=(1, MAX_IMAGES))
 
@@ -35,7 +35,7 @@ WriteSplit = Callable[[Path, str, Any, Callable[[], Any]], int]
 
 
 def read_manifest(folder: Path, kind: str) -> dict[str, Any] | None:
-    """The manifest of a finished data set of this kind, or None where there is none."""
+    """Read the manifest of a finished data set of this kind; None if there is none."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding='ascii'))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -44,58 +44,59 @@ def read_manifest(folder: Path, kind: str) -> dict[str, Any] | None:
 
 
 def content_hash(folder: Path) -> str:
-    """SHA-256 over the names and bytes of all files but the manifest."""
+    """Compute the SHA-256 over names and bytes of all files except the manifest."""
     digest = hashlib.sha256()
-    files = sorted(path for path in folder.rglob('*') if path.is_file() and path != folder / MANIFEST)
-    for path in files:
+    for path in sorted(path for path in folder.rglob('*') if path.is_file() and path != folder / MANIFEST):
         digest.update(path.relative_to(folder).as_posix().encode() + b'\0')
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
 def is_finished(folder: Path, kind: str, options: BuildOptions, force: bool = False) -> bool:
-    """Whether ``folder`` already holds exactly this data set, unchanged; False where it is free to be written.
+    """Return True if `folder` contains exactly this data set, False if it may be written.
 
-    Raises FileExistsError where it holds anything else; ``force`` allows to replace a data set of this kind, no more.
+    Raises:
+        FileExistsError: the folder contains something else. `force` allows replacing a data set of this kind.
     """
     for path in (folder, *folder.parents):
         if path.is_file():
-            raise FileExistsError(f'out ({folder}): {path} is a file; name a folder')
+            raise FileExistsError(f'out ({folder}): {path} is a file. Choose a folder.')
     if not folder.exists() or not any(folder.iterdir()):
         return False
     manifest = read_manifest(folder, kind)
     if manifest is None:
-        raise FileExistsError(f'out ({folder}) holds something that is not {kind}; name another folder')
+        raise FileExistsError(f'out ({folder}): the folder contains other files than {kind}. Choose another folder.')
     if force:
         return False
-    wanted = dict(asdict(options), format=FORMAT)
-    found = dict(manifest.get('options', {}), format=manifest.get('format'))
-    if found != wanted:
-        raise FileExistsError(f'out ({folder}) holds {kind} made with {_spell(found)}, not with '
-                              f'{_spell(wanted)}; name another folder, or replace them with --force')
+    requested = dict(asdict(options), format=BUILD_VERSION)
+    existing = dict(manifest.get('options', {}), format=manifest.get('format'))
+    if existing != requested:
+        raise FileExistsError(f'out ({folder}): {kind} exist with {_format(existing)}, but {_format(requested)} were '
+                              'requested. Choose another folder, or replace them with --force.')
     if content_hash(folder) != manifest.get('sha256'):
-        raise FileExistsError(f'out ({folder}) holds {kind} that were changed or damaged after they were made; '
-                              'make them again with --force')
+        raise FileExistsError(f'out ({folder}): the {kind} were changed or damaged. Build them again with --force.')
     return True
 
 
 def build(out: Path, kind: str, options: BuildOptions, write_split: WriteSplit, draw_sheet: Callable[[Path], Any],
           force: bool = False, on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
-    """Build a data set, whatever its layout, and return its manifest.
+    """Build a data set in any layout and return its manifest. The same options give the same bytes.
 
-    ``kind`` is its name in the manifest and in messages, as 'digit scenes'. ``write_split(folder, split, options,
-    on_image)`` writes a split and returns the number of its objects; ``draw_sheet`` draws the whole. The folder is
-    written aside and renamed, so an interrupted run leaves ``out`` as it was. The same options give the same bytes.
+    Args:
+        kind: name in the manifest and in messages, such as 'digit scenes'.
+        write_split: writes a split, given folder, split, options and `on_image`; returns its number of objects.
+        draw_sheet: draws the contact sheet, given the folder.
+        on_image: called after each image.
     """
     out = Path(os.path.abspath(out))
     if is_finished(out, kind, options, force):
         return read_manifest(out, kind)
-    with written_aside(out) as folder:
+    with atomic_folder(out) as folder:
         counts = {split: write_split(folder, split, options, on_image) for split in SPLITS}
         draw_sheet(folder)
         manifest = dict(
             name=kind,
-            format=FORMAT,
+            format=BUILD_VERSION,
             options=asdict(options),
             scenes={split: getattr(options, split) for split in SPLITS},
             instances=counts,
@@ -105,8 +106,8 @@ def build(out: Path, kind: str, options: BuildOptions, write_split: WriteSplit, 
 
 
 @contextmanager
-def written_aside(out: Path) -> Iterator[Path]:
-    """A fresh folder beside ``out`` that takes its place at the end, and disappears when anything goes wrong."""
+def atomic_folder(out: Path) -> Iterator[Path]:
+    """Yield a new folder beside `out` that replaces it on success and is deleted on failure."""
     out.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(out)
     partial = out.with_name(f'.{out.name}.partial-{os.getpid()}')
@@ -120,17 +121,17 @@ def written_aside(out: Path) -> Iterator[Path]:
     finally:
         if replaced.exists() and not out.exists():
             replaced.rename(out)
-        for rest in (partial, replaced):
-            shutil.rmtree(rest, ignore_errors=True)
+        for folder in (partial, replaced):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_abandoned(out: Path) -> None:
-    """Delete what runs that were killed outright left beside ``out``."""
-    for rest in out.parent.glob(f'.{out.name}.partial-*'):
-        process = rest.name.rpartition('-')[2]
+    """Delete partial folders left beside `out` by killed processes."""
+    for folder in out.parent.glob(f'.{out.name}.partial-*'):
+        process = folder.name.rpartition('-')[2]
         if process.isdigit() and not Path('/proc', process).exists() and Path('/proc/self').exists():
-            shutil.rmtree(rest, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _spell(options: dict[str, Any]) -> str:
+def _format(options: dict[str, Any]) -> str:
     return ' '.join(f'{name}={value}' for name, value in sorted(options.items()))

@@ -1,4 +1,4 @@
-"""COCO annotations, checked when they are read: mmdet skips silently what it cannot use (needs mmdet)."""
+"""COCO annotations checked on loading, because mmdet silently skips what it cannot use (needs mmdet)."""
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 
@@ -7,14 +7,14 @@ from mmflatten.registry import DATASETS
 
 
 class AnnotationError(ValueError):
-    """An annotation that contradicts its file, or a file that lacks a class of the data set."""
+    """Error of an annotation that contradicts its file, or of a file without a class of the data set."""
 
 
 class CheckedCOCO(COCO):
-    """COCO's annotations, refused where mmdet would train on something else than the file says.
+    """COCO annotations that raise an error if mmdet would skip or misread them.
 
     Raises:
-        AnnotationError: an annotation of an unknown category or image, or with a box outside its image.
+        AnnotationError: an annotation has an unknown category or image, or a box outside its image.
     """
 
     def __init__(self, annotation_file: str | None = None) -> None:
@@ -22,8 +22,8 @@ class CheckedCOCO(COCO):
         self.annotation_file = annotation_file
         for annotation in self.dataset.get('annotations', []):
             if (problem := self._problem(annotation)) is not None:
-                raise AnnotationError(f'annotation {annotation.get("id")} in {annotation_file} {problem}; correct or '
-                                      'remove it')
+                raise AnnotationError(f'annotation {annotation.get("id")} in {annotation_file} {problem}. Correct or '
+                                      'remove it.')
 
     def _problem(self, annotation: dict) -> str | None:
         category, image = annotation.get('category_id'), self.imgs.get(annotation.get('image_id'))
@@ -38,30 +38,30 @@ class CheckedCOCO(COCO):
         return None
 
     def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
-        """As in mmdet, which returns them in the file's order.
+        """Return category ids in the order of the file, as mmdet does.
 
         Raises:
-            AnnotationError: a class has no category, two have one name, or the order is not that of the classes: mmdet
-                would give labels to the wrong names.
+            AnnotationError: a class has no category, two categories share a name, or the order differs from the
+                classes. In each case mmdet would assign labels to the wrong names.
         """
         names = {category['name'] for category in self.cats.values()}
         missing = [name for name in cat_names if name not in names]
         if missing and names:
-            raise AnnotationError(f"{self.annotation_file} has no category {shorten(missing, 5)} of the data set's "
-                                  f'{len(cat_names)} classes, only {shorten(sorted(names), 5)}; give the data set '
-                                  'metainfo=dict(classes=...), in train_, val_ and test_dataloader')
+            raise AnnotationError(f'classes: no category {shorten(missing, 5)} (of {len(cat_names)} classes) in '
+                                  f'{self.annotation_file}, got {shorten(sorted(names), 5)}. Set '
+                                  'metainfo=dict(classes=...) in train_, val_ and test_dataloader.')
         ids = super().get_cat_ids(cat_names, sup_names, cat_ids)
-        found = [self.cats[category]['name'] for category in ids]
-        if cat_names and found != [*cat_names][:len(found)]:
-            raise AnnotationError(f'{self.annotation_file} lists its categories as {shorten(found, 5)}, and the data '
-                                  f"set's classes are {shorten(cat_names, 5)}; mmdet numbers them in the file's order, "
-                                  'so give metainfo=dict(classes=...) the same names in the same order')
+        ordered = [self.cats[category]['name'] for category in ids]
+        if cat_names and ordered != [*cat_names][:len(ordered)]:
+            raise AnnotationError(f'classes: expected the order of the categories in {self.annotation_file}, '
+                                  f'{shorten(ordered, 5)}, got {shorten(cat_names, 5)}. mmdet numbers classes in the '
+                                  'order of the file, so use the same order in metainfo=dict(classes=...).')
         return ids
 
 
 @DATASETS.register_module()
 class CheckedCocoDataset(CocoDataset):
-    """mmdet's `CocoDataset`, which reads its file with `CheckedCOCO`."""
+    """mmdet's `CocoDataset` with the checks of `CheckedCOCO`."""
 
     COCOAPI = CheckedCOCO
 

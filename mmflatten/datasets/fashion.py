@@ -1,11 +1,11 @@
-"""Fashion-MNIST: 70,000 photographs of garments, 28 x 28 grey pixels, in 10 classes.
+"""Fashion-MNIST: 70,000 photographs of garments, 28 x 28 grey pixels, 10 classes.
 
 Source: Xiao, Rasul and Vollgraf, *Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms*,
 arXiv:1708.07747; MIT licence, Zalando SE, 2017.
 """
 import gzip
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,9 @@ from PIL import Image
 
 from mmflatten.datasets.build import BuildOptions, build
 
-CLASSES = ('T-shirt', 'trouser', 'pullover', 'dress', 'coat', 'sandal', 'shirt', 'sneaker', 'bag', 'ankle boot')
-KIND = 'Fashion-MNIST images'
+GARMENT_CLASSES = ('T-shirt', 'trouser', 'pullover', 'dress', 'coat', 'sandal', 'shirt', 'sneaker', 'bag',
+                   'ankle boot')
+FASHION_KIND = 'Fashion-MNIST images'
 SIDE = 28  # pixels
 RAW_FOLDER = Path('data/fashion-mnist')
 DEBIAN_FOLDER = Path('/usr/share/datasets/fashion-mnist')
@@ -29,20 +30,25 @@ SHA256 = {  # as published
     't10k-images-idx3-ubyte.gz': 'cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa',
     't10k-labels-idx1-ubyte.gz': '8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05',
 }
-SUBSET_SHA256 = {  # the first 1,000 and 200 garments, which the tests use
+SUBSET_SHA256 = {  # the first 1,000 and 200 garments, for tests
     'train-images-idx3-ubyte.gz': '857b8f8a243554eadbdf40cc5374e4242449e104d0aabfc90c84500ac1fd36d0',
     'train-labels-idx1-ubyte.gz': 'bfc85198780dd5fa3738b261f2281ae0577e81f8c8d43c33737bdd9d75ce85a2',
     't10k-images-idx3-ubyte.gz': '939222a98a0b9ab0a0a3ab89d4e1899d2201e87cab0538d66c048913292ce3fa',
     't10k-labels-idx1-ubyte.gz': '70d1eb2502f3755442ed583bf8a1edd8a346f8de694f4e55df15fe573b022c92',
 }
-HOW_TO_GET = (f'install the Debian package dataset-fashion-mnist, or put the four files into {RAW_FOLDER}, or let '
-              '`mmflatten data fashion --download` fetch them there')
+HOW_TO_GET = (f'Install the Debian package dataset-fashion-mnist, put the four files into {RAW_FOLDER}, or download '
+              'them with `mmflatten data fashion --download`.')
 
 
 @dataclass(frozen=True)
 class Garments:
-    """Garments of one split in the published order: ``images`` (n, 28, 28) uint8, 0 outside a garment; ``labels`` (n,)
-    of 0 to 9; ``numbers`` (n,) name each garment: 0 to 59,999 in the training file, 60,000 on in the test file."""
+    """Garments of one split in the published order.
+
+    Attributes:
+        images: (n, 28, 28) uint8, 0 outside the garment.
+        labels: (n,), 0 to 9.
+        numbers: (n,), 0 to 59,999 in the training file and 60,000 to 69,999 in the test file.
+    """
 
     images: np.ndarray
     labels: np.ndarray
@@ -50,20 +56,21 @@ class Garments:
 
 
 def find_files(folder: Path | None = None) -> Path:
-    """The folder, or the first of the usual two, that has all four files.
+    """Return `folder`, or the first default folder, if it contains all four files.
 
-    Raises FileNotFoundError, which says how to get them.
+    Raises:
+        FileNotFoundError: a file is missing.
     """
     folders = (RAW_FOLDER, DEBIAN_FOLDER) if folder is None else (folder, )
     for folder in folders:
         if all((folder / name).is_file() for name in SHA256):
             return folder
-    raise FileNotFoundError(f'the four files of Fashion-MNIST are in none of {", ".join(map(str, folders))}; '
+    raise FileNotFoundError(f'Fashion-MNIST: the four files are missing in {" and ".join(map(str, folders))}. '
                             f'{HOW_TO_GET}')
 
 
 def download(folder: Path = RAW_FOLDER) -> Path:
-    """Fetch the four files into ``folder`` with torchvision's downloader, unless they are there."""
+    """Download the four files into `folder` with torchvision's downloader, unless they exist."""
     from torchvision.datasets import FashionMNIST
     from torchvision.datasets.utils import download_url
     for name, md5 in FashionMNIST.resources:
@@ -72,9 +79,11 @@ def download(folder: Path = RAW_FOLDER) -> Path:
 
 
 def load_garments(split: str, folder: Path | None = None) -> Garments:
-    """The 60,000 garments of the training file ('train') or the 10,000 of the test file ('val').
+    """Load the 60,000 garments of the training file ('train') or the 10,000 of the test file ('val').
 
-    Raises FileNotFoundError where there are no files, and ValueError where one is not the published one.
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file differs from the published one.
     """
     folder = find_files(folder)
     images, labels = (_read(folder / name, header) for name, header in zip(FILES[split], (16, 8)))
@@ -83,18 +92,17 @@ def load_garments(split: str, folder: Path | None = None) -> Garments:
 
 
 def _read(file: Path, header: int) -> np.ndarray:
-    """The bytes behind the header of a compressed IDX file, (n,) uint8, once its SHA-256 is the published one."""
+    """Read the data of a compressed IDX file after the header, (n,) uint8."""
     content = file.read_bytes()
-    found, wanted = hashlib.sha256(content).hexdigest(), SHA256[file.name]
-    if found not in (wanted, SUBSET_SHA256[file.name]):
-        raise ValueError(f'{file} has the SHA-256 {found[:12]}..., not {wanted[:12]}...: it is damaged or another '
-                         f'file; {HOW_TO_GET}')
+    digest, published = hashlib.sha256(content).hexdigest(), SHA256[file.name]
+    if digest not in (published, SUBSET_SHA256[file.name]):
+        raise ValueError(f'{file}: expected the SHA-256 {published[:12]}..., got {digest[:12]}.... {HOW_TO_GET}')
     return np.frombuffer(gzip.decompress(content), dtype=np.uint8, offset=header)
 
 
 @dataclass(frozen=True)
 class FashionOptions(BuildOptions):
-    """The first images of each split, in the published order."""
+    """Number of images per split, taken from the beginning of each file."""
 
     limits: ClassVar[dict[str, tuple[int, int]]] = dict(train=(1, 60_000), val=(1, 10_000))
 
@@ -104,21 +112,21 @@ class FashionOptions(BuildOptions):
 
 def build_fashion(out: Path, options: FashionOptions, folder: Path | None = None, force: bool = False,
                   on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
-    """Write ``{train,val}/00000.png`` with the lists ``{train,val}.txt`` of files and labels; returns the manifest."""
-    return build(out, KIND, options, partial(_write_split, find_files(folder)), draw_sheet, force, on_image)
+    """Write `{train,val}/00000.png` and `{train,val}.txt` with files and labels, and return the manifest."""
+    return build(out, FASHION_KIND, options, partial(_write_split, find_files(folder)), _draw_sheet, force, on_image)
 
 
 def _write_split(source: Path, folder: Path, split: str, options: FashionOptions, on_image: Callable[[], Any]) -> int:
-    garments, wanted = load_garments(split, source), getattr(options, split)
-    if wanted > len(garments.labels):
-        raise ValueError(f'{split} must be at most {len(garments.labels)}, the number in {source}, got {wanted}')
-    write_images(folder, split, zip(garments.images[:wanted], garments.labels), on_image)
-    return wanted
+    garments, number = load_garments(split, source), getattr(options, split)
+    if number > len(garments.labels):
+        raise ValueError(f'{split} must be at most {len(garments.labels)}, the number in {source}, got {number}')
+    write_images(folder, split, zip(garments.images[:number], garments.labels), on_image)
+    return number
 
 
 def write_images(folder: Path, split: str, images: Iterable[tuple[np.ndarray, int]],
                  on_image: Callable[[], Any]) -> None:
-    """Write ``{split}/00000.png`` and on, and the list ``{split}.txt`` of files and labels."""
+    """Write `{split}/00000.png`, `{split}/00001.png`, ... and `{split}.txt` with files and labels."""
     (folder / split).mkdir()
     lines = []
     for number, (image, label) in enumerate(images):
@@ -128,16 +136,23 @@ def write_images(folder: Path, split: str, images: Iterable[tuple[np.ndarray, in
     (folder / f'{split}.txt').write_text(''.join(lines), encoding='ascii')
 
 
-def draw_sheet(folder: Path) -> None:
-    """Write ``contact_sheet.png``: ten images of each class of the training split, a row per class, read back."""
-    rows = [[] for _ in CLASSES]
+def write_grid(path: Path, rows: Sequence[Sequence[Path]], cell: int, columns: int, gap: int = 0) -> None:
+    """Write a contact sheet of image files in rows of square cells, `cell` pixels wide; white between the cells."""
+    step = cell + gap
+    with Image.open(rows[0][0]) as first:
+        sheet = Image.new(first.mode, (columns * step - gap, len(rows) * step - gap), 'white' if gap else 0)
+    for row, files in enumerate(rows):
+        for column, file in enumerate(files):
+            with Image.open(file) as image:
+                sheet.paste(image.resize((cell, cell)), (column * step, row * step))
+    sheet.save(path)
+
+
+def _draw_sheet(folder: Path) -> None:
+    """Draw ten training images of each class, one row per class."""
+    rows: list[list[Path]] = [[] for _ in GARMENT_CLASSES]
     for line in (folder / 'train.txt').read_text(encoding='ascii').splitlines():
         name, label = line.split()
         if len(rows[int(label)]) < 10:
-            rows[int(label)].append(name)
-    sheet = Image.new('L', (10 * 2 * SIDE, len(CLASSES) * 2 * SIDE))
-    for row, names in enumerate(rows):
-        for column, name in enumerate(names):
-            with Image.open(folder / 'train' / name) as image:
-                sheet.paste(image.resize((2 * SIDE, 2 * SIDE)), (2 * SIDE * column, 2 * SIDE * row))
-    sheet.save(folder / 'contact_sheet.png')
+            rows[int(label)].append(folder / 'train' / name)
+    write_grid(folder / 'contact_sheet.png', rows, 2 * SIDE, 10)

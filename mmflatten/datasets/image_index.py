@@ -1,4 +1,4 @@
-"""The list of a large data set as files that every process maps into memory: nothing is read when it is opened."""
+"""Memory-mapped index of a large image data set. Opening it reads no rows."""
 import json
 import os
 import struct
@@ -9,18 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 FORMAT = 1
-# End of the name in `names.bin`, label; for a member of a shard also the shard and its bytes in it.
+# End of the name in `names.bin` and label; for members of shards also the shard and the byte range in it.
 _FILE = np.dtype([('name_end', '<u4'), ('label', '<i4')])
 _MEMBER = np.dtype([*_FILE.descr, ('shard', '<u4'), ('offset', '<u8'), ('size', '<u4')])
-_IN_FOLDER = b'\0'  # stands for the folder of the label, which most names begin with
+_IN_FOLDER = b'\0'  # replaces the folder of the label at the beginning of a name
 
 
 class ImageIndexError(RuntimeError):
-    """An index that is missing, damaged, or of other data than the config expects."""
+    """Error of an index that is missing or damaged, or does not match the config."""
 
 
 class Entry(NamedTuple):
-    """An image: its name, its label, and for a member of a shard the number of the shard and its bytes there."""
+    """Name and label of an image; for a member of a shard also the number of the shard and the byte range in it."""
 
     name: str
     label: int
@@ -30,14 +30,14 @@ class Entry(NamedTuple):
 
 
 class ImageIndex:
-    """Names and labels of images, and their places in shards, by number.
+    """Names, labels and byte ranges of images, by number.
 
-    `rows.bin` has a row of fixed width for each image, `names.bin` the names one behind the other, `index.json` the
-    number of images, the names of shards and classes, and the folder of each label. The first two are mapped: opening
-    reads no row, processes share the pages that they touch, and a copy for another process opens the files again.
+    `rows.bin` has a fixed-width row per image, `names.bin` the concatenated names, `index.json` the number of images,
+    the names of shards and classes, and the folder of each label. The two binary files are memory-mapped, so processes
+    share their pages. Pickling stores the path only.
 
     Raises:
-        ImageIndexError: there is no index, or its files do not belong together.
+        ImageIndexError: the index does not exist, its files do not match, or its shards are LMDB files.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -49,14 +49,17 @@ class ImageIndex:
             self.rows = np.memmap(self.folder / 'rows.bin', _MEMBER if self.shards else _FILE, 'r').view(np.ndarray)
             self.names = np.memmap(self.folder / 'names.bin', np.uint8, 'r').view(np.ndarray)
         except FileNotFoundError as error:
-            raise ImageIndexError(f'index {self.folder} does not exist or lacks {Path(error.filename).name}; make it '
-                                  'with `mmflatten data shards` or `mmflatten data index`') from error
+            raise ImageIndexError(f'index {self.folder}: {Path(error.filename).name} does not exist. Create the index '
+                                  'with `mmflatten data shards` or `mmflatten data index`.') from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise self._damaged(str(error)) from error
         if about.get('format') != FORMAT or len(self.rows) != about['images'] or (
                 len(self.names) != self.rows[-1]['name_end']):
             raise self._damaged(f'{len(self.rows)} rows, {len(self.names)} bytes of names, format '
                                 f'{about.get("format")} and {about.get("images")} images')
+        if self.shards and self.shards[0].endswith('.lmdb'):
+            raise ImageIndexError(f'index {self.folder}: expected tar shards, got {self.shards[0]}. Pack the images '
+                                  'again with `mmflatten data shards`.')
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -72,19 +75,19 @@ class ImageIndex:
     def __reduce__(self) -> tuple:
         return ImageIndex, (self.folder, )
 
-    def _damaged(self, what: str) -> ImageIndexError:
-        return ImageIndexError(f'index {self.folder} is damaged or of another version ({what}); make it again')
+    def _damaged(self, details: str) -> ImageIndexError:
+        return ImageIndexError(f'index {self.folder} is damaged or has another version ({details}). Create it again.')
 
 
 def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], shards: Sequence[str] = ()) -> int:
-    """Write an index, entry by entry, into a folder and return the number of images. Names have 4 GiB at most.
+    """Write an index into a folder, entry by entry, and return the number of images.
 
     Args:
-        classes: their names in the order of the labels; empty where they are not known.
-        shards: names of the shard files, relative to the root of the data set. Empty: every image is a file.
+        classes: class names in the order of the labels; empty if unknown.
+        shards: names of the shards, relative to the root of the data set; empty if every image is a file.
 
     Raises:
-        ValueError: there are no images, or a number is too large for a row.
+        ValueError: there are no images, or a number exceeds its column. All names together may have 4 GiB.
     """
     row = struct.Struct('<IiIQI' if shards else '<Ii')
     end = images = 0
@@ -99,11 +102,11 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
                 rows.write(row.pack(end, *(place if shards else place[:1])))
             except struct.error as error:
                 where = f'{shards[place[1]]}: {name}' if shards else name
-                raise ValueError(f'{where} with the label {place[0]} cannot be listed: a label goes up to '
-                                 f'{2**31 - 1}, an image and all names together to 4 GiB') from error
+                raise ValueError(f'{where}: cannot be indexed with label {place[0]}. Labels must be below 2**31 '
+                                 f'({2**31}), an image and all names together below 4 GiB.') from error
             images += 1
     if not images:
-        raise ValueError(f'{folder}: there are no images to list')
+        raise ValueError(f'{folder}: there are no images to index')
     about = dict(format=FORMAT, images=images, shards=list(shards), classes=list(classes), folders=folders)
     (folder / 'index.json').write_text(json.dumps(about) + '\n', encoding='utf-8')
     return images

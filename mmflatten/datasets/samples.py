@@ -1,4 +1,4 @@
-"""What samples hold, in numbers."""
+"""Statistics of samples: sizes, objects per class, disparities."""
 from __future__ import annotations
 
 from collections import Counter
@@ -12,10 +12,10 @@ from mmflatten.text_table import align
 
 
 class SampleCounts:
-    """Sizes and truths of samples, added one by one.
+    """Counts of image sizes and labels over samples.
 
     Args:
-        classes: their names in the order of the labels; None where they have none.
+        classes: names in the order of the labels; None if there are none.
     """
 
     def __init__(self, classes: Sequence[str] | None) -> None:
@@ -26,7 +26,7 @@ class SampleCounts:
         self.disparities: list[np.ndarray] = []
 
     def add(self, hw_shape: tuple[int, int], sample: BaseDataElement) -> None:
-        """Count a sample that the model gets in this size (H, W)."""
+        """Count a sample with the input size (H, W)."""
         self.sizes.append(hw_shape)
         labels = _labels(sample)
         self.objects.update(labels)
@@ -36,21 +36,23 @@ class SampleCounts:
             self.disparities.append(truth.data[truth.valid].numpy())
 
     def render(self) -> str:
-        """Sizes, and a row for each class or the range of the disparities."""
-        shapes = [f'{height} x {width}' + (f' ({number} of them)' if len(set(self.sizes)) > 1 else '')
-                  for (height, width), number in Counter(self.sizes).most_common(5)]
-        more = len(set(self.sizes)) - len(shapes)
-        lines = [f'{len(self.sizes)} samples, height x width {", ".join(shapes)}' + (f', {more} more' if more else '')]
+        """Format the sizes and a row per class, or the range of the disparities."""
+        sizes = Counter(self.sizes)
+        shapes = [f'{height} x {width}' + (f' ({number})' if len(sizes) > 1 else '')
+                  for (height, width), number in sizes.most_common(5)]
+        if len(sizes) > len(shapes):
+            shapes.append(f'{len(sizes) - len(shapes)} more')
+        lines = [f'{len(self.sizes)} samples, height x width {", ".join(shapes)}']
         known = np.concatenate([np.empty(0), *self.disparities])
         if known.size:
             low, median, high = np.percentile(known, (0, 50, 100))
-            lines.append(f'disparities from {low:.2f} to {high:.2f} px, half of them up to {median:.2f}')
+            lines.append(f'disparities from {low:.2f} to {high:.2f} px, median {median:.2f}')
         elif self.objects:
             rows = [[self._name(label), str(number), str(self.samples[label])]
                     for label, number in self.objects.most_common()]
             lines.append(align(rows, ('class', 'objects', 'samples'), {0}))
         if self.samples[None] and self.objects:
-            lines.append(f'{self.samples[None]} without any object')
+            lines.append(f'{self.samples[None]} samples without objects')
         return '\n'.join(lines)
 
     def _name(self, label: int) -> str:
@@ -58,7 +60,7 @@ class SampleCounts:
 
 
 def _labels(sample: Any) -> list[int]:
-    """The label of every object; of a label map the labels that occur."""
+    """Return the labels of the objects, or the distinct labels of a label map."""
     if 'gt_instances' in sample:
         return sample.gt_instances.labels.tolist()
     if 'gt_sem_seg' in sample:

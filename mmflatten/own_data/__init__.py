@@ -1,1 +1,1 @@
-"""One's own data: read, check, split, and write a config for it."""
+"""User data: reading, checking, splitting, and writing a config for it."""

@@ -1,4 +1,4 @@
-"""What is found in a user's data, and what is wrong with it."""
+"""Result of reading user data: data set arguments, summary and problems."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -10,18 +10,18 @@ from mmflatten.checkpoints.rules import shorten
 
 
 class OwnDataError(ValueError):
-    """Data that cannot be used as they are; the message names the field or each problem."""
+    """Error of unusable data or options; the message names the field or each problem."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A mistake in the data.
+    """A problem in the data.
 
     Attributes:
-        name: what is wrong, in a few words.
-        where: the files, annotations or classes concerned.
-        fix: what to do.
-        stops: whether nothing is written because of it.
+        name: short description.
+        where: affected files, annotations or classes.
+        fix: advice.
+        stops: True for an error, False for a warning.
     """
 
     name: str
@@ -38,16 +38,15 @@ class OwnData:
     """Data of a task, ready for a config.
 
     Attributes:
-        dataset: the type of the data sets.
-        train: arguments of the training data set beside `data_root`, `metainfo` and `pipeline`. Places are absolute
-            paths.
+        dataset: type of the data sets.
+        train: arguments of the training data set except `data_root`, `metainfo` and `pipeline`, with absolute paths.
         val: the same for validation.
-        counts: images (or pairs) for training and for validation.
+        counts: number of images or pairs for training and validation.
         classes: names in the order of the labels; empty for stereo.
-        facts: lines that say what was found.
-        problems: what is wrong.
-        lists: files to write, with their text.
-        evaluator: what the metric must be told.
+        facts: summary of the data, in lines.
+        problems: errors and warnings.
+        lists: contents of the files to write.
+        evaluator: arguments of the metric.
     """
 
     dataset: str
@@ -61,12 +60,12 @@ class OwnData:
     evaluator: dict[str, Any] = field(default_factory=dict)
 
     def require_usable(self) -> None:
-        """Raise OwnDataError where a problem stops."""
+        """Raise OwnDataError if there are errors."""
         stopping = [f'{problem.name} ({len(problem.where)})' for problem in self.problems if problem.stops]
         if stopping:
-            raise OwnDataError(f'the data have to be corrected first, and nothing is written: {", ".join(stopping)}')
+            raise OwnDataError(f'the data has errors, so nothing was written: {", ".join(stopping)}')
 
 
 def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]) -> list[Problem]:
-    """Problems from the places where each kind was met; a kind is whether it stops, and its fix."""
+    """Create problems from the places of each kind and a table of (is an error, fix)."""
     return [Problem(name, places[name], fix, stops) for name, (stops, fix) in kinds.items() if places.get(name)]

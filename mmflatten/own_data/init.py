@@ -1,4 +1,4 @@
-"""From a user's files to a config: what `mmflatten init` does."""
+"""Writing a config for user data: `mmflatten init`."""
 from __future__ import annotations
 
 from collections import Counter
@@ -16,14 +16,14 @@ from mmflatten.own_data.coco import read_detection
 from mmflatten.own_data.data import OwnData, OwnDataError
 from mmflatten.own_data.label_maps import read_segmentation
 from mmflatten.own_data.stereo_pairs import read_stereo
-from mmflatten.own_data.write import config_text, require_base
+from mmflatten.own_data.write import own_config_text, require_base
 
 UNIT = dict(det='images', seg='images', cls='images', stereo='pairs')
 
 
 @dataclass
 class Request:
-    """The command line of `mmflatten init`; see its help."""
+    """Options of `mmflatten init`; see its help."""
 
     task: str
     images: Sequence[Path]
@@ -38,10 +38,10 @@ class Request:
 
 
 def initialise(request: Request) -> Iterator[str]:
-    """Read and check the data, and write the config; yields what to tell the user.
+    """Read and check the data, write the config, and yield lines for the user.
 
     Raises:
-        OwnDataError: the data or the options cannot be used; nothing is written.
+        OwnDataError: the data or the options are unusable; nothing is written.
     """
     _check_options(request)
     base = load_config(request.base)
@@ -57,7 +57,7 @@ def initialise(request: Request) -> Iterator[str]:
     _require_free(request, base, data.lists)
     require_base(base, request.task, data if request.task == 'det' else None)
     batch = min(request.batch or base.train_dataloader.batch_size, data.counts[0])
-    text = config_text(data, base, request.out, batch, request.checkpoint)
+    text = own_config_text(data, base, request.out, batch, request.checkpoint)
     files = {path: content.encode() for path, content in {**data.lists, request.out: text}.items()}
     request.out.parent.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
@@ -66,45 +66,48 @@ def initialise(request: Request) -> Iterator[str]:
     yield f'{train} {UNIT[request.task]} for training, {val} for validation; {_length(base, train, batch)}'
     missing = _missing_weights(base, request)
     if missing:
-        yield (f"warning: the base's weights {missing} are not there; get them, or start from random ones with "
-               '--cfg-options model.backbone.init_cfg=None')
+        yield (f'warning: the pretrained weights of the base, {missing}, do not exist. Download them, or start from '
+               'random weights with --cfg-options model.backbone.init_cfg=None')
     yield f'written: {", ".join(map(str, [request.out, *data.lists]))}'
 
 
 def _check_options(request: Request) -> None:
-    wanted = request.task in ('det', 'seg')
-    if wanted != bool(request.ann):
-        fix = 'name the annotations' if wanted else 'leave it out: the folders say it all'
-        raise OwnDataError(f'--ann ({" ".join(map(str, request.ann or ["missing"]))}) and --task {request.task}: {fix}')
+    needs_ann = request.task in ('det', 'seg')
+    if needs_ann and not request.ann:
+        raise OwnDataError(f'--ann is missing: --task {request.task} requires annotations.')
+    if request.ann and not needs_ann:
+        raise OwnDataError(f'--ann {" ".join(map(str, request.ann))}: --task {request.task} reads no annotations. '
+                           'Leave --ann out.')
     for option in ('images', 'ann'):
-        given = getattr(request, option) or []
-        if len(given) > 2:
-            raise OwnDataError(f'--{option} has {len(given)} places; give one, or training and validation')
-        for path in given:
+        paths = getattr(request, option) or []
+        if len(paths) > 2:
+            raise OwnDataError(f'--{option}: expected one path, or one for training and one for validation, got '
+                               f'{len(paths)}.')
+        for path in paths:
             if not path.exists():
                 raise FileNotFoundError(f'--{option} {path} does not exist')
     if request.ann and len(request.images) > len(request.ann):
-        raise OwnDataError(f'--images has {len(request.images)} places and --ann {len(request.ann)}; each folder needs '
-                           'its annotations')
+        raise OwnDataError(f'--ann: expected annotations for each of {len(request.images)} folders, got '
+                           f'{len(request.ann)}.')
     if request.classes and request.task in ('cls', 'stereo'):
-        raise OwnDataError(f'--classes ({" ".join(request.classes)}) is for --task det and seg')
+        raise OwnDataError(f'--classes ({" ".join(request.classes)}): only --task det and seg have this option.')
     repeated = [name for name, count in Counter(request.classes).items() if count > 1]
     if repeated:
-        raise OwnDataError(f'--classes names {shorten(repeated, 5)} more than once; name each class once')
+        raise OwnDataError(f'--classes: expected each class once, got {shorten(repeated, 5)} repeatedly.')
     if not 0 < request.val_share < 1:
-        raise OwnDataError(f'--val-share ({request.val_share}) must lie between 0 and 1')
+        raise OwnDataError(f'--val-share: expected a number between 0 and 1, got {request.val_share}.')
     if request.out.suffix != '.py':
-        raise OwnDataError(f'--out ({request.out}) must end in .py')
+        raise OwnDataError(f'--out: expected a name ending in .py, got {request.out}.')
 
 
 def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None:
-    """Raise OwnDataError where writing a file would replace what the user has."""
+    """Raise OwnDataError if a file would replace one that is read or that exists."""
     sources = {path.resolve() for path in (*(request.ann or []), Path(base.filename))}
     for path in paths:
         if path.resolve() in sources:
-            raise OwnDataError(f'--out ({request.out}) would replace {path}, which is read; choose another name')
+            raise OwnDataError(f'--out {request.out}: would replace the input {path}. Choose another name.')
         if path.exists() and not request.force:
-            raise OwnDataError(f'--out ({request.out}): {path} exists already; --force replaces it')
+            raise OwnDataError(f'--out {request.out}: {path} exists. Choose another name, or replace it with --force.')
 
 
 def _read(request: Request, base: Config) -> OwnData:
@@ -122,11 +125,11 @@ def _length(base: Config, images: int, batch: int) -> str:
     epochs, iterations = base.train_cfg.get('max_epochs'), base.train_cfg.get('max_iters')
     if epochs:
         return f'the base trains {epochs} epochs of {-(-images // batch)} iterations'
-    return f'the base trains {iterations} iterations, {iterations * batch / images:.0f} times through the data'
+    return f'the base trains {iterations} iterations, {iterations * batch / images:.0f} epochs of this data'
 
 
 def _missing_weights(base: Config, request: Request) -> str | None:
-    """The file that the base's backbone starts from, where it is needed and missing."""
+    """Return the pretrained weights of the base if they are needed and missing."""
     init_cfg = base.model.get('backbone', {}).get('init_cfg') or {}
     file = init_cfg.get('checkpoint')
     return file if file and request.checkpoint is None and '://' not in file and not Path(file).exists() else None

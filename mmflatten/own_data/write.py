@@ -1,4 +1,4 @@
-"""A short commented config for a user's data, on top of a base config."""
+"""Writing a short commented config for user data on top of a base config."""
 from __future__ import annotations
 
 import colorsys
@@ -15,26 +15,26 @@ from mmflatten.own_data.data import OwnData, OwnDataError
 
 SCOPES = dict(det='mmdet', seg='mmseg', cls='mmpretrain', stereo='mmflatten')
 COMMENTS = dict(
-    ann_file='which images belong here',
-    data_prefix='where file names begin',
+    ann_file='list of the images',
+    data_prefix='folders that file names are relative to',
     img_suffix='of every image',
     seg_map_suffix='of every label map',
-    reduce_zero_label='True where 0 means "not labelled"',
-    filter_cfg='images without an object are left out',
-    pipeline='how images are read, resized, augmented')
+    reduce_zero_label='True if 0 means unlabelled',
+    filter_cfg='images without objects are left out',
+    pipeline='loading, resizing and augmentation')
 
 
-class Source(str):
-    """Python of a config, as it is written."""
+class PythonSource(str):
+    """Python expression in a config."""
 
 
-def config_text(data: OwnData, base: Config, out: Path, batch: int, checkpoint: Path | None) -> str:
-    """The config.
+def own_config_text(data: OwnData, base: Config, out: Path, batch: int, checkpoint: Path | None) -> str:
+    """Write the text of the config.
 
     Args:
-        base: the config to inherit from; `filename` is its place.
-        batch: images in a batch, on one GPU.
-        checkpoint: weights to start from.
+        base: config to inherit from, with `filename`.
+        batch: batch size on one GPU.
+        checkpoint: initial weights.
     """
     root = _common_folder(data)
     blocks = [_head(data, base, out, root), _classes(data), _model(data, base, checkpoint),
@@ -43,32 +43,33 @@ def config_text(data: OwnData, base: Config, out: Path, batch: int, checkpoint: 
 
 
 def require_base(base: Config, task: str, data: OwnData | None = None) -> None:
-    """Raise OwnDataError unless the base is of the task, and has what it needs of the data."""
+    """Raise OwnDataError if the base is for another task, or does not match the data."""
     scope = base.get('default_scope')
     if scope != SCOPES[task]:
         wanted = next((name for name, other in SCOPES.items() if other == scope), scope)
-        raise OwnDataError(f'--base {base.filename} is for --task {wanted} (default_scope {scope}), and --task is '
-                           f'{task}; take a config of that task')
+        raise OwnDataError(f'--base: expected a config for --task {task}, got {base.filename} for --task {wanted} '
+                           f'(default_scope {scope}).')
     if task == 'stereo':
         return
     names = ['.'.join(path) for path in find_heads(base.model)]
     if not names:
-        raise OwnDataError(f'--base {base.filename} has no head with num_classes in its model; take a whole detector, '
-                           'segmentor or classifier')
+        raise OwnDataError(f'--base {base.filename}: the model has no head with num_classes. Choose a complete '
+                           'detector, segmentor or classifier.')
     if 'semantic_head' in base.model.get('roi_head', {}):
-        raise OwnDataError(f'--base {base.filename} trains a semantic_head on maps of COCO-Stuff; take a base without')
+        raise OwnDataError(f'--base {base.filename}: semantic_head requires maps of COCO-Stuff. Choose a base without '
+                           'it.')
     if data is not None and needs_masks(base) and data.evaluator['metric'] == 'bbox':
-        raise OwnDataError(f'--base {base.filename} predicts masks (model.roi_head.mask_head) and the annotations have '
-                           'objects without a usable segmentation; take a base with boxes alone, or add the masks')
+        raise OwnDataError(f'--base {base.filename}: model.roi_head.mask_head requires masks, and some annotations '
+                           'have no usable segmentation. Choose a base without masks, or add them.')
 
 
 def needs_masks(base: Config) -> bool:
-    """Whether the model has a mask head."""
+    """Return True if the model has a mask head."""
     return any('mask_head' in path for path in find_heads(base.model))
 
 
 def find_heads(model: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The path of every head, or list of heads, with a `num_classes`."""
+    """Yield the path of each head, or list of heads, with `num_classes`."""
     for name, child in model.items():
         here = (*path, name)
         heads = child if isinstance(child, (list, tuple)) else [child]
@@ -79,17 +80,17 @@ def find_heads(model: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator
 
 
 def palette(count: int) -> list[tuple[int, int, int]]:
-    """Colours that differ: hues a golden angle apart, in seven lightnesses by turns."""
+    """Choose distinct colours: hues at golden-angle steps, with seven alternating lightnesses."""
     lightness = (.5, .3, .7, .4, .6, .25, .8)
     return [tuple(round(255 * channel) for channel in colorsys.hls_to_rgb(i * 0.618034 % 1, lightness[i % 7], .9))
             for i in range(count)]
 
 
 def source(value: Any) -> str:
-    """Python of a value; dictionaries as `dict(...)`."""
+    """Format a value as Python, with dictionaries as `dict(...)`."""
     if isinstance(value, dict):
         return f'dict({", ".join(f"{key}={source(item)}" for key, item in value.items())})'
-    return str(value) if isinstance(value, Source) else repr(value)
+    return str(value) if isinstance(value, PythonSource) else repr(value)
 
 
 def _common_folder(data: OwnData) -> str:
@@ -116,25 +117,25 @@ def _head(data: OwnData, base: Config, out: Path, root: str) -> str:
     name = repr(str(out))[1:-1].replace('"', '\\"')  # inside of a docstring
     return (f'"""Own data: {what}{train} images for training and {val} for validation; from `mmflatten init`.\n\n'
             f'    mmflatten train {name}\n    mmflatten test {name} CHECKPOINT\n'
-            f'    mmflatten predict {name} CHECKPOINT IMAGE --out found\n"""\n'
-            '# Model, schedule and augmentation: all that is not said here.\n'
+            f'    mmflatten predict {name} CHECKPOINT IMAGE --out predictions\n"""\n'
+            '# Model, schedule, augmentation and all other settings.\n'
             f'_base_ = [{os.path.realpath(base.filename)!r}]\n'
-            f'data_root = {root + "/"!r}  # the files below begin here')
+            f'data_root = {root + "/"!r}  # root of the paths below')
 
 
 def _classes(data: OwnData) -> str:
     if not data.classes:
         return ''
-    return ("# In the order of the labels. A single name keeps its comma: ('cat', ).\n"
+    return ("# In the order of the labels. A single name needs a comma: ('cat', ).\n"
             f'classes = {_wrapped(data.classes)}\n'
-            f'palette = {_wrapped(palette(len(data.classes)))}  # RGB of the drawings\n'
+            f'palette = {_wrapped(palette(len(data.classes)))}  # RGB colours of drawings\n'
             'metainfo = dict(classes=classes, palette=palette)')
 
 
 def _model(data: OwnData, base: Config, checkpoint: Path | None) -> str:
     if not data.classes:
         return ''
-    number = Source('len(classes)')
+    number = PythonSource('len(classes)')
     model: dict[str, Any] = {}
     for path in find_heads(base.model):
         node, place = model, base.model
@@ -142,11 +143,11 @@ def _model(data: OwnData, base: Config, checkpoint: Path | None) -> str:
             node, place = node.setdefault(name, {}), place[name]
         several = not isinstance(place[path[-1]], dict)
         listed = f'[dict(head, num_classes=len(classes)) for head in _base_.model.{".".join(path)}]'
-        node[path[-1]] = Source(listed) if several else dict(num_classes=number)
+        node[path[-1]] = PythonSource(listed) if several else dict(num_classes=number)
     if checkpoint is not None and base.model.get('backbone', {}).get('init_cfg'):
-        model['backbone'] = dict(init_cfg=None)  # load_from has these weights
+        model['backbone'] = dict(init_cfg=None)  # load_from contains them
     lines = [f'    {name}={source(value)},' for name, value in model.items()]
-    text = '# Every head predicts these classes and no others.\nmodel = dict(\n' + '\n'.join(lines) + ')'
+    text = '# All heads predict these classes.\nmodel = dict(\n' + '\n'.join(lines) + ')'
     if 'num_classes' in base.get('data_preprocessor', {}):
         text += '\ndata_preprocessor = dict(num_classes=len(classes))'
     return text.replace(',)', ')')
@@ -155,10 +156,13 @@ def _model(data: OwnData, base: Config, checkpoint: Path | None) -> str:
 def _loaders(data: OwnData, base: Config, batch: int, root: str) -> str:
     texts = []
     for part, arguments in (('train', data.train), ('val', data.val)):
-        fields = [('type', data.dataset), ('data_root', Source('data_root'))]
-        fields += [('metainfo', Source('metainfo'))] * bool(data.classes)
-        fields += [*_relative(arguments, root).items(), *[('test_mode', True)] * (part == 'val')]
-        fields.append(('pipeline', Source(_pipeline(base, part))))
+        fields = [('type', data.dataset), ('data_root', PythonSource('data_root'))]
+        if data.classes:
+            fields.append(('metainfo', PythonSource('metainfo')))
+        fields += _relative(arguments, root).items()
+        if part == 'val':
+            fields.append(('test_mode', True))
+        fields.append(('pipeline', PythonSource(_pipeline(base, part))))
         lines = [f'        {key}={source(value)},' + (f'  # {COMMENTS[key]}' if key in COMMENTS else '')
                  for key, value in fields]
         lines[-1] = lines[-1].replace(',  #', '))  #')
@@ -166,17 +170,17 @@ def _loaders(data: OwnData, base: Config, batch: int, root: str) -> str:
         texts.append(f'{part}_dataloader = dict(\n{head}    dataset=dict(\n        _delete_=True,\n' + '\n'.join(lines))
     texts.append('test_dataloader = val_dataloader')
     if data.evaluator:
-        told = {key: Source(f'data_root + {_relative(value, root)!r}') if isinstance(value, Path) else value
-                for key, value in data.evaluator.items()}
-        if 'metric' in told and not needs_masks(base):
-            told['metric'] = 'bbox'
-        comment = '  # the annotations of val_dataloader' if 'ann_file' in told else ''
-        texts += [f'val_evaluator = {source(told)}{comment}', 'test_evaluator = val_evaluator']
+        evaluator = {key: PythonSource(f'data_root + {_relative(value, root)!r}') if isinstance(value, Path) else value
+                     for key, value in data.evaluator.items()}
+        if 'metric' in evaluator and not needs_masks(base):
+            evaluator['metric'] = 'bbox'
+        comment = '  # the annotations of val_dataloader' if 'ann_file' in evaluator else ''
+        texts += [f'val_evaluator = {source(evaluator)}{comment}', 'test_evaluator = val_evaluator']
     return '\n'.join(texts)
 
 
 def _pipeline(base: Config, part: str) -> str:
-    """Where the base keeps the pipeline of a loader, inside of whatever wraps the data set."""
+    """Return the Python path of a loader's pipeline in the base, inside of data set wrappers."""
     place, node = f'_base_.{part}_dataloader.dataset', base[f'{part}_dataloader'].dataset
     while 'dataset' in node or 'datasets' in node:
         place, node = ((f'{place}.dataset', node.dataset) if 'dataset' in node else
@@ -188,14 +192,14 @@ def _rate(base: Config, batch: int) -> str:
     rate = base.optim_wrapper.get('optimizer', {}).get('lr')
     base_batch = base.get('auto_scale_lr', {}).get('base_batch_size')
     if rate is None or base_batch is None:
-        return '# The base does not say for which batch its learning rate was chosen, so it is left as it is.'
-    return (f"# The base's {rate} is for a batch of {base_batch}; this is for {batch} images on one GPU. On several, "
-            f'train with --auto-scale-lr.\n'
+        return '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
+    return (f'# Scaled from {rate} for a batch of {base_batch} to {batch} images on one GPU. Use --auto-scale-lr on '
+            f'several.\n'
             f'optim_wrapper = dict(optimizer=dict(lr={rate} * {batch} / {base_batch}))\n'
             f'auto_scale_lr = dict(base_batch_size={batch})')
 
 
 def _start(checkpoint: Path | None) -> str:
     if checkpoint is None:
-        return "# load_from = 'CHECKPOINT.pth'  # weights to start from; a head for other classes starts anew"
-    return f'load_from = {str(checkpoint.resolve())!r}  # weights to start from; a head for other classes starts anew'
+        return "# load_from = 'CHECKPOINT.pth'  # initial weights; heads of other classes are new"
+    return f'load_from = {str(checkpoint.resolve())!r}  # initial weights; heads of other classes are new'

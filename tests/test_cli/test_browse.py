@@ -40,20 +40,20 @@ def browser_of(config: Path, split: str = 'train', seed: int = 0) -> Browser:
 
 
 @pytest.mark.parametrize('to_rgb', [True, False])
-def test_normalisation_and_channels_are_undone(config_on, to_rgb):
+def test_browser_undoes_normalisation_and_channel_order(config_on, to_rgb):
     config = config_on('flatten-swin-nano_digits', PLAIN.format(to_rgb))
     for seen in islice(browser_of(config), 3):
         np.testing.assert_array_equal(seen.images[0], cv2.imread(seen.sample.img_path)[..., ::-1])
 
 
-def test_a_seed_shows_the_same_samples_again(config_on):
+def test_browser_is_reproducible(config_on):
     config = config_on('flatten-swin-nano_digits')
     one, again, other = ([seen.images[0] for seen in islice(browser_of(config, seed=seed), 3)] for seed in (0, 0, 1))
     assert all(np.array_equal(*pair) for pair in zip(one, again))
     assert not all(np.array_equal(*pair) for pair in zip(one, other))
 
 
-def test_mixed_images_have_the_shares_of_their_labels(config_on, tmp_path):
+def test_mixed_images_show_label_scores(config_on, tmp_path):
     browser = browser_of(config_on('flatten-swin-nano_digits', MIXED))
     seen = list(islice(browser, 8))
     assert all(float(one.sample.gt_score.sum()) == pytest.approx(1) for one in seen)
@@ -62,7 +62,7 @@ def test_mixed_images_have_the_shares_of_their_labels(config_on, tmp_path):
     assert (tmp_path / 'mixed.png').exists() and mixed.sample.gt_label.numel() == 1  # the sample itself stays
 
 
-def test_boxes_and_masks_lie_on_the_padded_image(config_on, tmp_path):
+def test_boxes_and_masks_match_the_padded_image(config_on, tmp_path):
     browser = browser_of(config_on('mask-rcnn_flatten-swin-nano_fpn_digits', PADDED))
     shapes = set()
     for number, seen in enumerate(islice(browser, 4)):
@@ -78,14 +78,14 @@ def test_boxes_and_masks_lie_on_the_padded_image(config_on, tmp_path):
     assert shapes == {(150, 200), (90, 100)} and len(list(tmp_path.glob('*.png'))) == 4
 
 
-def test_truth_of_a_test_lies_on_the_original_image(config_on):
+def test_test_split_uses_the_original_size(config_on):
     config = config_on('mask-rcnn_flatten-swin-nano_fpn_digits', SMALLER)
     seen = next(iter(browser_of(config, 'val')))
     assert seen.sample.img_shape == (80, 80) and seen.images[0].shape == (160, 160, 3)
     assert float(seen.sample.gt_instances.bboxes.max()) > 80
 
 
-def test_stereo_pairs_are_shown_with_their_disparity(tmp_path, capsys):
+def test_stereo_pairs_are_drawn_with_disparity(tmp_path, capsys):
     build_stereo_scenes(tmp_path / 'data', StereoSceneOptions(train=3, val=1, size=40))
     config = tmp_path / 'stereo.py'
     pipeline = [dict(type='mmflatten.LoadStereoPair'), dict(type='mmflatten.LoadDisparity'),
@@ -103,7 +103,7 @@ def test_stereo_pairs_are_shown_with_their_disparity(tmp_path, capsys):
     assert drawn.shape[1] > 3 * 80 and (drawn[20 + 4, -100:] == 0).all()  # the third panel is black where nothing is
 
 
-def test_the_command_says_what_it_saw(config_on, tmp_path, capsys):
+def test_command_prints_statistics(config_on, tmp_path, capsys):
     config = config_on('semantic-fpn_flatten-swin-nano_digits')
     assert browse.main([str(config), '--out', str(tmp_path / 'out'), '--number', '3']) == 0
     out = capsys.readouterr().out
@@ -111,7 +111,7 @@ def test_the_command_says_what_it_saw(config_on, tmp_path, capsys):
     assert len(list((tmp_path / 'out').glob('*.png'))) == 4
 
 
-def test_configs_without_data_are_refused_by_name(config_on, tmp_path, capsys):
+def test_config_without_data_is_an_error(config_on, tmp_path, capsys):
     config = config_on('flatten-swin-nano_digits', 'train_dataloader = None')
     assert browse.main([str(config), '--out', str(tmp_path / 'out')]) == 1
     assert 'train_dataloader' in capsys.readouterr().err

@@ -13,7 +13,7 @@ from mmengine.registry import DATASETS, METRICS, init_default_scope
 from mmengine.runner import Runner
 from PIL import Image
 
-from mmflatten.datasets.fashion import CLASSES
+from mmflatten.datasets.fashion import GARMENT_CLASSES
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
 SCOPES = dict(imagenet='mmpretrain', digits_cls='mmpretrain', coco='mmdet', digits_coco='mmdet', ade20k='mmseg',
@@ -124,12 +124,12 @@ def test_imagenet_loads_at_its_size(imagenet_root, name, size):
     ('imagenet_bs256_cswin_224', 112),
     ('imagenet_bs32_cswin_384', 192),
 ])
-def test_imagenet_evaluation_keeps_the_centre(imagenet_root, name, border):
+def test_imagenet_evaluation_crops_the_centre(imagenet_root, name, border):
     blue, _, red = first_batch(load_base(name, imagenet_root), 'val')['inputs'][0].float()
     assert (red[:, :border - 6] > 200).all() and (blue[:, border + 6:] > 200).all()
 
 
-def test_the_square_resize_ignores_the_aspect_ratio(imagenet_root, tmp_path):
+def test_square_resize_ignores_the_aspect_ratio(imagenet_root, tmp_path):
     """A red frame of 10 % survives the centre crop only where the picture was squeezed first."""
     pixels = np.zeros((200, 400, 3), dtype=np.uint8)
     pixels[:, :80, 0] = pixels[:, -80:, 0] = 255
@@ -168,7 +168,7 @@ def test_multi_scale_training_crops_about_half_of_the_images(coco_root):
     assert len(set(shapes)) > 8
 
 
-def test_scales_from_480_to_960_are_of_whole_images(coco_root):
+def test_multi_scale_960_resizes_whole_images(coco_root):
     dataset = DATASETS.build(load_base('coco_detection_ms960', coco_root).train_dataloader.dataset)
     np.random.seed(0)
     shapes = {tuple(dataset[0]['inputs'].shape[1:]) for _ in range(30)}
@@ -211,11 +211,11 @@ def test_scenes_load_as_coco(digit_root, garment_root, name, with_masks):
             instances = sample.gt_instances
             assert len(instances.bboxes) == len(instances.labels) > 0
             assert int(instances.labels.max()) <= 9 and ('masks' in instances) == with_masks
-    classes = tuple('0123456789') if name.startswith('digits') else CLASSES
+    classes = tuple('0123456789') if name.startswith('digits') else GARMENT_CLASSES
     assert DATASETS.build(config.val_dataloader.dataset).metainfo['classes'] == classes
 
 
-def test_the_truth_scores_one_in_the_coco_metric(digit_root):
+def test_ground_truth_scores_one_in_coco_metric(digit_root):
     config = load_base('digits_coco', digit_root)
     dataset = DATASETS.build(config.val_dataloader.dataset)
     metric = METRICS.build(config.val_evaluator)
@@ -233,7 +233,7 @@ def test_the_truth_scores_one_in_the_coco_metric(digit_root):
     assert scores['coco/bbox_mAP'] == pytest.approx(1.0) and scores['coco/segm_mAP'] == pytest.approx(1.0)
 
 
-def test_the_truth_scores_a_hundred_in_the_segmentation_metric(digit_root):
+def test_ground_truth_scores_100_in_segmentation_metric(digit_root):
     config = load_base('digits_seg', digit_root)
     dataset = DATASETS.build(config.val_dataloader.dataset)
     metric = METRICS.build(config.val_evaluator)
@@ -241,7 +241,7 @@ def test_the_truth_scores_a_hundred_in_the_segmentation_metric(digit_root):
     for item in dataset:
         truth = item['data_samples']
         guess = truth.gt_sem_seg.data.clone()
-        guess[guess == 255] = 4  # whatever a model says on the rim does not count
+        guess[guess == 255] = 4  # predictions on the rim do not count
         metric.process({}, [dict(gt_sem_seg=dict(data=truth.gt_sem_seg.data), pred_sem_seg=dict(data=guess))])
     assert metric.evaluate(len(dataset))['mIoU'] == pytest.approx(100)
 
@@ -251,7 +251,7 @@ def test_the_truth_scores_a_hundred_in_the_segmentation_metric(digit_root):
     ('imagenet_bs32_flatten-cswin_384', 2), ('imagenet_bs256_cswin_224', 2), ('coco_instance', 6),
     ('coco_detection_ms', 6), ('ade20k_512x512', 12), ('digits_cls', 2), ('digits_coco', 3), ('digits_coco_det', 3),
     ('digits_seg', 3), ('garments_coco_det', 3)])
-def test_test_time_augmentation_loads(request, name, views):
+def test_tta_pipeline_loads(request, name, views):
     fixture = name.split('_')[0].removesuffix('s').replace('ade20k', 'ade') + '_root'
     config = load_base(name, request.getfixturevalue(fixture))
     config.test_dataloader.dataset.pipeline = config.tta_pipeline

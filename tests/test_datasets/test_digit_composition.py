@@ -1,4 +1,4 @@
-"""Glyphs, canvas and random scenes: occlusion, visibility and the split of the sources."""
+"""Glyphs, canvas and random scenes: occlusion, visibility and splits."""
 import dataclasses
 import sys
 
@@ -20,7 +20,7 @@ def black(height: int = 8, width: int = 10) -> np.ndarray:
     return np.zeros((height, width, 3), dtype=np.uint8)
 
 
-def test_a_later_sprite_hides_an_earlier_one():
+def test_later_sprite_hides_earlier_one():
     canvas = Canvas(black())
     canvas.paste(square(100, top=0, left=0))
     canvas.paste(square(200, top=2, left=2))
@@ -31,7 +31,7 @@ def test_a_later_sprite_hides_an_earlier_one():
     np.testing.assert_allclose(canvas.visible_fractions(), [0.75, 1.0])
 
 
-def test_asking_for_visibility_pastes_nothing():
+def test_visible_fractions_does_not_paste():
     canvas = Canvas(black())
     canvas.paste(square(100, top=0, left=0))
     np.testing.assert_allclose(canvas.visible_fractions(square(200, top=0, left=2)), [0.5, 1.0])
@@ -39,21 +39,21 @@ def test_asking_for_visibility_pastes_nothing():
 
 
 @pytest.mark.parametrize('top, left, area', [(-2, -1, 6), (6, 8, 4), (-4, 0, 0), (20, 30, 0), (-20, 3, 0)])
-def test_a_sprite_across_the_border_is_cut_off(top, left, area):
+def test_sprite_is_cropped_at_the_border(top, left, area):
     canvas = Canvas(black())
     canvas.paste(square(100, top=top, left=left))
     assert canvas.masks()[0].sum() == area
     assert (canvas.picture()[..., 0] == 100).sum() == area
 
 
-def test_moving_a_sprite_keeps_its_pixels():
+def test_moved_sprite_keeps_its_pixels():
     sprite = square(100, top=1, left=1)
     moved, canvas = dataclasses.replace(sprite, left=4), Canvas(black())
     canvas.paste(moved)
     assert canvas.masks()[0][1:5, 4:8].all() and canvas.masks()[0].sum() == 16
 
 
-def test_soft_edges_belong_to_nobody_on_the_background_and_to_the_owner_elsewhere():
+def test_soft_edges_are_rim_only_on_background():
     soft = dataclasses.replace(square(100), opacity=np.array([[0.3, 1.0, 0.1]], dtype=np.float32),
                                colour=np.full((1, 3, 3), 100, dtype=np.float32))
     canvas = Canvas(black())
@@ -67,7 +67,7 @@ def test_soft_edges_belong_to_nobody_on_the_background_and_to_the_owner_elsewher
 
 @pytest.mark.parametrize('angle', [0., 25., -25.])
 @pytest.mark.parametrize('height', [12, 30, 80])
-def test_glyphs_keep_their_height_and_turn(height, angle):
+def test_rendered_glyph_has_its_height(height, angle):
     glyphs = load_glyphs('train')
     for position in range(5):
         opacity = render_glyph(glyphs.images[position], height, angle)
@@ -76,14 +76,14 @@ def test_glyphs_keep_their_height_and_turn(height, angle):
         assert opacity[0].any() and opacity[-1].any() and opacity[:, 0].any() and opacity[:, -1].any()
 
 
-def test_glyphs_turn_counter_clockwise():
+def test_glyph_rotates_counter_clockwise():
     bar = np.zeros((8, 8), dtype=np.float32)
     bar[1:7, 3:5] = 1
     rows, columns = np.nonzero(render_glyph(bar, 64, angle=20.) > 0.5)
     assert np.corrcoef(rows, columns)[0, 1] > 0.5  # its top leans to the left
 
 
-def test_glyphs_have_smooth_outlines():
+def test_glyph_outline_is_smooth():
     opacity = render_glyph(load_glyphs('train').images[0], 64)
     soft = ((opacity > 0) & (opacity < 1)).mean()
     outline = (np.abs(np.diff((opacity > 0.5).astype(int), axis=0)).sum()
@@ -91,13 +91,13 @@ def test_glyphs_have_smooth_outlines():
     assert 0.5 * outline < soft < 2 * outline  # an edge is about one pixel wide
 
 
-def test_without_scikit_learn_the_message_says_how_to_install_it(monkeypatch):
+def test_missing_scikit_learn_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, 'sklearn.datasets', None)
     with pytest.raises(ImportError, match='pip install scikit-learn'):
         load_glyphs('train')
 
 
-def test_training_and_validation_share_no_digit_and_no_background():
+def test_sources_share_no_digit_and_no_background():
     train, val = load_glyphs('train'), load_glyphs('val')
     assert not set(train.indices) & set(val.indices)
     images = [{image.tobytes() for image in part.images} for part in (train, val)]
@@ -109,7 +109,7 @@ def test_training_and_validation_share_no_digit_and_no_background():
 
 
 @pytest.mark.parametrize('height, width', [(160, 160), (32, 32), (512, 512), (96, 300)])
-def test_backgrounds_have_the_wanted_size_and_come_from_their_region(height, width):
+def test_background_crop_has_size_and_origin(height, width):
     photographs, rng = load_halves('val'), np.random.default_rng(0)
     for _ in range(20):
         pixels, source = photographs.crop(rng, height, width)
@@ -119,7 +119,7 @@ def test_backgrounds_have_the_wanted_size_and_come_from_their_region(height, wid
 
 
 @pytest.mark.parametrize('size', [32, 160])
-def test_scenes_hold_visible_whole_digits(size):
+def test_scene_digits_are_whole_and_visible(size):
     glyphs, photographs = load_glyphs('train'), load_halves('train')
     counts = []
     for number in range(40):
@@ -145,7 +145,7 @@ def test_digits_overlap_sometimes_and_stand_out():
     assert hidden > 20 and weak < 20
 
 
-def test_the_same_seed_gives_the_same_scene_and_another_one_does_not():
+def test_scene_depends_on_seed():
     glyphs, photographs = load_glyphs('val'), load_halves('val')
     first, again, other = (
         sample_scene(np.random.default_rng(seed), glyphs, photographs, 96).picture for seed in (1, 1, 2))

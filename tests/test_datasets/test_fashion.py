@@ -1,4 +1,4 @@
-"""Fashion-MNIST: where its files are found, that they are the published ones, and what is made of them."""
+"""Fashion-MNIST: locating and verifying its files, and building images and canvases."""
 import shutil
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from PIL import Image
 from mmflatten.cli.data import main
 from mmflatten.datasets import fashion
 from mmflatten.datasets.canvases import CELLS, RED, CanvasOptions, build_canvases, sample_canvas
-from mmflatten.datasets.fashion import CLASSES, SHA256, FashionOptions, build_fashion, find_files, load_garments
+from mmflatten.datasets.fashion import GARMENT_CLASSES, SHA256, FashionOptions, build_fashion, find_files, load_garments
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
 SIDE = fashion.SIDE
@@ -33,27 +33,27 @@ def canvas_root(tmp_path_factory, fashion_files) -> Path:
 
 @pytest.fixture
 def usual(monkeypatch, tmp_path) -> list[Path]:
-    """The two folders that are looked into, both empty."""
+    """The two default folders, both empty."""
     folders = [tmp_path / 'a', tmp_path / 'b']
     for name, folder in zip(('RAW_FOLDER', 'DEBIAN_FOLDER'), folders):
         monkeypatch.setattr(fashion, name, folder)
     return folders
 
 
-def test_missing_files_are_named_with_the_ways_to_get_them(usual, tmp_path, capsys):
+def test_missing_files_error_says_how_to_obtain_them(usual, tmp_path, capsys):
     assert main(['garments', '--out', str(tmp_path / 'x')]) == 2
     line, = capsys.readouterr().err.splitlines()
     assert all(str(folder) in line for folder in usual)
     assert 'dataset-fashion-mnist' in line and '--download' in line
 
 
-def test_a_folder_named_by_the_user_is_the_only_one(fashion_files, tmp_path):
+def test_files_option_excludes_default_folders(fashion_files, tmp_path):
     assert find_files(fashion_files) == fashion_files
     with pytest.raises(FileNotFoundError, match=str(tmp_path)):
         find_files(tmp_path)
 
 
-def test_the_first_folder_with_all_files_is_taken(usual, fashion_files):
+def test_first_complete_default_folder_is_used(usual, fashion_files):
     for folder in usual:
         shutil.copytree(fashion_files, folder)
     (usual[0] / next(iter(SHA256))).unlink()
@@ -61,17 +61,17 @@ def test_the_first_folder_with_all_files_is_taken(usual, fashion_files):
 
 
 @pytest.mark.parametrize('name', SHA256)
-def test_a_changed_file_is_refused(tmp_path, fashion_files, name):
+def test_changed_file_is_an_error(tmp_path, fashion_files, name):
     shutil.copytree(fashion_files, tmp_path / 'raw')
     content = bytearray((tmp_path / 'raw' / name).read_bytes())
     content[-1] ^= 1
     (tmp_path / 'raw' / name).write_bytes(content)
-    with pytest.raises(ValueError, match=f'{name} has the SHA-256'):
+    with pytest.raises(ValueError, match=f'{name}: expected the SHA-256'):
         load_garments('train' if name.startswith('train') else 'val', tmp_path / 'raw')
 
 
-@pytest.mark.skipif(not fashion.DEBIAN_FOLDER.is_dir(), reason='the Debian package dataset-fashion-mnist is not there')
-def test_the_published_files_begin_with_the_subset(fashion_files):
+@pytest.mark.skipif(not fashion.DEBIAN_FOLDER.is_dir(), reason='dataset-fashion-mnist is not installed')
+def test_published_files_begin_with_the_subset(fashion_files):
     for split, number in (('train', 60_000), ('val', 10_000)):
         whole, part = load_garments(split, fashion.DEBIAN_FOLDER), load_garments(split, fashion_files)
         assert whole.images.shape == (number, SIDE, SIDE)
@@ -80,7 +80,7 @@ def test_the_published_files_begin_with_the_subset(fashion_files):
         np.testing.assert_array_equal(whole.labels[:len(part.labels)], part.labels)
 
 
-def test_the_splits_share_no_garment(fashion_files):
+def test_splits_share_no_garment(fashion_files):
     train, val = (load_garments(split, fashion_files) for split in ('train', 'val'))
     assert len(train.labels) == 1000 and len(val.labels) == 200
     assert not set(train.numbers) & set(val.numbers)
@@ -88,26 +88,26 @@ def test_the_splits_share_no_garment(fashion_files):
 
 
 @pytest.mark.parametrize('name, size', [('fashion_28', 28), ('fashion_56', 56), ('fashion_112', 112)])
-def test_images_load_with_their_labels_at_every_size(fashion_root, fashion_files, name, size):
+def test_images_load_with_labels_at_each_size(fashion_root, fashion_files, name, size):
     config = Config.fromfile(BASES / f'{name}.py')
     init_default_scope('mmpretrain')
     for split, loader in (('train', config.train_dataloader), ('val', config.val_dataloader)):
         loader.dataset.data_root = str(fashion_root)
         dataset, garments = DATASETS.build(loader.dataset), load_garments(split, fashion_files)
-        assert dataset.CLASSES == CLASSES
+        assert dataset.CLASSES == GARMENT_CLASSES
         np.testing.assert_array_equal(dataset.get_gt_labels(), garments.labels[:len(dataset)])
         assert dataset[0]['inputs'].shape == (3, size, size)
         if size == SIDE and split == 'val':
             np.testing.assert_array_equal(dataset[7]['inputs'][1].numpy(), garments.images[7])
 
 
-def test_more_images_than_there_are_is_refused(tmp_path, fashion_files):
+def test_too_many_images_is_an_error(tmp_path, fashion_files):
     with pytest.raises(ValueError, match='train must be at most 1000.* got 1001'):
         build_fashion(tmp_path / 'x', FashionOptions(train=1001, val=1), fashion_files)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_canvas_is_64_garments_of_which_one_lies_on_red(fashion_files):
+def test_canvas_has_64_garments_and_one_on_red(fashion_files):
     garments = load_garments('val', fashion_files)
     canvas, label = sample_canvas(np.random.default_rng(0), garments)
     cells = canvas.reshape(CELLS, SIDE, CELLS, SIDE, 3).swapaxes(1, 2).reshape(-1, SIDE, SIDE, 3)
@@ -119,7 +119,7 @@ def test_a_canvas_is_64_garments_of_which_one_lies_on_red(fashion_files):
     assert len(grey) == CELLS**2 and grey <= known.keys()
 
 
-def test_canvases_are_the_same_for_a_seed_however_many_there_are(canvas_root, tmp_path, fashion_files):
+def test_canvas_depends_on_seed_but_not_on_number(canvas_root, tmp_path, fashion_files):
     build_canvases(tmp_path / 'more', CanvasOptions(train=4, val=1), fashion_files)
     build_canvases(tmp_path / 'other', CanvasOptions(train=1, val=1, seed=1), fashion_files)
     first = (canvas_root / 'train' / '00000.png').read_bytes()
@@ -133,7 +133,7 @@ def test_canvases_are_the_same_for_a_seed_however_many_there_are(canvas_root, tm
 
 
 @pytest.mark.parametrize('source, folder', [('fashion', 'train'), ('canvases', 'train'), ('garments', 'images')])
-def test_the_command_makes_it_and_knows_it_again(tmp_path, fashion_files, capsys, source, folder):
+def test_command_builds_once(tmp_path, fashion_files, capsys, source, folder):
     arguments = [source, '--out', str(tmp_path / 'x'), '--files', str(fashion_files), '--train', '2', '--val', '1']
     assert main(arguments) == 0 and (tmp_path / 'x' / folder).is_dir()
     with Image.open(tmp_path / 'x' / 'contact_sheet.png') as sheet:
@@ -144,6 +144,6 @@ def test_the_command_makes_it_and_knows_it_again(tmp_path, fashion_files, capsys
 @pytest.mark.parametrize('arguments, word', [
     (['fashion', '--size', '64'], '--size'), (['canvases', '--stereo'], 'canvases'),
     (['fashion', '--train', '60001'], '60001'), (['garments', '--size', '31'], '31')])
-def test_options_that_do_not_fit_are_named(tmp_path, fashion_files, capsys, arguments, word):
+def test_invalid_option_is_named(tmp_path, fashion_files, capsys, arguments, word):
     assert main([*arguments, '--out', str(tmp_path / 'x'), '--files', str(fashion_files)]) == 2
     assert word in capsys.readouterr().err and list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Garment scenes: outlines, classes, and that training and validation share no garment and no photograph."""
+"""Garment scenes: outlines, classes and disjoint splits."""
 import json
 
 import numpy as np
@@ -7,7 +7,7 @@ from PIL import Image
 from pycocotools.coco import COCO
 
 from mmflatten.datasets.build import content_hash
-from mmflatten.datasets.fashion import CLASSES, load_garments
+from mmflatten.datasets.fashion import GARMENT_CLASSES, load_garments
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.datasets.scenes.garments import garment_mask, garments, render_garment
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
@@ -16,7 +16,7 @@ from mmflatten.datasets.stereo import SceneFlowDataset
 FOLDERS = {'train': 'training', 'val': 'validation'}
 
 
-def test_dust_is_no_garment():
+def test_garment_mask_excludes_dust():
     image = np.zeros((28, 28), dtype=np.uint8)
     image[8:20, 8:20] = 200
     image[10, 10] = 0  # a hole stays one
@@ -27,7 +27,7 @@ def test_dust_is_no_garment():
 
 
 @pytest.mark.parametrize('side', [28, 56, 112])
-def test_a_garment_keeps_its_area_and_shade_at_every_scale(fashion_files, side):
+def test_rendered_garment_keeps_area_and_shade(fashion_files, side):
     images = load_garments('val', fashion_files).images[:20]
     for image in images[(images > 0).sum(axis=(1, 2)) > 200]:  # not the straps of a sandal, which thin out
         opacity, shade = render_garment(image, side)
@@ -39,9 +39,9 @@ def test_a_garment_keeps_its_area_and_shade_at_every_scale(fashion_files, side):
 
 
 @pytest.mark.parametrize('split', FOLDERS)
-def test_boxes_masks_crops_and_index_maps_have_the_class_of_the_garment(garment_root, fashion_files, split):
+def test_annotations_have_the_class_of_the_garment(garment_root, fashion_files, split):
     coco = COCO(garment_root / 'annotations' / f'instances_{split}.json')
-    assert [category['name'] for category in coco.loadCats(coco.getCatIds())] == list(CLASSES)
+    assert [category['name'] for category in coco.loadCats(coco.getCatIds())] == list(GARMENT_CLASSES)
     labels = load_garments(split, fashion_files).labels
     first = 0 if split == 'train' else 60_000
     for item in coco.loadAnns(coco.getAnnIds()):
@@ -50,11 +50,12 @@ def test_boxes_masks_crops_and_index_maps_have_the_class_of_the_garment(garment_
         assert labels[item['garment'] - first] == item['category_id'] - 1
         assert (index_map[coco.annToMask(item).astype(bool)] == item['category_id'] + 1).all()
     crops = sorted(path.name for path in (garment_root / 'crops' / split).iterdir())
-    assert [name.partition('_')[2].replace('-', ' ') for name in crops] == [name.replace('-', ' ') for name in CLASSES]
+    expected = [f'{label}_{name.replace(" ", "-")}' for label, name in enumerate(GARMENT_CLASSES)]
+    assert crops == expected
     assert len(list((garment_root / 'crops' / split).rglob('*.png'))) == len(coco.anns)
 
 
-def test_no_garment_and_no_photograph_occurs_in_both_splits(garment_root, fashion_files):
+def test_splits_share_no_garment_and_no_photograph(garment_root, fashion_files):
     content = {split: json.loads((garment_root / 'annotations' / f'instances_{split}.json').read_text())
                for split in FOLDERS}
     used = {split: {item['garment'] for item in part['annotations']} for split, part in content.items()}
@@ -66,7 +67,7 @@ def test_no_garment_and_no_photograph_occurs_in_both_splits(garment_root, fashio
         assert {image['background']['photograph'] for image in content[split]['images']} <= known
 
 
-def test_every_photograph_has_a_licence_that_the_file_lists(garment_root):
+def test_photographs_have_listed_licences(garment_root):
     for split in FOLDERS:
         content = json.loads((garment_root / 'annotations' / f'instances_{split}.json').read_text())
         names = {item['id']: item['name'] for item in content['licenses']}
@@ -75,16 +76,16 @@ def test_every_photograph_has_a_licence_that_the_file_lists(garment_root):
             assert ours == (image['background']['photograph'] in ('china.jpg', 'flower.jpg'))
 
 
-def test_the_same_seed_gives_the_same_bytes_and_digits_are_another_kind(tmp_path, fashion_files):
+def test_same_seed_gives_same_bytes(tmp_path, fashion_files):
     options = SceneOptions(train=2, val=1, size=48)
     for name in 'ab':
         build_scenes(tmp_path / name, options, garments(fashion_files))
     assert content_hash(tmp_path / 'a') == content_hash(tmp_path / 'b')
-    with pytest.raises(FileExistsError, match='not digit scenes'):
+    with pytest.raises(FileExistsError, match='other files than digit scenes'):
         build_scenes(tmp_path / 'a', options, force=True)
 
 
-def test_stereo_pairs_of_garments_load_as_sceneflow(tmp_path, fashion_files):
+def test_garment_stereo_pairs_load_as_sceneflow(tmp_path, fashion_files):
     manifest = build_stereo_scenes(tmp_path / 'x', StereoSceneOptions(train=2, val=1, size=32), garments(fashion_files))
     for split, number in (('TRAIN', 2), ('TEST', 1)):
         dataset = SceneFlowDataset(data_root=str(tmp_path / 'x'), split=split, pipeline=[

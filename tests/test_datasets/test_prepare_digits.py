@@ -1,4 +1,5 @@
-"""The command that makes the digit scenes: what it writes, what it refuses, and what an interruption leaves."""
+"""`mmflatten data digits`: files, errors and interruptions."""
+import errno
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from PIL import Image
 from pycocotools.coco import COCO
 from sklearn.datasets import load_digits
 
-from mmflatten.cli.data import Progress
+from mmflatten.cli.data import ImageProgress, main
 from mmflatten.datasets.build import content_hash, is_finished, read_manifest
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 
@@ -28,45 +29,52 @@ TINY = SceneOptions(train=3, val=2, size=64)
 def start(*arguments) -> subprocess.Popen:
     path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get('PYTHONPATH')]))
     return subprocess.Popen([sys.executable, str(SCRIPT), *map(str, arguments)], text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=path),
-                            # A shell starts what runs in its background deaf to SIGINT, and children inherit that.
-                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+                            stderr=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=path))
 
 
-def run(*arguments):
-    process = start(*arguments)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
+def call(*arguments) -> int:
+    """Run the command in this process and return its exit status."""
+    # The command sets a handler for SIGTERM. SIGINT is ignored if a shell started pytest in the background.
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return main(['digits', *map(str, arguments)])
+    except SystemExit as error:  # from argparse
+        return error.code
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def files(root: Path) -> dict:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob('*') if path.is_file()}
 
 
-def wait_for(condition, seconds: float = 60) -> None:
+def wait_for(condition, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
 
 
-def test_the_command_and_the_library_write_the_same_bytes(tmp_path):
-    status, out, err = run('--out', tmp_path / 'a', '--train', 3, '--val', 2, '--size', 64)
-    assert status == 0, err
+def test_command_writes_the_same_bytes_as_library(tmp_path):
+    process = start('--out', tmp_path / 'a', '--train', 3, '--val', 2, '--size', 64)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
     assert '5/5' in out and 'ETA' in out and 'contact_sheet.png' in out
     build_scenes(tmp_path / 'b', TINY)
     assert files(tmp_path / 'a') == files(tmp_path / 'b')
     assert len(files(tmp_path / 'a')) > 15
 
 
-def test_another_seed_gives_other_scenes(tmp_path):
+def test_seed_changes_scenes(tmp_path):
     build_scenes(tmp_path / 'a', TINY)
     build_scenes(tmp_path / 'b', SceneOptions(train=3, val=2, size=64, seed=1))
     name = 'images/training/000000.png'
     assert files(tmp_path / 'a')[name] != files(tmp_path / 'b')[name]
 
 
-def test_a_scene_does_not_depend_on_how_many_there_are(tmp_path):
+def test_scene_does_not_depend_on_number_of_scenes(tmp_path):
     build_scenes(tmp_path / 'a', TINY)
     build_scenes(tmp_path / 'b', SceneOptions(train=5, val=1, size=64))
     few, many = files(tmp_path / 'a'), files(tmp_path / 'b')
@@ -95,7 +103,7 @@ def test_boxes_masks_and_index_maps_agree(digit_root, split):
         assert (index_map == 1).any() and 0 < (index_map == 0).mean() < 0.2
 
 
-def test_no_digit_and_no_background_occurs_in_both_splits(digit_root):
+def test_splits_share_no_digit_and_no_background(digit_root):
     glyphs, columns, target = {}, {}, load_digits().target
     for split in FOLDERS:
         content = json.loads((digit_root / 'annotations' / f'instances_{split}.json').read_text())
@@ -107,7 +115,7 @@ def test_no_digit_and_no_background_occurs_in_both_splits(digit_root):
 
 
 @pytest.mark.parametrize('split', ['train', 'val'])
-def test_there_is_one_crop_for_each_digit_in_its_class_folder(digit_root, split):
+def test_crops_are_in_class_folders(digit_root, split):
     coco = json.loads((digit_root / 'annotations' / f'instances_{split}.json').read_text())
     wanted = Counter(str(item['category_id'] - 1) for item in coco['annotations'])
     folder = digit_root / 'crops' / split
@@ -120,13 +128,13 @@ def test_there_is_one_crop_for_each_digit_in_its_class_folder(digit_root, split)
             assert crop.mode == 'RGB' and crop.width == crop.height >= 12
 
 
-def test_the_contact_sheet_is_there(digit_root):
+def test_contact_sheet_is_written(digit_root):
     with Image.open(digit_root / 'contact_sheet.png') as sheet:
         assert sheet.width > 900 and sheet.height > 1900
         assert np.asarray(sheet).std() > 40
 
 
-def test_the_manifest_names_parameters_counts_and_content(digit_root, digit_options):
+def test_manifest_has_options_counts_and_hash(digit_root, digit_options):
     manifest = read_manifest(digit_root, KIND)
     assert manifest['options'] == dict(train=12, val=6, size=96, seed=0)
     assert manifest['scenes'] == dict(train=12, val=6)
@@ -135,15 +143,15 @@ def test_the_manifest_names_parameters_counts_and_content(digit_root, digit_opti
     assert is_finished(digit_root, KIND, digit_options)
 
 
-def test_a_finished_data_set_is_recognised_and_left_alone(tmp_path):
+def test_finished_data_set_is_not_rebuilt(tmp_path, capsys):
     build_scenes(tmp_path / 'digits', TINY)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob('*')}
-    status, out, _ = run('--out', tmp_path / 'digits', '--train', 3, '--val', 2, '--size', 64)
-    assert status == 0 and 'nothing to do' in out
+    assert call('--out', tmp_path / 'digits', '--train', 3, '--val', 2, '--size', 64) == 0
+    assert 'nothing to do' in capsys.readouterr().out
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob('*')}
 
 
-def test_other_parameters_and_damage_are_refused_until_forced(tmp_path):
+def test_other_options_and_damage_require_force(tmp_path):
     root = tmp_path / 'digits'
     build_scenes(root, TINY)
     with pytest.raises(FileExistsError, match='train=3 .*--force'):
@@ -155,23 +163,24 @@ def test_other_parameters_and_damage_are_refused_until_forced(tmp_path):
     assert is_finished(root, KIND, TINY) and [path.name for path in tmp_path.iterdir()] == ['digits']
 
 
-def test_a_failure_half_way_has_a_line_of_its_own_below_the_progress(tmp_path):
-    # The limit on the size of a file stands for a full disk: the contact sheet, made last, exceeds it.
-    limited = ['bash', '-c', 'ulimit -f 60; exec "$0" "$@" 2>&1', sys.executable, str(SCRIPT)]
-    options = ['--out', str(tmp_path / 'digits'), '--train', '3', '--val', '2', '--size', '64']
-    done = subprocess.run([*limited, *options], text=True, stdout=subprocess.PIPE,
-                          env=dict(os.environ, PYTHONPATH=str(REPOSITORY)))
-    assert done.returncode == 2 and '5/5' in done.stdout
-    assert done.stdout.split('\n')[-2] == (
-        f'mmflatten data: File too large while writing {tmp_path}/digits; make room or name a folder elsewhere')
+def test_full_disk_error_is_below_the_progress_bar(tmp_path, capsys, monkeypatch):
+    def fail(*args):
+        raise OSError(errno.EFBIG, 'File too large')
+
+    monkeypatch.setattr('mmflatten.datasets.scenes.contact_sheet.write_png', fail)  # the last file
+    assert call('--out', tmp_path / 'digits', '--train', 3, '--val', 2, '--size', 64) == 2
+    out, error = capsys.readouterr()
+    assert out == '\n'  # ends the line of the progress bar
+    assert error == (f'mmflatten data: File too large while writing {tmp_path}/digits. Make room or choose another '
+                     'disk.\n')
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_log_gets_ten_steps_of_the_progress_and_a_terminal_every_image(capsys, monkeypatch):
+def test_progress_updates_ten_times_in_a_log(capsys, monkeypatch):
     steps = []
     for terminal in (False, True):
         monkeypatch.setattr(sys.stdout, 'isatty', lambda terminal=terminal: terminal)
-        progress = Progress(25)
+        progress = ImageProgress(25)
         monkeypatch.setattr(progress.bar, 'update', lambda number, bar=progress.bar: steps.append(number) or setattr(
             bar, 'completed', bar.completed + number))
         for _ in range(25):
@@ -179,14 +188,14 @@ def test_a_log_gets_ten_steps_of_the_progress_and_a_terminal_every_image(capsys,
     assert steps == [3] * 8 + [1] + [1] * 25
 
 
-def test_other_peoples_folders_are_never_replaced(tmp_path):
+def test_foreign_folder_is_not_replaced(tmp_path):
     (tmp_path / 'thesis.txt').write_text('years of work')
-    with pytest.raises(FileExistsError, match='not digit scenes'):
+    with pytest.raises(FileExistsError, match='other files than digit scenes'):
         build_scenes(tmp_path, TINY, force=True)
     assert (tmp_path / 'thesis.txt').read_text() == 'years of work'
 
 
-def test_an_error_half_way_leaves_nothing(tmp_path):
+def test_error_during_build_leaves_nothing(tmp_path):
     calls = []
 
     def fail_on_the_second_scene():
@@ -199,7 +208,7 @@ def test_an_error_half_way_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_while_replacing_leaves_the_old_data_set(tmp_path):
+def test_error_during_replacement_keeps_the_old_data_set(tmp_path):
     build_scenes(tmp_path / 'digits', TINY)
 
     def fail():
@@ -211,16 +220,14 @@ def test_an_error_while_replacing_leaves_the_old_data_set(tmp_path):
 
 
 @pytest.mark.parametrize('stop', [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_leaves_nothing(tmp_path, stop):
-    process = start('--out', tmp_path / 'digits', '--train', 100000)
-    wait_for(lambda: list(tmp_path.glob('.digits.partial-*/images/training/*.png')))
-    process.send_signal(stop)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and 'interrupted' in err and 'Traceback' not in err
+def test_interrupted_command_leaves_nothing(tmp_path, capsys, monkeypatch, stop):
+    monkeypatch.setattr(ImageProgress, '__call__', lambda self: signal.raise_signal(stop))
+    assert call('--out', tmp_path / 'digits', '--train', 3, '--val', 2, '--size', 64) == 130
+    assert 'interrupted' in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_killed_command_leaves_no_half_data_set_and_the_next_one_cleans_up(tmp_path):
+def test_next_build_removes_files_of_a_killed_process(tmp_path):
     process = start('--out', tmp_path / 'digits', '--train', 100000)
     wait_for(lambda: list(tmp_path.glob('.digits.partial-*/images/training/*.png')))
     process.kill()
@@ -231,7 +238,7 @@ def test_a_killed_command_leaves_no_half_data_set_and_the_next_one_cleans_up(tmp
 
 
 @pytest.mark.parametrize('name, value', [('train', 0), ('val', -1), ('size', 31), ('size', 1025), ('seed', -1)])
-def test_options_out_of_range_name_the_option_and_the_value(name, value):
+def test_option_out_of_range_is_an_error(name, value):
     with pytest.raises(ValueError, match=f'{name} must be between .* got {value}'):
         SceneOptions(**{name: value})
 
@@ -240,13 +247,12 @@ def test_options_out_of_range_name_the_option_and_the_value(name, value):
     (('--size', '16'), 'size must be between 32 and 1024, got 16'),
     (('--train', '0'), 'train must be between 1 and'),
     (('--val', 'many'), "invalid int value: 'many'"),
-    (('--out', 'FILE'), 'is a file; name a folder'),
-    (('--out', 'FILE/below'), 'is a file; name a folder'),
+    (('--out', 'FILE'), 'is a file. Choose a folder.'),
+    (('--out', 'FILE/below'), 'is a file. Choose a folder.'),
 ])
-def test_bad_arguments_end_with_one_message_and_a_status(tmp_path, arguments, message):
+def test_invalid_arguments_give_one_message_and_status_two(tmp_path, capsys, arguments, message):
     (tmp_path / 'FILE').write_text('')
     arguments = [str(tmp_path / part) if part.startswith('FILE') else part for part in arguments]
-    status, _, err = run('--out', tmp_path / 'digits', *arguments)
-    assert status == 2
-    assert message in err.strip().splitlines()[-1] and 'Traceback' not in err
+    assert call('--out', tmp_path / 'digits', *arguments) == 2
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ['FILE']

@@ -1,4 +1,4 @@
-"""Stereo pairs of digit scenes: what the right camera sees is the left view moved by exactly the disparity."""
+"""Stereo pairs of digit scenes: the right view is the left view moved by exactly the disparity."""
 import dataclasses
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from mmflatten.datasets.scenes.photographs import BackgroundSource
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
 from mmflatten.datasets.scenes.stereo_scene import (
     SUPERSAMPLING,
-    Layer,
+    SceneLayer,
     add_grain,
     compose,
     max_disparity,
@@ -60,8 +60,8 @@ def noise(height: int, width: int) -> np.ndarray:
 SOURCE = BackgroundSource('x.jpg', (0, 0, 1, 1))
 
 
-def test_whole_disparities_move_every_layer_by_whole_pixels():
-    layer = Layer(square(250, side=4, top=2, left=9), flat(5, 4))
+def test_integer_disparities_move_layers_by_whole_pixels():
+    layer = SceneLayer(square(250, side=4, top=2, left=9), flat(5, 4))
     scene = compose(noise(8, 28), flat(2, 8), [layer], width=20, source=SOURCE)
     assert (scene.left[2:6, 9:13] == 250).all() and (scene.right[2:6, 4:8] == 250).all()
     expected = np.full((8, 20), 2.0)
@@ -74,8 +74,8 @@ def test_whole_disparities_move_every_layer_by_whole_pixels():
     np.testing.assert_array_equal(scene.occluded, hidden)
 
 
-def test_pixels_seen_by_both_have_the_same_colour_where_disparities_are_whole():
-    layers = [Layer(square(200, 5, 1, 12), flat(4, 5)), Layer(square(90, 3, 4, 15), flat(7, 3))]
+def test_visible_pixels_have_equal_colours_at_integer_disparities():
+    layers = [SceneLayer(square(200, 5, 1, 12), flat(4, 5)), SceneLayer(square(90, 3, 4, 15), flat(7, 3))]
     scene = compose(noise(10, 40), flat(3, 10), layers, width=30, source=SOURCE)
     # A pixel of the fine grid blends its neighbours when enlarged, the same ones in both views: equal to the last bit.
     rows, columns = np.nonzero(~scene.occluded)
@@ -84,8 +84,8 @@ def test_pixels_seen_by_both_have_the_same_colour_where_disparities_are_whole():
     assert 0.6 < (~scene.occluded).mean() < 1
 
 
-def test_a_quarter_of_a_pixel_is_kept_exactly():
-    layer = Layer(square(240, side=4, top=2, left=8), flat(2.25, 4))
+def test_quarter_pixel_disparity_is_exact():
+    layer = SceneLayer(square(240, side=4, top=2, left=8), flat(2.25, 4))
     scene = compose(np.zeros((8, 28, 3), np.uint8), flat(1, 8), [layer], width=20, source=SOURCE)
     assert scene.disparity[3, 9] == 2.25
     row = scene.right[3, :, 0].astype(float) / 240
@@ -93,9 +93,9 @@ def test_a_quarter_of_a_pixel_is_kept_exactly():
     assert (row * np.arange(20)).sum() / row.sum() == pytest.approx(9.5 - 2.25)
 
 
-def test_a_tilted_layer_moves_each_of_its_rows_by_its_own_disparity():
+def test_tilted_layer_moves_each_row_by_its_disparity():
     sprite = square(250, side=4, top=0, left=10)
-    layer = Layer(sprite, to_cells(np.repeat([3.0, 4.0, 5.0, 6.0], S)))
+    layer = SceneLayer(sprite, to_cells(np.repeat([3.0, 4.0, 5.0, 6.0], S)))
     scene = compose(np.zeros((4, 28, 3), np.uint8), flat(1, 4), [layer], width=20, source=SOURCE)
     for row, disparity in enumerate((3, 4, 5, 6)):
         assert np.flatnonzero(scene.right[row, :, 0]).tolist() == list(range(10 - disparity, 14 - disparity))
@@ -103,7 +103,7 @@ def test_a_tilted_layer_moves_each_of_its_rows_by_its_own_disparity():
 
 
 @pytest.mark.parametrize('height', [32, 96])
-def test_random_scenes_agree_between_the_views(height):
+def test_random_scene_views_agree(height):
     glyphs, photographs = load_glyphs('train'), load_halves('train')
     shares = []
     for number in range(6):
@@ -123,7 +123,7 @@ def test_random_scenes_agree_between_the_views(height):
     assert max(shares) > 0.05
 
 
-def test_near_digits_lie_before_far_ones_in_both_views():
+def test_floor_disparity_grows_downwards():
     glyphs, photographs = load_glyphs('train'), load_halves('train')
     for number in range(5):
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, 48)
@@ -133,7 +133,7 @@ def test_near_digits_lie_before_far_ones_in_both_views():
         assert len(scene.numbers) <= 8 and len(levels) >= 1
 
 
-def test_grain_is_as_wide_as_asked_and_stays_in_range():
+def test_grain_has_width_and_range():
     grey = np.full((16, 24, 3), 128, np.uint8)
     fine, coarse = (add_grain(np.random.default_rng(0), grey, cells) for cells in (1, 4))
     assert fine.shape == coarse.shape == grey.shape and fine.std() > 8 and coarse.std() > 5
@@ -141,7 +141,7 @@ def test_grain_is_as_wide_as_asked_and_stays_in_range():
     assert add_grain(np.random.default_rng(0), np.full((8, 8, 3), 255, np.uint8)).max() <= 255
 
 
-def test_files_are_in_the_layout_of_sceneflow_and_read_back(stereo_root):
+def test_files_load_as_sceneflow(stereo_root):
     for split, number in (('TRAIN', 3), ('TEST', 2)):
         dataset = SceneFlowDataset(data_root=stereo_root, split=split, pipeline=PIPELINE)
         assert len(dataset) == number
@@ -155,7 +155,7 @@ def test_files_are_in_the_layout_of_sceneflow_and_read_back(stereo_root):
         assert sheet.width > 1200 and np.asarray(sheet).std() > 30
 
 
-def test_the_same_seed_gives_the_same_bytes_whatever_the_number_of_scenes(stereo_root, tmp_path):
+def test_scene_depends_on_seed_but_not_on_number(stereo_root, tmp_path):
     build_stereo_scenes(tmp_path / 'again', TINY)
     assert files(stereo_root) == files(tmp_path / 'again')
     build_stereo_scenes(tmp_path / 'fewer', StereoSceneOptions(train=2, val=1, size=32))
@@ -164,7 +164,7 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_number_of_scenes(stereo
         assert files(stereo_root)[name] == files(tmp_path / 'fewer')[name] != files(tmp_path / 'other')[name]
 
 
-def test_no_digit_and_no_background_occurs_in_both_splits(tmp_path):
+def test_splits_share_no_digit_and_no_background(tmp_path):
     build_stereo_scenes(tmp_path / 'x', StereoSceneOptions(train=8, val=8, size=32))
     train, val = (json.loads((tmp_path / 'x' / f'scenes_{split}.json').read_text()) for split in ('TRAIN', 'TEST'))
     glyphs = [{glyph for scene in scenes for glyph in scene['glyphs']} for scenes in (train, val)]
@@ -173,17 +173,17 @@ def test_no_digit_and_no_background_occurs_in_both_splits(tmp_path):
     assert max(x + width for x, _, width, _ in boxes[0]) <= min(x for x, _, _, _ in boxes[1])
 
 
-def test_a_finished_set_is_known_and_another_kind_is_not_overwritten(stereo_root, tmp_path):
+def test_other_kind_is_not_overwritten(stereo_root, tmp_path):
     assert is_finished(stereo_root, 'digit scenes', TINY)
     assert json.loads((stereo_root / 'dataset.json').read_text())['sha256'] == content_hash(stereo_root)
     with pytest.raises(FileExistsError, match='views=2.* --force'):
         build_scenes(stereo_root, SceneOptions(train=3, val=2, size=32))
     build_scenes(tmp_path / 'flat', SceneOptions(train=1, val=1, size=32))
-    with pytest.raises(FileExistsError, match='not with .*views=2'):
+    with pytest.raises(FileExistsError, match='but .*views=2'):
         build_stereo_scenes(tmp_path / 'flat', dataclasses.replace(TINY, train=1, val=1))
 
 
-def test_the_command_writes_the_same_bytes_as_the_library(stereo_root, tmp_path, monkeypatch, capsys):
+def test_command_writes_the_same_bytes_as_library(stereo_root, tmp_path, monkeypatch, capsys):
     import signal
 
     from mmflatten.cli.data import main

@@ -41,7 +41,7 @@ def files(tmp_path) -> dict:
     return paths
 
 
-def test_loading_keeps_unknown_disparities_apart(files):
+def test_loading_marks_unknown_disparities(files):
     results = LoadDisparity()(LoadStereoPair()(dict(files)))
     assert results['left'].shape == results['right'].shape == (HEIGHT, WIDTH, 3)
     assert results['img_shape'] == results['ori_shape'] == (HEIGHT, WIDTH)
@@ -49,37 +49,37 @@ def test_loading_keeps_unknown_disparities_apart(files):
     assert results['disparity'][0, 0] == 0 and np.isfinite(results['disparity']).all()
 
 
-def test_disparities_of_the_opposite_sign_are_named_and_single_ones_are_not(files):
+def test_mostly_negative_disparities_are_an_error(files):
     values = np.full((HEIGHT, WIDTH), -5, np.float32)
     write_pfm(files['disparity_path'], values)
-    with pytest.raises(StereoDataError, match=r'disparity .*disparity.pfm is below 0 at most of its pixels; .*sign'):
+    with pytest.raises(StereoDataError, match=r'disparity .*disparity.pfm: .*negative values .*sign'):
         LoadDisparity()(LoadStereoPair()(dict(files)))
     values[1:] = 5
     write_pfm(files['disparity_path'], values)
     assert LoadDisparity()(LoadStereoPair()(dict(files)))['valid'].all()
 
 
-def test_a_pair_without_truth_is_named(files):
+def test_pair_without_ground_truth_is_named(files):
     del files['disparity_path']
-    with pytest.raises(StereoDataError, match='img_path.png has no disparity .*take LoadDisparity out of the'):
+    with pytest.raises(StereoDataError, match='img_path.png has no disparity .*Remove LoadDisparity'):
         LoadDisparity()(LoadStereoPair()(dict(files)))
 
 
-def test_left_and_right_of_different_size_are_both_named(files):
+def test_different_image_sizes_are_named(files):
     cv2.imwrite(files['right_path'], np.zeros((HEIGHT, WIDTH + 2, 3), np.uint8))
-    with pytest.raises(StereoDataError, match=r'left image .*img_path.png has 20 x 12 pixels and right image '
-                       r'.*right_path.png has 22 x 12'):
+    with pytest.raises(StereoDataError, match=r'right_path.png: expected 20 x 12 .*img_path.png, '
+                       'got 22 x 12'):
         LoadStereoPair()(dict(files))
 
 
-def test_a_disparity_map_of_the_wrong_size_is_named(files):
+def test_different_disparity_size_is_named(files):
     write_pfm(files['disparity_path'], np.zeros((HEIGHT // 2, WIDTH), np.float32))
-    with pytest.raises(StereoDataError, match=r'disparity_path .*disparity.pfm has 20 x 6 pixels and its left image '
-                       r'.*img_path.png has 20 x 12'):
+    with pytest.raises(StereoDataError, match=r'disparity_path .*disparity.pfm: expected 20 x 12 '
+                       r'.*img_path.png, got 20 x 6'):
         LoadDisparity()(LoadStereoPair()(dict(files)))
 
 
-def test_a_crop_takes_one_window_of_images_and_maps(pair):
+def test_crop_uses_one_window_for_images_and_maps(pair):
     np.random.seed(0)
     corners = set()
     for _ in range(40):
@@ -94,13 +94,13 @@ def test_a_crop_takes_one_window_of_images_and_maps(pair):
     assert len(corners) > 20
 
 
-def test_a_crop_of_the_whole_is_the_whole_and_a_larger_one_is_refused(pair):
+def test_crop_larger_than_the_image_is_an_error(pair):
     np.testing.assert_array_equal(StereoRandomCrop((HEIGHT, WIDTH))(dict(pair))['left'], pair['left'])
-    with pytest.raises(ValueError, match=r'crop_size \(12, 21\) .* is larger than the images, \(12, 20\)'):
+    with pytest.raises(ValueError, match=r'crop_size: .*\(12, 20\), got \(12, 21\)'):
         StereoRandomCrop((HEIGHT, WIDTH + 1))(dict(pair))
 
 
-def test_padding_goes_above_and_to_the_right_and_is_not_valid(pair):
+def test_pad_adds_invalid_pixels_at_top_and_right(pair):
     results = StereoPad(size=(10, 24), size_divisor=8, pad_val=7)(dict(pair))
     assert results['img_shape'] == results['left'].shape[:2] == results['disparity'].shape == (16, 24)
     np.testing.assert_array_equal(results['left'][4:, :WIDTH], pair['left'])
@@ -109,7 +109,7 @@ def test_padding_goes_above_and_to_the_right_and_is_not_valid(pair):
     assert results['valid'].sum() == pair['valid'].sum() and not results['valid'][:4].any()
 
 
-def test_jitter_is_the_same_in_both_images_unless_it_is_asymmetric(pair):
+def test_jitter_differs_between_images_only_if_asymmetric(pair):
     np.random.seed(0)
     rng = np.random.default_rng(0)
     pair['left'] = pair['right'] = rng.integers(0, 256, (HEIGHT, WIDTH, 3)).astype(np.uint8)
@@ -122,7 +122,7 @@ def test_jitter_is_the_same_in_both_images_unless_it_is_asymmetric(pair):
     assert other['disparity'] is pair['disparity']
 
 
-def test_jitter_does_what_its_factors_say():
+def test_jitter_factors():
     image = np.random.default_rng(0).integers(60, 120, (4, 6, 3)).astype(np.uint8)
     one = dict(brightness=1, contrast=1, saturation=1, gamma=1)
     np.testing.assert_array_equal(jitter(image, **one), image)
@@ -132,7 +132,7 @@ def test_jitter_does_what_its_factors_say():
     np.testing.assert_allclose(jitter(image, **{**one, 'gamma': 2}), 255 * (image / 255)**2, atol=0.51)
 
 
-def test_packing_gives_what_a_model_takes(files):
+def test_pack_inputs_and_ground_truth(files):
     packed = PackStereoInputs()(LoadDisparity()(LoadStereoPair()(dict(files, sample_id=3))))
     left = packed['inputs']['left']
     assert set(packed['inputs']) == {'left', 'right'} and left.dtype == torch.uint8 and left.is_contiguous()
@@ -150,6 +150,6 @@ def test_packing_gives_what_a_model_takes(files):
     (lambda: StereoPhotometricJitter(gamma=1.5), r'gamma \(1.5\) must be at least 0 and below 1'),
     (lambda: StereoPhotometricJitter(prob=-1), r'prob \(-1\) must be a probability'),
 ])
-def test_arguments_out_of_range_are_named(build, words):
+def test_argument_out_of_range_is_an_error(build, words):
     with pytest.raises(ValueError, match=words):
         build()

@@ -16,7 +16,7 @@ from mmflatten.doctor import OPENCV
 from mmflatten.requirements import LIBRARIES
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ('runtime', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'lmdb', 'timm', 'tests')
+FILES = ('runtime', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'timm', 'tests')
 HOME = {'mmpretrain': 'cls', 'mmdet': 'det', 'mmseg': 'seg'}  # the others are in runtime
 
 
@@ -51,8 +51,8 @@ def test_every_requirement_has_one_pin_inside_its_range(python):
 def test_setup_installs_every_file_of_an_extra_except_those_it_leaves_out():
     listed = set(re.findall(r'^-r (\w+)\.txt$', (ROOT / 'requirements' / 'setup.txt').read_text(), re.MULTILINE))
     files = {path.stem for path in (ROOT / 'requirements').glob('*.txt')}
-    # lmdb and timm are in tests.txt.
-    assert files - listed == {'setup', 'constraints', 'overrides', 'lmdb', 'timm', 'track'}
+    # timm is in tests.txt.
+    assert files - listed == {'setup', 'constraints', 'overrides', 'timm', 'track'}
 
 
 def test_versions_of_opencv_and_of_the_operators_are_the_same_everywhere():

@@ -4,8 +4,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import torch
-
-from mmflatten.datasets.stereo.real_pairs import StereoPair, load_motorcycle
+from real_pairs import StereoPair, load_motorcycle
 
 
 @pytest.fixture(scope='module')

@@ -14,7 +14,7 @@ from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_ste
 from mmflatten.engine.hooks.data_checks import HEADS
 from mmflatten.engine.setup import build_runner, load_config
 from mmflatten.own_data.data import OwnData
-from mmflatten.own_data.write import config_text, palette
+from mmflatten.own_data.write import own_config_text, palette
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 DETECTOR = CONFIGS / 'digits' / 'retinanet_flatten-swin-nano_fpn_digits.py'
@@ -57,7 +57,7 @@ def train(config: Path, **options) -> None:
 
 
 @pytest.mark.parametrize('base', [DETECTOR, MASKS], ids=lambda base: base.name[:9])
-def test_a_detector_from_one_file(own, base, monkeypatch, capsys):
+def test_init_detector_from_one_annotation_file_trains(own, base, monkeypatch, capsys):
     assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', os.path.relpath(base), '--out',
                'configs/mine.py', '--val-share', 0.25, '--batch', 2) == 0
     shown = capsys.readouterr().out
@@ -71,7 +71,7 @@ def test_a_detector_from_one_file(own, base, monkeypatch, capsys):
     train(own / 'configs' / 'mine.py')
 
 
-def test_a_segmentor(own, scenes, tmp_path):
+def test_init_segmentor_trains(own, scenes, tmp_path):
     names = ['unlabelled', 'ground', *map(str, range(10))]
     assert run('--task', 'seg', '--images', 'photos', '--ann', scenes / 'annotations' / 'training', '--classes', *names,
                '--base', CONFIGS / 'digits' / 'semantic-fpn_flatten-swin-nano_digits.py', '--out', 'mine.py',
@@ -79,7 +79,7 @@ def test_a_segmentor(own, scenes, tmp_path):
     train(tmp_path / 'mine.py')
 
 
-def test_a_classifier(scenes, tmp_path, monkeypatch):
+def test_init_classifier_trains(scenes, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for number, name in enumerate(('even', 'odd')):
         folder = tmp_path / 'mine' / name
@@ -92,7 +92,7 @@ def test_a_classifier(scenes, tmp_path, monkeypatch):
     train(tmp_path / 'mine.py')
 
 
-def test_a_stereo_model(tmp_path, monkeypatch):
+def test_init_stereo_model_trains(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     build_stereo_scenes(tmp_path / 'made', StereoSceneOptions(train=3, val=1, size=96, seed=0))
     for kind in ('left', 'right', 'disparity'):
@@ -111,20 +111,20 @@ def test_a_stereo_model(tmp_path, monkeypatch):
 FAULTS = {
     'a base of another task': (dict(base=CONFIGS / 'digits' / 'flatten-swin-nano_digits.py'), ('--task cls', 'det')),
     'no annotations': (dict(ann=None), ('--ann', 'missing')),
-    'classes that are not there': (dict(classes='cow'), ('--classes', 'cow', 'even')),
-    'more folders than annotations': (dict(images='photos photos'), ('--images', '2', '--ann', '1')),
-    'no such folder': (dict(images='gone'), ('--images', 'gone')),
-    'no such base': (dict(base='gone.py'), ('gone.py', 'does not exist')),
-    'no such weights': (dict(checkpoint='gone.pth'), ('gone.pth', 'does not exist')),
-    'out is no config': (dict(out='mine.txt'), ('--out', 'mine.txt', '.py')),
-    'a class twice': (dict(classes='even odd even'), ('--classes', 'even')),
-    'a share of everything': ({'val-share': 1}, ('--val-share', '1')),
+    'unknown classes': (dict(classes='cow'), ('--classes', 'cow', 'even')),
+    'more folders than annotations': (dict(images='photos photos'), ('--ann', '2 folders', 'got 1')),
+    'missing folder': (dict(images='gone'), ('--images', 'gone')),
+    'missing base': (dict(base='gone.py'), ('gone.py', 'does not exist')),
+    'missing weights': (dict(checkpoint='gone.pth'), ('gone.pth', 'does not exist')),
+    'out is not a config': (dict(out='mine.txt'), ('--out', 'mine.txt', '.py')),
+    'repeated class': (dict(classes='even odd even'), ('--classes', 'even')),
+    'val-share of 1': ({'val-share': 1}, ('--val-share', '1')),
     'a broken image': ({}, ('broken image', '000001.png')),
 }
 
 
 @pytest.mark.parametrize('name', FAULTS)
-def test_what_cannot_work_is_named_and_nothing_is_written(name, own, capsys):
+def test_init_error_names_the_option_and_writes_nothing(name, own, capsys):
     changes, words = FAULTS[name]
     if name == 'a broken image':
         (own / 'photos' / '000001.png').write_bytes(b'no image')
@@ -137,7 +137,7 @@ def test_what_cannot_work_is_named_and_nothing_is_written(name, own, capsys):
     assert sorted(own.rglob('*')) == before
 
 
-def test_masks_that_are_missing_for_a_base_that_predicts_them(own, capsys):
+def test_init_mask_base_without_masks_is_an_error(own, capsys):
     content = json.loads((own / 'all.json').read_text())
     del content['annotations'][0]['segmentation']
     (own / 'all.json').write_text(json.dumps(content))
@@ -146,7 +146,7 @@ def test_masks_that_are_missing_for_a_base_that_predicts_them(own, capsys):
     assert run(*arguments, DETECTOR) == 0
 
 
-def test_what_exists_is_replaced_by_force_alone(own, capsys):
+def test_init_replaces_config_only_with_force(own, capsys):
     arguments = ['--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out', 'mine.py']
     (own / 'mine.py').write_text('kept')
     assert run(*arguments) == 1 and '--force' in capsys.readouterr().err
@@ -154,7 +154,7 @@ def test_what_exists_is_replaced_by_force_alone(own, capsys):
     assert run(*arguments, '--force') == 0 and 'classes' in (own / 'mine.py').read_text()
 
 
-def test_splits_that_exist_are_replaced_by_force_and_what_is_read_never(own, capsys):
+def test_init_replaces_splits_with_force_but_never_its_inputs(own, capsys):
     arguments = ['--task', 'det', '--images', 'photos', '--base', DETECTOR]
     (own / 'mine_val.json').write_text('kept')
     assert run(*arguments, '--ann', 'all.json', '--out', 'mine.py') == 1
@@ -172,22 +172,22 @@ def test_splits_that_exist_are_replaced_by_force_and_what_is_read_never(own, cap
     assert (own / 'own_train.json').read_bytes() == before and not (own / 'own.py').exists()
 
 
-def test_text_that_cannot_be_encoded_leaves_nothing_half_written(own, monkeypatch):
-    monkeypatch.setattr('mmflatten.own_data.init.config_text', lambda *_: os.fsdecode(b'\xe9'))
+def test_init_encoding_error_writes_nothing(own, monkeypatch):
+    monkeypatch.setattr('mmflatten.own_data.init.own_config_text', lambda *_: os.fsdecode(b'\xe9'))
     before = sorted(own.rglob('*'))
     assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out', 'mine.py') == 1
     assert sorted(own.rglob('*')) == before
 
 
 @pytest.mark.parametrize('name', ['a\\Nb', 'a"""b', 'a\nb', 'a\'b"c', 'phở'])
-def test_a_config_of_any_name_can_be_read_back(name, own):
+def test_init_config_name_may_contain_any_characters(name, own):
     assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', DETECTOR, '--out',
                f'{name}.py') == 0
     (own / f'{name}.py').rename('plain.py')
     assert Config.fromfile('plain.py').classes == ('even', 'odd number')
 
 
-def test_a_checkpoint_to_start_from(own):
+def test_init_checkpoint_replaces_pretrained_weights(own):
     torch.save(dict(state_dict={}), own / 'start.pth')
     base = CONFIGS / 'flatten_swin' / 'retinanet_flatten-swin-t_fpn_1x_coco.py'
     arguments = ['--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', base, '--out', 'mine.py']
@@ -196,7 +196,7 @@ def test_a_checkpoint_to_start_from(own):
     assert cfg.load_from == str(own / 'start.pth') and cfg.model.backbone.init_cfg is None
 
 
-def test_weights_of_the_base_that_are_missing_are_a_warning(own, capsys):
+def test_init_missing_pretrained_weights_are_a_warning(own, capsys):
     base = CONFIGS / 'flatten_swin' / 'retinanet_flatten-swin-t_fpn_1x_coco.py'
     assert run('--task', 'det', '--images', 'photos', '--ann', 'all.json', '--base', base, '--out', 'mine.py') == 0
     assert 'warning' in (shown := capsys.readouterr().out) and 'checkpoints/flatten-swin-t_in1k.pth' in shown
@@ -220,11 +220,11 @@ def numbers(model: dict, place: str = '') -> dict[str, int]:
 
 
 @pytest.mark.parametrize('name', BASES)
-def test_every_head_of_a_base_gets_the_number_of_classes(name, tmp_path):
+def test_config_sets_num_classes_of_every_head(name, tmp_path):
     base = Config.fromfile(CONFIGS / 'flatten_swin' / f'{name}.py')
     part = dict(ann_file=tmp_path / 'a.txt', data_prefix=dict(img=tmp_path))
     data = OwnData('BaseSegDataset', part, part, (2, 2), ('a', 'traffic light', "driver's"))
-    (tmp_path / 'mine.py').write_text(config_text(data, base, tmp_path / 'mine.py', 2, None))
+    (tmp_path / 'mine.py').write_text(own_config_text(data, base, tmp_path / 'mine.py', 2, None))
     cfg = Config.fromfile(tmp_path / 'mine.py')
     assert numbers(base.model) and set(numbers(cfg.model).values()) == {3}
     assert numbers(cfg.model).keys() == numbers(base.model).keys()
@@ -232,7 +232,7 @@ def test_every_head_of_a_base_gets_the_number_of_classes(name, tmp_path):
     assert len((tmp_path / 'mine.py').read_text().splitlines()) < 60
 
 
-def test_colours_differ():
+def test_palette_colours_are_distinct():
     colours = np.array(palette(150))
     apart = np.abs(colours[:, None] - colours[None]).sum(-1) + 999 * np.eye(150, dtype=int)
     assert apart.min() > 10 and colours.min() >= 0 and colours.max() <= 255

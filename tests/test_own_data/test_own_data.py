@@ -1,4 +1,4 @@
-"""`mmflatten init` finds each fault planted in a small detection set and in a split, and says which stops."""
+"""Checks of detection data: errors, warnings and splits."""
 import json
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def found(data) -> dict[str, bool]:
     return {problem.name: problem.stops for problem in data.problems}
 
 
-def test_sound_detection_data_have_no_problem_and_are_split(folder):
+def test_valid_detection_data_is_split(folder):
     data = detection(folder, coco())
     assert not data.problems and data.classes == ('round', 'square') and data.counts == (4, 2)
     halves = [json.loads(text) for text in data.lists.values()]
@@ -79,7 +79,7 @@ ANNOTATIONS = {
 
 
 @pytest.mark.parametrize('name', ANNOTATIONS)
-def test_a_fault_of_an_annotation(name, folder):
+def test_annotation_problem_is_named(name, folder):
     change, stops = ANNOTATIONS[name]
     content = coco()
     content['annotations'][0].update(change)
@@ -101,13 +101,13 @@ NAN = float('nan')
         [[1, 2, 3, 4]], [[4, 4, 24, 4, 24, 24], [1, 2, 3, 4, 5, 6, 7]], [[4, 4, 24, 4, 24, NAN]],
         [[4, 4, 24, 4, 24, '9']], [4, 4, 24, 4, 24, 24],
         dict(size=[64, 48], counts='abc'), dict(size=[48, 64]), 'abc'))])
-def test_numbers_and_masks_that_cannot_be(change, name, folder):
+def test_invalid_numbers_and_masks_are_named(change, name, folder):
     content = coco()
     content['annotations'][0].update(change)
     assert name in found(detection(folder, content))
 
 
-def test_masks_count_where_all_are_usable(folder):
+def test_masks_are_evaluated_only_if_all_are_usable(folder):
     content = coco()
     for i, entry in enumerate(content['annotations']):
         entry['segmentation'] = [[4, 4, 24, 4, 24, 24]] if i % 2 else dict(size=[*SIZE], counts=[SIZE[0] * SIZE[1]])
@@ -126,14 +126,14 @@ def test_masks_count_where_all_are_usable(folder):
     ('images', dict(file_name=3), (r'file_name of images\[1\]', '3')),
     ('images', dict(file_name=None), (r'file_name of images\[1\]', 'None')),
     ('images', dict(width='80'), (r'width of images\[1\]', "'80'"))])
-def test_values_of_another_type(kind, change, words, folder):
+def test_wrong_type_names_the_entry(kind, change, words, folder):
     content = coco()
     content[kind][1] = {**content[kind][1], **change} if isinstance(change, dict) else change
     with pytest.raises(OwnDataError, match='(?s)0.json.*' + '.*'.join(words)):
         detection(folder, content)
 
 
-def test_boxes_given_by_their_corners(folder):
+def test_corner_boxes_are_recognised(folder):
     content = coco()
     for entry in content['annotations']:
         entry['bbox'] = [40, 30, 60, 45]
@@ -141,23 +141,23 @@ def test_boxes_given_by_their_corners(folder):
 
 
 ENTRIES = {
-    'image listed and not there': ('images', dict(file_name='gone.png')),
+    'listed image that does not exist': ('images', dict(file_name='gone.png')),
     'image without width and height': ('images', dict(width=None)),
-    'image of another size than listed': ('images', dict(width=48, height=64)),
+    'image size differs from the listed size': ('images', dict(width=48, height=64)),
     'id of images repeated or missing': ('images', dict(id=1)),
     'name of categories repeated or missing': ('categories', dict(name='square')),
 }
 
 
 @pytest.mark.parametrize('name', ENTRIES)
-def test_a_fault_of_an_image_or_category(name, folder):
+def test_image_or_category_problem_is_named(name, folder):
     kind, change = ENTRIES[name]
     content = coco()
     content[kind][0].update(change)
     assert found(detection(folder, content)).get(name) is True
 
 
-def test_all_faults_are_said_at_once(folder):
+def test_all_problems_are_reported_together(folder):
     content = coco()
     content['annotations'][0]['category_id'] = 1
     content['annotations'][1]['bbox'] = [99, 4, 20, 20]
@@ -168,13 +168,13 @@ def test_all_faults_are_said_at_once(folder):
         data.require_usable()
 
 
-def test_categories_in_another_order_for_validation(folder):
+def test_category_order_must_match_between_parts(folder):
     val = coco()
     val['categories'].reverse()
     assert found(detection(folder, coco(), val)) == {'categories differ between training and validation': True}
 
 
-def test_classes_without_objects_are_a_warning_for_the_part_that_lacks_them(folder):
+def test_class_without_training_objects_is_a_warning(folder):
     train, val = coco(), coco()
     train['images'], val['images'] = train['images'][:3], val['images'][3:]
     train['annotations'] = [entry for entry in train['annotations'][:6] if entry['category_id'] == 7]
@@ -183,17 +183,17 @@ def test_classes_without_objects_are_a_warning_for_the_part_that_lacks_them(fold
 
 
 @pytest.mark.parametrize('classes', [None, ['square']])
-def test_training_without_an_object_stops(classes, folder):
+def test_training_without_objects_is_an_error(classes, folder):
     content = coco()
     content['annotations'] = [entry for entry in content['annotations'] if classes and entry['category_id'] == 7]
     problem, = detection(folder, content, classes=classes).problems
     assert problem.stops and problem.where == [f'annotations of {folder / "0.json"}'] and 'square' in str(problem)
 
 
-def test_named_classes_alone_are_kept_in_the_order_of_the_file(folder):
+def test_classes_option_keeps_the_file_order(folder):
     assert detection(folder, coco(), classes=['square']).classes == ('square', )
     assert detection(folder, coco(), classes=['square', 'round']).classes == ('round', 'square')
-    with pytest.raises(OwnDataError, match='(?s)oval.*round, square'):
+    with pytest.raises(OwnDataError, match='(?s)round, square.*oval'):
         detection(folder, coco(), classes=['oval'])
 
 
@@ -202,25 +202,25 @@ def test_named_classes_alone_are_kept_in_the_order_of_the_file(folder):
     ({**coco(), 'annotations': [dict(image_id=0, segments_info=[])]}, 'panoptic'),
     ({**coco(), 'annotations': 5}, 'annotations'),
     (dict(shapes=[], imagePath='0.png'), 'labelme'), (dict(images=[]), 'categories'), ([], 'images')])
-def test_annotations_of_another_task(content, word, folder):
+def test_annotations_of_another_task_are_an_error(content, word, folder):
     with pytest.raises(OwnDataError, match=f'(?s)0.json.*{word}'):
         detection(folder, content)
 
 
-def test_places_of_another_task(folder):
+def test_paths_of_another_task_are_an_error(folder):
     file = folder / 'a.json'
     file.write_text(json.dumps(coco()))
     with pytest.raises(OwnDataError, match='(?s)images.*--task seg'):
         read_detection([folder / 'images'], [folder / 'images'], folder / 'mine.py', 0.3)
     with pytest.raises(OwnDataError, match='(?s)a.json.*--task det'):
         read_segmentation([folder / 'images'], [file], folder / 'mine.py', 0.3, ['a'])
-    with pytest.raises(OwnDataError, match='(?s)0.png.*CLASS/IMAGE'):
+    with pytest.raises(OwnDataError, match='(?s)CLASS/IMAGE.*0.png'):
         read_classification([folder / 'images'], folder / 'mine.py', 0.3)
     with pytest.raises(OwnDataError, match='left, right, disparity'):
         read_stereo([folder / 'images'], folder / 'mine.py', 0.3, 48)
 
 
-def test_leakage_is_found_by_content_and_stops_and_a_copy_within_a_part_does_not(folder):
+def test_duplicate_images_are_errors_only_across_parts(folder):
     paths = find_images(folder / 'images')
     copies = [path.with_name(f'copy_{path.name}') for path in paths[:2]]
     for path, copy in zip(paths, copies):
@@ -235,7 +235,7 @@ def test_leakage_is_found_by_content_and_stops_and_a_copy_within_a_part_does_not
         assert all((path.name in names) == (copy.name in names) for path, copy in zip(paths, copies))
 
 
-def test_a_split_depends_on_content_alone(folder):
+def test_split_depends_only_on_content(folder):
     read = read_pictures(find_images(folder / 'images'))
     renamed = {path.with_name(f'{9 - int(path.stem)}.png'): picture for path, picture in read.items()}
     contents = [{read[path].digest for path in part} for part in split(read, 0.3)]

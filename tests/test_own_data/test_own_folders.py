@@ -1,4 +1,4 @@
-"""`mmflatten init` finds each fault planted in images, label maps, class folders and stereo pairs; says which stops."""
+"""Checks of images, label maps, class folders and stereo pairs: errors and warnings."""
 import os
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ def found(data) -> dict[str, bool]:
     return {problem.name: problem.stops for problem in data.problems}
 
 
-def test_a_folder_without_an_image(tmp_path):
+def test_folder_without_images_is_an_error(tmp_path):
     (tmp_path / 'notes.txt').write_text('no image')
     with pytest.raises(OwnDataError, match=f'{tmp_path} has no image'):
         find_images(tmp_path)
@@ -42,23 +42,23 @@ def test_a_folder_without_an_image(tmp_path):
         find_images(tmp_path / 'gone')
 
 
-def test_an_image_of_more_pixels_than_pillow_reads(tmp_path, monkeypatch):
+def test_image_above_pixel_limit_is_broken(tmp_path, monkeypatch):
     path = write_image(tmp_path / '0.png', 0)
     monkeypatch.setattr('PIL.Image.MAX_IMAGE_PIXELS', 100)
     problem, = picture_problems(read_pictures([path]), [path], [])
     assert problem.stops and str(path) in str(problem)
 
 
-def test_many_images_have_a_progress_bar_and_few_have_none(tmp_path, capsys, monkeypatch):
+def test_progress_bar_appears_above_threshold(tmp_path, capsys, monkeypatch):
     paths = [write_image(tmp_path / f'{i}.png', i) for i in range(6)]
     few = read_pictures(paths)
     assert capsys.readouterr().err == ''
-    monkeypatch.setattr(pictures, 'WORTH_A_BAR', 6)
+    monkeypatch.setattr(pictures, 'PROGRESS_THRESHOLD', 6)
     assert read_pictures(paths) == few and '6/6' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('suffix', ['png', 'jpg'])
-def test_broken_and_truncated_images(suffix, tmp_path):
+def test_broken_and_truncated_images_are_named(suffix, tmp_path):
     paths = [write_image(tmp_path / f'{name}.{suffix}', seed) for seed, name in enumerate(('good', 'cut', 'text'))]
     truncate(paths[1])
     paths[2].write_text('no image')
@@ -94,9 +94,9 @@ def test_sound_label_maps(maps):
 MAPS = {
     'image without a label map': lambda path: path.unlink(),
     'label map without an image': lambda path: path.with_name('more.png').write_bytes(path.read_bytes()),
-    'label map that cannot be read': lambda path: path.write_text('no image'),
+    'unreadable label map': lambda path: path.write_text('no image'),
     'label map with colours': lambda path: cv2.imwrite(str(path), np.zeros((*SIZE, 3), np.uint8)),
-    'label map of another size than its image': lambda path: cv2.imwrite(str(path), np.zeros((8, 8), np.uint8)),
+    'label map size differs from its image': lambda path: cv2.imwrite(str(path), np.zeros((8, 8), np.uint8)),
     'label value without a class': lambda path: cv2.imwrite(str(path), np.full(SIZE, 7, np.uint8)),
 }
 
@@ -151,12 +151,12 @@ def test_class_folders_are_split_class_by_class(classes):
 
 def test_faults_of_class_folders(classes):
     (classes / 'data' / 'empty').mkdir()
-    assert found(classification(classes)) == {'class folder without an image': True}
+    assert found(classification(classes)) == {'class folder without images': True}
     (classes / 'data' / 'empty').rmdir()
     for name in ('cat', 'cow'):
         write_image(classes / 'val' / name / '0.png', 30 + len(name + name[-1]) + ord(name[1]))
     assert found(read_classification([classes / 'data', classes / 'val'], classes / 'mine.py', 0.2)) == {
-        'class folder in one part alone': True}
+        'class folder in only one part': True}
 
 
 def test_a_class_that_cannot_be_split_is_named(classes):
@@ -201,11 +201,11 @@ def test_a_link_to_nothing_is_a_broken_image(name, read, maps, classes, stereo):
 
 
 PAIRS = {
-    'left image without its right one': lambda root: (root / 'right' / '1.png').unlink(),
-    'pair of two sizes': lambda root: write_image(root / 'right' / '1.png', 99, (8, 8)),
+    'left image without a right image': lambda root: (root / 'right' / '1.png').unlink(),
+    'image sizes of a pair differ': lambda root: write_image(root / 'right' / '1.png', 99, (8, 8)),
     'pair without a disparity': lambda root: (root / 'disparity' / '1.pfm').unlink(),
-    'disparity that cannot be read': lambda root: truncate(root / 'disparity' / '1.pfm'),
-    'disparity of another size than its image': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.zeros((8, 8))),
+    'unreadable disparity': lambda root: truncate(root / 'disparity' / '1.pfm'),
+    'disparity size differs from its image': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.zeros((8, 8))),
     'negative disparity': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, -5)),
     'disparity beyond max_disp': lambda root: write_pfm(root / 'disparity' / '1.pfm', np.full(SIZE, 90)),
     'broken image': lambda root: truncate(root / 'left' / '1.png'),

@@ -1,7 +1,7 @@
-"""How fast folders and shards are read, and what a mapped index of many paths costs: docs/data_at_scale.md.
+"""Speed of reading folders and tar shards, or the memory of an index with `--paths`: docs/data_at_scale.md.
 
-Images are synthetic JPEGs of ImageNet's size. Everything runs in one process with one thread, in random order, in
-interleaved rounds; medians are printed. `--paths` measures an index instead.
+The images are synthetic JPEGs of ImageNet's size, read in random order by one process with one thread. Rounds are
+interleaved; medians are printed.
 """
 import argparse
 import os
@@ -27,8 +27,6 @@ from mmflatten.cli.data import main as make
 from mmflatten.console import command_line
 from mmflatten.datasets.image_index import Entry, write_index
 from mmflatten.datasets.indexed_images import IndexedImages
-from mmflatten.datasets.lmdb_files import is_lmdb, opened_lmdb
-from mmflatten.datasets.shards import KINDS
 
 PIPELINE = Path(__file__).parents[2] / 'configs/_base_/datasets/imagenet_bs128_224.py'
 CLASSES = 10
@@ -50,11 +48,9 @@ def make_images(root: Path, number: int) -> float:
 
 
 def forget(root: Path) -> None:
-    """Take the files below a folder out of the page cache."""
+    """Drop the files below a folder from the page cache."""
     for path in root.rglob('*'):
         if path.is_file():
-            if is_lmdb(path):
-                opened_lmdb(path).close()  # mapped pages stay
             with open(path, 'rb') as file:
                 os.fsync(file.fileno())
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -67,13 +63,12 @@ def compare(number: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as place, DefaultScope.overwrite_default_scope('mmpretrain'):
         root = Path(place)
         size = make_images(root / 'folders', number)
-        for kind in KINDS:
-            make(['shards', f'{root}/folders', '--out', f'{root}/{kind}', '--format', kind, '--no-check'])
+        make(['shards', f'{root}/folders', '--out', f'{root}/tar', '--no-check'])
         pipeline = Config.fromfile(PIPELINE).train_pipeline
         classes = dict(classes=tuple(map(str, range(CLASSES))))
         layouts = {'folders': DATASETS.build(dict(type='ImageNet', data_root=f'{root}/folders', split='train',
                                                   pipeline=pipeline, metainfo=classes))}
-        layouts |= {kind: IndexedImages(f'{root}/{kind}', split='train', pipeline=pipeline) for kind in KINDS}
+        layouts['tar'] = IndexedImages(f'{root}/tar', split='train', pipeline=pipeline)
         speeds: dict[tuple[str, str], list[float]] = {}
         for seed in range(rounds):
             order = np.random.default_rng(seed).permutation(number).tolist()
@@ -87,9 +82,9 @@ def compare(number: int, rounds: int) -> None:
                         run(i)
                     speeds.setdefault((what, name), []).append(number / (clock() - start))
     print(f'{number} images of {size:.0f} KB, {rounds} rounds, images per second')
-    for (what, name), found in sorted(speeds.items()):
-        ratios = [a / b for a, b in zip(found, speeds[what, 'folders'])]
-        print(f'{what:<10}{name:<8}{statistics.median(found):>9.0f}  x{statistics.median(ratios):.2f}')
+    for (what, name), values in sorted(speeds.items()):
+        ratios = [a / b for a, b in zip(values, speeds[what, 'folders'])]
+        print(f'{what:<10}{name:<8}{statistics.median(values):>9.0f}  x{statistics.median(ratios):.2f}')
 
 
 def _read(dataset: IndexedImages, number: int) -> int:
@@ -97,7 +92,7 @@ def _read(dataset: IndexedImages, number: int) -> int:
 
 
 class AllPages:
-    """A data set whose every sample has read the whole index, as an epoch has at its end."""
+    """A data set that reads the whole index for every sample, as a full epoch does."""
 
     def __init__(self, images: IndexedImages) -> None:
         self.index = images.index
@@ -110,7 +105,7 @@ class AllPages:
 
 
 def index_of_paths(number: int) -> None:
-    """Print the time to open an index of so many paths, and the memory of loader processes that have read all of it."""
+    """Print the time to open an index of `number` paths, and the memory of loader processes after reading all of it."""
     with tempfile.TemporaryDirectory() as place:
         index = Path(place, 'train.index')
         write_index(index, (Entry(f'n{i // 650:08d}/n{i // 650:08d}_{i}.JPEG', i // 650) for i in range(number)), ())
@@ -139,7 +134,7 @@ def main(argv: Sequence[str]) -> None:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--images', type=positive, default=1000, help='number of synthetic images (default: 1000)')
     parser.add_argument('--rounds', type=positive, default=7, help='rounds over all layouts (default: 7)')
-    parser.add_argument('--paths', type=positive, help='measure an index of so many paths instead, such as 14197122')
+    parser.add_argument('--paths', type=positive, help='measure an index of this many paths instead, such as 14197122')
     args = parser.parse_args(argv)
     if args.paths:
         index_of_paths(args.paths)

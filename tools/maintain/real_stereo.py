@@ -13,11 +13,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from real_pairs import ALOE_FOLDER, StereoPair, load_aloe, load_motorcycle
 
 from mmflatten.apis import Predictor
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
-from mmflatten.datasets.stereo.real_pairs import ALOE_FOLDER, StereoPair, load_aloe, load_motorcycle
 from mmflatten.evaluation.stereo import image_sums
 from mmflatten.text_table import align
 

@@ -1,1 +1,1 @@
-"""Scenes of digits or garments on photographs, written as COCO, ADE20K and ImageNet are, or in stereo as SceneFlow."""
+"""Scenes of digits or garments on photographs, in the layouts of COCO, ADE20K and ImageNet, or of SceneFlow."""

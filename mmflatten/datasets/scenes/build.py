@@ -1,4 +1,4 @@
-"""Builds scenes of one view in a folder of their own."""
+"""Building scenes with a single view."""
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from .source import Source
 
 @dataclass(frozen=True)
 class SceneOptions(BuildOptions):
-    """What is made: scenes per split, side of a scene in pixels, and seed."""
+    """Number of scenes per split, side of a scene in pixels, and seed."""
 
     limits: ClassVar[dict[str, tuple[int, int]]] = dict(BuildOptions.limits, size=(32, 1024), seed=(0, 2**32 - 1))
 
@@ -30,16 +30,15 @@ class SceneOptions(BuildOptions):
 
 def build_scenes(out: Path, options: SceneOptions, source: Source = DIGITS, force: bool = False,
                  on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
-    """Write the scenes to ``out`` in all layouts and return the manifest; ``on_image`` is called after each scene.
+    """Write scenes in all layouts and return the manifest. `on_image` is called after each scene.
 
-    The same options give the same bytes, and a scene does not depend on how many others there are.
+    The same options give the same bytes, and a scene does not depend on the number of scenes.
     """
     return build(out, f'{source.name} scenes', options, partial(_write_split, source),
                  partial(draw_contact_sheet, source), force, on_image)
 
 
 def _write_split(source: Source, folder: Path, split: str, options: SceneOptions, on_image: Callable[[], Any]) -> int:
-    """Write one split; returns its number of objects."""
     objects, photographs = source.load_objects(split), source.load_photographs(split)
     writer = SplitWriter(folder, split, source)
     for number in range(getattr(options, split)):

@@ -3,17 +3,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MASK_OPACITY = 0.5  # a pixel belongs to the sprite that covers at least this much of it
-RIM_OPACITY = 0.15  # below MASK_OPACITY and from here on, a pixel is a mixture that belongs to nobody
+MASK_OPACITY = 0.5  # minimum opacity for a pixel to belong to a sprite
+RIM_OPACITY = 0.15  # from here up to MASK_OPACITY a background pixel is a mixture without a label
 
 
 @dataclass(frozen=True, eq=False)
 class Sprite:
-    """An object to paste: ``opacity`` (h, w) in [0, 1], ``colour`` (h, w, 3) in [0, 255], its class, its number in its
-    source, and its top left corner on the canvas, which may lie outside. Until it gets its colour, ``colour`` is its
-    shade in [0, 1].
+    """An object to paste.
 
-    ``dataclasses.replace(sprite, left=...)`` is the same object elsewhere, so a second view is a second composition.
+    Attributes:
+        opacity: (h, w) in [0, 1].
+        colour: (h, w, 3) in [0, 255], or the shade in [0, 1] before `sample_colour`.
+        label: class.
+        number: number of the object in its source.
+        top, left: corner on the canvas, which may lie outside.
     """
 
     opacity: np.ndarray
@@ -25,15 +28,16 @@ class Sprite:
 
     @property
     def solid(self) -> np.ndarray:
-        """Where the sprite owns its pixels: (h, w) bool."""
+        """Mask of the pixels that belong to the sprite, (h, w) bool."""
         return self.opacity >= MASK_OPACITY
 
 
 class Canvas:
-    """A picture under construction and, for each of its pixels, who owns it.
+    """A picture under construction.
 
-    ``image`` is (H, W, 3) float32 in [0, 255]; ``owner`` is (H, W), -1 for the background and otherwise the number of
-    the sprite in the order of pasting; ``rim`` (H, W) marks background pixels that a sprite's soft edge tints.
+    Attributes:
+        image: (H, W, 3) float32 in [0, 255].
+        owner: (H, W), index of the visible sprite in the order of pasting, -1 for the background.
     """
 
     def __init__(self, background: np.ndarray) -> None:
@@ -43,7 +47,7 @@ class Canvas:
         self._solid_area: list[int] = []
 
     def paste(self, sprite: Sprite) -> None:
-        """Put a sprite on top of everything pasted so far; what lies outside the canvas is cut off."""
+        """Paste a sprite on top, cropped to the canvas."""
         target, part = self.overlap(sprite)
         opacity = sprite.opacity[part][..., None]
         self.image[target] += opacity * (sprite.colour[part] - self.image[target])
@@ -52,7 +56,7 @@ class Canvas:
         self._solid_area.append(int(sprite.solid.sum()))
 
     def overlap(self, sprite: Sprite) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-        """Index of the canvas under the sprite, and of the sprite above the canvas; both have the same shape."""
+        """Return the slices of the canvas and of the sprite where the two overlap."""
         target, part = [], []
         for start, length, limit in zip((sprite.top, sprite.left), sprite.opacity.shape, self.owner.shape):
             first, last = min(max(start, 0), limit), max(min(start + length, limit), 0)
@@ -61,7 +65,7 @@ class Canvas:
         return tuple(target), tuple(part)
 
     def visible_fractions(self, extra: Sprite | None = None) -> np.ndarray:
-        """Visible share of every sprite's solid pixels, (n,); with ``extra``, as if that were pasted on top."""
+        """Return the visible fraction of each sprite's solid pixels, (n,), optionally with `extra` pasted on top."""
         owner, areas = self.owner, list(self._solid_area)
         if extra is not None:
             target, part = self.overlap(extra)
@@ -73,13 +77,13 @@ class Canvas:
 
     @property
     def rim(self) -> np.ndarray:
-        """Background pixels tinted by a soft edge: (H, W) bool."""
+        """Mask of background pixels tinted by the soft edge of a sprite, (H, W) bool."""
         return self._tinted & (self.owner < 0)
 
     def masks(self) -> np.ndarray:
-        """Visible pixels of every sprite: (n, H, W) bool, disjoint."""
+        """Return the visible pixels of each sprite, (n, H, W) bool, disjoint."""
         return self.owner[None] == np.arange(len(self._solid_area))[:, None, None]
 
     def picture(self) -> np.ndarray:
-        """The finished picture: (H, W, 3) uint8."""
+        """Return the finished picture, (H, W, 3) uint8."""
         return np.clip(np.rint(self.image), 0, 255).astype(np.uint8)

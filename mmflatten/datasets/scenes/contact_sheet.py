@@ -1,4 +1,4 @@
-"""One picture that shows what was written: scenes, instances, index maps and crops, read back from the files."""
+"""Contact sheet of scenes, instances, index maps and crops, read back from the files."""
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from pycocotools import mask as coco_mask
 
 from mmflatten.datasets.build import SPLITS
 
-from .layouts import FOLDERS, write_png
+from .layouts import ADE_FOLDERS, write_png
 from .scene import BACKGROUND, FIRST_CLASS, UNLABELLED
 from .source import Source
 
@@ -17,7 +17,7 @@ TILE, GAP, HEADER = 240, 8, 26
 SCENES_PER_SPLIT = 4
 COLUMNS = ('scene', 'COCO: boxes, masks, labels', 'ADE20K: index map', 'ImageNet: crops')
 
-# One colour per class; they are also the palette of the segmentation data set in configs/_base_/datasets.
+# One colour per class, as in the segmentation data set in configs/_base_/datasets.
 PALETTE = ((230, 25, 75), (60, 180, 75), (255, 225, 25), (0, 130, 200), (245, 130, 48), (145, 30, 180), (70, 240, 240),
            (240, 50, 230), (210, 245, 60), (250, 190, 212))
 INDEX_COLOURS = {UNLABELLED: (255, 255, 255), BACKGROUND: (60, 60, 60)}
@@ -25,7 +25,7 @@ INDEX_COLOURS.update({FIRST_CLASS + label: colour for label, colour in enumerate
 
 
 def draw_contact_sheet(source: Source, root: Path) -> None:
-    """Write ``contact_sheet.png``: the first scenes of both splits, a row each, with every layout in a column."""
+    """Write `contact_sheet.png`: a row per scene and a column per layout, for the first scenes of both splits."""
     rows = [_header()]
     for split in SPLITS:
         coco = json.loads((root / 'annotations' / f'instances_{split}.json').read_text(encoding='ascii'))
@@ -45,8 +45,8 @@ def _header() -> np.ndarray:
 
 def _scene_row(source: Source, root: Path, split: str, name: str,
                annotations: list[dict[str, Any]]) -> np.ndarray:
-    picture = Image.open(root / 'images' / FOLDERS[split] / name).convert('RGB')
-    index_map = np.asarray(Image.open(root / 'annotations' / FOLDERS[split] / name))
+    picture = Image.open(root / 'images' / ADE_FOLDERS[split] / name).convert('RGB')
+    index_map = np.asarray(Image.open(root / 'annotations' / ADE_FOLDERS[split] / name))
     colours = np.array([INDEX_COLOURS[value] for value in range(FIRST_CLASS + len(source.classes))], dtype=np.uint8)
     crops = [root / 'crops' / split / source.folders[item['category_id'] - 1] / f'{name[:-4]}_{order:02d}.png'
              for order, item in enumerate(annotations)]
@@ -59,7 +59,7 @@ def _scene_row(source: Source, root: Path, split: str, name: str,
 
 
 def _draw_instances(source: Source, picture: Image.Image, annotations: list[dict[str, Any]]) -> Image.Image:
-    """The picture, greyed, with each visible mask tinted in its class's colour, its box and its label."""
+    """Draw masks, boxes and labels in the colours of their classes on the picture in grey."""
     pixels = np.asarray(picture.convert('L').convert('RGB')).astype(np.float32) * 0.6
     for item in annotations:
         mask = coco_mask.decode(item['segmentation']).astype(bool)
@@ -74,7 +74,7 @@ def _draw_instances(source: Source, picture: Image.Image, annotations: list[dict
 
 
 def _draw_crops(paths: list[Path]) -> Image.Image:
-    """Up to nine crops in a 3 x 3 grid, each with the name of its class folder."""
+    """Draw up to nine crops in a 3 x 3 grid, each with the name of its class folder."""
     tile, side = Image.new('RGB', (TILE, TILE), (235, 235, 235)), TILE // 3
     draw = ImageDraw.Draw(tile)
     for position, path in enumerate(paths):
@@ -85,7 +85,7 @@ def _draw_crops(paths: list[Path]) -> Image.Image:
 
 
 def _label(draw: ImageDraw.ImageDraw, x: float, y: float, text: str) -> None:
-    """White on black, moved into the tile."""
+    """Draw text in white on black, moved inside the tile."""
     font = ImageFont.load_default(13)
     width = 10 if len(text) == 1 else font.getlength(text) + 2
     x = min(max(0, x), TILE - width - 1)

@@ -1,4 +1,4 @@
-"""Handwritten digits on two photographs, all of which scikit-learn ships."""
+"""Handwritten digits on two photographs, all shipped by scikit-learn."""
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +10,11 @@ from .glyph import render_glyph
 from .photographs import Photographs, load_photographs
 from .source import Source
 
-# Both splits are fixed and do not depend on the seed: scenes made with one seed can be tested on scenes of another.
-NUM_VAL_GLYPHS = 360  # the last of the 1797 images, in the order of the file; every digit occurs 33 to 37 times
-PHOTOGRAPH_COLUMNS = {'train': (0, 432), 'val': (448, 640)}  # of 640; 16 columns lie in neither
-HEIGHT_RANGE = (0.2, 0.48)  # of the scene's side
-MIN_HEIGHT = 12  # pixels: the 8 x 8 originals are no longer readable below
+# The splits do not depend on the seed, so a model can be tested on scenes of another seed.
+NUM_VAL_GLYPHS = 360  # the last of the 1797 images in file order; 33 to 37 of each digit
+PHOTOGRAPH_COLUMNS = {'train': (0, 432), 'val': (448, 640)}  # of 640; a gap of 16 columns separates the splits
+HEIGHT_RANGE = (0.2, 0.48)  # relative to the side of the scene
+MIN_HEIGHT = 12  # pixels; smaller digits are unreadable
 MAX_TURN = 20  # degrees
 
 
@@ -22,21 +22,19 @@ MAX_TURN = 20  # degrees
 class Glyphs:
     """Handwritten digits of one split.
 
-    ``images`` is (n, 8, 8) float32 in [0, 1], ``labels`` (n,) holds the digits 0 to 9, and ``indices`` (n,) the
-    positions in ``sklearn.datasets.load_digits``.
+    Attributes:
+        images: (n, 8, 8) float32 in [0, 1].
+        labels: (n,), 0 to 9.
+        indices: (n,), positions in `sklearn.datasets.load_digits`.
     """
 
     images: np.ndarray
     labels: np.ndarray
     indices: np.ndarray
 
-    def draw(self, rng: np.random.Generator) -> int:
-        """Position of a random glyph; each of the ten digits is equally likely."""
-        return int(rng.choice(np.flatnonzero(self.labels == rng.integers(10))))
-
     def sample(self, rng: np.random.Generator, size: int) -> Sprite:
-        """A random digit of random scale, turn, slant and pen."""
-        position = self.draw(rng)
+        """Sample a digit, each equally likely, with random scale, rotation, slant and stroke width."""
+        position = int(rng.choice(np.flatnonzero(self.labels == rng.integers(10))))
         low, high = np.log(np.maximum(np.multiply(HEIGHT_RANGE, size), MIN_HEIGHT))
         opacity = render_glyph(
             self.images[position],
@@ -49,7 +47,7 @@ class Glyphs:
 
 
 def load_glyphs(split: str) -> Glyphs:
-    """The 1437 training or 360 validation images of ``sklearn.datasets.load_digits`` (8 x 8, values 0 to 16)."""
+    """Load the 1437 training or 360 validation images of `sklearn.datasets.load_digits` (8 x 8, values 0 to 16)."""
     digits = sklearn_datasets().load_digits()
     border = len(digits.target) - NUM_VAL_GLYPHS
     part = slice(None, border) if split == 'train' else slice(border, None)
@@ -58,16 +56,16 @@ def load_glyphs(split: str) -> Glyphs:
 
 
 def load_halves(split: str) -> Photographs:
-    """The left part (training) or the right part (validation) of both photographs, 427 pixels high."""
+    """Load the left part (training) or the right part (validation) of both photographs, 427 pixels high."""
     return load_photographs(('china.jpg', 'flower.jpg'), PHOTOGRAPH_COLUMNS[split])
 
 
-CLASSES = tuple(str(digit) for digit in range(10))
+DIGIT_CLASSES = tuple(str(digit) for digit in range(10))
 DIGITS = Source(
     name='digit',
     number='glyph',
-    classes=CLASSES,
-    folders=CLASSES,
+    classes=DIGIT_CLASSES,
+    folders=DIGIT_CLASSES,
     info='Digit scenes: handwritten digits (E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, '
     'UCI, 1998) on photographs (danielbuechele: china.jpg, vultilion: flower.jpg; both CC BY 2.0), as scikit-learn '
     'ships them',

@@ -1,11 +1,11 @@
-"""The same scenes in three layouts: COCO, ADE20K and ImageNet.
+"""Writing scenes in three layouts: COCO, ADE20K and ImageNet.
 
 ::
 
-    images/{training,validation}/000000.png           pictures, shared by COCO and ADE20K
+    images/{training,validation}/000000.png           images of COCO and ADE20K
     annotations/instances_{train,val}.json            COCO: boxes and RLE masks
     annotations/{training,validation}/000000.png      ADE20K: index maps
-    crops/{train,val}/{0..9}/000000_00.png            ImageNet: one folder per class, one object per picture
+    crops/{train,val}/{0..9}/000000_00.png            ImageNet: a folder per class, an object per image
 """
 import json
 from pathlib import Path
@@ -19,23 +19,23 @@ from .canvas import Sprite
 from .scene import Scene
 from .source import Source
 
-FOLDERS = {'train': 'training', 'val': 'validation'}  # ADE20K's names of the splits
-CROP_MARGIN = 0.15  # of the longer side of the box, on every side
+ADE_FOLDERS = {'train': 'training', 'val': 'validation'}  # ADE20K's names of the splits
+CROP_MARGIN = 0.15  # on every side, relative to the longer side of the box
 
 
 def write_png(path: Path, pixels: np.ndarray) -> None:
-    """Write (H, W) or (H, W, 3) uint8 RGB without loss; the same pixels give the same bytes."""
+    """Write (H, W) or (H, W, 3) uint8 RGB; the same pixels give the same bytes."""
     Image.fromarray(pixels).save(path, format='PNG', compress_level=6)
 
 
 def mask_box(mask: np.ndarray) -> tuple[int, int, int, int]:
-    """Tight box (x, y, width, height) of a mask (H, W) that is not empty."""
+    """Return the tight box (x, y, width, height) of a non-empty mask (H, W)."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return (int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1))
 
 
 def crop_window(box: tuple[int, int, int, int], size: int) -> tuple[slice, slice]:
-    """Square window (rows, columns) around a box with a margin, moved inside a picture of ``size`` pixels."""
+    """Return a square window (rows, columns) around a box with a margin, inside an image of `size` pixels."""
     x, y, width, height = box
     side = min(size, int(round(max(width, height) * (1 + 2 * CROP_MARGIN))))
     top, left = (min(max(0, start + length // 2 - side // 2), size - side)
@@ -44,12 +44,12 @@ def crop_window(box: tuple[int, int, int, int], size: int) -> tuple[slice, slice
 
 
 class SplitWriter:
-    """Writes the scenes of one split below ``root``, in all layouts; ``close`` writes the COCO file."""
+    """Writer of one split below `root` in all layouts. `close` writes the COCO file."""
 
     def __init__(self, root: Path, split: str, source: Source) -> None:
         self.root, self.split, self.source = root, split, source
-        self.image_dir = root / 'images' / FOLDERS[split]
-        self.index_dir = root / 'annotations' / FOLDERS[split]
+        self.image_dir = root / 'images' / ADE_FOLDERS[split]
+        self.index_dir = root / 'annotations' / ADE_FOLDERS[split]
         self.crop_dir = root / 'crops' / split
         for folder in (self.image_dir, self.index_dir, *(self.crop_dir / name for name in source.folders)):
             folder.mkdir(parents=True)
@@ -57,7 +57,7 @@ class SplitWriter:
         self.annotations: list[dict[str, Any]] = []
 
     def add(self, scene: Scene) -> None:
-        """Write one scene's picture, index map and crops, and keep its boxes and masks for the COCO file."""
+        """Write the image, index map and crops of a scene, and collect its annotations."""
         number = len(self.images)
         name = f'{number:06d}.png'
         height, width = scene.index_map.shape
@@ -90,7 +90,7 @@ class SplitWriter:
             **{self.source.number: sprite.number})
 
     def close(self) -> None:
-        """Write ``annotations/instances_{split}.json``; category ids are 1 to 10, as COCO counts from 1."""
+        """Write `annotations/instances_{split}.json` with category ids 1 to 10."""
         categories = [dict(id=index + 1, name=name, supercategory=self.source.name)
                       for index, name in enumerate(self.source.classes)]
         content = dict(

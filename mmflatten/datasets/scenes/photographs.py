@@ -1,4 +1,4 @@
-"""Photographs that scikit-learn and scikit-image ship, as backgrounds."""
+"""Photographs of scikit-learn and scikit-image as backgrounds."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from mmflatten.datasets.packages import skimage_file, sklearn_datasets
 
 @dataclass(frozen=True)
 class BackgroundSource:
-    """Where a background was cut: photograph, and box (x, y, width, height) in its pixels."""
+    """Photograph of a background, and the box (x, y, width, height) in it."""
 
     photograph: str
     box: tuple[int, int, int, int]
@@ -18,16 +18,16 @@ class BackgroundSource:
 
 @dataclass(frozen=True)
 class Photographs:
-    """Parts of photographs that belong to one split: ``regions`` of (H, W, 3) uint8 RGB, the first column of each."""
+    """Photographs of one split: `regions` are (H, W, 3) uint8 RGB, cut from `first_column` on."""
 
     names: tuple[str, ...]
     regions: tuple[np.ndarray, ...]
     first_column: int
 
     def crop(self, rng: np.random.Generator, height: int, width: int) -> tuple[np.ndarray, BackgroundSource]:
-        """A random cut, scaled to (height, width, 3) uint8, mirrored half of the time, with its origin.
+        """Sample a crop, resized to (height, width, 3) uint8 and randomly mirrored, and its origin.
 
-        A cut spans 0.8 to 1.6 photograph pixels per output pixel, less where the region is too small for that.
+        An output pixel covers 0.8 to 1.6 photograph pixels, fewer if the region is too small.
         """
         which = int(rng.integers(len(self.regions)))
         region = self.regions[which]
@@ -45,12 +45,12 @@ class Photographs:
 
 
 def load_photographs(names: Sequence[str], columns: tuple[int, int | None] = (0, None)) -> Photographs:
-    """Photographs by file name, all of their rows and the columns from the first up to the second."""
+    """Load photographs by file name, with all rows and the given range of columns."""
     return Photographs(tuple(names), tuple(read_photograph(name)[:, slice(*columns)] for name in names), columns[0])
 
 
 def read_photograph(name: str) -> np.ndarray:
-    """A picture of scikit-learn (china.jpg, flower.jpg) or scikit-image, (H, W, 3) uint8 RGB."""
+    """Read a photograph of scikit-learn (china.jpg, flower.jpg) or scikit-image, (H, W, 3) uint8 RGB."""
     if name in ('china.jpg', 'flower.jpg'):
         return sklearn_datasets().load_sample_image(name)
     return cv2.cvtColor(cv2.imread(str(skimage_file(name))), cv2.COLOR_BGR2RGB)

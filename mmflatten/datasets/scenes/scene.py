@@ -1,4 +1,4 @@
-"""A random scene: one to eight objects of random scale, turn and colour that may partly hide one another."""
+"""Random scenes of one to eight objects with random scale, rotation and colour that may overlap."""
 import colorsys
 import dataclasses
 from collections.abc import Sequence
@@ -11,22 +11,26 @@ from .photographs import BackgroundSource, Photographs
 from .source import Objects
 
 MAX_OBJECTS = 8
-MIN_VISIBLE = 0.85  # of an object's pixels; a placement that hides more of any object is drawn again
-BACKGROUND_GAIN = (0.45, 0.75)  # photographs are dimmed and objects bright: learnt in minutes, without being trivial
+MIN_VISIBLE = 0.85  # fraction of an object's pixels; other placements are rejected
+BACKGROUND_GAIN = (0.45, 0.75)  # dark photographs and bright objects are learnt in minutes, without being trivial
 MIN_BRIGHTNESS = 160  # luma of an object
-MIN_CONTRAST = 90  # distance in RGB between an object and the mean of what lies under it, or any object it touches
+MIN_CONTRAST = 90  # RGB distance to the mean of the pixels below, and to objects that may touch
 LUMA = np.array([0.299, 0.587, 0.114])
 PLACEMENTS_PER_SPRITE = 25
 
-# Index PNG, as in ADE20K: 0 is not labelled and is ignored; the classes start from 1.
+# Index maps as in ADE20K: 0 is unlabelled and ignored, classes start at 1.
 UNLABELLED, BACKGROUND, FIRST_CLASS = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A picture (H, W, 3) uint8 RGB with its sprites back to front, their visible masks (n, H, W) and an index map.
+    """A picture and its labels.
 
-    ``index_map`` (H, W) uint8: 0 the soft rim of an object, 1 background, 2 to 11 the ten classes.
+    Attributes:
+        picture: (H, W, 3) uint8 RGB.
+        sprites: back to front.
+        masks: visible pixels, (n, H, W) bool.
+        index_map: (H, W) uint8, 0 soft rim of an object, 1 background, 2 to 11 classes.
     """
 
     picture: np.ndarray
@@ -37,9 +41,9 @@ class Scene:
 
 
 def sample_scene(rng: np.random.Generator, objects: Objects, photographs: Photographs, size: int) -> Scene:
-    """A square scene of ``size`` pixels. Every object lies inside and at least 85 % of it is visible.
+    """Sample a square scene of `size` pixels. Every object lies inside and at least 85 % of it is visible.
 
-    Objects that find no place are left out, so small scenes hold fewer; the first one always finds one.
+    Objects that do not fit are left out, except for the first, which always fits.
     """
     background, source = photographs.crop(rng, size, size)
     canvas, sprites = Canvas(background * rng.uniform(*BACKGROUND_GAIN)), []
@@ -53,7 +57,7 @@ def sample_scene(rng: np.random.Generator, objects: Objects, photographs: Photog
 
 
 def place_sprite(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sprite | None:
-    """The sprite at a random place inside the canvas that leaves every object visible enough, or None."""
+    """Place a sprite at random inside the canvas so that every object stays visible; None if it does not fit."""
     room = np.subtract(canvas.owner.shape, sprite.opacity.shape)
     if room.min() < 0:
         return None
@@ -66,8 +70,10 @@ def place_sprite(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sp
 
 
 def sample_colour(rng: np.random.Generator, canvas: Canvas, sprite: Sprite, below: Sequence[Sprite]) -> np.ndarray:
-    """A bright colour (h, w, 3) with a faint gradient that stands out from the canvas and the objects ``below``, times
-    the shade of the sprite."""
+    """Sample a bright colour that contrasts with the canvas and the objects `below`.
+
+    Returns the colour with a faint gradient, multiplied by the shade of the sprite, (h, w, 3).
+    """
     target, part = canvas.overlap(sprite)
     under = np.average(canvas.image[target], axis=(0, 1), weights=np.repeat(sprite.opacity[part][..., None], 3, 2))
     others = [under] + [other.colour.mean(axis=(0, 1)) for other in below if _boxes_touch(sprite, other)]
@@ -87,15 +93,15 @@ def sample_colour(rng: np.random.Generator, canvas: Canvas, sprite: Sprite, belo
 
 
 def _boxes_touch(one: Sprite, other: Sprite) -> bool:
-    """Whether the frames of two placed sprites meet."""
+    """Return True if the bounding boxes of two sprites intersect."""
     return all(start < other_start + other_length and other_start < start + length
                for start, length, other_start, other_length in zip(
                    (one.top, one.left), one.opacity.shape, (other.top, other.left), other.opacity.shape))
 
 
 def index_map(canvas: Canvas, sprites: Sequence[Sprite]) -> np.ndarray:
-    """Class of every pixel as ADE20K numbers them, (H, W) uint8; see :class:`Scene`."""
+    """Return the class of each pixel as in ADE20K, (H, W) uint8; see `Scene`."""
     values = np.array([sprite.label + FIRST_CLASS for sprite in sprites] + [BACKGROUND], dtype=np.uint8)
-    indices = values[canvas.owner]  # the background's owner is -1, the last entry
+    indices = values[canvas.owner]  # -1, the background, is the last entry
     indices[canvas.rim] = UNLABELLED
     return indices

@@ -1,4 +1,4 @@
-"""What the objects of scenes are: digits or garments."""
+"""Sources of the objects in scenes: digits or garments."""
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,19 +10,23 @@ from .photographs import Photographs
 
 
 class Objects(Protocol):
-    """The objects of one split."""
+    """Objects of one split."""
 
     def sample(self, rng: np.random.Generator, size: int) -> Sprite:
-        """A random object of a random class, for a scene of ``size`` pixels; without place and colour as yet."""
+        """Sample an object of a random class for a scene of `size` pixels, without position and colour."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Objects and photographs, each split so that validation shares nothing with training.
+    """Objects and photographs, with disjoint training and validation splits.
 
-    ``name`` is the singular of the objects, ``number`` the name of their numbers in the files; ``folders`` are those
-    of the ImageNet layout, sorted as the classes are. ``info`` and ``licenses`` stand in the COCO files, and
-    ``license_ids`` says which licence a photograph has, if not the first.
+    Attributes:
+        name: singular of the objects.
+        number: key of the object numbers in the files.
+        folders: class folders of the ImageNet layout, in the order of the classes.
+        info: description in the COCO files.
+        licenses: licences in the COCO files.
+        license_ids: licence by photograph, if not the first.
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""Writes stereo pairs of scenes as SceneFlow is laid out, in a folder of their own.
+"""Writing stereo pairs of scenes in the layout of SceneFlow.
 
 ::
 
     frames_cleanpass/{TRAIN,TEST}/A/0000/{left,right}/000000.png
     disparity/{TRAIN,TEST}/A/0000/left/000000.pfm                     pixels
-    disparity_occlusions/{TRAIN,TEST}/A/0000/left/000000.png          255 where the right camera does not see the point
-    scenes_{TRAIN,TEST}.json                                          which objects, and where the photograph was cut
+    disparity_occlusions/{TRAIN,TEST}/A/0000/left/000000.png          255 for points hidden from the right camera
+    scenes_{TRAIN,TEST}.json                                          objects and photograph of each scene
     contact_sheet.png  dataset.json
 """
 import json
@@ -28,47 +28,46 @@ from .layouts import write_png
 from .source import Source
 from .stereo_scene import StereoScene, max_disparity, sample_stereo_scene
 
-FOLDERS = {'train': 'TRAIN', 'val': 'TEST'}  # SceneFlow's names of the splits
+SCENEFLOW_FOLDERS = {'train': 'TRAIN', 'val': 'TEST'}  # SceneFlow's names of the splits
 SEQUENCE = 'A/0000'
 SHEET_SCENES = 3  # per split
 
 
 @dataclass(frozen=True)
 class StereoSceneOptions(SceneOptions):
-    """What is made: pairs per split, height of a picture in pixels (it is twice as wide), and seed."""
+    """Number of pairs per split, height of an image in pixels (the width is twice that), and seed."""
 
     train: int = 400
     val: int = 80
     size: int = 96
-    views: int = field(default=2, init=False)  # tells these scenes from those of one view
+    views: int = field(default=2, init=False)  # distinguishes these scenes from those with a single view
 
 
 def build_stereo_scenes(out: Path, options: StereoSceneOptions, source: Source = DIGITS, force: bool = False,
                         on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
-    """Write the pairs to ``out`` and return the manifest; as ``build_scenes`` otherwise."""
-    return build(out, f'{source.name} scenes', options, partial(_write_split, source), draw_stereo_sheet, force,
+    """Write stereo pairs and return the manifest; see `build_scenes`."""
+    return build(out, f'{source.name} scenes', options, partial(_write_split, source), _draw_sheet, force,
                  on_image)
 
 
 def _write_split(source: Source, root: Path, split: str, options: StereoSceneOptions,
                  on_image: Callable[[], Any]) -> int:
-    """Write one split; returns its number of objects."""
     objects, photographs = source.load_objects(split), source.load_photographs(split)
-    paths = {key: root / kind / FOLDERS[split] / SEQUENCE / side for key, (kind, side) in dict(
+    paths = {key: root / kind / SCENEFLOW_FOLDERS[split] / SEQUENCE / side for key, (kind, side) in dict(
         left=('frames_cleanpass', 'left'), right=('frames_cleanpass', 'right'), disparity=('disparity', 'left'),
         occlusion=('disparity_occlusions', 'left')).items()}
     for folder in paths.values():
         folder.mkdir(parents=True)
     scenes: list[dict[str, Any]] = []
     for number in range(getattr(options, split)):
-        # The last word makes other scenes of a seed than those of one view.
+        # `views` in the seed gives other scenes than with a single view.
         rng = np.random.default_rng([options.seed, SPLITS.index(split), number, options.views])
         scene = sample_stereo_scene(rng, objects, photographs, options.size)
         _write_scene(paths, f'{number:06d}', scene)
         scenes.append({'name': f'{number:06d}', f'{source.number}s': list(scene.numbers), 'background': dict(
             photograph=scene.background.photograph, box=list(scene.background.box))})
         on_image()
-    listing = root / f'scenes_{FOLDERS[split]}.json'
+    listing = root / f'scenes_{SCENEFLOW_FOLDERS[split]}.json'
     listing.write_text(json.dumps(scenes, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii')
     return sum(len(scene[f'{source.number}s']) for scene in scenes)
 
@@ -80,11 +79,11 @@ def _write_scene(paths: dict[str, Path], name: str, scene: StereoScene) -> None:
     write_png(paths['occlusion'] / f'{name}.png', scene.occluded.astype(np.uint8) * 255)
 
 
-def draw_stereo_sheet(root: Path) -> None:
-    """Write ``contact_sheet.png``: the first scenes of both splits, read back from the files, a row each."""
+def _draw_sheet(root: Path) -> None:
+    """Draw the first scenes of both splits, one row each, read back from the files."""
     rows = []
     for split in SPLITS:
-        part = Path(FOLDERS[split], SEQUENCE)
+        part = Path(SCENEFLOW_FOLDERS[split], SEQUENCE)
         for path in sorted((root / 'frames_cleanpass' / part / 'left').iterdir())[:SHEET_SCENES]:
             disparity = read_pfm(root / 'disparity' / part / 'left' / f'{path.stem}.pfm')
             occluded = read_mask(root / 'disparity_occlusions' / part / 'left' / path.name)

@@ -1,10 +1,9 @@
-"""A rectified pair of pictures of a layered scene, with exact disparity and occlusion.
+"""Rectified image pairs of layered scenes, with exact disparity and occlusion.
 
-Every layer, the photograph and each object, has one disparity per row of the picture. All of them are multiples of
-`1 / SUPERSAMPLING` of a pixel, and a scene is composed on a grid that many times finer: there the right view is the
-left one with the rows of its layers moved by whole cells, and no colour is ever interpolated for a view. Both views are
-then averaged over the cells of a pixel, as the area of a sensor does. Disparities are therefore exact to the last bit,
-and what the right camera sees is known, not estimated.
+Every layer, the photograph or an object, has one disparity per row, a multiple of `1 / SUPERSAMPLING` pixels. A scene
+is composed on a grid finer by that factor, where the right view is the left view with the rows of its layers moved by
+whole cells, without interpolation. Both views are then averaged over the cells of a pixel, like a sensor. Disparity
+and occlusion are therefore exact.
 """
 from __future__ import annotations
 
@@ -20,23 +19,25 @@ from .scene import MAX_OBJECTS, sample_colour
 from .source import Objects
 
 SUPERSAMPLING = 4  # cells per pixel, in both directions
-ASPECT = 2  # width of a picture over its height
-MAX_DISPARITY = 0.2  # of the width; nothing in a scene has more
-# The photograph recedes like a floor seen from above: its disparity grows from the first row to the last.
-FAR_DISPARITY = (0.01, 0.04)  # of the width, at the first row
-FLOOR_SLOPE = (0.0, 0.04)  # of the width, added until the last row
-OBJECT_SCALE = 1.4  # objects are this much larger than in the scenes of a single view
-GRAIN = 14.0  # standard deviation of the grain in grey levels: a plain sky alone would have no disparity to find
-TILT = 0.4  # of an object's share of the depths behind the nearest: how far its disparity may change over its height
+ASPECT = 2  # width / height
+DISPARITY_LIMIT = 0.2  # relative to the width
+# The photograph recedes like a floor: its disparity grows from the first row to the last.
+FAR_DISPARITY = (0.01, 0.04)  # at the first row, relative to the width
+FLOOR_SLOPE = (0.0, 0.04)  # added up to the last row, relative to the width
+OBJECT_SCALE = 1.4  # relative to scenes with a single view
+GRAIN = 14.0  # standard deviation in grey levels; without texture disparity is ambiguous
+TILT = 0.4  # largest change of disparity over an object, relative to its disparity interval
 
 
 @dataclass(frozen=True, eq=False)
 class StereoScene:
-    """A pair of pictures, (H, W, 3) uint8 RGB each, and what is known of the left one's pixels.
+    """A rectified pair with ground truth for the left image.
 
-    ``disparity`` (H, W) float32, in pixels, that of the layer in the centre of a pixel; ``occluded`` (H, W) bool, where
-    the right picture does not show that point, because another layer hides it or it lies outside. ``numbers`` are
-    those of the objects in their source, the farthest first.
+    Attributes:
+        left, right: (H, W, 3) uint8 RGB.
+        disparity: (H, W) float32 in pixels, at the centre of each pixel.
+        occluded: (H, W) bool, True for points that are hidden in the right image or lie outside of it.
+        numbers: numbers of the objects in their source, farthest first.
     """
 
     left: np.ndarray
@@ -48,14 +49,14 @@ class StereoScene:
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
-    """An object on the fine grid and its disparity in cells, (h,) integers, one for each of its rows."""
+class SceneLayer:
+    """An object on the fine grid and its disparity per row in cells, (h,) integers."""
 
     sprite: Sprite
     shift: np.ndarray
 
     def seen_from_the_right(self) -> Sprite:
-        """The sprite with every row moved to the left by its shift."""
+        """Return the sprite with each row moved to the left by its shift."""
         least = int(self.shift.min())
         columns = self.sprite.opacity.shape[1]
         wide = columns + int(self.shift.max()) - least
@@ -70,13 +71,13 @@ class Layer:
 
 
 def max_disparity(height: int) -> float:
-    """Upper bound of the disparities in pictures of this height, in pixels."""
-    return MAX_DISPARITY * ASPECT * height
+    """Return the upper bound of the disparity for images of this height, in pixels."""
+    return DISPARITY_LIMIT * ASPECT * height
 
 
 def sample_stereo_scene(rng: np.random.Generator, objects: Objects, photographs: Photographs,
                         height: int) -> StereoScene:
-    """A random scene of ``height`` x ``2 * height`` pixels: a floor of photograph, and 1 to 8 objects before it."""
+    """Sample a scene of `height` x `2 * height` pixels: 1 to 8 objects before a photograph."""
     width, margin = ASPECT * height, int(np.ceil(max_disparity(height)))
     photograph, source = photographs.crop(rng, height, width + margin)
     photograph = add_grain(rng, photograph)
@@ -87,16 +88,16 @@ def sample_stereo_scene(rng: np.random.Generator, objects: Objects, photographs:
 
 
 def _sample_layers(rng: np.random.Generator, objects: Objects, photograph: np.ndarray, height: int,
-                   nearest: float) -> list[Layer]:
-    """Objects back to front; each has a share of the disparities from ``nearest`` on for itself, so none cross."""
+                   nearest: float) -> list[SceneLayer]:
+    """Sample objects back to front with disjoint intervals of disparity above `nearest`, so that none intersect."""
     number = int(rng.integers(1, MAX_OBJECTS + 1))
     size = np.multiply((height, ASPECT * height), SUPERSAMPLING)
     canvas = Canvas(enlarge(photograph)[:, :size[1]])
     step = (max_disparity(height) - nearest) / number
-    layers: list[Layer] = []
+    layers: list[SceneLayer] = []
     for order in range(number):
         sprite = objects.sample(rng, int(SUPERSAMPLING * OBJECT_SCALE * height))
-        # Half of an object may stand out of the picture on any side.
+        # Up to half of an object may lie outside of the image.
         top, left = (int(rng.integers(-length // 2, limit - length // 2 + 1))
                      for length, limit in zip(sprite.opacity.shape, size))
         sprite = dataclasses.replace(sprite, top=top, left=left)
@@ -106,16 +107,19 @@ def _sample_layers(rng: np.random.Generator, objects: Objects, photograph: np.nd
         tilt = rng.uniform(-TILT, TILT) * min(step, 0.03 * size[1] / SUPERSAMPLING)
         middle = nearest + step * (order + rng.uniform(TILT / 2, 1 - TILT / 2))
         rows = np.linspace(-0.5, 0.5, sprite.opacity.shape[0])
-        layers.append(Layer(sprite, to_cells(middle + tilt * rows)))
+        layers.append(SceneLayer(sprite, to_cells(middle + tilt * rows)))
     return layers
 
 
-def compose(photograph: np.ndarray, floor: np.ndarray, layers: list[Layer], width: int,
+def compose(photograph: np.ndarray, floor: np.ndarray, layers: list[SceneLayer], width: int,
             source: BackgroundSource) -> StereoScene:
-    """Both views of layers given from back to front.
+    """Compose both views.
 
-    ``photograph`` is (H, W + margin, 3), of which the left view shows the first ``width`` columns; ``floor`` its
-    disparity in cells, (H * SUPERSAMPLING,) integers, at most ``margin * SUPERSAMPLING``.
+    Args:
+        photograph: (H, W + margin, 3). The left view shows the first `width` columns.
+        floor: disparity of the photograph per row in cells, (H * SUPERSAMPLING,) integers, at most
+            `margin * SUPERSAMPLING`.
+        layers: back to front.
     """
     fine, cells = enlarge(photograph), width * SUPERSAMPLING
     columns = np.arange(cells) + floor[:, None]
@@ -132,9 +136,9 @@ def compose(photograph: np.ndarray, floor: np.ndarray, layers: list[Layer], widt
         tuple(layer.sprite.number for layer in layers), source)
 
 
-def _shift_map(view: Canvas, floor: np.ndarray, layers: list[Layer]) -> np.ndarray:
-    """Disparity of every cell of the left view, in cells."""
-    by_row = np.broadcast_to(floor[:, None], (len(floor), len(layers) + 1)).copy()  # the last one is the photograph's
+def _shift_map(view: Canvas, floor: np.ndarray, layers: list[SceneLayer]) -> np.ndarray:
+    """Return the disparity of each cell of the left view, in cells."""
+    by_row = np.broadcast_to(floor[:, None], (len(floor), len(layers) + 1)).copy()  # the last column is the photograph
     for number, layer in enumerate(layers):
         (rows, _), (part, _) = view.overlap(layer.sprite)
         by_row[rows, number] = layer.shift[part]
@@ -142,14 +146,14 @@ def _shift_map(view: Canvas, floor: np.ndarray, layers: list[Layer]) -> np.ndarr
 
 
 def _hidden_from_the_right(left_owner: np.ndarray, right_owner: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Cells of the left view whose place in the right one shows another layer, or lies outside."""
+    """Return True for cells of the left view that are hidden in the right view or lie outside of it."""
     column = np.arange(left_owner.shape[1]) - shift
     seen = np.take_along_axis(right_owner, np.maximum(column, 0), axis=1) == left_owner
     return ~seen | (column < 0)
 
 
 def add_grain(rng: np.random.Generator, picture: np.ndarray, cells: int = 1) -> np.ndarray:
-    """A surface (H, W, 3) in [0, 255] with a fine random texture whose grains are ``cells`` wide; float32."""
+    """Add random texture with grains of `cells` pixels to a surface (H, W, 3) in [0, 255]; float32."""
     shape = tuple(-(-length // cells) for length in picture.shape[:2])
     noise = rng.normal(scale=GRAIN, size=shape).astype(np.float32)
     noise = cv2.resize(noise, None, fx=cells, fy=cells, interpolation=cv2.INTER_LINEAR)
@@ -157,19 +161,19 @@ def add_grain(rng: np.random.Generator, picture: np.ndarray, cells: int = 1) -> 
 
 
 def to_cells(pixels: np.ndarray) -> np.ndarray:
-    """Disparities rounded to whole cells."""
+    """Round disparities in pixels to whole cells."""
     return np.rint(np.asarray(pixels) * SUPERSAMPLING).astype(np.int64)
 
 
 def enlarge(picture: np.ndarray) -> np.ndarray:
-    """A picture on the fine grid, (4 H, 4 W, 3) float32."""
+    """Enlarge an image to the fine grid, (4 H, 4 W, 3) float32."""
     height, width = picture.shape[:2]
     return cv2.resize(picture.astype(np.float32), (SUPERSAMPLING * width, SUPERSAMPLING * height),
                       interpolation=cv2.INTER_LINEAR)
 
 
 def shrink(fine: np.ndarray) -> np.ndarray:
-    """The mean of the cells of each pixel, (H, W, 3) uint8."""
+    """Average the cells of each pixel, (H, W, 3) uint8."""
     rows, columns = (length // SUPERSAMPLING for length in fine.shape[:2])
     mean = fine.reshape(rows, SUPERSAMPLING, columns, SUPERSAMPLING, 3).mean(axis=(1, 3))
     return np.clip(np.rint(mean), 0, 255).astype(np.uint8)

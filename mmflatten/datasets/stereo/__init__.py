@@ -1,6 +1,5 @@
-"""Stereo pairs with disparity: SceneFlow, KITTI and folders of one's own, and the steps that load and augment them."""
-from mmflatten.datasets.stereo.errors import StereoDataError
-from mmflatten.datasets.stereo.files import read_disparity, read_kitti_disparity, read_pfm, write_pfm
+"""Stereo pairs with disparity: SceneFlow, KITTI and user folders, with loading and augmentation."""
+from mmflatten.datasets.stereo.files import StereoDataError, read_disparity, read_kitti_disparity, read_pfm, write_pfm
 from mmflatten.datasets.stereo.folder import StereoFolderDataset
 from mmflatten.datasets.stereo.kitti import KITTIStereoDataset
 from mmflatten.datasets.stereo.loading import LoadDisparity, LoadStereoPair, PackStereoInputs

@@ -1,4 +1,4 @@
-"""What stereo data sets share: a list of pairs whose files are known to be there."""
+"""Base class of stereo data sets."""
 from __future__ import annotations
 
 import os
@@ -8,21 +8,20 @@ from typing import Any
 
 from mmengine.dataset import BaseDataset
 
-from mmflatten.datasets.stereo.errors import StereoDataError
+from mmflatten.datasets.stereo.files import StereoDataError
 from mmflatten.locate import missing_data_hint
 
 
 class StereoDataset(BaseDataset):
-    """Pairs of images by the name of their files; a subclass says where they lie.
+    """Data set of image pairs. Subclasses implement `pairs`.
 
-    An entry has the paths `img_path` (left image), `right_path` and, where there is a truth, `disparity_path` and
-    either `occlusion_path` (a mask) or `noc_disparity_path` (the disparity of what both cameras see alone), and
-    `sample_id`, a number in the order of the names.
+    An entry has `img_path` (left image), `right_path` and `sample_id`; with ground truth also `disparity_path` and
+    either `occlusion_path` (a mask) or `noc_disparity_path` (disparity of points that both cameras see).
 
     Args:
         data_root: folder of the data set.
         pipeline: transforms.
-        kwargs: of `mmengine.dataset.BaseDataset`.
+        kwargs: arguments of `mmengine.dataset.BaseDataset`.
     """
 
     METAINFO = dict(dataset_type='stereo')
@@ -31,46 +30,46 @@ class StereoDataset(BaseDataset):
         super().__init__(data_root=str(data_root), pipeline=list(pipeline), **kwargs)
 
     def pairs(self) -> Iterator[dict]:
-        """Yield the paths of every pair, in the order of their names."""
-        raise TypeError(f'{type(self).__name__} must say where its pairs lie')
+        """Yield the paths of each pair, in the order of their names."""
+        raise NotImplementedError
 
     def place(self) -> str:
-        """Where below `data_root` left images are looked for, for messages."""
+        """Return the pattern of left images below `data_root`, for messages."""
         return 'see its pairs()'
 
     def load_data_list(self) -> list[dict]:
-        """All pairs.
+        """List all pairs.
 
         Raises:
-            FileNotFoundError: a folder is missing, with the way to get it.
-            StereoDataError: an image has no partner or no disparity, or there is no pair at all.
+            FileNotFoundError: a folder is missing.
+            StereoDataError: a right image, a disparity or all pairs are missing.
         """
         entries = []
         for number, entry in enumerate(self.pairs()):
             for key, what in (('right_path', 'right image'), ('disparity_path', 'disparity'),
                               ('occlusion_path', 'occlusion mask'), ('noc_disparity_path', 'disparity')):
                 if key in entry and not os.path.isfile(entry[key]):
-                    raise StereoDataError(f'{what} {entry[key]} of left image {entry["img_path"]} does not exist; '
-                                          'unpack the archive again or take the pair out of the data set')
+                    raise StereoDataError(f'{what} {entry[key]} of left image {entry["img_path"]} does not exist. '
+                                          'Unpack the archive again, or remove the pair from the data set.')
             entries.append(dict(sample_id=number, **entry))
         if not entries:
-            raise StereoDataError(f'data_root ({self.data_root}) holds no pair of images where '
-                                  f'{type(self).__name__} looks for them: {self.place()}')
+            raise StereoDataError(f'data_root ({self.data_root}): {type(self).__name__} found no image pairs at '
+                                  f'{self.place()}')
         return entries
 
 
 def require_folder(folder: Path) -> Path:
-    """The folder.
+    """Return the folder.
 
     Raises:
-        FileNotFoundError: it does not exist; says how to get it where the configs know it.
+        FileNotFoundError: it does not exist; known data sets get a hint how to obtain them.
     """
     if not folder.is_dir():
-        hint = missing_data_hint(folder) or 'check data_root in the config'
-        raise FileNotFoundError(f'data not found: {folder} does not exist; {hint}')
+        hint = missing_data_hint(folder) or 'Check data_root in the config.'
+        raise FileNotFoundError(f'data not found: {folder} does not exist. {hint}')
     return folder
 
 
 def images_in(folder: Path, suffixes: tuple[str, ...] = ('.png', '.webp')) -> list[Path]:
-    """Image files of a folder, sorted by name."""
+    """List the image files of a folder, sorted by name."""
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes)

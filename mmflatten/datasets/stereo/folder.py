@@ -1,4 +1,4 @@
-"""Stereo pairs of one's own: three folders whose files share their names."""
+"""Stereo pairs in three folders whose files share names."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.registry import DATASETS
 
 DISPARITIES = ('.pfm', '.png')
-FOLDERS = dict(left='left', right='right', disparity='disparity')
+DEFAULT_FOLDERS = dict(left='left', right='right', disparity='disparity')
 
 
 @DATASETS.register_module()
@@ -19,26 +19,27 @@ class StereoFolderDataset(StereoDataset):
 
         <left>/NAME.png           or .jpg, .webp, ...
         <right>/NAME.png          the same name
-        <disparity>/NAME.pfm      pixels of the left image; or NAME.png, KITTI's 256ths in 16 bits
+        <disparity>/NAME.pfm      pixels of the left image; or a 16-bit NAME.png in 1/256 pixels, like KITTI
 
     Args:
-        ann_file: a file with one NAME a line; '' for all images in `left`.
-        data_prefix: the folders `left`, `right` and, unless there is no truth, `disparity`, below `data_root`.
-        kwargs: of `StereoDataset`.
+        ann_file: text file with one NAME per line; '' for all images in `left`.
+        data_prefix: folders `left`, `right` and, with ground truth, `disparity`, below `data_root`.
+        kwargs: arguments of `StereoDataset`.
     """
 
-    def __init__(self, ann_file: str = '', data_prefix: Mapping[str, str] = FOLDERS, **kwargs: Any) -> None:
+    def __init__(self, ann_file: str = '', data_prefix: Mapping[str, str] = DEFAULT_FOLDERS, **kwargs: Any) -> None:
         super().__init__(ann_file=ann_file, data_prefix=dict(data_prefix), **kwargs)
 
     def place(self) -> str:
-        return f'{self.data_prefix["left"]}/NAME.png' + (f', with NAME in {self.ann_file}' if self.ann_file else '')
+        pattern = f'{self.data_prefix["left"]}/NAME.png'
+        return f'{pattern}, with NAME in {self.ann_file}' if self.ann_file else pattern
 
     def pairs(self) -> Iterator[dict]:
         left, right = require_folder(Path(self.data_prefix['left'])), Path(self.data_prefix['right'])
-        found = {path.stem: path for path in images_in(left, IMAGE_SUFFIXES)}
-        names = Path(self.ann_file).read_text(encoding='utf-8').split('\n') if self.ann_file else sorted(found)
+        images = {path.stem: path for path in images_in(left, IMAGE_SUFFIXES)}
+        names = Path(self.ann_file).read_text(encoding='utf-8').split('\n') if self.ann_file else sorted(images)
         for name in filter(None, names):
-            image = found.get(name, left / f'{name}.png')
+            image = images.get(name, left / f'{name}.png')
             entry = dict(img_path=str(image), right_path=str(right / image.name))
             if 'disparity' in self.data_prefix:
                 entry['disparity_path'] = str(disparity_of(Path(self.data_prefix['disparity']), name))
@@ -46,6 +47,6 @@ class StereoFolderDataset(StereoDataset):
 
 
 def disparity_of(folder: Path, name: str) -> Path:
-    """The disparity of a pair; the PFM where there is neither."""
+    """Return the disparity file of a pair: the first that exists, else the PFM."""
     files = [folder / f'{name}{suffix}' for suffix in DISPARITIES]
     return next(filter(Path.is_file, files), files[0])

@@ -1,4 +1,4 @@
-"""Steps that read the two images of a pair and its disparity, and the one that packs them for a model."""
+"""Transforms that load image pairs and disparity, and pack them for a model."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,13 +8,12 @@ import torch
 from mmcv.transforms import BaseTransform
 from mmengine.structures import PixelData
 
-from mmflatten.datasets.stereo.errors import StereoDataError
-from mmflatten.datasets.stereo.files import read_disparity, read_image, read_mask
+from mmflatten.datasets.stereo.files import StereoDataError, read_disparity, read_image, read_mask
 from mmflatten.registry import TRANSFORMS
 from mmflatten.structures import StereoDataSample
 
 IMAGES = ('left', 'right')
-MAPS = ('disparity', 'valid', 'occlusion')  # what is known of the left image's pixels, (H, W) each
+MAPS = ('disparity', 'valid', 'occlusion')  # ground truth for the left image, (H, W) each
 META_KEYS = ('sample_id', 'img_path', 'left_path', 'right_path', 'disparity_path', 'ori_shape', 'img_shape')
 
 
@@ -23,7 +22,7 @@ class LoadStereoPair(BaseTransform):
     """Read `left` and `right`, (H, W, 3) uint8 BGR, from `img_path` and `right_path`.
 
     Raises:
-        StereoDataError: a file cannot be decoded, or the two are not of one size.
+        StereoDataError: a file cannot be decoded, or the sizes differ.
     """
 
     def transform(self, results: dict) -> dict:
@@ -31,28 +30,28 @@ class LoadStereoPair(BaseTransform):
         results['left'], results['right'] = read_image(results['img_path']), read_image(results['right_path'])
         left, right = results['left'].shape[:2], results['right'].shape[:2]
         if left != right:
-            raise StereoDataError(f'left image {results["img_path"]} has {_spell(left)} pixels and right image '
-                                  f'{results["right_path"]} has {_spell(right)}; the two of a pair must have one size')
+            raise StereoDataError(f'right image {results["right_path"]}: expected {_format_size(left)} pixels as in '
+                                  f'left image {results["img_path"]}, got {_format_size(right)}.')
         results['img_shape'] = results['ori_shape'] = left
         return results
 
 
 @TRANSFORMS.register_module()
 class LoadDisparity(BaseTransform):
-    """Read the truth for the left image: `disparity` (H, W) float32 in pixels and `valid` (H, W) bool.
+    """Read the ground truth of the left image: `disparity` (H, W) float32 in pixels and `valid` (H, W) bool.
 
-    `disparity` is 0 where it is not known. `occlusion` (H, W) bool is added where the data set has it: true for pixels
-    that the right camera does not see.
+    `disparity` is 0 where it is unknown. If the data set has occlusion, `occlusion` (H, W) bool is True for pixels
+    hidden from the right camera.
 
     Raises:
-        StereoDataError: the pair has no truth; a file is damaged, or of another size than the left image; disparities
-            have the opposite sign.
+        StereoDataError: the pair has no ground truth, a file is damaged or has another size than the left image, or
+            the disparities have the opposite sign.
     """
 
     def transform(self, results: dict) -> dict:
         if 'disparity_path' not in results:
-            raise StereoDataError(f'{results["img_path"]} has no disparity (disparity_path), as in the test splits of '
-                                  'benchmarks; take LoadDisparity out of the pipeline, or a split that has a truth')
+            raise StereoDataError(f'{results["img_path"]} has no disparity (disparity_path), as in test splits. Remove '
+                                  'LoadDisparity from the pipeline, or choose a split with ground truth.')
         disparity = self._read(read_disparity, 'disparity_path', results)
         results['valid'] = np.isfinite(disparity)
         _require_sign(disparity[results['valid']], results['disparity_path'])
@@ -68,17 +67,17 @@ class LoadDisparity(BaseTransform):
     def _read(reader, key: str, results: dict) -> np.ndarray:
         values, size = reader(results[key]), results['left'].shape[:2]
         if values.shape != size:
-            raise StereoDataError(f'{key} {results[key]} has {_spell(values.shape)} pixels and its left image '
-                                  f'{results["img_path"]} has {_spell(size)}; they must have one size')
+            raise StereoDataError(f'{key} {results[key]}: expected {_format_size(size)} pixels as in the left image '
+                                  f'{results["img_path"]}, got {_format_size(values.shape)}.')
         return values
 
 
 @TRANSFORMS.register_module()
 class PackStereoInputs(BaseTransform):
-    """Make what a stereo model takes: `inputs` = dict(left=, right=) of (3, H, W) tensors, and a `StereoDataSample`.
+    """Pack `inputs` = dict(left=, right=) of (3, H, W) tensors and a `StereoDataSample`.
 
     Args:
-        meta_keys: of the results, kept in the sample where they are there.
+        meta_keys: keys copied to the sample if present.
     """
 
     def __init__(self, meta_keys: Sequence[str] = META_KEYS) -> None:
@@ -97,11 +96,11 @@ class PackStereoInputs(BaseTransform):
 
 
 def _require_sign(disparity: np.ndarray, path: str) -> None:
-    """Some data sets store the shift from the left to the right image, which is minus the disparity."""
+    """Raise if most disparities are negative: some data sets store the opposite shift."""
     if np.count_nonzero(disparity < 0) > disparity.size / 2:
-        raise StereoDataError(f'disparity {path} is below 0 at most of its pixels; the disparity of a left image is '
-                              'positive here, as in SceneFlow and KITTI: turn the sign round in the files')
+        raise StereoDataError(f'disparity {path}: expected positive values as in SceneFlow and KITTI, got negative '
+                              'values for most pixels. Change the sign in the files.')
 
 
-def _spell(shape: tuple[int, ...]) -> str:
+def _format_size(shape: tuple[int, ...]) -> str:
     return f'{shape[1]} x {shape[0]}'

@@ -10,32 +10,32 @@ from mmflatten.datasets.stereo.base import StereoDataset, images_in, require_fol
 from mmflatten.registry import DATASETS
 
 FRAMES = {'clean': 'frames_cleanpass', 'final': 'frames_finalpass'}
-SPLITS = ('TRAIN', 'TEST')
+SCENEFLOW_SPLITS = ('TRAIN', 'TEST')
 
 
 @DATASETS.register_module()
 class SceneFlowDataset(StereoDataset):
-    """One of the three parts of SceneFlow, as its archives unpack into a folder of its own.
+    """One of the three parts of SceneFlow, in the layout of its archives.
 
         <data_root>/<subset>/frames_cleanpass/**/left/0006.png      or frames_finalpass, or .webp
         <data_root>/<subset>/frames_cleanpass/**/right/0006.png
         <data_root>/<subset>/disparity/**/left/0006.pfm
-        <data_root>/<subset>/disparity_occlusions/**/left/0006.png  optional: not 0 where the right camera sees nothing
+        <data_root>/<subset>/disparity_occlusions/**/left/0006.png  optional: not 0 where hidden from the right camera
 
-    The digit scenes have the same layout. Files are paired by their path, never by their order.
+    The digit scenes have the same layout. Files are paired by path.
 
     Args:
-        subset: folder below `data_root`, such as 'flyingthings3d'; '' where `data_root` is the part itself.
-        split: 'TRAIN' or 'TEST' for what is split (FlyingThings3D); None for what is not (Monkaa, Driving).
+        subset: folder below `data_root`, such as 'flyingthings3d'; '' if `data_root` is the part itself.
+        split: 'TRAIN' or 'TEST' (FlyingThings3D), or None without splits (Monkaa, Driving).
         render_pass: 'clean', or 'final' with motion blur and defocus.
-        kwargs: of `StereoDataset`.
+        kwargs: arguments of `StereoDataset`.
     """
 
     def __init__(self, subset: str = '', split: str | None = None, render_pass: str = 'clean', **kwargs: Any) -> None:
         if render_pass not in FRAMES:
             raise ValueError(f'render_pass ({render_pass!r}) must be one of {", ".join(map(repr, FRAMES))}')
-        if split not in (None, *SPLITS):
-            raise ValueError(f'split ({split!r}) must be {" or ".join(map(repr, SPLITS))}, or None for all there is')
+        if split not in (None, *SCENEFLOW_SPLITS):
+            raise ValueError(f'split ({split!r}) must be {" or ".join(map(repr, SCENEFLOW_SPLITS))}, or None')
         self.subset, self.split, self.render_pass = subset, split, render_pass
         super().__init__(**kwargs)
 
@@ -49,7 +49,7 @@ class SceneFlowDataset(StereoDataset):
         disparity = require_folder(root / 'disparity' / part)
         occlusion = root / 'disparity_occlusions' / part
         has_occlusion = occlusion.is_dir()
-        # Scenes may be links to another disk, which `rglob` would pass over.
+        # Scenes may be links to another disk, which `rglob` does not follow.
         for left in sorted(Path(folder) for folder, _, _ in os.walk(frames, followlinks=True)
                            if os.path.basename(folder) == 'left'):
             scene = left.parent.relative_to(frames)

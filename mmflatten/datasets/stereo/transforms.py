@@ -1,4 +1,4 @@
-"""Augmentations of stereo pairs: both images and all maps keep belonging together."""
+"""Augmentations of stereo pairs that keep images and maps consistent."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,10 +13,9 @@ from mmflatten.registry import TRANSFORMS
 
 @TRANSFORMS.register_module()
 class StereoRandomCrop(BaseTransform):
-    """Cut one random window out of both images and all maps.
+    """Crop the same random window from both images and all maps.
 
-    The window is at the same place in both, so disparities stay as they are; what a pixel shows in the other image may
-    lie outside of it.
+    Disparities do not change. The match of a pixel may lie outside of the other window.
 
     Args:
         crop_size: (height, width).
@@ -30,10 +29,10 @@ class StereoRandomCrop(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         size = results['left'].shape[:2]
-        if any(length < wanted for length, wanted in zip(size, self.crop_size)):
-            raise ValueError(f'crop_size {self.crop_size} (height, width) is larger than the images, {size}; make it '
-                             'smaller, or put StereoPad(size=...) before it')
-        top, left = (np.random.randint(length - wanted + 1) for length, wanted in zip(size, self.crop_size))
+        if any(length < crop for length, crop in zip(size, self.crop_size)):
+            raise ValueError(f'crop_size: expected at most the image size {size}, got {self.crop_size}. '
+                             'Reduce it, or put StereoPad(size=...) before it.')
+        top, left = (np.random.randint(length - crop + 1) for length, crop in zip(size, self.crop_size))
         window = slice(top, top + self.crop_size[0]), slice(left, left + self.crop_size[1])
         for key in (*IMAGES, *MAPS):
             if key in results:
@@ -47,10 +46,10 @@ class StereoRandomCrop(BaseTransform):
 
 @TRANSFORMS.register_module()
 class StereoPad(BaseTransform):
-    """Pad both images and all maps above and to the right, as PSMNet does; padded pixels are not valid.
+    """Pad both images and all maps at the top and right, as in PSMNet; padded pixels are not valid.
 
     Args:
-        size: smallest (height, width) to pad to; larger pairs keep theirs.
+        size: minimum (height, width).
         size_divisor: height and width become multiples of it.
         pad_val: value of the padded pixels, 0 to 255.
     """
@@ -62,15 +61,15 @@ class StereoPad(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         height, width = results['left'].shape[:2]
-        wanted = [-(-max(length, least) // self.size_divisor) * self.size_divisor
+        padded = [-(-max(length, least) // self.size_divisor) * self.size_divisor
                   for length, least in zip((height, width), self.size)]
-        border = ((wanted[0] - height, 0), (0, wanted[1] - width))
+        border = ((padded[0] - height, 0), (0, padded[1] - width))
         for key in IMAGES:
             results[key] = np.pad(results[key], (*border, (0, 0)), constant_values=self.pad_val)
         for key in MAPS:
             if key in results:
                 results[key] = np.pad(results[key], border)
-        results['img_shape'] = tuple(wanted)
+        results['img_shape'] = tuple(padded)
         return results
 
     def __repr__(self) -> str:
@@ -80,17 +79,17 @@ class StereoPad(BaseTransform):
 
 @TRANSFORMS.register_module()
 class StereoPhotometricJitter(BaseTransform):
-    """Change brightness, contrast, saturation and gamma, alike in both images or, at times, in each on its own.
+    """Change brightness, contrast, saturation and gamma, usually alike in both images.
 
-    Cameras of a pair differ in exposure and white balance; `asymmetric_prob` makes that happen in training.
+    Real cameras differ in exposure and white balance, which `asymmetric_prob` simulates.
 
     Args:
-        brightness: factor drawn from 1 - x to 1 + x.
+        brightness: x for a factor from 1 - x to 1 + x.
         contrast: likewise, around the mean of the image.
         saturation: likewise, around its grey version.
-        gamma: exponent drawn from 1 - x to 1 + x.
+        gamma: x for an exponent from 1 - x to 1 + x.
         prob: probability of any change.
-        asymmetric_prob: of these, the share in which each image gets numbers of its own.
+        asymmetric_prob: fraction of these changes that is drawn for each image separately.
     """
 
     def __init__(self, brightness: float = 0.3, contrast: float = 0.3, saturation: float = 0.3, gamma: float = 0.2,
@@ -120,7 +119,7 @@ class StereoPhotometricJitter(BaseTransform):
 
 
 def jitter(image: np.ndarray, brightness: float, contrast: float, saturation: float, gamma: float) -> np.ndarray:
-    """An image (H, W, 3) uint8 BGR with changed colours; factors of 1 leave it as it is."""
+    """Change the colours of an image (H, W, 3) uint8 BGR; factors of 1 keep it."""
     values = image.astype(np.float32)
     grey = cv2.cvtColor(values, cv2.COLOR_BGR2GRAY)[..., None]
     mean = float(grey.mean())
