@@ -7,9 +7,10 @@ import pytest
 from mmengine.config import Config
 from recipe_page import page
 from recipe_page.page import ConfigRecipe, read_recipes, render_page
+from recipe_page.recipe import SETTINGS, Recipe
 from recipe_page.sources import SourceLine, lines_of, source_lines
 
-from mmflatten.recipes.recipe import SETTINGS, Recipe, base_batch, gpus_of, plain, steps
+from mmflatten.recipes.settings import base_batch, gpus_of, grad_accum_steps, plain
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / 'configs'
@@ -83,7 +84,7 @@ def test_the_name_the_loader_and_the_base_batch_of_a_config_agree():
     for path in sorted(CONFIGS.glob('*/*_*xb*.py'))[::8]:
         cfg = Config.fromfile(path)
         assert f'{gpus_of(cfg)}xb{cfg.train_dataloader.batch_size}' in path.stem
-        assert gpus_of(cfg) * cfg.train_dataloader.batch_size * steps(cfg) == base_batch(cfg), path.name
+        assert gpus_of(cfg) * cfg.train_dataloader.batch_size * grad_accum_steps(cfg) == base_batch(cfg), path.name
 
 
 def test_a_later_line_wins_and_holds_for_configs_that_inherit_from_its_file(monkeypatch):

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
 from mmengine.config import Config
+from recipe_page.recipe import SETTINGS, Recipe
 from recipe_page.sources import FILE, SourceLine, files_of, lines_of
 
 from mmflatten.recipes.datasets import DATA_SETS, training_set
-from mmflatten.recipes.recipe import SETTINGS, Recipe, length
+from mmflatten.recipes.settings import training_length
 from mmflatten.text_table import align
 
 COMMAND = 'python tools/maintain/recipes.py'
@@ -52,7 +53,7 @@ class ConfigRecipe:
         lacking = [name for name in SETTINGS if name not in sources]
         if lacking:
             raise ValueError(f'config {path} has no source for {", ".join(lacking)}; add a line to {FILE}')
-        number, unit = length(cfg)
+        number, unit = training_length(cfg)
         data = training_set(cfg.train_dataloader.dataset).name
         return cls(path.relative_to(configs).as_posix(), data, f'{number} {unit}', Recipe.of(cfg), sources)
 

@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from mmengine.config import Config
-
-from mmflatten.recipes.recipe import SETTINGS
+from recipe_page.recipe import SETTINGS
 
 FILE = Path(__file__).with_name('recipe_sources.csv')
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 from zoo.names import DATASETS, FAMILIES, place
+from zoo.records import ZooEntry
 
-from mmflatten.measure.papers.rows import ZooEntry
 from mmflatten.measure.papers.tables import number
 
 INDEX = 'model-index.yml'

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from zoo.names import PAPERS, TASKS, place, table_name
+from zoo.records import ZooEntry, out_of_reach, printed_results
 from zoo.result_tables import linked_model, render_tables, table_order
 
-from mmflatten.measure.papers.rows import ZooEntry
-from mmflatten.measure.papers.tables import out_of_reach, printed_results
 from mmflatten.text_table import align
 
 COMMAND = 'python tools/maintain/reproduce_tables.py'

@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zoo.names import ACCURACIES, DATASETS, PAPERS, TASKS, model_name, place
+from zoo.records import ZooEntry
 
-from mmflatten.measure.papers.rows import ZooEntry
 from mmflatten.text_table import align, giga
 
 
