@@ -82,14 +82,6 @@ class PaperRow:
         return within_printed_precision(value, printed) or abs(value / float(printed) - 1) <= FLOPS_TOLERANCE
 
 
-def number(cell: str) -> float | None:
-    """Parse a cell; None if it is empty or a word such as 'fail'."""
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
 @cache
 def paper_rows() -> tuple[PaperRow, ...]:
     """Every row of the papers' tables, in the order of the file."""
