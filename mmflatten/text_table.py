@@ -1,4 +1,4 @@
-"""Tables of text, aligned or in Markdown."""
+"""Text tables, aligned or in Markdown."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -7,7 +7,7 @@ Row = Sequence[str]
 
 
 def align(rows: Sequence[Row], header: Row, left: Collection[int], markdown: bool = False) -> str:
-    """Lay out rows of cells under a header; columns outside `left` are aligned to the right."""
+    """Align rows of cells under a header; columns not in `left` are right-aligned."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
 
     def line(cells: Row) -> str:
@@ -21,6 +21,7 @@ def align(rows: Sequence[Row], header: Row, left: Collection[int], markdown: boo
 
 
 def giga(operations: int) -> str:
-    """Operations in 1e9 with four significant digits, three decimals at most."""
+    """Format operations in 1e9 with four significant digits and at most three decimals."""
     value = operations / 1e9
-    return f'{value:.{3 if value < 10 else 2 if value < 100 else 1}f}'
+    decimals = 3 if value < 10 else 2
+    return f'{value:.{decimals}f}' if value < 100 else f'{value:.1f}'

@@ -16,8 +16,7 @@ from mmflatten.console import command_line, quiet_libraries, timed_progress
 from mmflatten.errors import explain
 from mmflatten.measure.flops.model_cost import ModelCost
 from mmflatten.measure.flops.table import as_json, render_modules
-from mmflatten.measure.papers.costs import render
-from mmflatten.measure.papers.rows import count_beside_papers
+from mmflatten.measure.papers.costs import count_beside_papers, render
 from mmflatten.measure.papers.tables import rows_of_config
 
 

@@ -1,1 +1,1 @@
-"""What a config trains with: its recipe in words, where every part of it comes from, and what goes wrong with it."""
+"""Training recipes: what a config trains with, checks of common mistakes, and the schedule of every iteration."""

@@ -1,4 +1,4 @@
-"""How many images a training set has: counted in its annotation file where that is there, else as its authors say."""
+"""Number of training images: counted in a COCO annotation file on this machine, or the known size of the data set."""
 from __future__ import annotations
 
 import json
@@ -12,14 +12,14 @@ from mmengine.config import ConfigDict
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """A data set's name, its number of images or pairs, and who counted them; 0 is not known."""
+    """Name of a data set, its number of images or pairs (0 if unknown), and the source of this number."""
 
     name: str
     images: int
     source: str
 
 
-# A pattern in type, folder and file of a data set, and what it is then.
+# Pattern of '<type> <data_root> <ann_file> <subset> <data_prefix>' -> data set.
 _KNOWN = {
     r'^(mmflatten.Indexed)?ImageNet ': TrainingSet('ImageNet-1k', 1_281_167, 'ILSVRC 2012'),
     r'^ImageNet21k |^mmflatten.IndexedImages .*imagenet22k': TrainingSet(
@@ -38,20 +38,19 @@ _KNOWN = {
     r'data/digits/? .*crops': TrainingSet('digit crops', 4_405, 'as prepare_digits.py makes them'),
     r'data/digits/? ': TrainingSet('digit scenes', 1_000, 'as prepare_digits.py makes them'),
 }
-
 DATA_SETS = tuple(dict.fromkeys(known.name for known in _KNOWN.values()))
 
 
 def training_set(dataset: ConfigDict) -> TrainingSet:
-    """What a config's `train_dataloader.dataset` is, its concatenated parts and repetitions counted."""
-    parts = [(_counted(part) or _known(part), times) for part, times in _parts(dataset)]
+    """Describe a config's `train_dataloader.dataset`; concatenated parts and repetitions are added up."""
+    parts = [(_count(part) or _lookup(part), times) for part, times in _parts(dataset)]
     sources = dict.fromkeys(part.source for part, _ in parts)
     images = sum(part.images * times for part, times in parts) if all(part.images for part, _ in parts) else 0
     return TrainingSet(parts[0][0].name, images, ' + '.join(sources))
 
 
 def _parts(dataset: ConfigDict, times: int = 1) -> Iterator[tuple[ConfigDict, int]]:
-    """The data sets inside of one that repeats or concatenates, and how often an epoch repeats each."""
+    """Yield the data sets inside repeating and concatenating wrappers, and how often an epoch repeats each."""
     inner = [dataset.dataset] if 'dataset' in dataset else dataset.get('datasets')
     if not inner:
         yield dataset, times
@@ -59,21 +58,21 @@ def _parts(dataset: ConfigDict, times: int = 1) -> Iterator[tuple[ConfigDict, in
         yield from _parts(part, times * dataset.get('times', 1))
 
 
-def _known(dataset: ConfigDict) -> TrainingSet:
-    place = ' '.join(str(dataset.get(name, '')) for name in ('type', 'data_root', 'ann_file', 'subset', 'data_prefix'))
-    known = (found for pattern, found in _KNOWN.items() if re.search(pattern, place))
+def _lookup(dataset: ConfigDict) -> TrainingSet:
+    text = ' '.join(str(dataset.get(name, '')) for name in ('type', 'data_root', 'ann_file', 'subset', 'data_prefix'))
+    known = (entry for pattern, entry in _KNOWN.items() if re.search(pattern, text))
     return next(known, TrainingSet(str(dataset.get('type')).split('.')[-1], 0, ''))
 
 
-def _counted(dataset: ConfigDict) -> TrainingSet | None:
-    """The images that a COCO annotation file on this machine leaves after the config's filter."""
+def _count(dataset: ConfigDict) -> TrainingSet | None:
+    """Count the images that the config's filter keeps of a COCO annotation file, if the file exists."""
     file = Path(dataset.get('data_root') or '', dataset.get('ann_file') or '')
     if file.suffix != '.json' or not file.is_file():
         return None
-    content, wanted = json.loads(file.read_text(encoding='utf-8')), dataset.get('filter_cfg') or {}
-    images = [image for image in content.get('images', []) if min(image.get('width', 0), image.get('height', 0))
-              >= wanted.get('min_size', 0)]
-    if wanted.get('filter_empty_gt'):
-        filled = {item['image_id'] for item in content.get('annotations', [])}
-        images = [image for image in images if image['id'] in filled]
-    return TrainingSet(_known(dataset).name, len(images), str(file))
+    content, filters = json.loads(file.read_text(encoding='utf-8')), dataset.get('filter_cfg') or {}
+    images = [image for image in content.get('images', [])
+              if min(image.get('width', 0), image.get('height', 0)) >= filters.get('min_size', 0)]
+    if filters.get('filter_empty_gt'):
+        annotated = {item['image_id'] for item in content.get('annotations', [])}
+        images = [image for image in images if image['id'] in annotated]
+    return TrainingSet(_lookup(dataset).name, len(images), str(file))

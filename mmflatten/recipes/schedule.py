@@ -1,4 +1,4 @@
-"""Rate, weight decay and momentum of every iteration, as MMEngine's own schedulers and averages set them."""
+"""Learning rate, weight decay and momentum of every iteration, as MMEngine's schedulers and averages set them."""
 from __future__ import annotations
 
 import copy
@@ -11,7 +11,7 @@ from mmengine.registry import HOOKS, MODELS, DefaultScope
 from torch import nn
 from torch.optim import Optimizer
 
-from mmflatten.recipes.recipe import averages
+from mmflatten.recipes.settings import ema_hooks
 from mmflatten.recipes.training import Training
 from mmflatten.text_table import align
 
@@ -20,7 +20,7 @@ KINDS = ('lr', 'weight_decay', 'momentum')
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that are optimized alike from the first iteration to the last."""
+    """Parameters with equal settings throughout the training."""
 
     tensors: int
     parameters: int
@@ -29,13 +29,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What the optimizer works with.
+    """Settings of an optimizer over a training.
 
     Attributes:
-        iterations: (n,) those looked at, from 1.
-        groups: of parameters, those with the highest first rate first.
-        values: 'lr', 'weight_decay', 'momentum' (the first beta of Adam) -> (n, groups); NaN where there is none.
-        ema: (n,) as `ema_momentum` gives it; None without an average.
+        iterations: (n,) the sampled iterations, from 1.
+        groups: parameter groups, highest initial learning rate first.
+        values: 'lr', 'weight_decay', 'momentum' (the first beta of Adam) -> (n, groups), NaN if undefined.
+        ema: (n,) as `ema_momentum` returns it, None without EMA.
     """
 
     iterations: np.ndarray
@@ -44,20 +44,20 @@ class Schedule:
     ema: np.ndarray | None
 
     def render(self) -> str:
-        """A row for each group: how many parameters, and rate, decay and momentum at the start, peak and end."""
+        """Tabulate for each group its size, and its rate, decay and momentum at the start, peak and end."""
         header = ('group', 'parameters', 'tensors', 'rate: start', 'peak', 'at about', 'end', 'weight decay',
                   'momentum', 'for example')
         rows = []
         for index, group in enumerate(self.groups):
-            rate = self.values['lr'][:, index]
-            rows.append([str(index + 1), f'{group.parameters:,}', str(group.tensors), *map(
-                '{:.4g}'.format, (rate[0], rate.max())), str(self.iterations[rate.argmax()]), f'{rate[-1]:.4g}',
-                _span(self.values['weight_decay'][:, index]), _span(self.values['momentum'][:, index]), group.example])
+            rate, decay, momentum = (self.values[kind][:, index] for kind in KINDS)
+            rows.append([str(index + 1), f'{group.parameters:,}', str(group.tensors), f'{rate[0]:.4g}',
+                         f'{rate.max():.4g}', str(self.iterations[rate.argmax()]), f'{rate[-1]:.4g}', _span(decay),
+                         _span(momentum), group.example])
         average = '' if self.ema is None else f'\nEMA momentum: {_span(self.ema)}'
         return align(rows, header, {0, 9}) + average
 
     def write_csv(self, path: str | Path) -> None:
-        """A line for each iteration: `iteration`, `lr_1`, ..., `weight_decay_1`, ..., `momentum_1`, ..., `ema`."""
+        """Write `iteration`, `lr_1`, ..., `weight_decay_1`, ..., `momentum_1`, ..., `ema`, one line per iteration."""
         columns = {f'{kind}_{index + 1}': values[:, index] for kind, values in self.values.items()
                    for index in range(len(self.groups))}
         columns.update({} if self.ema is None else dict(ema=self.ema))
@@ -67,13 +67,10 @@ class Schedule:
 
 
 def schedule_of(training: Training, every: int = 1) -> Schedule:
-    """Follow a training through all of its iterations, without data.
-
-    Args:
-        every: iterations between two that are kept; the last is always kept.
+    """Compute the schedule of a training, keeping every `every`-th iteration and the last one.
 
     Raises:
-        ValueError: a scheduler waits for metrics.
+        ValueError: a scheduler depends on validation metrics.
     """
     probe, groups = distinct_groups(training.optimizer, training.model)
     for group in probe.param_groups:
@@ -84,15 +81,15 @@ def schedule_of(training: Training, every: int = 1) -> Schedule:
         if iteration in wanted:
             for kind in KINDS:
                 values[kind].append([_setting(group, kind) for group in settings])
-    hooks = averages(training.cfg)
+    hooks = ema_hooks(training.cfg)
     ema = ema_momentum(hooks[0], kept, training) if hooks else None
     return Schedule(kept, groups, {kind: np.array(rows) for kind, rows in values.items()}, ema)
 
 
 def distinct_groups(optimizer: Optimizer, model: nn.Module) -> tuple[Optimizer, list[Group]]:
-    """A copy of an optimizer with one of all groups that have equal settings, and what each of them stands for.
+    """Copy an optimizer with one parameter group for all that have equal settings.
 
-    MMEngine makes a group of every parameter, and a schedule treats equal ones alike.
+    MMEngine makes a group for every parameter, and schedulers treat equal groups alike.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     alike: dict[tuple, list[dict]] = {}
@@ -107,24 +104,25 @@ def distinct_groups(optimizer: Optimizer, model: nn.Module) -> tuple[Optimizer, 
 
 
 def ema_momentum(hook: dict, iterations: np.ndarray, training: Training) -> np.ndarray:
-    """How much of the new weights the average of an `EMAHook` takes after each iteration; NaN: it is a copy."""
+    """Weight of the new parameters in the average of an `EMAHook` after each iteration, NaN while it is a copy."""
     with DefaultScope.overwrite_default_scope(training.cfg.get('default_scope', 'mmengine')):
         built = HOOKS.build(dict(hook))
         source = nn.Linear(1, 1, bias=False)
         average = MODELS.build(built.ema_cfg, default_args=dict(model=source))
     nn.init.ones_(source.weight)
     weight, = average.module.parameters()
-    # Until it begins it is a copy, and so is its first update.
-    begin = ((built.begin_epoch - 1) * training.epoch_length + 1 if built.enabled_by_epoch
-             else max(built.begin_iter, 1))
-    found = np.full(len(iterations), np.nan)
+    # The average is a copy until it begins, and in its first update.
+    begin = max(built.begin_iter, 1)
+    if built.enabled_by_epoch:
+        begin = (built.begin_epoch - 1) * training.epoch_length + 1
+    momenta = np.full(len(iterations), np.nan)
     for index, iteration in enumerate(iterations):
         if iteration > begin:
             weight.data.zero_()
             average.steps.fill_(int(iteration) - begin)
             average.update_parameters(source)
-            found[index] = weight.item()
-    return found
+            momenta[index] = weight.item()
+    return momenta
 
 
 def _setting(group: dict, kind: str) -> float:
@@ -132,7 +130,7 @@ def _setting(group: dict, kind: str) -> float:
 
 
 def _span(values: np.ndarray) -> str:
-    """One number where all are the same, else the first and the last."""
+    """Format one number if all are equal, otherwise the first and the last."""
     values = values[~np.isnan(values)]
     if not len(values):
         return '-'

@@ -1,11 +1,11 @@
-"""What the tests of the configs share: their models, and data in the real layouts."""
+"""Fixtures of the config tests: models, and data in the real layouts."""
 import gc
 import importlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS, init_default_scope
 from mmengine.visualization import Visualizer
 from PIL import Image
+from torch import nn
 
 from mmflatten.datasets.canvases import CanvasOptions, build_canvases
 from mmflatten.datasets.fashion import FashionOptions, build_fashion
@@ -46,13 +47,24 @@ def load_config() -> Callable[[str], Config]:
     return load
 
 
+@lru_cache(maxsize=1)
+def build_meta_model(name: str) -> nn.Module:
+    """Model of `configs/<name>` on the meta device; consecutive uses in a test share it."""
+    return build_on_meta(deepcopy(read(name).model), read(name).default_scope)
+
+
+@pytest.fixture
+def meta_model() -> Callable[[str], nn.Module]:
+    return build_meta_model
+
+
 @pytest.fixture
 def decayed(load_config) -> Callable[[str], dict[str, bool]]:
-    """`decayed(name)`: whether the config's optimizer decays a parameter, by its name."""
+    """`decayed(name)`: parameter name -> True if the config's optimizer decays it."""
 
     def find(name: str) -> dict[str, bool]:
         config = load_config(name)
-        model = build_on_meta(config.model, config.default_scope)
+        model = build_meta_model(name)
         groups = build_optim_wrapper(model, config.optim_wrapper).optimizer.param_groups
         decay = {id(parameter): group['weight_decay'] for group in groups for parameter in group['params']}
         assert set(decay.values()) <= {0, config.optim_wrapper.optimizer.weight_decay}
@@ -111,15 +123,14 @@ def _write_imagenet(crops: Path, target: Path, classes: int) -> None:
 
 
 @pytest.fixture
-def short_run(data_root, tmp_path, monkeypatch) -> Iterator[Callable[..., Config]]:
+def short_run(data_root, tmp_path, monkeypatch) -> Callable[..., Config]:
     """`short_run(path)`: a config as the tools load it, with a shallow backbone, on the data above, for one iteration.
 
     Every step of its pipelines, its hooks, optimizer, metrics and heads stay. Sizes of images are divided by 8 for
     detectors and segmentors, and fewer proposals are trained on.
     """
-    # What takes longer than the training: formatting the config, and a collection of garbage for each data set.
+    # These take longer than the training: formatting the config, and a garbage collection for each data set.
     monkeypatch.setattr(Config, 'pretty_text', property(repr))
-    collect = gc.collect
     monkeypatch.setattr(gc, 'collect', lambda *_: 0)
 
     def load(path: Path, **options: Any) -> Config:
@@ -143,8 +154,7 @@ def short_run(data_root, tmp_path, monkeypatch) -> Iterator[Callable[..., Config
         _run_one_iteration(config)
         return config
 
-    yield load
-    collect()
+    return load
 
 
 def _nodes(node: Any) -> Iterator[dict]:

@@ -1,4 +1,4 @@
-"""The model of every config: its size, what its optimizer decays, and what an ablation changes."""
+"""Models of the configs: number of parameters, weight decay, ablations."""
 import csv
 import re
 from functools import cache
@@ -63,7 +63,7 @@ def read(path: Path) -> Config:
     pytest.param(name, marks=[] if Path(name).stem in PARAMETERS or name in FIRST else pytest.mark.full)
     for name in NAMES
 ])
-def test_every_model_builds_at_full_size_with_the_known_number_of_parameters(name):
+def test_number_of_parameters(name):
     config = read(ROOT / name)
     model = build_on_meta(config.model, config.default_scope)
     counted, stem = sum(parameter.numel() for parameter in model.parameters()), Path(name).stem
@@ -71,12 +71,12 @@ def test_every_model_builds_at_full_size_with_the_known_number_of_parameters(nam
     assert 'digits' not in stem or counted < 5e6, 'a model for a CPU'
 
 
-VECTORS = 'vectors'  # biases, norms and all else of one dimension
+VECTORS = 'vectors'  # biases, norms and other one-dimensional parameters
 POSITIONS = ('cls_token', 'embed.position')
 TABLES = ('relative_position_bias', 'neighbor_bias', 'pooled_bias')
 
 
-@pytest.mark.parametrize('name, spared', [
+@pytest.mark.parametrize('name, without', [
     ('flatten_swin/flatten-swin-t_8xb128_in1k', (VECTORS, *TABLES)),
     ('flatten_swin/swin-t_8xb128_in1k', (VECTORS, *TABLES)),
     ('flatten_swin/swin-b_8xb32_in1k-384px', (VECTORS, *TABLES)),
@@ -111,13 +111,11 @@ TABLES = ('relative_position_bias', 'neighbor_bias', 'pooled_bias')
     ('l2vit/mask-rcnn_enhanced-swin-t-v1_fpn_1x_coco', ()),
     ('l2vit/upernet_l2vit-s_8xb2-160k_ade20k-512x512', ()),
 ])
-def test_the_optimizer_decays_all_but_what_the_recipe_spares(name, spared, decayed, load_config):
-    found, config = decayed(f'{name}.py'), load_config(f'{name}.py')
-    parameters = dict(build_on_meta(config.model, config.default_scope).named_parameters())
-    for parameter, is_decayed in found.items():
-        kept = any(word in parameter for word in spared) or (
-            VECTORS in spared and parameters[parameter].ndim == 1)
-        assert is_decayed is not kept, parameter
+def test_optimizer_weight_decay(name, without, decayed, meta_model):
+    parameters = dict(meta_model(f'{name}.py').named_parameters())
+    for parameter, is_decayed in decayed(f'{name}.py').items():
+        exempt = any(word in parameter for word in without) or (VECTORS in without and parameters[parameter].ndim == 1)
+        assert is_decayed is not exempt, parameter
 
 
 @pytest.mark.parametrize('model, mark, cls', [
@@ -125,7 +123,7 @@ def test_the_optimizer_decays_all_but_what_the_recipe_spares(name, spared, decay
     for mark, cls in (('hydra', 'HydraAttention'), ('efficient', 'EfficientAttention'),
                       ('linear-angular', 'LinearAngularAttention'), ('enhanced-linear', 'EnhancedLinearAttention'))
 ])
-def test_compared_attentions_replace_the_focused_one_and_nothing_else(model, mark, cls, load_config):
+def test_compared_attentions_change_only_the_mixer(model, mark, cls, load_config):
     config = load_config(f'{model}_8xb128_in1k_{mark}-attention.py')
     parent = load_config(f'{model.replace("/", "/flatten-")}_8xb128_in1k.py')
     mixers = [module for module in build_on_meta(config.model, 'mmpretrain').modules()
@@ -140,7 +138,7 @@ ABLATIONS = sorted(path for path in CONFIGS if re.search(r'_in1k_', path.stem) a
 
 
 @pytest.mark.parametrize('path', ABLATIONS, ids=lambda path: path.stem)
-def test_an_ablation_changes_its_backbone_and_nothing_else(path):
+def test_ablation_changes_only_its_backbone(path):
     main = next(other for other in CONFIGS if other.stem == path.stem.partition('_in1k_')[0] + '_in1k')
     ablation, base = (read(of).to_dict() for of in (path, main))
     assert ablation['model'].pop('backbone') != base['model'].pop('backbone')
@@ -153,7 +151,7 @@ def test_an_ablation_changes_its_backbone_and_nothing_else(path):
 @pytest.mark.parametrize('name', ['digits/mask-rcnn_flatten-swin-nano_fpn_digits.py',
                                   'flatten_swin/cascade-mask-rcnn_swin-t_fpn_ms-3x_coco.py',
                                   'factorized/mask-rcnn_r50_fa-fpn-all-res3-res4_fpn_32xb2-24e_coco.py'])
-def test_roi_align_gets_the_memory_layout_it_reads(name, load_config):
+def test_roi_align_gets_contiguous_maps(name, load_config):
     """mmcv's RoIAlign takes any tensor for a contiguous (B, C, H, W) one and reads garbage from channels-last maps."""
     config = load_config(name)
     config.model.backbone.init_cfg = None

@@ -42,7 +42,7 @@ def read(path: Path) -> Config:
 
 @cache
 def backbone_of(path: Path) -> torch.nn.Module:
-    return build_on_meta(read(path).model, read(path).default_scope).backbone
+    return build_on_meta(read(path).model.backbone, read(path).default_scope)
 
 
 def arguments(path: Path) -> dict:

@@ -1,4 +1,4 @@
-"""The dense tasks of the newer attentions: maps of four strides, as wide as what reads them expects."""
+"""Dense tasks of the newer attentions: strides and channels of the maps."""
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,9 @@ DENSE = sorted(path.relative_to(ROOT).as_posix() for folder in ('agent', 'mila',
 
 @pytest.mark.parametrize('name', [pytest.param(name, marks=[] if '-t_' in name else pytest.mark.full)
                                   for name in DENSE])
-def test_a_dense_backbone_gives_the_maps_that_its_neck_or_head_takes(name, load_config):
+def test_dense_backbone_matches_its_neck_or_head(name, load_config):
     config = load_config(name)
-    backbone = build_on_meta(config.model, config.default_scope).backbone
+    backbone = build_on_meta(config.model.backbone, config.default_scope)
     reader = config.model.get('neck') or config.model.decode_head
     wanted = (8, 16, 32) if 'retinanet' in name else (4, 8, 16, 32)
     assert (list(backbone.out_channels), backbone.out_strides) == (list(reader.in_channels), wanted)

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from mkdocs.config import load_config
+from pages import GENERATED, SOURCES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / 'docs'
@@ -35,7 +36,7 @@ def pages_of(nav: list | dict | str) -> list[str]:
 def test_every_page_is_in_the_nav_once():
     pages = pages_of(load_config(str(ROOT / 'mkdocs.yml')).nav)
     english = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob('*.md') if not path.name.endswith('.vi.md')}
-    assert sorted(pages) == sorted({*english, 'index.md', 'contributing.md', 'changelog.md'})
+    assert sorted(pages) == sorted({*english, *SOURCES, *GENERATED})
 
 
 def test_every_vietnamese_page_has_its_english_twin_and_the_same_commands():
@@ -67,6 +68,13 @@ def test_the_first_page_is_the_readme_in_both_languages(site):
         headings = re.findall(r'^## (.*)', (ROOT / readme).read_text(encoding='utf-8'), re.MULTILINE)
         found = re.findall(r'<h2 id="[^"]*">([^<]*)', (site / page).read_text(encoding='utf-8'))
         assert [unescape(heading) for heading in found] == headings
+
+
+def test_generated_pages_have_known_rows(site):
+    recipes = (site / 'recipes.html').read_text(encoding='utf-8')
+    assert 'repository/configs/flatten_swin/flatten-swin-t_8xb128_in1k.py.txt' in recipes and 'AdamW 1e-3' in recipes
+    detection = (site / 'model_zoo' / 'detection.html').read_text(encoding='utf-8')
+    assert 'repository/configs/flatten_swin/mask-rcnn_flatten-swin-t_fpn_1x_coco.py.txt' in detection
 
 
 def test_the_zoo_table_has_the_rows_of_the_csv(site):

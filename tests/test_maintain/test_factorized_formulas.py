@@ -14,8 +14,9 @@ from factorized_costs.formulas import (
     counted_cost,
     formula_cost,
 )
+from factorized_costs.live_memory import live_peak
 
-from mmflatten.measure.speed.memory import live_peak, peak_memory
+from mmflatten.measure.speed.memory import peak_memory
 
 KINDS = ('FA', 'CA')
 HEADS = {'dot': 1, 'bot': 1, 'multi': 4, 'Tfm': 4}

@@ -6,11 +6,10 @@ from types import ModuleType
 
 import pytest
 import torch
-from speed_ratios import read_table, slower, write_table
+from speed_ratios import processor_family, read_table, slower, write_table
 from torch.profiler import profile
 
 from mmflatten.measure.speed.bound import products_alone
-from mmflatten.measure.speed.machine import processor_family
 from mmflatten.measure.speed.models import RunSettings, model_subject
 from mmflatten.measure.speed.timing import cpu_clock
 

@@ -6,11 +6,11 @@ from types import ModuleType
 
 import pytest
 import yaml
+from zoo.attentions import attentions_of
 from zoo.metafiles import render_metafiles
-from zoo.page import render_coverage, render_pages
+from zoo.page import render_coverage, render_pages, render_task_page
+from zoo.records import COLUMNS, ZooEntry, count_rows, from_csv, to_csv, zoo_rows
 
-from mmflatten.measure.papers.attentions import attentions_of
-from mmflatten.measure.papers.rows import COLUMNS, PRINTED, ZooEntry, count_rows, to_csv, zoo_rows
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).parents[2]
@@ -22,19 +22,9 @@ def rows() -> list[PaperRow]:
     return zoo_rows(ROOT)
 
 
-def read_csv(text: str) -> list[ZooEntry]:
-    """The entries that `to_csv` wrote."""
-    entries = []
-    for cells in csv.DictReader(StringIO(text)):
-        row = PaperRow({name: cells[f'paper_{name}' if name in PRINTED else name] for name in paper_rows()[0].cells})
-        numbers = (int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops'))
-        entries.append(ZooEntry(row, cells['image'], *numbers, cells['attention']))
-    return entries
-
-
 @pytest.fixture(scope='module')
 def committed() -> list[ZooEntry]:
-    return read_csv((ROOT / 'docs' / 'model_zoo.csv').read_text(encoding='utf-8'))
+    return from_csv((ROOT / 'docs' / 'model_zoo.csv').read_text(encoding='utf-8'))
 
 
 def swin_t(**cells: str) -> PaperRow:
@@ -71,7 +61,7 @@ def test_an_entry_agrees_if_its_parameters_and_its_flops_do(cells, agrees):
 def test_csv_keeps_everything_and_calls_the_papers_numbers_the_papers():
     missing = ZooEntry(PaperRow.of(paper='focal', table='11', cause='no head'))
     entries = [counted(swin_t(cause='one, with a comma')), missing]
-    assert read_csv(to_csv(entries)) == entries
+    assert from_csv(to_csv(entries)) == entries
     first = next(csv.DictReader(StringIO(to_csv(entries))))
     assert tuple(first) == COLUMNS
     assert (first['params'], first['paper_params_m'], first['params_diff_percent']) == ('28288354', '29', '-2.45')
@@ -148,17 +138,16 @@ def test_pages_hold_the_results_by_task_and_what_differs():
                counted(swin_t(paper='factorized', task='stereo', backbone='psmnet', method='psmnet + attention')),
                counted(PaperRow.of(task='classification', config='configs/digits/mine.py'))]
     pages = render_pages(entries)
-    assert list(pages) == ['model_zoo.md', *(f'model_zoo/{name}.md' for name in (
-        'classification', 'detection', 'stereo', 'coverage'))]
-    classification = pages['model_zoo/classification.md']
+    assert list(pages) == ['model_zoo.md', 'model_zoo/coverage.md']
+    classification = render_task_page(entries, 'classification')
     assert [line.lstrip('# ') for line in classification.splitlines() if line.startswith('##')] == [
         'FLatten Transformer, Table 4: ImageNet-1k',
         'FLatten Transformer, Table 8: ImageNet-1k', 'FLatten Transformer, Table 11: ImageNet-1k',
         'Focal Transformer, Table 9: ImageNet-1k', 'Focal Transformer, Figure 5: ImageNet-1k',
         'Classification: configs that no paper has']
     assert "| paper's top-1 (%) |" in classification and '| [mine](../../configs/digits/mine.py) ' in classification
-    assert f'| [swin-t, mask-rcnn, 1x](../../{SWIN_T}) ' in pages['model_zoo/detection.md']
-    assert f'| [psmnet + attention](../../{SWIN_T}) ' in pages['model_zoo/stereo.md']
+    assert f'| [swin-t, mask-rcnn, 1x](../../{SWIN_T}) ' in render_task_page(entries, 'detection')
+    assert f'| [psmnet + attention](../../{SWIN_T}) ' in render_task_page(entries, 'stereo')
     page = pages['model_zoo.md']
     assert '7 results with 1 configs, and 1 configs of our own. For 7 of' in page
     assert '7 agree with ours, 0 differ' in page

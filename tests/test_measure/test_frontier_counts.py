@@ -5,7 +5,7 @@ import pytest
 from mmengine.config import Config
 
 from mmflatten.measure.flops.meta import build_on_meta
-from mmflatten.measure.papers.rows import count_beside_papers
+from mmflatten.measure.papers.costs import count_beside_papers
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 # Parameters, and multiply-accumulates in 1e9 where those were counted, at the image size of the model.

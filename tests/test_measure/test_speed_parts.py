@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mmflatten.measure.flops.meta import parameters_on_meta
-from mmflatten.measure.speed.crossovers import crossover, say_crossover
+from mmflatten.measure.speed.crossovers import crossover, format_crossover
 from mmflatten.measure.speed.machine import seconds_of_others
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import DTYPES, ZOO, RunSettings, build_model, make_call, model_subject, parse_spec
@@ -100,7 +100,7 @@ def test_crossover_is_where_straight_lines_in_logarithmic_axes_meet() -> None:
     assert crossover(tokens, quadratic, [value * 1e4 for value in linear]) == math.inf
     assert crossover(tokens, [1, 1, 4], [.5, 2, 2]) == pytest.approx(10 ** 3.5)  # cheaper for good from there on
     assert crossover(tokens, [1, 1, 1], [2, 1, .5]) == pytest.approx(1000)
-    assert [say_crossover(tokens, number) for number in (0, 500.2, math.inf)] == ['below 100', 'about 500',
+    assert [format_crossover(tokens, number) for number in (0, 500.2, math.inf)] == ['below 100', 'about 500',
                                                                                   'above 10000']
 
 

@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from mmflatten.measure.flops.model_cost import count_model
-from mmflatten.measure.papers.costs import render, table_rows
-from mmflatten.measure.papers.rows import ZooEntry, count_beside_papers
+from mmflatten.measure.papers.costs import PaperCost, count_beside_papers, render, table_rows
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +31,7 @@ def test_what_a_config_costs_agrees_with_the_papers_or_the_row_says_why(config: 
     for shape in dict.fromkeys(row.shape for row in rows):
         cost = count_beside_papers(ROOT / config, shape)
         assert {name for name in cost.counts.uncounted if not name.startswith('aten::_fft')} == set()
-        for entry in (ZooEntry.of(row, cost) for row in rows if row.shape == shape):
+        for entry in (PaperCost.of(row, cost) for row in rows if row.shape == shape):
             assert (entry.agrees is not False) is not bool(entry.row.cause), entry
 
 

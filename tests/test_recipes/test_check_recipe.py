@@ -10,7 +10,7 @@ from mmengine.config import Config, ConfigDict
 
 from mmflatten.recipes.checks import CHECKS, warnings_of
 from mmflatten.recipes.disk import checkpoints_of
-from mmflatten.recipes.recipe import gpus_of
+from mmflatten.recipes.settings import gpus_of
 from mmflatten.recipes.training import Training
 
 CONFIGS = Path(__file__).parents[2] / 'configs'

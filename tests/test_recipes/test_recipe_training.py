@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from mmflatten.recipes.datasets import training_set
 from mmflatten.recipes.disk import checkpoints_of
-from mmflatten.recipes.parameters import by_decay, by_rate
+from mmflatten.recipes.parameters import parameters_by
 from mmflatten.recipes.training import Training
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -92,7 +92,8 @@ def test_rates_and_checkpoints_are_those_of_mmengines_runner(loop, tmp_path):
 def test_parameters_are_told_apart_by_decay_and_rate_and_frozen_ones_belong_to_neither():
     checked = Training.of(toy_config('steps'), images=10)
     checked.model.norm.bias.requires_grad_(False)
-    decays, rates = by_decay(checked.model, checked.optimizer), by_rate(checked.model, checked.optimizer)
+    decays, rates = (
+        parameters_by(setting, checked.model, checked.optimizer) for setting in ('weight_decay', 'lr'))
     assert {key: (group.numbers, list(group.kinds)) for key, group in decays.items()} == {
         0.05: (100_100, ['linear layers', 'biases']), 0.: (100, ['norms']), None: (100, ['norms'])}
     assert {key: group.tensors for key, group in rates.items()} == {0.01: 1, 0.005: 2, None: 1}

@@ -1,15 +1,22 @@
-"""MkDocs hook: README and the like become pages, links that leave `docs/` lead to copies, the model zoo gets its table.
+"""MkDocs hook: pages from files outside `docs/`, generated pages, links to copies of files, the table of the model zoo.
 
-One source serves the forge and the site: pages stay as the repository has them, and only their links change here.
+Pages have one source for the repository and the site; only their links change here.
 """
 import posixpath
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
+from recipe_page.page import read_recipes, render_page
+from recipe_page.sources import FILE as RECIPE_SOURCES
+from zoo.names import TASKS
+from zoo.page import render_task_page
+from zoo.records import ZooEntry, from_csv
 from zoo_table import MARK, read_rows, render_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,19 +24,40 @@ PAGES = {'README.md': 'index.md', 'README_vi.md': 'index.vi.md', 'CONTRIBUTING.m
          'CHANGELOG.md': 'changelog.md'}
 SOURCES = {page: source for source, page in PAGES.items()}
 OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the header of the site has it
+TASK_PAGES = {task: f'model_zoo/{task}.md' for task in TASKS}
+# Links to this table lead to the page that is generated from it.
+SHOWN_ON = {RECIPE_SOURCES.relative_to(ROOT).as_posix(): 'recipes.md'}
 TARGET = re.compile(r'(?<=\]\()[^)\s]+(?=\))')
 ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # for each a browser asks for a sitemap
 
 
+@cache
+def zoo_entries() -> list[ZooEntry]:
+    return from_csv((ROOT / 'docs' / 'model_zoo.csv').read_text(encoding='utf-8'))
+
+
+@cache
+def recipes_page() -> str:
+    return render_page(read_recipes(ROOT))
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    'recipes.md': recipes_page,
+    **{page: lambda task=task: render_task_page(zoo_entries(), task) for task, page in TASK_PAGES.items()},
+}
+
+
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Announce the pages that come from elsewhere; `on_page_read_source` reads them."""
-    for page in SOURCES:
+    """Add the pages that are not in `docs/`; `on_page_read_source` reads them."""
+    for page in [*SOURCES, *GENERATED]:
         files.append(File(page, config.docs_dir, config.site_dir, config.use_directory_urls))
 
 
 def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
-    source = SOURCES.get(page.file.src_uri)
-    return (ROOT / source).read_text(encoding='utf-8') if source else None
+    uri = page.file.src_uri
+    if uri in GENERATED:
+        return GENERATED[uri]()
+    return (ROOT / SOURCES[uri]).read_text(encoding='utf-8') if uri in SOURCES else None
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -40,16 +68,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         path, mark, anchor = match[0].partition('#')
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         if not path or '..' in target or not (ROOT / target).is_file():
-            return match[0]  # an address, an anchor, or an error that MkDocs reports
+            return match[0]  # an address, an anchor, a generated page, or an error that MkDocs reports
         place = _place(target, config, files)
         if fallback and anchor and files.get_file_from_path(place).locale != page.file.locale:
             mark = anchor = ''  # the translated page has other headings
         return posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or '.') + mark + anchor
 
     if fallback:
-        page.meta['search'] = {'exclude': True}  # found once is enough
+        page.meta['search'] = {'exclude': True}  # the English page is indexed
     if MARK in markdown:
         page.meta['hide'] = ['toc']  # room for the table
+        links = ', '.join(f'[{TASKS[task]}]({page})' for task, page in TASK_PAGES.items())
+        markdown = markdown.replace(MARK, f"The papers' tables by task: {links}.\n\n{MARK}")
     return TARGET.sub(link, OTHER_LANGUAGE.sub('', markdown))
 
 
@@ -68,9 +98,9 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def _place(target: str, config: MkDocsConfig, files: Files) -> str:
-    """Where the site has a file of the repository: a page, or a copy as text, which every browser shows."""
-    if target in PAGES:
-        return PAGES[target]
+    """Path in the site of a file of the repository: a page, or a copy as text, which every browser shows."""
+    if target in PAGES or target in SHOWN_ON:
+        return PAGES.get(target) or SHOWN_ON[target]
     if target.startswith('docs/'):
         return target.removeprefix('docs/')
     place = f'repository/{target}.txt'

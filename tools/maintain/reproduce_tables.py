@@ -11,11 +11,11 @@ from pathlib import Path
 
 from zoo.metafiles import render_metafiles
 from zoo.page import render_pages
+from zoo.records import ZooEntry, count_rows, to_csv, zoo_rows
 from zoo.result_tables import render_tables
 
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line, quiet_libraries, timed_progress
-from mmflatten.measure.papers.rows import ZooEntry, count_rows, to_csv, zoo_rows
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
 
 ROOT = Path(__file__).resolve().parents[2]

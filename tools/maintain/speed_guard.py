@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from speed_ratios import TABLE, measure_ratios, read_table, slower, write_table
+from speed_ratios import TABLE, measure_ratios, processor_family, read_table, slower, write_table
 
 from mmflatten.cli.common import positive, tool_parser
 from mmflatten.console import command_line
-from mmflatten.measure.speed.machine import keep_freed_memory, processor_family
+from mmflatten.measure.speed.machine import keep_freed_memory
 from mmflatten.text_table import align
 
 ROUNDS = 15

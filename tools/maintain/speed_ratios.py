@@ -6,10 +6,12 @@ which other processes disturb little.
 from __future__ import annotations
 
 import csv
+import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 
+from mmflatten.measure.speed.machine import cpuinfo
 from mmflatten.measure.speed.models import REFERENCE, ZOO, RunSettings, model_subject
 from mmflatten.measure.speed.timing import cpu_clock, measure
 
@@ -24,6 +26,14 @@ TRAINED = {
 }
 
 Ratios = dict[str, float]  # 'inference FLatten-Swin-T' -> throughput relative to timm's Swin-T
+
+
+def processor_family() -> str:
+    """Vendor, family and model of the processor, such as 'GenuineIntel family 6 model 207'."""
+    info = cpuinfo()
+    if 'vendor_id' not in info:
+        return platform.processor() or platform.machine()
+    return f'{info["vendor_id"]} family {info["cpu family"]} model {info["model"]}'
 
 
 def measure_ratios(rounds: int, say: Callable[[str], None]) -> Ratios:

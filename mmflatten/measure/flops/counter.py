@@ -1,9 +1,9 @@
-"""Counting multiply-accumulates by watching the operators that run, on any device; meta tensors make it free.
+"""Count multiply-accumulates of the operators that run, on any device; on meta tensors nothing is computed.
 
-One run gives two figures, because papers and libraries do not mean the same by "FLOPs".
+There are two totals because papers and libraries mean different things by "FLOPs".
 
 *Multiply-accumulates* (`OperationCounts.macs`): convolutions, linear layers and every product of two activations, such
-as `q k^T` and `p v`, written out or hidden in fused attention. Biases and elementwise arithmetic (activations, softmax,
+as `q k^T` and `p v`, explicit or inside fused attention. Biases and elementwise arithmetic (activations, softmax,
 norms, pooling, resizing, sums) are not multiply-accumulates; `OperationCounts.elementwise` lists them.
 
 *The papers' convention* (`OperationCounts.papers_convention`): what OpenMMLab's `get_flops.py` prints, by the formulas
@@ -13,7 +13,7 @@ bilinear resizing and grid sampling, and 1 per input element of adaptive average
 of ResNet-50, Swin and PVT in Mask R-CNN, Cascade Mask R-CNN, ATSS and UperNet within 0.1 %
 (`tests/test_measure/test_flops_models.py`).
 
-Where the two differ from each other, or from a counter you know: `docs/flops.md`.
+`docs/flops.md` compares the two with other counters.
 """
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from mmflatten.measure.flops.rules import CONV, LINEAR, MATMUL, OTHER, PRODUCT
 
 @dataclass
 class OperationCounts:
-    """What a run cost."""
+    """Operations of a run."""
 
-    # Operations by qualified module name, then by kind; a module's own, without those of the modules inside it.
+    # Module name -> kind -> operations, without those of the modules inside it.
     by_module: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     by_operator: Counter[str] = field(default_factory=Counter)  # multiply-accumulates
-    elementwise: Counter[str] = field(default_factory=Counter)  # output elements of operators without those
+    elementwise: Counter[str] = field(default_factory=Counter)  # output elements
     uncounted: Counter[str] = field(default_factory=Counter)  # calls of operators without a formula
 
     @property
@@ -55,12 +55,12 @@ class OperationCounts:
         return macs_of(self.by_kind)
 
     def papers_convention(self, with_products: bool = True) -> int:
-        """What OpenMMLab's counter gives (see the module's docstring), with or without products of activations."""
+        """Total of OpenMMLab's counter (see above), with or without products of activations."""
         kinds = self.by_kind
         return macs_of(kinds) + kinds[OTHER] - (0 if with_products else kinds[PRODUCT])
 
     def within(self, module: str) -> Counter[str]:
-        """Totals by kind of a module and everything inside it; '' is the whole model."""
+        """Totals by kind of a module and its submodules; '' is the whole model."""
         return sum((kinds for name, kinds in self.by_module.items()
                     if not module or f'{name}.'.startswith(f'{module}.')), Counter())
 
@@ -71,11 +71,11 @@ def macs_of(kinds: Counter[str]) -> int:
 
 
 class OperationCounter:
-    """Context manager that counts the operators run inside it.
+    """Context manager that counts the operators that run in it.
 
     Args:
-        model: attributes the counts to its modules, and tells linear layers from products of activations. Operators
-            that run outside of it count for module ''.
+        model: assigns the counts to its modules and distinguishes linear layers from products of activations.
+            Operators outside of it belong to module ''.
     """
 
     def __init__(self, model: nn.Module | None = None) -> None:
@@ -91,12 +91,12 @@ class OperationCounter:
         return self._running[-1][0] if self._running else ''
 
     def place(self) -> str:
-        """The module that is running, or that raised an error: its name, itself, and the shapes of its inputs."""
+        """Describe the module that is running or raised an error, with the shapes of its inputs."""
         if not self._running:
             return 'outside of its modules'
         name, module, shapes = self._running[-1]
         shown = type(module).__name__ if any(True for _ in module.children()) else module
-        return f'in {name or "the model itself"}, {shown}, given {", ".join(map(str, shapes)) or "no tensor"}'
+        return f'in {name or "the model"}, {shown}, input {", ".join(map(str, shapes)) or "without tensors"}'
 
     def __enter__(self) -> OperationCounter:
         if self._names:
@@ -142,12 +142,12 @@ class OperationCounter:
         self.counts.by_operator[operator] += macs_of(Counter(cost))
 
     def add_elementwise(self, operator: str, out: Any) -> None:
-        """Note an elementwise operator and its output."""
+        """Record an elementwise operator and its output."""
         self.counts.elementwise[operator] += next((tensor.numel() for tensor in _tensors(out)), 0)
 
 
 class _Watch(TorchDispatchMode):
-    """Reports every operator that runs; composite ones, which inference mode shows whole, by their parts."""
+    """Reports every operator that runs. Composite operators, which inference mode keeps whole, are decomposed."""
 
     def __init__(self, observe: Callable[[OpOverload, tuple, dict, Any], None]) -> None:
         super().__init__()
@@ -170,10 +170,10 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 
 def count_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> OperationCounts:
-    """Run `function(*args, **kwargs)` and count it, without gradients; a module's counts are kept by module.
+    """Run `function(*args, **kwargs)` without gradients and count its operators, by module if it is one.
 
-    Give it meta tensors (`torch.empty(shape, device='meta')`) to count without computing. Operators of a compiled mmcv
-    stay unseen.
+    With meta tensors (`torch.empty(shape, device='meta')`) nothing is computed. Operators of a compiled mmcv are not
+    counted.
     """
     with torch.no_grad(), OperationCounter(function if isinstance(function, nn.Module) else None) as counter:
         function(*args, **kwargs)

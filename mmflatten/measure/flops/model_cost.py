@@ -18,7 +18,7 @@ from mmflatten.tasks import task_of
 
 @dataclass(frozen=True)
 class ModelCost:
-    """What one forward pass of a model costs, on an image of `shape` = (H, W)."""
+    """Cost of one forward pass of a model on an image of `shape` = (H, W)."""
 
     model: nn.Module
     shape: tuple[int, int]
@@ -26,19 +26,18 @@ class ModelCost:
 
     @property
     def params(self) -> int:
-        """Number of parameters."""
         return count_parameters(self.model)
 
 
 def count_parameters(module: nn.Module) -> int:
-    """Number of parameters of a module and everything inside it."""
+    """Number of parameters of a module and its submodules."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
-    """Count a model on the meta device: a classifier, detector or segmentor of OpenMMLab, or a module of one image.
+    """Count a model on the meta device for an image of `shape` = (H, W), without padding.
 
-    The image has `shape` = (H, W); nothing is padded.
+    The model is a classifier, detector, segmentor or stereo model of OpenMMLab, or a module that takes an image.
 
     Raises:
         ValueError: the model cannot run at this shape, or is not on the meta device.
@@ -49,7 +48,7 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
             dummy_forward(model, shape)
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), '') or type(error).__name__
-        raise ValueError(f'the model ({type(model).__name__}) cannot run at {shape[0]}x{shape[1]}: {reason} '
+        raise ValueError(f'model {type(model).__name__}: cannot run at {shape[0]}x{shape[1]}: {reason} '
                          f'({counter.place()})') from error
     return ModelCost(model, shape, counter.counts)
 
@@ -57,10 +56,10 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
 def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> ModelCost:
     """Build a config's model on the meta device and count it.
 
-    By default the image has the backbone's `img_size` for a classifier, or the usual size of the task.
+    The default image size of a classifier is its backbone's `img_size`; dense tasks have a fixed default.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: the config has no model, or its model cannot be built or run at this shape.
     """
     config = read_model_config(path)
@@ -72,11 +71,11 @@ def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> Mode
 
 
 def read_model_config(path: str | Path) -> Config:
-    """A config that has a model, whose libraries are installed.
+    """Read a config that has a model, and check that its libraries are installed.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ImportError: a library of its `default_scope` is missing or does not fit.
+        FileNotFoundError: the file does not exist.
+        ImportError: a library of its `default_scope` is missing or has an unsupported version.
         ValueError: the config cannot be read or has no model.
     """
     config = read_config(str(path))

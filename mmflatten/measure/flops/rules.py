@@ -1,7 +1,7 @@
-"""What each PyTorch operator costs: multiply-accumulates, arithmetic that is not counted as such, or nothing.
+"""Cost of each PyTorch operator: multiply-accumulates, other arithmetic, or nothing.
 
-One multiply-accumulate is what vision papers call a FLOP. The formulas for products and convolutions are those of
-`torch.utils.flop_counter` (which counts two operations for each); the operators it lacks are added here.
+Vision papers call one multiply-accumulate a FLOP. The formulas for products and convolutions are those of
+`torch.utils.flop_counter` (two operations per multiply-accumulate); operators missing there are added here.
 """
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from torch.utils.flop_counter import flop_registry
 from mmflatten.ops.kernels.flop_formulas import multiply_accumulates
 
 CONV, LINEAR, PRODUCT, OTHER = 'convolutions', 'linear layers', 'products of activations', 'norms, resizing, pooling'
-MATMUL = 'matmul'  # the counter sees whether an operand is a parameter and makes it LINEAR or PRODUCT
+MATMUL = 'matmul'  # the counter turns it into LINEAR if an operand is a parameter, else PRODUCT
 
 Cost = dict[str, int]
 Rule = Callable[..., Cost]
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    """`q k^T` and `p v`; a causal or masked attention counts in full, as it does when written out."""
+    """`q k^T` and `p v`; causal and masked attention count in full, like their explicit form."""
     out = out[0] if isinstance(out, (tuple, list)) else out
     return {PRODUCT: prod(out.shape[:-2]) * query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1])}
 
 
 def _self_attention_layer(query: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    """The fused `nn.MultiheadAttention` of evaluation mode: four projections and two products."""
+    """Fused `nn.MultiheadAttention` in evaluation mode: four projections and two products."""
     B, N, C = query.shape
     return {LINEAR: 4 * B * N * C * C, PRODUCT: 2 * B * N * N * C}
 
 
 def _encoder_layer(src: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    """The fused `nn.TransformerEncoderLayer` of evaluation mode; `args[13]` is the first weight of its MLP."""
+    """Fused `nn.TransformerEncoderLayer` in evaluation mode; `args[13]` is the first weight of its MLP."""
     cost = _self_attention_layer(src, out=out)
     cost[LINEAR] += 2 * src.numel() * args[13].shape[0]
     cost[OTHER] = 2 * 5 * src.numel()
@@ -44,7 +44,7 @@ def _encoder_layer(src: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
 
 
 def _deformable_conv(x: Tensor, weight: Tensor, *args: Any, out: Tensor, **kwargs: Any) -> Cost:
-    """Only the convolution; sampling at the offsets is elementwise."""
+    """Convolution only; sampling at the offsets is elementwise."""
     return {CONV: out.shape[0] * prod(out.shape[2:]) * weight.numel()}
 
 
@@ -90,11 +90,11 @@ def _output(factor: int) -> Rule:
 
 
 def _mean(x: Tensor, dim: Any = None, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    # nn.AdaptiveAvgPool2d(1) arrives as this mean.
+    # nn.AdaptiveAvgPool2d(1) is dispatched as this mean.
     return {OTHER: x.numel()} if x.dim() == 4 and list(dim or ()) == [-1, -2] else {}
 
 
-# What `mmengine.analysis` adds to the products: arithmetic on elements, with its factors.
+# Elementwise arithmetic that `mmengine.analysis` counts, with its factors.
 OPENMMLAB_RULES: dict[str, Rule] = {
     'aten::native_layer_norm': _norm(2),
     'aten::native_group_norm': _norm(1),
@@ -108,9 +108,9 @@ OPENMMLAB_RULES: dict[str, Rule] = {
     'aten::mean': _mean,
 }
 
-# Arithmetic on elements that PyTorch tags neither as pointwise nor as a reduction.
+# Elementwise operators that PyTorch tags neither as pointwise nor as a reduction.
 _ELEMENTWISE = set("""
-    torchvision::roi_align torchvision::roi_pool
+    torchvision::roi_align
     _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm cudnn_batch_norm
     _native_batch_norm_legit_no_training _native_batch_norm_legit native_dropout glu linalg_vector_norm
     avg_pool1d avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices _adaptive_avg_pool2d
@@ -120,7 +120,7 @@ _ELEMENTWISE = set("""
     col2im masked_fill scatter_add scatter_reduce index_add floor_divide addr tril triu linspace max min median kthvalue
 """.split())
 
-# No arithmetic: memory, shapes, indices, constants.
+# Operators without arithmetic: memory, shapes, indices, constants.
 _FREE = set("""
     _unsafe_view _reshape_copy clone copy _to_copy cat stack index index_select index_put gather scatter roll flip
     rot90 repeat embedding pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle constant_pad_nd
@@ -133,21 +133,21 @@ _FREE = set("""
 
 
 def operator_name(func: OpOverload) -> str:
-    """`namespace::name`, the same for an operator and its in-place form."""
+    """Return `namespace::name`, the same for an operator and its in-place form."""
     return func._schema.name.rstrip('_')
 
 
 def is_free(func: OpOverload) -> bool:
-    """Whether an operator moves, makes or describes data without arithmetic."""
+    """Return True if an operator moves, creates or describes data without arithmetic."""
     return func.is_view or operator_name(func).removeprefix('aten::') in _FREE
 
 
 def is_elementwise(func: OpOverload) -> bool:
-    """Whether an operator works on elements (activations, norms, pooling, resizing, sums): no multiply-accumulates."""
+    """Return True for elementwise operators (activations, norms, pooling, resizing, sums), without MACs."""
     tagged = torch.Tag.pointwise in func.tags or getattr(torch.Tag, 'reduction', None) in func.tags
     return tagged or operator_name(func).removeprefix('aten::') in _ELEMENTWISE
 
 
 def is_known(func: OpOverload) -> bool:
-    """Whether there is a rule for an operator, or it needs none."""
+    """Return True if an operator has a rule or needs none."""
     return operator_name(func) in MAC_RULES or is_free(func) or is_elementwise(func)

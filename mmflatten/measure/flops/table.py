@@ -1,4 +1,4 @@
-"""A model's cost by module: a tree for people, JSON for programs."""
+"""Cost of a model by module, as a tree and as JSON."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,11 +13,9 @@ from mmflatten.version import __version__
 
 
 def render_modules(name: str, cost: ModelCost, depth: int, markdown: bool = False) -> str:
-    """Where a model's operations are: its modules to a depth, without those that have no parameters and operations.
+    """Render the tree of modules down to `depth` levels, without modules that have neither parameters nor operations.
 
-    Args:
-        name: of the whole model.
-        depth: levels of the tree.
+    `name` is the name of the whole model.
     """
     total, indent = max(cost.counts.macs, 1), 2 * ('&nbsp;' if markdown else ' ')
     rows = []
@@ -34,7 +32,7 @@ def render_modules(name: str, cost: ModelCost, depth: int, markdown: bool = Fals
 
 
 def as_json(cost: ModelCost, with_modules: bool = False) -> dict[str, Any]:
-    """Everything known about a model's cost, in single units (not millions or billions)."""
+    """Convert a model's cost to JSON, in single units (not millions or billions)."""
     counts = cost.counts
     result = {
         'shape': list(cost.shape), 'params': cost.params, 'macs': counts.macs,

@@ -1,1 +1,1 @@
-"""The papers' tables beside what the configs cost: the model zoo."""
+"""Results of the papers, and the cost of the configs that reproduce them."""

@@ -1,14 +1,17 @@
-"""What configs cost, beside the papers' rows that they reproduce: the table of `get_flops.py`."""
+"""Cost of configs next to the papers' rows that they reproduce: the table of `mmflatten flops`."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import TypeAlias
 
-from mmflatten.measure.flops.model_cost import ModelCost
-from mmflatten.measure.papers.rows import ZooEntry
-from mmflatten.measure.papers.tables import PaperRow, rows_of_config
+from mmflatten.measure.flops.model_cost import ModelCost, count_config
+from mmflatten.measure.papers.tables import PaperRow, difference, rows_of_config
 from mmflatten.text_table import align, giga
+
+Cells: TypeAlias = tuple[str, str, str]
 
 HEADER = ('config', 'image', 'params (M)', 'paper', 'diff', 'MACs (G)', "papers' way (G)", 'paper', 'diff', 'table',
           'not counted')
@@ -23,8 +26,62 @@ paper, diff: the paper's own number, and ours (parameters; papers' way) against 
 paper's number, up or down."""
 
 
+@dataclass(frozen=True)
+class PaperCost:
+    """A row of a paper and the cost of its config; the numbers are None if the config was not counted."""
+
+    row: PaperRow
+    image: str = ''  # 'HxW'
+    params: int | None = None
+    macs: int | None = None
+    flops: int | None = None  # as the row's paper counts
+
+    @classmethod
+    def of(cls, row: PaperRow, cost: ModelCost | None) -> PaperCost:
+        if cost is None:
+            return cls(row)
+        return cls(row, 'x'.join(map(str, cost.shape)), cost.params, cost.counts.macs,
+                   cost.counts.papers_convention(row.with_products))
+
+    @property
+    def counted(self) -> bool:
+        return self.params is not None
+
+    @property
+    def agrees(self) -> bool | None:
+        """True if parameters and FLOPs agree with the paper's, None if either side has no numbers."""
+        if not self.counted:
+            return None
+        verdicts = {self.row.params_agree(self.params), self.row.flops_agree(self.flops)} - {None}
+        return all(verdicts) if verdicts else None
+
+    def params_cells(self, decimals: int) -> Cells:
+        """Format parameters in millions, the paper's, and the difference."""
+        printed = self.row.cells['params_m']
+        if not self.counted:
+            return '-', printed or '-', '-'
+        value = self.params / 1e6
+        return f'{value:.{decimals}f}', printed or '-', difference(value, printed)
+
+    def flops_cells(self) -> Cells:
+        """Format FLOPs in 1e9 ('*': without products), the paper's if quoted at this image size, and the difference."""
+        printed = self.row.cells['flops_g']
+        if not self.counted:
+            return '-', printed or '-', '-'
+        if self.image != self.row.cells['flops_input_hw']:
+            printed = ''
+        star = '' if self.row.with_products else '*'
+        return giga(self.flops) + star, printed or '-', difference(self.flops / 1e9, printed)
+
+
+def count_beside_papers(config: str | Path, shape: tuple[int, int] | None = None) -> ModelCost:
+    """Count a config, by default at the image size of its first row in the papers' tables."""
+    rows = rows_of_config(config)
+    return count_config(config, shape or (rows[0].shape if rows else None))
+
+
 def render(costs: Mapping[str, ModelCost], markdown: bool = False) -> str:
-    """The table of configs and what they cost, and the notes that explain it."""
+    """Render the table of configs and costs with its notes. Configs of equal name are shown by their path."""
     stems = [Path(config).stem for config in costs]
     rows = [row for (config, cost), stem in zip(costs.items(), stems)
             for row in table_rows(stem if stems.count(stem) == 1 else config, cost, rows_of_config(config))]
@@ -32,12 +89,12 @@ def render(costs: Mapping[str, ModelCost], markdown: bool = False) -> str:
 
 
 def table_rows(name: str, cost: ModelCost, published: Sequence[PaperRow]) -> list[tuple[str, ...]]:
-    """A row for each different pair of published numbers, or one if there is none; columns as in `HEADER`."""
+    """Make a row for each distinct pair of published numbers, or one if there is none; columns as in `HEADER`."""
     uncounted = ', '.join(f'{name} ({calls}x)' for name, calls in sorted(cost.counts.uncounted.items())) or 'none'
     rows = []
     for _, group in groupby(sorted(published or [PaperRow.of()], key=_numbers), key=_numbers):
         same = list(group)
-        entry, tables = ZooEntry.of(same[0], cost), dict.fromkeys(row.cells['table'] for row in same)
+        entry, tables = PaperCost.of(same[0], cost), dict.fromkeys(row.cells['table'] for row in same)
         rows.append((name, entry.image, *entry.params_cells(decimals=3), giga(entry.macs), *entry.flops_cells(),
                      f'{same[0].cells["paper"]} {", ".join(tables)}'.strip() or '-', uncounted))
     return rows

@@ -1,1 +1,1 @@
-"""Time and memory of models and attentions, measured side by side."""
+"""Time and memory of models and attentions, measured in one run."""

@@ -1,4 +1,4 @@
-"""What a model could cost at the least: its matrix products alone, by shape."""
+"""Lower bound of a model's time: its matrix products alone, by shape."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,16 +18,16 @@ aten = torch.ops.aten
 
 
 def products_alone(call: Callable[[], object]) -> Callable[[], None]:
-    """What repeats the products of one call, and nothing else.
+    """Return a function that repeats only the products of one call.
 
     Projections, products of activations and convolutions run without biases, attention without a mask, on tensors of
     the same shapes and layouts; equal ones are one tensor, so that they may lie in a cache. Projections run as
     in `Linear`.
     """
     eager = torch.compiler.set_stance('force_eager') if hasattr(torch.compiler, 'set_stance') else nullcontext()
-    with eager, _Products() as found:
+    with eager, _Products() as collector:
         call()
-    products = found.products
+    products = collector.products
 
     def repeat() -> None:
         with torch.inference_mode():
@@ -38,7 +38,7 @@ def products_alone(call: Callable[[], object]) -> Callable[[], None]:
 
 
 class _Products(TorchDispatchMode):
-    """Collects a call for each product that runs."""
+    """Collects a function for each product that runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class _Products(TorchDispatchMode):
         self._stand_ins: dict[tuple, Tensor] = {}
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        with self:  # in inference mode operators come in one piece
+        with self:  # inference mode keeps composite operators whole
             out = func.decompose(*args, **(kwargs or {}))
         if out is not NotImplemented:
             return out
@@ -66,7 +66,7 @@ class _Products(TorchDispatchMode):
         self.products.append(partial(product, *map(self._stand_in, args)))
 
     def _stand_in(self, value: Any) -> Any:
-        """A tensor of ones in the place of one of the same shape and layout; anything else as it is."""
+        """Replace a tensor by ones of the same shape and layout; return anything else unchanged."""
         if not isinstance(value, Tensor):
             return value
         key = value.shape, value.stride(), value.dtype, value.device

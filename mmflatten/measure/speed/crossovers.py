@@ -1,4 +1,4 @@
-"""From how many tokens on an attention costs less than softmax: curves, the table of crossovers, and their drawing."""
+"""Number of tokens from which an attention costs less than softmax: curves, table and figure."""
 from __future__ import annotations
 
 import math
@@ -21,10 +21,10 @@ LINES = ('-', '--', ':', '-.')  # ten colours each
 
 
 def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[float]) -> float:
-    """The number of tokens from which on `other` costs less than `softmax`, up to the last one measured of both.
+    """Smallest number of tokens from which `other` costs less than `softmax`, up to the last measured by both.
 
-    `softmax` and `other` are costs at the first of `tokens`, which rise; between them both curves are taken as straight
-    in logarithmic axes. 0 where `other` always costs less, infinity where it does not at the last number.
+    `softmax` and `other` are costs at the first of the ascending `tokens`, interpolated linearly in logarithmic axes.
+    0 if `other` always costs less, infinity if it does not at the last number.
     """
     shared = min(len(softmax), len(other))
     gaps = np.log(other[:shared]) - np.log(softmax[:shared])
@@ -37,17 +37,17 @@ def crossover(tokens: Sequence[int], softmax: Sequence[float], other: Sequence[f
     return float(np.exp(np.interp(0, -gaps[left:left + 2], np.log(tokens[left:left + 2]))))
 
 
-def say_crossover(tokens: Sequence[int], number: float) -> str:
-    """'about 830', 'below 196' or 'above 12544'."""
+def format_crossover(tokens: Sequence[int], number: float) -> str:
+    """Format as 'about 830', 'below 196' or 'above 12544'."""
     if number == 0:
         return f'below {min(tokens)}'
     return f'above {max(tokens)}' if math.isinf(number) else f'about {number:.0f}'
 
 
 def curves(rows: Sequence[Row], column: str) -> tuple[list[int], dict[str, list[float]]]:
-    """The numbers of tokens, and what each attention costs (`TIME` or `MEMORY`) at each of them.
+    """Return the numbers of tokens, and the costs of each attention (column `TIME` or `MEMORY`) at these numbers.
 
-    One that was skipped from some number on has fewer costs.
+    An attention that was skipped at the larger numbers has fewer costs.
     """
     costs: dict[str, list[float]] = {}
     for row in rows:
@@ -56,9 +56,9 @@ def curves(rows: Sequence[Row], column: str) -> tuple[list[int], dict[str, list[
 
 
 def forecast(tokens: Sequence[int], costs: Sequence[float], number: int) -> float:
-    """The cost at a larger number of tokens, on the straight line through the last two in logarithmic axes.
+    """Extrapolate the cost to a larger number of tokens by the power law through the last two costs.
 
-    Of one cost it is at most quadratic, and 0 of none.
+    A single cost is extrapolated quadratically; without costs the result is 0.
     """
     if len(costs) < 2:
         return costs[0] * (number / tokens[0]) ** 2 if costs else 0.
@@ -67,24 +67,24 @@ def forecast(tokens: Sequence[int], costs: Sequence[float], number: int) -> floa
 
 
 def crossovers(rows: Sequence[Row], column: str) -> dict[str, float]:
-    """`crossover` of every attention with softmax; empty if softmax was not measured."""
+    """Compute the crossover of every attention with softmax; empty if softmax was not measured."""
     tokens, costs = curves(rows, column)
     softmax = costs.pop(SOFTMAX, None)
     return {name: crossover(tokens, softmax, other) for name, other in costs.items()} if softmax else {}
 
 
 def crossover_table(rows: Sequence[Row], markdown: bool = False) -> str:
-    """From how many tokens on each attention is cheaper than softmax, which must be among them."""
+    """Render the crossover of each attention in time and memory. `softmax` must be one of the attentions."""
     (tokens, costs), by_memory = curves(rows, MEMORY), crossovers(rows, MEMORY)
-    cells = [(name, *(say_crossover(tokens[:min(len(costs[name]), len(costs[SOFTMAX]))], found)
+    cells = [(name, *(format_crossover(tokens[:min(len(costs[name]), len(costs[SOFTMAX]))], found)
                       for found in (number, by_memory[name]))) for name, number in crossovers(rows, TIME).items()]
     return align(cells, ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens'), {0}, markdown)
 
 
 def draw_operators(rows: Sequence[Row], path: Path, title: str) -> None:
-    """Write a PNG with time on the left and peak memory on the right, both axes logarithmic.
+    """Draw time (left) and peak memory (right) over the number of tokens, in logarithmic axes.
 
-    A ring marks where an attention becomes cheaper than softmax for good; the legend says from which N on.
+    A ring marks the crossover with softmax; the legend gives its number of tokens.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
@@ -107,7 +107,7 @@ def _draw_panel(axes: Axes, tokens: list[int], costs: dict[str, list[float]], fo
     for index, name in enumerate(name for name in costs if name != SOFTMAX):
         color, line = f'C{index % 10}', LINES[index // 10 % len(LINES)]
         shared = tokens[:min(len(costs[name]), len(costs.get(SOFTMAX, tokens)))]
-        label = f'{name}: {say_crossover(shared, found[name])}' if found else name
+        label = f'{name}: {format_crossover(shared, found[name])}' if found else name
         axes.plot(tokens[:len(costs[name])], costs[name], line, color=color, marker='.', linewidth=1.2, label=label)
         if 0 < found.get(name, 0) < math.inf:
             height = np.exp(np.interp(math.log(found[name]), np.log(tokens[:len(costs[SOFTMAX])]),

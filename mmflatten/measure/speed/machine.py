@@ -1,4 +1,4 @@
-"""The machine under a measurement: what it is, and how busy others keep it."""
+"""Machine of a measurement: its description, free memory, and load of other processes."""
 from __future__ import annotations
 
 import ctypes
@@ -12,15 +12,14 @@ import torch
 from mmflatten.models.layers.linear import uses_onednn
 from mmflatten.version import __version__
 
-BUSY_CPUS = 0.1  # used by others, above which a measurement is called disturbed
+BUSY_CPUS = 0.1  # used by other processes, above which a measurement is disturbed
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # options of glibc's `mallopt`
 
 
 def keep_freed_memory() -> str:
-    """Let glibc keep freed memory from now on; returns what the allocator does, in words.
+    """Make glibc keep freed memory, and return a description of the allocator.
 
-    By default it gives large blocks back to the system on every free. Fetching them again, page by page, then takes
-    longer than the arithmetic.
+    By default glibc returns large blocks to the system, and mapping them again takes longer than the arithmetic.
     """
     if platform.libc_ver()[0] != 'glibc':
         return 'default'
@@ -30,7 +29,7 @@ def keep_freed_memory() -> str:
 
 
 def describe_machine(device: str) -> dict[str, str | int]:
-    """The machine and the software, as this process uses them."""
+    """Describe the machine and the software as this process uses them."""
     libraries = {'MKL': torch.backends.mkl, 'oneDNN': torch.backends.mkldnn}
     return {
         'processor': _processor_name(),
@@ -53,31 +52,23 @@ def _projections() -> str:
 
 
 def _processor_name() -> str:
-    return _cpuinfo().get('model name') or platform.processor() or platform.machine()
+    return cpuinfo().get('model name') or platform.processor() or platform.machine()
 
 
-def processor_family() -> str:
-    """Maker, family and model of the processor, such as 'GenuineIntel family 6 model 207'."""
-    found = _cpuinfo()
-    if 'vendor_id' not in found:
-        return platform.processor() or platform.machine()
-    return f'{found["vendor_id"]} family {found["cpu family"]} model {found["model"]}'
-
-
-def _cpuinfo() -> dict[str, str]:
-    """What Linux tells of the first processor; empty elsewhere."""
+def cpuinfo() -> dict[str, str]:
+    """Fields of the first processor in `/proc/cpuinfo`; empty on other systems than Linux."""
     path = Path('/proc/cpuinfo')
     first, _, _ = (path.read_text(encoding='utf-8') if path.is_file() else '').partition('\n\n')
     return {name.strip(): value.strip() for name, _, value in (line.partition(':') for line in first.splitlines())}
 
 
 def available_cpus() -> int:
-    """CPUs that this process may use."""
+    """Number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
 
 
 def free_memory(device: str) -> float:
-    """MiB that tensors may still take on a device; infinity where the system does not tell."""
+    """Free memory of a device in MiB, infinity if unknown."""
     if torch.device(device).type == 'cuda':
         return torch.cuda.mem_get_info(device)[0] / 2 ** 20
     info = Path('/proc/meminfo')
@@ -86,7 +77,7 @@ def free_memory(device: str) -> float:
 
 
 def seconds_of_others() -> float:
-    """CPU seconds that other processes have used since the system started; NaN where it does not tell (no /proc)."""
+    """CPU seconds used by other processes since the system started, NaN without `/proc`."""
     stat = Path('/proc/stat')
     if not stat.is_file():
         return math.nan

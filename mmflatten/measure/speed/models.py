@@ -1,4 +1,4 @@
-"""Models to time, from what a command line says of them."""
+"""Models to time, built from the command line."""
 from __future__ import annotations
 
 import ast
@@ -37,7 +37,7 @@ ZOO = {
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How models are run."""
+    """Settings of a measurement."""
 
     batch: int = 8
     size: tuple[int, int] = (224, 224)  # (H, W) of the images
@@ -48,17 +48,17 @@ class RunSettings:
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
-    """`'FLattenSwin:arch=tiny,linear_sr_ratios=(1, 1)'` as a name and arguments; a bare word is a string.
+    """Parse `'FLattenSwin:arch=tiny,linear_sr_ratios=(1, 1)'` into a name and arguments; a bare word is a string.
 
     Raises:
-        ValueError: the arguments are not written as in a call of Python.
+        ValueError: the arguments are not in the syntax of a Python call.
     """
     name, _, arguments = spec.partition(':')
     try:
         return name, _literal(ast.parse(f'dict({arguments})', mode='eval').body)
     except (SyntaxError, ValueError) as error:
-        raise ValueError(f'{spec}: cannot read the arguments ({arguments}); write NAME:key=value,key=value with '
-                         'words, numbers, (tuples) and dict(key=value); other text in quotes') from error
+        raise ValueError(f'{spec}: cannot parse the arguments, got ({arguments}). Write NAME:key=value,key=value '
+                         'with words, numbers, (tuples) and dict(key=value); quote other text.') from error
 
 
 def _literal(node: ast.expr) -> Any:
@@ -72,16 +72,16 @@ def _literal(node: ast.expr) -> Any:
 
 
 def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
-    """A model with random weights, on the CPU.
+    """Build a model with random weights on the CPU.
 
     Args:
-        spec: a config file; a backbone with arguments, such as 'FLattenSwin:arch=tiny', which gets average pooling
-            and a linear layer; or 'timm:NAME'.
-        size: (H, W) of the images it will see.
+        spec: a config file, 'timm:NAME', or a backbone with arguments, such as 'FLattenSwin:arch=tiny', which is
+            followed by average pooling and a linear layer.
+        size: (H, W) of the images.
 
     Raises:
-        ValueError: none of these, or arguments that do not fit.
-        ImportError: timm is required and not installed.
+        ValueError: the spec or its arguments are invalid.
+        ImportError: timm is required but not installed.
     """
     if spec.startswith(TIMM_PREFIX):
         return _build_timm(spec.removeprefix(TIMM_PREFIX), size)
@@ -91,20 +91,20 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
             return MODELS.build(config.model)
     name, arguments = parse_spec(spec)
     if name not in backbones.__all__:
-        raise ValueError(f'{spec} is no config file (.py), no timm:NAME and no backbone: {name} is not one of '
-                         f'{", ".join(backbones.__all__)}')
+        raise ValueError(f'{spec}: expected a config file (.py), timm:NAME or one of {", ".join(backbones.__all__)}, '
+                         f'got {name}.')
     cls = getattr(backbones, name)
     indices = inspect.signature(cls).parameters.get('out_indices')
     if 'out_indices' not in arguments and (indices is None or indices.default is not None):
-        arguments['out_indices'] = (3,)  # a classifier needs only the last of four maps
+        arguments['out_indices'] = (3,)  # a classifier needs only the last map
     try:
         return Classifier(cls(**arguments))
     except TypeError as error:
-        raise ValueError(f'{name} does not take these arguments: {error}') from error
+        raise ValueError(f'{name}: invalid arguments: {error}') from error
 
 
 class Classifier(nn.Module):
-    """A backbone, the mean over its last map, and a linear layer."""
+    """Backbone, mean over its last map, and a linear layer."""
 
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
@@ -126,11 +126,11 @@ def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
 
 
 def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:
-    """A model that is ready to be timed.
+    """Build a model and prepare it for timing.
 
     Raises:
-        ValueError: a model that cannot be built, or cannot be run like this.
-        ImportError: timm is required and not installed.
+        ValueError: the model cannot be built or run with these settings.
+        ImportError: timm is required but not installed.
     """
     torch.manual_seed(0)
     model = build_model(spec, settings.size)
@@ -145,13 +145,13 @@ def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> 
 
 def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor,
               settings: RunSettings) -> Callable[[], Any]:
-    """Move a model to where it runs; returns what runs it once, by `forward(inputs)`."""
+    """Move a model to its device and return a function that runs `forward(inputs)` once."""
     model.train(settings.train).to(settings.device)
     inputs = inputs.to(settings.device)
     if settings.compile:
         forward = torch.compile(forward)
         if inputs.device.type == 'cpu' and not settings.train:
-            # For an open batch Inductor takes oneDNN's products, which have GELU inside, in the place of MKL's.
+            # With a dynamic batch size Inductor uses oneDNN's products, which include GELU, instead of MKL's.
             torch._dynamo.maybe_mark_dynamic(inputs, 0)
     autocast = partial(torch.autocast, torch.device(settings.device).type, DTYPES[settings.dtype],
                        enabled=settings.dtype != 'fp32')

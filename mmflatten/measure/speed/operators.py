@@ -1,4 +1,4 @@
-"""Attentions to time over the number of tokens."""
+"""Attentions to time for different numbers of tokens."""
 from __future__ import annotations
 
 import math
@@ -15,8 +15,8 @@ from mmflatten.models import attention
 from mmflatten.models.attention import Windowed, build_mixer
 
 SOFTMAX = 'softmax'
-EXPLICIT = 'softmax-explicit'  # with the N x M matrix in memory, as attention was computed before fused kernels
-# Name -> config of the mixer; `window` puts it in windows.
+EXPLICIT = 'softmax-explicit'  # with the N x M matrix in memory, without fused kernels
+# Name -> config of the mixer; `window` applies it within windows.
 OPERATORS: dict[str, dict[str, Any]] = {
     SOFTMAX: dict(type='SoftmaxAttention'),
     EXPLICIT: dict(type='SoftmaxAttention'),
@@ -61,24 +61,24 @@ OPERATORS: dict[str, dict[str, Any]] = {
 
 
 def map_of(tokens: int) -> tuple[int, int]:
-    """`(H, W)` of the map nearest to a square that has this many tokens."""
+    """Return `(H, W)` of the most square map with this number of tokens."""
     H = next(side for side in range(math.isqrt(tokens), 0, -1) if tokens % side == 0)
     return H, tokens // H
 
 
 def mixer_config(name: str) -> dict[str, Any]:
-    """Config of an attention: a name in `OPERATORS`, or a mixer's class as in 'LinearAttention:feature_map=elu'."""
+    """Config of an attention by its name in `OPERATORS`, or by class as in 'LinearAttention:feature_map=elu'."""
     if name in OPERATORS:
         return dict(OPERATORS[name])
     kind, arguments = parse_spec(name)
     if kind not in attention.__all__:
-        raise ValueError(f'operator {name} is unknown: it must be one of {", ".join(OPERATORS)}, or a class of '
-                         'mmflatten.models.attention with arguments, such as FocusedLinearAttention:focusing_factor=4')
+        raise ValueError(f'--operators: expected {", ".join(OPERATORS)}, or a class of mmflatten.models.attention '
+                         f'with arguments, such as FocusedLinearAttention:focusing_factor=4, got {name}.')
     return dict(type=kind, **arguments)
 
 
 def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, settings: RunSettings) -> Subject:
-    """An attention, projections included, ready to be timed on random tokens `(batch, tokens, embed_dims)`."""
+    """Build an attention with its projections, to be timed on random tokens `(batch, tokens, embed_dims)`."""
     torch.manual_seed(0)
     cfg, hw_shape = mixer_config(name), map_of(tokens)
     window = cfg.pop('window', None)
@@ -86,7 +86,7 @@ def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, se
     try:
         mixer = build_mixer(cfg, embed_dims=embed_dims, num_heads=num_heads, grid_size=grid_size)
     except TypeError as error:
-        raise ValueError(f'operator {name} does not take these arguments: {error}') from error
+        raise ValueError(f'--operators {name}: invalid arguments: {error}') from error
     mixer = mixer if window is None else Windowed(mixer, grid_size)
 
     def forward(x_BNC: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Timings as people and spreadsheets read them: rows of figures, and a table of these."""
+"""Results of a measurement as rows, a table and CSV."""
 from __future__ import annotations
 
 import csv
@@ -13,7 +13,7 @@ from mmflatten.measure.speed.operators import SOFTMAX, map_of
 from mmflatten.measure.speed.timing import Subject
 from mmflatten.text_table import align
 
-Row = dict[str, Any]  # figures of one model, or of one attention at one number of tokens, as in the CSV
+Row = dict[str, Any]  # one model, or one attention at one number of tokens, as in the CSV
 
 HEADER = ('name', 'input', 'params (M)', 'rounds', 'median (ms)', 'quartiles (ms)', 'best (ms)', 'per s', 'ratio',
           'ratio quartiles', 'best ratio', 'to products', 'peak (MiB)')
@@ -29,13 +29,13 @@ peak: tensors made by one call at the moment when they are most; weights and inp
 def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]], peaks: Sequence[int],
                 settings: RunSettings, reference: int | None,
                 bounds: Sequence[Sequence[float]] | None = None) -> list[Row]:
-    """Everything that was measured of subjects side by side; a row for each, in seconds and MiB.
+    """Make a row for each subject, in seconds and MiB.
 
     Args:
-        seconds: of one call, of each subject in each round.
+        seconds: seconds per call of each subject in each round.
         peaks: bytes, see `peak_memory`.
         reference: index of the subject that the ratios refer to; without it they are ''.
-        bounds: seconds of the products of each subject in each round.
+        bounds: seconds of the matrix products of each subject in each round.
     """
     rows = []
     for index, (subject, taken, peak) in enumerate(zip(subjects, seconds, peaks)):
@@ -58,9 +58,9 @@ def _quartiles(values: Sequence[float]) -> list[float]:
 
 
 def ratio_columns(seconds: Sequence[float], reference: Sequence[float] | None) -> dict[str, float | str]:
-    """Throughput relative to a reference timed in the same rounds; '' without one.
+    """Throughput relative to a reference timed in the same rounds, '' without a reference.
 
-    The ratio is taken within a round, because a load that comes and goes changes that least.
+    Ratios are taken within a round because a changing load affects both sides alike.
     """
     if reference is None:
         return dict(ratio='', ratio_q1='', ratio_q3='', ratio_best='')
@@ -69,7 +69,7 @@ def ratio_columns(seconds: Sequence[float], reference: Sequence[float] | None) -
 
 
 def result_table(rows: Sequence[Row], markdown: bool = False) -> str:
-    """The rows for people, with notes that explain them."""
+    """Render the rows as a table with explanatory notes."""
     notes = NOTES.format(reference=rows[0]['reference'] or f'{SOFTMAX}, which was not measured,')
     return f'{align([_cells(row) for row in rows], HEADER, {0}, markdown)}\n\n{notes}'
 
@@ -86,7 +86,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """Write rows with a header, without the single times."""
+    """Write rows with a header, without the times of single rounds."""
     with path.open('w', newline='', encoding='utf-8') as file:
         writer = csv.DictWriter(file, [name for name in rows[0] if name != 'seconds'], extrasaction='ignore')
         writer.writeheader()

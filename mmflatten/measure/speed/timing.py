@@ -1,4 +1,4 @@
-"""Timing several things side by side, in rounds, so that a change of the machine's load meets all of them."""
+"""Timing of several calls in rounds, so that a change of the machine's load affects all of them."""
 from __future__ import annotations
 
 import math
@@ -9,9 +9,9 @@ from timeit import timeit
 
 import torch
 
-# A sample repeats a short call until it takes about this long, so that the clock and its overhead do not matter.
+# A sample repeats a short call for about this long, so that the resolution of the clock does not matter.
 SAMPLE_SECONDS = 0.02
-MIN_ROUNDS = 3  # even where the time is up after the first; fewer have no spread
+MIN_ROUNDS = 3  # even if the time is over after the first; fewer have no spread
 
 Call = Callable[[], object]
 Clock = Callable[[Call, int], float]  # `clock(call, number)`: seconds per call over `number` calls in a row
@@ -19,7 +19,7 @@ Clock = Callable[[Call, int], float]  # `clock(call, number)`: seconds per call 
 
 @dataclass(frozen=True)
 class Subject:
-    """Something to time."""
+    """A call to time."""
 
     name: str
     call: Call  # one forward pass, or one training step
@@ -31,20 +31,19 @@ class Subject:
 def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: float = math.inf,
             device: str = 'cpu', clock: Clock | None = None,
             progress: Callable[[int, float, float], None] = lambda *_: None) -> list[tuple[float, ...]]:
-    """Time every subject once per round, in the order given, until the rounds or the time are over.
+    """Time every subject once per round, in order, until the rounds or the time are over.
 
-    Each subject is called at least twice before the first round, so memory pools are filled and code is compiled.
+    Each subject is called at least twice before the first round to fill memory pools and compile code.
 
     Args:
-        rounds: at most so many; this or `seconds` must be finite.
-        seconds: per subject; a round is not begun if it would end later than the sum over all of them. At least
-            `MIN_ROUNDS` rounds take place, if `rounds` admits them.
+        rounds: maximum number of rounds; this or `seconds` must be finite.
+        seconds: time per subject. No round starts that would exceed the total, except for the first `MIN_ROUNDS`.
         device: 'cpu', or 'cuda' for the clock of the GPU.
-        clock: another clock than the device's, such as `cpu_clock`.
-        progress: told after each round how many are done, the seconds they took and about how many are left.
+        clock: clock to use instead of the device's, such as `cpu_clock`.
+        progress: called after each round with the number of rounds, the elapsed and the remaining seconds.
 
     Returns:
-        Seconds per call, of each subject in each round.
+        Seconds per call of each subject in each round.
     """
     clock = clock or clock_of(device)
     repeats = [_warm_up(subject.call, clock) for subject in subjects]
@@ -58,25 +57,24 @@ def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: f
 
 
 def _warm_up(call: Call, clock: Clock) -> int:
-    """Call until it runs as it always will; returns how many calls make a sample."""
+    """Warm up, and return the number of calls per sample."""
     clock(call, 1)
     return max(1, math.ceil(SAMPLE_SECONDS / max(clock(call, 1), 1e-6)))
 
 
 def clock_of(device: str) -> Clock:
-    """The clock of a device."""
     if torch.device(device).type == 'cuda':
         return _cuda_clock
     return lambda call, number: timeit(call, number=number) / number
 
 
 def cpu_clock(call: Call, number: int) -> float:
-    """CPU time of this process, all threads together; a fair clock on a busy machine, in one thread."""
+    """CPU time of this process over all threads; with one thread, robust on a busy machine."""
     return timeit(call, timer=time.process_time, number=number) / number
 
 
 def _cuda_clock(call: Call, number: int) -> float:
-    """Events lie in the GPU's own queue, so the time of launching kernels counts only where the GPU waits for it."""
+    """Time with events in the GPU's queue, where kernel launches count only while the GPU waits for them."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     start.record()

@@ -13,10 +13,10 @@ from math import prod
 from typing import Any, NamedTuple
 
 import torch
+from factorized_costs.live_memory import live_peak
 from torch import nn
 
 from mmflatten.measure.flops.counter import count_operations
-from mmflatten.measure.speed.memory import live_peak
 from mmflatten.models.attention import ConventionalAttention, FactorizedAttention
 
 BYTES_PER_FLOAT = 4

@@ -1,4 +1,4 @@
-"""All configs recipe by recipe, as a Markdown page."""
+"""All configs, recipe by recipe, as a Markdown page."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,33 +6,33 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
 from mmengine.config import Config
+from recipe_page.recipe import SETTINGS, Recipe
 from recipe_page.sources import FILE, SourceLine, files_of, lines_of
 
 from mmflatten.recipes.datasets import DATA_SETS, training_set
-from mmflatten.recipes.recipe import SETTINGS, Recipe, length
+from mmflatten.recipes.settings import training_length
 from mmflatten.text_table import align
 
-COMMAND = 'python tools/maintain/recipes.py'
 TITLES = dict(batch='batch', rate='optimizer and rate', schedule='schedule', decay='weight decay',
               augmentation='augmentation', drop_path='drop path', ema='EMA')
 
-INTRODUCTION = f"""\
+INTRODUCTION = """\
 # Recipes
 
-Written by `{COMMAND}` from the configs and `tools/maintain/recipe_page/recipe_sources.csv`; do not edit.
+This page is generated from the configs and `tools/maintain/recipe_page/recipe_sources.csv`.
 
-Configs that train alike share a section; they may differ in drop path, which is then given for each. A rate is for the
-batch above it: on another number of GPUs, `mmflatten train --auto-scale-lr` scales it linearly. *Other vectors* are
-one-dimensional parameters besides norms and biases; a name in code style stands for every parameter whose name contains
-it. The letters name the source below the table: a file of the official code, a table or section of the paper, or why it
-was chosen here; where the configs of a section have different ones, the lists say whose. `mmflatten
-check CONFIG` prints what a recipe means on your GPUs, and warns where it does not add up.
+Configs with the same recipe share a section, except for drop path, which is listed per config. The learning rate is for
+the batch size in the same table; `mmflatten train --auto-scale-lr` scales it linearly to another number of GPUs. *Other
+vectors* are one-dimensional parameters besides norms and biases; a name in code style stands for every parameter whose
+name contains it. The letters refer to the sources below each table: a file of the official code, a table or section of
+the paper, or the reason for a choice of this project. If the configs of a section have different sources, the lists
+name them. `mmflatten check CONFIG` prints what a recipe means on your GPUs and warns of common mistakes.
 """
 
 
 @dataclass(frozen=True)
 class ConfigRecipe:
-    """A config's name below `configs/`, its data, length and recipe, and the source of each setting."""
+    """Name of a config below `configs/`, its data set, length, recipe, and the source of each setting."""
 
     name: str
     data: str
@@ -49,10 +49,10 @@ class ConfigRecipe:
         """
         cfg = Config.fromfile(path)
         sources = lines_of(files_of(cfg, configs))
-        lacking = [name for name in SETTINGS if name not in sources]
-        if lacking:
-            raise ValueError(f'config {path} has no source for {", ".join(lacking)}; add a line to {FILE}')
-        number, unit = length(cfg)
+        missing = [name for name in SETTINGS if name not in sources]
+        if missing:
+            raise ValueError(f'config {path}: no source for {", ".join(missing)}. Add a line to {FILE}.')
+        number, unit = training_length(cfg)
         data = training_set(cfg.train_dataloader.dataset).name
         return cls(path.relative_to(configs).as_posix(), data, f'{number} {unit}', Recipe.of(cfg), sources)
 
@@ -62,19 +62,19 @@ class ConfigRecipe:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """What configs of one section share."""
+        """Settings that the configs of a section share."""
         return (self.data, *(value for name, value in asdict(self.recipe).items() if name != 'drop_path'))
 
 
 def read_recipes(root: Path) -> list[ConfigRecipe]:
-    """The recipe of every config of a repository, by name."""
+    """Read the recipe of every config of a repository, sorted by name."""
     configs = root / 'configs'
     paths = sorted(path for path in configs.glob('*/*.py') if path.parent.name != '_base_')
     return [ConfigRecipe.read(path, configs) for path in paths]
 
 
 def render_page(recipes: Sequence[ConfigRecipe]) -> str:
-    """The whole page: an overview, and a section for each recipe."""
+    """Render an overview and a section for each recipe."""
     groups: dict[tuple[str, ...], list[ConfigRecipe]] = {}
     for recipe in sorted(recipes, key=lambda recipe: DATA_SETS.index(recipe.data)):
         groups.setdefault(recipe.group, []).append(recipe)
@@ -100,7 +100,7 @@ def _section(number: int, group: Sequence[ConfigRecipe]) -> str:
 
 
 def _letters(group: Sequence[ConfigRecipe]) -> dict[str, str]:
-    """A letter for every source of a section, in the order of the settings."""
+    """Assign a letter to every source of a section, in the order of the settings."""
     sources = dict.fromkeys(each.sources[name].source for name in SETTINGS for each in group)
     return {source: chr(ord('a') + index) for index, source in enumerate(sources)}
 
@@ -110,7 +110,7 @@ def _folders(group: Sequence[ConfigRecipe]) -> str:
 
 
 def _lists(group: Sequence[ConfigRecipe], letters: dict[str, str]) -> list[str]:
-    """Links to the configs by drop path, and by sources where not all have the same."""
+    """List links to the configs by drop path, and by sources if they differ."""
     links: dict[tuple[str, str], list[str]] = {}
     for each in group:
         own = ', '.join(sorted({letters[line.source] for line in each.sources.values()}))

@@ -1,4 +1,4 @@
-"""Where each setting of each config comes from: `recipe_sources.csv`, of which a later line wins."""
+"""Source of each setting of each config, from `recipe_sources.csv`; later lines override earlier ones."""
 from __future__ import annotations
 
 import csv
@@ -9,15 +9,14 @@ from functools import cache
 from pathlib import Path
 
 from mmengine.config import Config
-
-from mmflatten.recipes.recipe import SETTINGS
+from recipe_page.recipe import SETTINGS
 
 FILE = Path(__file__).with_name('recipe_sources.csv')
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line: the source of some settings in every config that is, or inherits from, a file of this pattern."""
+    """Source of some settings in all configs that match a pattern or inherit from a file that does."""
 
     configs: str  # below configs/
     settings: tuple[str, ...]
@@ -29,10 +28,10 @@ class SourceLine:
 
 @cache
 def source_lines() -> tuple[SourceLine, ...]:
-    """The lines of the file; `all` stands for every setting.
+    """Read the lines of the file; `all` stands for every setting.
 
     Raises:
-        ValueError: a line names a setting that recipes do not have.
+        ValueError: a line names an unknown setting.
     """
     with FILE.open(newline='', encoding='utf-8') as file:
         rows = list(csv.DictReader(file))
@@ -40,17 +39,17 @@ def source_lines() -> tuple[SourceLine, ...]:
                              row['source']) for row in rows)
     unknown = [name for line in lines for name in line.settings if name not in SETTINGS]
     if unknown:
-        raise ValueError(f'{FILE.name}: settings ({", ".join(unknown)}) must be among {", ".join(SETTINGS)}')
+        raise ValueError(f'{FILE.name}: expected settings among {", ".join(SETTINGS)}, got {", ".join(unknown)}.')
     return lines
 
 
 def files_of(cfg: Config, configs: Path) -> list[str]:
-    """A config and those it inherits from, relative to the folder `configs`; MMEngine keeps their names in the text."""
+    """List a config and its base files relative to `configs`; MMEngine keeps their names in the config's text."""
     folder = f'{configs.absolute().as_posix()}/'
     return [line[len(folder):] for line in cfg.text.splitlines() if line.startswith(folder) and line.endswith('.py')]
 
 
 def lines_of(files: Iterable[str]) -> dict[str, SourceLine]:
-    """The line that holds for each setting of the config with these files."""
+    """Source line for each setting of a config with these files."""
     files = list(files)
     return {setting: line for line in source_lines() if line.holds_for(files) for setting in line.settings}

@@ -8,9 +8,7 @@ from typing import Any
 
 import yaml
 from zoo.names import DATASETS, FAMILIES, place
-
-from mmflatten.measure.papers.rows import ZooEntry
-from mmflatten.measure.papers.tables import number
+from zoo.records import ZooEntry
 
 INDEX = 'model-index.yml'
 HEADER = '# Written by `python tools/maintain/reproduce_tables.py`; do not edit.\n'
@@ -89,9 +87,17 @@ def _results(entry: ZooEntry) -> list[dict[str, Any]]:
     cells, by_task = entry.row.cells, {}
     for column, (task, metric) in METRICS.items():
         # A classifier's row may hold what a detector reached with its weights; that is no result of this config.
-        figure = number(cells[column])
+        figure = _number(cells[column])
         if figure is not None and (cells['task'] != 'classification' or column == 'top1'):
             by_task.setdefault(task, {})[metric] = figure
     source = f'the paper ({place(cells)})'
     return [{'Task': task, 'Dataset': DATASETS[cells['dataset']], 'Metrics': metrics, 'Reported By': source}
             for task, metrics in by_task.items()]
+
+
+def _number(cell: str) -> float | None:
+    """Parse a cell; None if it is empty or a word such as 'fail'."""
+    try:
+        return float(cell)
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""The model zoo as Markdown pages: how to read it, what differs, the results by task, what the papers print besides."""
+"""Model zoo as Markdown pages: introduction and differences, results by task, coverage."""
 from __future__ import annotations
 
 from collections import Counter
@@ -6,36 +6,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from zoo.names import PAPERS, TASKS, place, table_name
+from zoo.records import ZooEntry, out_of_reach, printed_results
 from zoo.result_tables import linked_model, render_tables, table_order
 
-from mmflatten.measure.papers.rows import ZooEntry
-from mmflatten.measure.papers.tables import out_of_reach, printed_results
 from mmflatten.text_table import align
 
 COMMAND = 'python tools/maintain/reproduce_tables.py'
 NOTE = f'Written by `{COMMAND}` (without data, weights or a GPU); do not edit.'
+GENERATED = 'This page is generated from `docs/model_zoo.csv`.'
 TABLE = '<!-- model zoo -->'  # the site shows all rows here
 
 INTRODUCTION = """\
 # Model zoo
 
 Every result of four papers (FLatten Transformer, L2ViT, Focal Transformer, Factorized Attention) for a model of the
-backbones, attentions, detectors and segmentors of this project, and of the attentions since (SLAB to Circulant
-Attention) the results that their authors' READMEs print, beside what its config costs here:
-{tasks}, a table for each of the papers' tables. [model_zoo.csv](model_zoo.csv) has all rows.
-[What is covered](model_zoo/coverage.md) counts the papers' other results and says why they are not here.
+backbones, attentions, detectors and segmentors of this project, and the results in the READMEs of later attentions
+(SLAB to Circulant Attention), next to the cost of its config here. [model_zoo.csv](model_zoo.csv) has all rows; the
+site shows them below, and has a page per task with the papers' tables. [Coverage](model_zoo/coverage.md) counts the
+papers' other results and gives the reasons why they are missing.
 
 {summary}
 
-- **Accuracy is the papers' own.** None in these tables was measured by this project, which has trained none of these
-  models. (It has trained those for the digit scenes; their configs say in the first lines what came out.) Figures
-  under *notes on the paper* were taken from it by others, and not checked.
-- **Parameters, MACs, FLOPs** are counted from the configs, for one image of the given size. *MACs* are
-  multiply-accumulates, products of activations (attention) included. *FLOPs* are the same run counted as the row's
-  paper counts: MACs and elementwise norms, resizing and average pooling, as OpenMMLab's `get_flops.py`; where marked
-  `*` without products of activations.
-- **diff** is ours against the paper's. `~`: ours, rounded up or down to as many decimals as the paper prints, is the
-  paper's figure (28.29 is `~` of 28 and of 29). Figures with `~` agree, and so do FLOPs within 2 % of the paper's;
+- **Accuracies are printed in the papers.** This project has measured none of them and trained none of these models.
+  (It has trained the models for digit scenes; the first lines of their configs give the results.) Figures under *notes
+  on the paper* were copied from a paper by others and not checked.
+- **Parameters, MACs and FLOPs** are counted from the configs for one image of the given size. *MACs* are
+  multiply-accumulates, including products of activations (attention). *FLOPs* follow the convention of the row's paper:
+  MACs and elementwise norms, resizing and average pooling, as in OpenMMLab's `get_flops.py`; `*` marks counts without
+  products of activations.
+- **diff** compares our number with the paper's. `~` means that our number, rounded up or down to the printed decimals,
+  is the paper's (28.29 is `~` of 28 and of 29). Numbers with `~` agree, and so do FLOPs within 2 %;
   [the others](#what-differs) are listed with their causes.
 
 {table}
@@ -43,40 +43,35 @@ Attention) the results that their authors' READMEs print, beside what its config
 {note}
 """
 DIFFERENCES = """\
-Each cause is followed by its rows: what we count, and what the paper prints. A cause that begins with *Inference* is
-our reading of the figures; the paper does not say it."""
+Each cause is followed by its rows, with our number and the paper's. A cause that begins with *Inference* is our reading
+of the figures and is not stated in the paper."""
 TASK = """\
-# {title}: the papers' results
+# {title}: results of the papers
 
 The columns are explained in the [model zoo](../model_zoo.md). {note}"""
 COVERAGE = """\
-# What the model zoo covers
+# Coverage of the model zoo
 
-How many results each table of the papers prints, how many of these are in the [model zoo](../model_zoo.md) with a
-config, and how many are of models that this project cannot configure, which are listed below with the reason."""
+Number of results that each table of the papers prints, number of those in the [model zoo](../model_zoo.md) with a
+config, and number of results of models that this project cannot configure. These are listed below with the reason."""
 
 
 def render_pages(entries: Sequence[ZooEntry]) -> dict[str, str]:
-    """Path below `docs/` and text of every page."""
-    tasks = {task: [entry for entry in entries if entry.row.cells['task'] == task] for task in TASKS}
-    pages = {'model_zoo.md': _main_page(entries, [task for task in tasks if tasks[task]])}
-    for task, group in tasks.items():
-        if group:
-            parts = TASK.format(title=TASKS[task], note=NOTE), render_tables(group, '../../')
-            pages[f'model_zoo/{task}.md'] = '\n\n'.join(parts) + '\n'
-    pages['model_zoo/coverage.md'] = render_coverage(entries, printed_results(), out_of_reach()) + f'\n\n{NOTE}\n'
-    return pages
+    """Render the committed pages: path below `docs/` -> text."""
+    page = INTRODUCTION.format(summary=_summary(entries), table=TABLE, note=NOTE)
+    return {'model_zoo.md': '\n'.join([page, *_differences(sorted(entries, key=table_order))]).strip() + '\n',
+            'model_zoo/coverage.md': render_coverage(entries, printed_results(), out_of_reach()) + f'\n\n{NOTE}\n'}
 
 
-def _main_page(entries: Sequence[ZooEntry], tasks: Sequence[str]) -> str:
-    links = ', '.join(f'[{TASKS[task].lower()}](model_zoo/{task}.md)' for task in tasks)
-    page = INTRODUCTION.format(tasks=links, summary=_summary(entries), table=TABLE, note=NOTE)
-    return '\n'.join([page, *_differences(sorted(entries, key=table_order))]).strip() + '\n'
+def render_task_page(entries: Sequence[ZooEntry], task: str) -> str:
+    """Render the page of a task, with a table for each of the papers' tables."""
+    title = TASK.format(title=TASKS[task], note=GENERATED)
+    return f'{title}\n\n{render_tables([entry for entry in entries if entry.row.cells["task"] == task], "../../")}\n'
 
 
 def render_coverage(entries: Iterable[ZooEntry], printed: Sequence[Mapping[str, str]],
                     missing: Sequence[Mapping[str, str]]) -> str:
-    """The page that counts what the papers print and what is here, and names the models out of reach.
+    """Render the page that counts printed and available results and lists the models out of reach.
 
     Args:
         printed: the `paper`, its `table`, the number of `results` in it, and a `note`.
@@ -132,10 +127,10 @@ def _differences(entries: Sequence[ZooEntry]) -> list[str]:
 
 def _difference(entry: ZooEntry) -> str:
     """'Table 8, [pvtv2-b0](...): 3.67 M parameters, the paper 3.4 (+7.8%)'."""
-    figures = []
+    parts = []
     if entry.row.params_agree(entry.params) is False:
-        figures.append(('M parameters', *entry.params_cells(decimals=2)))
+        parts.append(('M parameters', *entry.params_cells(decimals=2)))
     if entry.row.flops_agree(entry.flops) is False:
-        figures.append(('G FLOPs', *entry.flops_cells()))
-    said = '; '.join(f'{ours} {unit}, the paper {printed} ({percent})' for unit, ours, printed, percent in figures)
-    return f'{table_name(entry.row.cells["table"])}, {linked_model(entry, "../")}: {said}'
+        parts.append(('G FLOPs', *entry.flops_cells()))
+    numbers = '; '.join(f'{ours} {unit}, the paper {printed} ({percent})' for unit, ours, printed, percent in parts)
+    return f'{table_name(entry.row.cells["table"])}, {linked_model(entry, "../")}: {numbers}'

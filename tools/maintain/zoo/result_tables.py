@@ -1,19 +1,19 @@
-"""The papers' results as Markdown tables, a table of the paper each."""
+"""Results as Markdown tables, one for each table of a paper."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from zoo.names import ACCURACIES, DATASETS, PAPERS, TASKS, model_name, place
+from zoo.records import ZooEntry
 
-from mmflatten.measure.papers.rows import ZooEntry
 from mmflatten.text_table import align, giga
 
 
 def render_tables(entries: Sequence[ZooEntry], root: str) -> str:
-    """Tables under their headings, papers in the order of `PAPERS`, their tables by number, then their figures.
+    """Render tables with headings: papers in the order of `PAPERS`, their tables by number, then their figures.
 
     Args:
-        root: of the repository, seen from the page: '../'.
+        root: path from the page to the root of the repository, such as '../'.
     """
     entries = sorted(entries, key=table_order)
     parts = []
@@ -23,14 +23,14 @@ def render_tables(entries: Sequence[ZooEntry], root: str) -> str:
 
 
 def table_order(entry: ZooEntry) -> tuple[int, bool, int, str]:
-    """Key that sorts papers as in `PAPERS`, their tables by number, then their figures."""
+    """Sort key: papers as in `PAPERS`, their tables by number, then their figures."""
     paper, table = entry.row.cells['paper'], entry.row.cells['table']
     digits = ''.join(filter(str.isdigit, table))
     return list(PAPERS).index(paper), table.startswith('fig'), int(digits or 0), table
 
 
 def linked_model(entry: ZooEntry, root: str) -> str:
-    """The model's name, which links to its config if there is one."""
+    """Return the model's name, as a link to its config if there is one."""
     cells = entry.row.cells
     return f'[{model_name(cells)}]({root}{cells["config"]})' if cells['config'] else model_name(cells)
 
@@ -43,12 +43,12 @@ def _title(entry: ZooEntry) -> str:
 
 
 def _table(group: Sequence[ZooEntry], root: str) -> str:
-    given = [name for name in ACCURACIES if any(entry.row.cells[name] for entry in group)]
-    # Figures of our own configs have no paper's number beside them.
+    accuracies = [name for name in ACCURACIES if any(entry.row.cells[name] for entry in group)]
+    # Configs of this project have no paper's number.
     shown = 3 if any(entry.row.cells['paper'] for entry in group) else 1
     header = ('model', 'image', *('params (M)', "paper's", 'diff')[:shown], 'MACs (G)',
-              *('FLOPs (G)', "paper's", 'diff')[:shown], *(f"paper's {ACCURACIES[name]}" for name in given))
+              *('FLOPs (G)', "paper's", 'diff')[:shown], *(f"paper's {ACCURACIES[name]}" for name in accuracies))
     rows = [(linked_model(entry, root), entry.image or '-',
              *entry.params_cells(2)[:shown], giga(entry.macs) if entry.counted else '-', *entry.flops_cells()[:shown],
-             *(entry.row.cells[name] or '-' for name in given)) for entry in group]
+             *(entry.row.cells[name] or '-' for name in accuracies)) for entry in group]
     return align(rows, header, {0}, markdown=True)

@@ -1,4 +1,4 @@
-"""Which attentions the model of a config has."""
+"""Attention classes in the model of a config."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from mmflatten.models.backbones.ravlt import MIXERS
 
 FACTORIZED = dict(type='FactorizedAttention')
 _SOFT = dict.fromkeys('SWVC', SOFTMAX)
-# The letters that a backbone has by default, and what they stand for; the first for those that are not named.
-OWN = {'': ('', dict(_SOFT, L=FOCUSED)), 'L2ViT': ('WL', dict(_SOFT, L=dict(type='ClampedLinearAttention'))),
-       'RAVLT': ('LLSS', MIXERS), 'MLLA': ('L', dict(L=MLLA.attention)), 'HViTTT': ('L', dict(L=HViTTT.attention))}
+# Default letters of a backbone, and the mixers that its letters stand for; '' is for backbones not listed.
+DEFAULTS = {'': ('', dict(_SOFT, L=FOCUSED)), 'L2ViT': ('WL', dict(_SOFT, L=dict(type='ClampedLinearAttention'))),
+            'RAVLT': ('LLSS', MIXERS), 'MLLA': ('L', dict(L=MLLA.attention)), 'HViTTT': ('L', dict(L=HViTTT.attention))}
 
 
 def attentions_of(config: str | Path) -> str:
-    """Classes of attention, each once and without the ending `Attention`: 'FocusedLinear, Softmax'; '' for none."""
+    """List the attention classes once each, without the suffix `Attention`: 'FocusedLinear, Softmax'."""
     model = Config.fromfile(config).model
     names = [mixer['type'].removeprefix('mmflatten.').removesuffix('Attention')
              for mixer in [*_mixers(model.get('backbone', {})), *_inserted(model)]]
@@ -27,13 +27,13 @@ def attentions_of(config: str | Path) -> str:
 
 
 def _mixers(backbone: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Configs of the token mixers of a backbone of ours, in the order of its letters."""
+    """Configs of the token mixers of a backbone of this project, in the order of its letters."""
     kind = backbone.get('type', '').removeprefix('mmflatten.')
     if kind == 'FocalTransformer':
         return [dict(type='FocalAttention')]
-    default, own = OWN.get(kind, OWN[''])
+    default, defaults = DEFAULTS.get(kind, DEFAULTS[''])
     letters = backbone.get('block_order' if kind == 'L2ViT' else 'attn_types', default)
-    mixers = letter_mixers(backbone.get('mixers'), backbone.get('linear_attention'), own)
+    mixers = letter_mixers(backbone.get('mixers'), backbone.get('linear_attention'), defaults)
     return [mixers[letter] for letter in ''.join(letters).replace('M', 'LS') if letter in mixers]
 
 
@@ -41,5 +41,5 @@ def _inserted(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Configs of the attentions between the layers of a backbone, of a neck or of PSMNet."""
     necks = model.get('neck') or []
     parts = [model.get('backbone', {}), *([necks] if isinstance(necks, Mapping) else necks)]
-    found = [part.get('attention') or FACTORIZED for part in parts if part.get('attention_after')]
-    return found + [model['attention']] if model.get('attention') else found
+    mixers = [part.get('attention') or FACTORIZED for part in parts if part.get('attention_after')]
+    return mixers + [model['attention']] if model.get('attention') else mixers

@@ -1,4 +1,4 @@
-"""What is done to training images, by the usual short names."""
+"""Augmentation of training images, in short names."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -6,11 +6,11 @@ from typing import Any
 
 from mmengine.config import Config, ConfigDict
 
-_SILENT = ('Load', 'Pack')  # transforms that read or hand over
+_SILENT = ('Load', 'Pack')  # transforms that load or pack
 
 
 def augmentation(cfg: Config) -> str:
-    """Crops, flips, scales and colours of the pipeline, repeated augmentation, and mixing of whole batches."""
+    """List the pipeline's augmentations, repeated augmentation, batch mixing and label smoothing."""
     loader = cfg.train_dataloader
     words = list(_transforms(_pipeline(loader.dataset)))
     if loader.get('sampler', {}).get('type') == 'RepeatAugSampler':
@@ -24,7 +24,7 @@ def augmentation(cfg: Config) -> str:
 
 
 def _pipeline(dataset: ConfigDict) -> Sequence[ConfigDict]:
-    """The transforms of a data set, or of the first of those it wraps."""
+    """Return the transforms of a data set, or of the first one inside a wrapper."""
     while 'pipeline' not in dataset and ('dataset' in dataset or 'datasets' in dataset):
         dataset = dataset.get('dataset') or dataset.datasets[0]
     return dataset.get('pipeline', [])
@@ -38,12 +38,12 @@ def _transforms(pipeline: Sequence[ConfigDict]) -> Iterator[str]:
 
 
 def _sizes(size: Any) -> str:
-    """'224' or '512x512' (height x width as it is written)."""
+    """Format a size as '224' or '512x512', in the order of the config."""
     return str(size) if isinstance(size, int) else 'x'.join(f'{side:g}' for side in size)
 
 
 def _sides(scales: Sequence[Sequence[int]]) -> str:
-    """Scales as ranges of the shorter side: 'shorter side 480-800, longer at most 1333'."""
+    """Format scales as 'shorter side 480-800 and longer at most 1333'."""
     short, long = sorted(min(scale) for scale in scales), max(max(scale) for scale in scales)
     return f'shorter side {short[0]}-{short[-1]} and longer at most {long}'
 
@@ -55,8 +55,9 @@ def _random_resize(item: ConfigDict) -> str:
 
 
 def _random_crop(item: ConfigDict) -> str:
-    return f'crop {"-".join(map(str, item.crop_size))}' if item.get('crop_type') == 'absolute_range' else (
-        f'crop {_sizes(item.crop_size)}')
+    if item.get('crop_type') == 'absolute_range':
+        return f'crop {"-".join(map(str, item.crop_size))}'
+    return f'crop {_sizes(item.crop_size)}'
 
 
 def _choice(item: ConfigDict) -> str:

@@ -1,0 +1,125 @@
+"""Records of the model zoo: the papers' rows with the cost of their configs here, then the configs without a row."""
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from io import StringIO
+from pathlib import Path
+
+from mmengine.config import Config
+from zoo.attentions import attentions_of
+
+from mmflatten.measure.papers.costs import PaperCost, count_beside_papers
+from mmflatten.measure.papers.tables import PaperRow, paper_rows
+from mmflatten.tasks import find_task
+
+FOLDER = Path(__file__).parent
+LABELS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'cause')
+PRINTED = ('flops_input_hw', 'params_m', 'flops_g', 'top1', 'ap_box', 'ap_mask', 'miou', 'macc', 'miou_ms', 'epe')
+COLUMNS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule', 'config', 'attention', 'image',
+           'params', 'macs', 'flops', 'paper_flops_input_hw', 'paper_params_m', 'params_diff_percent', 'paper_flops_g',
+           'flops_diff_percent', 'agrees', 'cause', 'paper_top1', 'paper_ap_box', 'paper_ap_mask', 'paper_miou',
+           'paper_macc', 'paper_miou_ms', 'paper_epe')
+DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'mmflatten.CheckedCocoDataset': 'coco',
+            'ADE20KDataset': 'ade20k'}
+
+
+@dataclass(frozen=True)
+class ZooEntry(PaperCost):
+    """A row of a paper, or a config without a row, with its cost here."""
+
+    attention: str = ''  # of the config's model, as `attentions_of` names them
+
+    def csv_cells(self) -> dict[str, object]:
+        cells = self.row.cells
+        return {**{name: cells[name] for name in LABELS}, **{f'paper_{name}': cells[name] for name in PRINTED},
+                'attention': self.attention, 'image': self.image,
+                'params': self.params, 'macs': self.macs, 'flops': self.flops,
+                'params_diff_percent': _percent(self.params, cells['params_m'], 1e6),
+                'flops_diff_percent': _percent(self.flops, cells['flops_g'], 1e9),
+                'agrees': {None: '', True: 'yes', False: 'no'}[self.agrees]}
+
+
+def _percent(value: int | None, printed: str, unit: float) -> str:
+    return '' if value is None or not printed else f'{100 * (value / unit / float(printed) - 1):+.2f}'
+
+
+def to_csv(entries: Iterable[ZooEntry]) -> str:
+    text = StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator='\n')
+    writer.writeheader()
+    writer.writerows(entry.csv_cells() for entry in entries)
+    return text.getvalue()
+
+
+def from_csv(text: str) -> list[ZooEntry]:
+    """Read the entries that `to_csv` wrote."""
+    entries = []
+    for cells in csv.DictReader(StringIO(text)):
+        row = PaperRow({name: cells[f'paper_{name}' if name in PRINTED else name] for name in paper_rows()[0].cells})
+        numbers = (int(cells[name]) if cells[name] else None for name in ('params', 'macs', 'flops'))
+        entries.append(ZooEntry(row, cells['image'], *numbers, cells['attention']))
+    return entries
+
+
+def printed_results() -> list[dict[str, str]]:
+    """Number of `results` that each `table` of each `paper` prints, counted in the paper, with an optional `note`."""
+    return _read('printed_rows.csv')
+
+
+def out_of_reach() -> list[dict[str, str]]:
+    """Results without a row: `paper`, `table`, `task`, `model`, and the `reason` why no config here reproduces it."""
+    return _read('out_of_reach.csv')
+
+
+def _read(name: str) -> list[dict[str, str]]:
+    with (FOLDER / name).open(newline='', encoding='utf-8') as file:
+        return list(csv.DictReader(file))
+
+
+def zoo_rows(root: Path) -> list[PaperRow]:
+    """Return every row of the papers' tables, then an empty row for each other config below `root`."""
+    named = {row.config for row in paper_rows()}
+    paths = {path.relative_to(root).as_posix(): path for path in sorted(root.glob('configs/*/*.py'))
+             if path.parent.name != '_base_'}
+    return [*paper_rows(), *(_row_without_paper(config, path) for config, path in paths.items() if config not in named)]
+
+
+def _row_without_paper(config: str, path: Path) -> PaperRow:
+    try:
+        content = Config.fromfile(path)
+    except Exception:  # counting it reports the error
+        return PaperRow.of(config=config)
+    dataset = content.get('train_dataloader', {}).get('dataset', {})
+    while 'dataset' in dataset:
+        dataset = dataset['dataset']
+    return PaperRow.of(config=config, task=getattr(find_task(content.get('default_scope')), 'name', ''),
+                       dataset=DATASETS.get(dataset.get('type'), ''))
+
+
+def count_rows(rows: Sequence[PaperRow], root: Path, report: Callable[[int, int, str], None]
+               ) -> tuple[list[ZooEntry], list[str]]:
+    """Count the config of every row, each config once per image size.
+
+    Args:
+        report: called after each config with the number done, the total and the config.
+
+    Returns:
+        The entries in the order of `rows`, and a message for every config that could not be counted.
+    """
+    tasks = list(dict.fromkeys((row.config, row.shape) for row in rows if row.config))
+    costs: dict[tuple, tuple] = {}
+    failures = []
+    for done, (config, shape) in enumerate(tasks, 1):
+        try:
+            costs[config, shape] = count_beside_papers(root / config, shape), attentions_of(root / config)
+        except Exception as error:  # one broken config, in whatever way, must not hide the others
+            failures.append(str(error) if config in str(error) else f'config {config}: {error}')
+        report(done, len(tasks), config if (config, shape) in costs else f'{config} failed')
+    return [_entry(row, *costs.get((row.config, row.shape), (None, ''))) for row in rows], failures
+
+
+def _entry(row: PaperRow, cost: object, attention: str) -> ZooEntry:
+    counted = PaperCost.of(row, cost)
+    return ZooEntry(*(getattr(counted, field.name) for field in fields(counted)), attention)
