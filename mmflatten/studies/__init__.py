@@ -1,1 +1,1 @@
-"""Grids of runs: what to run, where, and what the results say."""
+"""Studies: grids of trainings, their execution, and the report on their results."""

@@ -92,7 +92,7 @@ def _message(error: ErrorDetails) -> str:
         part = {'budget': Budget, 'throughput': Throughput, 'claims': Claim}.get(error['loc'][0], Study)
         known = [name for name in (*part.model_fields, *(['sizes'] if part is Study else [])) if name != 'seeds']
         return f'{where}: unknown field, {unknown(error["loc"][-1], known)}'
-    expected, fix = EXPECTED[error['type']]
+    expected, fix = EXPECTED.get(error['type'], ('another value', 'Change it'))
     value = 'none' if error['type'] == 'missing' else error['input']
     return f'{where}: expected {expected.format_map(error.get("ctx", {}))}, got {value}. {fix}.'
 

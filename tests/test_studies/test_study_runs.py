@@ -16,7 +16,7 @@ from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
 
 
-def wait_for(condition, seconds: float = 180.):
+def wait_for(condition, seconds: float = 300.):
     end = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < end, 'timeout'
