@@ -29,7 +29,7 @@ def run_script(tiny, script, *arguments) -> subprocess.CompletedProcess:
     path = f'{tiny.folder}:{Path(sys.executable).parent}:{os.environ["PATH"]}'
     env = {**os.environ, 'PATH': path, 'PYTHONPATH': str(tiny.folder), 'OMP_NUM_THREADS': '1'}
     return subprocess.run(['bash', str(REPOSITORY / 'tools' / script), *map(str, arguments)], env=env, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=180)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
 
 
 def test_training_restarts_from_its_last_checkpoint_after_a_process_is_killed(tiny, monkeypatch):

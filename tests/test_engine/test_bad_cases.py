@@ -148,12 +148,12 @@ def test_checkpoints_that_cannot_be_loaded(tiny, fails, trained):
     torch.save({name.removeprefix('backbone.'): value.repeat(2) if value.dim() == 1 else value
                 for name, value in weights.items() if name.startswith('backbone.')}, paths['wide'])
     paths['cut'].write_bytes(trained.read_bytes()[:-2000])
-    assert f'{paths["weights"]} holds weights' in fails('train', tiny.config, '--resume', paths['weights'])
+    assert f'{paths["weights"]} cannot be resumed' in fails('train', tiny.config, '--resume', paths['weights'])
     for name, word in (('cut', 'truncated'), ('list', 'list'), ('nowhere', 'does not exist')):
         line = fails('test', tiny.config, paths[name])
         assert f'checkpoint {paths[name]}' in line and word in line
     init = ['model.backbone.init_cfg.type=Pretrained', 'model.backbone.init_cfg.checkpoint']
-    for options, name, word in ((['load_from'], 'strange', 'with weight'), (init, 'strange', 'missing stages.0.'),
+    for options, name, word in ((['load_from'], 'strange', 'keys are weight'), (init, 'strange', 'missing stages.0.'),
                                 (init, 'cut', 'truncated'), (init, 'wide', '[16]')):
         line = fails('train', tiny.config, '--cfg-options', *options[:-1], f'{options[-1]}={paths[name]}')
         assert f'checkpoint {paths[name]}' in line and word in line, line
@@ -178,7 +178,7 @@ def test_options_that_cannot_work(tiny, fails, monkeypatch):
     for tool, option, word in (('train', ['--amp', 'float16'], 'float16'),
                                ('train', ['--auto-scale-lr'], 'auto_scale_lr.base_batch_size'),
                                ('train', ['--launcher', 'pytorch'], 'tools/dist_train.sh'),
-                               ('test', ['x.pth', '--out', 'out.txt'], '--out (out.txt)'),
+                               ('test', ['x.pth', '--out', 'out.txt'], 'got out.txt'),
                                ('test', ['x.pth', '--out', tiny.folder / 'folder.pkl'], f'{tiny.folder}/folder.pkl')):
         assert word in fails(tool, tiny.config, *option)
 
