@@ -1,4 +1,4 @@
-"""Metrics that the OpenMMLab libraries lack."""
+"""Metrics that are missing in the OpenMMLab libraries."""
 from mmflatten.evaluation.stereo import StereoMetric
 
 __all__ = ['StereoMetric']

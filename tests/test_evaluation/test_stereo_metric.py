@@ -85,21 +85,20 @@ def test_results_of_several_processes_are_gathered_per_image():
     assert metric.compute_metrics(metric.results[:2])['epe'] == 0.5
 
 
-def test_without_a_counted_pixel_the_figures_are_nan():
+def test_metrics_without_valid_pixels_are_nan():
     assert all(np.isnan(value) for value in evaluate(sample([5], [5], valid=[False])).values())
 
 
-def test_it_is_built_from_a_config_and_refuses_a_limit_that_is_not_positive():
+def test_max_disp_must_be_positive():
     assert METRICS.build(dict(type='mmflatten.StereoMetric', max_disp=48)).max_disp == 48
-    with pytest.raises(ValueError, match=r'max_disp \(0\) must be positive, or None'):
+    with pytest.raises(ValueError, match='max_disp.*got 0'):
         StereoMetric(max_disp=0)
 
 
-def test_a_sample_without_truth_and_one_of_another_size_are_named():
+def test_missing_and_misshapen_truth_is_named():
     bare = StereoDataSample(metainfo=dict(img_path='a/left.png'))
     bare.pred_disparity = PixelData(data=torch.zeros(1, 2, 2))
-    with pytest.raises(ValueError, match='a/left.png has no true disparity .gt_disparity.*LoadDisparity'):
+    with pytest.raises(ValueError, match='gt_disparity.*a/left.png.*LoadDisparity'):
         evaluate(bare)
-    with pytest.raises(ValueError, match=r'pred_disparity of b.png has the shape \(1, 1, 3\) and gt_disparity '
-                       r'\(1, 1, 2\)'):
+    with pytest.raises(ValueError, match=r'pred_disparity.*\(1, 1, 2\).*\(1, 1, 3\) for b.png'):
         evaluate(sample([1, 2], [1, 2, 3], img_path='b.png'))
