@@ -15,7 +15,8 @@ from mmflatten.cli.common import tool_parser
 from mmflatten.config_files import read_config
 from mmflatten.console import command_line
 from mmflatten.requirements import LIBRARIES, check_task, inspect
-from mmflatten.results.curves import draw_curves, read_scalars
+from mmflatten.results.curves import curve, read_runs
+from mmflatten.results.drawing import save_png
 from mmflatten.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,7 +48,8 @@ def main(argv: Sequence[str]) -> None:
     predictions = load(results)
     drawings = draw_predictions(predictions[:12], evaluator.ann_file, metainfo.classes, metainfo.palette,
                                 work_dir / 'predictions')
-    draw_curves(read_scalars(work_dir), METRICS, work_dir / 'curves.png')
+    records = read_runs([work_dir])
+    save_png(work_dir / 'curves.png', {name: curve(key, records) for key, name in {'loss': 'loss', **METRICS}.items()})
     summary = {
         'config': args.config,
         'checkpoint': checkpoint,

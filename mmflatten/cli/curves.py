@@ -1,4 +1,4 @@
-"""Curves of trainings from the logs in their work dirs; what was interrupted and resumed is one curve.
+"""Draw curves of trainings from the logs in their work dirs. A resumed training is one curve.
 
     mmflatten curves work_dirs/one work_dirs/two --out curves.png
     mmflatten curves work_dirs/one --keys loss lr coco/bbox_mAP --out curves.png
@@ -11,12 +11,12 @@ from mmflatten.console import command_line
 
 
 def parser() -> argparse.ArgumentParser:
-    made = tool_parser(__doc__, prog='mmflatten curves', formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('work_dirs', nargs='+', metavar='WORK_DIR', help='work dirs of trainings')
-    made.add_argument('--out', default='curves.png', metavar='FILE', help='PNG to write (default: curves.png)')
-    made.add_argument('--keys', nargs='+', metavar='KEY',
-                      help='figures of the logs to draw (default: the loss and the metrics of the validations)')
-    return made
+    parser = tool_parser(__doc__, prog='mmflatten curves', formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('work_dirs', nargs='+', metavar='WORK_DIR', help='work dirs of trainings')
+    parser.add_argument('--out', default='curves.png', metavar='FILE', help='PNG to write (default: curves.png)')
+    parser.add_argument('--keys', nargs='+', metavar='KEY',
+                        help='keys of the logs to draw (default: the loss and the validation metrics)')
+    return parser
 
 
 @command_line
@@ -25,13 +25,14 @@ def main(argv: Sequence[str]) -> None:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from pathlib import Path
 
-    from mmflatten.results.curves import draw_runs, is_training
-    from mmflatten.results.runs import read_curves
+    from mmflatten.results.curves import curve, is_training, keys_of, read_runs
+    from mmflatten.results.drawing import save_png
     if Path(args.out).suffix != '.png':
-        raise ValueError(f'--out ({args.out}) must be a file NAME.png')
-    runs, keys = read_curves(args.work_dirs, args.keys)
+        raise ValueError(f'--out: expected a file NAME.png, got {args.out}.')
+    runs = read_runs(args.work_dirs)
+    keys = keys_of(runs, args.keys)
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    draw_runs(runs, keys, args.out)
+    save_png(args.out, {key: curve(key, runs) for key in keys})
     for name, records in runs.items():
         last = max(record.get('iter', record['step']) for record in records if is_training(record))
         print(f'{name}: {len(records)} records up to iteration {last}')

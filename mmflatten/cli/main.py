@@ -15,7 +15,7 @@ COMMANDS = {
     'check': 'a recipe before it is trained: length, rates, decay, and the usual slips',
     'schedule': 'learning rate, weight decay and momentum over a training, before it begins',
     'predict': 'predict from your own images or videos',
-    'export': 'a checkpoint as ONNX, OpenVINO, pt2 or TorchScript',
+    'export': 'a checkpoint as ONNX, OpenVINO or pt2',
     'analyze': 'where a tested model is right and wrong: classes, confusions, worst images',
     'attention': 'where a model attends on a picture, layer by layer and head by head',
     'app': 'a page to try one or two models: predictions, attention and cost',

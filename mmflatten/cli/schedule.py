@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _write(schedule: Schedule, out: Path) -> None:
     """Write `schedule.csv` and `schedule.png`."""
-    from mmflatten.results.curves import draw_schedule
+    from mmflatten.results.drawing import draw_schedule
     panels = {'learning rate': schedule.values['lr'], 'weight decay': schedule.values['weight_decay'],
               'momentum': schedule.values['momentum']}
     if schedule.ema is not None:

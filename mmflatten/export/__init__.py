@@ -1,1 +1,1 @@
-"""Trained models as files that other runtimes execute: ONNX, OpenVINO, PyTorch's pt2 and TorchScript."""
+"""Trained models as files for other runtimes: ONNX, OpenVINO and PyTorch's pt2."""

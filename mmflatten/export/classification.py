@@ -1,4 +1,4 @@
-"""Classifiers with plain tensors as inputs and outputs."""
+"""Export of classifiers."""
 from __future__ import annotations
 
 from torch import Tensor, nn
@@ -6,11 +6,10 @@ from torch import Tensor, nn
 from mmflatten.export.wrappers import ExportedModel
 
 
-class Classifier(ExportedModel):
+class ExportedClassifier(ExportedModel):
     """Probabilities of the classes, `(1, classes)`."""
 
     task, outputs = 'classification', ('probabilities',)
-    has_scores = True
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         logits = self.model(self.prepare(image), mode='tensor')
@@ -18,4 +17,4 @@ class Classifier(ExportedModel):
 
 
 def wrap(model: nn.Module) -> ExportedModel:
-    return Classifier(model)
+    return ExportedClassifier(model)

@@ -1,4 +1,4 @@
-"""One-stage detectors with plain tensors as inputs and outputs, and their boxes."""
+"""Export of one-stage detectors, and the selection of boxes from their outputs."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from mmflatten.export.wrappers import ExportedModel, ExportError
 
 
-class Detector(ExportedModel):
-    """Every anchor of a one-stage detector, decoded; `select_boxes` keeps the best of them.
+class ExportedDetector(ExportedModel):
+    """Decoded boxes of all anchors of a one-stage detector; `select_boxes` selects the best.
 
-    `boxes` `(A, 4)`, x1 y1 x2 y2 in pixels of the image; `scores` `(A, classes)`; `factors` `(A,)`, which the scores of
-    the kept ones are multiplied by (ATSS's centreness; ones in RetinaNet); `levels` `(A,)`, the map of each.
+    `boxes` `(A, 4)`, x1 y1 x2 y2 in pixels of the image; `scores` `(A, classes)`; `factors` `(A,)`, multiplied with the
+    scores of the selected boxes (ATSS's centreness; ones for RetinaNet); `levels` `(A,)`, index of the feature map.
     """
 
     task, outputs = 'detection', ('boxes', 'scores', 'factors', 'levels')
@@ -41,7 +41,7 @@ class Detector(ExportedModel):
 
 
 def _rows(x_1CHW: Tensor, channels: int) -> Tensor:
-    """`(1, A * channels, H, W) -> (H * W * A, channels)`, in the order of the anchors."""
+    """Reshape `(1, A * channels, H, W)` to `(H * W * A, channels)`, in the order of the anchors."""
     return x_1CHW[0].permute(1, 2, 0).reshape(-1, channels)
 
 
@@ -49,28 +49,27 @@ def wrap(model: nn.Module) -> ExportedModel:
     """Wrap a one-stage detector.
 
     Raises:
-        ExportError: a two-stage or another detector whose boxes cannot be exported.
+        ExportError: the detector is neither RetinaNet nor ATSS.
     """
     from mmdet.models.dense_heads import AnchorHead
     if getattr(model, 'with_roi_head', False):
-        raise ExportError(f'{type(model).__name__} has two stages: the second works on as many regions as the first '
-                          'finds, in operators of mmcv that no format has. --features exports backbone and neck; '
-                          'RetinaNet and ATSS can be exported whole')
+        raise ExportError(f'model: expected RetinaNet or ATSS, got the two-stage {type(model).__name__}, whose '
+                          "second stage needs mmcv's operators. --features exports backbone and neck.")
     head = getattr(model, 'bbox_head', None)
     if not isinstance(head, AnchorHead) or head.bbox_coder.encode_size != 4 or hasattr(model, 'mask_head'):
-        raise ExportError(f'the boxes of {type(model).__name__} with {type(head).__name__} cannot be exported, only '
-                          'those of RetinaNet and ATSS; --features exports backbone and neck')
-    return Detector(model)
+        raise ExportError(f'model: expected RetinaNet or ATSS, got {type(model).__name__} with {type(head).__name__}. '
+                          '--features exports backbone and neck.')
+    return ExportedDetector(model)
 
 
 def select_boxes(outputs: Mapping[str, np.ndarray], test_cfg: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What mmdet does behind the network: the best anchors of each map, then non-maximum suppression.
+    """Select the best anchors of each feature map and apply non-maximum suppression, as mmdet does.
 
-    It is not in the graph: formats disagree on it, and on graphs whose results differ in number.
+    This is not part of the graph because the formats implement suppression differently.
 
     Args:
-        outputs: of a detector's engine, see `wrappers.Detector`.
-        test_cfg: the config's `model.test_cfg`, which the metadata hold.
+        outputs: of an engine, see `ExportedDetector`.
+        test_cfg: `model.test_cfg` of the config, stored in the metadata.
 
     Returns:
         `boxes` `(n, 4)`, `scores` `(n,)` and `labels` `(n,)`, best first.
@@ -80,18 +79,18 @@ def select_boxes(outputs: Mapping[str, np.ndarray], test_cfg: Mapping[str, Any])
 
     boxes, scores, factors, levels = (torch.from_numpy(outputs[name])
                                       for name in ('boxes', 'scores', 'factors', 'levels'))
-    kept = []
+    selected = []
     for level in range(int(levels.max()) + 1):
         here = levels == level
         best, labels, _, rest = filter_scores_and_topk(
             scores[here], test_cfg.get('score_thr', 0), test_cfg.get('nms_pre', -1),
             dict(boxes=boxes[here], factors=factors[here]))
-        kept.append((rest['boxes'], best * rest['factors'], labels))
-    boxes, scores, labels = map(torch.cat, zip(*kept))
+        selected.append((rest['boxes'], best * rest['factors'], labels))
+    boxes, scores, labels = map(torch.cat, zip(*selected))
     large = ((boxes[:, 2:] - boxes[:, :2]) > test_cfg.get('min_bbox_size', -1)).all(1)
     boxes, scores, labels = boxes[large], scores[large], labels[large]
     if len(boxes):
-        found, order = batched_nms(boxes, scores, labels, dict(test_cfg['nms']))
-        boxes, scores, labels = boxes[order], found[:, -1], labels[order]
+        suppressed, order = batched_nms(boxes, scores, labels, dict(test_cfg['nms']))
+        boxes, scores, labels = boxes[order], suppressed[:, -1], labels[order]
     most = test_cfg.get('max_per_img', len(boxes))
     return {name: x[:most].numpy() for name, x in (('boxes', boxes), ('scores', scores), ('labels', labels))}

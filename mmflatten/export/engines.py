@@ -1,4 +1,4 @@
-"""Running of exported files on the CPU."""
+"""Inference with exported files on the CPU."""
 from __future__ import annotations
 
 import json
@@ -16,11 +16,11 @@ from mmflatten.export.wrappers import ExportError
 
 @dataclass(frozen=True)
 class Engine:
-    """A loaded file, called with RGB images `(1, 3, H, W)` of 0 to 255, float32; returns the results by name.
+    """A loaded file. Call it with RGB images `(1, 3, H, W)`, float32 from 0 to 255; it returns arrays by name.
 
     Attributes:
         metadata: task, classes, size, range of sizes, normalisation and, for detectors, `test_cfg`.
-        run: arrays to arrays, in the order of `metadata['outputs']`.
+        run: function from input arrays to output arrays, in the order of `metadata['outputs']`.
     """
 
     metadata: dict[str, Any]
@@ -28,36 +28,36 @@ class Engine:
 
     def __call__(self, *images: np.ndarray) -> dict[str, np.ndarray]:
         height, width = images[0].shape[-2:]
-        least, most = self.metadata['sides'] or (0, 0)
-        if self.metadata['sides'] is None and [height, width] != self.metadata['size']:
-            raise ExportError(f'image ({height}x{width}) must have the size that was exported, '
-                              f'{"x".join(map(str, self.metadata["size"]))}; --dynamic leaves it open')
-        if self.metadata['sides'] and not (least <= min(height, width) and max(height, width) <= most):
-            raise ExportError(f'image ({height}x{width}): each side must lie between {least} and {most}')
+        sides, size = self.metadata['sides'], self.metadata['size']
+        if sides is None and [height, width] != size:
+            raise ExportError(f'image: expected {size[0]}x{size[1]}, the exported size, got {height}x{width}. '
+                              'Export with --dynamic for other sizes.')
+        if sides and not (sides[0] <= min(height, width) and max(height, width) <= sides[1]):
+            raise ExportError(f'image: expected sides from {sides[0]} to {sides[1]}, got {height}x{width}.')
         return dict(zip(self.metadata['outputs'], self.run(images), strict=True))
 
 
 def load_engine(file: str | Path, threads: int | None = None) -> Engine:
-    """Load an exported file, whose suffix tells the format.
+    """Load an exported file. The suffix determines the format.
 
     Args:
-        file: load only files of your own or of people you trust.
-        threads: CPU threads; the runtime's own choice by default. For pt2 and TorchScript those of PyTorch.
+        file: path; load only files that you trust.
+        threads: CPU threads, by default those that the runtime chooses. For pt2 this sets PyTorch's threads.
 
     Raises:
-        ExportError: another suffix, or a file without metadata of this project.
-        FileNotFoundError: there is no such file.
+        ExportError: the suffix is unknown, or the file has no metadata of this project.
+        FileNotFoundError: the file does not exist.
     """
     path = Path(file)
-    loader = {'.onnx': _onnx, '.xml': _openvino, '.pt2': _pt2, '.pt': _torchscript}.get(path.suffix)
+    loader = {'.onnx': _load_onnx, '.xml': _load_openvino, '.pt2': _load_pt2}.get(path.suffix)
     if loader is None:
-        raise ExportError(f'{path} must end with one of {", ".join(SUFFIXES.values())}')
+        raise ExportError(f'file: expected a suffix {", ".join(SUFFIXES.values())}, got {path}.')
     if not path.is_file():
-        raise FileNotFoundError(f'{path} does not exist; export it first')
+        raise FileNotFoundError(f'{path} does not exist. Run mmflatten export first.')
     return loader(path, threads)
 
 
-def _onnx(path: Path, threads: int | None) -> Engine:
+def _load_onnx(path: Path, threads: int | None) -> Engine:
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -67,27 +67,21 @@ def _onnx(path: Path, threads: int | None) -> Engine:
     names = [entry.name for entry in session.get_inputs()]
     metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
     if metadata is None:
-        raise ExportError(f'{path} has no metadata {METADATA!r}; it was not exported by this project')
+        raise ExportError(f'{path}: expected the metadata entry {METADATA!r}, which mmflatten export writes.')
     return Engine(json.loads(metadata), lambda images: session.run(None, dict(zip(names, images))))
 
 
-def _openvino(path: Path, threads: int | None) -> Engine:
+def _load_openvino(path: Path, threads: int | None) -> Engine:
     import openvino
-    # Some processors would compute in bfloat16 otherwise.
-    settings = {'INFERENCE_PRECISION_HINT': 'f32', **({'INFERENCE_NUM_THREADS': threads} if threads else {})}
+    settings = {'INFERENCE_PRECISION_HINT': 'f32'}  # some processors use bfloat16 by default
+    if threads:
+        settings['INFERENCE_NUM_THREADS'] = threads
     model = openvino.Core().compile_model(str(path), 'CPU', settings)
-    return Engine(_beside(path), lambda images: [np.array(x) for x in model(list(images)).values()])
+    return Engine(_require_metadata(path), lambda images: [np.array(x) for x in model(list(images)).values()])
 
 
-def _pt2(path: Path, threads: int | None) -> Engine:
-    return _torch_engine(torch.export.load(str(path)).module(), path, threads)
-
-
-def _torchscript(path: Path, threads: int | None) -> Engine:
-    return _torch_engine(torch.jit.load(str(path)), path, threads)
-
-
-def _torch_engine(module: Callable, path: Path, threads: int | None) -> Engine:
+def _load_pt2(path: Path, threads: int | None) -> Engine:
+    module = torch.export.load(str(path)).module()
     if threads:
         torch.set_num_threads(threads)
 
@@ -95,11 +89,12 @@ def _torch_engine(module: Callable, path: Path, threads: int | None) -> Engine:
     def run(images: tuple[np.ndarray, ...]) -> list[np.ndarray]:
         return [x.numpy() for x in module(*map(torch.from_numpy, images))]
 
-    return Engine(_beside(path), run)
+    return Engine(_require_metadata(path), run)
 
 
-def _beside(path: Path) -> dict[str, Any]:
-    metadata = read_metadata(metadata_file(path)) or read_metadata(path.with_suffix('.json'))  # the older name
+def _require_metadata(path: Path) -> dict[str, Any]:
+    # The second name is that of earlier versions.
+    metadata = read_metadata(metadata_file(path)) or read_metadata(path.with_suffix('.json'))
     if metadata is None:
-        raise ExportError(f'{metadata_file(path)} is missing or damaged; it belongs to {path}')
+        raise ExportError(f'{metadata_file(path)}: missing or damaged. It belongs to {path}; export again.')
     return metadata

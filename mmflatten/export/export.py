@@ -1,4 +1,4 @@
-"""From a config and a checkpoint to a file of another runtime, compared with PyTorch before it is called done."""
+"""Export of a trained model, compared with PyTorch before the file is kept."""
 from __future__ import annotations
 
 import copy
@@ -21,138 +21,117 @@ from mmflatten.engine.checkpoints.loading import load_all_of
 from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.setup import load_config
 from mmflatten.export.engines import Engine, load_engine
-from mmflatten.export.formats import WRITERS, check_format, side_range, trace, write_torchscript
-from mmflatten.export.quantize import Images, calibration_images, write_int8
+from mmflatten.export.formats import WRITERS, check_format, side_range, trace
 from mmflatten.export.wrappers import ExportedModel, ExportError, wrap
 from mmflatten.measure.flops.inputs import image_shape
 
-TOLERANCE = 1e-4  # of a float32 file: largest difference by the largest value of a result
-CALIBRATION_IMAGES = 32  # as many again are compared
+TOLERANCE = 1e-4  # largest difference, relative to the largest value of the output
 
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was written and how it agrees with PyTorch.
+    """An exported file and its difference from PyTorch.
 
     Attributes:
-        file: its path.
-        metadata: what the file says of itself.
-        errors: size to the largest difference from PyTorch, by the largest value of the result.
-        top1: of an 8-bit file, the share of images, or of pixels, whose best class stayed; NaN without classes.
+        metadata: as stored in the file.
+        errors: size -> largest difference from PyTorch, relative to the largest value of the output.
     """
 
     file: str
     metadata: dict[str, Any]
     errors: dict[tuple[int, int], float]
-    top1: float | None = None
 
     def __str__(self) -> str:
         data = self.metadata
-        sides = f'sides from {data["sides"][0]} to {data["sides"][1]}' if data['sides'] else 'that size only'
+        sides = f'sides from {data["sides"][0]} to {data["sides"][1]}' if data['sides'] else 'fixed size'
         lines = [f'{self.file}: {data["task"]}, {"x".join(map(str, data["size"]))}, {sides}',
                  f'  in: {", ".join(data["inputs"])}, RGB 0-255, float32; out: {", ".join(data["outputs"])}']
         lines += [f'  {height}x{width}: differs from PyTorch by {error:.1e} of the largest value'
                   for (height, width), error in self.errors.items()]
         if data['task'] == 'detection':
             lines.append('  non-maximum suppression is not in the file: mmflatten.export.detection.select_boxes')
-        if self.top1 is not None:
-            lines.append(f'  8 bits: the best class stays in {self.top1:.1%}')
         return '\n'.join(lines)
 
 
 def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx', dynamic: bool = False,
-                 int8: bool = False, size: tuple[int, int] | None = None, features: bool = False,
-                 calibration: str | None = None, options: Mapping[str, Any] | None = None) -> ExportReport:
-    """Export a checkpoint and compare the file with PyTorch; only then it takes the place of what was there.
+                 size: tuple[int, int] | None = None, features: bool = False,
+                 options: Mapping[str, Any] | None = None) -> ExportReport:
+    """Export a checkpoint and compare the file with PyTorch. Existing files are replaced only if the new one agrees.
 
     Args:
-        config: its config.
-        checkpoint: every key must fit the model.
-        file: to write.
-        format: 'onnx', 'openvino', 'pt2' or 'torchscript'.
+        config: config file of the model.
+        checkpoint: checkpoint file; every key must fit the model.
+        file: path to write.
+        format: 'onnx', 'openvino' or 'pt2'.
         dynamic: leave height and width open; `size` is then only an example.
-        int8: quantise to 8 bits (ONNX, OpenVINO).
-        size: (H, W) of the images; the backbone's `img_size` or the task's usual size by default.
-        features: the maps of backbone and neck in place of what the task predicts.
-        calibration: folder of images for `int8`; the config's validation data by default.
-        options: dotted keys and values that replace the config's.
+        size: (H, W) of the images, by default the backbone's `img_size` or the usual size of the task.
+        features: export the maps of backbone and neck instead of the task's predictions.
+        options: dotted keys and values that replace those of the config.
 
     Raises:
-        ExportError: it cannot be exported so, or the file differs from PyTorch by more than `TOLERANCE` and more than
-            rounding explains, or has values that are no numbers.
+        ExportError: the model cannot be exported, or the file has NaN or differs from PyTorch by more than `TOLERANCE`
+            and by more than rounding explains.
         CheckpointError: the checkpoint does not fit.
     """
-    check_format(format, file, int8)
-    if calibration is not None and not int8:
-        raise ExportError(f'--calibration {calibration} is for --int8, which is not given; add it, or leave out both')
+    check_format(format, file)
     cfg = load_config(config, options)
     require_parts(cfg, 'model')
     model, classes = _load(cfg, checkpoint)
     module = wrap(model, features).eval()
-    if dynamic and (format == 'torchscript' or len(module.inputs) > 1):
-        what = 'a trace of TorchScript has' if format == 'torchscript' else 'the hourglasses of a stereo network have'
-        raise ExportError(f'--dynamic: {what} one size; give it with --size')
-    size = size or image_shape(cfg)
-    metadata = _metadata(module, cfg, classes, size, dynamic)
-    images = calibration_images(cfg, calibration, size, 2 * CALIBRATION_IMAGES) if int8 else []
+    if dynamic and len(module.inputs) > 1:
+        raise ExportError(f'--dynamic: the hourglass network of {type(model).__name__} requires a fixed size. '
+                          'Use --size.')
+    metadata = _metadata(module, cfg, classes, size or image_shape(cfg), dynamic)
     folder = Path(file).absolute().parent
-    with tempfile.TemporaryDirectory(prefix='.', suffix='.part', dir=folder) as aside:
-        written = Path(aside, Path(file).name)
-        write(module, written, format, metadata, images[::2])
-        report = _compare(module, load_engine(written), file, metadata, images[1::2] or images)
-        for part in Path(aside).iterdir():  # with the weights and the metadata that some formats have beside the file
+    with tempfile.TemporaryDirectory(prefix='.', suffix='.part', dir=folder) as temporary:
+        written = Path(temporary, Path(file).name)
+        write(module, written, format, metadata)
+        report = _compare(module, load_engine(written), file, metadata)
+        for part in Path(temporary).iterdir():  # some formats write weights and metadata to files beside it
             os.replace(part, folder / part.name)
     return report
 
 
-def write(module: ExportedModel, file: str | Path, format: str, metadata: dict[str, Any],
-          images: Sequence[Images] = ()) -> None:
-    """Write a file; in 8 bits where there are images to calibrate with."""
+def write(module: ExportedModel, file: str | Path, format: str, metadata: dict[str, Any]) -> None:
+    """Trace a model at `metadata['size']` and write the file."""
     inputs = tuple(map(torch.from_numpy, random_images(module, tuple(metadata['size']))))
-    if format == 'torchscript':
-        write_torchscript(module, inputs, file, metadata)
-        return
-    program = trace(module, inputs, metadata['sides'] is not None)
-    if images:
-        write_int8(program, file, format, module, metadata, images)
-    else:
-        WRITERS[format](program, file, module, metadata)
+    WRITERS[format](trace(module, inputs, metadata['sides'] is not None), file, module, metadata)
 
 
-def difference(module: ExportedModel, engine: Engine, images: Images) -> float:
-    """The largest difference between a file and PyTorch, by the largest value of the result, over all results."""
+def difference(module: ExportedModel, engine: Engine, images: tuple[np.ndarray, ...]) -> float:
+    """Return the largest difference between a file and PyTorch over all outputs, relative to the largest value."""
     with torch.no_grad():
         expected = [x.numpy() for x in module(*map(torch.from_numpy, images))]
     return _largest_difference(engine(*images).values(), expected)
 
 
 def agrees(module: ExportedModel, size: tuple[int, int], error: float) -> bool:
-    """Whether a file's `difference` at a size is small, or no more than rounding explains."""
+    """Return True if a file's `difference` is below `TOLERANCE` or within four times the rounding error."""
     return error <= TOLERANCE or error <= 4 * rounding_error(module, size)
 
 
 def rounding_error(module: ExportedModel, size: tuple[int, int]) -> float:
-    """How much PyTorch's own float32 result differs from float64: more than `TOLERANCE` in networks of large scores."""
+    """Return PyTorch's difference between float32 and float64; large scores can raise it above `TOLERANCE`."""
     images = tuple(map(torch.from_numpy, random_images(module, size)))
     with torch.no_grad():
         exact = copy.deepcopy(module).double()(*(image.double() for image in images))
         return _largest_difference([x.numpy() for x in module(*images)], [y.numpy() for y in exact])
 
 
-def _largest_difference(found: Iterable[np.ndarray], expected: Iterable[np.ndarray]) -> float:
-    """NaN where anything is NaN, which Python's own `max` can lose."""
+def _largest_difference(outputs: Iterable[np.ndarray], expected: Iterable[np.ndarray]) -> float:
+    # NumPy's max propagates NaN, Python's does not.
     return float(np.max([np.abs(x - y).max() / np.maximum(np.abs(y).max(), 1e-12)
-                         for x, y in zip(found, expected, strict=True)]))
+                         for x, y in zip(outputs, expected, strict=True)]))
 
 
-def random_images(module: ExportedModel, size: tuple[int, int]) -> Images:
-    """Noise of the given size, the same each time."""
+def random_images(module: ExportedModel, size: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Return one noise image for each input of the model, always the same."""
     generator = np.random.default_rng(0)
     return tuple(generator.uniform(0, 255, (1, 3, *size)).astype(np.float32) for _ in module.inputs)
 
 
 def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Sequence[str]]:
-    """The model with its weights, and the names of its classes where the checkpoint has them."""
+    """Return the model with its weights, and the class names if the checkpoint has them."""
     model = revert_sync_batchnorm(build_model(cfg))
     content = load_from_local(checkpoint, 'cpu')
     load_all_of(content, model, checkpoint)
@@ -170,36 +149,15 @@ def _metadata(module: ExportedModel, cfg: Config, classes: Sequence[str], size: 
                 test_cfg=test_cfg and test_cfg.to_dict())
 
 
-def _sizes(size: tuple[int, int], sides: tuple[int, int] | None) -> list[tuple[int, int]]:
-    """Where a file is compared: at its size and, where that is open, at an odd and an oblong one too."""
-    if sides is None:
-        return [size]
-    return [size, (max(size[0] * 3 // 4 | 1, sides[0]), max(size[1] * 5 // 4 | 1, sides[0])), (size[0], 2 * size[1])]
-
-
-def _compare(module: ExportedModel, engine: Engine, file: str, metadata: dict[str, Any],
-             images: Sequence[Images]) -> ExportReport:
-    """Compare an 8-bit file on images, any other on noise; refuse one that does not agree."""
-    size = tuple(metadata['size'])
-    if images:
-        report = ExportReport(str(file), metadata, *_compare_int8(module, engine, images, size))
-    else:
-        report = ExportReport(str(file), metadata, {tried: difference(module, engine, random_images(module, tried))
-                                                    for tried in _sizes(size, metadata['sides'])})
-    if not all(np.isfinite(error) if images else agrees(module, tried, error)
-               for tried, error in report.errors.items()):
-        raise ExportError(f'{file} is not written: it differs from PyTorch by more than {TOLERANCE}: {report}')
+def _compare(module: ExportedModel, engine: Engine, file: str, metadata: dict[str, Any]) -> ExportReport:
+    """Compare a file with PyTorch on noise, at open sizes also at an odd and at a wide size."""
+    height, width = metadata['size']
+    sizes = [(height, width)]
+    if metadata['sides']:
+        least = metadata['sides'][0]
+        sizes += [(max(height * 3 // 4 | 1, least), max(width * 5 // 4 | 1, least)), (height, 2 * width)]
+    report = ExportReport(str(file), metadata, {
+        size: difference(module, engine, random_images(module, size)) for size in sizes})
+    if not all(agrees(module, size, error) for size, error in report.errors.items()):
+        raise ExportError(f'{file}: not written because it differs from PyTorch by more than {TOLERANCE}: {report}')
     return report
-
-
-def _compare_int8(module: ExportedModel, engine: Engine, images: Sequence[Images],
-                  size: tuple[int, int]) -> tuple[dict[tuple[int, int], float], float]:
-    """The mean difference, and how often the best class is the same."""
-    errors, same = [], []
-    for group in images:
-        with torch.no_grad():
-            expected = module(*map(torch.from_numpy, group))[0].numpy()
-        found = next(iter(engine(*group).values()))
-        errors.append(np.abs(found - expected).max() / np.abs(expected).max())
-        same.append((found.argmax(1) == expected.argmax(1)).mean())
-    return {size: float(np.mean(errors))}, float(np.mean(same)) if module.has_scores else float('nan')

@@ -1,4 +1,4 @@
-"""Segmentors with plain tensors as inputs and outputs."""
+"""Export of segmentors."""
 from __future__ import annotations
 
 import torch.nn.functional as F
@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from mmflatten.export.wrappers import ExportedModel
 
 
-class _Enlarge(nn.Module):
-    """mmseg's `Upsample` by a whole number; its own takes `int()` of the size, which would then not stay open."""
+class _Upsample(nn.Module):
+    """mmseg's `Upsample` by an integer factor, without its `int()` of the size, which would fix an open size."""
 
     def __init__(self, original: nn.Module) -> None:
         super().__init__()
@@ -19,11 +19,10 @@ class _Enlarge(nn.Module):
         return F.interpolate(x_BCHW, [side * self.factor for side in x_BCHW.shape[-2:]], **self.options)
 
 
-class Segmentor(ExportedModel):
-    """Logits of the classes at the size of the image, `(1, classes, H, W)`; of the whole image, never slid over it."""
+class ExportedSegmentor(ExportedModel):
+    """Logits of the classes at the size of the image, `(1, classes, H, W)`, computed without a sliding window."""
 
     task, outputs = 'segmentation', ('logits',)
-    has_scores = True
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
@@ -31,7 +30,7 @@ class Segmentor(ExportedModel):
         for parent in list(model.modules()):
             for name, child in parent.named_children():
                 if isinstance(child, Upsample) and not child.size and float(child.scale_factor).is_integer():
-                    setattr(parent, name, _Enlarge(child))
+                    setattr(parent, name, _Upsample(child))
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         x, head = self.prepare(image), self.model.decode_head
@@ -41,4 +40,4 @@ class Segmentor(ExportedModel):
 
 
 def wrap(model: nn.Module) -> ExportedModel:
-    return Segmentor(model)
+    return ExportedSegmentor(model)

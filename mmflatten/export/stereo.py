@@ -1,4 +1,4 @@
-"""Stereo networks with plain tensors as inputs and outputs."""
+"""Export of stereo networks."""
 from __future__ import annotations
 
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from mmflatten.models.stereo.padding import crop_top_right, pad_top_right
 from mmflatten.ops.sizes import ceil_div
 
 
-class Stereo(ExportedModel):
+class ExportedStereo(ExportedModel):
     """Disparities of the left image in pixels, `(1, H, W)`, from two images."""
 
     task, inputs, outputs = 'stereo', ('left', 'right'), ('disparity',)
@@ -21,4 +21,4 @@ class Stereo(ExportedModel):
 
 
 def wrap(model: nn.Module) -> ExportedModel:
-    return Stereo(model)
+    return ExportedStereo(model)

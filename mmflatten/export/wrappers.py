@@ -1,4 +1,4 @@
-"""Models of every task with plain tensors in and out, the form in which they are exported."""
+"""Base of the exported models, whose inputs and outputs are plain tensors."""
 from __future__ import annotations
 
 import torch
@@ -10,27 +10,26 @@ from mmflatten.tasks import task_of_model, tasks
 
 
 class ExportError(ValueError):
-    """A model that cannot be exported in the way asked for."""
+    """A model cannot be exported with the requested options, or an exported file cannot be used."""
 
 
 class ExportedModel(nn.Module):
-    """What a graph computes: raw RGB images `(1, 3, H, W)`, float32 from 0 to 255, to a tuple of tensors.
+    """Model that maps raw RGB images `(1, 3, H, W)`, float32 from 0 to 255, to a tuple of tensors.
 
     Normalisation and padding are part of the graph.
 
     Attributes:
-        task: of the metadata.
+        task: name of the task, for the metadata.
         inputs: names of the inputs.
-        outputs: names of the results.
-        stride: that of the coarsest map.
-        has_scores: True if the first output has a score for each class in its second dimension.
+        outputs: names of the outputs.
+        stride: stride of the coarsest map.
         needs_test_cfg: True if the config's `test_cfg` is needed to turn the outputs into predictions.
     """
 
     task = 'features'
     inputs: tuple[str, ...] = ('image',)
     outputs: tuple[str, ...]
-    has_scores = needs_test_cfg = False
+    needs_test_cfg = False
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -49,26 +48,26 @@ class ExportedModel(nn.Module):
         return ((image.flip(1) if self.flip else image) - self.mean) / self.std
 
     def prepare(self, image: Tensor) -> Tensor:
-        """What the data preprocessor makes of an image; zeros are added at the right and the bottom."""
+        """Normalise an image and pad it with zeros at the right and the bottom, as the data preprocessor does."""
         return pad_to_multiple(self.normalise(image), (self.divisor, self.divisor))
 
 
-class Features(ExportedModel):
-    """The maps of the backbone, or of the neck where there is one: `(1, C_i, H_i, W_i)` each."""
+class ExportedFeatures(ExportedModel):
+    """Feature maps of the neck, or of the backbone if there is no neck: `(1, C_i, H_i, W_i)` each."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
         neck, backbone = getattr(model, 'neck', None), model.backbone
         number = getattr(neck, 'num_outs', None) or len(backbone.out_indices)
         self.outputs = tuple(f'map{level}' for level in range(number))
-        self.stride *= 2 ** max(0, number - len(backbone.out_indices))  # of the maps that the neck adds
+        self.stride *= 2 ** max(0, number - len(backbone.out_indices))  # extra levels of the neck
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         return tuple(self.model.extract_feat(self.prepare(image)))
 
 
-class Backbone(ExportedModel):
-    """The maps of the backbone, of an image as the data preprocessor hands it on: `(1, C_i, H_i, W_i)` each."""
+class ExportedBackbone(ExportedModel):
+    """Feature maps of the backbone for a normalised and padded image: `(1, C_i, H_i, W_i)` each."""
 
     task = 'backbone'
 
@@ -81,7 +80,7 @@ class Backbone(ExportedModel):
 
 
 def wrap(model: nn.Module, features: bool = False) -> ExportedModel:
-    """Return the model as it is exported; with `features` the maps of backbone and neck alone.
+    """Return the model to export; with `features`, only backbone and neck.
 
     Raises:
         ExportError: the model cannot be exported.
@@ -89,7 +88,7 @@ def wrap(model: nn.Module, features: bool = False) -> ExportedModel:
     if features:
         if not hasattr(model, 'backbone'):
             raise ExportError(f'--features: expected a model with a backbone, got {type(model).__name__}.')
-        return Features(model)
+        return ExportedFeatures(model)
     task = task_of_model(model)
     if task is None or not task.offers('export'):
         raise ExportError(f'model: expected one of {", ".join(name for name in tasks())}, got {type(model).__name__}.')

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mmflatten.export.engines import Engine, load_engine
 from mmflatten.export.export import agrees, difference, random_images
 from mmflatten.export.formats import SUFFIXES, WRITERS, side_range, trace
-from mmflatten.export.wrappers import Backbone, ExportError
+from mmflatten.export.wrappers import ExportedBackbone, ExportError
 
 ENGINES = ('eager', 'compile', 'onnxruntime', 'openvino', 'auto')
 _FORMATS = dict(onnxruntime='onnx', openvino='openvino')
@@ -67,10 +67,10 @@ def use_engine(model: nn.Module, engine: str, device: str) -> None:
     missing = [name for name in ('onnx', 'onnxscript', engine) if importlib.util.find_spec(name) is None]
     if missing:
         raise ExportError(f'engine ({engine}) requires {", ".join(missing)}: pip install {" ".join(missing)}')
-    model.backbone = EngineBackbone(_converted(Backbone(model).eval(), engine))
+    model.backbone = EngineBackbone(_converted(ExportedBackbone(model).eval(), engine))
 
 
-def _converted(module: Backbone, engine: str) -> Engine:
+def _converted(module: ExportedBackbone, engine: str) -> Engine:
     size = (max(_EXAMPLE, side_range(module)[0]),) * 2
     metadata = dict(task=module.task, size=list(size), sides=list(side_range(module)), outputs=list(module.outputs))
     images = random_images(module, size)

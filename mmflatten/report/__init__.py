@@ -1,1 +1,1 @@
-"""One offline HTML page on one run or several: `page.write_report(work_dirs, out)`."""
+"""Report on one or several runs as an offline HTML page."""

@@ -1,4 +1,4 @@
-"""What a work dir holds: config, log, checkpoint and predictions, and what is made of them."""
+"""Contents of a work dir: config, log, checkpoint, predictions and their analysis."""
 from __future__ import annotations
 
 import re
@@ -27,17 +27,17 @@ _SETTING = re.compile(r'^    (\w[\w .()]*): (.*[^:\n])$', re.MULTILINE)
 
 
 @dataclass
-class Run:
-    """A work dir; what it lacks is None or empty, and `missing` says why.
+class TrainedRun:
+    """Contents of a work dir. Missing parts are None or empty and listed in `missing`.
 
     Attributes:
-        name: that of the folder; its path where two are called alike.
-        records: of the training's log, merged over resumes.
-        environment: of the training, as its log states it.
-        wall_time: of the training in seconds, over all its runs.
-        predictor: the newest checkpoint, ready for images.
-        cost, seconds: what `measure_runs` finds out; seconds of a call in each round.
-        missing: what is not there -> the command that makes it, or why it could not be used.
+        name: name of the folder, or its path if two folders have the same name.
+        records: records of the training's log, merged over resumes.
+        environment: machine and libraries of the training, from its log.
+        wall_time: seconds of the training, summed over resumes.
+        predictor: predictor with the newest checkpoint.
+        cost, seconds: filled by `measure_runs`; seconds of a call in each round.
+        missing: name of a missing part -> the command that creates it, or the error.
     """
 
     work_dir: Path
@@ -62,53 +62,53 @@ class Run:
 
     @property
     def tested(self) -> str | None:
-        """The checkpoint that the predictions are of, where it is known and not the newest one."""
+        """Checkpoint of the predictions if it is known and not the newest one."""
         tested = self.results.origin.get('checkpoint') if self.results is not None else None
         newest = self.checkpoint and self.checkpoint.resolve()
         return tested if tested and Path(tested).resolve() != newest else None
 
     @property
     def model(self) -> str:
-        """The types of the model and its backbone."""
+        """Types of the model and its backbone."""
         model = self.config.get('model') or {}
         parts = [model, *(model[name] for name in ('backbone', 'features') if isinstance(model.get(name), dict))]
         return ' with '.join(str(part.get('type')).rpartition('.')[2] for part in parts)
 
     def attempt(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
-        """What the function returns; None where it fails, in whatever way, and `missing` then says why."""
+        """Return the result of a function, or None after adding its error to `missing`."""
         try:
             return function(*args)
-        except Exception as error:  # a page without one part is better than no page
+        except Exception as error:  # the page is written without this part
             self.missing[what] = explain(error)
             return None
 
 
-def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None = None) -> list[Run]:
+def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None = None) -> list[TrainedRun]:
     """Read work dirs.
 
     Args:
-        score: of detections; confusions and drawings leave out those below it.
-        device: for the checkpoints, see `Predictor`.
+        score: minimum score of detections in confusions and drawings.
+        device: device of the models, see `Predictor`.
 
     Raises:
         FileNotFoundError: a folder does not exist.
-        ValueError: a folder is no work dir, or given twice.
+        ValueError: a folder is not a work dir, or is listed twice.
     """
     paths = [Path(work_dir) for work_dir in work_dirs]
     for path in paths:
         if not path.is_dir():
-            raise FileNotFoundError(f'work dir {path} does not exist')
+            raise FileNotFoundError(f'work dir: {path} does not exist.')
         if [other.resolve() for other in paths].count(path.resolve()) > 1:
-            raise ValueError(f'work dir {path} is given twice')
+            raise ValueError(f'work dir: {path} is given twice.')
         if _config_file(path) is None and not any(path.glob(LOGS)) and not (path / RESULTS).exists():
-            raise ValueError(f'work dir {path} holds no config (*.py), no log ({LOGS}) and no {RESULTS}; name the '
-                             'work_dir of a training')
+            raise ValueError(f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the '
+                             'work_dir of a training.')
     names = [path.resolve().name for path in paths]
-    return [_read(Run(path, name if names.count(name) == 1 else str(path)), score, device)
+    return [_read(TrainedRun(path, name if names.count(name) == 1 else str(path)), score, device)
             for path, name in zip(paths, names)]
 
 
-def _read(run: Run, score: float, device: str | None) -> Run:
+def _read(run: TrainedRun, score: float, device: str | None) -> TrainedRun:
     file = _config_file(run.work_dir)
     if file is None:
         run.missing['config'] = 'mmflatten train CONFIG --work-dir ' + str(run.work_dir)
@@ -136,13 +136,13 @@ def _read(run: Run, score: float, device: str | None) -> Run:
 
 
 def _config_file(work_dir: Path) -> Path | None:
-    """The config that the last training left in its work dir."""
+    """Return the newest config file of a work dir."""
     files = [*work_dir.glob('*.py')] or [*work_dir.glob('*/vis_data/config.py')]
     return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
 def _read_logs(work_dir: Path) -> tuple[dict[str, str], float]:
-    """The environment that the last log states, and the seconds between first and last line, added up over all logs."""
+    """Return the environment of the last log, and the seconds from first to last line summed over all logs."""
     environment, seconds = {}, 0.
     for scalars in sorted(work_dir.glob(LOGS)):
         for log in scalars.parents[1].glob('*.log'):

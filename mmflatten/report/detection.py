@@ -1,4 +1,4 @@
-"""Truth and predictions of detection as layers over an image."""
+"""Layers of a detection image: outlines of instances."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -7,36 +7,36 @@ from typing import Any
 import cv2
 from pycocotools import mask as coco_mask
 
-from mmflatten.report.layers import Encode, Layer
+from mmflatten.report.layers import Encode, SampleLayer
 from mmflatten.results.reading import Results
 
 
-def layers(results: Results, entry: dict, encode: Encode, score: float) -> tuple[list[Layer], list[str]]:
-    found, seen = [], []
+def layers(results: Results, entry: dict, encode: Encode, score: float) -> tuple[list[SampleLayer], list[str]]:
+    layers, classes = [], []
     for key, kind in (('gt_instances', 'truth'), ('pred_instances', 'prediction')):
         if key in entry:
             shapes = _shapes(entry[key], results.origin.get('classes'), score)
-            found.append(Layer(kind, kind.capitalize(), shapes=shapes))
-            seen += [shape['class'] for shape in shapes]
-    return found, seen
+            layers.append(SampleLayer(kind, kind.capitalize(), shapes=shapes))
+            classes += [shape['class'] for shape in shapes]
+    return layers, classes
 
 
 def _shapes(stored: dict, names: Sequence[str] | None, score: float) -> list[dict[str, Any]]:
-    """Instances of at least this score; names of the true ones stand below them, of predicted ones above."""
+    """Return instances with at least this score. The name is placed below a true and above a predicted instance."""
     shapes = []
     for number, (box, label) in enumerate(zip(stored['bboxes'].tolist(), stored['labels'].tolist())):
-        certainty = float(stored['scores'][number]) if 'scores' in stored else None
-        if certainty is not None and certainty < score:
+        confidence = float(stored['scores'][number]) if 'scores' in stored else None
+        if confidence is not None and confidence < score:
             continue
         name = names[label] if names else str(label)
         shapes.append({'path': _outline(box, stored['masks'][number] if 'masks' in stored else None), 'class': name,
-                       'x': round(box[0], 1), 'y': round(box[3 if certainty is None else 1], 1),
-                       'name': name if certainty is None else f'{name} {certainty:.2f}'})
+                       'x': round(box[0], 1), 'y': round(box[3 if confidence is None else 1], 1),
+                       'name': name if confidence is None else f'{name} {confidence:.2f}'})
     return shapes
 
 
 def _outline(box: Sequence[float], mask: dict | None) -> str:
-    """A box x1, y1, x2, y2 or the contours of a mask as the path of an SVG."""
+    """Return the SVG path of a box x1, y1, x2, y2, or of the contours of a mask."""
     x1, y1, x2, y2 = (round(value, 1) for value in box)
     if mask is None:
         return f'M{x1} {y1}H{x2}V{y2}H{x1}Z'

@@ -1,4 +1,4 @@
-"""Test images for the page, the worst and random ones, each with its layers."""
+"""Gallery of test images, the worst and random ones, with their layers."""
 from __future__ import annotations
 
 import base64
@@ -13,22 +13,28 @@ import numpy as np
 from PIL import Image
 
 from mmflatten.datasets.storage import read_rgb
-from mmflatten.report.collect import Run
-from mmflatten.report.layers import Encode, Layer, palette_of
+from mmflatten.report.collect import TrainedRun
+from mmflatten.report.layers import Encode, SampleLayer, palette_of
 
-BUDGET = 5 * 2 ** 20  # bytes of all pictures, in the base64 that a page holds
-MAX_SIDE, MIN_SIDE = 640, 96  # pixels of the longer side; as many as the budget allows
+BUDGET = 5 * 2 ** 20  # bytes of all pictures in base64
+MAX_SIDE, MIN_SIDE = 640, 96  # pixels of the longer side
 
 
 @dataclass
 class Sample:
-    """An image of the test; `size` is (width, height), `value` what the worst ones are sorted by, of each run."""
+    """A test image.
+
+    Attributes:
+        group: worst or random.
+        size: (width, height).
+        values: for each run, the value by which the worst images are sorted.
+    """
 
     path: str
     group: str
     size: tuple[int, int]
     picture: str
-    layers: list[Layer]
+    layers: list[SampleLayer]
     classes: list[str]
     values: list[str]
 
@@ -43,13 +49,13 @@ class Sample:
 
 @dataclass
 class Gallery:
-    """Samples, and what filters and toggles need to know of them.
+    """Samples with their filters and toggles.
 
     Attributes:
-        toggles: kind and run of the layers that there are, what to call them, and whether they are shown at first.
-        legend: name and colour (red, green, blue) of classes, where label maps are shown.
-        exclusive: layers cover each other, so that one is shown at a time.
-        worst_by: what the worst images are sorted by.
+        toggles: kind, run, title and initial state of each layer.
+        legend: name and RGB colour of the classes of label maps.
+        exclusive: True if layers cover each other, so that only one is shown at a time.
+        worst_by: name of the value by which the worst images are sorted.
     """
 
     samples: list[Sample]
@@ -63,8 +69,8 @@ class Gallery:
         return sorted({name for sample in self.samples for name in sample.classes})
 
 
-def read_gallery(runs: Sequence[Run], number: int, score: float) -> Gallery:
-    """The samples of `read_samples`, ready for the page."""
+def read_gallery(runs: Sequence[TrainedRun], number: int, score: float) -> Gallery:
+    """Read samples and set up filters and toggles."""
     samples = read_samples(runs, number, score)
     layers = [layer for sample in samples for layer in sample.layers]
     exclusive = any(layer.picture for layer in layers)
@@ -82,12 +88,12 @@ def read_gallery(runs: Sequence[Run], number: int, score: float) -> Gallery:
         run.analysis.worst_by for run in analyzed)))
 
 
-def read_samples(runs: Sequence[Run], number: int, score: float) -> list[Sample]:
-    """The worst images of the runs in turn, then random ones; half of each. All predictions of an image are layers.
+def read_samples(runs: Sequence[TrainedRun], number: int, score: float) -> list[Sample]:
+    """Read test images with the layers of all runs: half the worst images, taken from the runs in turn, half random.
 
     Args:
-        number: of images at most.
-        score: detections below it are left out.
+        number: maximum number of images.
+        score: minimum score of detections.
     """
     known = [(index, run, {entry['img_path']: entry for entry in run.results.entries})
              for index, run in enumerate(runs) if run.analysis is not None]
@@ -95,11 +101,12 @@ def read_samples(runs: Sequence[Run], number: int, score: float) -> list[Sample]
     for path, group in _chosen([run for _, run, _ in known], number):
         found = [(index, run, entries[path]) for index, run, entries in known if path in entries]
         sample = found[0][1].attempt('sample images', _sample, path, group, found, BUDGET // number, score)
-        samples += [sample] if sample else []
+        if sample:
+            samples.append(sample)
     return samples
 
 
-def _chosen(runs: Sequence[Run], number: int) -> list[tuple[str, str]]:
+def _chosen(runs: Sequence[TrainedRun], number: int) -> list[tuple[str, str]]:
     worst = [[run.results.entries[index]['img_path'] for index, _ in run.analysis.worst[:number]] for run in runs]
     in_turn = dict.fromkeys(paths[place] for place in range(number) for paths in worst if place < len(paths))
     chosen = list(in_turn)[:number // 2]
@@ -109,7 +116,7 @@ def _chosen(runs: Sequence[Run], number: int) -> list[tuple[str, str]]:
     return [(path, 'worst') for path in chosen] + [(path, 'random') for path in drawn]
 
 
-def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: int, score: float) -> Sample:
+def _sample(path: str, group: str, found: list[tuple[int, TrainedRun, dict]], budget: int, score: float) -> Sample:
     pixels = read_rgb(path)
     side = MAX_SIDE
     while True:
@@ -131,12 +138,12 @@ def _sample(path: str, group: str, found: list[tuple[int, Run, dict]], budget: i
 
 
 def encoder(scale: float = 1) -> Encode:
-    """Makes data URLs (WebP) of pixels, RGB or with alpha, at this scale."""
+    """Return a function that scales RGB or RGBA pixels and encodes them as a WebP data URL."""
     def encode(pixels: np.ndarray, **options: Any) -> str:
         picture = Image.fromarray(pixels)
         size = [max(1, round(scale * side)) for side in picture.size]
         file = io.BytesIO()
-        resampling = Image.Resampling.NEAREST if options else Image.Resampling.LANCZOS  # labels do not mix
+        resampling = Image.Resampling.NEAREST if options else Image.Resampling.LANCZOS  # labels: nearest
         picture.resize(size, resampling).save(file, 'WEBP', **(options or dict(quality=80, method=2)))
         return 'data:image/webp;base64,' + base64.b64encode(file.getvalue()).decode()
 

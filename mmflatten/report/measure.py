@@ -1,4 +1,4 @@
-"""What the models of runs cost: parameters and operations are counted, seconds are measured here and now."""
+"""Cost of the models: parameters, operations and latency."""
 from __future__ import annotations
 
 import time
@@ -14,22 +14,22 @@ from mmflatten.measure.flops.model_cost import count_config
 from mmflatten.measure.speed.machine import seconds_of_others
 from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten.predict.predictor import Predictor
-from mmflatten.report.collect import Run
-from mmflatten.results.analysis import Table
+from mmflatten.report.collect import TrainedRun
+from mmflatten.results.analysis import ResultTable
 
 SECONDS = 3.  # for each model
 
 
-def measure_runs(runs: Sequence[Run]) -> float:
-    """Count every model, and time those with a checkpoint.
+def measure_runs(runs: Sequence[TrainedRun]) -> float:
+    """Count the operations of every model and time those with a checkpoint.
 
-    It is counted at the size of its first test image; without a checkpoint at that of another run of the same task,
-    which makes them comparable, else at the usual one of the task.
+    Operations are counted at the size of the first test image, without a checkpoint at that of another run of the same
+    task, and otherwise at the usual size of the task.
 
-    A call takes one image of the test from the output of the data pipeline to predictions; the models take turns.
+    A timed call computes the predictions of one preprocessed test image. The models are timed in turn.
 
     Returns:
-        CPUs that other processes used meanwhile.
+        CPUs used by other processes during the measurement.
     """
     ready = [_ready(run) for run in runs]
     for run, found in zip(runs, ready):
@@ -47,7 +47,7 @@ def measure_runs(runs: Sequence[Run]) -> float:
     return (seconds_of_others() - before) / (time.monotonic() - start)
 
 
-def speed_table(runs: Sequence[Run]) -> Table:
+def speed_table(runs: Sequence[TrainedRun]) -> ResultTable:
     """Latencies of the runs that were timed."""
     rows = []
     for run in runs:
@@ -56,11 +56,11 @@ def speed_table(runs: Sequence[Run]) -> Table:
             height, width = run.cost.shape if run.cost else ('?', '?')
             rows.append((run.name, f'{height} × {width}', f'{median:.1f}', f'{low:.1f} to {high:.1f}',
                          f'{1e3 / median:.1f}', len(run.seconds)))
-    return Table('One image from the output of the data pipeline to predictions',
+    return ResultTable('One image from the output of the data pipeline to predictions',
                  ('run', 'input', 'median (ms)', 'quartiles (ms)', 'images per s', 'rounds'), rows)
 
 
-def _ready(run: Run) -> tuple[Callable[[], Any], tuple[int, int]] | None:
+def _ready(run: TrainedRun) -> tuple[Callable[[], Any], tuple[int, int]] | None:
     """What is timed, and the height and width that the network gets; None where that is not possible."""
     if run.predictor is None:
         run.missing.setdefault('speed', 'it requires a checkpoint')

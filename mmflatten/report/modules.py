@@ -1,50 +1,56 @@
-"""Where in a model its parameters and operations are."""
+"""Parameters and operations of a model by module."""
 from __future__ import annotations
-
-from typing import Any
 
 from mmflatten.measure.flops.counter import macs_of
 from mmflatten.measure.flops.model_cost import ModelCost, count_parameters
 from mmflatten.report.figures import Chart
-from mmflatten.results.analysis import Table
+from mmflatten.results.analysis import ResultTable
+from mmflatten.results.figures import Bars
+
+MAX_MODULES = 16
 
 
-def treemaps(cost: ModelCost, run: str) -> list[Chart]:
-    """Parameters and multiply-accumulates by module; a module's own are those without the modules inside it."""
+def cost_charts(cost: ModelCost, run: str) -> list[Chart]:
+    """Return bars of the parameters and of the multiply-accumulates of the largest modules."""
     modules = dict(cost.model.named_modules())
-    seen: set[int] = set()
-    params = {name: sum(parameter.numel() for parameter in module.parameters(recurse=False)
-                        if id(parameter) not in seen and not seen.add(id(parameter)))
-              for name, module in modules.items()}
-    macs = {name: macs_of(cost.counts.by_module[name]) if name in cost.counts.by_module else 0 for name in modules}
-    return [_treemap('Parameters', params, modules, run), _treemap('Multiply-accumulates', macs, modules, run)]
+    params = {name: count_parameters(module) for name, module in modules.items()}
+    macs = {name: macs_of(cost.counts.within(name)) for name in modules}
+    return [Chart('Parameters', Bars({name: count / 1e6 for name, count in largest_modules(params).items()},
+                                     'parameters (M)'), run),
+            Chart('Multiply-accumulates', Bars({name: count / 1e9 for name, count in largest_modules(macs).items()},
+                                               'multiply-accumulates (G)'), run)]
 
 
-def _treemap(title: str, own: dict[str, int], modules: dict[str, Any], run: str) -> Chart:
-    kept = {'': 0}  # modules that have something inside, each below its parent
-    for name, number in own.items():
-        while name and number:
-            kept[name] = kept.get(name, 0) + number
-            name = name.rpartition('.')[0]
-        kept[''] += number
-    names = [name for name in modules if name in kept]
-    data = dict(type='treemap', ids=[name or 'model' for name in names], branchvalues='total',
-                labels=[name.rpartition('.')[2] or type(modules['']).__name__ for name in names],
-                parents=['' if not name else name.rpartition('.')[0] or 'model' for name in names],
-                values=[kept[name] for name in names], customdata=[type(modules[name]).__name__ for name in names],
-                hovertemplate='%{id}<br>%{customdata}<br>%{value:,} (%{percentRoot:.1%})<extra></extra>',
-                texttemplate='%{label}<br>%{percentRoot:.1%}', maxdepth=4)
-    tops = ', '.join(f'{name} {kept[name] / max(kept[""], 1):.1%}' for name in names if name and '.' not in name)
-    return Chart(title, f'{title} by module, {kept[""]:,} in all: {tops}', [data], run=run, height=380)
+def largest_modules(totals: dict[str, int], number: int = MAX_MODULES) -> dict[str, int]:
+    """Split the model into about `number` modules by repeatedly replacing the largest module with its children.
+
+    Args:
+        totals: dotted name of every module -> its count, including that of its children.
+    """
+    parts, whole = {'': totals['']}, set()
+    while len(parts) < number and parts.keys() - whole:
+        name = max(parts.keys() - whole, key=parts.__getitem__)
+        prefix = f'{name}.' if name else ''
+        children = {child: count for child, count in totals.items()
+                    if child != name and child.startswith(prefix) and '.' not in child[len(prefix):] and count}
+        if not children or len(parts) + len(children) > number + 2:
+            whole.add(name)
+            continue
+        rest = parts.pop(name) - sum(children.values())
+        parts.update(children)
+        if rest > 0:
+            parts[f'{name or "model"} (own)'] = rest
+            whole.add(f'{name or "model"} (own)')
+    return dict(sorted(parts.items(), key=lambda part: -part[1]))
 
 
-def module_table(cost: ModelCost, run: str) -> Table:
-    """The modules of the first two levels."""
+def module_table(cost: ModelCost, run: str) -> ResultTable:
+    """Tabulate the modules of the first two levels."""
     rows = []
     for name, module in cost.model.named_modules():
         params, macs = count_parameters(module), macs_of(cost.counts.within(name))
         if name.count('.') < 2 and (params or macs):
             rows.append((name or 'model', type(module).__name__, f'{params / 1e6:.3f}', f'{macs / 1e9:.3f}',
                          f'{100 * macs / max(cost.counts.macs, 1):.1f}'))
-    return Table(f'{run}: modules of two levels', (
+    return ResultTable(f'{run}: modules of two levels', (
         'module', 'type', 'parameters (M)', 'multiply-accumulates (G)', 'share (%)'), rows)

@@ -1,1 +1,1 @@
-"""What trainings and tests left behind."""
+"""Metrics, tables, figures and curves of trainings and tests."""

@@ -1,4 +1,4 @@
-"""Predicted and true instances as `pycocotools` takes them."""
+"""Predicted and true instances in the formats of `pycocotools`."""
 from __future__ import annotations
 
 import contextlib
@@ -17,13 +17,13 @@ from mmflatten.results.reading import Results, ResultsError, require_truth
 
 @dataclass(frozen=True)
 class Instances:
-    """The truth, and detections as COCO's result format has them.
+    """True instances, and detections in COCO's result format.
 
     Attributes:
         coco: annotations of the test.
-        categories: COCO's number of each label, in the order of the labels.
-        image_ids: COCO's number of each entry of the results.
-        detections: for 'bbox' and, where there are masks, 'segm', a list of dictionaries.
+        categories: category id of each label.
+        image_ids: image id of each entry of the results.
+        detections: lists of dictionaries for 'bbox' and, if there are masks, 'segm'.
     """
 
     coco: COCO
@@ -36,31 +36,31 @@ class Instances:
         return [self.coco.cats[category]['name'] for category in self.categories]
 
     def notes(self) -> list[str]:
-        """How images differ from those of the truth; both change the AP, and the confusions in another way."""
+        """Report images without predictions and repeated images, which AP and confusions count differently."""
         tested, known = set(self.image_ids), len(self.coco.imgs)
         notes = []
         if len(tested) < known:
             notes.append(f'{known - len(tested)} of {known} annotated images have no prediction: AP counts their '
-                         'objects as missed, confusions leave them out')
+                         'objects as missed, confusions ignore them')
         if len(tested) < len(self.image_ids):
             notes.append(f'{len(self.image_ids) - len(tested)} of {len(self.image_ids)} predictions repeat an img_id: '
-                         'AP joins those of an image, confusions count its objects for each')
+                         'AP merges them, confusions count the objects of the image for each')
         return notes
 
     @classmethod
     def of(cls, results: Results) -> Instances:
-        """Take the truth from the annotation file of the test, else from the results.
+        """Read the annotation file of the test, or the annotations in the results if there is no file.
 
         Raises:
-            FileNotFoundError: the annotation file is not there.
-            ResultsError: there is neither, or the file is of other images or classes.
+            FileNotFoundError: the annotation file does not exist.
+            ResultsError: there are no annotations, or they have other images or classes.
         """
         ann_file = results.setting('ann_file')
         if ann_file is None:
             require_truth(results.entries, 'gt_instances')
         elif not Path(ann_file).is_file():
-            raise FileNotFoundError(f'annotations {ann_file} of {results.path} do not exist here; start where the test '
-                                    'was started, or name a config with its test_evaluator.ann_file: --config')
+            raise FileNotFoundError(f'ann_file: {ann_file} of {results.path} does not exist. Run the command in the '
+                                    'folder of the test, or pass a config with test_evaluator.ann_file with --config.')
         image_ids = [entry.get('img_id', index) for index, entry in enumerate(results.entries)]
         with contextlib.redirect_stdout(io.StringIO()):  # what pycocotools prints
             coco = COCO(ann_file) if ann_file else _from_entries(results, image_ids)
@@ -72,10 +72,10 @@ class Instances:
                    {kind: _detections(results.entries, image_ids, categories, kind) for kind in kinds})
 
     def loaded(self, kind: str) -> COCO:
-        """The detections as annotations of their own."""
+        """Load the detections with `pycocotools`."""
         with contextlib.redirect_stdout(io.StringIO()):
             if self.detections[kind]:
-                return self.coco.loadRes([dict(item) for item in self.detections[kind]])  # which changes them
+                return self.coco.loadRes([dict(item) for item in self.detections[kind]])  # loadRes changes its argument
             empty = COCO()
             empty.dataset = {**self.coco.dataset, 'annotations': []}
             empty.createIndex()
@@ -83,7 +83,7 @@ class Instances:
 
 
 def corner_boxes(instances: dict[str, Any]) -> np.ndarray:
-    """Boxes (n, 4) as x, y, width, height, from x1, y1, x2, y2."""
+    """Convert boxes (n, 4) from x1, y1, x2, y2 to x, y, width, height."""
     boxes = np.asarray(instances['bboxes']).astype(np.float64).reshape(-1, 4)
     boxes[:, 2:] -= boxes[:, :2]
     return boxes
@@ -91,16 +91,16 @@ def corner_boxes(instances: dict[str, Any]) -> np.ndarray:
 
 def _detections(entries: Sequence[dict], image_ids: Sequence[int], categories: Sequence[int],
                 kind: str) -> list[dict]:
-    found = []
+    detections = []
     for image_id, entry in zip(image_ids, entries):
         instances = entry['pred_instances']
         scores = instances.get('mask_scores', instances['scores']) if kind == 'segm' else instances['scores']
-        # COCO measures a mask by its own area only where there is no box beside it.
+        # COCO takes the area from the box if there is one, so masks are passed without boxes.
         shapes = [dict(segmentation=mask) for mask in instances['masks']] if kind == 'segm' else [
             dict(bbox=box) for box in corner_boxes(instances).tolist()]
-        found += [dict(image_id=image_id, category_id=categories[int(label)], score=float(score), **shape)
+        detections += [dict(image_id=image_id, category_id=categories[int(label)], score=float(score), **shape)
                   for label, score, shape in zip(instances['labels'], scores, shapes)]
-    return found
+    return detections
 
 
 def _from_entries(results: Results, image_ids: Sequence[int]) -> COCO:
@@ -128,11 +128,11 @@ def _from_entries(results: Results, image_ids: Sequence[int]) -> COCO:
 def _require_fit(results: Results, coco: COCO, image_ids: Sequence[int], classes: int) -> None:
     unknown = [image_id for image_id in image_ids if image_id not in coco.imgs]
     if unknown:
-        raise ResultsError(f'annotations {results.setting("ann_file")} have no image {unknown[0]}, which '
-                           f'{results.path} has; give the config of the tested model: --config')
+        raise ResultsError(f'ann_file: {results.setting("ann_file")} has no image {unknown[0]} of {results.path}. Pass '
+                           'the config of the tested model with --config.')
     highest = max((int(label) for entry in results.entries for label in entry['pred_instances']['labels']), default=-1)
     named = results.origin.get('classes') or ()
     if highest >= classes or (named and len(named) != classes):
-        raise ResultsError(f'annotations {results.setting("ann_file")} have {classes} of the classes of '
-                           f'{results.path}, which has {max(highest + 1, len(named))}; give the config of the tested '
-                           'model: --config')
+        raise ResultsError(f'ann_file: expected the {max(highest + 1, len(named))} classes of {results.path}, got '
+                           f'{classes} in {results.setting("ann_file")}. Pass the config of the tested model with '
+                           '--config.')

@@ -1,22 +1,22 @@
-"""Which classes are taken for which."""
+"""Table of the confused classes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from mmflatten.results.analysis import Table
+from mmflatten.results.analysis import ResultTable
 
 
-def most_confused(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> Table:
-    """Every kind of confusion that occurs, the most frequent first.
+def most_confused(matrix: np.ndarray, names: Sequence[str]) -> ResultTable:
+    """List the pairs of confused classes, most frequent first.
 
     Args:
-        matrix: (rows, columns); true classes are rows, predicted ones columns. What is right is on the diagonal.
+        matrix: (classes, classes); true classes are rows, predicted classes are columns.
     """
     totals = matrix.sum(1)
     wrong = matrix * ~np.eye(*matrix.shape, dtype=bool)
-    found = sorted(np.argwhere(wrong), key=lambda place: -wrong[tuple(place)])
-    return Table('confusions, with their share of the true class', ('true', 'predicted', 'number', 'share'),
-                 [(rows[row], columns[column], int(matrix[row, column]), matrix[row, column] / totals[row])
-                  for row, column in found])
+    pairs = sorted(np.argwhere(wrong), key=lambda pair: -wrong[tuple(pair)])
+    return ResultTable('confusions, with their share of the true class', ('true', 'predicted', 'number', 'share'),
+                       [(names[row], names[column], int(matrix[row, column]), matrix[row, column] / totals[row])
+                        for row, column in pairs])

@@ -1,44 +1,45 @@
-"""Curves of a training from its log."""
+"""Records of trainings from their logs, and curves of their metrics."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
+from mmflatten.results.figures import Lines
 
-MAX_LINES = 12  # more cannot be told apart
+NOT_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
 
 
 def read_scalars(work_dir: str | Path) -> list[dict]:
-    """The records of the training in a work dir, as MMEngine's `LocalVisBackend` logged them, over all its runs.
+    """Read the training records of a work dir, as MMEngine's `LocalVisBackend` logged them, merged over resumes.
 
-    A run that was resumed repeats the iterations after its checkpoint; what the earlier run logged of them is left out.
+    A resumed run repeats the iterations after its checkpoint; the records of the earlier run are then dropped.
 
     Raises:
-        FileNotFoundError: the work dir holds no log of a training.
+        FileNotFoundError: the work dir has no log of a training.
         ValueError: a log is damaged.
     """
     merged: list[tuple[int, dict]] = []
     for log in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
         run = _dated(_read_lines(log))
-        if not any(is_training(record) for _, record in run):  # a test, or stopped before its first record
+        if not any(is_training(record) for _, record in run):  # a test, or a run that stopped before its first record
             continue
         begin = min(iteration for iteration, record in run if is_training(record))
         validated = {record['step'] for _, record in run if not is_training(record)}
         merged = [(iteration, record) for iteration, record in merged if iteration < begin and (
             is_training(record) or record['step'] not in validated)] + run
     if not merged:
-        raise FileNotFoundError(f'{work_dir} has no */vis_data/scalars.json of a training: none has logged there')
+        raise FileNotFoundError(f'{work_dir}: no training log (*/vis_data/scalars.json).')
     return [record for _, record in merged]
 
 
 def is_training(record: dict) -> bool:
-    """Whether a record is of training iterations; the others are of validations."""
+    """Return True for a record of training iterations, False for one of a validation."""
     return 'loss' in record
 
 
 def _read_lines(log: Path) -> list[dict]:
-    """The records of a log, without a last line that a killed run left unfinished."""
+    """Parse a log; an incomplete last line of a killed run is dropped."""
     lines = log.read_bytes().splitlines()
     records = []
     for number, line in enumerate(lines, 1):
@@ -46,16 +47,16 @@ def _read_lines(log: Path) -> list[dict]:
             record = json.loads(line)
         except ValueError as error:  # not JSON, or not UTF-8
             if number < len(lines):
-                raise ValueError(f'{log}, line {number} is not JSON ({error}); restore or remove the file') from error
+                raise ValueError(f'{log}, line {number} is not JSON ({error}). Restore or remove the file.') from error
             continue
         if not isinstance(record, dict) or not isinstance(record.get('step'), int):
-            raise ValueError(f'{log}, line {number} ({record}) is no record with a "step"; restore or remove the file')
+            raise ValueError(f'{log}, line {number} has no integer "step", got {record}. Restore or remove the file.')
         records.append(record)
     return records
 
 
 def _dated(records: list[dict]) -> list[tuple[int, dict]]:
-    """Each record with its iteration; a validation has that of the training record before it."""
+    """Pair each record with its iteration; a validation takes the iteration of the training record before it."""
     dated, iteration = [], 0
     for record in records:
         iteration = record.get('iter', record['step']) if is_training(record) else iteration
@@ -63,90 +64,56 @@ def _dated(records: list[dict]) -> list[tuple[int, dict]]:
     return dated
 
 
-def draw_curves(scalars: list[dict], metrics: dict[str, str], path: str | Path) -> None:
-    """Draw the losses on the left and metrics of the validations on the right, over the training's steps.
-
-    Args:
-        scalars: records of `read_scalars`.
-        metrics: key of a metric in the records -> its name in the picture.
-        path: PNG to write.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4), layout='constrained')
-    left, right = figure.subplots(1, 2)
-    training = [record for record in scalars if is_training(record)]
-    losses = sorted({key for record in training for key in record if key.startswith('loss')})
-    for key in losses:
-        points = [(record['step'], record[key]) for record in training if key in record]
-        left.plot(*zip(*points), label='total loss' if key == 'loss' else key, linewidth=2 if key == 'loss' else 1)
-    left.set(title='losses', xlabel='step', ylim=(0, None))
-    left.legend(fontsize='small')
-    by_epoch = counts_epochs(scalars)
-    for key, name in metrics.items():
-        points = [(record['step'], record[key]) for record in scalars if key in record]
-        if points:
-            right.plot(*zip(*points), marker='o', label=name)
-    right.set(title='validation', xlabel='epoch' if by_epoch else 'step', ylim=(0, 1))
-    right.grid(alpha=.3)
-    if right.lines:
-        right.legend(fontsize='small', loc='lower right')
-    figure.savefig(path, dpi=100)
-
-
 def counts_epochs(scalars: list[dict]) -> bool:
-    """Whether the steps of validations are epochs, as MMEngine counts them where the training goes by epochs."""
+    """Return True if the steps of validations are epochs, as MMEngine logs them in training by epoch."""
     last = max((record['step'] for record in scalars if not is_training(record)), default=0)
     return last <= max((record.get('epoch', 0) for record in scalars if is_training(record)), default=0)
 
 
-def draw_runs(runs: dict[str, list[dict]], keys: list[str], path: str | Path) -> None:
-    """Draw the same figures of several trainings over each other, a panel for each figure.
+def read_runs(work_dirs: Sequence[str | Path]) -> dict[str, list[dict]]:
+    """Read the records of several trainings: name of the work dir -> records.
 
-    Args:
-        runs: name of a training -> its records, of `read_scalars`.
-        keys: of the records; those of training records over iterations, others over the steps of validations.
-        path: PNG to write.
+    Raises:
+        FileNotFoundError: a work dir has no log.
+        ValueError: a work dir is listed twice.
     """
-    from matplotlib.figure import Figure
-
-    columns = min(len(keys), 3)
-    rows = -(-len(keys) // columns)
-    figure = Figure(figsize=(5 * columns, 3.6 * rows), layout='constrained')
-    panels = figure.subplots(rows, columns, squeeze=False).flatten()
-    for key, axes in zip(keys, panels):
-        of_training = any(is_training(record) for records in runs.values() for record in records if key in record)
-        for name, records in runs.items():
-            points = [(record['step'], record[key]) for record in records
-                      if key in record and is_training(record) == of_training]
-            if points:
-                axes.plot(*zip(*points), label=name, marker='' if of_training and len(points) > 1 else 'o')
-        by_epoch = not of_training and all(map(counts_epochs, runs.values()))
-        axes.set(title=key, xlabel='epoch' if by_epoch else 'iteration')
-        axes.grid(alpha=.3)
-        axes.legend(fontsize='small')
-    for axes in panels[len(keys):]:
-        axes.remove()
-    figure.savefig(path, dpi=100)
+    runs, seen = {}, set()
+    for work_dir in work_dirs:
+        path = Path(work_dir).resolve()
+        if path in seen:
+            raise ValueError(f'work dir: {work_dir} is given twice.')
+        seen.add(path)
+        runs[path.name if path.name not in runs else str(path)] = read_scalars(work_dir)
+    return runs
 
 
-def draw_schedule(iterations: np.ndarray, panels: dict[str, np.ndarray], path: str | Path) -> None:
-    """Draw settings of an optimizer over the iterations, a panel each.
+def keys_of(runs: Mapping[str, Sequence[dict]], keys: Sequence[str] | None = None) -> list[str]:
+    """Return the keys of the curves to draw: `keys`, or by default the loss and the validation metrics.
 
-    Args:
-        iterations: (n,).
-        panels: title -> (n, lines); with more than `MAX_LINES` lines their number stands in no legend.
-        path: PNG to write.
+    Raises:
+        ValueError: none of the logs has a key.
     """
-    from matplotlib.figure import Figure
+    records = [record for run in runs.values() for record in run]
+    known = list(dict.fromkeys(key for record in records for key in record if key not in ('step', 'iter', 'epoch')))
+    unknown = [key for key in keys or () if key not in known]
+    if unknown:
+        raise ValueError(f'--keys: expected keys of the logs, {", ".join(known)}, got {", ".join(unknown)}.')
+    metrics = {key for record in records if not is_training(record) for key in record} - NOT_METRICS
+    return list(keys or ['loss', *(key for key in known if key in metrics)])
 
-    figure = Figure(figsize=(4.5 * len(panels), 3.6), layout='constrained')
-    for axes, (title, values) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items()):
-        for index in range(values.shape[1]):
-            axes.plot(iterations, values[:, index], label=f'group {index + 1}')
-        axes.set(title=title, xlabel='iteration', ylim=(0, None))
-        axes.grid(alpha=.3)
-        axes.locator_params(axis='x', nbins=5)
-        if 1 < values.shape[1] <= MAX_LINES:
-            axes.legend(fontsize='small')
-    figure.savefig(path, dpi=100)
+
+def curve(key: str, runs: Mapping[str, Sequence[dict]]) -> Lines:
+    """Return the values of a key over iterations, or over epochs for validations by epoch, one line for each run."""
+    of_training = any(is_training(record) for records in runs.values() for record in records if key in record)
+    lines = {}
+    for name, records in runs.items():
+        points = [(record['step'], record[key]) for record in records if key in record
+                  and is_training(record) == of_training and not is_undefined(key, record[key])]
+        lines[name] = tuple(zip(*points)) if points else ((), ())
+    by_epoch = not of_training and all(map(counts_epochs, runs.values()))
+    return Lines(lines, 'epoch' if by_epoch else 'iteration', markers=not of_training)
+
+
+def is_undefined(key: str, value: float) -> bool:
+    """Return True for -1 of a COCO metric, which marks a metric without objects."""
+    return value == -1 and key.startswith('coco/')

@@ -1,4 +1,4 @@
-"""Predicted instances next to the truth."""
+"""Drawings of predicted and true instances side by side."""
 from __future__ import annotations
 
 import contextlib
@@ -19,19 +19,19 @@ from pycocotools.coco import COCO
 
 def draw_predictions(predictions: Sequence[dict], ann_file: str, classes: Sequence[str], palette: Sequence[tuple],
                      out_dir: str | Path, *, score_thr: float = .3, side: int = 480) -> list[Path]:
-    """Write one PNG for each prediction: the truth on the left, boxes, masks, labels and scores on the right.
+    """Write one PNG for each prediction: true instances on the left, predicted boxes, masks and scores on the right.
 
     Args:
-        predictions: entries of the file that `mmflatten test --out NAME.pkl` writes.
+        predictions: entries of the file written by `mmflatten test --out NAME.pkl`.
         ann_file: COCO annotations of the tested images.
-        classes: names in the order of the labels.
-        palette: their colours, RGB.
-        out_dir: folder of the drawings, `<image>.png`.
-        score_thr: instances below this score are left out.
-        side: small images are enlarged to this many pixels on their longer side, so that labels can be read.
+        classes: class names in the order of the labels.
+        palette: RGB colours of the classes.
+        out_dir: folder for the drawings `<image>.png`.
+        score_thr: minimum score of instances.
+        side: minimum length of the longer side in pixels; small images are enlarged to keep labels readable.
 
     Returns:
-        The files written.
+        The written files.
     """
     coco = read_annotations(ann_file)
     labels = {category: label for label, category in enumerate(coco.getCatIds(list(classes)))}
@@ -53,13 +53,13 @@ def draw_predictions(predictions: Sequence[dict], ann_file: str, classes: Sequen
 
 
 def read_annotations(ann_file: str) -> COCO:
-    """COCO annotations, without the prints of `pycocotools`."""
+    """Load COCO annotations silently."""
     with contextlib.redirect_stdout(io.StringIO()):
         return COCO(ann_file)
 
 
 def _enlarge(masks: Sequence[np.ndarray], hw_shape: tuple[int, int], factor: int) -> torch.Tensor:
-    """Masks of an image, none too, as `(N, factor * H, factor * W)`."""
+    """Stack and enlarge the masks of an image to `(N, factor * H, factor * W)`; N may be 0."""
     stacked = np.array(masks, dtype=bool).reshape(-1, *hw_shape)
     return torch.from_numpy(stacked.repeat(factor, 1).repeat(factor, 2))
 

@@ -1,4 +1,4 @@
-"""Which predicted instance is which true one, whatever their classes."""
+"""Matching of predicted to true instances, independent of their classes."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ MIN_IOU = 0.5
 
 @dataclass(frozen=True)
 class Matches:
-    """Confusions of instances at a score, by boxes.
+    """Confusions of instances by boxes.
 
     Attributes:
-        matrix: (classes + 1, classes + 1) numbers; true classes are rows, predicted ones columns, and the last of each
-            stands for the background: its column holds what was missed, its row what is not there.
-        errors: (images,) missed, invented and misnamed instances of each image.
+        matrix: (classes + 1, classes + 1) counts; true classes are rows, predicted classes are columns. The last index
+            is the background: its column counts missed instances, its row false positives.
+        errors: (images,) missed, false positive and misclassified instances of each image.
     """
 
     matrix: np.ndarray
@@ -27,10 +27,10 @@ class Matches:
 
 
 def match_instances(results: Results, instances: Instances, score: float) -> Matches:
-    """Match predictions of at least this score to true boxes that overlap them by `MIN_IOU` of their union.
+    """Match predictions with at least this score to true boxes with an IoU of at least `MIN_IOU`.
 
-    As in COCO's evaluation the highest score chooses first, a true box is taken once, and what lies in a crowd of its
-    class is left out; here a match may have another class.
+    As in COCO's evaluation, predictions match in the order of their scores, each true box matches once, and predictions
+    inside a crowd of their class are ignored. Unlike there, the classes of a match may differ.
     """
     background = len(instances.categories)
     matrix = np.zeros((background + 1, background + 1), dtype=np.int64)
@@ -50,21 +50,21 @@ def match_instances(results: Results, instances: Instances, score: float) -> Mat
 
 def _pairs(predictions: dict, truth: list[dict], labels: list[int],
            score: float) -> list[tuple[int | None, int | None]]:
-    """Pairs of a prediction and a true instance, either of which may be missing; crowds are in none."""
+    """Return pairs of predicted and true indices; None marks a missing partner. Crowds are in no pair."""
     scores = np.asarray(predictions['scores'], dtype=np.float64)
     order = [index for index in np.argsort(-scores, kind='stable') if scores[index] >= score]
     crowds = [int(item.get('iscrowd', 0)) for item in truth]
     crowd_labels = [label if crowd else None for crowd, label in zip(crowds, labels)]
     true_boxes = np.array([item['bbox'] for item in truth], dtype=np.float64).reshape(-1, 4)
-    left, pairs = {index for index, crowd in enumerate(crowds) if not crowd}, []
+    unmatched, pairs = {index for index, crowd in enumerate(crowds) if not crowd}, []
     overlaps = coco_mask.iou(corner_boxes(predictions)[order], true_boxes, crowds) if order and truth else None
     for place, index in enumerate(order):
         overlap = np.zeros(len(truth)) if overlaps is None else overlaps[place]
-        best = max(left, key=lambda true: overlap[true], default=None)
+        best = max(unmatched, key=lambda true: overlap[true], default=None)
         if best is not None and overlap[best] >= MIN_IOU:
-            left.remove(best)
+            unmatched.remove(best)
             pairs.append((int(index), best))
         elif not any(overlap[true] >= MIN_IOU and label == int(predictions['labels'][index])
                      for true, label in enumerate(crowd_labels)):
             pairs.append((int(index), None))
-    return pairs + [(None, true) for true in sorted(left)]
+    return pairs + [(None, true) for true in sorted(unmatched)]

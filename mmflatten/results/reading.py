@@ -1,4 +1,4 @@
-"""The predictions that `mmflatten test --out NAME.pkl` wrote, and what `NAME.json` beside them says of their origin."""
+"""Reader of the predictions of `mmflatten test --out NAME.pkl` and of their origin in `NAME.json`."""
 from __future__ import annotations
 
 import io
@@ -13,14 +13,14 @@ import torch
 
 from mmflatten.tasks import Task, task_of_predictions, tasks
 
-# What rebuilds tensors and arrays; nothing else that a file names is imported or called.
+# Functions that rebuild tensors and arrays. Nothing else that a file names is imported or called.
 _ALLOWED = {('collections', 'OrderedDict'), ('_codecs', 'encode'), ('torch._utils', '_rebuild_tensor_v2'),
             ('torch', 'Size'), ('numpy', 'ndarray'), ('numpy', 'dtype')}
 _ARRAYS = ('numpy.core.multiarray', 'numpy._core.multiarray')
 
 
 class ResultsError(ValueError):
-    """A file that holds no predictions, or predictions without what is needed to judge them."""
+    """A file has no predictions, or the predictions cannot be evaluated."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,8 @@ class Results:
 
     Attributes:
         entries: a dictionary for each image, see `mmflatten.engine.predictions.DumpPredictions`.
-        task: of the predictions.
-        origin: `config`, `checkpoint`, `metrics`, `classes`, `palette` and `evaluator` (a list of the config's
-            settings); whatever of it is known.
+        task: task of the predictions.
+        origin: `config`, `checkpoint`, `metrics`, `classes`, `palette` and `evaluator` (list of settings), if known.
     """
 
     path: Path
@@ -40,76 +39,76 @@ class Results:
     origin: dict[str, Any]
 
     def names(self, number: int) -> list[str]:
-        """Names of this many classes; their numbers where the names are not known.
+        """Return the class names, or numbers if the names are unknown.
 
         Raises:
-            ResultsError: there is another number of names.
+            ResultsError: the number of names differs from `number`.
         """
         names = list(self.origin.get('classes') or map(str, range(number)))
         if len(names) != number:
-            raise ResultsError(f'classes ({len(names)} names) and the predictions of {self.path} ({number} classes) do '
-                               'not fit; give the config of the tested model: --config')
+            raise ResultsError(f'classes: got {len(names)} names, but the predictions of {self.path} have {number} '
+                               'classes. Pass the config of the tested model with --config.')
         return names
 
     def setting(self, name: str, default: Any = None) -> Any:
-        """A setting of the first metric of the evaluator that has it."""
+        """Return a setting of the first metric that has it."""
         return next((item[name] for item in self.origin.get('evaluator') or () if name in item), default)
 
 
 def read_results(path: str | Path) -> Results:
-    """Read predictions; no code from the file runs.
+    """Read predictions without running code from the file.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ResultsError: it is a folder, holds something else than predictions, or none; the JSON file is damaged.
+        FileNotFoundError: the file does not exist.
+        ResultsError: the path is a folder, the file has no predictions, or the JSON file is damaged.
     """
     path = Path(path)
     if path.is_dir():
-        raise ResultsError(f'results {path} is a folder; name the NAME.pkl that mmflatten test --out NAME.pkl wrote')
+        raise ResultsError(f'results: expected the NAME.pkl of mmflatten test --out NAME.pkl, but {path} is a folder.')
     if not path.is_file():
-        raise FileNotFoundError(f'results {path} does not exist; mmflatten test CONFIG CHECKPOINT --out {path} writes '
-                                'it')
+        raise FileNotFoundError(f'results: {path} does not exist. Run mmflatten test CONFIG CHECKPOINT --out {path}.')
     try:
         with open(path, 'rb') as file:
             entries = _Unpickler(file).load()
-    except Exception as error:  # what is no pickle can fail anywhere in the reader
-        raise ResultsError(f'results {path} cannot be read as the pickle that mmflatten test --out NAME.pkl writes: '
+    except Exception as error:  # a file that is not a pickle can raise any error
+        raise ResultsError(f'results: {path} cannot be read as a pickle of mmflatten test --out NAME.pkl: '
                            f'{type(error).__name__}: {error}') from error
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ResultsError(f'results {path} holds a {type(entries).__name__} and must hold a list with a dictionary '
-                           'for each image, as mmflatten test --out NAME.pkl writes it')
+        raise ResultsError(f'results: expected a list with a dictionary for each image in {path}, got a '
+                           f'{type(entries).__name__}.')
     if not entries:
-        raise ResultsError(f'results {path} is an empty list: the test had no images')
+        raise ResultsError(f'results: {path} is empty because the test had no images.')
     task = task_of_predictions(entries)
     if task is None:
-        raise ResultsError(f'results {path} has entries with {", ".join(sorted(entries[0]))} and needs one of '
-                           f'{", ".join(task.prediction for task in tasks().values())} in each')
-    return Results(path, entries, task, _beside(path))
+        known = ', '.join(task.prediction for task in tasks().values())
+        raise ResultsError(f'results: expected one of {known} in each entry of {path}, got '
+                           f'{", ".join(sorted(entries[0]))}.')
+    return Results(path, entries, task, _read_origin(path))
 
 
 def require_truth(entries: Sequence[dict], key: str) -> None:
-    """Raise `ResultsError` unless every entry has the truth `key`."""
-    lacking = [entry for entry in entries if key not in entry]
-    if lacking:
-        raise ResultsError(f'{len(lacking)} of {len(entries)} entries have no truth ({key}), the first of them '
-                           f'{lacking[0].get("img_path")}; load annotations in test_pipeline and test again')
+    """Raise `ResultsError` unless every entry has the annotation `key`."""
+    missing = [entry for entry in entries if key not in entry]
+    if missing:
+        raise ResultsError(f'{len(missing)} of {len(entries)} entries have no annotation {key}, first '
+                           f'{missing[0].get("img_path")}. Load annotations in test_pipeline and test again.')
 
 
-def _beside(path: Path) -> dict[str, Any]:
-    """What the JSON file of the same name says, if there is one."""
-    beside = path.with_suffix('.json')
-    if not beside.is_file():
+def _read_origin(path: Path) -> dict[str, Any]:
+    """Read the JSON file of the same name if it exists."""
+    origin = path.with_suffix('.json')
+    if not origin.is_file():
         return {}
-    fix = 'test again, or remove it and name --config'
+    fix = 'Test again, or remove it and use --config.'
     try:
-        content = json.loads(beside.read_text(encoding='utf-8'))
+        content = json.loads(origin.read_text(encoding='utf-8'))
     except ValueError as error:  # not JSON, or not UTF-8
-        raise ResultsError(f'{beside} is not JSON ({error}); {fix}') from error
+        raise ResultsError(f'{origin} is not JSON ({error}). {fix}') from error
     if not isinstance(content, dict):
-        raise ResultsError(f'{beside} holds a {type(content).__name__} and must hold a dictionary; {fix}')
+        raise ResultsError(f'{origin}: expected a dictionary, got a {type(content).__name__}. {fix}')
     for name, kind in dict(config=str, checkpoint=str, classes=list, evaluator=list, metrics=dict).items():
         if not isinstance(content.get(name), (kind, type(None))):
-            raise ResultsError(f'{name} ({content[name]!r}) in {beside} must be a {kind.__name__}; {fix}')
+            raise ResultsError(f'{origin}: expected a {kind.__name__} for {name}, got {content[name]!r}. {fix}')
     return content
 
 
@@ -119,7 +118,7 @@ class _Unpickler(pickle.Unpickler):
             return _storage
         if (module, name) in _ALLOWED or (module in _ARRAYS and name in ('_reconstruct', 'scalar')):
             return super().find_class(module, name)
-        raise pickle.UnpicklingError(f'it holds a {module}.{name}, which no prediction needs')
+        raise pickle.UnpicklingError(f'{module}.{name} is not allowed in predictions')
 
 
 def _storage(content: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Predicted disparities: how far they are off, near and far, and the worst pairs."""
+"""Analysis of stereo models: errors of disparity by distance, and the worst pairs."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,66 +7,70 @@ import numpy as np
 import torch
 
 from mmflatten.evaluation.stereo import StereoMetric, image_sums
-from mmflatten.results.analysis import Analysis, Table
+from mmflatten.results.analysis import Analysis, ResultTable
 from mmflatten.results.figures import Bars, Histogram
 from mmflatten.results.reading import Results, ResultsError, require_truth
 
 ERROR_EDGES = np.array([0, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 50, np.inf])  # pixels
-DISPARITY_EDGES = (0, 4, 8, 16, 32, 64, 128, float('inf'))  # pixels; half the disparity is twice the distance
-MAX_DISPARITY = 192  # by default, of `StereoMetric`
+DISPARITY_EDGES = (0, 4, 8, 16, 32, 64, 128, float('inf'))  # pixels
+MAX_DISPARITY = 192  # default of `StereoMetric`
 HISTOGRAM = np.linspace(-20, 20, 81)
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
-    """Analyze disparities at the pixels that the test's `StereoMetric` counts.
+    """Analyze disparities at the pixels that the test's `StereoMetric` evaluates.
 
     Raises:
-        ResultsError: a pair has no truth, or nothing counts.
+        ResultsError: a pair has no true disparity, or no pixel is evaluated.
     """
     require_truth(results.entries, 'gt_disparity')
     limit = results.setting('max_disp', MAX_DISPARITY)
     metric = StereoMetric(limit)
     metric.process(None, results.entries)
-    pairs = [_counted(entry, limit) for entry in results.entries]
+    pairs = [_evaluated(entry, limit) for entry in results.entries]
     true, predicted = (torch.cat(values) for values in zip(*pairs))
     if not len(true):
-        raise ResultsError(f'no pixel of {results.path} has a true disparity below max_disp ({limit})')
+        raise ResultsError(f'max_disp: no pixel of {results.path} has a true disparity below the limit, got {limit}.')
     epes = [sums['error'] / sums['pixels'] if sums['pixels'] else float('nan') for sums in metric.results]
     order = np.argsort(-np.nan_to_num(epes, nan=-1), kind='stable')[:worst]
-    near = _distance_table(true, predicted)
+    distances = _distance_table(true, predicted)
     edges = np.concatenate([[-np.inf], HISTOGRAM, [np.inf]])
     counts = np.histogram((predicted - true).numpy(), edges)[0]
     return Analysis(
         'stereo', len(pairs), metric.compute_metrics(metric.results), 'end-point error in pixels',
         [(int(index), float(epes[index])) for index in order],
-        dict(distances=near, errors=_error_table(true, predicted)),
+        dict(distances=distances, errors=_error_table(true, predicted)),
         dict(error_histogram=Histogram(HISTOGRAM, counts[1:-1], 'predicted - true disparity in pixels'),
-             d1_by_distance=Bars({f'{row[0]} px': row[3] for row in near.rows}, 'D1 in %')))
+             d1_by_distance=Bars({f'{row[0]} px': row[3] for row in distances.rows}, 'D1 in %')))
 
 
-def _counted(entry: dict[str, Any], limit: float | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """True and predicted disparities (n,) of the pixels that count."""
+def _evaluated(entry: dict[str, Any], limit: float | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return true and predicted disparities (n,) of the evaluated pixels."""
     truth = entry['gt_disparity']
-    counted = truth['valid'] if limit is None else truth['valid'] & (truth['data'] < limit)
-    return truth['data'][counted].float(), entry['pred_disparity']['data'][counted].float()
+    mask = truth['valid'] if limit is None else truth['valid'] & (truth['data'] < limit)
+    return truth['data'][mask].float(), entry['pred_disparity']['data'][mask].float()
 
 
-def _distance_table(true: torch.Tensor, predicted: torch.Tensor) -> Table:
-    """Errors by true disparity, the farthest points first."""
+def _distance_table(true: torch.Tensor, predicted: torch.Tensor) -> ResultTable:
+    """Tabulate errors by true disparity, farthest points first."""
     rows = []
     for low, high in zip(DISPARITY_EDGES, DISPARITY_EDGES[1:]):
         inside = (true >= low) & (true < high)
         if inside.any():
             sums = image_sums(predicted[inside], true[inside], None)
-            rows.append((f'{low:g} to {high:g}' if high < float('inf') else f'{low:g} and more', sums['pixels'],
+            rows.append((_interval(low, high), sums['pixels'],
                          *(factor * sums[key] / sums['pixels']
                            for key, factor in (('error', 1), ('d1', 100), ('bad1', 100), ('bad3', 100)))))
-    return Table('by true disparity in pixels, the farthest points first',
+    return ResultTable('by true disparity in pixels, the farthest points first',
                  ('disparity', 'pixels', 'EPE', 'D1 %', 'bad1 %', 'bad3 %'), rows)
 
 
-def _error_table(true: torch.Tensor, predicted: torch.Tensor) -> Table:
+def _error_table(true: torch.Tensor, predicted: torch.Tensor) -> ResultTable:
     counts = np.histogram((predicted - true).abs().numpy(), ERROR_EDGES)[0]
-    rows = [(f'{low:g} to {high:g}' if np.isfinite(high) else f'{low:g} and more', count, count / len(true))
+    rows = [(_interval(low, high), count, count / len(true))
             for low, high, count in zip(ERROR_EDGES, ERROR_EDGES[1:], counts)]
-    return Table('errors in pixels', ('error', 'pixels', 'share'), rows)
+    return ResultTable('errors in pixels', ('error', 'pixels', 'share'), rows)
+
+
+def _interval(low: float, high: float) -> str:
+    return f'{low:g} to {high:g}' if np.isfinite(high) else f'{low:g} and more'

@@ -1,4 +1,4 @@
-"""Kinds of errors by TIDE: what each costs in AP at an overlap of 0.5 (Bolya et al., 2020), through `tidecv`."""
+"""Detection errors by kind with TIDE (Bolya et al., 2020), through `tidecv`: AP lost at an IoU of 0.5."""
 from __future__ import annotations
 
 import importlib.util
@@ -6,29 +6,29 @@ import importlib.util
 import numpy as np
 from pycocotools import mask as coco_mask
 
-from mmflatten.results.analysis import Table
+from mmflatten.results.analysis import ResultTable
 from mmflatten.results.coco import Instances
 
-MIN_IOU, BACKGROUND_IOU = 0.5, 0.1  # TIDE's own
+MIN_IOU, BACKGROUND_IOU = 0.5, 0.1  # TIDE's defaults
 KINDS = {
     'Cls': 'wrong class', 'Loc': 'badly placed', 'Both': 'badly placed, wrong class', 'Dupe': 'duplicate',
     'Bkg': 'background', 'Miss': 'missed', 'FalsePos': 'all false positives', 'FalseNeg': 'all false negatives'}
 
 
 def is_installed() -> bool:
-    """Whether `tidecv` is there; it is an extra."""
+    """Return True if the optional package `tidecv` is installed."""
     return importlib.util.find_spec('tidecv') is not None
 
 
-def error_table(instances: Instances, kind: str) -> Table:
-    """What the AP would gain without each kind of error, from 0 to 1; there must be detections.
+def error_table(instances: Instances, kind: str) -> ResultTable:
+    """Tabulate the AP lost to each kind of error, from 0 to 1. At least one detection is required.
 
     Args:
         kind: 'bbox' or 'segm'.
     """
     from tidecv.data import Data
     from tidecv.quantify import TIDE, TIDERun
-    truth, found = Data('truth'), Data('predictions')
+    truth, predictions = Data('truth'), Data('predictions')
     for image_id in instances.coco.imgs:
         truth.add_image(image_id, str(image_id))
     for item in instances.coco.anns.values():
@@ -39,10 +39,11 @@ def error_table(instances: Instances, kind: str) -> Table:
     for item in instances.detections[kind]:
         mask = item.get('segmentation')
         box = item['bbox'] if mask is None else coco_mask.toBbox(mask).tolist()
-        found.add_detection(item['image_id'], item['category_id'], item['score'], box, mask)
-    # TIDE itself sets matplotlib's style when it is made; a run of it does not.
-    run = TIDERun(truth, found, MIN_IOU, BACKGROUND_IOU, TIDE.MASK if kind == 'segm' else TIDE.BOX, truth.max_dets)
+        predictions.add_detection(item['image_id'], item['category_id'], item['score'], box, mask)
+    # TIDERun instead of TIDE, whose constructor changes matplotlib's style.
+    mode = TIDE.MASK if kind == 'segm' else TIDE.BOX
+    run = TIDERun(truth, predictions, MIN_IOU, BACKGROUND_IOU, mode, truth.max_dets)
     gains, counts = run.fix_main_errors(), run.count_errors()
     rows = [(KINDS[error.short_name], gain / 100, counts.get(error, np.nan))
             for error, gain in {**gains, **run.fix_special_errors()}.items()]
-    return Table(f'{kind}: what each kind of error costs, AP at 0.5 (TIDE)', ('error', 'AP lost', 'number'), rows)
+    return ResultTable(f'{kind}: what each kind of error costs, AP at 0.5 (TIDE)', ('error', 'AP lost', 'number'), rows)

@@ -1,4 +1,4 @@
-"""The images that an analysis found worst, drawn."""
+"""Drawings of the worst images of an analysis."""
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from mmflatten.tasks import Task, task_of
 
 
 def origin_of_config(path: str, task: Task) -> dict:
-    """What `mmflatten test` with this config would write beside its predictions.
+    """Return the origin that `mmflatten test` with this config would write to the JSON file of its predictions.
 
     Raises:
-        ResultsError: it is of another task than the predictions.
+        ResultsError: the config is of another task than the predictions.
     """
     cfg = load_config(path)
     require_parts(cfg, 'test_dataloader', 'test_evaluator')
@@ -30,32 +30,34 @@ def origin_of_config(path: str, task: Task) -> dict:
     return origin_of(cfg, read_metainfo(cfg))
 
 
-def draw_worst(results: Results, found: Analysis, out_dir: str | Path, score: float) -> tuple[list[dict], list[str]]:
+def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score: float) -> tuple[list[dict], list[str]]:
     """Draw the worst images into `worst/`, `<number>_<name of the image>.png` each, and on `worst.png`.
 
     Args:
-        found: gets a note on what is not drawn and why.
-        score: instances below it are left out.
+        analysis: receives a note about images that were not drawn.
+        score: minimum score of instances.
 
     Returns:
-        `image`, `value` and `file` of each, None where it is not drawn; and what is wrong with images that are there.
+        A dictionary with `image`, `value` and `file` (None if not drawn) for each image, and the errors of images that
+        exist but cannot be drawn.
     """
     folder, missing, broken, files = Path(out_dir, 'worst'), [], [], []
-    worst = [dict(image=results.entries[index].get('img_path'), value=value, file=None) for index, value in found.worst]
+    worst = [dict(image=results.entries[index].get('img_path'), value=value, file=None)
+             for index, value in analysis.worst]
     try:
         visualizer = results.task.visualizer(_metainfo(results))
-        for number, (index, _) in enumerate(found.worst):
+        for number, (index, _) in enumerate(analysis.worst):
             try:
                 files.append(_draw(visualizer, results.task, results.entries[index], folder, number, score))
                 worst[number]['file'] = str(files[-1].relative_to(out_dir))
             except FileNotFoundError as error:
                 missing.append(str(error))
-            except Exception as error:  # a library's, of one picture; the analysis of all of them is kept
+            except Exception as error:  # one image must not discard the analysis
                 broken.append(f'{worst[number]["image"]}: {explain(error)}')
     except ResultsError as error:
         missing.append(str(error))
     if missing or broken:
-        found.notes.append(f'{len(worst) - len(files)} of {len(worst)} worst images are not drawn: '
+        analysis.notes.append(f'{len(worst) - len(files)} of {len(worst)} worst images are not drawn: '
                            f'{shorten(broken + missing, 2)}')
     if files:
         write_contact_sheet(files, Path(out_dir, 'worst.png'))
@@ -71,10 +73,10 @@ def _draw(visualizer: Any, task: Task, entry: dict, folder: Path, number: int, s
 
 
 def _metainfo(results: Results) -> dict:
-    """Classes and palette as the visualizers take them."""
+    """Return classes and palette for the visualizers."""
     metainfo = {name: results.origin[name] for name in ('classes', 'palette') if results.origin.get(name)}
     if results.task.needs_classes and len(metainfo) < 2:
-        raise ResultsError('classes or palette are not known; give the config of the tested model: --config')
-    if isinstance(metainfo.get('palette'), list):  # JSON has no tuples, and mmdet takes nothing else
+        raise ResultsError('classes, palette: missing in the results. Pass the config of the test with --config.')
+    if isinstance(metainfo.get('palette'), list):  # mmdet requires tuples, which JSON does not have
         metainfo['palette'] = [tuple(colour) for colour in metainfo['palette']]
     return metainfo

@@ -53,7 +53,7 @@ def test_a_click_moves_the_query_and_changes_the_maps(visit, report):
     box = page.locator('#attn-picture').bounding_box()
     page.locator('#attn-picture').click(position=dict(x=box['width'] * 40.5 / 160, y=box['height'] * 20.5 / 160))
     assert all(old != new for old, new in zip(before, pixels(page, MAP, CARD)))
-    said = page.locator('#attn-said').inner_text()
+    said = page.locator('#attn-status').inner_text()
     assert said.startswith('Query: 40, 20 of 160 × 160') and 'row sum 1.000' in said
 
 
@@ -64,10 +64,10 @@ def test_arrow_keys_move_the_query_by_a_token(visit, report):
     for key in ('ArrowRight', 'ArrowRight', 'ArrowUp'):
         page.keyboard.press(key)
     assert all(old != new for old, new in zip(before, pixels(page, MAP, CARD)))
-    assert page.locator('#attn-said').inner_text().startswith('Query: 100, 76 of 160 × 160')
+    assert page.locator('#attn-status').inner_text().startswith('Query: 100, 76 of 160 × 160')
     for _ in range(20):
         page.keyboard.press('ArrowDown')
-    assert page.locator('#attn-said').inner_text().startswith('Query: 100, 156 of 160 × 160')
+    assert page.locator('#attn-status').inner_text().startswith('Query: 100, 156 of 160 × 160')
 
 
 def test_layer_head_and_image_are_chosen(visit, report):
@@ -126,14 +126,14 @@ def test_nothing_is_wider_than_the_window(visit, report, theme):
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     for width in (390, 768, 1400, 1920):
         page.set_viewport_size(dict(width=width, height=900))
-        wait_until(page, f'document.documentElement.scrollWidth <= {width}')  # charts follow a little later
+        wait_until(page, f'document.documentElement.scrollWidth <= {width}')
         if width in (390, 1400):
             page.screenshot(path=SCREENSHOTS / f'report_{width}_{theme}.png', full_page=True)
 
 
 def test_it_prints_with_text_and_all_its_sections(visit, report):
     page, _ = opened(visit, report)
-    shown = page.locator('main h2, .tiles, .sample img, #attn-picture, #attention canvas, #attn-said, table')
+    shown = page.locator('main h2, .tiles, .sample img, #attn-picture, #attention canvas, #attn-status, table')
     page.emulate_media(media='print')
     page.evaluate('dispatchEvent(new Event("beforeprint"))')
     assert shown.count() > 20 and all(shown.evaluate_all('all => all.map(one => one.checkVisibility())'))

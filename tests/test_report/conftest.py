@@ -1,5 +1,4 @@
-"""Work dirs as `mmflatten train` and `mmflatten test --out WORK_DIR/results.pkl` leave them, and pages made of them."""
-import json
+"""Work dirs of `mmflatten train` and `mmflatten test --out WORK_DIR/results.pkl`, and their pages."""
 import shutil
 from collections import Counter
 from html.parser import HTMLParser
@@ -49,14 +48,13 @@ class Page(HTMLParser):
             value in (found.get(key.rstrip('_')) or '').split() for key, value in attributes.items())]
 
     @property
-    def charts(self) -> dict[str, list[dict]]:
-        """Title -> Plotly's data."""
-        titles = {found['id'].removesuffix('-title'): text for found, text in self.all('figcaption') if 'id' in found}
-        return {titles[found['data-chart']]: json.loads(text)['data'] for found, text in self.all('script')
-                if 'data-chart' in found}
+    def charts(self) -> dict[str, str]:
+        """Title -> description of each chart."""
+        titles = [text for _, text in self.all('figcaption', class_='title')]
+        return dict(zip(titles, (found['aria-label'] for found, _ in self.all('div', class_='chart')), strict=True))
 
     def check(self) -> None:
-        """What every page keeps: nothing is fetched, ids are unique, references are right, images have a text."""
+        """Check that the page fetches nothing, ids are unique, references resolve, and images have a text."""
         ids = Counter(found['id'] for _, found, _ in self.elements if 'id' in found)
         assert [name for name, number in ids.items() if number > 1] == []
         for tag, found, _ in self.elements:

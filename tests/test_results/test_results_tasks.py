@@ -1,4 +1,4 @@
-"""Analyses of made-up predictions whose figures are known, or those of the libraries' own metrics."""
+"""Analyses of small predictions, compared with known values or with the metrics of the libraries."""
 from pathlib import Path
 
 import numpy as np
@@ -6,22 +6,24 @@ import pytest
 import torch
 from mmseg.evaluation import IoUMetric
 
-from mmflatten.results.analysis import Analysis, Table
-from mmflatten.results.calibration import Calibration
+from mmflatten.results.analysis import Analysis, ResultTable
+from mmflatten.results.calibration import reliability
 from mmflatten.results.reading import Results, ResultsError
 from mmflatten.results.tasks import analyze
+from mmflatten.results.writing import write_analysis
+from mmflatten.tasks import tasks
 
 
 def results_of(task: str, entries: list[dict], **origin: object) -> Results:
-    return Results(Path('made-up.pkl'), entries, task, origin)
+    return Results(Path('made-up.pkl'), entries, tasks()[task], origin)
 
 
 def rows(analysis: Analysis, table: str) -> dict[object, tuple]:
     return {row[0]: row[1:] for row in analysis.tables[table].rows}
 
 
-def test_calibration_error_is_the_mean_distance_weighted_by_predictions():
-    calibration = Calibration.of(np.array([0.95, 0.95, 0.95, 0.95, 0.15]), np.array([1, 1, 1, 0, 1], dtype=bool))
+def test_calibration_error_is_weighted_by_predictions():
+    calibration = reliability(np.array([0.95, 0.95, 0.95, 0.95, 0.15]), np.array([1, 1, 1, 0, 1], dtype=bool))
     assert calibration.counts.tolist() == [1, 4] and calibration.accuracy.tolist() == [1, 0.75]
     assert calibration.error == pytest.approx((4 * 0.2 + 1 * 0.85) / 5)
 
@@ -30,7 +32,7 @@ def classified(scores: list[float], label: int) -> dict:
     return dict(pred_score=torch.tensor(scores), gt_label=torch.tensor([label]), img_path=f'{label}.png')
 
 
-def test_classification_lists_accuracies_confusions_and_confident_mistakes():
+def test_classification_accuracies_confusions_and_worst():
     entries = [classified([.9, .1, 0], 0), classified([.6, .4, 0], 1), classified([.2, .7, .1], 1),
                classified([.8, .1, .1], 1)]
     found = analyze(results_of('classification', entries, classes=['a', 'b', 'c']))
@@ -42,16 +44,16 @@ def test_classification_lists_accuracies_confusions_and_confident_mistakes():
         analyze(results_of('classification', [dict(entries[0], gt_label=torch.tensor([0, 1]))]))
 
 
-@pytest.mark.parametrize('entry, said', [
-    (classified([.5, .5], 0), 'pred_score of 0.png.* 2 scores.* 3'),
-    (classified([.5, .5, 0], 12), 'gt_label .12. of 12.png'), (classified([.5, .5, 0], -1), 'gt_label .-1.'),
-    (classified([.5, float('nan'), 0], 1), 'scores of 1.png.*finite')])
-def test_scores_and_labels_that_cannot_be_counted_are_named_with_the_file(entry, said):
-    with pytest.raises(ResultsError, match=rf'(?=.*made-up\.pkl).*{said}'):
+@pytest.mark.parametrize('entry, words', [
+    (classified([.5, .5], 0), 'pred_score.* 3 scores.* 2 for 0.png'),
+    (classified([.5, .5, 0], 12), 'gt_label.* 12 for 12.png'), (classified([.5, .5, 0], -1), 'gt_label.* -1 '),
+    (classified([.5, float('nan'), 0], 1), 'scores.*finite.* 1.png')])
+def test_invalid_scores_and_labels_are_named(entry, words):
+    with pytest.raises(ResultsError, match=rf'(?=.*made-up\.pkl).*{words}'):
         analyze(results_of('classification', [classified([.9, .1, 0], 0), entry]))
 
 
-def test_segmentation_has_the_figures_of_mmseg_and_the_worst_image_first():
+def test_segmentation_equals_the_metrics_of_mmseg():
     generator = torch.Generator().manual_seed(0)
     true = torch.randint(0, 4, (3, 1, 9, 7), generator=generator)
     predicted = torch.where(torch.rand(true.shape, generator=generator) < 0.6, true, 3)
@@ -69,11 +71,11 @@ def test_segmentation_has_the_figures_of_mmseg_and_the_worst_image_first():
         {name: known[name] for name in found.summary}, abs=0.011)
     assert [index for index, _ in found.worst][0] == 2 and len(found.worst) == 2
     assert sum(row[0] for row in rows(found, 'classes').values()) == 3 * 8 * 7
-    with pytest.raises(ResultsError, match='label 3.*2 classes'):
+    with pytest.raises(ResultsError, match='labels.* 2,.* 3 '):
         analyze(results_of('segmentation', entries, classes=list('ab')))
 
 
-def test_stereo_counts_by_distance_what_the_metric_counts():
+def test_stereo_errors_by_distance():
     true = torch.tensor([[[2., 6., 20., 60.]]])
     entry = dict(gt_disparity=dict(data=true, valid=torch.tensor([[[True, True, True, True]]])),
                  pred_disparity=dict(data=true + torch.tensor([[[0., 4., -10., 30.]]])), img_path='a.png')
@@ -87,9 +89,9 @@ def test_stereo_counts_by_distance_what_the_metric_counts():
         analyze(results_of('stereo', [entry], evaluator=[dict(max_disp=1)]))
 
 
-def test_what_does_not_exist_is_empty_in_every_form(tmp_path):
+def test_undefined_numbers_are_empty_in_every_file(tmp_path):
     found = Analysis('detection', 1, dict(mAP=float('nan')), 'errors', [],
-                     dict(classes=Table('classes', ('class', 'AP'), [('a', float('nan')), ('b', 0.5)])))
-    content = found.write(tmp_path, dict(results='x.pkl'), []).read_text()
+                     dict(classes=ResultTable('classes', ('class', 'AP'), [('a', float('nan')), ('b', 0.5)])))
+    content = write_analysis(found, tmp_path, dict(results='x.pkl'), []).read_text()
     assert 'NaN' not in content and (tmp_path / 'classes.csv').read_text().split() == ['class,AP', 'a,', 'b,0.5']
     assert [line.split() for line in found.text().splitlines()[-2:]] == [['a', '-'], ['b', '0.500']]

@@ -1,13 +1,13 @@
-// The attention viewer: a query on the picture, and where each layer and head of each run attends for it.
+// Attention viewer: a query in the image, and its attention weights in each layer and head of each run.
 (() => {
 'use strict';
 const source = document.getElementById('attention-data');
 if (!source) return;
 const runs = JSON.parse(source.textContent);
-const MEAN = 0;  // heads are stored behind their mean
+const MEAN = 0;  // index of the mean over the heads; head n has the index n + 1
 const LARGE = 480, SMALL = 240;  // pixels of the longer side
 const byId = id => document.getElementById(id);
-const picture = byId('attn-picture'), said = byId('attn-said'), layerBox = byId('attn-layer'), headBox = byId('attn-head');
+const picture = byId('attn-picture'), statusLine = byId('attn-status'), layerBox = byId('attn-layer'), headBox = byId('attn-head');
 const imageBox = byId('attn-image'), prefixBox = byId('attn-prefix');
 const state = {image: 0, layer: 0, head: MEAN, x: .5, y: .5, prefix: false};
 const unpacked = new Map(), pictures = new Map();
@@ -29,8 +29,8 @@ function arrays(layer) {
   return unpacked.get(layer);
 }
 
-// The number of the stored query that is asked in a layer, and where it stands on the picture (0 to 1).
-function asked(layer) {
+// Index of the chosen query in a layer, and its position in the image (0 to 1).
+function chosenQuery(layer) {
   if (state.prefix) return {query: 0, x: null, y: null};
   const [H, W] = layer.map, [rows, cols] = layer.grid;
   const row = Math.min(rows - 1, Math.floor(state.y * rows)), col = Math.min(cols - 1, Math.floor(state.x * cols));
@@ -38,10 +38,10 @@ function asked(layer) {
           x: (Math.floor((col + .5) * W / cols) + .5) / W};
 }
 
-// The weights of a query on the map of the keys; null where the layer has no such head or no class token.
+// Weights of the query on the key map; null if the layer has no such head or no class token.
 function weightsOf(layer, head) {
   if (!layer || head > layer.heads || (state.prefix && !layer.prefix)) return null;
-  const {weights, scales, sums} = arrays(layer), {query, x, y} = asked(layer);
+  const {weights, scales, sums} = arrays(layer), {query, x, y} = chosenQuery(layer);
   const keys = layer.prefix + layer.stored[0] * layer.stored[1], place = query * (1 + layer.heads) + head;
   const codes = weights.subarray(place * keys, (place + 1) * keys), scale = scales[place];
   const values = Float32Array.from(codes, layer.signed ? code => (code - 128) / 127 * scale : code => code / 255 * scale);
@@ -55,7 +55,7 @@ function sized(canvas, image, longest) {
   return canvas.getContext('2d');
 }
 
-// The picture of an image and a dark grey one, on which weights stand out; made once.
+// An image in colour and in dark grey, the background of the maps; cached.
 function loaded(image) {
   if (!pictures.has(image)) {
     pictures.set(image, new Promise(done => {
@@ -76,7 +76,7 @@ function greyOf(element, image) {
   return canvas;
 }
 
-// Transparent where small, from red to yellow where large; blue where negative if the layer has such weights.
+// Transparent for small weights, red to yellow for large ones; blue for negative weights in layers that have them.
 function overlay(layer, map) {
   const canvas = document.createElement('canvas');
   [canvas.height, canvas.width] = layer.stored;
@@ -129,12 +129,12 @@ function largest(layer, found) {
 
 const pixels = (image, x, y) => `${Math.floor(x * image.size[1])}, ${Math.floor(y * image.size[0])}`;
 
-// Why a map has no weights, or its largest one and the sum of all.
-function inWords(image, layer, head, found) {
+// Largest weight and sum of a map, or the reason why it has no weights.
+function describe(image, layer, head, found) {
   if (!layer) return 'no such layer';
   if (!found) return head > layer.heads ? `no head ${head - 1}` : 'no class token';
-  const most = largest(layer, found), own = layer.prefix ? `, class token ${number(found.values[0])}` : '';
-  return `largest weight ${number(most.value)} at ${pixels(image, most.x, most.y)}${own}; row sum ${found.sum.toFixed(3)}`;
+  const most = largest(layer, found), token = layer.prefix ? `, class token ${number(found.values[0])}` : '';
+  return `largest weight ${number(most.value)} at ${pixels(image, most.x, most.y)}${token}; row sum ${found.sum.toFixed(3)}`;
 }
 
 function drawLarge() {
@@ -143,19 +143,19 @@ function drawLarge() {
     const layer = image.layers[state.layer], found = weightsOf(layer, state.head);
     drawMap(canvas, image, layer, found, LARGE);
     const title = `${runs.length > 1 ? `${run.name}, layer` : 'Layer'} ${state.layer}, ${headName(state.head)}`;
-    const words = inWords(image, layer, state.head, found);
+    const words = describe(image, layer, state.head, found);
     canvas.setAttribute('aria-label', `${title}: ${words}`);
     canvas.nextElementSibling.textContent = title + (layer ? `: ${layer.kind}, ${sizesOf(layer)}` : '');
     return `${title}: ${words}.`;
   });
   const image = imageOf(runs[0]);
   const place = state.prefix ? 'the class token' : `${pixels(image, state.x, state.y)} of ${image.size[1]} × ${image.size[0]} pixels`;
-  said.textContent = `Query: ${place}. ${parts.join(' ')}`;
+  statusLine.textContent = `Query: ${place}. ${parts.join(' ')}`;
 }
 
 function sizesOf(layer) {
   const [H, W] = layer.keys, [h, w] = layer.stored;
-  return `${H} × ${W} keys` + (H * W === h * w ? '' : `, drawn as ${h} × ${w} means`);
+  return `${H} × ${W} keys` + (H * W === h * w ? '' : `, drawn as means over ${h} × ${w} blocks`);
 }
 
 function card(box, i) {
@@ -173,8 +173,8 @@ function drawCards(box, image, entries) {
   entries.forEach(({layer, head, title, chosen, choose}, i) => {
     const figure = card(box, i), [canvas, caption] = figure.children, found = weightsOf(layer, head);
     drawMap(canvas, image, layer, found, SMALL);
-    caption.textContent = title + (found ? '' : `: ${inWords(image, layer, head, found)}`);
-    canvas.setAttribute('aria-label', `${title}: ${inWords(image, layer, head, found)}`);
+    caption.textContent = title + (found ? '' : `: ${describe(image, layer, head, found)}`);
+    canvas.setAttribute('aria-label', `${title}: ${describe(image, layer, head, found)}`);
     figure.classList.toggle('chosen', chosen);
     figure.onclick = choose;
   });
@@ -201,7 +201,7 @@ function fill(box, names, chosen) {
   box.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
 }
 
-// Change the state, then what shows it.
+// Change the state and redraw.
 function choose(change) {
   Object.assign(state, change);
   if ('image' in change || 'layer' in change) fillControls();
@@ -217,7 +217,7 @@ function fillControls() {
   fill(headBox, Array.from({length: heads + 1}, (_, head) => headName(head)), state.head);
 }
 
-// The middle of the next cell along an axis, in the finest grid that the chosen layer has.
+// Centre of the next cell along an axis, in the finest grid of the chosen layer.
 function moved(place, by, axis) {
   const cells = Math.max(...runs.map(run => imageOf(run).layers[state.layer]?.grid[axis] ?? 1));
   return (Math.min(cells - 1, Math.max(0, Math.floor(place * cells) + by)) + .5) / cells;
@@ -243,6 +243,6 @@ imageBox.addEventListener('change', () => choose({image: Number(imageBox.value)}
 layerBox.addEventListener('change', () => choose({layer: Number(layerBox.value)}));
 headBox.addEventListener('change', () => choose({head: Number(headBox.value)}));
 prefixBox.addEventListener('change', () => choose({prefix: prefixBox.value !== ''}));
-byId('attn-asks').hidden = !runs.some(run => run.images.some(image => image.layers.some(layer => layer.prefix)));
+byId('attn-query').hidden = !runs.some(run => run.images.some(image => image.layers.some(layer => layer.prefix)));
 choose({image: 0});
 })();

@@ -11,7 +11,7 @@ $$('main > section').forEach(section => {
   links.lastChild.append(link);
 });
 
-// Theme: the system's until the button is pressed. Whatever draws by itself listens to `themechange`.
+// Theme: that of the system until the button is pressed.
 const root = document.documentElement;
 const themeButton = document.getElementById('theme');
 const systemDark = matchMedia('(prefers-color-scheme: dark)');
@@ -19,30 +19,19 @@ const isDark = () => (root.style.colorScheme || (systemDark.matches ? 'dark' : '
 function setTheme(name) {
   root.style.colorScheme = name;
   themeButton.setAttribute('aria-pressed', isDark());
-  document.dispatchEvent(new Event('themechange'));
-}
-function colour(name) { // of a custom property of the style sheet, such as '--text', as the theme has it
-  const probe = document.createElement('i');
-  probe.style.color = `var(${name})`;
-  document.body.append(probe);
-  const found = getComputedStyle(probe).color;
-  probe.remove();
-  return found;
 }
 themeButton.addEventListener('click', () => setTheme(isDark() ? 'light' : 'dark'));
 systemDark.addEventListener('change', () => setTheme(root.style.colorScheme));
 themeButton.setAttribute('aria-pressed', isDark());
 
-// Printing: on light, with everything open.
+// Printing: light theme, all details open.
 let before = null;
 addEventListener('beforeprint', () => {
   before = [root.style.colorScheme, $$('details:not([open])')];
   before[1].forEach(details => { details.open = true; });
-  root.classList.add('printing');
   setTheme('light');
 });
 addEventListener('afterprint', () => {
   before[1].forEach(details => { details.open = false; });
-  root.classList.remove('printing');
   setTheme(before[0]);
 });

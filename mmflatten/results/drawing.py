@@ -1,0 +1,159 @@
+"""Renderer of all figures: PNG files for the commands, SVG for the report page."""
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from functools import singledispatch
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure, FigureBase
+
+from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, Plot, PrecisionRecall, Reliability
+
+COLOURS = ('#2f74d0', '#e0702a', '#2d9c6b', '#b0509b', '#8467c9', '#b8922a', '#3aa0b3', '#c94f5a')
+DASHES = ('-', '--', ':', '-.')
+HEAT = LinearSegmentedColormap.from_list('heat', [f'{COLOURS[0]}00', f'{COLOURS[0]}ff'])  # transparent to opaque
+STYLE = {'axes.axisbelow': True, 'axes.spines.top': False, 'axes.spines.right': False, 'grid.alpha': .3,
+         'legend.fontsize': 'small', 'legend.frameon': False, 'svg.fonttype': 'none'}
+MAX_NAMES = 40  # names along an axis that stay readable
+MAX_NUMBERS = 15  # classes of a matrix whose cells hold a number
+MAX_LEGEND = 12
+
+
+def save_png(path: str | Path, panels: Mapping[str, Plot], columns: int = 3) -> None:
+    """Draw titled panels, at most `columns` in a row, into a PNG file."""
+    with rc_context(STYLE):
+        _figure(panels, columns).savefig(path, dpi=100)
+
+
+def svg(plot: Plot) -> str:
+    """Draw a figure as inline SVG; black becomes `currentColor`, so that the page's theme applies."""
+    file = io.StringIO()
+    with rc_context(STYLE):
+        _figure({'': plot}).savefig(file, format='svg', transparent=True,
+                                    metadata=dict.fromkeys(('Creator', 'Date', 'Format', 'Type')))
+    text = file.getvalue()
+    # Ids such as "axes_1" are not referenced and would repeat on a page.
+    text = re.sub(r' id="[\w.]+_\d+"', '', text[text.index('<svg'):])
+    text = re.sub(r'<defs>\s*<style.*?</defs>', '', text, count=1, flags=re.DOTALL)  # would apply to the whole page
+    return text.replace('#000000', 'currentColor')
+
+
+def draw_schedule(iterations: np.ndarray, panels: Mapping[str, np.ndarray], path: str | Path) -> None:
+    """Draw settings of an optimizer over the iterations, one panel each.
+
+    Args:
+        iterations: (n,).
+        panels: title -> (n, parameter groups).
+        path: PNG file to write.
+    """
+    save_png(path, {title: Lines({f'group {number}': (iterations, column) for number, column in
+                                  enumerate(values.T, 1)}, 'iteration', (0, None))
+                    for title, values in panels.items()}, columns=len(panels))
+
+
+def _figure(panels: Mapping[str, Plot], columns: int = 1) -> Figure:
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    width, height = np.max([_size(plot) for plot in panels.values()], axis=0)
+    figure = Figure(figsize=(columns * width, rows * height), layout='constrained')
+    for (title, plot), part in zip(panels.items(), figure.subfigures(rows, columns, squeeze=False).flatten()):
+        if title:
+            part.suptitle(title)
+        _draw(plot, part)
+    return figure
+
+
+def _size(plot: Plot) -> tuple[float, float]:
+    """Width and height in inches."""
+    if isinstance(plot, Confusion):
+        side = 3.5 + 0.22 * min(len(plot.names), MAX_NAMES)
+        return side + 1, side
+    if isinstance(plot, Bars):
+        return 5.5, 1 + 0.25 * len(plot.values)
+    return (4.5, 3.2) if isinstance(plot, Lines) else (5.5, 4)
+
+
+@singledispatch
+def _draw(plot: Plot, figure: FigureBase) -> None:
+    raise TypeError(f'plot: expected one of the figures in mmflatten.results.figures, got {type(plot).__name__}.')
+
+
+@_draw.register
+def _(plot: Confusion, figure: FigureBase) -> None:
+    axes, fractions = figure.subplots(), plot.fractions
+    image = axes.imshow(fractions, cmap=HEAT, vmin=0, vmax=1, interpolation='none')
+    figure.colorbar(image, ax=axes, label='fraction of the true class', shrink=.8)
+    axes.set(xlabel='predicted', ylabel='true', xticks=[], yticks=[])
+    if len(plot.names) <= MAX_NAMES:
+        axes.set_xticks(range(len(plot.names)), plot.names, rotation=90, fontsize='small')
+        axes.set_yticks(range(len(plot.names)), plot.names, fontsize='small')
+    if len(plot.names) <= MAX_NUMBERS:
+        for row, column in np.argwhere(fractions >= 0.005):
+            axes.text(column, row, f'{fractions[row, column]:.2f}', ha='center', va='center', fontsize='x-small',
+                      color='white' if fractions[row, column] > 0.5 else 'black')
+
+
+@_draw.register
+def _(plot: PrecisionRecall, figure: FigureBase) -> None:
+    axes = figure.subplots()
+    for number, (name, values) in enumerate(plot.precision.items()):
+        if name == plot.mean:
+            axes.plot(plot.recall, values, label=name, color='black', linewidth=2.5)
+        else:
+            axes.plot(plot.recall, values, label=name, color=COLOURS[number % len(COLOURS)], linewidth=1)
+    axes.set(xlabel='recall', ylabel='precision', xlim=(0, 1), ylim=(0, 1.02))
+    axes.grid()
+    if len(plot.precision) <= MAX_NAMES // 2:
+        axes.legend(loc='center left', bbox_to_anchor=(1, .5))
+
+
+@_draw.register
+def _(plot: Reliability, figure: FigureBase) -> None:
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    top.plot([0, 1], [0, 1], color='grey', linestyle='--', label='calibrated')
+    top.plot(plot.confidence, plot.accuracy, marker='o', color=COLOURS[0], label='model')
+    top.set(ylabel='accuracy', xlim=(0, 1), ylim=(0, 1.02))
+    top.set_title(f'expected calibration error {plot.error:.3f}', fontsize='medium')
+    top.legend(loc='upper left')
+    bottom.bar(plot.confidence, plot.counts, width=0.05, color=COLOURS[0])
+    bottom.set(xlabel='confidence', ylabel='predictions')
+    for axes in (top, bottom):
+        axes.grid()
+
+
+@_draw.register
+def _(plot: Bars, figure: FigureBase) -> None:
+    axes = figure.subplots()
+    bars = axes.barh(list(plot.values), np.nan_to_num(list(plot.values.values())), color=COLOURS[0])
+    axes.bar_label(bars, fmt='%.3g', padding=2, fontsize='small')
+    axes.set(xlabel=plot.label)
+    axes.margins(x=.12)
+    axes.invert_yaxis()
+
+
+@_draw.register
+def _(plot: Histogram, figure: FigureBase) -> None:
+    axes = figure.subplots()
+    axes.stairs(plot.counts, plot.edges, fill=True, color=COLOURS[0])
+    axes.set(xlabel=plot.label, ylabel='pixels', yscale='log')
+    axes.grid()
+
+
+@_draw.register
+def _(plot: Lines, figure: FigureBase) -> None:
+    axes = figure.subplots()
+    for number, (name, (x, y)) in enumerate(plot.lines.items()):
+        if len(x):
+            axes.plot(x, np.asarray(y, dtype=float), label=name, color=COLOURS[number % len(COLOURS)],
+                      linestyle=DASHES[number % len(DASHES)], marker='o' if plot.markers or len(x) == 1 else '',
+                      markersize=4)
+    axes.set(xlabel=plot.label, ylim=plot.limits)
+    axes.locator_params(axis='x', nbins=5)
+    axes.grid()
+    if 1 < len(plot.lines) <= MAX_LEGEND:
+        axes.legend()
