@@ -13,13 +13,13 @@ from pathlib import Path
 
 from mmflatten.cli.common import positive, share, tool_parser
 from mmflatten.console import command_line
-
-TASKS = ('det', 'seg', 'cls', 'stereo')
+from mmflatten.tasks import tasks
 
 
 def parser() -> argparse.ArgumentParser:
     made = tool_parser(__doc__, prog='mmflatten init', formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('--task', required=True, choices=TASKS)
+    names = [task.abbreviation for task in tasks().values() if task.abbreviation]
+    made.add_argument('--task', required=True, choices=names)
     made.add_argument('--images', required=True, nargs='+', type=Path, metavar='DIR',
                       help='folder of images, or one for training and one for validation')
     made.add_argument('--ann', nargs='+', type=Path, metavar='PATH',

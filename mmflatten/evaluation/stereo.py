@@ -64,10 +64,10 @@ class StereoMetric(BaseMetric):
                                  f'got {tuple(predicted.shape)}.')
             counted = truth['valid'].to(predicted.device)
             if self.max_disp is not None:
-                mask = mask & (true < self.max_disp)
+                counted = counted & (true < self.max_disp)
             occlusion = truth.get('occlusion')
-            occluded = None if occlusion is None else occlusion.to(predicted.device)[mask]
-            self.results.append(image_sums(predicted[mask], true[mask], occluded))
+            occluded = None if occlusion is None else occlusion.to(predicted.device)[counted]
+            self.results.append(image_sums(predicted[counted], true[counted], occluded))
 
     def compute_metrics(self, results: list[dict]) -> dict[str, float]:
         """Compute the metrics over all images, NaN if no pixel counts."""
@@ -93,7 +93,7 @@ def image_sums(predicted: torch.Tensor, true: torch.Tensor, occluded: torch.Tens
         occluded: occlusion mask (n,) bool, or None if unknown.
     """
     error = (predicted - true).abs().double()
-    visible = torch.ones_like(error, dtype=torch.bool) if occluded is None else ~occluded
+    seen = torch.ones_like(error, dtype=torch.bool) if occluded is None else ~occluded
     number = int(MAX_BIN_DISPARITY / BIN_WIDTH)
     bins = (true / BIN_WIDTH).long().clamp(0, number - 1).cpu().numpy()
     return dict(
@@ -104,8 +104,8 @@ def image_sums(predicted: torch.Tensor, true: torch.Tensor, occluded: torch.Tens
         bad3=(~(error <= 3)).sum().item(),
         d1=(~((error <= D1_PIXELS) | (error <= D1_FRACTION * true.abs()))).sum().item(),
         has_occlusion=occluded is not None,
-        noc_pixels=visible.sum().item(),
-        noc_error=error[visible].sum().item(),
+        noc_pixels=seen.sum().item(),
+        noc_error=error[seen].sum().item(),
         bin_pixels=np.bincount(bins, minlength=number),
         bin_disparity=np.bincount(bins, true.double().cpu().numpy(), number))
 

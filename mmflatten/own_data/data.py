@@ -1,12 +1,13 @@
 """Result of reading user data: data set arguments, summary and problems."""
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.tasks import Task, tasks
 
 
 class OwnDataError(ValueError):
@@ -69,3 +70,24 @@ class OwnData:
 def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]) -> list[Problem]:
     """Create problems from the places of each kind and a table of (is an error, fix)."""
     return [Problem(name, places[name], fix, stops) for name, (stops, fix) in kinds.items() if places.get(name)]
+
+
+@dataclass
+class Request:
+    """Options of `mmflatten init`; see its help."""
+
+    task: str
+    images: Sequence[Path]
+    base: str
+    out: Path
+    ann: Sequence[Path] | None = None
+    classes: Sequence[str] | None = None
+    val_share: float = 0.2
+    batch: int | None = None
+    checkpoint: Path | None = None
+    force: bool = False
+
+    @property
+    def spec(self) -> Task:
+        """The task named by its abbreviation."""
+        return next(task for task in tasks().values() if task.abbreviation == self.task)

@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mmengine.config import Config
@@ -11,30 +10,8 @@ from mmengine.config import Config
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.setup import load_config
-from mmflatten.own_data.class_folders import read_classification
-from mmflatten.own_data.coco import read_detection
-from mmflatten.own_data.data import OwnData, OwnDataError
-from mmflatten.own_data.label_maps import read_segmentation
-from mmflatten.own_data.stereo_pairs import read_stereo
+from mmflatten.own_data.data import OwnDataError, Request
 from mmflatten.own_data.write import own_config_text, require_base
-
-UNIT = dict(det='images', seg='images', cls='images', stereo='pairs')
-
-
-@dataclass
-class Request:
-    """Options of `mmflatten init`; see its help."""
-
-    task: str
-    images: Sequence[Path]
-    base: str
-    out: Path
-    ann: Sequence[Path] | None = None
-    classes: Sequence[str] | None = None
-    val_share: float = 0.2
-    batch: int | None = None
-    checkpoint: Path | None = None
-    force: bool = False
 
 
 def initialise(request: Request) -> Iterator[str]:
@@ -46,16 +23,16 @@ def initialise(request: Request) -> Iterator[str]:
     _check_options(request)
     base = load_config(request.base)
     _require_free(request, base, [request.out])
-    require_base(base, request.task)
+    require_base(base, request.spec)
     if request.checkpoint is not None:
         require_whole(request.checkpoint)
-    data = _read(request, base)
+    data = request.spec.part('own_data').read(request, base, request.out.absolute())
     yield from data.facts
     for problem in data.problems:
         yield ('error: ' if problem.stops else 'warning: ') + str(problem)
     data.require_usable()
     _require_free(request, base, data.lists)
-    require_base(base, request.task, data if request.task == 'det' else None)
+    require_base(base, request.spec, data)
     batch = min(request.batch or base.train_dataloader.batch_size, data.counts[0])
     text = own_config_text(data, base, request.out, batch, request.checkpoint)
     files = {path: content.encode() for path, content in {**data.lists, request.out: text}.items()}
@@ -63,7 +40,8 @@ def initialise(request: Request) -> Iterator[str]:
     for path, content in files.items():
         path.write_bytes(content)
     train, val = data.counts
-    yield f'{train} {UNIT[request.task]} for training, {val} for validation; {_length(base, train, batch)}'
+    unit = 'pairs' if request.spec.pairs else 'images'
+    yield f'{train} {unit} for training, {val} for validation; {_length(base, train, batch)}'
     missing = _missing_weights(base, request)
     if missing:
         yield (f'warning: the pretrained weights of the base, {missing}, do not exist. Download them, or start from '
@@ -72,10 +50,10 @@ def initialise(request: Request) -> Iterator[str]:
 
 
 def _check_options(request: Request) -> None:
-    needs_ann = request.task in ('det', 'seg')
-    if needs_ann and not request.ann:
+    spec = request.spec
+    if spec.annotation_files and not request.ann:
         raise OwnDataError(f'--ann is missing: --task {request.task} requires annotations.')
-    if request.ann and not needs_ann:
+    if request.ann and not spec.annotation_files:
         raise OwnDataError(f'--ann {" ".join(map(str, request.ann))}: --task {request.task} reads no annotations. '
                            'Leave --ann out.')
     for option in ('images', 'ann'):
@@ -89,8 +67,9 @@ def _check_options(request: Request) -> None:
     if request.ann and len(request.images) > len(request.ann):
         raise OwnDataError(f'--ann: expected annotations for each of {len(request.images)} folders, got '
                            f'{len(request.ann)}.')
-    if request.classes and request.task in ('cls', 'stereo'):
-        raise OwnDataError(f'--classes ({" ".join(request.classes)}): only --task det and seg have this option.')
+    if request.classes and not spec.annotation_files:
+        raise OwnDataError(f'--classes {" ".join(request.classes)}: --task {request.task} has no such option. Leave '
+                           '--classes out.')
     repeated = [name for name, count in Counter(request.classes).items() if count > 1]
     if repeated:
         raise OwnDataError(f'--classes: expected each class once, got {shorten(repeated, 5)} repeatedly.')
@@ -108,17 +87,6 @@ def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None
             raise OwnDataError(f'--out {request.out}: would replace the input {path}. Choose another name.')
         if path.exists() and not request.force:
             raise OwnDataError(f'--out {request.out}: {path} exists. Choose another name, or replace it with --force.')
-
-
-def _read(request: Request, base: Config) -> OwnData:
-    out = request.out.absolute()
-    if request.task == 'det':
-        return read_detection(request.images, request.ann, out, request.val_share, request.classes)
-    if request.task == 'seg':
-        return read_segmentation(request.images, request.ann, out, request.val_share, request.classes)
-    if request.task == 'cls':
-        return read_classification(request.images, out, request.val_share)
-    return read_stereo(request.images, out, request.val_share, base.model.max_disp)
 
 
 def _length(base: Config, images: int, batch: int) -> str:

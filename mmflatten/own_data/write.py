@@ -12,8 +12,8 @@ from mmengine.config import Config
 
 from mmflatten.engine.hooks.data_checks import HEADS
 from mmflatten.own_data.data import OwnData, OwnDataError
+from mmflatten.tasks import Task, task_of
 
-SCOPES = dict(det='mmdet', seg='mmseg', cls='mmpretrain', stereo='mmflatten')
 COMMENTS = dict(
     ann_file='list of the images',
     data_prefix='folders that file names are relative to',
@@ -42,14 +42,12 @@ def own_config_text(data: OwnData, base: Config, out: Path, batch: int, checkpoi
     return '\n\n'.join(block for block in blocks if block) + '\n'
 
 
-def require_base(base: Config, task: str, data: OwnData | None = None) -> None:
+def require_base(base: Config, task: Task, data: OwnData | None = None) -> None:
     """Raise OwnDataError if the base is for another task, or does not match the data."""
-    scope = base.get('default_scope')
-    if scope != SCOPES[task]:
-        wanted = next((name for name, other in SCOPES.items() if other == scope), scope)
-        raise OwnDataError(f'--base: expected a config for --task {task}, got {base.filename} for --task {wanted} '
-                           f'(default_scope {scope}).')
-    if task == 'stereo':
+    if task_of(base) is not task:
+        raise OwnDataError(f'--base: expected a config for --task {task.abbreviation}, got {base.filename} for --task '
+                           f'{task_of(base).abbreviation} (default_scope {base.default_scope}).')
+    if not task.has_classes:
         return
     names = ['.'.join(path) for path in find_heads(base.model)]
     if not names:
@@ -58,7 +56,7 @@ def require_base(base: Config, task: str, data: OwnData | None = None) -> None:
     if 'semantic_head' in base.model.get('roi_head', {}):
         raise OwnDataError(f'--base {base.filename}: semantic_head requires maps of COCO-Stuff. Choose a base without '
                            'it.')
-    if data is not None and needs_masks(base) and data.evaluator['metric'] == 'bbox':
+    if data is not None and needs_masks(base) and data.evaluator.get('metric') == 'bbox':
         raise OwnDataError(f'--base {base.filename}: model.roi_head.mask_head requires masks, and some annotations '
                            'have no usable segmentation. Choose a base without masks, or add them.')
 

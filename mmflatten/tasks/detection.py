@@ -24,6 +24,7 @@ class Detection(Task):
     visualizer_type = 'DetLocalVisualizer'
     tta_model = dict(type='mmflatten.InstanceTTAModel')
     tta_scales = True
+    annotation_files = True
     has_instances = True
     resizes_truth = True
     trains_on_outputs = False  # NMS is part of a step

@@ -22,6 +22,7 @@ class Segmentation(Task):
     tta_model = dict(type='mmseg.SegTTAModel')
     tta_scales = True
     resizes_truth = True
+    annotation_files = True
     has_label_maps = True
     needs_classes = True
 

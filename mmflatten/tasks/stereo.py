@@ -19,6 +19,7 @@ class Stereo(Task):
     input_shape = (256, 512)  # the crop that PSMNet trains on
     inputs = ('left', 'right')
     prediction = 'pred_disparity'
+    has_classes = False
     visualizer_type = 'StereoVisualizer'
 
     def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:

@@ -27,7 +27,7 @@ class Task:
     | `report` | `layers(results, entry, encode, score)`, truth and predictions drawn over an image |
     | `explain` | `METHOD` and `targets(...)`, for class activation maps |
     | `export` | `wrap(model)`, the model with plain tensors as inputs and outputs |
-    | `own_data` | `read(request, base)`, for `mmflatten init` |
+    | `own_data` | `read(request, base, out)`, for `mmflatten init` |
 
     Attributes:
         name: such as `detection`.
@@ -45,6 +45,8 @@ class Task:
         has_instances: True if predictions are instances with scores.
         has_label_maps: True if predictions are maps of class labels.
         trains_on_outputs: True if the gradient of the raw outputs times a training step fairly.
+        annotation_files: True if annotations are files apart from the images.
+        has_classes: True if the model predicts classes of the data set.
         needs_classes: True if classes and palette are required to draw predictions.
     """
 
@@ -63,6 +65,8 @@ class Task:
     has_instances: bool = False
     has_label_maps: bool = False
     trains_on_outputs: bool = True
+    annotation_files: bool = False
+    has_classes: bool = True
     needs_classes: bool = False
 
     @property

@@ -6,12 +6,12 @@ import cv2
 import numpy as np
 import pytest
 
-from mmflatten.own_data.class_folders import read_classification
-from mmflatten.own_data.coco import read_detection
+from mmflatten.own_data.classification import read_classification
 from mmflatten.own_data.data import OwnDataError
-from mmflatten.own_data.label_maps import read_segmentation
+from mmflatten.own_data.detection import read_detection
 from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures, split
-from mmflatten.own_data.stereo_pairs import read_stereo
+from mmflatten.own_data.segmentation import read_segmentation
+from mmflatten.own_data.stereo import read_stereo
 
 SIZE = (48, 64)  # height, width
 

@@ -10,11 +10,11 @@ from PIL import Image
 
 from mmflatten.datasets.stereo import write_pfm
 from mmflatten.own_data import pictures
-from mmflatten.own_data.class_folders import read_classification
+from mmflatten.own_data.classification import read_classification
 from mmflatten.own_data.data import OwnDataError
-from mmflatten.own_data.label_maps import read_segmentation
 from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures
-from mmflatten.own_data.stereo_pairs import read_stereo
+from mmflatten.own_data.segmentation import read_segmentation
+from mmflatten.own_data.stereo import read_stereo
 
 SIZE = (48, 64)  # height, width
 NOT_UTF8 = os.fsdecode(b'a\xe9')

@@ -97,6 +97,7 @@ class Depth(Task):
     name, scope, package = 'depth', 'depth_package', 'depth_package'
     input_shape = (64, 96)
     prediction = 'pred_depth'
+    has_classes = False
     visualizer_type = 'DepthVisualizer'
 
     def inferencer(self, cfg, checkpoint, device):

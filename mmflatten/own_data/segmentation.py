@@ -8,9 +8,10 @@ from pathlib import Path
 
 import mmcv
 import numpy as np
+from mmengine.config import Config
 
 from mmflatten.checkpoints.rules import shorten
-from mmflatten.own_data.data import OwnData, OwnDataError, problems_of
+from mmflatten.own_data.data import OwnData, OwnDataError, Request, problems_of
 from mmflatten.own_data.pictures import (
     UNREADABLE,
     Picture,
@@ -146,3 +147,8 @@ def _pixel_fractions(values: Counter, names: Sequence[str]) -> list[str]:
     if values[IGNORE_INDEX]:
         lines.append(f'ignored ({IGNORE_INDEX}): {values[IGNORE_INDEX] / pixels:.1%} of the pixels')
     return lines
+
+
+def read(request: Request, base: Config, out: Path) -> OwnData:
+    """Read the data that `mmflatten init` was given."""
+    return read_segmentation(request.images, request.ann, out, request.val_share, request.classes)

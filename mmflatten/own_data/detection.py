@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mmengine.config import Config
+
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.own_data.coco_file import CocoFile, read_coco
-from mmflatten.own_data.data import OwnData, OwnDataError, Problem, problems_of
+from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, problems_of
 from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures, size_range, split
 
 DATASET = 'mmflatten.CheckedCocoDataset'
@@ -193,3 +195,8 @@ def _summary(train: CocoFile, val: CocoFile, names: Sequence[str], pictures: dic
     if unlisted:
         facts.append(f'{len(unlisted)} images in the folders are missing from the annotation files')
     return facts
+
+
+def read(request: Request, base: Config, out: Path) -> OwnData:
+    """Read the data that `mmflatten init` was given."""
+    return read_detection(request.images, request.ann, out, request.val_share, request.classes)

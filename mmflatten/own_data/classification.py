@@ -4,8 +4,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mmengine.config import Config
+
 from mmflatten.checkpoints.rules import shorten
-from mmflatten.own_data.data import OwnData, OwnDataError, Problem
+from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request
 from mmflatten.own_data.pictures import (
     find_images,
     list_text,
@@ -64,3 +66,8 @@ def _class_folders(root: Path) -> dict[str, list[Path]]:
     if len(names) < 2:
         raise OwnDataError(f'--images {root}: expected at least two class folders, got {names[0]}.')
     return {name: [path for path in files if path.relative_to(root).parts[0] == name] for name in names}
+
+
+def read(request: Request, base: Config, out: Path) -> OwnData:
+    """Read the data that `mmflatten init` was given."""
+    return read_classification(request.images, out, request.val_share)

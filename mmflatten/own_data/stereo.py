@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from mmengine.config import Config
 
 from mmflatten.datasets.stereo import StereoDataError, read_disparity
 from mmflatten.datasets.stereo.folder import disparity_of
-from mmflatten.own_data.data import OwnData, OwnDataError, problems_of
+from mmflatten.own_data.data import OwnData, OwnDataError, Request, problems_of
 from mmflatten.own_data.pictures import (
     find_images,
     list_text,
@@ -89,3 +90,8 @@ def _check_disparity(left: Path, size: tuple[int, int] | None, max_disp: int, pl
     if largest > max_disp:
         places['disparity beyond max_disp'].append(f'{largest:.1f} in {path}')
     return largest
+
+
+def read(request: Request, base: Config, out: Path) -> OwnData:
+    """Read the data that `mmflatten init` was given."""
+    return read_stereo(request.images, out, request.val_share, base.model.max_disp)
