@@ -6,6 +6,7 @@ import pytest
 import torch
 from mmseg.evaluation import IoUMetric
 
+from mmflatten.results import drawing
 from mmflatten.results.analysis import Analysis, ResultTable
 from mmflatten.results.calibration import reliability
 from mmflatten.results.reading import Results, ResultsError
@@ -95,3 +96,9 @@ def test_undefined_numbers_are_empty_in_every_file(tmp_path):
     content = write_analysis(found, tmp_path, dict(results='x.pkl'), []).read_text()
     assert 'NaN' not in content and (tmp_path / 'classes.csv').read_text().split() == ['class,AP', 'a,', 'b,0.5']
     assert [line.split() for line in found.text().splitlines()[-2:]] == [['a', '-'], ['b', '0.500']]
+
+
+def test_only_the_renderer_imports_matplotlib():
+    lines = {file.stem: file.read_text().splitlines() for file in Path(drawing.__file__).parent.glob('*.py')}
+    assert [name for name, content in lines.items() if any(
+        line.lstrip().startswith(('import matplotlib', 'from matplotlib')) for line in content)] == ['drawing']
