@@ -69,7 +69,7 @@ def test_a_port_in_use_is_named(server, weights_of, capsys):
 
 @pytest.fixture
 def usual_signals():
-    usual = {**dict.fromkeys(command.ENDINGS, signal.SIG_DFL), signal.SIGINT: signal.default_int_handler}
+    usual = {**dict.fromkeys(command.STOP_SIGNALS, signal.SIG_DFL), signal.SIGINT: signal.default_int_handler}
     before = {ending: signal.signal(ending, handler) for ending, handler in usual.items()}
     yield
     for ending, handler in before.items():

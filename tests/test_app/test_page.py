@@ -20,7 +20,7 @@ def test_two_models_stand_side_by_side(two, picture):
     changed = two.predict(.3, picture())
     first, second = two.parts
     assert not np.array_equal(changed[first.drawing], changed[second.drawing])
-    assert 'score' in changed[first.results] and 'share' in changed[second.results]
+    assert 'score' in changed[first.results] and 'fraction' in changed[second.results]
     for model, parts in zip(two.models, two.parts):
         assert f'{model.params / 1e6:.3f}' in changed[parts.cost] and 'network' in changed[parts.cost]
         assert changed[parts.map].shape[2] == 3 and len(changed[parts.layer].choices) == 5
@@ -71,9 +71,9 @@ def test_a_wrong_file_has_a_message_and_the_next_picture_is_predicted(two, pictu
     wrong.write_text('Dear reader')
     changed = two.predict(.3, str(wrong))
     assert 'letter &lt;b&gt;.png' in changed[two.message] and str(tmp_path) not in changed[two.message]
-    assert changed[two.session] is None and changed[two.found].visible is False
-    assert 'picture' in two.predict(.3, None)[two.message].lower()
-    assert two.predict(.3, picture())[two.found].visible is True
+    assert changed[two.session] is None and changed[two.results].visible is False
+    assert 'image' in two.predict(.3, None)[two.message].lower()
+    assert two.predict(.3, picture())[two.results].visible is True
 
 
 def test_the_viewer_without_a_prediction_says_so(two):

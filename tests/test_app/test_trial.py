@@ -13,21 +13,21 @@ from mmflatten.measure.flops.model_cost import count_config
 CASES = {
     'flatten-swin-nano-mixed_digits': ((64, 64), 5, 'score'),
     'mask-rcnn_flatten-swin-nano_fpn_digits': ((160, 128), 5, 'instance'),
-    'semantic-fpn_flatten-swin-nano-mixed_digits': ((160, 128), 5, 'share'),
+    'semantic-fpn_flatten-swin-nano-mixed_digits': ((160, 128), 5, 'fraction'),
     'psmnet-tiny-fa_digits-stereo': ((128, 96), 1, 'isparity'),
     'psmnet-tiny_digits-stereo': ((128, 96), 0, 'isparity'),
 }
 
 
 def files_for(model, picture, **kwargs):
-    return [picture(f'{side}.png', **kwargs) for side in (('left', 'right') if model.task == 'stereo' else ('scene',))]
+    return [picture(f'{side}.png', **kwargs) for side in (('left', 'right') if model.task.pairs else ('scene',))]
 
 
 @pytest.mark.parametrize('name', CASES)
 def test_every_task_has_a_drawing_numbers_and_a_cost(tried, picture, name):
     model, (size, layers, word) = tried(name), CASES[name]
     trial = model.try_on(files_for(model, picture))
-    assert trial.size == (120, 96) and trial.seen.shape[1::-1] == size and len(trial.layers) == layers
+    assert trial.size == (120, 96) and trial.network_input.shape[1::-1] == size and len(trial.layers) == layers
     assert model.attends == bool(layers)
     assert trial.drawing.dtype == np.uint8 and trial.drawing.ndim == 3 and np.ptp(trial.drawing) > 0
     cost = count_config(model.predictor.cfg.filename, size[::-1])
@@ -44,7 +44,7 @@ def test_a_pixel_of_the_picture_is_found_in_what_the_network_saw(tried, picture,
     model = tried(name)
     trial = model.try_on(files_for(model, picture, size=size, middle=middle))
     x, y = network_pixel(trial, *middle)
-    rows, columns = np.nonzero(trial.seen.min(-1) > 128)
+    rows, columns = np.nonzero(trial.network_input.min(-1) > 128)
     assert (x - .5, y - .5) == pytest.approx((columns.mean(), rows.mean()), abs=.75)
 
 

@@ -152,24 +152,24 @@ def test_what_is_asked_wrongly_is_refused():
     with pytest.raises(ValueError, match='Sequential'):
         AttentionProbe(nn.Sequential(nn.Linear(2, 2)))
     probe = probed('Swin')
-    with pytest.raises(ValueError, match=r'\(stages.9\).*stages.1.blocks.1.attn.fn'):
+    with pytest.raises(ValueError, match=r'layer.*stages\.9.*stages.1.blocks.1.attn.fn'):
         probe.layer('stages.9')
-    with pytest.raises(ValueError, match=r'\(fn\).*several.*stages.0'):
+    with pytest.raises(ValueError, match='layer.*several.* fn.*stages.0'):
         probe.layer('fn')
     layer = probe.layer('blocks.1.attn.fn')
     assert layer.name == 'stages.1.blocks.1.attn.fn' and layer is probe.layer('2')
     for query in (-1, 42):
-        with pytest.raises(ValueError, match=rf'query \({query}\).* 41 .*stages.1.blocks.1'):
+        with pytest.raises(ValueError, match=rf'query.* 41 .*stages.1.blocks.1.* {query}\.'):
             layer.row(query)
-    with pytest.raises(ValueError, match=r'head \(4\).* 3 '):
+    with pytest.raises(ValueError, match=r'head.* 3 .* 4\.'):
         layer.row(0, head=4)
-    with pytest.raises(ValueError, match=r'part \(.dwc.\)'):
+    with pytest.raises(ValueError, match='part.*dwc'):
         layer.row(0, part='dwc')
-    with pytest.raises(ValueError, match=r'max_bytes \(1000\).*4 x 42 x 42.*56448'):
+    with pytest.raises(ValueError, match='max_bytes.*4 x 42 x 42.*56448.*1000'):
         layer.matrix(max_bytes=1000)
     assert layer.token_at(49, 40, (41, 50)) == 41 and layer.token_at(0, 0, (41, 50)) == 0
     for x, y in ((50, 0), (0, 41), (-1, 0)):
-        with pytest.raises(ValueError, match=rf'query \({x},{y}\).* 50 .* 41 '):
+        with pytest.raises(ValueError, match=f'query.* 50 .* 41 .* {x},{y}'):
             layer.token_at(x, y, (41, 50))
 
 
@@ -179,5 +179,5 @@ def test_windows_of_reduced_keys_are_refused():
                                        sr_ratio=2)), (4, 4))
     with AttentionProbe(module) as probe:
         module(torch.randn(1, 64, 4), (8, 8))
-    with pytest.raises(ValueError, match=r'sr_ratio \(2\)'):
+    with pytest.raises(ValueError, match='sr_ratio.*2'):
         probe.layers[0].row(0)

@@ -3,7 +3,7 @@ import matplotlib.colors
 import numpy as np
 import pytest
 
-from mmflatten.explain.map_drawings import attention_figure, attention_pixels
+from mmflatten.explain.drawings import attention_figure, attention_pixels
 
 PICTURE = np.full((40, 60, 3), 128, np.uint8)
 

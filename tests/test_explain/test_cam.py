@@ -144,17 +144,17 @@ def test_layers_by_stage_and_by_name(swin, photo):
 
 
 @pytest.mark.parametrize(('arguments', 'said'), [
-    (dict(classes=['dog']), r'class \(dog\).*0'), (dict(classes=[10]), r'class \(10\).*9'),
-    (dict(layer='stages.7'), r'stages\.7'), (dict(layer=4), r'layer \(4\).*3'), (dict(layer='head'), 'shape'),
-    (dict(layer='stages.0'), 'tuple'), (dict(layer='data_preprocessor'), 'runs 0 times'),
-    (dict(method='scorecam'), r'method \(scorecam\).*gradcam')])
+    (dict(classes=['dog']), 'class.*0.*dog'), (dict(classes=[10]), 'class.*9.*10'),
+    (dict(layer='stages.7'), r'layer.*stages\.7'), (dict(layer=4), 'layer.*3.*4'), (dict(layer='head'), 'layer.*shape'),
+    (dict(layer='stages.0'), 'tuple'), (dict(layer='data_preprocessor'), 'layer.*0 of data_preprocessor'),
+    (dict(method='scorecam'), 'method.*gradcam.*scorecam')])
 def test_what_is_not_there_is_named(swin, photo, arguments, said):
     with pytest.raises(ValueError, match=said):
         cam(swin, photo, **arguments)
 
 
 def test_a_layer_behind_the_class_token_has_no_map(photo, tmp_path):
-    with pytest.raises(ValueError, match=r'backbone\.blocks\.1\).*depend'):
+    with pytest.raises(ValueError, match=r'layer.*backbone\.blocks\.1'):
         cam(classifier('deit', tmp_path), photo, layer=-1)
 
 
@@ -228,7 +228,7 @@ def test_boxes_are_chosen_by_class_score_and_number(detector, photo):
     # What is drawn is in pixels of the picture, what is written in pixels of the file.
     scale = predictor.prepare(photo)['data_samples'][0].scale_factor
     assert found[0].box[2] == pytest.approx(found[0].image_box[2] * scale[0]) and scale[0] != 1
-    with pytest.raises(ValueError, match='runs 3 times'):
+    with pytest.raises(ValueError, match=r'layer.*3 of bbox_head\.retina_cls'):
         cam(predictor, photo, layer='bbox_head.retina_cls', score=0.)
 
 
@@ -240,7 +240,7 @@ def test_a_box_has_a_map_only_where_its_score_depends_on_the_layer(detector, pho
     assert [a.box for a in alone] == [a.box for a in both]
     assert [a.layer for a in both] == ['backbone.norms.3', 'backbone.norms.3', 'backbone.norms.2']
     assert all((found.heat == a.heat).all() for found, a in zip(both, [*last[:2], alone[2]]))
-    with pytest.raises(ValueError, match=r'mask_head\.upsample\).*depend'):  # masks come after the boxes
+    with pytest.raises(ValueError, match=r'layer.*mask_head\.upsample'):  # masks come after the boxes
         cam(detector(DETECTORS[0]), photo, layer='mask_head.upsample', score=0.)
 
 
