@@ -1,4 +1,4 @@
-"""What a program needs: models by name, and `Predictor(config, checkpoint)(image)` of a trained one."""
+"""Public interface for programs: models by name, and `Predictor(config, checkpoint)(image)` for trained models."""
 from mmflatten.predict.models import get_model, list_models
 from mmflatten.predict.predictor import Predictor
 

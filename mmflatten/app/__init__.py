@@ -1,1 +1,1 @@
-"""A page in the browser to try one or two models on pictures of one's own."""
+"""A web page to try one or two models on any image."""

@@ -1,4 +1,4 @@
-"""The page: its parts, and what happens when they are used."""
+"""The page: components and event handlers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ from mmflatten.app.pictures import check_picture
 from mmflatten.app.tables import cost_table, result_table
 from mmflatten.app.trial import Trial, TriedModel
 from mmflatten.errors import explain
-from mmflatten.explain.map_drawings import attention_pixels
+from mmflatten.explain.drawings import attention_pixels
 
-SIDE = 640  # longer side of the pictures of the viewer
-# One thing at a time: hooks see what every thread does with a model.
+SIDE = 640  # longer side of the images in the viewer
+# One event at a time, because hooks would record the calls of all threads.
 ALONE = dict(concurrency_id='models', concurrency_limit=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """What one browser tab looks at: RGB `(H, W, 3)` of the picture, scaled to `SIDE`, and each model's trial."""
+    """State of one browser tab: the image as RGB `(H, W, 3)`, scaled to `SIDE`, and the trial of each model."""
 
     picture: np.ndarray
     trials: Sequence[Trial]
@@ -32,7 +32,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of the page that belong to one model; those of the viewer are None for a model without attention."""
+    """Components of one model. Those of the viewer are None for a model without attention."""
 
     drawing: gr.Image
     results: gr.HTML
@@ -44,55 +44,55 @@ class Parts:
 
 
 class Page:
-    """One or two models on a picture that the user uploads, for stereo on a left and a right one.
+    """Page with one or two models for an uploaded image, or for a left and a right image for stereo.
 
-    Every handler gives the parts that change and what they become. What a tab looks at is in its own `gr.State`.
+    Event handlers return the new values of the components that change. Each tab has a separate `gr.State`.
 
     Attributes:
-        blocks: what Gradio serves.
+        blocks: the Gradio app.
     """
 
     def __init__(self, models: Sequence[TriedModel]) -> None:
         self.models = models
-        self.sides = ('left picture', 'right picture') if models[0].task.pairs else ('picture',)
+        self.sides = ('left image', 'right image') if models[0].task.pairs else ('image',)
         with gr.Blocks(title='mmflatten app', analytics_enabled=False, delete_cache=(3600, 3600)) as self.blocks:
             self.session = gr.State()
             names = ', '.join(f'<b>{escape(model.name)}</b> ({escape(model.weights)})' for model in models)
-            gr.HTML('<h1>mmflatten</h1><p>What a trained model finds in your picture, where it attends, and what that '
-                    f'costs. The picture stays on this computer.</p><p>Loaded: {names}</p>')
-            self._add_inputs()
+            gr.HTML('<h1>mmflatten</h1><p>Predictions, attention and cost of a trained model for your image. The image '
+                    f'stays on this computer.</p><p>Loaded: {names}</p>')
+            self._build_inputs()
             self.message = gr.HTML(elem_id='message')
-            with gr.Column(visible=False) as self.found:
-                self._add_results()
-            self._listen()
+            with gr.Column(visible=False) as self.results:
+                self._build_results()
+            self._register_events()
 
-    def _add_inputs(self) -> None:
+    def _build_inputs(self) -> None:
         with gr.Row(elem_id='inputs', equal_height=True):
             self.files = [gr.File(label=side.capitalize(), height=110, min_width=260) for side in self.sides]
             with gr.Column(min_width=260):
-                self.score = gr.Slider(0, 1, .3, step=.05, label='Leave out instances with a lower score',
+                self.score = gr.Slider(0, 1, .3, step=.05, label='Minimum score of instances',
                                        visible=any(model.task.has_instances for model in self.models))
                 self.button = gr.Button('Predict', variant='primary')
 
-    def _add_results(self) -> None:
+    def _build_results(self) -> None:
         with gr.Row():
-            shown = [self._add_prediction(model) for model in self.models]
+            shown = [self._build_prediction(model) for model in self.models]
         if not any(model.attends for model in self.models):
-            gr.HTML('<p>No model here has an attention of mmflatten to look at.</p>')
+            gr.HTML('<p>None of the models has an attention of mmflatten.</p>')
         with gr.Column(visible=any(model.attends for model in self.models)):
-            gr.HTML('<h2>Where it attends</h2><p>Click a pixel of the picture, or name one by x and y. Each map shows '
-                    'where this pixel attends in a layer: yellow is most; if some weights are negative, they are blue '
-                    'and the others red.</p>')
+            gr.HTML('<h2>Attention</h2><p>Click a pixel of the image, or enter x and y. Each map shows the attention '
+                    'weights of this pixel in a layer. Yellow marks the largest weights. In maps with negative '
+                    'weights, positive weights are red and negative weights blue.</p>')
             with gr.Row():
                 with gr.Column(min_width=280):
-                    gr.HTML('<h3>Your picture</h3>')
+                    gr.HTML('<h3>Your image</h3>')
                     with gr.Row(elem_classes='choice'):
                         self.x = gr.Number(0, label='x', precision=0, minimum=0, min_width=80)
                         self.y = gr.Number(0, label='y', precision=0, minimum=0, min_width=80)
-                    self.picture = _image('Your picture; click a pixel', elem_id='picture', buttons=[])
-                self.parts = [self._add_viewer(model, parts) for model, parts in zip(self.models, shown)]
+                    self.picture = _image('Your image. Click a pixel.', elem_id='picture', buttons=[])
+                self.parts = [self._build_viewer(model, parts) for model, parts in zip(self.models, shown)]
 
-    def _add_prediction(self, model: TriedModel) -> Parts:
+    def _build_prediction(self, model: TriedModel) -> Parts:
         with gr.Column(min_width=280):
             gr.HTML(f'<h2>{escape(model.name)}</h2><p>{escape(model.weights)}, {model.task.name}</p>')
             drawing = _image(f'Prediction of {model.name}', elem_classes='drawing')
@@ -103,7 +103,7 @@ class Page:
                     cost = gr.HTML()
         return Parts(drawing, results, cost)
 
-    def _add_viewer(self, model: TriedModel, parts: Parts) -> Parts:
+    def _build_viewer(self, model: TriedModel, parts: Parts) -> Parts:
         if not model.attends:
             return parts
         with gr.Column(min_width=280):
@@ -116,30 +116,30 @@ class Page:
             caption = gr.HTML()
         return Parts(parts.drawing, parts.results, parts.cost, layer, head, picture, caption)
 
-    def _listen(self) -> None:
+    def _register_events(self) -> None:
         viewers = [parts for parts in self.parts if parts.layer]
         chosen = [part for parts in viewers for part in (parts.layer, parts.head)]
-        seen = [self.message, self.picture, self.x, self.y]
-        seen += [part for parts in viewers for part in (parts.head, parts.map, parts.caption)]
-        found = [self.session, self.found, *(part for parts in self.parts for part in (
+        view = [self.message, self.picture, self.x, self.y]
+        view += [part for parts in viewers for part in (parts.head, parts.map, parts.caption)]
+        outputs = [self.session, self.results, *(part for parts in self.parts for part in (
             parts.drawing, parts.results, parts.cost)), *(parts.layer for parts in viewers)]
         gr.on([self.button.click, self.score.release, *(file.change for file in self.files)], self.predict,
-              [self.score, *self.files], found + seen, api_name='predict', **ALONE)
-        self.picture.select(self.click, [self.session, *chosen], seen, api_name=False, show_progress='hidden', **ALONE)
+              [self.score, *self.files], outputs + view, api_name='predict', **ALONE)
+        self.picture.select(self.click, [self.session, *chosen], view, api_name=False, show_progress='hidden', **ALONE)
         gr.on([part.input for part in (self.x, self.y, *chosen)], self.attend,
-              [self.session, self.x, self.y, *chosen], seen, api_name='attend', show_progress='hidden',
+              [self.session, self.x, self.y, *chosen], view, api_name='attend', show_progress='hidden',
               trigger_mode='always_last', **ALONE)
 
     def predict(self, score: float, *files: str | None) -> dict:
-        """Try every model on the picture; what cannot be used is said in the message, and nothing else is shown."""
+        """Run all models on the image, or show only a message if the image cannot be used."""
         try:
             notes = self._check(files)
             trials = [model.try_on(files, score) for model in self.models]
         except (ValueError, OSError, RuntimeError) as error:
-            return {self.message: _say('alert', _without_folders(explain(error), files)), self.session: None,
-                    self.found: gr.Column(visible=False)}
+            return {self.message: _message('alert', _without_folders(explain(error), files)), self.session: None,
+                    self.results: gr.Column(visible=False)}
         session = Session(mmcv.imrescale(mmcv.imread(files[0], channel_order='rgb'), (SIDE, SIDE)), trials)
-        changed = {self.session: session, self.found: gr.Column(visible=True)}
+        changed = {self.session: session, self.results: gr.Column(visible=True)}
         for model, parts, trial in zip(self.models, self.parts, trials):
             changed |= {parts.drawing: trial.drawing, parts.results: result_table(model, trial),
                         parts.cost: cost_table(model, trial)}
@@ -149,10 +149,10 @@ class Page:
                                                     for number, name in enumerate(names)], value=0)
         width, height = trials[0].size
         changed |= self.attend(session, width // 2, height // 2, *[0, MEAN] * len(self.models))
-        return {**changed, self.message: _say('status', '; '.join(notes))}
+        return {**changed, self.message: _message('status', '; '.join(notes))}
 
     def click(self, event: gr.SelectData, session: Session | None, *chosen: int) -> dict:
-        """Look from the pixel that was clicked in the scaled picture."""
+        """Show the attention of the clicked pixel of the scaled image."""
         if session is None:
             return self.attend(None, 0, 0)
         width, height = session.trials[0].size
@@ -161,9 +161,9 @@ class Page:
                            int(event.index[1] * height / shown_height), *chosen)
 
     def attend(self, session: Session | None, x: float | None, y: float | None, *chosen: int) -> dict:
-        """Look from a pixel of the picture, with the layer and the head chosen for each model that attends."""
+        """Show the attention of a pixel of the image, in the layer and head selected for each model."""
         if session is None:
-            return {self.message: _say('alert', 'There is no prediction to look into; upload the picture again.')}
+            return {self.message: _message('alert', 'No prediction available. Upload the image again.')}
         width, height = session.trials[0].size
         x, y = (int(min(max(0, place or 0), length - 1)) for place, length in ((x, width), (y, height)))
         scale = session.picture.shape[1] / width
@@ -174,25 +174,25 @@ class Page:
         for (parts, trial), number, head in zip(attending, chosen[::2], chosen[1::2]):
             layer = trial.layers[number]
             head = head if head < layer.num_heads else MEAN
-            heads = [('mean', MEAN), *((f'{head}', head) for head in range(layer.num_heads))]
-            pixels, said = attention_view(trial, layer, head, x, y, SIDE)
+            heads = [('mean', MEAN), *((str(number), number) for number in range(layer.num_heads))]
+            pixels, caption = attention_view(trial, layer, head, x, y, SIDE)
             changed |= {parts.head: gr.Dropdown(heads, value=head), parts.map: pixels,
-                        parts.caption: f'<p>{escape(said)}</p>'}
+                        parts.caption: f'<p>{escape(caption)}</p>'}
         return changed
 
     def _check(self, files: Sequence[str | None]) -> list[str]:
         missing = [side for side, file in zip(self.sides, files) if file is None]
         if missing:
-            raise ValueError(f'upload the {" and the ".join(missing)} first')
+            raise ValueError(f'Upload the {" and the ".join(missing)} first.')
         return [note for file in files for note in check_picture(file)]
 
 
-def _image(what: str, buttons: Sequence[str] = ('fullscreen',), **kwargs: str) -> gr.Image:
-    """A picture of ours, without loss, whose name is for screen readers."""
-    return gr.Image(show_label=False, alt_text=what, format='png', interactive=False, buttons=list(buttons), **kwargs)
+def _image(name: str, buttons: Sequence[str] = ('fullscreen',), **kwargs: str) -> gr.Image:
+    """Build an image component without lossy compression. The name is for screen readers."""
+    return gr.Image(show_label=False, alt_text=name, format='png', interactive=False, buttons=list(buttons), **kwargs)
 
 
-def _say(role: str, text: str) -> str:
+def _message(role: str, text: str) -> str:
     return f'<p role="{role}">{escape(text)}</p>' if text else ''
 
 

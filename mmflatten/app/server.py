@@ -1,4 +1,4 @@
-"""The page on a port of this computer, and nowhere else."""
+"""Local web server of the page."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from mmflatten.app.page import Page
 from mmflatten.app.trial import TriedModel
 
 HOST = '127.0.0.1'
-TABS = 8  # whose trials stay in memory
-# Fonts of the system: others would be asked of a server, or of the library's own files.
+TABS = 8  # number of browser tabs whose trials stay in memory
+# System fonts, because others would be downloaded.
 THEME = gr.themes.Base(primary_hue='blue', font=('system-ui', 'sans-serif'), font_mono=('ui-monospace', 'monospace'))
 CSS = """
 .gradio-container h1 { font-size: 1.6rem; font-weight: 650; margin: 0 }
@@ -38,10 +38,10 @@ table.numbers thead th { font-weight: 600 }
 
 
 def launch(models: Sequence[TriedModel], port: int | None = None) -> gr.Blocks:
-    """Serve the page in threads of their own; `close()` of the result ends that.
+    """Serve the page in background threads. Call `close()` of the result to stop.
 
     Args:
-        port: the first free one from 7860 on if None.
+        port: port of the page. Defaults to the first free port from 7860.
 
     Raises:
         ValueError: the port is in use.
@@ -52,5 +52,5 @@ def launch(models: Sequence[TriedModel], port: int | None = None) -> gr.Blocks:
                       ssr_mode=False, enable_monitoring=False, footer_links=[], state_session_capacity=TABS,
                       theme=THEME, css=CSS)
     except OSError as error:
-        raise ValueError(f'--port ({port}) cannot be used: {error}') from error
+        raise ValueError(f'--port: not available ({error}), got {port}.') from error
     return blocks

@@ -1,4 +1,4 @@
-"""What a model makes of a picture: the drawing, the numbers, its layers of attention, and what that cost."""
+"""Results of one model on one image: drawing, numbers, attention layers and cost."""
 from __future__ import annotations
 
 import tempfile
@@ -25,36 +25,37 @@ from mmflatten.predict.results import ResultFolder
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One model on one picture.
+    """Results of one model on one image.
 
     Attributes:
-        size: `(width, height)` of the picture.
-        drawing: RGB `(H, W, 3)`, as `mmflatten predict` draws it.
-        record: the prediction in numbers, as `ResultFolder.add` gives it.
-        sample: the prediction itself.
-        seen: RGB `(H, W, 3)`, the picture as the backbone saw it.
-        layers: of attention, in the model's order; empty for a model without.
-        seconds: from the file to the prediction.
-        cost: of a forward pass at the size that the backbone saw, or why it could not be counted.
+        size: `(width, height)` of the image.
+        drawing: RGB `(H, W, 3)`, as drawn by `mmflatten predict`.
+        record: the prediction as numbers, as returned by `ResultFolder.add`.
+        sample: the prediction.
+        network_input: RGB `(H, W, 3)`, the image after the test pipeline.
+        layers: attention layers in model order, possibly none.
+        seconds: time from the file to the prediction.
+        cost: cost of a forward pass at the size of the network input, or the reason why it cannot be counted.
     """
 
     size: tuple[int, int]
     drawing: np.ndarray
     record: dict
     sample: BaseDataElement
-    seen: np.ndarray
+    network_input: np.ndarray
     layers: Sequence[AttentionLayer]
     seconds: float
     cost: ModelCost | str
 
 
 class TriedModel:
-    """A config and a checkpoint, loaded and ready for pictures; errors are those of `Predictor`.
+    """A config and a checkpoint, ready for images. Errors are those of `Predictor`.
 
     Attributes:
-        name: of the config.
-        weights: name of the checkpoint's file.
-        processor: what runs it, in words.
+        name: name of the config.
+        weights: file name of the checkpoint.
+        processor: description of the CPU or GPU.
+        attends: True if the model has attention layers.
     """
 
     def __init__(self, config: str, checkpoint: str, device: str | None = None) -> None:
@@ -71,27 +72,30 @@ class TriedModel:
         self._costs: dict[tuple[int, int], ModelCost | str] = {}
 
     def try_on(self, files: Sequence[str], score: float = 0.3) -> Trial:
-        """Predict from a picture, for stereo from a left and a right one.
+        """Predict an image, or a left and a right image for stereo.
 
         Args:
-            score: instances below it are left out.
+            score: instances with a lower score are skipped.
 
         Raises:
-            PredictionError: the picture cannot be used.
-            ValueError: as `probe_image` has it.
+            PredictionError: the image cannot be used.
+            ValueError: as in `probe_image`.
         """
         image = tuple(files) if self.task.pairs else files[0]
-        # The first of two runs sees the layers, and warms up for the second, which is timed.
-        probe, seen = probe_image(self.predictor, image) if self.attends else (
-            None, network_picture(self.predictor, image))
+        # The first run records the layers and serves as warm-up for the second one, which is timed.
+        if self.attends:
+            probe, network_input = probe_image(self.predictor, image)
+            layers = probe.layers
+        else:
+            network_input, layers = network_picture(self.predictor, image), []
         samples: list[BaseDataElement] = []
         seconds = clock_of(self.predictor.device)(lambda: samples.append(self.predictor(image)), 1)
         with tempfile.TemporaryDirectory() as folder, ResultFolder(folder, self.predictor, score) as results:
             record = results.add(Input('picture', files[0], image), samples[0])
             drawing = mmcv.imread(f'{folder}/drawings/picture.png', channel_order='rgb')
         height, width = mmcv.imread(files[0]).shape[:2]
-        return Trial((width, height), drawing, record, samples[0], seen, probe.layers if probe else (), seconds,
-                     self._cost(seen.shape[:2]))
+        return Trial((width, height), drawing, record, samples[0], network_input, layers, seconds,
+                     self._cost(network_input.shape[:2]))
 
     def _cost(self, size: tuple[int, int]) -> ModelCost | str:
         if size not in self._costs:
@@ -106,4 +110,5 @@ def _processor(device: str) -> str:
     machine = describe_machine(device)
     if torch.device(device).type == 'cuda':
         return str(machine['gpu'])
-    return f'{machine["processor"]}, {machine["threads"]} thread{"" if machine["threads"] == 1 else "s"}'
+    threads = '1 thread' if machine['threads'] == 1 else f'{machine["threads"]} threads'
+    return f'{machine["processor"]}, {threads}'

@@ -1,9 +1,9 @@
-"""A page to try one or two models on a picture: what they find, where they attend, what they cost.
+"""Serve a web page to try one or two models: predictions, attention and cost.
 
     mmflatten app CONFIG CHECKPOINT
     mmflatten app CONFIG CHECKPOINT OTHER_CONFIG OTHER_CHECKPOINT --port 8000
 
-The page is for this computer alone: nothing is sent elsewhere. See docs/app.md.
+The page is only available on this computer. See docs/app.md.
 """
 import argparse
 import signal
@@ -15,22 +15,22 @@ from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line, own_output
 
 LAST_PORT = 2**16 - 1
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def parser() -> argparse.ArgumentParser:
-    made = tool_parser(__doc__, prog='mmflatten app', formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('models', nargs='+', metavar='CONFIG CHECKPOINT',
-                      help='config file and checkpoint file of one model or of two; every key must fit the model')
-    made.add_argument('--port', type=port, metavar='N', help='port of the page (default: a free one from 7860 on)')
-    made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
-    return made
+    parser = tool_parser(__doc__, prog='mmflatten app', formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('models', nargs='+', metavar='CONFIG CHECKPOINT',
+                        help='config file and checkpoint file of each model, for one or two models')
+    parser.add_argument('--port', type=port, metavar='N', help='port of the page (default: first free port from 7860)')
+    parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
+    return parser
 
 
 def port(text: str) -> int:
-    """A number of a port, for argparse."""
+    """Parse a port number for argparse."""
     if not text.isdecimal() or not 0 < int(text) <= LAST_PORT:
-        raise argparse.ArgumentTypeError(f'must be a whole number from 1 to {LAST_PORT}, received {text}')
+        raise argparse.ArgumentTypeError(f'expected an integer from 1 to {LAST_PORT}, got {text}')
     return int(text)
 
 
@@ -38,8 +38,8 @@ def port(text: str) -> int:
 def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     if len(args.models) not in (2, 4):
-        raise ValueError(f'CONFIG CHECKPOINT ({" ".join(args.models)}) must be those of one model or of two')
-    # Imported here, so that a missing library ends with one line that says how to install it.
+        raise ValueError(f'CONFIG CHECKPOINT: expected one or two models, got {" ".join(args.models)}.')
+    # Imported here, so that a missing library gives a one-line error.
     from mmflatten.app.server import launch
     from mmflatten.app.trial import TriedModel
     with own_output():
@@ -47,20 +47,20 @@ def main(argv: Sequence[str]) -> None:
                   for config, checkpoint in zip(args.models[::2], args.models[1::2])]
     if len({model.task.pairs for model in models}) > 1:
         tasks = ' and '.join(f'{model.name}: {model.task.name}' for model in models)
-        raise ValueError(f'two models must take the same pictures ({tasks}); stereo takes a pair')
-    for ending in ENDINGS:
-        if signal.getsignal(ending) == signal.SIG_DFL:  # under nohup it stays ignored
-            signal.signal(ending, _interrupt)
+        raise ValueError(f'CONFIG: both models must be for stereo, or none, got {tasks}.')
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:  # SIGHUP is ignored under nohup
+            signal.signal(number, _interrupt)
     page = launch(models, args.port)
-    print(f'{page.local_url} (Ctrl-C ends it)', flush=True)
+    print(f'{page.local_url} (press Ctrl-C to stop)', flush=True)
     try:
         threading.Event().wait()
     finally:
         page.close(verbose=False)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End as Ctrl-C does, once: a closing terminal sends its signal twice, and uploads are still to be deleted."""
-    for ending in ENDINGS:
-        signal.signal(ending, signal.SIG_IGN)
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """Stop as with Ctrl-C. Later signals are ignored, because a closing terminal sends two, and cleanup takes time."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -1,10 +1,10 @@
-"""Which pixels speak for a class, a box or a region: class activation maps.
+"""Draw class activation maps of classes, boxes or regions.
 
     mmflatten cam CONFIG CHECKPOINT photo.jpg --out cam
     mmflatten cam CONFIG CHECKPOINT photo.jpg other.jpg --target dog cat --method gradcam++
     mmflatten cam CONFIG CHECKPOINT photo.jpg --layer 2 --score 0.5 --top 10
 
-See docs/class_activation.md for what is differentiated and which layer is looked at.
+See docs/class_activation.md for the targets and the default layers.
 """
 import argparse
 import json
@@ -20,27 +20,27 @@ METHODS = ('gradcam', 'gradcam++', 'hirescam', 'layercam', 'xgradcam', 'eigencam
 
 
 def parser() -> argparse.ArgumentParser:
-    made = tool_parser(__doc__, prog='mmflatten cam', formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('config', help='config file of a classifier, detector or segmentor')
-    made.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
-    made.add_argument('image', nargs='+', metavar='IMAGE', help='images, or folders or globs of them')
-    made.add_argument('--out', type=output_folder, default='cam', metavar='DIR',
-                      help='folder for drawings and cam.json (default: cam)')
-    made.add_argument('--target', nargs='+', metavar='CLASS',
-                      help='classes by name or number (default: those predicted)')
-    made.add_argument('--method', choices=METHODS,
-                      help='of the grad-cam package (default: gradcam for classifiers, layercam for the others)')
-    made.add_argument('--layer', metavar='NAME',
-                      help='stage of the backbone by number, or module by name (default: the output norm of the last '
-                      'stage for a classifier, of the last but one for the others; for boxes whose score does not '
-                      'depend on that, the last one that it depends on)')
-    made.add_argument('--score', type=share, default=.3, metavar='S',
-                      help='leave out boxes with a lower score (default: 0.3)')
-    made.add_argument('--top', type=positive, default=5, metavar='N',
-                      help='boxes of an image, the surest first (default: 5)')
-    made.add_argument('--json', action='store_true', help='print cam.json instead of the table')
-    made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
-    return made
+    parser = tool_parser(__doc__, prog='mmflatten cam', formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', help='config file of a classifier, detector or segmentor')
+    parser.add_argument('checkpoint', help='checkpoint file for this config')
+    parser.add_argument('image', nargs='+', metavar='IMAGE', help='images, or folders or globs of them')
+    parser.add_argument('--out', type=output_folder, default='cam', metavar='DIR',
+                        help='folder for drawings and cam.json (default: cam)')
+    parser.add_argument('--target', nargs='+', metavar='CLASS',
+                        help='classes by name or index (default: the predicted classes)')
+    parser.add_argument('--method', choices=METHODS,
+                        help='method of the grad-cam package (default: gradcam for classifiers, layercam otherwise)')
+    parser.add_argument('--layer', metavar='NAME',
+                        help='stage of the backbone by index, or module by name (default: output norm of the '
+                        'last stage for a classifier, of the second-last stage otherwise, or of the last stage that '
+                        'the score of a box depends on)')
+    parser.add_argument('--score', type=share, default=.3, metavar='S',
+                        help='skip boxes with a lower score (default: 0.3)')
+    parser.add_argument('--top', type=positive, default=5, metavar='N',
+                        help='maximum number of boxes per image, in order of scores (default: 5)')
+    parser.add_argument('--json', action='store_true', help='print cam.json instead of the table')
+    parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
+    return parser
 
 
 @command_line
@@ -54,8 +54,8 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
-    """The entries of cam.json, a table of them, and what is wrong with pictures that cannot be used."""
-    # Imported here, so that a missing library ends with one line that says how to install it.
+    """Return the entries of cam.json, a table of them, and messages on images or boxes without a map."""
+    # Imported here, so that a missing library gives a one-line error.
     from mmflatten.explain.cam import cam
     from mmflatten.predict.inputs import Inputs
     from mmflatten.predict.predictor import PredictionError, Predictor
@@ -65,15 +65,16 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
     out, entries, failures = args.out, [], []
     for item in Inputs(args.image):
         try:
-            picture, found = cam(predictor, item.image, args.target or (), layer, args.method, args.score, args.top)
+            picture, activations = cam(predictor, item.image, args.target or (), layer, args.method, args.score,
+                                       args.top)
         except PredictionError as error:
             failures.append(str(error))
             continue
-        if not found:
-            sys.stderr.write(f'{item.source}: {_nothing(args, predictor.spec)}\n')
+        if not activations:
+            sys.stderr.write(f'{item.source}: {_no_target(args, predictor.spec)}\n')
             continue
-        failures += _without_map(item.source, found)
-        for number, activation in enumerate(found):
+        failures += _without_map(item.source, activations)
+        for number, activation in enumerate(activations):
             if activation.heat is None:
                 continue
             out.mkdir(parents=True, exist_ok=True)
@@ -83,29 +84,30 @@ def _activations(args: argparse.Namespace) -> tuple[list[dict], str, list[str]]:
                                 **{'class': activation.name}, score=activation.score, box=activation.image_box,
                                 layer=activation.layer, method=activation.method))
     if not entries:
-        raise ValueError('; '.join(failures) or f'{" ".join(args.image)}: {_nothing(args, predictor.spec)}')
+        raise ValueError('; '.join(failures) or f'{" ".join(args.image)}: {_no_target(args, predictor.spec)}')
     (out / 'cam.json').write_text(json.dumps(entries, indent=2) + '\n', encoding='utf-8')
     rows = [[entry['image'], entry['class'], f'{entry["score"]:.3f}',
              ' '.join(f'{side:.0f}' for side in entry['box'] or ()), entry['file']] for entry in entries]
     table = align(rows, ('image', 'class', 'score', 'box', 'drawing'), {0, 1, 4})
     layers = ' and '.join(dict.fromkeys(entry['layer'] for entry in entries))
-    made = f'{entries[0]["method"]} at {layers}; cam.json and drawings: {out}'
-    return entries, f'{table}\n\n{made}', failures
+    return entries, f'{table}\n\n{entries[0]["method"]} at {layers}; cam.json and drawings: {out}', failures
 
 
-def _nothing(args: argparse.Namespace, task: str) -> str:
-    of = f' of {", ".join(args.target)}' if args.target else ''
-    return f'no box{of} with --score {args.score} or more' if task.has_instances else f'no pixel{of}'
+def _no_target(args: argparse.Namespace, task: Any) -> str:
+    classes = f' of {", ".join(args.target)}' if args.target else ''
+    return f'no box{classes} with --score {args.score} or more' if task.has_instances else f'no pixel{classes}'
 
 
-def _without_map(source: str, found: Sequence[Any]) -> list[str]:
+def _without_map(source: str, activations: Sequence[Any]) -> list[str]:
     from mmflatten.checkpoints.rules import shorten
-    boxes = [f'{number} ({each.name} {each.score:.3f})' for number, each in enumerate(found) if each.heat is None]
-    return [f'{source}: no map of box {shorten(boxes)}, whose score does not depend on --layer; name another stage, or '
-            'leave it out for one that each box depends on'] if boxes else []
+    boxes = [f'{number} ({each.name} {each.score:.3f})' for number, each in enumerate(activations)
+             if each.heat is None]
+    if not boxes:
+        return []
+    return [f'{source}: scores do not depend on --layer for box {shorten(boxes)}. Use another stage, or omit --layer.']
 
 
 def _draw(picture: Any, activation: Any) -> Any:
-    from mmflatten.explain.heat_maps import class_activation_figure
+    from mmflatten.explain.drawings import class_activation_figure
     title = f'{activation.name} {activation.score:.3f}: {activation.method} at {activation.layer}'
     return class_activation_figure(picture, activation.heat, title, activation.box)

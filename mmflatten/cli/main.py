@@ -9,56 +9,56 @@ from mmflatten.version import __version__
 
 COMMANDS = {
     'train': 'train a classifier, detector, segmentor or stereo model',
-    'test': 'metrics of a checkpoint, with predictions and drawings on request',
+    'test': 'metrics of a checkpoint, optionally with predictions and drawings',
     'init': 'check your own data and write a config for them',
-    'browse': 'what the model sees of its data after augmentation',
-    'check': 'a recipe before it is trained: length, rates, decay, and the usual slips',
-    'schedule': 'learning rate, weight decay and momentum over a training, before it begins',
+    'browse': 'training images after augmentation',
+    'check': 'a recipe before training: length, learning rates, weight decay, common errors',
+    'schedule': 'learning rate, weight decay and momentum of a training, before it starts',
     'predict': 'predict from your own images or videos',
-    'export': 'a checkpoint as ONNX, OpenVINO or pt2',
-    'analyze': 'where a tested model is right and wrong: classes, confusions, worst images',
-    'attention': 'where a model attends on a picture, layer by layer and head by head',
-    'app': 'a page to try one or two models: predictions, attention and cost',
-    'cam': 'which pixels speak for a class, a box or a region: class activation maps',
-    'receptive-field': 'which pixels the middle of a map depends on, stage by stage',
-    'curves': 'losses and metrics of trainings, each merged over its resumed runs',
-    'report': 'one offline HTML page on one training or several',
-    'models': 'the models that there is a config for, by name',
-    'convert': 'official, timm and safetensors weights to this project, and back',
-    'data': 'make a data set that needs no download',
-    'flops': 'parameters and FLOPs of configs, beside what the papers print',
-    'benchmark': 'speed and memory of models or attentions, side by side',
-    'study': 'a grid of trainings from one file: runs, table, statistics, report',
-    'doctor': 'what is installed, what is wrong with it, and what fixes it',
+    'export': 'export a checkpoint to ONNX, OpenVINO or pt2',
+    'analyze': 'errors of a tested model: classes, confusion matrix, worst images',
+    'attention': 'attention maps of an image, for each layer and head',
+    'app': 'a web page to try one or two models: predictions, attention, cost',
+    'cam': 'class activation maps of classes, boxes and regions',
+    'receptive-field': 'effective receptive fields of each stage',
+    'curves': 'losses and metrics of trainings, merged over resumed runs',
+    'report': 'offline HTML report on one or more trainings',
+    'models': 'list all models with a config',
+    'convert': 'convert official, timm and safetensors weights to this project, and back',
+    'data': 'generate a data set without downloads',
+    'flops': 'parameters and FLOPs of configs, compared with the papers',
+    'benchmark': 'compare speed and memory of models or attentions',
+    'study': 'run a grid of trainings from one file, with statistics and report',
+    'doctor': 'check the installation and suggest fixes',
 }
 SHELLS = ('bash', 'zsh', 'tcsh')
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of `mmflatten` itself, which knows the commands by name."""
+    """Build the parser of `mmflatten`, which only knows the names of the commands."""
     width = max(map(len, COMMANDS))
-    lines = '\n'.join(f'  {name:{width}}  {what}' for name, what in COMMANDS.items())
-    made = argparse.ArgumentParser(
+    lines = '\n'.join(f'  {name:{width}}  {summary}' for name, summary in COMMANDS.items())
+    parser = argparse.ArgumentParser(
         prog='mmflatten', usage='mmflatten COMMAND ...', formatter_class=argparse.RawDescriptionHelpFormatter,
         description='Efficient attentions in vision backbones.',
-        epilog=f'commands:\n{lines}\n\nmmflatten COMMAND --help explains a command.')
-    made.add_argument('command', metavar='COMMAND', choices=COMMANDS, help=argparse.SUPPRESS)
-    made.add_argument('--version', action='version', version=__version__)
-    made.add_argument('--print-completion', action=_PrintCompletion, choices=SHELLS,
-                      help='print what makes a shell complete commands, options and files')
-    return made
+        epilog=f'commands:\n{lines}\n\nSee mmflatten COMMAND --help for the options of a command.')
+    parser.add_argument('command', metavar='COMMAND', choices=COMMANDS, help=argparse.SUPPRESS)
+    parser.add_argument('--version', action='version', version=__version__)
+    parser.add_argument('--print-completion', action=_PrintCompletion, choices=SHELLS,
+                        help='print a completion script for commands, options and files')
+    return parser
 
 
 class _PrintCompletion(argparse.Action):
-    """Print the completion script of all commands and end."""
+    """Print the completion script of all commands and exit."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: str,
                  option_string: str | None = None) -> None:
         import shtab
         whole = argparse.ArgumentParser(prog='mmflatten')
         commands = whole.add_subparsers()
-        for name, what in COMMANDS.items():
-            commands.add_parser(name, help=what, parents=[_module(name).parser()], add_help=False)
+        for name, summary in COMMANDS.items():
+            commands.add_parser(name, help=summary, parents=[_module(name).parser()], add_help=False)
         sys.stdout.write(shtab.complete(whole, shell))
         parser.exit()
 
@@ -74,5 +74,5 @@ def main(argv: Sequence[str]) -> int:
         parser().print_help()
         return 2
     if arguments[0] not in COMMANDS:
-        parser().parse_args(arguments)  # ends here, with help, version or an error
+        parser().parse_args(arguments)  # exits with help, version or an error
     return _module(arguments[0]).main(arguments[1:])

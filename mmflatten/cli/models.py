@@ -1,4 +1,4 @@
-"""List the models that there is a config for, with their size and what the papers report.
+"""List all models with a config, with their cost and the results of the papers.
 
     mmflatten models
     mmflatten models '*flatten-swin*' --task detection
@@ -13,11 +13,11 @@ from mmflatten.tasks import tasks
 
 
 def parser() -> argparse.ArgumentParser:
-    made = tool_parser(__doc__, prog='mmflatten models', formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('pattern', nargs='?', default='*', help="as file names have them, such as '*swin-t*'")
-    made.add_argument('--task', choices=list(tasks()))
-    made.add_argument('--paths', action='store_true', help='print the config files instead')
-    return made
+    parser = tool_parser(__doc__, prog='mmflatten models', formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('pattern', nargs='?', default='*', help="glob for the names, such as '*swin-t*'")
+    parser.add_argument('--task', choices=list(tasks()))
+    parser.add_argument('--paths', action='store_true', help='print paths of config files instead')
+    return parser
 
 
 @command_line
@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     from mmflatten.text_table import align, giga
     names = list_models(args.pattern, args.task)
     if not names:
-        raise ValueError(f"no model's name is like {args.pattern}; `mmflatten models` lists all")
+        raise ValueError(f'pattern: no model matches, got {args.pattern}. See mmflatten models for all names.')
     entries = {name: library()[name] for name in names}
     if args.paths:
         print(*(library_root() / entry['Config'] for entry in entries.values()), sep='\n')

@@ -1,10 +1,10 @@
-"""Predict from images, folders, globs or videos; for stereo from a left and a right one.
+"""Predict images, folders, globs or videos, or left and right images for stereo.
 
-    mmflatten predict CONFIG CHECKPOINT photo.jpg --out found
-    mmflatten predict CONFIG CHECKPOINT photos/ 'more/*.png' film.mp4 --out found --score 0.5
-    ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out found --json > found.jsonl
+    mmflatten predict CONFIG CHECKPOINT photo.jpg --out results
+    mmflatten predict CONFIG CHECKPOINT photos/ 'more/*.png' film.mp4 --out results --score 0.5
+    ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out results --json > results.jsonl
 
-See docs/predict.md for what comes out.
+See docs/predict.md for the outputs.
 """
 import argparse
 import json
@@ -17,23 +17,23 @@ from mmflatten.console import command_line, own_output
 
 
 def parser() -> argparse.ArgumentParser:
-    made = tool_parser(__doc__, prog='mmflatten predict', formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('config', help='config file')
-    made.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
-    made.add_argument('inputs', nargs='+', metavar='INPUT',
-                      help='image, folder, glob or video; - reads them from the standard input, one a line; for stereo '
-                      'a left and a right image or folder')
-    made.add_argument('--out', required=True, type=output_folder, metavar='DIR',
-                      help='folder for drawings and predictions')
-    made.add_argument('--json', action='store_true', help='also print a line of JSON for each image')
-    made.add_argument('--score', type=share, default=0.3, metavar='S',
-                      help='leave out instances with a lower score (default: 0.3)')
-    made.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if there is one)')
-    made.add_argument('--engine', choices=['eager', 'compile', 'onnxruntime', 'openvino', 'auto'], default='eager',
-                      help='what runs the backbone (default: eager); auto takes OpenVINO, else ONNX Runtime, if '
-                      'installed, and pays for many pictures, as it takes half a minute to start')
-    made.add_argument('--batch', type=positive, default=1, metavar='N', help='images at a time (default: 1)')
-    return made
+    parser = tool_parser(__doc__, prog='mmflatten predict', formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', help='config file')
+    parser.add_argument('checkpoint', help='checkpoint file for this config')
+    parser.add_argument('inputs', nargs='+', metavar='INPUT',
+                        help='image, folder, glob or video; - reads one input per line from standard input; for stereo '
+                        'a left and a right image or folder')
+    parser.add_argument('--out', required=True, type=output_folder, metavar='DIR',
+                        help='folder for drawings and predictions')
+    parser.add_argument('--json', action='store_true', help='also print one line of JSON per image')
+    parser.add_argument('--score', type=share, default=0.3, metavar='S',
+                        help='skip instances with a lower score (default: 0.3)')
+    parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
+    parser.add_argument('--engine', choices=['eager', 'compile', 'onnxruntime', 'openvino', 'auto'], default='eager',
+                        help='runtime of the backbone (default: eager); auto selects OpenVINO or else ONNX Runtime, if '
+                        'installed, and is faster only for many images, because it takes half a minute to start')
+    parser.add_argument('--batch', type=positive, default=1, metavar='N', help='batch size (default: 1)')
+    return parser
 
 
 @command_line
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _predict(args: argparse.Namespace, lines: TextIO) -> int:
-    # Imported here, so that a missing library ends with one line that says how to install it.
+    # Imported here, so that a missing library gives a one-line error.
     from mmengine.utils import ProgressBar
 
     from mmflatten.checkpoints.rules import shorten
@@ -58,18 +58,18 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
     inputs.require_outside(args.out / name for name in FOLDERS)
     predictor = Predictor(cfg, args.checkpoint, args.device, args.engine)
     failures: list[str] = []
-    taken: list[Input] = []
+    pending: list[Input] = []
 
     def images() -> Iterator:
         for item in inputs:
-            taken.append(item)
+            pending.append(item)
             yield item.image
 
     done = empty = 0
     with ResultFolder(args.out, predictor, args.score) as folder:
         progress = ProgressBar(len(inputs), file=sys.stderr)
         for sample in predictor.predict(images(), args.batch):
-            item = taken.pop(0)
+            item = pending.pop(0)
             try:
                 if isinstance(sample, PredictionError):
                     raise sample
@@ -83,10 +83,10 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
             progress.update()
         sys.stderr.write('\n')
     sys.stderr.write(f'{done} of {done + len(failures)} predicted: {args.out}\n')
-    failures += inputs.cut
+    failures += inputs.truncated
     if empty:
-        sys.stderr.write(f'{empty} without an instance of --score {args.score:g} or more\n')
+        sys.stderr.write(f'{empty} without instances of --score {args.score:g} or more\n')
     if failures:
         sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
-        raise ValueError(f'{len(failures)} could not be predicted: {shorten(failures, 3)}')
+        raise ValueError(f'{len(failures)} failures: {shorten(failures, 3)}')
     return 0

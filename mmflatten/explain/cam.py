@@ -1,37 +1,37 @@
-"""Class activation of a trained model on a picture of one's own."""
+"""Class activation maps of a trained model for any image."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mmflatten.building import pixels_of
+from mmflatten.checkpoints.rules import shorten
 from mmflatten.explain.cam_targets import Target, TargetModel
 from mmflatten.explain.layer_maps import LayerMap, find_layer, input_gradients, stages
 from mmflatten.models.backbones.pyramid import ClassTokenStage
 from mmflatten.predict.predictor import Image, Predictor
 
-# Names of the command line, and classes of the grad-cam package: those that take one forward and one backward pass.
+# Names of the command line to classes of the grad-cam package that need one forward and one backward pass.
 METHODS = {'gradcam': 'GradCAM', 'gradcam++': 'GradCAMPlusPlus', 'hirescam': 'HiResCAM', 'layercam': 'LayerCAM',
            'xgradcam': 'XGradCAM', 'eigencam': 'EigenCAM', 'eigengradcam': 'EigenGradCAM'}
 
 
 @dataclass(frozen=True)
 class Activation:
-    """Where a picture speaks for a class.
+    """Class activation map of one class, box or region.
 
     Attributes:
-        heat: `(H, W)` on the picture, from 0 to 1 at its hottest; None for a box whose score does not depend on the
-            layer, as those of a feature pyramid's coarsest maps depend on the last stage alone.
-        label, name: the class.
-        score: as in the prediction; of a region its mean probability.
+        heat: `(H, W)` on the picture, 0 to 1. None for a box whose score does not depend on the layer: boxes from the
+            coarsest levels of a feature pyramid depend on the last stage only.
+        label, name: index and name of the class.
+        score: predicted score; the mean probability for a region.
         box: x1 y1 x2 y2 in pixels of the picture, for detectors.
-        image_box: the same in pixels of the image file.
-        layer, method: what it was computed from and how.
+        image_box: `box` in pixels of the image file.
+        layer, method: name of the layer, and one of `METHODS`.
     """
 
     heat: np.ndarray | None
@@ -46,33 +46,35 @@ class Activation:
 
 def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), layer: str | int | None = None,
         method: str | None = None, score: float = .3, top: int = 5) -> tuple[np.ndarray, list[Activation]]:
-    """Class activation maps of an image, by the grad-cam package.
+    """Compute class activation maps of an image with the grad-cam package.
 
     Args:
-        classes: names or numbers; none for the predicted ones.
-        layer: a stage or a module, as in `find_layer`; None for `default_layer`, and for boxes whose score does not
-            depend on that the last stage that it depends on.
-        method: one of `METHODS`; None for `DEFAULT_METHODS`.
-        score: boxes below it are left out.
-        top: how many boxes, the surest first.
+        classes: names or indices, by default the predicted classes.
+        layer: a stage or a module, as in `find_layer`. Defaults to `default_layer`, or to the last stage that a box
+            depends on if its score does not depend on the default layer.
+        method: one of `METHODS`. Defaults to `METHOD` of the task's module.
+        score: boxes with a lower score are skipped.
+        top: maximum number of boxes, in order of their scores.
 
     Returns:
-        The picture as the network sees it, RGB `(H, W, 3)`, 0 to 255; and an activation for each class, box or region,
-        none where nothing of the kind is predicted.
+        The input of the network as a picture, RGB `(H, W, 3)`, 0 to 255, and one activation per class, box or region.
 
     Raises:
         PredictionError: the image cannot be read or used.
         ImportError: grad-cam is not installed.
-        ValueError: the task is stereo; there is no such class, layer or method; the layer has no map, runs several
-            times, or no prediction of any picture depends on it.
+        ValueError: the task has no class activation maps; the class, layer or method is unknown; the layer has no map,
+            runs several times, or cannot influence any prediction.
     """
     options = (_labels(predictor, classes), _method(predictor, method), score, top)
-    picture, found = _activations(predictor, image, default_layer(predictor) if layer is None else layer, *options)
-    for stage in reversed(used_stages(predictor) if layer is None else ()):
-        if any(each.heat is None for each in found):
-            _, others = _activations(predictor, image, _output(predictor, stage), *options)
-            found = [other if each.heat is None else each for each, other in zip(found, others)]
-    return picture, found
+    if layer is not None:
+        return _activations(predictor, image, layer, *options)
+    picture, activations = _activations(predictor, image, default_layer(predictor), *options)
+    for stage in reversed(used_stages(predictor)):
+        if any(activation.heat is None for activation in activations):
+            _, others = _activations(predictor, image, _stage_output(predictor, stage), *options)
+            activations = [other if activation.heat is None else activation
+                           for activation, other in zip(activations, others)]
+    return picture, activations
 
 
 def _activations(predictor: Predictor, image: Image, layer: str | int, labels: Sequence[int], method: str, score: float,
@@ -85,29 +87,31 @@ def _activations(predictor: Predictor, image: Image, layer: str | int, labels: S
     with torch.enable_grad(), input_gradients(predictor.model), LayerMap(predictor.model, module) as watched:
         targets = model(image_input)[0]
         targets = targets[:top] if predictor.spec.has_instances else targets
-        reached = _reached(targets, watched, name) if targets else []
-        heats = [_heat(METHODS[method], model, module, watched, image_input, i) if depends else None
-                 for i, depends in enumerate(reached)]
+        depends = _depends(targets, watched, name) if targets else []
+        heats = [_heat(METHODS[method], model, module, watched, image_input, i) if depends[i] else None
+                 for i in range(len(targets))]
     scale = meta.get('scale_factor')
-    found = [Activation(heat, target.label, predictor.classes[target.label], target.score, target.box,
-                        target.box and tuple(side / scale[i % 2] for i, side in enumerate(target.box)), name, method)
-             for heat, target in zip(heats, targets)]
-    return pixels_of(inputs[0], predictor.model.data_preprocessor), found
+    activations = []
+    for heat, target in zip(heats, targets):
+        image_box = tuple(side / scale[i % 2] for i, side in enumerate(target.box)) if target.box else None
+        activations.append(Activation(heat, target.label, predictor.classes[target.label], target.score, target.box,
+                                      image_box, name, method))
+    return pixels_of(inputs[0], predictor.model.data_preprocessor), activations
 
 
 def default_layer(predictor: Predictor) -> str:
-    """What is looked at where no layer is named.
+    """Return the name of the default layer.
 
-    It is the output norm of the last stage for a classifier, and of the last but one of those that a detector or
-    segmentor reads, or that stage's last block where it has no norm. Behind a classifier's output norm stand only mean
-    and linear layer, so there Grad-CAM shows what each place adds to the logit. Where the class token alone counts, it
-    is the norm before the last attention.
+    It is the output norm of the last stage for a classifier, and of the second-last stage that a detector or segmentor
+    uses, or the last block of the stage if there is no norm. Only mean and linear layer follow the output norm of a
+    classifier, so there Grad-CAM shows the contribution of each position to the logit. If only the class token is
+    used, it is the norm before the last attention.
     """
     used = used_stages(predictor)
-    return _output(predictor, used[max(-len(used), predictor.spec.part('explain').STAGE)])
+    return _stage_output(predictor, used[max(-len(used), predictor.spec.part('explain').STAGE)])
 
 
-def _output(predictor: Predictor, number: int) -> str:
+def _stage_output(predictor: Predictor, number: int) -> str:
     model, backbone = predictor.model, predictor.model.backbone
     block, _ = find_layer(model, number)
     token_stage = block.startswith('backbone.stages') and isinstance(backbone.stages[-1], ClassTokenStage)
@@ -122,17 +126,17 @@ def _output(predictor: Predictor, number: int) -> str:
 
 
 def used_stages(predictor: Predictor) -> tuple[int, ...]:
-    """Numbers of the backbone's stages that the rest of the model reads."""
+    """Return the indices of the backbone's stages that the rest of the model uses."""
     return tuple(getattr(predictor.model.backbone, 'out_indices', (-1,)))
 
 
 def _method(predictor: Predictor, method: str | None) -> str:
     if not predictor.spec.offers('explain'):
-        raise ValueError(f'class activation maps: not available for {predictor.spec.name}, got '
+        raise ValueError(f'model: class activation maps are not available for {predictor.spec.name}, got '
                          f'{type(predictor.model).__name__}.')
     method = method or predictor.spec.part('explain').METHOD
     if method not in METHODS:
-        raise ValueError(f'method ({method}) must be one of {", ".join(METHODS)}')
+        raise ValueError(f'method: expected one of {", ".join(METHODS)}, got {method}.')
     return method
 
 
@@ -140,41 +144,41 @@ def _labels(predictor: Predictor, classes: Sequence[str | int]) -> list[int]:
     names = predictor.classes
     labels = []
     for each in classes:
-        number = names.index(each) if each in names else int(each) if str(each).isdecimal() else -1
-        if not 0 <= number < len(names):
-            raise ValueError(f'class ({each}) must be one of {", ".join(names[:20])}'
-                             f'{", ..." if len(names) > 20 else ""}, or its number from 0 to {len(names) - 1}')
-        labels.append(number)
+        label = -1
+        if each in names:
+            label = names.index(each)
+        elif str(each).isdecimal():
+            label = int(each)
+        if not 0 <= label < len(names):
+            raise ValueError(f'class: expected one of {shorten(names, 20)}, or an index from 0 to {len(names) - 1}, '
+                             f'got {each}.')
+        labels.append(label)
     return labels
 
 
-def _reached(targets: Sequence[Target], watched: LayerMap, layer: str) -> list[bool]:
-    """Which targets depend on a layer; one that has an empty map or a wrong one for any picture is refused."""
+def _depends(targets: Sequence[Target], watched: LayerMap, layer: str) -> list[bool]:
+    """Return for each target if it depends on the layer. Reject layers without a map or any influence."""
     if watched.calls != 1:
-        raise ValueError(f'layer ({layer}) runs {watched.calls} times for one image; take one that runs once')
+        raise ValueError(f'layer: expected one call per image, got {watched.calls} of {layer}. Use another layer.')
     watched.map(watched.output)
-    reached = []
+    depends = []
     for target in targets:
         gradient, = torch.autograd.grad(target.value, watched.output, retain_graph=True, allow_unused=True)
-        depends = gradient is not None and bool(watched.map(gradient).any())
-        # Boxes come from one level of a pyramid or another; classes and regions from the same layers in any picture.
-        if gradient is None or not (depends or target.box):
-            raise ValueError(f'layer ({layer}): the prediction does not depend on its map; take an earlier one')
-        reached.append(depends)
-    return reached
+        nonzero = gradient is not None and bool(watched.map(gradient).any())
+        # Boxes come from different levels of a pyramid, but classes and regions use the same layers for every image.
+        if gradient is None or not (nonzero or target.box):
+            raise ValueError(f'layer: the prediction does not depend on its map, got {layer}. Use an earlier layer.')
+        depends.append(nonzero)
+    return depends
 
 
 def _heat(kind: str, model: nn.Module, layer: nn.Module, watched: LayerMap, image: Tensor, number: int) -> np.ndarray:
-    made = getattr(_grad_cam(), kind)(model, [layer], watched.map)
-    try:
-        return made(image, [lambda targets: targets[number].value])[0]
-    finally:
-        made.activations_and_grads.release()
-
-
-def _grad_cam() -> Any:
     try:
         import pytorch_grad_cam
     except ImportError as error:
         raise ImportError(f"class activation requires grad-cam ({error}): pip install 'grad-cam>=1.5.4'") from error
-    return pytorch_grad_cam
+    explainer = getattr(pytorch_grad_cam, kind)(model, [layer], watched.map)
+    try:
+        return explainer(image, [lambda targets: targets[number].value])[0]
+    finally:
+        explainer.activations_and_grads.release()

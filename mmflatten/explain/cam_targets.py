@@ -1,4 +1,4 @@
-"""What class activation differentiates: a class, a box, a region, each as one number with its graph."""
+"""Targets of class activation maps: classes, boxes and regions, each a differentiable scalar."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from mmflatten.predict.predictor import Predictor
 
 @dataclass(frozen=True)
 class Target:
-    """One thing that a model says of an image.
+    """One class, box or region of a prediction.
 
     Attributes:
-        label: number of the class.
-        score: what the model's prediction says, 0 to 1; of a region its mean probability.
-        value: the number that is differentiated.
-        box: x1 y1 x2 y2 in pixels of the network's input, for detectors.
+        label: index of the class.
+        score: predicted score, 0 to 1; the mean probability for a region.
+        value: scalar to differentiate.
+        box: x1 y1 x2 y2 in pixels of the network input, for detectors.
     """
 
     label: int
@@ -29,13 +29,13 @@ class Target:
 
 
 class TargetModel(nn.Module):
-    """A predictor's model as a module of its input alone, `(1, 3, H, W)`, that returns the targets of the image.
+    """A predictor's model as a module that maps an input `(1, 3, H, W)` to the targets of the image.
 
     Args:
-        predictor: of any of these tasks.
-        samples: of `Predictor.prepare`.
-        labels: classes that are asked for; none for the predicted ones.
-        score: boxes below it are none.
+        predictor: predictor of a task with the part `explain`.
+        samples: data samples of `Predictor.prepare`.
+        labels: classes to explain, by default the predicted ones.
+        score: boxes with a lower score are skipped.
     """
 
     def __init__(self, predictor: Predictor, samples: Sequence[Any], labels: Sequence[int] = (),

@@ -1,7 +1,7 @@
-"""The output of any layer as a map, whatever its layout, for what is computed from maps and their gradients."""
+"""The output of any layer as a map, for analyses of maps and their gradients."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -12,22 +12,22 @@ from mmflatten.models.layers import split_prefix, tokens_to_map
 
 
 class LayerMap:
-    """Watches a layer in forward passes and turns its output, or a gradient of the same shape, into a map.
+    """Hooks that record a layer's output and convert it, or a gradient of the same shape, into a map.
 
-    Maps `(B, C, H, W)` stay as they are. Tokens `(B, N, C)` take the shape of the map that the layer is called with or
-    returns, as blocks, mixers and embeddings do, else that of the latest module that was; a class token is left out.
+    Maps `(B, C, H, W)` are unchanged. Tokens `(B, N, C)` take the map shape that the layer receives or returns, as
+    blocks, mixers and embeddings do, or else that of the latest module with such a shape. Class tokens are removed.
 
         with LayerMap(model, layer) as watched:
             model(image)
         watched.map(watched.output)                     # (B, C, H, W)
 
     Args:
-        model: the layer is somewhere in it.
+        model: a model that contains the layer.
         layer: a module whose output is a tensor.
 
     Attributes:
-        output: of the layer in the latest pass; None before one has reached it.
-        calls: how often the layer has run.
+        output: output of the latest call of the layer, None before the first call.
+        calls: number of calls of the layer.
     """
 
     def __init__(self, model: nn.Module, layer: nn.Module) -> None:
@@ -50,66 +50,72 @@ class LayerMap:
             self._hooks.pop().remove()
 
     def map(self, tensor: Tensor) -> Tensor:
-        """The layer's output, or its gradient, as `(B, C, H, W)`.
+        """Convert the layer's output, or its gradient, to `(B, C, H, W)`.
 
         Raises:
-            ValueError: it is neither a map nor the tokens of one.
+            ValueError: the tensor is neither a map nor the tokens of one.
         """
         if isinstance(tensor, Tensor) and tensor.ndim == 4:
             return tensor
         tokens = isinstance(tensor, Tensor) and tensor.ndim == 3 and self._shape is not None
         if not tokens or tensor.shape[1] < self._shape[0] * self._shape[1]:
-            what = f'the shape {tuple(tensor.shape)}' if isinstance(tensor, Tensor) else f'type {type(tensor).__name__}'
-            raise ValueError(f'output of the layer ({type(self._layer).__name__}) has {what}, which is no map and no '
-                             'tokens of one; take a block, a norm in a block, or a convolution')
+            output = f'shape {tuple(tensor.shape)}' if isinstance(tensor, Tensor) else f'type {type(tensor).__name__}'
+            raise ValueError(f'layer: expected a map or its tokens as output, got {output} from '
+                             f'{type(self._layer).__name__}. Use a block, a norm in a block, or a convolution.')
         return tokens_to_map(split_prefix(tensor, self._shape)[1], self._shape)
 
     def _before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        given = _find_shape((*args, *kwargs.values()))
-        self._latest = given or self._latest
+        shape = _find_shape((*args, *kwargs.values()))
+        self._latest = shape or self._latest
         if module is self._layer:
-            self._shape = given  # a mixer may show those inside it windows as their maps
+            self._shape = shape  # modules inside a mixer may receive the shape of its windows
 
     def _after(self, module: nn.Module, args: tuple, output: Any) -> None:
-        given = _find_shape(output if isinstance(output, tuple) else ())
-        self._latest = given or self._latest
+        shape = _find_shape(output if isinstance(output, tuple) else ())
+        self._latest = shape or self._latest
         if module is self._layer:
             self.output = output
-            self._shape = given or self._shape or self._latest
+            self._shape = shape or self._shape or self._latest
             self.calls += 1
 
 
 def _find_shape(values: tuple) -> tuple[int, int] | None:
-    """The last pair of whole numbers among arguments or results: the shape of a map."""
+    """Return the last pair of integers among arguments or results, which is the shape of a map."""
     pairs = [value for value in values if isinstance(value, tuple) and len(value) == 2
              and all(isinstance(side, int) for side in value)]
     return pairs[-1] if pairs else None
 
 
 def find_layer(model: nn.Module, name: str | int = -1) -> tuple[str, nn.Module]:
-    """A layer of a model and its name.
+    """Return the name of a layer of a model, and the layer.
 
     Args:
-        model: a backbone, or a model with one.
-        name: a module of the model by its name or the end of it; or the number of a stage of the backbone, from 0 or,
-            from the end, -1: its last block, before any norm of the output. A plain backbone's blocks are its stages.
+        model: a backbone, or a model with a backbone.
+        name: name of a module, or the end of its name. An integer is a stage of the backbone (-1 is the last one) and
+            selects its last block, before any output norm. The stages of a plain backbone are its blocks.
 
     Raises:
-        ValueError: none or several are meant.
+        ValueError: no module or several modules match.
     """
     if isinstance(name, int) or name.lstrip('-').isdecimal():
         return _stage(model, int(name))
-    names = [each for each, _ in model.named_modules() if each]
-    found = [each for each in names if each == name] or [each for each in names if each.endswith(f'.{name}')]
-    if len(found) != 1:
-        raise ValueError(f'layer ({name}) names {"several modules" if found else "no module"} of '
-                         f'{type(model).__name__}; take the number of a stage or a name'
-                         + (f', such as {", ".join(found[:3])}' if found else f'; stages: {", ".join(stages(model))}'))
-    return found[0], model.get_submodule(found[0])
+    matches = match_name(name, [each for each, _ in model.named_modules() if each])
+    if len(matches) > 1:
+        raise ValueError(f'layer: several modules of {type(model).__name__} match, got {name}. Use a longer name, '
+                         f'such as {", ".join(matches[:3])}.')
+    if not matches:
+        raise ValueError(f'layer: no module of {type(model).__name__} matches, got {name}. Use a stage index or '
+                         f'a name, such as {", ".join(stages(model))}.')
+    return matches[0], model.get_submodule(matches[0])
+
+
+def match_name(name: str, names: Sequence[str]) -> list[str]:
+    """Return the module names that equal `name`, or else those that end with it."""
+    return [each for each in names if each == name] or [each for each in names if each.endswith(f'.{name}')]
 
 
 def stages(model: nn.Module) -> list[str]:
-    """The name of the last block of each stage of a model's backbone; empty where the stages are not known."""
+    """Return the name of the last block of each stage of a model's backbone, or nothing for unknown backbones."""
     prefix = 'backbone.' if hasattr(model, 'backbone') else ''
     backbone = getattr(model, 'backbone', model)
     if hasattr(backbone, 'stages'):  # FLatten, L2ViT, Focal; Swin of mmdet and mmpretrain
@@ -122,17 +128,18 @@ def stages(model: nn.Module) -> list[str]:
 def _stage(model: nn.Module, number: int) -> tuple[str, nn.Module]:
     names = stages(model)
     if not names:
-        raise ValueError(f'stages of {type(getattr(model, "backbone", model)).__name__} are not known; name a layer')
+        raise ValueError(f'layer: stages of {type(getattr(model, "backbone", model)).__name__} are unknown, got '
+                         f'{number}. Use the name of a module.')
     if not -len(names) <= number < len(names):
-        raise ValueError(f'layer ({number}) must be a stage from 0 to {len(names) - 1}, or the name of a module')
+        raise ValueError(f'layer: expected a stage from 0 to {len(names) - 1} or the name of a module, got {number}.')
     return names[number], model.get_submodule(names[number])
 
 
 @contextmanager
 def input_gradients(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, no gradients for weights, and no recomputation, which would run a layer's hooks twice.
+    """Set evaluation mode, and disable weight gradients and checkpointing, which would call hooks twice.
 
-    Gradients still flow from an input that requires them.
+    Inputs that require gradients still get them.
     """
     weights = [(weight, weight.requires_grad) for weight in model.parameters()]
     modules = [(module, module.training, getattr(module, 'with_cp', None)) for module in model.modules()]

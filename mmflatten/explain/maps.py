@@ -1,4 +1,4 @@
-"""The attention of a trained model on a picture of one's own."""
+"""The attention of a trained model on any image."""
 from __future__ import annotations
 
 import numpy as np
@@ -9,28 +9,28 @@ from mmflatten.predict.predictor import Image, Predictor
 
 
 def probe_image(predictor: Predictor, image: Image) -> tuple[AttentionProbe, np.ndarray]:
-    """Run a predictor's model on an image, with its own test pipeline.
+    """Run a predictor on an image and record its attention layers.
 
     Returns:
-        The probe, and the picture as `network_picture` has it.
+        The probe, and the image as returned by `network_picture`.
 
     Raises:
         PredictionError: the image cannot be read or used.
-        ValueError: the model has no attention, or its prediction does not reach it.
+        ValueError: the model has no attention, or does not use it for predictions.
     """
     with AttentionProbe(predictor.model) as probe:
         picture = network_picture(predictor, image)
     if not probe.layers:
-        raise ValueError(f'the prediction of the model ({type(predictor.model).__name__}) reaches none of its '
-                         f'attentions: {", ".join(probe.names)}')
+        raise ValueError(f'model: predictions use none of the attention layers ({", ".join(probe.names)}), got '
+                         f'{type(predictor.model).__name__}.')
     return probe, picture
 
 
 def network_picture(predictor: Predictor, image: Image) -> np.ndarray:
-    """Run a predictor's model on an image; returns the image as the backbone saw it: resized, cropped and padded.
+    """Run a predictor on an image and return the input of the backbone: resized, cropped and padded.
 
-    RGB `(H, W, 3)`, 0 to 255. Of a pair it is the left image; of a segmentor that slides over the image, the first
-    crop.
+    The result is RGB `(H, W, 3)`, 0 to 255. It is the left image of a stereo pair, and the first crop for a segmentor
+    with sliding-window inference.
 
     Raises:
         PredictionError: the image cannot be read or used.

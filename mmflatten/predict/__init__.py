@@ -1,1 +1,1 @@
-"""Predictions of a trained model: inputs, engines, results as files."""
+"""Predictions of a trained model: inputs, runtimes, and results as files."""

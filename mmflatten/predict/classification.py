@@ -1,4 +1,4 @@
-"""Predictions of classes as a CSV file."""
+"""Predicted classes as a CSV file."""
 from __future__ import annotations
 
 import csv
@@ -11,11 +11,11 @@ import numpy as np
 from mmflatten.predict import writer
 from mmflatten.predict.inputs import Input
 
-TOP = 5  # classes of an image that the CSV lists
+TOP = 5  # classes listed for each image
 
 
-class Writer(writer.Writer):
-    """`classes.csv`, one line for each image: file, then class and score of the five most probable."""
+class ClassificationWriter(writer.Writer):
+    """`classes.csv`, one line per image: file, then class and score of the five most probable classes."""
 
     files = ('classes.csv', )
 
@@ -35,13 +35,16 @@ class Writer(writer.Writer):
         if not self._rows:
             return
         with open(self.folder / self.files[0], 'w', newline='', encoding='utf-8',
-                  errors='surrogateescape') as file:  # names of files need not be UTF-8
+                  errors='surrogateescape') as file:  # file names need not be UTF-8
             rows = csv.writer(file)
             count = (len(self._rows[0]) - 1) // 2
-            rows.writerow(['file', *(f'{what}_{i + 1}' for i in range(count) for what in ('class', 'score'))])
+            rows.writerow(['file', *(f'{name}_{i + 1}' for i in range(count) for name in ('class', 'score'))])
             rows.writerows(self._rows)
 
     @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
+    def table(record: dict, classes: Sequence[str]) -> writer.TableParts:
         rows = [(entry['name'], f'{entry["score"]:.4f}') for entry in record['classes']]
         return f'The {len(rows)} most probable classes', ('class', 'score'), rows
+
+
+Writer = ClassificationWriter

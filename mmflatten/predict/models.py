@@ -1,4 +1,4 @@
-"""Models by name: the configs that travel with the package."""
+"""Models by the name of their config, for the configs included in the package."""
 from __future__ import annotations
 
 import difflib
@@ -15,14 +15,14 @@ from mmflatten.tasks import tasks
 
 
 def list_models(pattern: str = '*', task: str | None = None) -> list[str]:
-    """Names of the models that there is a config for, in alphabetical order.
+    """Return the names of all models with a config, in alphabetical order.
 
     Args:
-        pattern: as file names have them: `*swin-t*`.
-        task: classification, detection, segmentation or stereo; None for all.
+        pattern: a glob, such as `*swin-t*`.
+        task: classification, detection, segmentation or stereo. None means all.
 
     Raises:
-        ValueError: there is no such task.
+        ValueError: the task is unknown.
     """
     if task is not None and task not in tasks():
         raise ValueError(f'task: expected one of {", ".join(tasks())}, got {task}.')
@@ -31,19 +31,19 @@ def list_models(pattern: str = '*', task: str | None = None) -> list[str]:
 
 
 def get_model(name: str, pretrained: str | Path | None = None, **options: object) -> nn.Module:
-    """Build a model by the name of its config, or by the config's path, in evaluation mode on the CPU.
+    """Build a model from the name or path of its config, in evaluation mode on the CPU.
 
     Args:
-        pretrained: checkpoint whose every key must fit; None for random weights.
-        options: fields of the config's `model` to replace, dotted where deeper: `{'backbone.drop_path_rate': 0}`.
+        pretrained: checkpoint, whose keys must all match. None means random weights.
+        options: fields of the config's `model` to replace, with dots for nested ones: `{'backbone.drop_path_rate': 0}`.
 
     Raises:
-        ValueError: there is no such model.
-        CheckpointError: the checkpoint is missing, damaged or of another model.
+        ValueError: the model is unknown.
+        CheckpointError: the checkpoint is missing, damaged or belongs to another model.
     """
     if '/' not in name and not name.endswith('.py') and name not in library():
-        near = difflib.get_close_matches(name, library()) or list(library())[:3]
-        raise ValueError(f'model ({name}) has no config here; there are {", ".join(near)}; list_models() names all')
+        similar = difflib.get_close_matches(name, library()) or list(library())[:3]
+        raise ValueError(f'model: no such config, got {name}. Similar names: {", ".join(similar)}. See list_models().')
     cfg = load_config(name)
     cfg.merge_from_dict({f'model.{key}': value for key, value in options.items()})
     model = build_model(cfg)

@@ -1,4 +1,4 @@
-"""A trained model on pictures of one's own."""
+"""Predictions of a trained model for any image."""
 from __future__ import annotations
 
 import copy
@@ -25,38 +25,38 @@ from mmflatten.errors import error_text
 from mmflatten.predict.engines import use_engine
 from mmflatten.tasks import task_of
 
-# An image: a file, or RGB pixels (H, W, 3) of 0 to 255. Stereo takes a left and a right one.
+# A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
 Image = str | Path | np.ndarray | Sequence
 
 
 class PredictionError(ValueError):
-    """An image from which nothing could be predicted."""
+    """Failed prediction of one image."""
 
 
 class Predictor:
-    """A config and a checkpoint, ready for images: OpenMMLab's inferencer of the task with strict, safe loading.
+    """Inferencer for a config and a checkpoint: OpenMMLab's inferencer of the task with strict, safe loading.
 
-    The same images give what `mmflatten test` finds on them.
+    Predictions equal those of `mmflatten test` on the same images.
 
         predictor = Predictor('configs/digits/retinanet_flatten-swin-nano_fpn_digits.py', 'epoch_15.pth')
         predictor('scene.png').pred_instances.bboxes
 
     Args:
-        config: A file, or what `Config.fromfile` made of it.
-        checkpoint: A file of this config's model; every key must fit.
-        device: `cpu`, `cuda` or `cuda:N`; None takes a GPU if there is one.
-        engine: what runs the backbone: eager, compile, onnxruntime, openvino, or auto for OpenVINO, else ONNX
-            Runtime, where installed.
+        config: a file or a loaded config.
+        checkpoint: a file for the config's model. All keys must match.
+        device: `cpu`, `cuda` or `cuda:N`. Defaults to a GPU if available.
+        engine: runtime of the backbone: eager, compile, onnxruntime, openvino, or auto, which selects OpenVINO or else
+            ONNX Runtime, if installed.
 
     Attributes:
-        task: its name, such as `detection`.
+        task: name of the task, such as `detection`.
         spec: the `mmflatten.tasks.Task`.
-        model: the module itself, in evaluation mode.
-        classes: their names in the order of the labels; empty for stereo.
+        model: module in evaluation mode.
+        classes: class names in the order of the labels, empty for stereo.
 
     Raises:
-        CheckpointError: the checkpoint is missing, damaged or of another model.
-        ValueError: it was trained on other classes than the config's.
+        CheckpointError: the checkpoint is missing, damaged or belongs to another model.
+        ValueError: the classes of the checkpoint differ from those of the config.
     """
 
     def __init__(self, config: str | Path | Config, checkpoint: str | Path, device: str | None = None,
@@ -69,7 +69,7 @@ class Predictor:
         metainfo = read_metainfo(self.cfg)
         content = load_from_local(str(checkpoint), 'cpu')
         _require_same_classes(metainfo, content, checkpoint)
-        # The scope of an earlier predictor of another library would stay.
+        # Otherwise the scope of an earlier predictor for another library remains.
         with safe_reading(), quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), str(checkpoint), self.device)
         self.model = self._inferencer.model
@@ -79,7 +79,7 @@ class Predictor:
         self.model.dataset_meta = self.metainfo = metainfo
 
     def __call__(self, image: Image) -> BaseDataElement:
-        """Predict from one image; the data sample holds `pred_instances`, `pred_sem_seg`, `pred_label` or the like.
+        """Predict one image. The data sample holds `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity`.
 
         Raises:
             PredictionError: the image cannot be read or used.
@@ -90,7 +90,7 @@ class Predictor:
         return sample
 
     def predict(self, images: Iterable[Image], batch_size: int = 1) -> Iterator[BaseDataElement | PredictionError]:
-        """Predict from image after image, in their order; for one that fails comes the error, and the rest goes on."""
+        """Predict images in order. A failed image yields its error in place of a data sample."""
         batch: list[Image] = []
         for image in images:
             batch.append(image)
@@ -101,7 +101,7 @@ class Predictor:
             yield from self._predict_batch(batch)
 
     def prepare(self, image: Image) -> dict:
-        """What the model's own `forward` takes of an image: `inputs` normalised and padded, and `data_samples`.
+        """Return the arguments of the model's `forward` for an image: normalised, padded `inputs` and `data_samples`.
 
         Raises:
             PredictionError: the image cannot be read or used.
@@ -112,7 +112,7 @@ class Predictor:
             raise PredictionError(f'{_name(image)}: {_reason(image, error)}') from error
 
     def visualizer(self) -> Any:
-        """The task's visualizer, which knows the classes and their colours."""
+        """Build the task's visualizer with the classes and palette of the data set."""
         return self.spec.visualizer(self.metainfo, (self.cfg.get('visualizer') or {}).get('type'))
 
     def _predict_batch(self, images: list[Image]) -> list[BaseDataElement | PredictionError]:
@@ -121,7 +121,7 @@ class Predictor:
         except torch.cuda.OutOfMemoryError:
             raise
         except Exception as error:
-            if len(images) > 1:  # which of them is it?
+            if len(images) > 1:  # find the image that fails
                 return [self._predict_batch([image])[0] for image in images]
             return [PredictionError(f'{_name(images[0])}: {_reason(images[0], error)}')]
 
@@ -135,7 +135,7 @@ class Predictor:
             return self.spec.preprocess(self._inferencer, images)
 
     def _readable(self, image: Image) -> Any:
-        """Files as text, pixels in the order that the libraries' inferencers expect (BGR)."""
+        """Convert paths to `str`, and pixels to BGR, as the inferencers of the libraries expect."""
         if self.spec.pairs:
             left, right = image
             return _readable_image(left), _readable_image(right)
@@ -143,18 +143,19 @@ class Predictor:
 
 
 def check_device(device: str | None) -> str:
-    """The device's name as PyTorch has it.
+    """Return the name of the device, by default a GPU if available.
 
     Raises:
-        ValueError: PyTorch has no such device.
+        ValueError: PyTorch cannot use the device.
     """
     if device is None:
         return 'cuda' if torch.cuda.is_available() else 'cpu'
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f'device ({device}) cannot be used here: {str(error).splitlines()[0]}; '
-                         f'take {"cuda or " if torch.cuda.is_available() else ""}cpu') from error
+        available = 'cuda or cpu' if torch.cuda.is_available() else 'cpu'
+        raise ValueError(f'device: not available ({str(error).splitlines()[0]}), got {device}. '
+                         f'Use {available}.') from error
     return device
 
 
@@ -163,32 +164,32 @@ def _require_same_classes(metainfo: dict, checkpoint: Any, file: str | Path) -> 
     trained = (meta or {}).get('dataset_meta') or {}
     if not isinstance(trained, dict) or not trained.get('classes') or not metainfo.get('classes'):
         return
-    here, there = list(metainfo['classes']), list(trained['classes'])
-    if here != there:
-        raise ValueError(f'checkpoint {file} was trained on {len(there)} classes ({shorten(there, 5)}) and the config '
-                         f'has {len(here)} ({shorten(here, 5)}); take the config that it was trained with')
+    expected, found = list(metainfo['classes']), list(trained['classes'])
+    if expected != found:
+        raise ValueError(f'checkpoint: expected the {len(expected)} classes of the config ({shorten(expected, 5)}), '
+                         f'got {len(found)} ({shorten(found, 5)}) in {file}. Use the config of the training.')
 
 
 def _readable_image(image: str | Path | np.ndarray) -> str | np.ndarray:
     if not isinstance(image, np.ndarray):
         return str(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise PredictionError(f'an array of shape {image.shape} and type {image.dtype} is no image; it must be RGB, '
-                              '(height, width, 3), uint8')
+        raise PredictionError('image: expected an RGB array of shape (height, width, 3) and dtype uint8, got shape '
+                              f'{image.shape} and dtype {image.dtype}.')
     return np.ascontiguousarray(image[..., ::-1])
 
 
 def _reason(image: Image, error: Exception) -> str:
     if isinstance(image, (str, Path)):
         if not Path(image).exists():
-            return 'does not exist; check the path'
+            return 'does not exist. Check the path.'
         try:
             image = read_rgb(str(image))
-        except (OSError, ValueError):  # a folder, or no image
-            return 'cannot be decoded; is it a whole image, of a kind and size that OpenCV reads?'
+        except (OSError, ValueError):  # a folder, or not an image
+            return 'cannot be decoded. The file may be damaged, or of a type or size that OpenCV does not support.'
     if isinstance(image, np.ndarray) and getattr(error, 'func', '') == 'resize':  # OpenCV's
         height, width = image.shape[:2]
-        return f'has {width} x {height} pixels, and the resize of the config leaves a side of 0; cut it into pieces'
+        return f'has {width} x {height} pixels, and the resize of the config gives a side of 0. Crop the image.'
     return f'{type(error).__name__}: {error_text(error)}'
 
 

@@ -1,4 +1,4 @@
-"""Predictions as files: drawings, COCO JSON, CSV of classes, PNG label maps, PFM disparities."""
+"""A folder of result files: drawings and the files of the task."""
 from __future__ import annotations
 
 import os
@@ -19,15 +19,15 @@ FOLDERS = ('drawings', 'label_maps', 'disparity')
 
 
 class ResultFolder:
-    """A folder that fills with what a `Predictor` says of inputs.
+    """Folder of the predictions of a `Predictor`.
 
-    `drawings/NAME.png`, for a video `drawings/NAME.mp4`, and the files of the task's `Writer`: `classes.csv`,
-    `predictions.json` (COCO), `label_maps/NAME.png` or `disparity/NAME.pfm`.
+    It contains `drawings/NAME.png`, or `drawings/NAME.mp4` for a video, and the files of the task's `Writer`:
+    `classes.csv`, `predictions.json` (COCO), `label_maps/NAME.png` or `disparity/NAME.pfm`.
 
-    Use it as a context manager: the tables are written at its end, also after an error.
+    Use it as a context manager. Tables are written on exit, also after an error.
 
     Args:
-        score: instances below it are left out, of drawings and data.
+        score: instances with a lower score are skipped in drawings and data.
     """
 
     def __init__(self, folder: str | Path, predictor: Predictor, score: float = 0.3) -> None:
@@ -45,10 +45,10 @@ class ResultFolder:
         self._writer.close()
 
     def add(self, item: Input, sample: BaseDataElement) -> dict:
-        """Note and draw one prediction; returns it as plain numbers, the label and disparity maps by their file.
+        """Save and draw one prediction. Returns it as plain numbers, with label and disparity maps as file names.
 
         Raises:
-            PredictionError: the task's visualizer cannot draw it; it is noted all the same.
+            PredictionError: the task's visualizer cannot draw the prediction, which is saved nevertheless.
         """
         left = item.image[0] if isinstance(item.image, tuple) else item.image
         pixels = left if isinstance(left, np.ndarray) else mmcv.imread(left, channel_order='rgb')
@@ -56,7 +56,7 @@ class ResultFolder:
         try:
             self._draw(item, pixels, sample)
         except (IndexError, ValueError, cv2.error) as error:
-            raise PredictionError(f'{item.source}: no drawing: {type(error).__name__}: {error}') from error
+            raise PredictionError(f'{item.source}: cannot be drawn: {type(error).__name__}: {error}') from error
         return dict(file=item.source, name=item.name, **record)
 
     def _draw(self, item: Input, pixels: np.ndarray, sample: BaseDataElement) -> None:

@@ -11,28 +11,29 @@ import numpy as np
 from mmflatten.predict import writer
 from mmflatten.predict.inputs import Input
 
-MAX_ROWS = 12
 
-
-class Writer(writer.Writer):
-    """`label_maps/NAME.png`: the grey value of a pixel is its class, in 16 bits if there are more than 256."""
+class SegmentationWriter(writer.Writer):
+    """`label_maps/NAME.png`: grey values are labels, in 16 bits if there are more than 256 classes."""
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         labels = sample.pred_sem_seg.data[0].cpu().numpy()
         file = self.file('label_maps', item, '.png')
         grey = labels.astype(np.uint8 if len(self.classes) <= 256 else np.uint16)
         if not cv2.imwrite(os.fsencode(file), grey):
-            raise OSError(f'{file} cannot be written. Check the free space and the permissions of its folder.')
+            raise OSError(f'{file}: cannot be written. Check the free space and the permissions of its folder.')
         values, counts = np.unique(labels, return_counts=True)
-        shares = [dict(label=label, name=self.name_of(label), share=count / labels.size)
-                  for label, count in zip(values.tolist(), counts.tolist())]
-        return dict(label_map=str(file), shares=shares)
+        fractions = [dict(label=label, name=self.name_of(label), share=count / labels.size)
+                     for label, count in zip(values.tolist(), counts.tolist())]
+        return dict(label_map=str(file), shares=fractions)
 
     @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
-        found = sorted(record['shares'], key=lambda entry: -entry['share'])
-        rows = [(entry['name'], f'{100 * entry["share"]:.2f} %') for entry in found[:MAX_ROWS]]
-        caption = 'Share of the image'
-        if len(found) > MAX_ROWS:
-            caption += f', the largest {MAX_ROWS} of {len(found)} classes'
-        return caption, ('class', 'share'), rows
+    def table(record: dict, classes: Sequence[str]) -> writer.TableParts:
+        entries = sorted(record['shares'], key=lambda entry: -entry['share'])
+        rows = [(entry['name'], f'{100 * entry["share"]:.2f} %') for entry in entries[:writer.MAX_ROWS]]
+        caption = 'Fraction of the image'
+        if len(entries) > writer.MAX_ROWS:
+            caption += f', the largest {writer.MAX_ROWS} of {len(entries)} classes'
+        return caption, ('class', 'fraction'), rows
+
+
+Writer = SegmentationWriter

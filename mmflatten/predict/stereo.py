@@ -11,20 +11,23 @@ from mmflatten.predict import writer
 from mmflatten.predict.inputs import Input
 
 
-class Writer(writer.Writer):
-    """`disparity/NAME.pfm`: disparities of the left image in pixels."""
+class StereoWriter(writer.Writer):
+    """`disparity/NAME.pfm`: disparities of the left image, in pixels."""
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         height, width = pixels.shape[:2]
         disparity = sample.pred_disparity.data[0].cpu().numpy()
-        disparity = disparity[disparity.shape[0] - height:, :width]  # without `StereoPad`'s border
+        disparity = disparity[disparity.shape[0] - height:, :width]  # crop the border of `StereoPad`
         file = self.file('disparity', item, '.pfm')
         write_pfm(file, disparity)
         return dict(disparity=str(file), mean=float(disparity.mean()), min=float(disparity.min()),
                     max=float(disparity.max()))
 
     @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
+    def table(record: dict, classes: Sequence[str]) -> writer.TableParts:
         rows = [(title, f'{record[key]:.2f}') for title, key in (('smallest', 'min'), ('mean', 'mean'),
                                                                  ('largest', 'max'))]
         return 'Disparity in pixels', (), rows
+
+
+Writer = StereoWriter

@@ -1,4 +1,4 @@
-"""The base class of writers: predictions of one task as files."""
+"""The base class of writers, which save the predictions of one task as files."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,17 +9,20 @@ import numpy as np
 
 from mmflatten.predict.inputs import Input
 
+MAX_ROWS = 12  # rows of a table
+TableParts = tuple[str, tuple[str, ...], list[tuple[str, ...]]]  # caption, header, rows
+
 
 class Writer:
     """Predictions of one task as files in a folder.
 
     Args:
-        folder: exists already.
-        classes: their names in the order of the labels.
-        score: instances below it are left out.
+        folder: an existing folder.
+        classes: class names in the order of the labels.
+        score: instances with a lower score are skipped.
 
     Attributes:
-        files: names of files that an earlier run may have left in the folder.
+        files: names of output files, which are deleted if an earlier run left them in the folder.
     """
 
     files: tuple[str, ...] = ()
@@ -30,14 +33,14 @@ class Writer:
             (folder / name).unlink(missing_ok=True)
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
-        """Add a prediction for `pixels` (H, W, 3) and return it as plain numbers; maps are named by their file."""
+        """Add the prediction for `pixels` (H, W, 3) and return it as plain numbers, with maps as file names."""
         return {}
 
     def close(self) -> None:
-        """Write what is written once for all images."""
+        """Write the files that cover all images."""
 
     @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
+    def table(record: dict, classes: Sequence[str]) -> TableParts:
         """Return caption, header and rows of a table of one record of `add`."""
         return '', (), []
 

@@ -93,7 +93,7 @@ def packed(layer: AttentionLayer, side: int) -> dict:
 
 def _averaged(weights: Tensor, layer: AttentionLayer, keys: tuple[int, int]) -> np.ndarray:
     """Average weights `(Q, h, M)` over blocks of the key map, to `(Q, h, prefix + kh * kw)`."""
-    maps = weights[..., layer.prefix:].unflatten(-1, layer.kv_hw).numpy()
+    maps = layer.on_map(weights).numpy()
     for axis, (size, new) in enumerate(zip(layer.kv_hw, keys), start=2):
         edges = np.arange(new) * size // new
         counts = np.diff(edges, append=size).reshape(-1, *[1] * (3 - axis))

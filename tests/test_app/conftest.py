@@ -1,4 +1,4 @@
-"""Models with random weights, and pictures."""
+"""Models with random weights, and images."""
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def weights_of(tmp_path_factory) -> Callable[[str], tuple[str, str]]:
 
 @pytest.fixture(scope='session')
 def tried(weights_of) -> Callable[[str], TriedModel]:
-    """A loaded model, one of each."""
+    """Load a model once."""
     models: dict[str, TriedModel] = {}
 
     def load(name: str) -> TriedModel:
@@ -44,7 +44,7 @@ def tried(weights_of) -> Callable[[str], TriedModel]:
 
 @pytest.fixture
 def picture(tmp_path) -> Callable[..., str]:
-    """Write a black picture with a white square of 9 x 9 pixels around `(x, y)`."""
+    """Write a black image with a white square of 9 x 9 pixels around `(x, y)`."""
 
     def draw(name: str = 'scene.png', size: tuple[int, int] = (120, 96), middle: tuple[int, int] = (60, 48)) -> str:
         pixels = np.zeros((size[1], size[0], 3), np.uint8)

@@ -1,4 +1,4 @@
-"""The page answers on this computer alone, to several tabs at a time."""
+"""The local server of the page, with several tabs, and the command."""
 import signal
 import socket
 from pathlib import Path
@@ -30,7 +30,7 @@ def server(tried):
 
 @pytest.fixture
 def tab(server, tmp_path):
-    """Opens the page as another tab."""
+    """Open the page in another tab."""
     return lambda: gradio_client.Client(server.local_url, verbose=False, analytics_enabled=False,
                                         download_files=str(tmp_path))
 
@@ -39,13 +39,13 @@ def values(outputs) -> list:
     return [output.get('value') if isinstance(output, dict) and 'value' in output else output for output in outputs]
 
 
-def test_a_picture_that_is_sent_comes_back_drawn(tab, picture):
+def test_predict_endpoint_returns_drawings_and_tables(tab, picture):
     outputs = values(tab().predict(.3, gradio_client.handle_file(picture()), api_name='/predict'))
     assert any('score' in output for output in outputs if isinstance(output, str))
     assert sum(str(output).endswith('.png') and Path(output).is_file() for output in outputs) == 3
 
 
-def test_tabs_do_not_mix(tab, picture):
+def test_tabs_have_separate_states(tab, picture):
     wide, narrow = tab(), tab()
     for client, size in ((wide, (120, 96)), (narrow, (40, 30))):
         client.predict(.3, gradio_client.handle_file(picture(f'{size[0]}.png', size, (9, 9))), api_name='/predict')
@@ -54,22 +54,22 @@ def test_tabs_do_not_mix(tab, picture):
     assert 100 in seen[0] and 39 in seen[1] and 100 not in seen[1]
 
 
-def test_it_listens_on_this_computer_alone(server):
-    with socket.socket() as other:  # an address of this computer too, which a server for all addresses answers
+def test_server_listens_on_the_loopback_address_only(server):
+    with socket.socket() as other:  # another loopback address, on which a server for all addresses would answer
         assert other.connect_ex(('127.0.0.2', server.server_port)) != 0
     with socket.socket() as other:
         assert other.connect_ex(('127.0.0.1', server.server_port)) == 0
     assert server.share is False and not server.analytics_enabled
 
 
-def test_a_port_in_use_is_named(server, weights_of, capsys):
+def test_port_in_use_is_named(server, weights_of, capsys):
     assert app([*weights_of(CLASSIFIER), '--device', 'cpu', '--port', str(server.server_port)]) == 1
     assert str(server.server_port) in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.fixture
 def usual_signals():
-    usual = {**dict.fromkeys(command.ENDINGS, signal.SIG_DFL), signal.SIGINT: signal.default_int_handler}
+    usual = {**dict.fromkeys(command.STOP_SIGNALS, signal.SIG_DFL), signal.SIGINT: signal.default_int_handler}
     before = {ending: signal.signal(ending, handler) for ending, handler in usual.items()}
     yield
     for ending, handler in before.items():
@@ -77,7 +77,7 @@ def usual_signals():
 
 
 @pytest.mark.parametrize('ending', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_command_serves_until_it_is_ended_and_leaves_no_upload(usual_signals, weights_of, picture, monkeypatch,
+def test_command_stops_on_signals_and_deletes_uploads(usual_signals, weights_of, picture, monkeypatch,
                                                                    capsys, ending):
     port, uploads = free_port(), []
 
@@ -88,7 +88,7 @@ def test_the_command_serves_until_it_is_ended_and_leaves_no_upload(usual_signals
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(ending)
         if ending == signal.SIGHUP:
-            signal.raise_signal(ending)  # as a closing terminal does
+            signal.raise_signal(ending)  # a closing terminal sends two signals
             uploads.append('nothing stopped the end')
         raise KeyboardInterrupt
 
@@ -101,23 +101,23 @@ def test_the_command_serves_until_it_is_ended_and_leaves_no_upload(usual_signals
 
 
 @pytest.mark.parametrize('count', [1, 3, 6])
-def test_models_come_as_pairs_and_two_at_most(count, capsys):
+def test_number_of_models_is_checked(count, capsys):
     assert app(['word'] * count) == 1
     assert 'word' in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_stereo_does_not_stand_beside_another_task(weights_of, capsys):
+def test_stereo_with_another_task_is_rejected(weights_of, capsys):
     assert app([*weights_of(CLASSIFIER), *weights_of('psmnet-tiny_digits-stereo'), '--device', 'cpu']) == 1
     assert 'stereo' in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_missing_checkpoint_is_named(weights_of, capsys):
+def test_missing_checkpoint_is_named(weights_of, capsys):
     assert app([weights_of(CLASSIFIER)[0], 'nowhere.pth']) == 1
     assert 'nowhere.pth' in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize('port', ['0', '65536', 'http'])
-def test_a_port_that_is_none_ends_with_usage(port, capsys):
+def test_invalid_port_exits_with_usage(port, capsys):
     with pytest.raises(SystemExit):
         app(['config.py', 'weights.pth', '--port', port])
     assert port in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What the page's buttons do: predictions of one model or two, the viewer, messages, and tabs apart from each other."""
+"""Event handlers of the page: predictions of one or two models, viewer, messages."""
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,11 +16,11 @@ def two(tried) -> Page:
     return Page([tried(CLASSIFIER), tried(SEGMENTOR)])
 
 
-def test_two_models_stand_side_by_side(two, picture):
+def test_page_with_two_models(two, picture):
     changed = two.predict(.3, picture())
     first, second = two.parts
     assert not np.array_equal(changed[first.drawing], changed[second.drawing])
-    assert 'score' in changed[first.results] and 'share' in changed[second.results]
+    assert 'score' in changed[first.results] and 'fraction' in changed[second.results]
     for model, parts in zip(two.models, two.parts):
         assert f'{model.params / 1e6:.3f}' in changed[parts.cost] and 'network' in changed[parts.cost]
         assert changed[parts.map].shape[2] == 3 and len(changed[parts.layer].choices) == 5
@@ -28,14 +28,14 @@ def test_two_models_stand_side_by_side(two, picture):
     assert (changed[two.x], changed[two.y]) == (60, 48) and changed[two.message] == ''
 
 
-def test_models_of_two_libraries_load_one_after_the_other(weights_of, picture):
+def test_page_with_models_of_two_libraries(weights_of, picture):
     names = ('mask-rcnn_flatten-swin-nano_fpn_digits', CLASSIFIER)
     page = Page([TriedModel(*weights_of(name), 'cpu') for name in names])
     changed = page.predict(.3, picture())
     assert changed[page.message] == '' and 'instance' in changed[page.parts[0].results]
 
 
-def test_a_click_layer_and_head_change_the_maps(two, picture):
+def test_click_layer_and_head_change_the_maps(two, picture):
     session = two.predict(.3, picture(middle=(30, 30)))[two.session]
     first, second = two.parts
 
@@ -44,14 +44,14 @@ def test_a_click_layer_and_head_change_the_maps(two, picture):
 
     before = maps(two.attend(session, 60, 48, 1, MEAN, 1, MEAN))
     clicked = two.click(SimpleNamespace(index=[160, 160]), session, 1, MEAN, 1, MEAN)
-    assert (clicked[two.x], clicked[two.y]) == (30, 30)  # the picture is shown 640 wide
+    assert (clicked[two.x], clicked[two.y]) == (30, 30)  # the image is 640 pixels wide on the page
     assert all(a != b for a, b in zip(before, maps(clicked)))
     other = maps(two.attend(session, 30, 30, 1, MEAN, 1, 0))
     assert other[0] == maps(clicked)[0] and other[1] != maps(clicked)[1]
     assert maps(two.attend(session, 30, 30, 2, MEAN, 1, MEAN))[0] != maps(clicked)[0]
 
 
-def test_a_head_that_a_layer_lacks_becomes_the_mean(two, picture):
+def test_missing_head_becomes_the_mean(two, picture):
     session = two.predict(.3, picture())[two.session]
     few = session.trials[0].layers[1].num_heads
     changed = two.attend(session, 5, 5, 1, few, 1, 0)
@@ -60,35 +60,35 @@ def test_a_head_that_a_layer_lacks_becomes_the_mean(two, picture):
 
 
 @pytest.mark.parametrize(('asked', 'seen'), [((500, -3), (119, 0)), ((None, None), (0, 0))])
-def test_a_place_outside_of_the_picture_is_its_nearest_pixel(two, picture, asked, seen):
+def test_pixel_outside_of_the_image_is_clamped(two, picture, asked, seen):
     session = two.predict(.3, picture())[two.session]
     changed = two.attend(session, *asked, 0, MEAN, 0, MEAN)
     assert (changed[two.x], changed[two.y]) == seen
 
 
-def test_a_wrong_file_has_a_message_and_the_next_picture_is_predicted(two, picture, tmp_path):
+def test_invalid_file_shows_a_message_and_the_next_image_is_predicted(two, picture, tmp_path):
     wrong = tmp_path / 'letter <b>.png'
     wrong.write_text('Dear reader')
     changed = two.predict(.3, str(wrong))
     assert 'letter &lt;b&gt;.png' in changed[two.message] and str(tmp_path) not in changed[two.message]
-    assert changed[two.session] is None and changed[two.found].visible is False
-    assert 'picture' in two.predict(.3, None)[two.message].lower()
-    assert two.predict(.3, picture())[two.found].visible is True
+    assert changed[two.session] is None and changed[two.results].visible is False
+    assert 'image' in two.predict(.3, None)[two.message].lower()
+    assert two.predict(.3, picture())[two.results].visible is True
 
 
-def test_the_viewer_without_a_prediction_says_so(two):
+def test_viewer_without_a_prediction_shows_a_message(two):
     for changed in (two.attend(None, 3, 3, 0, MEAN), two.click(SimpleNamespace(index=[3, 3]), None, 0, MEAN)):
         assert list(changed) == [two.message] and 'alert' in changed[two.message]
 
 
-def test_instances_below_the_score_are_left_out(tried, picture):
+def test_instances_below_the_score_are_skipped(tried, picture):
     page = Page([tried('mask-rcnn_flatten-swin-nano_fpn_digits')])
     parts, = page.parts
     few, many = (page.predict(score, picture())[parts.results] for score in (1., 0.))
     assert few.count('<tr>') < many.count('<tr>') and '0 instances' in few
 
 
-def test_stereo_takes_a_pair_and_a_model_without_attention_has_no_viewer(tried, picture):
+def test_stereo_page_takes_a_pair_and_has_no_viewer_without_attention(tried, picture):
     page = Page([tried('psmnet-tiny-fa_digits-stereo'), tried('psmnet-tiny_digits-stereo')])
     left, right = picture('left.png'), picture('right.png', middle=(55, 48))
     changed = page.predict(.3, left, right)

@@ -1,4 +1,4 @@
-"""A trial holds what the model finds, what it cost, and where a pixel of the picture is in what the network saw."""
+"""Trials: predictions, cost, and positions of image pixels in the network input."""
 import cv2
 import numpy as np
 import pytest
@@ -9,25 +9,25 @@ from mmflatten.app.attention import MEAN, attention_view, network_pixel
 from mmflatten.app.tables import cost_table, result_table
 from mmflatten.measure.flops.model_cost import count_config
 
-# A config, the size that the network sees of a picture of 120 x 96, layers, and a word of its table of results.
+# Config, size of the network input for an image of 120 x 96, number of layers, and a word of the results table.
 CASES = {
     'flatten-swin-nano-mixed_digits': ((64, 64), 5, 'score'),
     'mask-rcnn_flatten-swin-nano_fpn_digits': ((160, 128), 5, 'instance'),
-    'semantic-fpn_flatten-swin-nano-mixed_digits': ((160, 128), 5, 'share'),
+    'semantic-fpn_flatten-swin-nano-mixed_digits': ((160, 128), 5, 'fraction'),
     'psmnet-tiny-fa_digits-stereo': ((128, 96), 1, 'isparity'),
     'psmnet-tiny_digits-stereo': ((128, 96), 0, 'isparity'),
 }
 
 
 def files_for(model, picture, **kwargs):
-    return [picture(f'{side}.png', **kwargs) for side in (('left', 'right') if model.task == 'stereo' else ('scene',))]
+    return [picture(f'{side}.png', **kwargs) for side in (('left', 'right') if model.task.pairs else ('scene',))]
 
 
 @pytest.mark.parametrize('name', CASES)
-def test_every_task_has_a_drawing_numbers_and_a_cost(tried, picture, name):
+def test_trial_of_every_task_has_drawing_numbers_and_cost(tried, picture, name):
     model, (size, layers, word) = tried(name), CASES[name]
     trial = model.try_on(files_for(model, picture))
-    assert trial.size == (120, 96) and trial.seen.shape[1::-1] == size and len(trial.layers) == layers
+    assert trial.size == (120, 96) and trial.network_input.shape[1::-1] == size and len(trial.layers) == layers
     assert model.attends == bool(layers)
     assert trial.drawing.dtype == np.uint8 and trial.drawing.ndim == 3 and np.ptp(trial.drawing) > 0
     cost = count_config(model.predictor.cfg.filename, size[::-1])
@@ -40,27 +40,27 @@ def test_every_task_has_a_drawing_numbers_and_a_cost(tried, picture, name):
 
 @pytest.mark.parametrize('name', [name for name, case in CASES.items() if case[1]])
 @pytest.mark.parametrize(('size', 'middle'), [((120, 96), (70, 30)), ((90, 150), (40, 100))])
-def test_a_pixel_of_the_picture_is_found_in_what_the_network_saw(tried, picture, name, size, middle):
+def test_image_pixel_maps_to_the_network_input(tried, picture, name, size, middle):
     model = tried(name)
     trial = model.try_on(files_for(model, picture, size=size, middle=middle))
     x, y = network_pixel(trial, *middle)
-    rows, columns = np.nonzero(trial.seen.min(-1) > 128)
+    rows, columns = np.nonzero(trial.network_input.min(-1) > 128)
     assert (x - .5, y - .5) == pytest.approx((columns.mean(), rows.mean()), abs=.75)
 
 
-def test_a_pixel_outside_of_a_crop_is_not_seen(tried, weights_of, picture):
-    """Classifiers see the middle of a picture that is not square."""
+def test_pixel_outside_of_the_crop_has_no_map(tried, weights_of, picture):
+    """Classifiers crop the centre of a non-square image."""
     model = tried('flatten-swin-nano-mixed_digits')
     trial = model.try_on([picture()])
     meta = dict(img_shape=(64, 64), scale_factor=(64 / 96, 64 / 96))
-    trial.sample.set_metainfo(meta)  # the shorter side scaled to 64, then the middle of the longer one
+    trial.sample.set_metainfo(meta)  # shorter side resized to 64, then centre crop
     assert network_pixel(trial, 60, 48) == pytest.approx((32 + 1 / 3, 32 + 1 / 3))
     assert network_pixel(trial, 3, 48) is None
     drawn, said = attention_view(trial, trial.layers[0], MEAN, 3, 48, 64)
     assert drawn.shape == (64, 64, 3) and 'not see' in said
 
 
-def test_the_map_is_that_of_the_layer(tried, picture):
+def test_attention_view_draws_the_weights_of_the_layer(tried, picture):
     model = tried('flatten-swin-nano-mixed_digits')
     trial = model.try_on([picture()])
     layer = trial.layers[1]
@@ -76,7 +76,7 @@ def test_the_map_is_that_of_the_layer(tried, picture):
     assert not np.array_equal(drawn[0][0], drawn[1][0])
 
 
-def test_the_prediction_is_that_of_the_predictor(tried, weights_of, picture):
+def test_trial_prediction_equals_the_predictor(tried, weights_of, picture):
     name = 'semantic-fpn_flatten-swin-nano-mixed_digits'
     file = picture()
     trial = tried(name).try_on([file])
@@ -87,7 +87,7 @@ def test_the_prediction_is_that_of_the_predictor(tried, weights_of, picture):
         for i in labels.unique().tolist()]
 
 
-def test_grey_and_deep_pictures_are_predicted(tried, tmp_path):
+def test_greyscale_and_16_bit_images_are_predicted(tried, tmp_path):
     for number, pixels in enumerate((np.full((40, 50), 90, np.uint8), np.full((40, 50, 3), 9000, np.uint16),
                                      np.full((40, 50, 4), 90, np.uint8))):
         cv2.imwrite(str(tmp_path / f'{number}.png'), pixels)

@@ -1,25 +1,22 @@
-"""`mmflatten attention` in every task: a table, a drawing for each layer, and words for what cannot be asked."""
+"""`mmflatten attention` in every task: table, drawings and errors."""
 import json
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-import torch
-from mmengine.registry import MODELS, DefaultScope
 
 from mmflatten.apis import Predictor
 from mmflatten.cli.attention import main as attention
-from mmflatten.engine.setup import load_config
 from mmflatten.explain.attention import AttentionProbe
 
-CONFIGS = Path(__file__).parents[2] / 'configs'
-# A config, the number of images, of layers, and the size of the picture that the network sees of one of 96 x 120.
+DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
+# Config, number of images, number of layers, and size of the network input for an image of 96 x 120.
 CASES = {
-    'classification': ('digits/flatten-swin-nano-mixed_digits', 1, 5, (64, 64)),
-    'detection': ('digits/mask-rcnn_flatten-swin-nano_fpn_digits', 1, 5, (128, 160)),
-    'segmentation': ('digits/semantic-fpn_flatten-swin-nano-mixed_digits', 1, 5, (128, 160)),
-    'stereo': ('digits/psmnet-tiny-fa_digits-stereo', 2, 1, (96, 128)),
+    'classification': ('flatten-swin-nano-mixed_digits', 1, 5, (64, 64)),
+    'detection': ('mask-rcnn_flatten-swin-nano_fpn_digits', 1, 5, (128, 160)),
+    'segmentation': ('semantic-fpn_flatten-swin-nano-mixed_digits', 1, 5, (128, 160)),
+    'stereo': ('psmnet-tiny-fa_digits-stereo', 2, 1, (96, 128)),
 }
 CLASS_TOKEN = """
 _base_ = ['{base}']
@@ -37,28 +34,8 @@ def photo(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope='module')
-def model_of(tmp_path_factory):
-    """Config and checkpoint of a model with random weights."""
-    folder = tmp_path_factory.mktemp('weights')
-
-    def build(config: Path) -> tuple[str, str]:
-        file = folder / f'{config.stem}.pth'
-        if not file.exists():
-            cfg = load_config(str(config))
-            module = dict(cfg.model)
-            if cfg.get('data_preprocessor') is not None:
-                module.setdefault('data_preprocessor', cfg.data_preprocessor)
-            with DefaultScope.overwrite_default_scope(cfg.default_scope):
-                torch.manual_seed(0)
-                torch.save(dict(state_dict=MODELS.build(module).state_dict()), file)
-        return str(config), str(file)
-
-    return build
-
-
-@pytest.fixture(scope='module')
 def classifier(model_of):
-    return model_of(CONFIGS / f'{CASES["classification"][0]}.py')
+    return model_of(CASES['classification'][0])
 
 
 def last_line(capsys) -> str:
@@ -66,9 +43,9 @@ def last_line(capsys) -> str:
 
 
 @pytest.mark.parametrize('task', CASES)
-def test_every_task_has_a_table_and_drawings(model_of, photo, tmp_path, capsys, task):
+def test_attention_of_every_task_writes_table_and_drawings(model_of, photo, tmp_path, capsys, task):
     name, images, layers, size = CASES[task]
-    config, checkpoint = model_of(CONFIGS / f'{name}.py')
+    config, checkpoint = model_of(name)
     assert attention([config, checkpoint, *[photo] * images, '--out', str(tmp_path / 'new' / 'out')]) == 0
     shown = capsys.readouterr().out
     content = json.loads((tmp_path / 'new' / 'out' / 'attention.json').read_text())
@@ -78,13 +55,13 @@ def test_every_task_has_a_table_and_drawings(model_of, photo, tmp_path, capsys, 
         assert layer['number'] == number and layer['layer'] in shown and layer['attention'] in shown
         assert len(layer['heads']) == layer['num_heads']
         assert cv2.imread(str(tmp_path / 'new' / 'out' / layer['file'])) is not None
-    if task == 'classification':  # the padding of its windows is none, and softmax sums to 1
+    if task == 'classification':  # its windows have no padding, so softmax rows sum to 1
         softmax = [head for layer in content['layers'] if layer['attention'].startswith('Softmax')
                    for head in layer['heads']]
         assert softmax and all(head['row_sum_min'] == pytest.approx(1, abs=1e-5) for head in softmax)
 
 
-def test_statistics_are_those_of_the_model_in_a_program(classifier, photo, tmp_path, capsys):
+def test_statistics_equal_those_of_the_probe(classifier, photo, tmp_path, capsys):
     assert attention([*classifier, photo, '--out', str(tmp_path), '--json', '--layer', '1']) == 0
     printed = json.loads(capsys.readouterr().out)  # and nothing else is printed there
     predictor = Predictor(*classifier)
@@ -109,9 +86,9 @@ def test_query_head_and_part_change_the_drawing(classifier, photo, tmp_path):
     assert len(set(drawings.values())) == 4
 
 
-def test_the_class_token_can_ask(model_of, photo, tmp_path, capsys):
+def test_query_of_the_class_token(model_of, photo, tmp_path, capsys):
     config = tmp_path / 'deit.py'
-    config.write_text(CLASS_TOKEN.format(base=CONFIGS / f'{CASES["classification"][0]}.py'))
+    config.write_text(CLASS_TOKEN.format(base=DIGITS / f'{CASES["classification"][0]}.py'))
     words = [*model_of(config), photo, '--out', str(tmp_path / 'out')]
     assert attention([*words, '--query', 'class']) == 0
     content = json.loads((tmp_path / 'out' / 'attention.json').read_text())
@@ -119,18 +96,16 @@ def test_the_class_token_can_ask(model_of, photo, tmp_path, capsys):
     assert all(head['prefix'] > 0 for layer in content['layers'] for head in layer['heads'])
 
 
-@pytest.mark.parametrize(('options', 'said'), [
-    (['--layer', 'stages.7'], ('stages.7', 'backbone.stages.0.blocks.0.attn.fn')),
-    (['--query', '64,3'], ('64,3', '63')), (['--head', '99'], ('head (99)', '31')),
-    (['--query', 'class'], ('class', 'stages.0')),
-    (['--layer', '1', '--head', '4'], ('head (4)', '3'))])
-def test_what_is_not_there_is_named_beside_what_is(classifier, photo, tmp_path, capsys, options, said):
+@pytest.mark.parametrize(('options', 'words'), [
+    (['--query', '64,3'], ('64,3', '63')), (['--query', 'class'], ('class', 'stages.0')),
+    (['--layer', '1', '--head', '4'], ('head', '4', '3'))])
+def test_errors_name_value_and_range(classifier, photo, tmp_path, capsys, options, words):
     assert attention([*classifier, photo, '--out', str(tmp_path / 'out'), *options]) == 1
     line = last_line(capsys)
-    assert all(word in line for word in said) and not (tmp_path / 'out').exists()
+    assert all(word in line for word in words) and not (tmp_path / 'out').exists()
 
 
-def test_images_that_cannot_be_used_are_named(classifier, photo, tmp_path, capsys):
+def test_image_errors_name_the_file(classifier, photo, tmp_path, capsys):
     assert attention([*classifier, 'missing.png', '--out', str(tmp_path)]) == 1
     assert 'missing.png' in last_line(capsys)
     assert attention([*classifier, photo, photo, '--out', str(tmp_path)]) == 1
@@ -138,13 +113,13 @@ def test_images_that_cannot_be_used_are_named(classifier, photo, tmp_path, capsy
 
 
 @pytest.mark.parametrize('words', [['--query', 'middle'], ['--query', '3'], ['--query', '3,x'], ['--head', 'all']])
-def test_words_that_mean_nothing_end_with_usage(words, capsys):
+def test_invalid_options_exit_with_usage(words, capsys):
     with pytest.raises(SystemExit):
         attention(['config.py', 'weights.pth', 'photo.png', *words])
     assert words[1] in capsys.readouterr().err
 
 
-def test_a_model_without_attention_is_refused(model_of, photo, tmp_path, capsys):
-    words = [*model_of(CONFIGS / 'digits' / 'psmnet-tiny_digits-stereo.py'), photo, photo, '--out', str(tmp_path)]
+def test_attention_rejects_models_without_attention(model_of, photo, tmp_path, capsys):
+    words = [*model_of('psmnet-tiny_digits-stereo'), photo, photo, '--out', str(tmp_path)]
     assert attention(words) == 1
     assert 'PSMNet' in last_line(capsys)

@@ -1,4 +1,4 @@
-"""`mmflatten cam`: drawings, cam.json, and words for what cannot be done."""
+"""`mmflatten cam`: drawings, cam.json and errors."""
 import json
 import sys
 from pathlib import Path
@@ -6,30 +6,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-import torch
 
 from mmflatten.apis import Predictor
-from mmflatten.building import build_model
 from mmflatten.cli.main import main
-from mmflatten.engine.setup import load_config
 from mmflatten.explain.cam import cam
 
-DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
-
-
-@pytest.fixture(scope='module')
-def model_of(tmp_path_factory):
-    """Config and checkpoint of a model with random weights, whose dense head finds boxes."""
-    def build(name: str) -> list[str]:
-        config, file = DIGITS / f'{name}.py', tmp_path_factory.mktemp(name) / 'random.pth'
-        torch.manual_seed(0)
-        state = build_model(load_config(str(config))).state_dict()
-        if 'bbox_head.retina_cls.bias' in state:
-            state['bbox_head.retina_cls.bias'].zero_()
-        torch.save(dict(state_dict=state), file)
-        return [str(config), str(file)]
-
-    return build
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope='module')
@@ -55,7 +37,7 @@ def last_line(capsys) -> str:
     return capsys.readouterr().err.strip().splitlines()[-1]
 
 
-def test_each_box_has_a_drawing_and_an_entry(detector, photos, tmp_path, capsys):
+def test_cam_of_boxes_writes_drawings_and_entries(detector, photos, tmp_path, capsys):
     words = [*detector, Path(photos[0]).parent, '--top', 2, '--score', .1, '--method', 'hirescam', '--layer', 1]
     assert run(*words, '--out', tmp_path / 'new' / 'out', '--json') == 0
     entries = json.loads(capsys.readouterr().out)
@@ -71,7 +53,7 @@ def test_each_box_has_a_drawing_and_an_entry(detector, photos, tmp_path, capsys)
         assert (entry['layer'], entry['method']) == ('backbone.stages.1.blocks.0', 'hirescam')
 
 
-def test_a_class_of_a_classifier_by_name(model_of, photos, tmp_path, capsys):
+def test_cam_of_a_class_by_name(model_of, photos, tmp_path, capsys):
     assert run(*model_of('flatten-swin-nano_digits'), photos[0], '--target', '4', '--out', tmp_path) == 0
     shown = capsys.readouterr().out
     entry, = json.loads((tmp_path / 'cam.json').read_text())
@@ -79,7 +61,7 @@ def test_a_class_of_a_classifier_by_name(model_of, photos, tmp_path, capsys):
     assert cv2.imread(str(tmp_path / entry['file'])) is not None
 
 
-def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_drawn(model_of, photos, tmp_path, capsys):
+def test_cam_reports_unreadable_images_and_draws_the_others(model_of, photos, tmp_path, capsys):
     (tmp_path / 'broken.png').write_text('no picture')
     words = model_of('flatten-swin-nano_digits')
     assert run(*words, tmp_path / 'broken.png', photos[0], '--target', '4', '--out', tmp_path / 'out') == 1
@@ -89,8 +71,8 @@ def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_drawn(model_o
     assert str(tmp_path / 'broken.png') in last_line(capsys) and not (tmp_path / 'none').exists()
 
 
-def test_boxes_that_do_not_depend_on_the_layer_are_named_and_the_others_are_drawn(detector, photos, tmp_path, capsys):
-    pixel = tmp_path / 'pixel.png'  # its surest boxes are large ones, which the last stage alone speaks for
+def test_cam_reports_boxes_that_do_not_depend_on_the_layer(detector, photos, tmp_path, capsys):
+    pixel = tmp_path / 'pixel.png'  # its best boxes are large and depend on the last stage only
     cv2.imwrite(str(pixel), np.full((1, 1, 3), 128, np.uint8))
     at = ('--layer', 'norms.2')
     assert run(*detector, pixel, photos[0], *at, '--top', 3, '--out', tmp_path / 'out') == 1
@@ -106,29 +88,28 @@ def test_boxes_that_do_not_depend_on_the_layer_are_named_and_the_others_are_draw
     assert 'backbone.norms.3 and backbone.norms.2' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(('options', 'said'), [
-    (['--target', 'dog'], ('class (dog)', '0')), (['--layer', 'stages.7'], ('stages.7',)),
-    (['--layer', '9'], ('(9)', '3')), (['--score', '1'], ('--score 1', 'first.png'))])
-def test_what_is_not_there_is_named(detector, photos, tmp_path, capsys, options, said):
+@pytest.mark.parametrize(('options', 'words'), [
+    (['--target', 'dog'], ('class', 'dog', '0')), (['--score', '1'], ('--score 1', 'first.png'))])
+def test_errors_name_the_value(detector, photos, tmp_path, capsys, options, words):
     assert run(*detector, photos[0], *options, '--out', tmp_path / 'out') == 1
     line = last_line(capsys)
-    assert all(word in line for word in said) and not (tmp_path / 'out').exists()
+    assert all(word in line for word in words) and not (tmp_path / 'out').exists()
 
 
-def test_a_missing_package_comes_with_its_pip_line(detector, photos, tmp_path, capsys, monkeypatch):
+def test_missing_package_error_has_its_pip_line(detector, photos, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, 'pytorch_grad_cam', None)
     assert run(*detector, photos[0], '--out', tmp_path) == 1
     line = last_line(capsys)
-    required = (DIGITS.parents[1] / 'requirements' / 'report.txt').read_text()
+    required = (ROOT / 'requirements' / 'report.txt').read_text()
     assert 'pip install' in line and line.split("'")[-2] in required.splitlines()
 
 
-def test_stereo_is_refused(model_of, photos, tmp_path, capsys):
+def test_cam_rejects_stereo(model_of, photos, tmp_path, capsys):
     assert run(*model_of('psmnet-tiny_digits-stereo'), *photos, '--out', tmp_path) == 1
     assert 'PSMNet' in last_line(capsys)
 
 
-def test_methods_that_are_none_end_with_usage(capsys):
+def test_unknown_method_exits_with_usage(capsys):
     with pytest.raises(SystemExit):
         run('config.py', 'weights.pth', 'photo.png', '--method', 'scorecam')
     assert 'scorecam' in capsys.readouterr().err

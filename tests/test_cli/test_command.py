@@ -1,4 +1,4 @@
-"""The `mmflatten` command: every command is there, explains itself, and is what the file in tools/ calls."""
+"""The `mmflatten` command: help, version, errors and completion."""
 import subprocess
 import sys
 
@@ -21,7 +21,7 @@ def test_help_is_one_screen_and_needs_no_torch():
 
 
 @pytest.mark.parametrize('name', command.COMMANDS)
-def test_every_command_explains_itself(name, capsys):
+def test_every_command_has_help(name, capsys):
     with pytest.raises(SystemExit) as stop:
         command.main([name, '--help'])
     assert stop.value.code == 0 and capsys.readouterr().out.startswith(f'usage: mmflatten {name}')
@@ -33,7 +33,7 @@ def test_version(capsys):
     assert stop.value.code == 0 and capsys.readouterr().out.strip() == __version__
 
 
-def test_unknown_commands_are_refused_with_those_there_are(capsys):
+def test_unknown_command_error_lists_commands(capsys):
     with pytest.raises(SystemExit) as stop:
         command.main(['trian'])
     error = capsys.readouterr().err
@@ -41,7 +41,7 @@ def test_unknown_commands_are_refused_with_those_there_are(capsys):
     assert command.main([]) == 2
 
 
-def test_completion_knows_commands_and_options(capsys, tmp_path):
+def test_completion_of_commands_and_options(capsys, tmp_path):
     with pytest.raises(SystemExit) as stop:
         command.main(['--print-completion', 'bash'])
     assert stop.value.code == 0

@@ -1,9 +1,9 @@
-"""Maps of attention lie over the picture where their tokens are, with the query marked."""
+"""Drawings of attention maps."""
 import matplotlib.colors
 import numpy as np
 import pytest
 
-from mmflatten.explain.map_drawings import attention_figure, attention_pixels
+from mmflatten.explain.drawings import attention_figure, attention_pixels
 
 PICTURE = np.full((40, 60, 3), 128, np.uint8)
 
@@ -18,7 +18,7 @@ def panels(figure):
     return [axes for axes in figure.axes if axes.images]
 
 
-def test_a_token_is_drawn_over_its_pixels():
+def test_token_is_drawn_over_its_pixels():
     figure = attention_figure(PICTURE, dict(mean=one_hot(1, 4)), (25., 35.), 'a layer')
     first, mean = panels(figure)
     overlay = mean.images[1]
@@ -31,7 +31,7 @@ def test_a_token_is_drawn_over_its_pixels():
 
 
 @pytest.mark.parametrize(('value', 'colours'), [(1., 'autumn'), (-1., 'bwr')])
-def test_signs_have_colours_of_their_own(value, colours):
+def test_positive_and_negative_weights_have_different_colours(value, colours):
     figure = attention_figure(PICTURE, {'head 0': one_hot(0, 0, value) + one_hot(2, 2)}, None, 'a layer')
     overlay = panels(figure)[1].images[1]
     assert overlay.get_cmap().name == colours and not panels(figure)[1].lines

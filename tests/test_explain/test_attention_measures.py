@@ -1,4 +1,4 @@
-"""What the papers plot of attentions, on layers whose answer is known or written out."""
+"""Measures behind the figures of the papers, on layers with known results."""
 import math
 
 import pytest
@@ -32,7 +32,7 @@ def focal(**arguments):
 
 
 def written_out(made):
-    """Shares of the window, its neighbours, the pooled levels and the prefix tokens from the softmax itself."""
+    """Weights of window, neighbours, pooled levels and prefix tokens, computed from the softmax."""
     mixer = made.module
     rows, cols = (-(-side // 4) for side in made.hw)
     q, k, _ = mixer.qkv(mixer.listed(made.x, made.hw)).unflatten(2, (3, 2, 4)).unbind(2)  # (1, S, h, d)
@@ -49,7 +49,7 @@ def written_out(made):
 
 @pytest.mark.parametrize('arguments', [
     {}, dict(shift=True), dict(focal_levels=3, prefix=2), dict(global_=False), dict(neighbor_boundary='mask')])
-def test_shares_of_focal_levels_are_those_of_the_softmax(arguments):
+def test_fractions_of_focal_levels_equal_those_of_the_softmax(arguments):
     made = focal(**arguments)
     found = level_shares(made)
     names = {2: ['window', 'neighbours'], 3: ['window', 'neighbours', 'pooled 1'],
@@ -77,7 +77,7 @@ def test_other_attentions_have_no_levels_and_no_focus():
             ask(other)
 
 
-def test_ranks_are_of_both_parts_where_there_is_a_convolution():
+def test_ranks_include_the_convolution():
     made = layer('FocusedLinearAttention')
     found = ranks(made)
     assert found['largest'] == 96 and found['attention']['rank'] <= 4 < found['both']['rank']
@@ -85,7 +85,7 @@ def test_ranks_are_of_both_parts_where_there_is_a_convolution():
     assert set(ranks(layer('LinearAttention'))) == {'largest', 'attention'}
 
 
-def test_equal_weights_are_not_concentrated_and_the_identity_is():
+def test_concentration_of_equal_weights_and_of_the_identity():
     found = concentration(equal_weights(kind='SoftmaxAttention'))
     assert found['entropy'] == pytest.approx(found['uniform_entropy']) == pytest.approx(math.log(96))
     assert found['distance'] == pytest.approx(found['uniform_distance'])
@@ -96,7 +96,7 @@ def test_equal_weights_are_not_concentrated_and_the_identity_is():
     assert distribution(identity)['held'] == [0] + [pytest.approx(1)] * 20
 
 
-def test_powers_focus_the_weights_and_leave_the_layer_alone():
+def test_higher_powers_focus_the_weights():
     made = layer('FocusedLinearAttention')
     before = entropy(made).mean().item()
     found = focusing(made, powers=(1, 3, 9))
@@ -105,7 +105,7 @@ def test_powers_focus_the_weights_and_leave_the_layer_alone():
     assert made.module.focusing_factor == 3 and entropy(made).mean().item() == before
 
 
-def test_the_mean_of_records_keeps_their_shape():
+def test_mean_of_records_keeps_their_structure():
     records = [dict(a=1., b=[1, 2], c='x', d=dict(e=2)), dict(a=3., b=[1, 4], c='x', d=dict(e=2))]
     assert mean(records) == dict(a=2., b=[1, 3.], c='x', d=dict(e=2))
 

@@ -1,4 +1,4 @@
-"""The probe's weights are those of the explicit twins, in every mixer and around it."""
+"""Attention weights of every mixer against explicit twins."""
 import itertools
 
 import pytest
@@ -96,7 +96,7 @@ TWINS = {
     'SimAAttention': (sima, {}), 'CrossCovarianceAttention': (xca, {}), 'FocusedLinearAttention': (focused, {}),
     'HydraAttention': (hydra, {}),
 }
-ELSEWHERE = {'FocalAttention', 'LinearAngularAttention'}  # their twins take values: see below
+ELSEWHERE = {'FocalAttention', 'LinearAngularAttention'}  # tested below with values
 FRONTIER = {  # in test_frontier_probe.py
     'AgentAttention', 'CirculantAttention', 'ExponentialPolarityAttention', 'GatedSoftmaxAttention', 'InLineAttention',
     'MagnitudeAwareLinearAttention', 'MambaInspiredLinearAttention', 'NormAwareLinearAttention',
@@ -107,7 +107,7 @@ FRONTIER = {  # in test_frontier_probe.py
 
 @pytest.mark.parametrize(('name', 'sr_ratio'), [(name, ratio) for name in TWINS for ratio in (1, 2)
                                                 if (name, ratio) != ('CrossCovarianceAttention', 2)])
-def test_weights_are_those_of_the_explicit_twin(name, sr_ratio):
+def test_weights_equal_the_explicit_twin(name, sr_ratio):
     twin, more = TWINS[name]
     mixer = mixer_of(name.partition('-')[0], sr_ratio=sr_ratio, **more)
     layer = layer_of(mixer)
@@ -117,7 +117,7 @@ def test_weights_are_those_of_the_explicit_twin(name, sr_ratio):
     torch.testing.assert_close(layer.matrix(), expected, rtol=0, atol=1e-6 * expected.abs().max().item())
 
 
-def test_every_mixer_has_a_twin_here():
+def test_every_mixer_has_a_twin():
     mixers = {name for name, cls in MODELS.module_dict.items()
               if isinstance(cls, type) and issubclass(cls, TokenMixer) and not name.startswith('Test')}
     assert mixers == {name.partition('-')[0] for name in TWINS} | ELSEWHERE | FRONTIER
@@ -125,7 +125,7 @@ def test_every_mixer_has_a_twin_here():
 
 @pytest.mark.parametrize('sr_ratio', [1, 2])
 def test_angular_attention_divides_by_the_length_of_its_result(sr_ratio):
-    """The weights and the values of the input give the twin's result, and are in proportion to the kernel."""
+    """Weights times input values equal the output of the twin, and weights are proportional to the kernel."""
     mixer = mixer_of('LinearAngularAttention', sr_ratio=sr_ratio)
     layer = layer_of(mixer)
     q, k, v, maps = mixer.projections(layer.x, HW)
@@ -143,7 +143,7 @@ def test_angular_attention_divides_by_the_length_of_its_result(sr_ratio):
 
 @pytest.mark.parametrize(('shift', 'levels', 'boundary', 'hw'), [
     (False, 2, 'wrap', (6, 9)), (False, 3, 'wrap', (5, 7)), (True, 2, 'mask', (5, 7)), (False, 2, 'mask', (4, 8))])
-def test_focal_weights_are_those_of_its_twin(shift, levels, boundary, hw):
+def test_focal_weights_equal_the_explicit_twin(shift, levels, boundary, hw):
     mixer = randomised(build_mixer(dict(
         type='FocalAttention', embed_dims=C, num_heads=HEADS, grid_size=(6, 9), window_size=3, focal_window=3,
         focal_levels=levels, expand_size=1, shift=shift, neighbor_boundary=boundary)))
@@ -151,7 +151,7 @@ def test_focal_weights_are_those_of_its_twin(shift, levels, boundary, hw):
     q, k, _ = mixer.qkv(mixer.listed(layer.x, hw)).chunk(3, dim=-1)
     grid = mixer._grid(hw)
     keys, visible = mixer._keys(grid, 0)
-    one_hot = torch.eye(layer.num_keys, dtype=torch.float64)[None]  # the values of every token, a channel for each
+    one_hot = torch.eye(layer.num_keys, dtype=torch.float64)[None]  # values with one channel per token
     listed = mixer.listed(one_hot, hw) - mixer.listed(torch.zeros_like(one_hot), hw)  # pooling adds a bias
     weights = twins.focal_attention(split_heads(q[:, :grid.num_tokens], HEADS), split_heads(k, HEADS),
                                     listed[:, None].expand(-1, HEADS, -1, -1), keys, bias_hnM=mixer._bias(0),
@@ -178,7 +178,7 @@ def test_maps_of_factorized_and_conventional_attention(normalization):
 @pytest.mark.parametrize('kind', ['SoftmaxAttention', 'EfficientAttention'])
 @pytest.mark.parametrize('mask_padding', [False, True])
 def test_shifted_windows_of_an_odd_map(kind, mask_padding):
-    """A query attends the tokens of its window alone; with padding that counts, a row sums to less than 1."""
+    """Queries only attend to tokens of their window. With unmasked padding, a row sums to less than 1."""
     hw, window = (7, 10), (4, 4)
     layer = layer_of(Windowed(mixer_of(kind), window, shift=True, mask_padding=mask_padding), hw)
     matrix, totals = layer.matrix(), layer.totals()
@@ -206,7 +206,7 @@ def test_cross_shaped_windows_have_the_heads_of_both_branches():
         assert not head[stripe[:, None] != stripe].any() and (head[stripe[:, None] == stripe] > 0).all()
     q, k, _ = layer.module.qkv(layer.x).chunk(3, -1)
     scores = (split_heads(q, HEADS) @ split_heads(k, HEADS).mT)[0] * (C // HEADS) ** -.5
-    padded = matrix / matrix.sum(-1, keepdim=True)  # padding, whose key is 0, is attended too
+    padded = matrix / matrix.sum(-1, keepdim=True)  # unmasked padding has the key 0
     same = torch.stack([stripe[:, None] == stripe for stripe in (cols, cols, rows)])
     torch.testing.assert_close(padded, scores.masked_fill(~same, -torch.inf).softmax(-1), rtol=0, atol=1e-6)
     assert layer.num_heads == HEADS and layer.local == ['lepe']
@@ -218,9 +218,9 @@ NOT_OFFERED = {('FocalAttention', arrangement) for arrangement in ARRANGEMENTS[2
 
 @pytest.mark.parametrize(('kind', 'arrangement'), [
     pair for pair in itertools.product([*TWINS, *sorted(ELSEWHERE)], ARRANGEMENTS)
-    if pair not in NOT_OFFERED and pair[0] != 'CrossCovarianceAttention'])  # whose result is no sum over tokens
-def test_weights_times_values_are_what_the_mixer_computes(kind, arrangement):
-    """With local terms; without biases, which stand beside the weights, and with one kernel for all channels."""
+    if pair not in NOT_OFFERED and pair[0] != 'CrossCovarianceAttention'])  # whose output is not a sum over tokens
+def test_weights_times_values_equal_the_output_of_the_mixer(kind, arrangement):
+    """With local terms, without biases, and with one kernel for all channels."""
     more = dict(window_size=3, focal_window=3, expand_size=1) if kind == 'FocalAttention' else {}
     mixer = mixer_of(kind.partition('-')[0], sr_ratio=2 if arrangement == 'reduced' else 1, lepe_kernel=3,
                      **TWINS.get(kind, (None, more))[1])

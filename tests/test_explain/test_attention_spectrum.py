@@ -1,4 +1,4 @@
-"""Rank and entropy of attention matrices, against numpy on explicit ones."""
+"""Rank and entropy of attention matrices against numpy."""
 import math
 
 import numpy as np
@@ -26,7 +26,7 @@ def uniform(**arguments):
 @pytest.mark.parametrize('made, part', [
     (layer('FocusedLinearAttention'), 'attention'), (layer('FocusedLinearAttention'), 'both'),
     (layer('SimAAttention', prefix=1), 'attention'), (layer('SoftmaxAttention', sr_ratio=2), 'attention')])
-def test_singular_values_are_those_of_numpy(made, part):
+def test_singular_values_equal_numpy(made, part):
     values = singular_values(made, part)
     assert values.dtype == torch.float64 and values.shape == (2, min(made.num_queries, made.num_keys))
     for matrix, found in zip(made.matrix(part=part).numpy(), values):
@@ -39,13 +39,13 @@ def test_singular_values_are_those_of_numpy(made, part):
             np.exp(-(shares * np.log(np.maximum(shares, 1e-300))).sum()))
 
 
-def test_a_linear_attention_has_the_rank_of_its_head_and_its_convolution_raises_it():
+def test_rank_of_linear_attention_is_the_head_width_and_grows_with_the_convolution():
     made = layer('FocusedLinearAttention')
     assert rank(singular_values(made), 1e-9).tolist() == [8, 8]
     assert min(rank(singular_values(made, 'both'), 1e-9)) > 8
 
 
-def test_the_identity_has_full_rank_and_no_entropy():
+def test_identity_has_full_rank_and_no_entropy():
     made = layer('CrossCovarianceAttention')
     values = singular_values(made)
     torch.testing.assert_close(values, torch.ones(2, 30, dtype=torch.float64))
@@ -61,7 +61,7 @@ def test_equal_weights_have_rank_one_and_the_entropy_of_all_keys(prefix):
     assert entropy(made).tolist() == pytest.approx([math.log(30 + prefix)] * 2)
 
 
-def test_entropy_is_of_the_sizes_of_the_weights_over_queries_of_the_map():
+def test_entropy_is_that_of_absolute_weights_over_queries_of_the_map():
     made = layer('SimAAttention', prefix=1)
     sizes = np.abs(made.matrix().numpy())
     shares = sizes / sizes.sum(-1, keepdims=True)
@@ -76,7 +76,7 @@ def test_zeros_have_no_rank(shape):
     assert effective_rank(torch.zeros(shape)).isfinite().all()
 
 
-def test_a_matrix_that_is_too_large_is_refused():
+def test_matrix_above_the_memory_limit_is_rejected():
     made = AttentionLayer('large', layer('SoftmaxAttention').module, torch.zeros(1, 10 ** 5, 16), (1000, 100))
     with pytest.raises(ValueError, match=r'large.*2 x 100000 x 100000|2 x 100000 x 100000.*large'):
         singular_values(made)

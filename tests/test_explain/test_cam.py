@@ -1,4 +1,4 @@
-"""Class activation: the values of Grad-CAM in every family, and what is differentiated in each task."""
+"""Class activation maps: values of Grad-CAM in every family, and targets of each task."""
 from pathlib import Path
 
 import cv2
@@ -18,7 +18,7 @@ from mmflatten.explain.cam_targets import TargetModel
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
 PYRAMID = dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8))
-# A backbone, the layer looked at by default, channels of the head, and the stride of the layer's map.
+# Backbone, default layer, channels of the head, and stride of the layer's map.
 FAMILIES = {
     'swin': (dict(type='FLattenSwin', arch=dict(embed_dims=8, depths=(1, 1, 2, 1), num_heads=(1, 2, 4, 8))),
              'backbone.norms.3', 64, 32),
@@ -99,7 +99,7 @@ def upsampled(heat: Tensor, size: tuple[int, int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize('family', FAMILIES)
-def test_values_are_those_of_the_formula_in_every_family_at_a_size_that_is_not_square(family, photo, tmp_path):
+def test_gradcam_equals_its_formula_in_every_family_for_non_square_images(family, photo, tmp_path):
     predictor = classifier(family, tmp_path)
     _, layer, _, stride = FAMILIES[family]
     picture, found = cam(predictor, photo, classes=[3, '7', 1, 5])
@@ -115,10 +115,10 @@ def test_values_are_those_of_the_formula_in_every_family_at_a_size_that_is_not_s
         assert activation.score == pytest.approx(float(logits.softmax(0)[label].detach()), abs=1e-6)
         assert (activation.label, activation.name, activation.layer) == (label, str(label), layer)
         assert activation.method == 'gradcam' and activation.box is None
-    assert any(activation.heat.max() > .99 for activation in found)  # random weights may speak against a class
+    assert any(activation.heat.max() > .99 for activation in found)  # random weights may give a negative map
 
 
-def test_the_predicted_class_is_the_default_and_nothing_of_the_model_changes(swin, photo):
+def test_cam_defaults_to_the_predicted_class_and_restores_the_model(swin, photo):
     weights = [weight.requires_grad for weight in swin.model.parameters()]
     activation, = cam(swin, photo)[1]
     assert activation.label == int(swin(photo).pred_label)
@@ -128,7 +128,7 @@ def test_the_predicted_class_is_the_default_and_nothing_of_the_model_changes(swi
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in swin.model.modules())
 
 
-def test_every_method_has_a_map_of_its_own_and_is_offered(swin, photo):
+def test_methods_give_different_maps_and_are_options(swin, photo):
     maps = {method: cam(swin, photo, [1], 1, method)[1][0].heat for method in METHODS}
     assert tuple(METHODS) == OFFERED
     assert all(heat.shape == (64, 96) and heat.min() >= 0 and heat.max() <= 1 for heat in maps.values())
@@ -139,22 +139,22 @@ def test_layers_by_stage_and_by_name(swin, photo):
     by_stage, by_name = (cam(swin, photo, [1], layer)[1][0] for layer in (1, 'stages.1.blocks.0'))
     assert by_stage.layer == by_name.layer == 'backbone.stages.1.blocks.0'
     assert (by_stage.heat == by_name.heat).all()
-    # The windows inside are no map of the image, but what comes out of them is one.
+    # The output of windowed attention is a map, although the windows inside are not.
     assert cam(swin, photo, [1], 'stages.2.blocks.1.attn')[1][0].heat.any()
 
 
 @pytest.mark.parametrize(('arguments', 'said'), [
-    (dict(classes=['dog']), r'class \(dog\).*0'), (dict(classes=[10]), r'class \(10\).*9'),
-    (dict(layer='stages.7'), r'stages\.7'), (dict(layer=4), r'layer \(4\).*3'), (dict(layer='head'), 'shape'),
-    (dict(layer='stages.0'), 'tuple'), (dict(layer='data_preprocessor'), 'runs 0 times'),
-    (dict(method='scorecam'), r'method \(scorecam\).*gradcam')])
+    (dict(classes=['dog']), 'class.*0.*dog'), (dict(classes=[10]), 'class.*9.*10'),
+    (dict(layer='stages.7'), r'layer.*stages\.7'), (dict(layer=4), 'layer.*3.*4'), (dict(layer='head'), 'layer.*shape'),
+    (dict(layer='stages.0'), 'tuple'), (dict(layer='data_preprocessor'), 'layer.*0 of data_preprocessor'),
+    (dict(method='scorecam'), 'method.*gradcam.*scorecam')])
 def test_what_is_not_there_is_named(swin, photo, arguments, said):
     with pytest.raises(ValueError, match=said):
         cam(swin, photo, **arguments)
 
 
-def test_a_layer_behind_the_class_token_has_no_map(photo, tmp_path):
-    with pytest.raises(ValueError, match=r'backbone\.blocks\.1\).*depend'):
+def test_layer_after_the_class_token_is_rejected(photo, tmp_path):
+    with pytest.raises(ValueError, match=r'layer.*backbone\.blocks\.1'):
         cam(classifier('deit', tmp_path), photo, layer=-1)
 
 
@@ -171,11 +171,11 @@ def detector(tmp_path_factory):
 
 
 @pytest.mark.parametrize('name', DETECTORS)
-def test_boxes_are_those_of_the_prediction_and_their_gradient_is_that_of_their_score(detector, photo, name):
+def test_boxes_equal_the_prediction_and_gradients_match_their_scores(detector, photo, name):
     predictor = detector(name)
     prepared = predictor.prepare(photo)
     image, samples = prepared['inputs'], prepared['data_samples']
-    if hasattr(predictor.model, 'rpn_head'):  # the position of the proposals counts as constant
+    if hasattr(predictor.model, 'rpn_head'):  # proposals are treated as constant
         with torch.no_grad():
             boxes = predictor.model.rpn_head.predict(predictor.model.extract_feat(image), samples, rescale=False)[0]
         samples[0].proposals = InstanceData(bboxes=boxes.bboxes)
@@ -197,14 +197,14 @@ def test_boxes_are_those_of_the_prediction_and_their_gradient_is_that_of_their_s
 
 @torch.no_grad()
 def score_of(predictor: Predictor, image: Tensor, samples: list, target) -> float:
-    """The log-odds that mmdet's own prediction gives the box nearest to a target's."""
+    """Log-odds in the prediction of mmdet for the box closest to the target."""
     found = predictor.model.predict(image, samples, rescale=False)[0].pred_instances
     found = found[found.labels == target.label]
     nearest = (found.bboxes - torch.tensor(target.box)).abs().sum(1).argmin()
     return float(torch.logit(found.scores[nearest].double()))
 
 
-def test_scores_before_soft_nms_lowers_them(detector, photo):
+def test_soft_nms_does_not_change_scores_and_maps(detector, photo):
     predictor = detector(DETECTORS[0])
     cfg = predictor.model.roi_head.test_cfg
     plain = cam(predictor, photo, score=0., top=2)[1]
@@ -216,7 +216,7 @@ def test_scores_before_soft_nms_lowers_them(detector, photo):
     assert all((a.heat == b.heat).all() for a, b in zip(soft, plain))
 
 
-def test_boxes_are_chosen_by_class_score_and_number(detector, photo):
+def test_boxes_are_selected_by_class_score_and_number(detector, photo):
     predictor = detector(DETECTORS[1])
     found = cam(predictor, photo, score=0., top=3)[1]
     assert [a.score for a in found] == sorted((a.score for a in found), reverse=True) and len(found) == 3
@@ -225,33 +225,33 @@ def test_boxes_are_chosen_by_class_score_and_number(detector, photo):
     label = found[-1].label
     assert {a.label for a in cam(predictor, photo, [label], score=0., top=2)[1]} == {label}
     assert cam(predictor, photo, score=1.)[1] == []
-    # What is drawn is in pixels of the picture, what is written in pixels of the file.
+    # `box` is in pixels of the network input, `image_box` in pixels of the file.
     scale = predictor.prepare(photo)['data_samples'][0].scale_factor
     assert found[0].box[2] == pytest.approx(found[0].image_box[2] * scale[0]) and scale[0] != 1
-    with pytest.raises(ValueError, match='runs 3 times'):
+    with pytest.raises(ValueError, match=r'layer.*3 of bbox_head\.retina_cls'):
         cam(predictor, photo, layer='bbox_head.retina_cls', score=0.)
 
 
-def test_a_box_has_a_map_only_where_its_score_depends_on_the_layer(detector, photo, tmp_path):
-    cv2.imwrite(str(tmp_path / 'pixel.png'), np.full((1, 1, 3), 128, np.uint8))  # large boxes, of the last stage alone
+def test_box_has_a_map_only_if_its_score_depends_on_the_layer(detector, photo, tmp_path):
+    cv2.imwrite(str(tmp_path / 'pixel.png'), np.full((1, 1, 3), 128, np.uint8))  # only large boxes
     alone, last, both = (cam(detector(DETECTORS[1]), tmp_path / 'pixel.png', layer=layer, top=3)[1]
                          for layer in ('norms.2', 'norms.3', None))
     assert [a.heat is None for a in alone] == [True, True, False] and all(a.heat.any() for a in last)
     assert [a.box for a in alone] == [a.box for a in both]
     assert [a.layer for a in both] == ['backbone.norms.3', 'backbone.norms.3', 'backbone.norms.2']
     assert all((found.heat == a.heat).all() for found, a in zip(both, [*last[:2], alone[2]]))
-    with pytest.raises(ValueError, match=r'mask_head\.upsample\).*depend'):  # masks come after the boxes
+    with pytest.raises(ValueError, match=r'layer.*mask_head\.upsample'):  # masks do not influence boxes
         cam(detector(DETECTORS[0]), photo, layer='mask_head.upsample', score=0.)
 
 
-def test_boxes_of_a_neck_without_a_way_down_have_maps_of_their_own_stages(photo, tmp_path):
+def test_boxes_of_a_neck_without_top_down_path_use_the_stage_of_their_level(photo, tmp_path):
     cfg = load_config(str(DIGITS / f'{DETECTORS[1]}.py'), {'model.neck': dict(
         _delete_=True, type='ChannelMapper', in_channels=[64, 128, 256], out_channels=64, kernel_size=1)})
     found = cam(random_predictor(cfg, tmp_path), photo, score=0., top=20)[1]
     assert 'backbone.norms.1' in {a.layer for a in found} and all(a.heat is not None and a.heat.any() for a in found)
 
 
-def test_a_region_is_the_mean_of_its_logits_where_the_class_is_predicted(photo, tmp_path):
+def test_region_target_is_the_mean_logit_over_its_pixels(photo, tmp_path):
     predictor = random_predictor(load_config(str(DIGITS / 'semantic-fpn_flatten-swin-nano_digits.py')), tmp_path)
     found = cam(predictor, photo, method='gradcam')[1]
     prepared = predictor.prepare(photo)

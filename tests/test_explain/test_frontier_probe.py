@@ -1,4 +1,4 @@
-"""The weights of the newer attentions are those of their explicit formulas, and so are results and gradients."""
+"""Weights, outputs and gradients of the newer attentions against explicit formulas."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -36,7 +36,7 @@ def rotated(q, k, maps, **options):
 
 
 def normalised(q, k, rotated_q, rotated_k):
-    """Rotated scores over the sums of the plain ones."""
+    """Rotated scores divided by the row sums of the plain scores."""
     return scores(rotated_q, rotated_k) / (scores(q, k).sum(-1, keepdim=True) + 1e-6 * k.shape[-2])
 
 
@@ -185,7 +185,7 @@ def neighborhood(mixer, q, k, maps):
 
 
 def routing(mixer, q, k, maps):
-    """Regions of 2 x 3 tokens, of which the last row is cut off and the last column has one token."""
+    """Regions of 2 x 3 tokens. The last row is cropped and the last column has one token."""
     place = torch.arange(35)
     region = place // 7 // 2 * 3 + place % 7 // 3
     means = [torch.stack([merge_heads(x)[0, region == r].mean(0) for r in range(9)]) for x in (q, k)]
@@ -194,8 +194,7 @@ def routing(mixer, q, k, maps):
     return (scores(q, k) * C ** -.5).masked_fill(~allowed, -torch.inf).softmax(-1)
 
 
-# The weights that a query gives the keys, `(1, h, N, M)`, or `(1, h, p, N, M)` where `p` parts of the values of a head
-# have their own.
+# Weights `(1, h, N, M)`, or `(1, h, p, N, M)` if `p` parts of the values of a head have different weights.
 TWINS = {
     'GatedSoftmaxAttention': (gated_softmax, {}), 'RankAugmentedLinearAttention': (rala, {}),
     'MagnitudeAwareLinearAttention': (mala, {}), 'PolarityAwareLinearAttention': (polaformer, {}),
@@ -214,7 +213,7 @@ WHOLE_MAPS = ('MambaInspiredLinearAttention', 'CirculantAttention', 'ManhattanAt
 
 @pytest.mark.parametrize(('name', 'sr_ratio', 'prefix'), [
     (name, *case) for name in TWINS for case in ((1, 0), (1, 1), (2, 0)) if case == (1, 0) or name not in WHOLE_MAPS])
-def test_weights_are_those_of_the_formula(name, sr_ratio, prefix):
+def test_weights_equal_the_explicit_formula(name, sr_ratio, prefix):
     twin, more = TWINS[name]
     mixer = mixer_of(name, **({} if name in WHOLE_MAPS else dict(sr_ratio=sr_ratio)), **more)
     layer = layer_of(mixer, prefix)
@@ -225,14 +224,14 @@ def test_weights_are_those_of_the_formula(name, sr_ratio, prefix):
     torch.testing.assert_close(layer.matrix(), expected, rtol=0, atol=1e-6 * expected.abs().max().item())
 
 
-def test_weights_of_test_time_training_are_its_derivatives_without_values():
-    """It is no linear function of the values: the rows are those of its first order around values of 0."""
+def test_weights_of_test_time_training_are_derivatives_at_zero_values():
+    """The output is not linear in the values, so the weights are its derivatives at values of 0."""
     layer = layer_of(mixer_of('TTTAttention'))
     assert layer.matrix().shape == (HEADS, 35, 35) and layer.matrix().isfinite().all()
 
 
 def depthwise(conv, v, hw):
-    """A convolution of the values, each head's with the same weights if there are no more."""
+    """A convolution of the values. All heads share its weights if there is only one set."""
     prefix, repeats = v.shape[1] - hw[0] * hw[1], C // len(conv.weight)
     on_map = v[:, prefix:].transpose(1, 2).unflatten(-1, hw)
     result = F.conv2d(on_map, conv.weight.repeat(repeats, 1, 1, 1), conv.bias.repeat(repeats), groups=C,
@@ -272,7 +271,7 @@ def times_own_gate(mixer, y, v, maps):
 
 
 def with_image_conv(mixer, y, v, maps):
-    """Of one image: its mean token, through two layers of a group per head."""
+    """Gate of one image: its mean token after two grouped layers with one group per head."""
     first, _, second = mixer.dwc.weights
     hidden = F.gelu(torch.block_diag(*first.weight[..., 0].chunk(HEADS)) @ maps.x.mean(1)[0] + first.bias)
     weight = (torch.block_diag(*second.weight[..., 0].chunk(HEADS)) @ hidden + second.bias).view(C, 1, 3, 3)
@@ -282,7 +281,7 @@ def with_image_conv(mixer, y, v, maps):
     return y + torch.cat((v[:, :prefix] * 0, local), 1)
 
 
-# What follows the weighted sum of the values, before the last projection.
+# Operations between the weighted sum of the values and the last projection.
 TAILS = {
     **dict.fromkeys(('GatedSoftmaxAttention', 'RankAugmentedLinearAttention', 'MagnitudeAwareLinearAttention',
                      'ExponentialPolarityAttention'), times_gate),
@@ -294,7 +293,7 @@ TAILS = {
 
 
 def weighted_sum(mixer, q, k, v, maps):
-    """The result of a mixer by its weights, of which there are `N x M`."""
+    """Output of a mixer, computed from its `N x M` weights."""
     kind = type(mixer).__name__
     weights = TWINS[kind][0](mixer, split_heads(q, HEADS), split_heads(k, HEADS), maps)
     weights = weights if weights.dim() == 5 else weights[:, :, None]
@@ -316,7 +315,7 @@ def visual_contrast(mixer, q, k, v, maps):
 
 
 def multi_scale(mixer, q, k, v, maps):
-    """Heads 0 to 2 from the tokens, 3 to 5 from sums over 5 x 5 of them that mix within a head."""
+    """Heads 0 to 2 use tokens, heads 3 to 5 use sums over 5 x 5 tokens that are mixed within a head."""
     depth, point = mixer.aggregate
     own, prefix = torch.cat((q, k, v), -1), q.shape[1] - HW[0] * HW[1]
     around = F.pad(own[:, prefix:].unflatten(1, HW), (0, 0, 2, 2, 2, 2)).unfold(1, 5, 1).unfold(2, 5, 1)
@@ -348,8 +347,8 @@ FORMULAS = {
 
 @pytest.mark.parametrize(('name', 'prefix'), [
     (name, prefix) for name in FORMULAS for prefix in (0, 1) if not prefix or name not in WHOLE_MAPS])
-def test_results_and_gradients_are_those_of_the_formula(name, prefix):
-    """Of a batch, beside those of its images one by one."""
+def test_outputs_and_gradients_equal_the_explicit_formula(name, prefix):
+    """Outputs and gradients of a batch equal those of its images."""
     formula, more = FORMULAS[name]
     mixer = mixer_of(name, **more)
     x = torch.randn(2, prefix + HW[0] * HW[1], C, dtype=torch.float64).requires_grad_()
@@ -368,8 +367,8 @@ def test_results_and_gradients_are_those_of_the_formula(name, prefix):
 
 @pytest.mark.parametrize('name', [name for name in FORMULAS if name not in (
     *WHOLE_MAPS[1:], 'TTTAttention', 'AgentAttention', 'LinformerAttention', 'PolarityAwareLinearAttention',
-    'TokenLevelMultiHeadAttention')])  # these refuse padding, or have tables or blocks of a window
-def test_masked_padding_gives_what_the_real_tokens_give_alone(name):
+    'TokenLevelMultiHeadAttention')])  # these reject padding, or have tables or blocks of a window
+def test_masked_padding_does_not_change_the_output(name):
     mixer = mixer_of(name, **{option: 1 for option in FORMULAS[name][1] if option in ('num_agents', 'num_landmarks')})
     x, real = torch.randn(1, 3, 4, C, dtype=torch.float64), torch.tensor([True, True, True, False]).repeat(3)
     found = mixer(x.flatten(1, 2), (3, 4), real.view(1, 1, 12))[:, real]

@@ -1,4 +1,4 @@
-"""Effective receptive fields: exact where they are known, and of every family."""
+"""Effective receptive fields: known results, and every family."""
 import numpy as np
 import pytest
 import torch
@@ -30,7 +30,7 @@ def images(number: int, height: int, width: int) -> torch.Tensor:
     return torch.randn(number, 3, height, width, generator=torch.Generator().manual_seed(1))
 
 
-def test_a_convolution_sees_its_kernel_alone_with_the_size_of_its_weights():
+def test_receptive_field_of_a_convolution_is_its_kernel():
     torch.manual_seed(0)
     conv = nn.Conv2d(3, 5, 3, padding=1)
     field = receptive_field(conv, images(2, 9, 13), None)
@@ -41,13 +41,13 @@ def test_a_convolution_sees_its_kernel_alone_with_the_size_of_its_weights():
     assert field.center == (6, 4) and field.images == 2 and field.layer == 'output'
 
 
-def test_windows_see_their_window_and_global_attention_everything():
+def test_receptive_field_of_windows_and_of_global_attention():
     swin = build('FLattenSwin', attn_types='SSSS', softmax_window=4)
     seen = receptive_field(swin, images(1, 64, 96), 0).values > 0
     expected = np.zeros((64, 96), bool)
     expected[32:48, 48:64] = True  # token (8, 12) of patches of 4 pixels, in windows of 4 tokens
     assert (seen == expected).all()
-    for letter in 'SL':  # the classifier: its own output is the class token alone
+    for letter in 'SL':  # as a classifier, its output would be the class token
         deit = build('FLattenDeiT', attn_types=letter)
         assert (receptive_field(deit, images(1, 48, 80)).values > 0).all()
 
@@ -79,7 +79,7 @@ def test_resnet_with_attention_and_the_backbone_of_a_whole_model():
     assert stages(whole) == [f'backbone.layer{number}' for number in (1, 2, 3, 4)]
 
 
-def test_the_mean_is_over_images_each_in_full():
+def test_receptive_field_is_the_mean_over_images():
     model = build('FLattenSwin')
     both = images(2, 64, 64)
     single = [receptive_field(model, [image]).values for image in both]
@@ -88,7 +88,7 @@ def test_the_mean_is_over_images_each_in_full():
     assert np.linalg.matrix_rank(np.stack([mean.ravel(), *(values.ravel() for values in single)])) == 2
 
 
-def test_figures_of_a_known_field():
+def test_numbers_of_a_known_field():
     values = np.zeros((4, 10))
     values[1, 2], values[1, 5], values[3, 2] = .6, .3, .1
     field = ReceptiveField(values, (2., 1.), 'layer', 1)
@@ -99,12 +99,12 @@ def test_figures_of_a_known_field():
 
 @pytest.mark.parametrize(('layer', 'said'), [
     (7, '7'), (-5, '-5'), ('stages.9', 'stages.9'), ('norm', 'norm'), ('stages.1', 'Stage')])
-def test_layers_that_are_none_are_named(layer, said):
-    with pytest.raises(ValueError, match=rf'layer \(.*{said}'):
+def test_unknown_layer_error_names_the_layer(layer, said):
+    with pytest.raises(ValueError, match=f'layer.*{said}'):
         receptive_field(build('FLattenSwin'), images(1, 32, 32), layer)
 
 
-def test_images_that_cannot_be_averaged_are_refused():
+def test_images_of_different_sizes_are_rejected():
     model = build('FLattenSwin')
     with pytest.raises(ValueError, match='32.*64'):
         receptive_field(model, [*images(1, 64, 64), *images(1, 32, 32)])

@@ -1,4 +1,4 @@
-"""What `mmflatten predict` takes as inputs and writes as results, without a model."""
+"""Inputs and result files of `mmflatten predict`, without a model."""
 import csv
 import json
 import os
@@ -32,7 +32,7 @@ def write_video(path: Path, frames: int = 10) -> str:
 
 
 def predictor_of(task: str, classes: tuple[str, ...] = ()) -> SimpleNamespace:
-    """A stand-in, whose visualizer draws the image alone."""
+    """A fake predictor, whose visualizer draws only the image."""
     def draw(image: np.ndarray, sample: object, *, out_file: str, **_: object) -> None:
         cv2.imwrite(out_file, image)
 
@@ -54,7 +54,7 @@ def stereo_folders(folder: Path, left: str, right: str) -> list[str]:
 @pytest.mark.parametrize('left, right, expected', [
     ('1.png 2.png', '1.jpg 2.png', '1.png-1.jpg 2.png-2.png'),  # by name
     ('a-1.png a.jpg', 'a-1.jpg a.png', 'a.jpg-a.png a-1.png-a-1.jpg'),
-    ('l1.png l2.png', 'r1.png r2.png', 'l1.png-r1.png l2.png-r2.png')])  # by order, where no name is shared
+    ('l1.png l2.png', 'r1.png r2.png', 'l1.png-r1.png l2.png-r2.png')])  # by order, because no names match
 def test_stereo_folders_pair_up(left, right, expected, tmp_path):
     pairs = [item.image for item in Inputs(stereo_folders(tmp_path, left, right), pairs=True)]
     assert ['-'.join(Path(file).name for file in pair) for pair in pairs] == expected.split()
@@ -68,55 +68,67 @@ def test_stereo_images_of_several_folders_pair_up_by_name_and_order(tmp_path):
     assert pairs == [tuple(f'{tmp_path}/{camera}/{side}/0.png' for side in ('left', 'right')) for camera in 'ab']
 
 
-def test_stereo_images_without_the_other_one_are_named(tmp_path):
+def test_unpaired_stereo_images_are_named(tmp_path):
     with pytest.raises(ValueError, match=f'{tmp_path}/l lacks 4; {tmp_path}/r lacks 2'):
         Inputs(stereo_folders(tmp_path, '1.png 2.png 3.png', '1.png 3.png 4.png'), pairs=True)
 
 
-def test_stereo_takes_no_videos(tmp_path):
+def test_stereo_rejects_videos(tmp_path):
     with pytest.raises(ValueError, match=r'l\.avi, .*r\.avi'):
         Inputs([write_video(tmp_path / 'l.avi'), write_video(tmp_path / 'r.avi')], pairs=True)
 
 
-def test_every_input_has_a_name_of_its_own(tmp_path):
+@pytest.mark.parametrize(('name', 'kind'), [('nothing', 'folder'), ('nothing.jpg', None), ('*.jpg', None),
+                                            ('notes.txt', 'file'), ('film.mp4', 'file')])
+def test_inputs_without_images_are_named(name, kind, tmp_path):
+    if kind == 'folder':
+        (tmp_path / name).mkdir()
+    elif kind == 'file':
+        (tmp_path / name).write_text('text')
+    with pytest.raises((ValueError, FileNotFoundError)) as error:
+        Inputs([str(tmp_path / name)])
+    assert str(tmp_path / name) in str(error.value)
+
+
+def test_input_names_are_unique(tmp_path):
     for name in ('a/x.png', 'b/x.png', 'b/x_2.png', 'b/._x.png', 'c/x_2.png'):
         write_image(tmp_path / name)
     (tmp_path / 'b' / 'folder.png').mkdir()
     inputs = Inputs([str(tmp_path / folder) for folder in 'abc'])
-    assert [item.name for item in inputs] == ['x', 'x_3', 'x_2', 'x_2_2']  # a number only where the own is taken
+    assert [item.name for item in inputs] == ['x', 'x_3', 'x_2', 'x_2_2']  # numbered only if the stem is taken
     assert [Path(item.source).name for item in inputs] == ['x.png', 'x.png', 'x_2.png', 'x_2.png']
 
 
-def test_frames_and_pictures_have_names_of_their_own(tmp_path):
+def test_frame_and_image_names_are_unique(tmp_path):
     inputs = [write_image(tmp_path / 'film_000001.png'), write_video(tmp_path / 'film.avi', 2),
               write_image(tmp_path / 'film_000000.png'), write_video(tmp_path / 'film_2.avi', 1)]
     found = Inputs(inputs)
     assert [item.name for item in found] == ['film_000001', 'film_000000_2', 'film_000001_2', 'film_000000',
                                              'film_2_000000']
     assert [item.video for item in found] == [None, ('film', 5.), ('film', 5.), None, ('film_2', 5.)]
-    assert not found.cut
+    assert not found.truncated
 
 
-def test_a_video_that_ends_early_is_noted(tmp_path):
+def test_truncated_video_is_reported(tmp_path):
     film = Path(write_video(tmp_path / 'film.avi'))
     film.write_bytes(film.read_bytes()[:film.stat().st_size // 2])
     inputs = Inputs([str(film)])
     came = len([*inputs])
-    assert 0 < came < len(inputs) == 10 and len(inputs.cut) == 1
-    assert f'{film} after frame {came} of 10' in inputs.cut[0]
+    assert 0 < came < len(inputs) == 10 and len(inputs.truncated) == 1
+    assert str(film) in inputs.truncated[0] and f'frame {came} of 10' in inputs.truncated[0]
 
 
-def test_inputs_that_would_be_replaced_are_refused(tmp_path):
+def test_inputs_in_output_folders_are_rejected(tmp_path):
     outside, inside = write_image(tmp_path / 'a.png'), write_image(tmp_path / 'out' / 'label_maps' / 'a.png')
     folders = [tmp_path / 'out' / name for name in FOLDERS]
     Inputs([outside]).require_outside(folders)
     (tmp_path / 'link').symlink_to(Path(inside).parent)
     for word in (inside, f'{tmp_path}/link/a.png'):
-        with pytest.raises(ValueError, match=f'INPUT {word}'):
+        with pytest.raises(ValueError, match=f'INPUT.*{word}'):
             Inputs([outside, word]).require_outside(folders)
 
 
-def test_names_that_are_not_utf8(tmp_path):
+def test_file_names_that_are_not_utf8(tmp_path):
     file = write_image(tmp_path / os.fsdecode(b'caf\xe9.png'))
     write_video(tmp_path / 'film.avi', 1)
     (tmp_path / 'film.avi').rename(tmp_path / os.fsdecode(b'film\xe9.avi'))
@@ -128,7 +140,7 @@ def test_names_that_are_not_utf8(tmp_path):
     assert os.fsencode(file) in (tmp_path / 'out' / 'classes.csv').read_bytes()
 
 
-def test_folders_of_results_whose_name_is_not_utf8(tmp_path):
+def test_result_folder_name_that_is_not_utf8(tmp_path):
     folder = tmp_path / os.fsdecode(b'o\xff')
     with ResultFolder(folder, predictor_of('segmentation', ('cat', 'dog'))) as results:
         for frame in Inputs([write_video(tmp_path / 'film.avi', 2)]):
@@ -137,17 +149,17 @@ def test_folders_of_results_whose_name_is_not_utf8(tmp_path):
     assert found.keys() == {'film.mp4', 'film_000000.png', 'film_000001.png'} and all(found.values())
 
 
-def test_a_prediction_that_cannot_be_drawn_is_noted_all_the_same(tmp_path):
+def test_prediction_that_cannot_be_drawn_is_saved(tmp_path):
     predictor = predictor_of('classification', ('cat', 'dog'))
     predictor.visualizer = lambda: SimpleNamespace(visualize_cls=lambda *_, **__: [][1])
-    with ResultFolder(tmp_path, predictor) as results, pytest.raises(PredictionError, match='a.png: no drawing'):
+    with ResultFolder(tmp_path, predictor) as results, pytest.raises(PredictionError, match='a.png'):
         results.add(Input('a', 'a.png', write_image(tmp_path / 'a.png')), scores(.2, .8))
     assert 'a.png,dog,0.8' in (tmp_path / 'classes.csv').read_text()
 
 
 @pytest.mark.parametrize('size, drawn', [((20, 50), (224, 560)), ((300, 240), (300, 240)), ((8, 1000), (32, 4000)),
                                          ((1000, 8), (4000, 32)), ((20, 5000), (20, 5000))])
-def test_small_pictures_are_enlarged_for_their_text_but_not_beyond_bounds(size, drawn, tmp_path):
+def test_small_images_are_enlarged_for_text_within_bounds(size, drawn, tmp_path):
     from mmpretrain.structures import DataSample
     visualizer = tasks()['classification'].visualizer(dict(classes=('cat', 'dog')))
     sample = DataSample().set_pred_label(1).set_pred_score(torch.tensor([.2, .8]))
@@ -155,7 +167,7 @@ def test_small_pictures_are_enlarged_for_their_text_but_not_beyond_bounds(size, 
     assert cv2.imread(str(tmp_path / 'a.png')).shape[:2] == drawn
 
 
-def test_classes_of_one_name_keep_their_own_scores(tmp_path):
+def test_classes_with_equal_names_keep_their_scores(tmp_path):
     names = ('crane', 'dog', 'crane')
     item = Input('a', write_image(tmp_path / 'a.png'), str(tmp_path / 'a.png'))
     with ResultFolder(tmp_path, predictor_of('classification', names)) as results:
@@ -171,7 +183,7 @@ def test_classes_of_one_name_keep_their_own_scores(tmp_path):
 
 @pytest.mark.parametrize('task, table, other', [('classification', 'classes.csv', 'predictions.json'),
                                                 ('detection', 'predictions.json', 'classes.csv')])
-def test_the_table_of_an_earlier_run_does_not_stay(task, table, other, tmp_path):
+def test_table_of_an_earlier_run_is_deleted(task, table, other, tmp_path):
     for name in (table, other):
         (tmp_path / name).write_text('old')
     with ResultFolder(tmp_path, predictor_of(task)):
@@ -179,7 +191,7 @@ def test_the_table_of_an_earlier_run_does_not_stay(task, table, other, tmp_path)
     assert not (tmp_path / table).exists() and (tmp_path / other).read_text() == 'old'
 
 
-def test_frames_leave_the_drawings_of_pictures_alone(tmp_path):
+def test_frames_do_not_replace_drawings_of_images(tmp_path):
     drawing = Path(write_image(tmp_path / 'drawings' / 'film_000000.png'))
     before = drawing.read_bytes()
     with ResultFolder(tmp_path, predictor_of('classification', ('cat', 'dog'))) as results:

@@ -1,4 +1,6 @@
-"""Models by name."""
+"""Models by name, and deprecated names of `mmflatten.apis`."""
+from importlib import import_module
+
 import pytest
 import torch
 
@@ -8,14 +10,14 @@ from mmflatten.cli.models import main as models
 NAME = 'flatten-swin-nano_digits'
 
 
-def test_names_are_those_of_the_configs_and_can_be_filtered():
+def test_list_models_filters_by_pattern_and_task():
     assert NAME in list_models() and NAME in list_models('*nano_digits', task='classification')
     assert not any('classif' in name or 'retinanet' in name for name in list_models('*digits*', task='classification'))
-    with pytest.raises(ValueError, match='task .*sorting.*stereo'):
+    with pytest.raises(ValueError, match='task.*stereo.*sorting'):
         list_models(task='sorting')
 
 
-def test_a_model_gets_the_weights_of_a_checkpoint(tmp_path):
+def test_get_model_loads_a_checkpoint(tmp_path):
     first = get_model(NAME)
     torch.save(first.state_dict(), tmp_path / 'weights.pth')
     second = get_model(NAME, pretrained=tmp_path / 'weights.pth', **{'backbone.drop_path_rate': 0.5})
@@ -23,15 +25,24 @@ def test_a_model_gets_the_weights_of_a_checkpoint(tmp_path):
     assert all(torch.equal(first.state_dict()[key], value) for key, value in second.state_dict().items())
 
 
-def test_an_unknown_name_is_refused_with_those_like_it(capsys):
-    with pytest.raises(ValueError, match=f'flatten-swin-nano_digit.*{NAME}'):
+def test_unknown_name_error_suggests_similar_names(capsys):
+    with pytest.raises(ValueError, match=f'model.*flatten-swin-nano_digit.*{NAME}'):
         get_model('flatten-swin-nano_digit')
     assert models(['no-such-*']) == 1
     assert 'no-such-*' in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_the_command_lists_names_or_paths(capsys):
+def test_models_command_lists_names_or_paths(capsys):
     assert models(['*nano_digits', '--task', 'classification']) == 0
     assert NAME in capsys.readouterr().out
     assert models([NAME, '--paths']) == 0
     assert capsys.readouterr().out.strip().endswith(f'configs/digits/{NAME}.py')
+
+
+@pytest.mark.parametrize(('old', 'new', 'name'), [
+    ('mmflatten.apis.cam', 'mmflatten.explain.cam', 'cam'),
+    ('mmflatten.apis.attention', 'mmflatten.explain.maps', 'probe_image')])
+def test_deprecated_modules_warn_and_return_the_moved_names(old, new, name):
+    with pytest.warns(DeprecationWarning, match=new):
+        moved = getattr(import_module(old), name)
+    assert moved is getattr(import_module(new), name)

@@ -1,4 +1,4 @@
-"""What an attention attends: the weights of every mixer, without its formula."""
+"""Attention weights of any mixer, computed without its formula."""
 from mmflatten.explain.attention.layer import AttentionLayer
 from mmflatten.explain.attention.probe import AttentionProbe
 from mmflatten.explain.attention.spectrum import effective_rank, entropy, rank, singular_values

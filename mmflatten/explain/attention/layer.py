@@ -1,4 +1,4 @@
-"""One layer of attention on one image."""
+"""One attention layer on one image."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,24 +18,24 @@ from mmflatten.models.attention import (
 
 PARTS = ('attention', 'local', 'both')
 MAX_BYTES = 2 ** 30
-CHUNK = 16  # queries at a time: the time of a backward pass grows with their number
+CHUNK = 16  # queries at a time, because the time of a backward pass grows with their number
 
 
 class AttentionLayer:
-    """The weights with which a layer sums the values of an image's tokens: its result is `weights @ values`.
+    """Attention weights of one layer on one image: the output before the last projection is `weights @ values`.
 
-    Weights are derivatives of the result by the values, queries and keys held fixed, so they hold for any operator:
-    linear, softmax, in windows or with pooled keys. What takes part is the layer up to its last projection. A weight
-    that differs between the channels of a head, as those of depthwise convolutions do, is given by its mean over them.
-    Cross-covariance attention mixes the channels of a head, so that its matrix is the identity.
+    The weights are derivatives of the output with respect to the values, with fixed queries and keys. This works for
+    any operator: linear, softmax, in windows or with pooled keys. Weights that differ between the channels of a head,
+    such as those of depthwise convolutions, are averaged over the channels. Cross-covariance attention mixes the
+    channels of a head, so its matrix is the identity.
 
     Attributes:
-        name: of the module in the model.
-        kind: its class, with the class inside windows.
-        num_heads: `h`; in Hydra attention the number of channels.
-        hw, kv_hw: `(H, W)` of the queries' and the keys' map.
-        prefix: tokens that stand before both maps, such as a class token.
-        local: the depthwise convolutions of the values, by name.
+        name: name of the module in the model.
+        kind: class of the mixer, and whether it runs in windows or stripes.
+        num_heads: `h`; the number of channels in Hydra attention.
+        hw, kv_hw: `(H, W)` of the query map and the key map.
+        prefix: number of tokens before both maps, such as a class token.
+        local: names of the depthwise convolutions of the values.
     """
 
     def __init__(self, name: str, module: nn.Module, x: Tensor, hw_shape: tuple[int, int]) -> None:
@@ -58,70 +58,74 @@ class AttentionLayer:
 
     @property
     def num_queries(self) -> int:
-        """`N`, prefix tokens included."""
+        """Number of queries `N`, including prefix tokens."""
         return self.prefix + self.hw[0] * self.hw[1]
 
     @property
     def num_keys(self) -> int:
-        """`M`, prefix tokens included."""
+        """Number of keys `M`, including prefix tokens."""
         return self.prefix + self.kv_hw[0] * self.kv_hw[1]
 
     def rows(self, queries: Sequence[int], part: str = 'attention') -> Tensor:
-        """Weights of some queries, `(Q, h, M)`, at the memory of the layer itself: no `(N, M)` matrix is formed.
+        """Compute the weights of some queries, `(Q, h, M)`, without forming the `(N, M)` matrix.
 
         Args:
-            queries: numbers of tokens, prefix tokens first, then the map row after row.
+            queries: token indices. Prefix tokens come first, then the map in row-major order.
             part: 'attention', 'local' (the depthwise convolutions) or 'both'.
 
         Raises:
-            ValueError: no such token or part.
+            ValueError: the token or part is unknown.
         """
         if part not in PARTS:
-            raise ValueError(f'part ({part!r}) must be one of {", ".join(PARTS)}')
+            raise ValueError(f'part: expected one of {", ".join(PARTS)}, got {part!r}.')
         for query in queries:
             if not 0 <= query < self.num_queries:
-                raise ValueError(f'query ({query}) must be a token from 0 to {self.num_queries - 1} of layer '
-                                 f'{self.name}, whose map is {self.hw}')
+                raise ValueError(f'query: expected a token from 0 to {self.num_queries - 1} of layer {self.name} with '
+                                 f'map {self.hw}, got {query}.')
         if part == 'local':
             return self._derivatives(queries, True) - self._derivatives(queries, False)
         return self._derivatives(queries, part == 'both')
 
     def row(self, query: int, head: int | None = None, part: str = 'attention') -> Tensor:
-        """Weights of one query, `(h, M)`, or `(M,)` of one head; errors as in `rows` and `check_head`."""
+        """Compute the weights of one query, `(h, M)`, or `(M,)` for one head. Errors as in `rows` and `check_head`."""
         self.check_head(head)
         row = self.rows([query], part)[0]
         return row if head is None else row[head]
 
+    def on_map(self, weights: Tensor) -> Tensor:
+        """Reshape weights of keys `(..., M)` to the map of the keys `(..., H, W)`, without prefix tokens."""
+        return weights[..., self.prefix:].unflatten(-1, self.kv_hw)
+
     def matrix(self, head: int | None = None, part: str = 'attention', max_bytes: int = MAX_BYTES) -> Tensor:
-        """All weights, `(h, N, M)`, or `(N, M)` of one head.
+        """Compute all weights, `(h, N, M)`, or `(N, M)` for one head.
 
         Raises:
-            ValueError: they would take more than `max_bytes`; or as in `row`.
+            ValueError: they take more than `max_bytes`, or as in `row`.
         """
         self.check_head(head)
         size = self.num_heads * self.num_queries * self.num_keys * self.x.element_size()
         if size > max_bytes:
-            raise ValueError(f'max_bytes ({max_bytes}) is less than the {self.num_heads} x {self.num_queries} x '
-                             f'{self.num_keys} matrix of layer {self.name} takes ({size}); take rows of some queries')
+            raise ValueError(f'max_bytes: the {self.num_heads} x {self.num_queries} x {self.num_keys} matrix of layer '
+                             f'{self.name} takes {size}, got {max_bytes}. Use `rows` for some queries.')
         queries = torch.arange(self.num_queries).split(CHUNK)
         matrix = torch.cat([self.rows(chunk.tolist(), part) for chunk in queries]).transpose(0, 1)
         return matrix if head is None else matrix[head]
 
     def token_at(self, x: float, y: float, size: tuple[int, int]) -> int:
-        """The query at a pixel of the network's input of `(height, width)`.
+        """Return the query at a pixel of the network input of `(height, width)`.
 
         Raises:
-            ValueError: the pixel is outside.
+            ValueError: the pixel is outside of the input.
         """
         height, width = size
         if not (0 <= x < width and 0 <= y < height):
-            raise ValueError(f'query ({x},{y}) must be a pixel of the picture as the network sees it, which is '
-                             f'{width} wide and {height} high: 0,0 to {width - 1},{height - 1}')
+            raise ValueError(f'query: expected a pixel from 0,0 to {width - 1},{height - 1} of the network input, '
+                             f'which is {width} wide and {height} high, got {x},{y}.')
         row, col = int(y * self.hw[0] / height), int(x * self.hw[1] / width)
         return self.prefix + row * self.hw[1] + col
 
     def totals(self) -> Tensor:
-        """Sums of the rows with every key, `(h, N)`, zero padding of windows and the like included."""
+        """Compute the row sums over all keys, `(h, N)`, including those that are not tokens, such as zero padding."""
         with torch.no_grad():
             ones = self._values().fill_(1)
             if isinstance(self.module, MapAttention):
@@ -131,9 +135,9 @@ class AttentionLayer:
         return y_1NC[0].unflatten(1, (self.num_heads, -1)).mean(-1).T
 
     def check_head(self, head: int | None) -> None:
-        """Raises: ValueError: there is no such head."""
+        """Raise ValueError if the head does not exist."""
         if head is not None and not 0 <= head < self.num_heads:
-            raise ValueError(f'head ({head}) must be a number from 0 to {self.num_heads - 1} in layer {self.name}')
+            raise ValueError(f'head: expected 0 to {self.num_heads - 1} in layer {self.name}, got {head}.')
 
     def _values(self) -> Tensor:
         if isinstance(self.module, MapAttention):
@@ -152,7 +156,7 @@ class AttentionLayer:
 
 
 def _inner(module: nn.Module) -> list[nn.Module]:
-    """The mixers that attend; two in cross-shaped windows."""
+    """Return the mixers inside a module: two for cross-shaped windows, otherwise one."""
     if isinstance(module, CrossShapedAttention):
         return [mixer for branch in module.branches for mixer in _inner(branch)]
     return _inner(module.mixer) if isinstance(module, Windowed) else [module]
@@ -161,5 +165,5 @@ def _inner(module: nn.Module) -> list[nn.Module]:
 def _kind(module: nn.Module, mixers: list[nn.Module]) -> str:
     inner = type(mixers[0]).__name__
     if isinstance(module, Windowed):
-        return f'{inner} in {"shifted " if module.shift else ""}windows'
+        return f'{inner} in shifted windows' if module.shift else f'{inner} in windows'
     return f'{inner} in stripes' if isinstance(module, CrossShapedAttention) else inner

@@ -1,4 +1,4 @@
-"""Records what reaches every attention of a model in a forward pass."""
+"""Hooks that record the inputs of all attention layers in a forward pass."""
 from __future__ import annotations
 
 from types import TracebackType
@@ -7,25 +7,26 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.explain.attention.layer import AttentionLayer
+from mmflatten.explain.layer_maps import match_name
 from mmflatten.models.attention import CrossShapedAttention, MapAttention, TokenMixer, Windowed
 
 ATTENTIONS = (TokenMixer, Windowed, CrossShapedAttention, MapAttention)
 
 
 class AttentionProbe:
-    """The attention weights of every layer of a model, by hooks on its modules: neither it nor a library is changed.
+    """Attention weights of all layers of a model, recorded with hooks that are removed on exit.
 
         with AttentionProbe(model) as probe:
             model(image)
         probe.layer('stages.2.blocks.0.attn.fn').row(query=0)      # (heads, keys)
 
-    The first image of the first call of each module counts. The layer's input stays in memory as long as the probe.
+    Only the first image of the first call of each module is recorded. The probe keeps the inputs of the layers.
 
     Args:
         model: a backbone, or a whole classifier, detector, segmentor or stereo model.
 
     Attributes:
-        names: of the modules that attend, in the model's order.
+        names: names of the attention modules, in model order.
 
     Raises:
         ValueError: the model has no attention.
@@ -34,7 +35,7 @@ class AttentionProbe:
     def __init__(self, model: nn.Module) -> None:
         self._modules = dict(_outermost(model))
         if not self._modules:
-            raise ValueError(f'the model ({type(model).__name__}) has no attention of mmflatten')
+            raise ValueError(f'model: expected a model with an attention of mmflatten, got {type(model).__name__}.')
         self.names = list(self._modules)
         self._layers: dict[str, AttentionLayer] = {}
         self._hooks: list = []
@@ -56,39 +57,39 @@ class AttentionProbe:
 
     @property
     def layers(self) -> list[AttentionLayer]:
-        """Those that the forward pass has reached, in the model's order."""
+        """The layers called in the forward pass, in model order."""
         return [self._layers[name] for name in self.names if name in self._layers]
 
     def layer(self, name: str) -> AttentionLayer:
-        """The layer of a name, of the end of a name, or of a number in `layers`.
+        """Return the layer with a name, with a name that ends so, or with an index in `layers`.
 
         Raises:
-            ValueError: none or several are meant.
+            ValueError: no layer or several layers match.
         """
         layers = self.layers
         if name.isdecimal() and int(name) < len(layers):
             return layers[int(name)]
-        found = [layer for layer in layers if layer.name == name] or [
-            layer for layer in layers if f'.{layer.name}.'.endswith(f'.{name}.')]
-        if len(found) != 1:
-            there = ', '.join(layer.name for layer in found or layers)
-            raise ValueError(f'layer ({name}) names {"several" if found else "none"}; there are {there}')
-        return found[0]
+        names = [layer.name for layer in layers]
+        matches = match_name(name, names)
+        if len(matches) != 1:
+            problem = 'several layers match' if matches else 'no layer matches'
+            raise ValueError(f'layer: {problem}, got {name}. Use one of {", ".join(matches or names)}.')
+        return self._layers[matches[0]]
 
     def _record(self, name: str, module: nn.Module, x: Tensor, hw_shape: tuple[int, int] | None = None,
                 *_: object) -> None:
         if name not in self._layers:
             size = hw_shape or (x.shape[-2], x.shape[-1])
-            with torch.inference_mode(False):  # so that gradients can be taken later
+            with torch.inference_mode(False):  # the copy must support gradients
                 first = x[:1].detach().clone()
             self._layers[name] = AttentionLayer(name, module, first, (int(size[0]), int(size[1])))
 
 
 def _outermost(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Modules that attend and lie in no other one; an attention on volumes has no map and is left out."""
-    found: list[tuple[str, nn.Module]] = []
+    """Return attention modules that are not inside another one. Attention on volumes has no map and is skipped."""
+    outermost: list[tuple[str, nn.Module]] = []
     for name, module in model.named_modules():
-        inside = any(not outer or name.startswith(f'{outer}.') for outer, _ in found)
+        inside = any(not outer or name.startswith(f'{outer}.') for outer, _ in outermost)
         if isinstance(module, ATTENTIONS) and not inside and getattr(module, 'ndim', 2) == 2:
-            found.append((name, module))
-    return found
+            outermost.append((name, module))
+    return outermost

@@ -1,4 +1,4 @@
-"""How much an attention tells tokens apart: the rank of its matrix, and how evenly its rows spread their weight."""
+"""Rank of attention matrices, and entropy of their rows."""
 from __future__ import annotations
 
 import torch
@@ -11,12 +11,12 @@ THRESHOLD = 0.01
 
 
 def singular_values(layer: AttentionLayer, part: str = 'attention') -> Tensor:
-    """Singular values of the `(N, M)` matrix of each head, the largest first.
+    """Compute the singular values of the `(N, M)` matrix of each head, in descending order.
 
-    Prefix tokens are rows and columns like others. The matrix of a layer in windows has a block for each window.
+    Prefix tokens are included. The matrix of a layer in windows has one block per window.
 
     Args:
-        layer: whose whole matrix is taken.
+        layer: the layer.
         part: as in `AttentionLayer.rows`; 'both' is the matrix with the depthwise convolutions of the values
             (FLatten Transformer, eq. 11).
 
@@ -30,29 +30,29 @@ def singular_values(layer: AttentionLayer, part: str = 'attention') -> Tensor:
 
 
 def rank(values: Tensor, threshold: float = THRESHOLD) -> Tensor:
-    """How many singular values `(h, n)` exceed `threshold` times the largest of their head, `(h,)`."""
+    """Count the singular values `(h, n)` above `threshold` times the largest of their head, `(h,)`."""
     return (values > threshold * values[:, :1]).sum(-1)
 
 
 def effective_rank(values: Tensor) -> Tensor:
-    """Exponential of the entropy of singular values `(h, n)` divided by their sum, `(h,)`.
+    """Compute the exponential of the entropy of normalised singular values `(h, n)`, `(h,)`.
 
-    `n` for equal values, 1 if one alone is not zero. Source: Roy and Vetterli, 2007, The effective rank.
+    It is `n` for equal values, and 1 for a single nonzero value. Source: Roy and Vetterli, 2007, The effective rank.
     """
-    return torch.special.entr(shares(values)).sum(-1).exp()
+    return torch.special.entr(normalised(values)).sum(-1).exp()
 
 
 def entropy(layer: AttentionLayer, number: int = 64) -> Tensor:
-    """Mean entropy of a query's weights in nats, `(h,)`: 0 if it attends one key, `ln M` if all `M` keys alike.
+    """Compute the mean entropy of the weights of a query in nats, `(h,)`.
 
-    The sizes of the weights count, divided by their sum; a query that attends nothing counts as 0. The mean is over
-    `number` queries spread evenly over the map.
+    It is 0 for a single key and `ln M` for equal weights of all `M` keys. Absolute weights are normalised to sum 1. A
+    query without weights counts as 0. The mean is over `number` evenly spaced queries of the map.
     """
-    return torch.cat([torch.special.entr(shares(layer.rows(chunk.tolist()).cpu().double())).sum(-1)
+    return torch.cat([torch.special.entr(normalised(layer.rows(chunk.tolist()).cpu().double())).sum(-1)
                       for chunk in spread(layer, number).split(CHUNK)]).mean(0)
 
 
-def shares(x: Tensor) -> Tensor:
-    """Sizes along the last dimension, divided by their sum; zeros stay zeros."""
-    sizes = x.abs()
-    return sizes / sizes.sum(-1, keepdim=True).clamp(min=torch.finfo(sizes.dtype).tiny)
+def normalised(x: Tensor) -> Tensor:
+    """Normalise absolute values to sum 1 along the last dimension. Zeros remain zeros."""
+    magnitudes = x.abs()
+    return magnitudes / magnitudes.sum(-1, keepdim=True).clamp(min=torch.finfo(magnitudes.dtype).tiny)

@@ -1,4 +1,4 @@
-"""What the weights of a layer are like: sums of rows, negative mass, locality."""
+"""Statistics of attention weights: row sums, negative weights, locality."""
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
@@ -15,17 +15,16 @@ HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'no to
 
 @dataclass(frozen=True)
 class HeadStatistics:
-    """Of one head, over the queries that were looked at.
+    """Statistics of one head over a sample of queries.
 
     Attributes:
-        row_sum, row_sum_min, row_sum_max: of the weights of all tokens.
-        no_token: mean of the weight that falls on no token of the map but on padding that windows attend; in focal
-            attention also what its learned pooling takes away or, if negative, adds.
-        negative: share of negative weights in the sum of all weights' sizes.
-        distance: mean distance from the query, in its tokens, weighted by the size of the weights; prefix tokens have
-            none.
-        uniform_distance: what `distance` would be if all weights were equal.
-        prefix: share of the prefix tokens (a class token) in the sum of all weights' sizes.
+        row_sum, row_sum_min, row_sum_max: mean, minimum and maximum of the sum of a query's weights over all tokens.
+        no_token: mean weight that is not on a token of the map but on the padding of windows. In focal attention it
+            also includes the weight that the learned pooling removes or, if negative, adds.
+        negative: fraction of negative weights in the sum of absolute weights.
+        distance: mean distance from the query in query tokens, weighted by absolute weights, without prefix tokens.
+        uniform_distance: `distance` for equal weights.
+        prefix: fraction of the prefix tokens, such as a class token, in the sum of absolute weights.
     """
 
     row_sum: float
@@ -39,7 +38,7 @@ class HeadStatistics:
 
 
 def head_statistics(layer: AttentionLayer, number: int = 64) -> list[HeadStatistics]:
-    """Statistics of every head over `number` queries, evenly spread over the map; all of them if there are fewer."""
+    """Compute the statistics of each head over at most `number` evenly spaced queries of the map."""
     queries = spread(layer, number)
     totals = layer.totals().double()[:, queries.to(layer.x.device)].cpu()
     sums = []
@@ -60,13 +59,13 @@ def head_statistics(layer: AttentionLayer, number: int = 64) -> list[HeadStatist
 
 
 def spread(layer: AttentionLayer, number: int) -> Tensor:
-    """At most `number` queries `(Q,)`, evenly spread over the map; prefix tokens are none of them."""
+    """Return at most `number` evenly spaced queries `(Q,)` of the map, without prefix tokens."""
     tokens = layer.hw[0] * layer.hw[1]
     return torch.linspace(0, tokens - 1, min(number, tokens)).round().long() + layer.prefix
 
 
 def distances(layer: AttentionLayer, queries: Tensor) -> Tensor:
-    """From the centres of queries on the map to those of all keys on the map, in tokens of the query, `(Q, M)`."""
+    """Compute distances between the centres of queries and of all keys of the map, in query tokens, `(Q, M)`."""
     (H, W), (h, w) = layer.hw, layer.kv_hw
     place = queries - layer.prefix
     y, x = (torch.arange(side, dtype=torch.float64) + .5 for side in (h, w))
@@ -76,14 +75,14 @@ def distances(layer: AttentionLayer, queries: Tensor) -> Tensor:
 
 
 def describe(layer: AttentionLayer, heads: list[HeadStatistics]) -> dict:
-    """All of it as JSON takes it."""
+    """Return a layer and its statistics in a form that JSON can store."""
     return dict(layer=layer.name, attention=layer.kind, num_heads=layer.num_heads, map=list(layer.hw),
                 keys=list(layer.kv_hw), prefix=layer.prefix, besides=layer.local,
                 heads=[asdict(head) for head in heads])
 
 
 def table(described: list[dict]) -> str:
-    """A line for each layer: means over the heads, of the row sums the range."""
+    """Format one line per layer: means over the heads, and the range of the row sums."""
     rows = []
     for layer in described:
         heads = layer['heads']

@@ -1,6 +1,7 @@
-"""Mixers run on values of one's own: queries and keys are those of the input, so the result is linear in the values.
+"""Forward passes of mixers with replaced values.
 
-The derivative of the result by the values is then the attention matrix, of any mixer and without its formula.
+Queries and keys come from the input, so the output is linear in the values. Its derivative with respect to the values
+is the attention matrix of any mixer.
 """
 from __future__ import annotations
 
@@ -32,16 +33,16 @@ Size = tuple[int, int]
 
 def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor | None = None, *,
         local: bool = False, padding: float = 0.) -> Tensor:
-    """What a layer makes of the values, before its last projection.
+    """Compute the output of a layer before its last projection, for given values.
 
     Args:
         layer: a `TokenMixer`, `Windowed` or `CrossShapedAttention`.
-        x: its input, as `forward` takes it.
+        x: input of the layer's `forward`.
         hw_shape: `(H, W)`.
-        v_BMC: the values: a row for each token, or for each token of the map of reduced keys.
-        mask: as `forward` takes it.
-        local: whether depthwise convolutions of the values take part.
-        padding: value of the tokens that windows pad the map with; if not 0, in focal attention of all keys.
+        v_BMC: values, one row per token, or per token of the reduced key map.
+        mask: mask of the layer's `forward`.
+        local: True to include depthwise convolutions of the values.
+        padding: value of the padding tokens of windows. In focal attention, any value but 0 applies to all keys.
 
     Returns:
         `(B, N, C)`.
@@ -59,9 +60,9 @@ def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor
 
 
 def mix_rows(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, queries: Tensor, local: bool) -> Tensor:
-    """`mix` for some queries alone, `(B, Q, C)`; a softmax then forms only their rows of its matrix.
+    """Compute `mix` for some queries, `(B, Q, C)`. Softmax then forms only their rows of its matrix.
 
-    `MapAttention` is taken too, with the map as `x`.
+    `MapAttention` is supported too, with the map as `x`.
     """
     if isinstance(layer, MapAttention):
         with torch.no_grad():
@@ -78,8 +79,8 @@ def mix_rows(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, queries
 
 def _tokens(mixer: TokenMixer, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor | None, local: bool) -> Tensor:
     with torch.no_grad():
-        q, k, own, maps = mixer.projections(x, hw_shape, mask)
-    parts = (q, k, v_BMC, own)
+        q, k, input_values, maps = mixer.projections(x, hw_shape, mask)
+    parts = (q, k, v_BMC, input_values)
     if mixer.splits_heads:
         parts = tuple(split_heads(part, mixer.num_heads) for part in parts)
     with _convolutions(mixer, local):
@@ -91,8 +92,9 @@ def _tokens(mixer: TokenMixer, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: T
     return y_BNC
 
 
-def _angular(mixer: LinearAngularAttention, q: Tensor, k: Tensor, v: Tensor, own: Tensor, maps: Maps) -> Tensor:
-    """The operator divides by the length of its result; here by that which the values of the input have."""
+def _angular(mixer: LinearAngularAttention, q: Tensor, k: Tensor, v: Tensor, input_values: Tensor,
+             maps: Maps) -> Tensor:
+    """Divide by the length of the output for the values of the input, so that the result is linear in `v`."""
     q, k = F.normalize(q, dim=-1), F.normalize(fill_masked(k, maps.mask, 0.), dim=-1)
 
     def at_queries(values: Tensor) -> Tensor:
@@ -101,22 +103,22 @@ def _angular(mixer: LinearAngularAttention, q: Tensor, k: Tensor, v: Tensor, own
     def linear(values: Tensor) -> Tensor:
         return at_queries(values) / 2 + kernel_product(q, k, values, 1 / math.pi)
 
-    length = torch.linalg.vector_norm(linear(own), dim=-1, keepdim=True)
+    length = torch.linalg.vector_norm(linear(input_values), dim=-1, keepdim=True)
     return linear(v) / length.clamp(min=1e-12) + mixer.dwc(at_queries(v))
 
 
 def _focal(mixer: FocalAttention, x: Tensor, hw_shape: Size, v_BNC: Tensor, local: bool, padding: float) -> Tensor:
     with torch.no_grad():
         q, k, _, maps = mixer.projections(x, hw_shape)
-    v = mixer.listed(v_BNC, hw_shape)  # with the biases of the pooling, which are constant
+    v = mixer.listed(v_BNC, hw_shape)  # includes the constant biases of the pooling
     if padding:
         v = torch.full_like(v, padding)
     y_BNC = mixer.attend(q, k, v, maps)
     return y_BNC + mixer.lepe(v_BNC, hw_shape) if local and mixer.lepe is not None else y_BNC
 
 
-class _Inside(nn.Module):
-    """Stands in windows in the place of a mixer; the values come as the last of the `P` parts of `(B, N, P, C)`."""
+class _ReplacedValues(nn.Module):
+    """Mixer for use in windows. The last parts of its input `(B, N, P, C)` are the values and a mask of tokens."""
 
     def __init__(self, mixer: nn.Module, local: bool, padding: float) -> None:
         super().__init__()
@@ -132,17 +134,17 @@ class _Inside(nn.Module):
 
 def _in_windows(layer: Windowed, x: Tensor, hw_shape: Size, v_BNC: Tensor, local: bool, padding: float) -> Tensor:
     if getattr(layer.mixer, 'reduction', None) is not None:
-        raise ValueError(f'sr_ratio ({layer.mixer.reduction.sr_ratio}) must be 1: the keys of reduced windows have no '
-                         'common map')
+        raise ValueError('sr_ratio: must be 1 in windows, because the reduced keys of windows have no common map, got '
+                         f'{layer.mixer.reduction.sr_ratio}.')
     parts = torch.cat((x.flatten(2).unflatten(2, (-1, v_BNC.shape[2])), v_BNC[:, :, None],
                        torch.ones_like(v_BNC)[:, :, None]), dim=2)
-    inside = _Inside(layer.mixer, local, padding)
-    return Windowed(inside, layer.window_size, shift=layer.shift, mask_padding=layer.mask_padding)(parts, hw_shape)
+    mixer = _ReplacedValues(layer.mixer, local, padding)
+    return Windowed(mixer, layer.window_size, shift=layer.shift, mask_padding=layer.mask_padding)(parts, hw_shape)
 
 
 @contextmanager
 def _convolutions(mixer: TokenMixer, local: bool) -> Iterator[None]:
-    """Without `local`, the convolutions of the values give zeros."""
+    """Without `local`, replace the outputs of the convolutions of the values with zeros."""
     convolutions = [] if local else mixer.local_convolutions().values()
     hooks = [conv.register_forward_hook(lambda module, args, out: torch.zeros_like(out)) for conv in convolutions]
     try:

@@ -13,9 +13,8 @@ from mmengine.registry import DefaultScope
 
 from mmflatten.explain.attention import AttentionLayer
 from mmflatten.explain.attention.spectrum import THRESHOLD
-from mmflatten.explain.heat_maps import receptive_field_figure
+from mmflatten.explain.drawings import attention_figure, receptive_field_figure
 from mmflatten.explain.layer_maps import stages
-from mmflatten.explain.map_drawings import attention_figure
 from mmflatten.explain.receptive_field import receptive_field
 from mmflatten.models.attention import FactorizedAttention
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmflatten.explain.attention.layer import AttentionLayer
-from mmflatten.explain.attention.spectrum import effective_rank, entropy, rank, shares, singular_values
+from mmflatten.explain.attention.spectrum import effective_rank, entropy, normalised, rank, singular_values
 from mmflatten.explain.attention.statistics import CHUNK, head_statistics, spread
 
 SHARES = [round(number / 20, 2) for number in range(21)]  # of the keys
@@ -49,7 +49,7 @@ def distribution(layer: AttentionLayer, number: int = 64) -> dict:
     held = np.zeros(layer.num_keys + 1)
     queries = spread(layer, number)
     for chunk in queries.split(CHUNK):
-        weights = shares(layer.rows(chunk.tolist()).cpu().double()).sort(-1, descending=True).values
+        weights = normalised(layer.rows(chunk.tolist()).cpu().double()).sort(-1, descending=True).values
         held[1:] += weights.cumsum(-1).mean(1).sum(0).numpy() / len(queries)
     return dict(held=np.interp(SHARES, np.linspace(0, 1, len(held)), held).tolist())
 
