@@ -20,7 +20,7 @@ def site(tmp_path_factory) -> str:
 
 @pytest.mark.parametrize(('page', 'query', 'found'), [
     ('index.html', 'hydra', 'api/attention.html'),
-    ('vi/index.html', 'cửa sổ dịch chuyển', 'vi/index.html'),
+    ('vi/index.html', 'cửa sổ dịch chuyển', 'vi/overview.html'),
 ])
 def test_the_search_finds_words_of_both_languages(visit, site, page, query, found):
     opened = visit(f'{site}/{page}')

@@ -36,7 +36,7 @@ def pages_of(nav: list | dict | str) -> list[str]:
 def test_every_page_is_in_the_nav_once():
     pages = pages_of(load_config(str(ROOT / 'mkdocs.yml')).nav)
     english = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob('*.md') if not path.name.endswith('.vi.md')}
-    assert sorted(pages) == sorted({*english, *SOURCES, *GENERATED})
+    assert sorted(pages) == sorted({*english - {'tutorial.md'}, *GENERATED, *(page for page in SOURCES if not page.endswith('.vi.md'))})
 
 
 def test_every_vietnamese_page_has_its_english_twin_and_the_same_commands():
@@ -63,9 +63,10 @@ def test_every_link_of_the_site_leads_to_a_file_of_it_and_nothing_is_loaded_from
     assert dead == [] and foreign == []
 
 
-def test_the_first_page_is_the_readme_in_both_languages(site):
-    for page, readme in (('index.html', 'README.md'), ('vi/index.html', 'README_vi.md')):
-        headings = re.findall(r'^## (.*)', (ROOT / readme).read_text(encoding='utf-8'), re.MULTILINE)
+def test_first_pages_are_tutorial_and_readme_in_both_languages(site):
+    for page, source in (('index.html', 'docs/tutorial.md'), ('vi/index.html', 'docs/tutorial.vi.md'),
+                         ('overview.html', 'README.md'), ('vi/overview.html', 'README_vi.md')):
+        headings = re.findall(r'^## (.*)', (ROOT / source).read_text(encoding='utf-8'), re.MULTILINE)
         found = re.findall(r'<h2 id="[^"]*">([^<]*)', (site / page).read_text(encoding='utf-8'))
         assert [unescape(heading) for heading in found] == headings
 

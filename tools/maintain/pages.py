@@ -20,8 +20,8 @@ from zoo.records import ZooEntry, from_csv
 from zoo_table import MARK, read_rows, render_table
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {'README.md': 'index.md', 'README_vi.md': 'index.vi.md', 'CONTRIBUTING.md': 'contributing.md',
-         'CHANGELOG.md': 'changelog.md'}
+PAGES = {'docs/tutorial.md': 'index.md', 'docs/tutorial.vi.md': 'index.vi.md', 'README.md': 'overview.md',
+         'README_vi.md': 'overview.vi.md', 'CONTRIBUTING.md': 'contributing.md', 'CHANGELOG.md': 'changelog.md'}
 SOURCES = {page: source for source, page in PAGES.items()}
 OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the header of the site has it
 TASK_PAGES = {task: f'model_zoo/{task}.md' for task in TASKS}
@@ -51,6 +51,10 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     """Add the pages that are not in `docs/`; `on_page_read_source` reads them."""
     for page in [*SOURCES, *GENERATED]:
         files.append(File(page, config.docs_dir, config.site_dir, config.use_directory_urls))
+    for source in PAGES:
+        inside = files.get_file_from_path(source.removeprefix('docs/'))
+        if source.startswith('docs/') and inside is not None:
+            files.remove(inside)  # the tutorial is the first page of the site, under that page's name
 
 
 def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
