@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mmflatten.cli.common import output_folder, positive, share, tool_parser
+from mmflatten.cli.common import fraction, output_folder, positive, tool_parser
 from mmflatten.console import command_line
 
 
@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
                         help='folder for tables, figures and analysis.json (default: analysis)')
     parser.add_argument('--worst', type=positive, default=12, metavar='N',
                         help='number of worst images to draw (default: 12)')
-    parser.add_argument('--score', type=share, default=0.3, metavar='S',
+    parser.add_argument('--score', type=fraction, default=0.3, metavar='S',
                         help='minimum score of detections in confusions and drawings (default: 0.3)')
     return parser
 

@@ -152,7 +152,7 @@ def measure_operators(arguments: argparse.Namespace, settings: RunSettings) -> l
 
 
 def fits(name: str, tokens: int, rows: list[Row], limit: float, device: str) -> bool:
-    """Whether a call should take no longer than the limit, and memory that there is, by what fewer tokens took."""
+    """Return True if time and memory of a call, extrapolated from fewer tokens, are within the limits."""
     numbers, own = list(dict.fromkeys(row['tokens'] for row in rows)), [row for row in rows if row['name'] == name]
     seconds, mib = (forecast(numbers, [row[column] for row in own], tokens) for column in (TIME, MEMORY))
     free = free_memory(device)
@@ -180,7 +180,7 @@ def say(text: str) -> None:
 
 
 def progress() -> Callable[[int, float, float], None]:
-    """What `measure` reports after a round, not too often and at the end."""
+    """Return a function that prints the progress of `measure`, every few seconds and at the end."""
     last = time.monotonic()
 
     def tell(rounds: int, elapsed: float, left: float) -> None:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from mmflatten.cli.common import output_folder, positive, share, tool_parser
+from mmflatten.cli.common import fraction, output_folder, positive, tool_parser
 from mmflatten.console import command_line, own_output
 
 METHODS = ('gradcam', 'gradcam++', 'hirescam', 'layercam', 'xgradcam', 'eigencam', 'eigengradcam')
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
                         help='stage of the backbone by index, or module by name (default: output norm of the '
                         'last stage for a classifier, of the second-last stage otherwise, or of the last stage that '
                         'the score of a box depends on)')
-    parser.add_argument('--score', type=share, default=.3, metavar='S',
+    parser.add_argument('--score', type=fraction, default=.3, metavar='S',
                         help='skip boxes with a lower score (default: 0.3)')
     parser.add_argument('--top', type=positive, default=5, metavar='N',
                         help='maximum number of boxes per image, in order of scores (default: 5)')

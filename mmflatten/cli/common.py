@@ -54,4 +54,3 @@ def output_folder(text: str) -> Path:
     return path
 
 
-natural, share = non_negative, fraction  # former names

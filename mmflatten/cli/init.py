@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.cli.common import positive, share, tool_parser
+from mmflatten.cli.common import fraction, positive, tool_parser
 from mmflatten.console import command_line
 from mmflatten.tasks import tasks
 
@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--out', required=True, type=Path, metavar='FILE.py', help='config to write')
     made.add_argument('--classes', nargs='+', metavar='NAME',
                       help='det: categories to keep; seg: names of the values 0, 1, ...')
-    made.add_argument('--val-share', type=share, default=0.2, metavar='S',
+    made.add_argument('--val-share', type=fraction, default=0.2, metavar='S',
                       help='fraction for validation if the data has one part (default: 0.2)')
     made.add_argument('--batch', type=positive, metavar='N', help='batch size (default: as in the base)')
     made.add_argument('--checkpoint', type=Path, metavar='FILE', help='initial weights')

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from mmflatten.cli.common import output_folder, positive, share, tool_parser
+from mmflatten.cli.common import fraction, output_folder, positive, tool_parser
 from mmflatten.console import command_line, own_output
 
 
@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument('--out', required=True, type=output_folder, metavar='DIR',
                         help='folder for drawings and predictions')
     parser.add_argument('--json', action='store_true', help='also print one line of JSON per image')
-    parser.add_argument('--score', type=share, default=0.3, metavar='S',
+    parser.add_argument('--score', type=fraction, default=0.3, metavar='S',
                         help='skip instances with a lower score (default: 0.3)')
     parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
     parser.add_argument('--engine', choices=['eager', 'compile', 'onnxruntime', 'openvino', 'auto'], default='eager',

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.cli.common import positive, share, tool_parser
+from mmflatten.cli.common import fraction, positive, tool_parser
 from mmflatten.console import command_line
 
 
@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument('--out', default='report.html', metavar='FILE', help='page to write (default: report.html)')
     parser.add_argument('--images', type=positive, default=24, metavar='N',
                         help='maximum number of test images, half of them the worst, half random (default: 24)')
-    parser.add_argument('--score', type=share, default=0.3, metavar='S',
+    parser.add_argument('--score', type=fraction, default=0.3, metavar='S',
                         help='minimum score of detections in confusions and drawings (default: 0.3)')
     parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
     return parser

@@ -1,4 +1,4 @@
-"""What a test leaves behind: predictions as data, and predictions as pictures."""
+"""Predictions of a test as data and as drawings."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -61,7 +61,7 @@ def speed_table(runs: Sequence[TrainedRun]) -> ResultTable:
 
 
 def _ready(run: TrainedRun) -> tuple[Callable[[], Any], tuple[int, int]] | None:
-    """What is timed, and the height and width that the network gets; None where that is not possible."""
+    """Return a call to time and the network's (height, width), None if the run has no usable checkpoint."""
     if run.predictor is None:
         run.missing.setdefault('speed', 'it requires a checkpoint')
         return None

@@ -30,7 +30,7 @@ CLASSIFIER = {
     'unknown letter': Case(('attn_types', 'LX', 'X'), ('model.backbone.attn_types=LX', )),
     'width and heads': Case(('embed_dims', '9', 'num_heads'),
                             ('model.backbone.arch.embed_dims=9', 'model.backbone.arch.num_heads=(2,2)')),
-    'unknown scope': Case(('default_scope (mmpretrian)', 'mmpretrain'), ('default_scope=mmpretrian', )),
+    'unknown scope': Case(('default_scope', 'mmpretrian', 'mmpretrain'), ('default_scope=mmpretrian', )),
     'channels of the head': Case(('model.head.in_channels (20)', '16'), ('model.head.in_channels=20', )),
     'fewer classes than data': Case(('model.head.num_classes is 1', '2 classes'),
                                     ('model.head.num_classes=1', 'data_preprocessor.num_classes=1')),

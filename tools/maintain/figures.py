@@ -26,7 +26,7 @@ from pathlib import Path
 from attention_study.figures import FIGURES, make_figures
 from attention_study.study import Options
 
-from mmflatten.cli.common import natural, tool_parser
+from mmflatten.cli.common import non_negative, tool_parser
 from mmflatten.console import command_line, own_output
 
 
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--images', nargs='+', required=True, metavar='IMAGE', help='image files')
     made.add_argument('--figure', nargs='+', choices=FIGURES, metavar='NAME',
                       help='which figures (default: all that a model suits)')
-    made.add_argument('--layer', type=natural, default=0, metavar='N',
+    made.add_argument('--layer', type=non_negative, default=0, metavar='N',
                       help='layer of maps and matrices, from 0 (default: %(default)s)')
     made.add_argument('--query', type=pixel, metavar='X,Y',
                       help='query of maps, a pixel of the picture as the network sees it (default: the middle)')

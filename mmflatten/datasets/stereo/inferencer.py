@@ -41,7 +41,7 @@ class StereoInferencer(BaseInferencer):
 
 
 def _pair(left: str | np.ndarray, right: str | np.ndarray) -> dict:
-    """What `LoadStereoPair` makes of two files, here also of pixels."""
+    """Load a pair of files or pixels as `LoadStereoPair` does."""
     pair = dict(left=_read(left), right=_read(right), left_path=left, img_path=left, right_path=right)
     if pair['left'].shape != pair['right'].shape:
         raise ValueError(f'the left image has {pair["left"].shape[:2]} (height, width) and the right one '

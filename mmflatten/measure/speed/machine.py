@@ -46,7 +46,7 @@ def describe_machine(device: str) -> dict[str, str | int]:
 
 
 def _projections() -> str:
-    """Which product `Linear` takes here in eager inference."""
+    """Return the name of the product that `Linear` uses in eager inference."""
     with torch.no_grad():
         return 'oneDNN' if uses_onednn(torch.empty(1, 1, device='cpu')) else 'F.linear'
 
