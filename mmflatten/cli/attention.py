@@ -27,7 +27,8 @@ def parser() -> argparse.ArgumentParser:
                         help='folder for drawings and attention.json (default: attention)')
     parser.add_argument('--layer', nargs='+', metavar='NAME',
                         help='layers by index or name, or the end of a name (default: all)')
-    parser.add_argument('--head', type=non_negative, metavar='N', help='draw only this head, from 0 (default: mean and all)')
+    parser.add_argument('--head', type=non_negative, metavar='N',
+                        help='draw only this head, from 0 (default: mean and all)')
     parser.add_argument('--query', type=query, metavar='X,Y',
                         help="pixel of the network input, or 'class' for the class token (default: the centre)")
     parser.add_argument('--part', choices=['attention', 'local', 'both'], default='attention',
