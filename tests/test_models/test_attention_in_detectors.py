@@ -182,9 +182,9 @@ def test_attention_fpn_initialises_its_attention():
 
 
 @pytest.mark.parametrize('positions', [(0,), (5,), (1, 1), 3, '3', (1.,)])
-@pytest.mark.parametrize('make, what', [(resnet, 'cluster'), (fpn, 'level')])
+@pytest.mark.parametrize('make, what', [(resnet, 'stage'), (fpn, 'level')])
 def test_attention_after_rejects_invalid_positions(make, what, positions):
-    with pytest.raises(ValueError, match=rf'attention_after .*{what}'):
+    with pytest.raises(ValueError, match=rf'attention_after.*{what}'):
         make(attention_after=positions, attention=ATTENTION)
 
 
