@@ -13,7 +13,7 @@ from mmflatten.measure.flops.counter import OperationCounter, OperationCounts
 from mmflatten.measure.flops.inputs import dummy_forward, image_shape
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.requirements import check_task
-from mmflatten.tasks import task_of
+from mmflatten.tasks import find_task
 
 
 @dataclass(frozen=True)
@@ -85,5 +85,8 @@ def read_model_config(path: str | Path) -> Config:
 
 
 def _usual_shape(config: Config) -> tuple[int, int]:
-    task = task_of(config)
+    task = find_task(config.get('default_scope'))
+    if task is None:
+        raise ValueError(f'default_scope: no default image size, got {config.get("default_scope")!r}. '
+                         'Add --shape H W.')
     return image_shape(config) if task.fixed_size else task.input_shape
