@@ -63,11 +63,10 @@ def task_of_model(model: nn.Module) -> Task | None:
     It is recognised by the library of its base class: a detector of this project derived from mmdet's is mmdet's.
     """
     from mmengine.model import BaseModel
-    for cls in reversed(type(model).__mro__):
-        task = find_task(cls.__module__.split('.')[0])
-        if task is not None and isinstance(model, BaseModel):
-            return task
-    return None
+    if not isinstance(model, BaseModel):
+        return None
+    found = (find_task(cls.__module__.split('.')[0]) for cls in reversed(type(model).__mro__))
+    return next((task for task in found if task is not None), None)
 
 
 def task_of_predictions(entries: Iterable[Mapping[str, Any]]) -> Task | None:
