@@ -68,7 +68,7 @@ def config_on(scenes, tmp_path_factory) -> Callable[..., Path]:
         base = load_config(str(CONFIGS / f'{name}.py'))
         length = EPOCH if 'max_epochs' in base.train_cfg else ITERATION
         loader = f"dict(batch_size=2, num_workers=0, persistent_workers=False, dataset=dict(data_root='{scenes}/'))"
-        lines = [f"_base_ = ['{CONFIGS}/{name}.py']", length, f"work_dir = '{folder}/run'"]
+        lines = [f"_base_ = ['{CONFIGS}/{name}.py']", length, 'randomness = dict(seed=0)', f"work_dir = '{folder}/run'"]
         lines += [f'{part}_dataloader = {loader}' for part in ('train', 'val', 'test')]
         if 'ann_file' in base.test_evaluator:
             ann_file = f"dict(ann_file='{scenes}/annotations/instances_val.json')"
