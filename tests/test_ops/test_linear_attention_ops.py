@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from mmflatten import ops
-from mmflatten.ops import blocks, reference
+from mmflatten.ops import feature_maps, reference
 
 TOLERANCE = dict(rtol=1e-10, atol=1e-10)
 
@@ -67,10 +67,10 @@ def features(x, rescale, position, power=3):
 @pytest.fixture
 def tokens(monkeypatch):
     """Tokens of three images, channel scales and positions, which make six blocks of two lengths."""
-    monkeypatch.setattr(blocks, 'BLOCK_ELEMENTS', 8)
+    monkeypatch.setattr(feature_maps, 'BLOCK_ELEMENTS', 8)
     torch.manual_seed(0)
     x, position = torch.randn(3, 3, 8, dtype=torch.float64)[..., 4:], torch.randn(1, 3, 4, dtype=torch.float64)
-    assert len(list(blocks.token_blocks(x))) == 6 and len(list(blocks.token_blocks(x[:, :1]))) == 2
+    assert len(list(feature_maps.token_blocks(x))) == 6 and len(list(feature_maps.token_blocks(x[:, :1]))) == 2
     return [leaf.requires_grad_() for leaf in (x, torch.rand(4, dtype=torch.float64) + .5, position)]
 
 

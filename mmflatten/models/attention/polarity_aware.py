@@ -111,8 +111,8 @@ def swap(x_BhNf: Tensor) -> Tensor:
 def check_halves(embed_dims: int, num_heads: int) -> None:
     """Raise a ValueError if the width of a head is odd."""
     if embed_dims // num_heads % 2:
-        raise ValueError(f'embed_dims ({embed_dims}) / num_heads ({num_heads}) must be even, because the values of a '
-                         'head are split into halves')
+        raise ValueError(f'num_heads: expected heads of an even width, because their values are split into halves, got '
+                         f'{num_heads} heads for {embed_dims} channels.')
 
 
 def _exponential(x: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:

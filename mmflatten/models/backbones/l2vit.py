@@ -14,7 +14,7 @@ from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import (
     Block,
     ConvEmbed,
-    ConvStem,
+    ConvStack,
     FeedForward,
     Linear,
     LocalConcentration,
@@ -22,6 +22,7 @@ from mmflatten.models.layers import (
     NormedDownsample,
     Residual,
     TokenConv,
+    conv_bn,
     map_shape,
     map_to_tokens,
     output_map,
@@ -132,9 +133,17 @@ def _repeat(block_order: str | Sequence[str], depths: Sequence[int], mixers: dic
 
 
 def _stem(conv_stem: bool | str, embed_dims: int) -> nn.Module:
+    half = embed_dims // 2
     if conv_stem == 'overlapped':
         return ConvEmbed(3, embed_dims, 7, 4, 3)
-    return ConvStem(embed_dims, conv_stem == '4L') if conv_stem else ConvEmbed(3, embed_dims, 4, 4)
+    if conv_stem == '4L':
+        layers = [*conv_bn(3, half, 7, 2), nn.ReLU(), *conv_bn(half, half, 3), nn.ReLU(), *conv_bn(half, half, 3),
+                  nn.ReLU(), nn.Conv2d(half, embed_dims, 2, 2)]
+    elif conv_stem:
+        layers = [*conv_bn(3, half, 3, 2, bias=True), nn.ReLU(), *conv_bn(half, embed_dims, 3, 2, bias=True)]
+    else:
+        return ConvEmbed(3, embed_dims, 4, 4)
+    return ConvStack(layers, embed_dims, stride=4, norm=True)
 
 
 def _block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, two_encodings: bool, lcm_kernel: int | None,

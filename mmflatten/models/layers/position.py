@@ -26,14 +26,19 @@ class ConvGELU(nn.Conv2d):
             x_BCHW, self.weight, self.bias, self.padding, self.stride, self.dilation, self.groups, 'gelu', [], 'none')
 
 
+def check_odd(kernel_size: int) -> None:
+    """Raise ValueError unless a kernel is odd, so that the map keeps its size."""
+    if kernel_size < 1 or kernel_size % 2 == 0:
+        raise ValueError(f'kernel_size: expected an odd positive number, got {kernel_size}.')
+
+
 def depthwise(channels: int, kernel_size: int, gelu: bool = False) -> nn.Conv2d:
     """A depthwise convolution that keeps the size of the map, optionally followed by GELU.
 
     Raises:
         ValueError: `kernel_size` is even or not positive.
     """
-    if kernel_size < 1 or kernel_size % 2 == 0:
-        raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
+    check_odd(kernel_size)
     conv = ConvGELU if gelu else nn.Conv2d
     return conv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
 
@@ -53,9 +58,9 @@ class TokenConv(BaseModule):
                  gelu: bool = False) -> None:
         super().__init__(init_cfg)
         if embed_dims % num_groups:
-            raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_groups ({num_groups})')
+            raise ValueError(f'num_groups: expected a divisor of embed_dims ({embed_dims}), got {num_groups}.')
         if gelu and num_groups > 1:
-            raise ValueError(f'num_groups ({num_groups}) must be 1 with gelu=True')
+            raise ValueError(f'num_groups: expected 1 with gelu=True, got {num_groups}.')
         self.num_groups = num_groups
         self.gelu = gelu
         self.conv = depthwise(embed_dims // num_groups, kernel_size, gelu)
