@@ -1,7 +1,7 @@
 """Attention operators: pure functions on tensors, which require only torch and einops.
 
-The suffix of an argument is its shape: `q_BhNd` are queries `(B, h, N, d)`, `k_BhMd` keys and `v_BhMe` values. Unless its
-docstring says otherwise, an attention returns `(B, h, N, e)`, or `(B, N, C)` without heads, in the type of the values.
+The suffix of an argument is its shape: `q_BhNd` are queries `(B, h, N, d)`, `k_BhMd` keys and `v_BhMe` values. Unless
+its docstring says otherwise, an attention returns `(B, h, N, e)`, or `(B, N, C)` without heads, in the type of `v`.
 """
 from mmflatten.ops.block_heads import block_linear_attention
 from mmflatten.ops.cost_volume import concat_cost_volume, soft_argmax_disparity
