@@ -58,7 +58,7 @@ def test_gelu_is_fused_where_onednn_is_used(kind: str) -> None:
 def test_token_conv_applies_gelu_after_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x = TokenConv(12, 3, gelu=True), torch.randn(2, 35, 12)
     expected = layer(x, (5, 7))
-    monkeypatch.setattr('mmflatten.models.layers.position.pick_kernel', lambda *args: True)
+    monkeypatch.setattr('mmflatten.models.layers.token_conv.pick_kernel', lambda *args: True)
     torch.testing.assert_close(layer(x, (5, 7)), expected)
 
 

@@ -7,12 +7,12 @@ from mmengine.model import ModuleList
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.focal_windows import WindowGrid
 from mmflatten.models.attention.maps import Maps
 from mmflatten.models.layers import (
     NeighborBias,
     PooledBias,
     RelativePositionBias,
+    WindowGrid,
     WindowPool,
     join_prefix,
     split_prefix,

@@ -58,13 +58,9 @@ def stage_plan(settings: Mapping, img_size: int | Sequence[int], letters: Sequen
 
 def resolve_arch(arch: str | dict, table: Mapping[str, dict],
                  required: Sequence[str] = ('embed_dims', 'depths', 'num_heads')) -> dict:
-    """Return the settings of a named or user-defined architecture.
+    """Return the settings of an architecture: a name in `table`, or a dict with the same keys.
 
-    Args:
-        arch: a key of `table`, or a dict with the keys in `required` and optionally other keys of the named
-            architectures.
-        table: named architectures of the family.
-        required: required keys of a dict.
+    Only the keys in `required` have no default.
 
     Raises:
         ValueError: unknown name, missing or unknown key, invalid value, or per-stage settings of different lengths.
@@ -101,17 +97,10 @@ def _check_setting(key: str, value: Any, default: Any) -> None:
 
 def per_stage(name: str, values: int | Sequence[int], stages: int, least: int = 1,
               repeat: bool = False) -> tuple[int, ...]:
-    """Return one integer per stage.
-
-    Args:
-        name: argument name, for the error message.
-        values: one integer per stage, or with `repeat` also a single integer for all stages.
-        stages: number of stages.
-        least: smallest allowed integer.
-        repeat: allow a single integer.
+    """Return one integer per stage; with `repeat` a single integer holds for all stages.
 
     Raises:
-        ValueError: wrong type or length, or an integer below `least`.
+        ValueError: wrong type or length, or an integer below `least`. The message begins with `name`.
     """
     numbers = [values] * stages if repeat and isinstance(values, int) else values
     if not isinstance(numbers, (list, tuple)) or len(numbers) != stages or not all(

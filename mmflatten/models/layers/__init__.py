@@ -1,5 +1,4 @@
 """Layers shared by all families."""
-from mmflatten.models.layers.agent_bias import AgentBias
 from mmflatten.models.layers.embed import (
     ClassTokenEmbed,
     ConvEmbed,
@@ -10,12 +9,12 @@ from mmflatten.models.layers.embed import (
     pad_to_multiple,
 )
 from mmflatten.models.layers.feed_forward import ConvFeedForward, FeedForward
-from mmflatten.models.layers.focal import NeighborBias, PooledBias, WindowPool, sub_windows
+from mmflatten.models.layers.focal import NeighborBias, PooledBias, WindowGrid, WindowPool, sub_windows
 from mmflatten.models.layers.linear import FullRangeLinear, Linear, LinearGELU
-from mmflatten.models.layers.local_concentration import LocalConcentration, NormalizedConv
-from mmflatten.models.layers.position import GridTable, RelativePositionBias, TokenConv, check_odd
+from mmflatten.models.layers.position import AgentBias, GridTable, RelativePositionBias
 from mmflatten.models.layers.progressive_norm import ProgressiveBatchNorm, make_norms_progressive
 from mmflatten.models.layers.residual import Block, DropPath, Residual, pre_norm_block
+from mmflatten.models.layers.token_conv import LocalConcentration, NormalizedConv, TokenConv, check_odd
 from mmflatten.models.layers.tokens import (
     join_prefix,
     map_shape,
@@ -30,7 +29,7 @@ __all__ = [
     'AgentBias', 'Block', 'ClassTokenEmbed', 'ConvEmbed', 'ConvFeedForward', 'ConvStack', 'DropPath', 'FeedForward',
     'FullRangeLinear', 'GridTable', 'Linear', 'LinearGELU', 'LocalConcentration', 'NeighborBias', 'NormalizedConv',
     'NormedDownsample', 'PatchMerging', 'PooledBias', 'ProgressiveBatchNorm', 'RelativePositionBias', 'Residual',
-    'TokenConv', 'WindowPool', 'check_odd', 'conv_bn', 'join_prefix', 'make_norms_progressive', 'map_shape',
-    'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix', 'sub_windows',
-    'tokens_to_map',
+    'TokenConv', 'WindowGrid', 'WindowPool', 'check_odd', 'conv_bn', 'join_prefix', 'make_norms_progressive',
+    'map_shape', 'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix',
+    'sub_windows', 'tokens_to_map',
 ]

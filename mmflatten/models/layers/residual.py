@@ -5,7 +5,7 @@ import torch
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers.position import TokenConv
+from mmflatten.models.layers.token_conv import TokenConv
 
 
 class DropPath(nn.Module):
