@@ -1,7 +1,4 @@
-"""DeiT as in timm, and FLatten-DeiT.
-
-FLatten-DeiT is not released. Its names follow other DeiTs by the same authors.
-"""
+"""DeiT as in timm, and FLatten-DeiT, which is not released: its names follow other DeiTs by the same authors."""
 from __future__ import annotations
 
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, attention, focused

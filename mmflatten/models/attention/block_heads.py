@@ -21,9 +21,6 @@ class TokenLevelMultiHeadAttention(TokenMixer):
 
     Args:
         num_blocks: number of blocks, a square number.
-
-    Raises:
-        ValueError: `num_blocks` is not a square number.
     """
 
     splits_heads = False  # the norms run over all channels

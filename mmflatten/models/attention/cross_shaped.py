@@ -32,9 +32,6 @@ class CrossShapedAttention(BaseModule):
         qkv_bias: use a bias in the projections of queries, keys and values.
         sr_ratio: must be 1, because stripes of reduced maps are not defined.
         project: False omits the projections, as in `TokenMixer`.
-
-    Raises:
-        ValueError: an argument is out of range.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, split: int | None = 7,

@@ -32,9 +32,6 @@ class AgentAttention(TokenMixer):
         num_agents: number of agents, a square number. Dense tasks use more; tables of a checkpoint are resized.
         num_prefix: number of prefix tokens with learned biases, 1 in a DeiT.
         kernel_size: of the convolution; None for none, as in CSwin, which adds one by itself.
-
-    Raises:
-        ValueError: `num_agents` is not a square number.
     """
 
     splits_heads = False
@@ -72,9 +69,6 @@ class VisualContrastAttention(TokenMixer):
         num_agents: number of agents in each set, a square number.
         start: initial value of both `l`, apart from the random vectors.
         kernel_size: of the convolution.
-
-    Raises:
-        ValueError: `num_agents` is not a square number.
     """
 
     splits_heads = False
@@ -121,9 +115,6 @@ class NystromAttention(TokenMixer):
     Args:
         num_landmarks: number of landmarks, a square number.
         iterations: number of iterations of the pseudo-inverse.
-
-    Raises:
-        ValueError: `num_landmarks` is not a square number.
     """
 
     splits_heads = False

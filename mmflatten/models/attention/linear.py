@@ -1,7 +1,7 @@
 """Linear attentions with a feature map or normalisation each, as compared in FLatten (Table 3) and L2ViT (Table 8)."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from math import log
 
 import torch
@@ -26,15 +26,10 @@ from mmflatten.ops import (
     upcast,
 )
 from mmflatten.ops.kernels import fused_linear_attention, pick_kernel
+from mmflatten.ops.kernels.closed_form import ACTIVATIONS, EPS
 from mmflatten.registry import MODELS
 
-_EPS = 1e-6
-
-FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
-    'relu': lambda x: F.relu(x) + _EPS,
-    'elu': lambda x: F.elu(x) + 1,
-    'leaky_relu': F.leaky_relu,
-}
+FEATURE_MAPS = ('elu', 'leaky_relu', 'relu')
 
 
 @MODELS.register_module()
@@ -54,14 +49,14 @@ class LinearAttention(TokenMixer):
                  min_denominator: float | None = None, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if feature_map not in FEATURE_MAPS:
-            raise ValueError(f'feature_map: expected one of {sorted(FEATURE_MAPS)}, got {feature_map!r}. For the L1 '
+            raise ValueError(f'feature_map: expected one of {FEATURE_MAPS}, got {feature_map!r}. For the L1 '
                              "norm of L2ViT's Table 1 use dict(type='SimAAttention').")
-        self.map_name, self.feature_map = feature_map, FEATURE_MAPS[feature_map]
+        self.map_name, self.feature_map = feature_map, partial(ACTIVATIONS[feature_map], floor=EPS)
         self.min_denominator = min_denominator
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1]):
-            return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.map_name, floor=_EPS,
+            return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.map_name, floor=EPS,
                                           min_denominator=self.min_denominator, weight_WM=real_or_not(maps.mask))
         q_BhNd, k_BhMd = (self.feature_map(x) for x in upcast(q_BhNd, k_BhMd))
         k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
@@ -131,7 +126,7 @@ class CosFormerAttention(TokenMixer):
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        q_BhNd, k_BhMd = (FEATURE_MAPS['relu'](x) for x in upcast(q_BhNd, k_BhMd))
+        q_BhNd, k_BhMd = (F.relu(x) + EPS for x in upcast(q_BhNd, k_BhMd))
         k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
         return linear_attention(cosformer_map(q_BhNd, maps.hw), cosformer_map(k_BhMd, maps.kv_hw), v_BhMd)
 

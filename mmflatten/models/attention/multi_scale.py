@@ -22,10 +22,7 @@ class MultiScaleLinearAttention(TokenMixer):
 
     Args:
         kernel_size: of the depthwise convolution, odd.
-        project: must be True, because the last projection takes both results.
-
-    Raises:
-        ValueError: `kernel_size` is even, keys are reduced or `project` is False.
+        project, sr_ratio: must be True and 1, because the last projection takes both results, of one map.
     """
 
     splits_heads = False

@@ -26,11 +26,9 @@ from mmflatten.registry import MODELS
 class CirculantAttention(TokenMixer):
     """Attention that depends only on the offset between tokens, with one head per channel and a gate.
 
-    The map is treated as a torus; `num_heads` has no effect. Source: Circulant Attention (AAAI 2026), whose projections
-    of queries, keys and values have no bias (`qkv_bias=False`).
-
-    Raises:
-        ValueError: prefix tokens, reduced keys or masked padding, because a circulant matrix covers exactly one map.
+    The map is treated as a torus; `num_heads` has no effect. Prefix tokens, reduced keys and masked padding are
+    rejected, because a circulant matrix covers exactly one map. Source: Circulant Attention (AAAI 2026), whose
+    projections of queries, keys and values have no bias (`qkv_bias=False`).
     """
 
     splits_heads = False
@@ -52,16 +50,14 @@ class CirculantAttention(TokenMixer):
 class ManhattanAttention(TokenMixer):
     """Softmax attention along rows and columns, with logits that decay with distance at a different rate per head.
 
-    The logits of head `i` of `h` change by `ln(1 - 2 ** (-first - span i / h))` per token of distance. Queries and keys
+    Prefix tokens, reduced keys and masked padding are rejected, because they are not rows and columns of a map. The
+    logits of head `i` of `h` change by `ln(1 - 2 ** (-first - span i / h))` per token of distance. Queries and keys
     are rotated by their row-major index in the map. Source: RMT (Fan et al., CVPR 2024), the decomposed form of its
     first three stages.
 
     Args:
         first, span: parameters of the rates.
         lepe_kernel: kernel size of the convolution of the values, 5 in the paper.
-
-    Raises:
-        ValueError: prefix tokens, reduced keys or masked padding, which are not rows and columns of a map.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, first: float = 2.,
@@ -80,17 +76,14 @@ class ManhattanAttention(TokenMixer):
 class NeighborhoodAttention(TokenMixer):
     """Softmax attention to the nearest tokens, with a learned bias per head and offset.
 
-    Source: Neighborhood Attention Transformer (Hassani et al., CVPR 2023); with dilation, Dilated NAT (2022). Without
-    the bias, NATTEN's fused kernels are used on NVIDIA GPUs if NATTEN is installed.
+    Prefix tokens, reduced keys and masked padding are rejected. Without the bias, NATTEN's fused kernels are used on
+    NVIDIA GPUs if NATTEN is installed. Source: Neighborhood Attention Transformer (Hassani et al., CVPR 2023); with
+    dilation, Dilated NAT (2022).
 
     Args:
         kernel_size: side of the neighbourhood, odd.
         dilation: distance between neighbours in tokens.
         relative_position_bias: use the bias.
-
-    Raises:
-        ValueError: `kernel_size` or `dilation` is out of range, or there are prefix tokens, reduced keys or masked
-            padding.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 7,
@@ -116,15 +109,13 @@ class BiLevelRoutingAttention(TokenMixer):
     """Softmax attention of each region of the map to the `topk` regions with the most similar mean key.
 
     Source: BiFormer (Zhu et al., CVPR 2023). The regions form a square grid over a map of any size. The map is
-    zero-padded to whole regions; padding is neither attended nor part of the means.
+    zero-padded to whole regions; padding is neither attended nor part of the means. Prefix tokens, reduced keys and
+    masked padding are rejected.
 
     Args:
         num_regions: number of regions along each axis.
         topk: number of regions that each region attends to.
         lepe_kernel: kernel size of the convolution of the values, 5 in the paper.
-
-    Raises:
-        ValueError: `num_regions` or `topk` is below 1, or there are prefix tokens, reduced keys or masked padding.
     """
 
     splits_heads = False

@@ -28,11 +28,7 @@ def check_odd(kernel_size: int) -> None:
 
 
 def depthwise(channels: int, kernel_size: int, gelu: bool = False) -> nn.Conv2d:
-    """A depthwise convolution that keeps the size of the map, optionally followed by GELU.
-
-    Raises:
-        ValueError: `kernel_size` is even or not positive.
-    """
+    """A depthwise convolution with an odd kernel, which keeps the size of the map, optionally followed by GELU."""
     check_odd(kernel_size)
     conv = ConvGELU if gelu else nn.Conv2d
     return conv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
