@@ -16,6 +16,7 @@ from mmflatten.models.layers import make_norms_progressive
 
 DEFAULT_INIT = [dict(type='TruncNormal', layer='Linear', std=.02, bias=0.),
                 dict(type='Constant', layer='LayerNorm', val=1., bias=0.)]
+CONV_INIT = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)]
 _INDEX = re.compile(r'(?:stages|blocks)\.(\d+)\.')
 
 
@@ -85,9 +86,10 @@ class Backbone(BaseModule):
     # checkpoint that may be ignored. A classifier only has the output norm of its last stage.
     new_weights: tuple[str, ...] = (r'norms\..*',)
     droppable_weights: tuple[str, ...] = (r'norms\..*',)
+    default_init = DEFAULT_INIT
 
     def __init__(self, frozen_stages: int = -1, init_cfg: dict | list | None = None) -> None:
-        super().__init__(DEFAULT_INIT if init_cfg is None else init_cfg)
+        super().__init__(self.default_init if init_cfg is None else init_cfg)
         self.frozen_stages = frozen_stages
 
     def finish(self, number: int, progressive_norm: int) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention import Windowed, build_mixer
 from mmflatten.models.backbones.arch import check_choice, check_side, resolve_arch, stage_plan
-from mmflatten.models.backbones.base import DEFAULT_INIT
+from mmflatten.models.backbones.base import CONV_INIT
 from mmflatten.models.backbones.letters import SOFTMAX, check_letters, letter_mixers
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import (
@@ -69,14 +69,14 @@ class L2ViT(PyramidBackbone):
     """
 
     droppable_weights = (*PyramidBackbone.droppable_weights, r'last_projection\..*')
+    default_init = CONV_INIT
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224, window_size: int = 7,
                  block_order: str | Sequence[str] = 'WL', conv_stem: bool | str = True,
                  overlapped_downsample: bool = False, lcm_kernel: int | None = 7, min_denominator: float = 100.,
                  temperature: bool = True, mlp: str = 'plain', last_projection: bool | int = False,
                  linear_attention: dict | None = None, qkv_bias: bool = True, mask_padding: bool = False,
-                 drop_path_rate: float = 0.1, mixers: dict | None = None, init_cfg: dict | list | None = None,
-                 **kwargs) -> None:
+                 drop_path_rate: float = 0.1, mixers: dict | None = None, **kwargs) -> None:
         settings = resolve_arch(arch, ARCHS)
         check_side('window_size', window_size)
         check_choice('conv_stem', conv_stem, STEMS)
@@ -101,8 +101,7 @@ class L2ViT(PyramidBackbone):
             embed = (NormedDownsample(stage.in_channels, dims, overlapped_downsample) if stages else
                      _stem(conv_stem, dims))
             stages.append(Stage(embed, blocks))
-        init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
-        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], init_cfg=init_cfg, **kwargs)
+        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
         if not isinstance(last_projection, int) or last_projection < 0:
             raise ValueError('last_projection: expected True, False or a number of channels, '
                              f'got {last_projection!r}.')

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention import build_mixer
 from mmflatten.models.backbones.arch import resolve_arch, stage_plan
-from mmflatten.models.backbones.base import DEFAULT_INIT
+from mmflatten.models.backbones.base import CONV_INIT
 from mmflatten.models.backbones.letters import letter_mixers, parse_attn_types
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import Block, ConvFeedForward, ConvStack, Residual, TokenConv, conv_bn
@@ -44,12 +44,13 @@ class RAVLT(PyramidBackbone):
     """
 
     droppable_weights = (*PyramidBackbone.droppable_weights, r'last_projection\..*')
+    default_init = CONV_INIT
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
                  attn_types: str | Sequence[str] = 'LLSS', linear_attention: dict | None = None, qkv_bias: bool = True,
                  drop_path_rate: float = 0.1, mixers: dict | None = None,
                  layer_scale: float | Sequence[float] | None = 1., ffn_encoding: bool = False,
-                 last_projection: int = 0, init_cfg: dict | list | None = None, **kwargs) -> None:
+                 last_projection: int = 0, **kwargs) -> None:
         settings = resolve_arch(arch, ARCHS)
         mixers = letter_mixers(mixers, linear_attention, MIXERS)
         plan = stage_plan(settings, img_size, parse_attn_types(attn_types, settings['depths'], mixers), drop_path_rate)
@@ -71,8 +72,7 @@ class RAVLT(PyramidBackbone):
                 blocks.append(Block(cpe=Residual(TokenConv(dims, 3)), attn=attn, **second, ffn=ffn))
             stages.append(Stage(_embed(stage.in_channels, dims, not stages), blocks))
         norms = None if last_projection else [nn.LayerNorm(stage.embed_dims) for stage in plan]
-        init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
-        super().__init__(stages, norms, init_cfg=init_cfg, **kwargs)
+        super().__init__(stages, norms, **kwargs)
         self.last_channels = last_projection if self.is_whole else 0
         self.last_projection = nn.Sequential(
             *conv_bn(plan[-1].embed_dims, last_projection, 1, bias=True), nn.SiLU()) if self.last_channels else None
