@@ -101,8 +101,7 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
         head_map: file that lists the classes of the new head, see `map_head`.
         run_pickled_code: see `read_weights`.
 
-    Raises:
-        ValueError: as in `read_weights`, `convert_state_dict` and `map_head`.
+    Errors are those of `read_weights`, `convert_state_dict` and `map_head`.
     """
     weights = read_weights(source, key, run_pickled_code)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
