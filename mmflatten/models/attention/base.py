@@ -34,7 +34,7 @@ class TokenMixer(BaseModule):
         qkv_bias: use a bias in the projections of queries, keys and values.
         sr_ratio: factor by which each side of the keys' map is reduced (PVT).
         lepe_kernel: kernel size of a depthwise convolution of the values that is added to the result (CSwin's locally
-            enhanced positional encoding); 0 for none.
+            enhanced positional encoding); 0 for none, None for `default_lepe`.
         project: False omits all projections. The input is then `(B, N, 3, C)`, queries, keys and values, followed by
             `extra_projections`, so that another module can project and pass a part of its channels.
     """
@@ -48,6 +48,9 @@ class TokenMixer(BaseModule):
     extra_projections: tuple[str, ...] = ()
     """Widths of further projections of the input, such as a gate: 'C', or 'd' for the width of a head."""
 
+    default_lepe = 0
+    """Default of `lepe_kernel`: the kernel size in the paper of the attention."""
+
     multiplies = False
     """True if the input of the last projection is a product, such as with a gate, that can exceed float16."""
 
@@ -55,7 +58,7 @@ class TokenMixer(BaseModule):
     """True if `attend` reads `maps.x`. With `project=False` the last part of the input is then `x`."""
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
-                 sr_ratio: int = 1, lepe_kernel: int = 0, project: bool = True,
+                 sr_ratio: int = 1, lepe_kernel: int | None = None, project: bool = True,
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         check_heads(embed_dims, num_heads)
@@ -69,6 +72,7 @@ class TokenMixer(BaseModule):
                                           for width in self.extra_projections]
         self.qkv = Linear(embed_dims, sum(self.widths), bias=qkv_bias) if project else None
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
+        lepe_kernel = self.default_lepe if lepe_kernel is None else lepe_kernel
         self.lepe = TokenConv(embed_dims, lepe_kernel) if lepe_kernel else None
         last = FullRangeLinear if self.multiplies else Linear
         self.proj: nn.Module = last(embed_dims, embed_dims) if project else nn.Identity()

@@ -23,18 +23,11 @@ from mmflatten.registry import MODELS
 
 
 class GatedMixer(TokenMixer):
-    """Mixer whose output, including a depthwise convolution of the values, is multiplied by a projection of the input.
-
-    Args:
-        lepe_kernel: kernel size of that convolution, 5 in the papers.
-    """
+    """Mixer whose output, plus a depthwise convolution of the values, is multiplied by a projection of the input."""
 
     extra_projections = ('C',)
     multiplies = True
-
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, lepe_kernel: int = 5,
-                 **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
+    default_lepe = 5
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
         return widen(y_BNC) * maps.extra[0]

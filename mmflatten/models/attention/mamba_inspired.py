@@ -28,10 +28,11 @@ class MambaInspiredLinearAttention(TokenMixer):
 
     splits_heads = False
     multiplies = True
+    default_lepe = 3
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
-                 lepe_kernel: int = 3, **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, qkv_bias=qkv_bias, lepe_kernel=lepe_kernel, **kwargs)
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, qkv_bias=qkv_bias, **kwargs)
         if self.qkv is None or self.reduction is not None:
             raise ValueError('project, sr_ratio: expected True and 1 in MambaInspiredLinearAttention, '
                              f'got {kwargs.get("project", True)} and {kwargs.get("sr_ratio", 1)}.')

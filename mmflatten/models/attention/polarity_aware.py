@@ -41,10 +41,11 @@ class PolarityAwareLinearAttention(GatedMixer):
     """
 
     splits_heads = False
+    default_lepe = 0  # `dwc` is the convolution of the values
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, alpha: float = 4.,
-                 kernel_size: int = 5, lepe_kernel: int = 0, **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
+                 kernel_size: int = 5, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_halves(embed_dims, num_heads)
         self.alpha = alpha
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims))

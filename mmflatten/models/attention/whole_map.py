@@ -57,12 +57,13 @@ class ManhattanAttention(TokenMixer):
 
     Args:
         first, span: parameters of the rates.
-        lepe_kernel: kernel size of the convolution of the values, 5 in the paper.
     """
 
+    default_lepe = 5
+
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, first: float = 2.,
-                 span: float = 4., lepe_kernel: int = 5, **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
+                 span: float = 4., **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         rates = 1 - 2 ** (-first - span * torch.arange(num_heads) / num_heads)
         self.register_buffer('decay', rates.log(), persistent=False)
 
@@ -115,14 +116,14 @@ class BiLevelRoutingAttention(TokenMixer):
     Args:
         num_regions: number of regions along each axis.
         topk: number of regions that each region attends to.
-        lepe_kernel: kernel size of the convolution of the values, 5 in the paper.
     """
 
     splits_heads = False
+    default_lepe = 5
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_regions: int = 7,
-                 topk: int = 4, lepe_kernel: int = 5, **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
+                 topk: int = 4, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if num_regions < 1 or topk < 1:
             raise ValueError(f'num_regions, topk: expected at least 1, got {num_regions} and {topk}.')
         self.num_regions, self.topk = num_regions, topk
