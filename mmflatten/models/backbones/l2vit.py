@@ -7,7 +7,7 @@ from itertools import cycle, islice
 from torch import Tensor, nn
 
 from mmflatten.models.attention import Windowed, build_mixer
-from mmflatten.models.backbones.arch import check_choice, check_side, resolve_arch, stage_plan
+from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
 from mmflatten.models.backbones.base import CONV_INIT
 from mmflatten.models.backbones.letters import SOFTMAX, check_letters, letter_mixers
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
@@ -79,8 +79,9 @@ class L2ViT(PyramidBackbone):
                  drop_path_rate: float = 0.1, mixers: dict | None = None, **kwargs) -> None:
         settings = resolve_arch(arch, ARCHS)
         check_side('window_size', window_size)
-        check_choice('conv_stem', conv_stem, STEMS)
-        check_choice('mlp', mlp, tuple(MLPS))
+        for name, value, choices in (('conv_stem', conv_stem, STEMS), ('mlp', mlp, tuple(MLPS))):
+            if value not in choices:
+                raise ValueError(f'{name}: expected one of {choices}, got {value!r}.')
         clamped = dict(type='ClampedLinearAttention', min_denominator=min_denominator, temperature=temperature)
         mixers = letter_mixers(mixers, linear_attention, {'L': clamped, **dict.fromkeys('WVCS', SOFTMAX)})
         letters = _repeat(block_order, settings['depths'], mixers)
