@@ -89,7 +89,7 @@ class RAVLT(PyramidBackbone):
 
 
 def _embed(in_channels: int, embed_dims: int, first: bool) -> ConvStack:
-    """Return 3 x 3 convolutions with batch norm, and GELU between them: four in the first stage, later one."""
+    """Return 3 x 3 convolutions with batch norm, and GELU between them: four in the first stage, then one."""
     half = embed_dims // 2
     convs = [(in_channels, embed_dims, 2)]
     if first:
