@@ -10,13 +10,26 @@ from pathlib import Path
 
 import pytest
 
+from mmflatten.version import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
 NAME, OTHER = 'flatten-swin-nano_digits', 'l2vit-nano_digits'
 PROBE = f'''
 import json, mmflatten
 from mmflatten.apis import get_model, list_models
+from mmflatten.cli.main import main
 model = get_model({NAME!r}, **{{'backbone.drop_path_rate': 0.}})
-print(json.dumps([mmflatten.__file__, list_models('*nano_digits', task='classification'), type(model).__name__]))
+found = [mmflatten.__file__, list_models('*nano_digits', task='classification'), type(model).__name__]
+with open('found.json', 'w') as file:
+    json.dump(found, file)
+raise SystemExit(main(['flops', {NAME!r}, 'configs/digits/{OTHER}.py']))
+'''
+# One process for all commands, because each import of torch and mmdet costs seconds.
+COMMANDS = '''
+import json, sys
+from mmflatten.cli.main import main
+for command in json.loads(sys.argv[1]):
+    assert main(command) == 0, command
 '''
 
 
@@ -52,31 +65,28 @@ def run(environment: Path, folder: Path, *command: str) -> str:
     return result.stdout
 
 
-def test_models_are_found_and_built_by_name(environment, tmp_path):
-    file, names, kind = json.loads(run(environment, tmp_path, 'python', '-c', PROBE).splitlines()[-1])
+def test_models_and_configs_are_found_by_name_and_path(environment, tmp_path):
+    table = run(environment, tmp_path, 'python', '-c', PROBE)
+    file, names, kind = json.loads((tmp_path / 'found.json').read_text())
     assert Path(file).is_relative_to(environment)
     assert NAME in names and kind == 'ImageClassifier'
-
-
-def test_commands_take_names_and_paths_of_the_checkout(environment, tmp_path):
-    assert NAME in run(environment, tmp_path, 'mmflatten', 'models', '*nano_digits')
-    table = run(environment, tmp_path, 'mmflatten', 'flops', NAME, f'configs/digits/{OTHER}.py')
     assert NAME in table and OTHER in table
+    assert run(environment, tmp_path, 'mmflatten', '--version').strip() == __version__
 
 
 def test_a_model_is_trained_and_used_in_a_folder_without_the_checkout(environment, tmp_path):
-    run(environment, tmp_path, 'mmflatten', 'data', 'digits', '--train', '4', '--val', '2', '--size', '96')
-    run(environment, tmp_path, 'mmflatten', 'train', NAME, '--cfg-options', 'train_cfg.max_epochs=1',
-        'train_dataloader.num_workers=0', 'train_dataloader.persistent_workers=False',
-        'val_dataloader.num_workers=0', 'val_dataloader.persistent_workers=False')
-    checkpoint = (tmp_path / 'work_dirs' / NAME / 'last_checkpoint').read_text()
-    run(environment, tmp_path, 'mmflatten', 'predict', NAME, checkpoint, 'data/digits/crops/val/*/*.png',
-        '--out', 'found')
-    assert (tmp_path / 'found' / 'classes.csv').is_file()
     images, lists = 'data/digits/images', 'data/digits/annotations'
-    run(environment, tmp_path, 'mmflatten', 'init', '--task', 'det', '--base', 'retinanet_flatten-swin-nano_fpn_digits',
-        '--images', f'{images}/training', f'{images}/validation',
-        '--ann', f'{lists}/instances_train.json', f'{lists}/instances_val.json', '--out', 'mine.py')
+    commands = [
+        ['data', 'digits', '--train', '4', '--val', '2', '--size', '96'],
+        ['train', NAME, '--cfg-options', 'train_cfg.max_epochs=1',
+         'train_dataloader.num_workers=0', 'train_dataloader.persistent_workers=False',
+         'val_dataloader.num_workers=0', 'val_dataloader.persistent_workers=False'],
+        ['predict', NAME, f'work_dirs/{NAME}/epoch_1.pth', 'data/digits/crops/val/*/*.png', '--out', 'found'],
+        ['init', '--task', 'det', '--base', 'retinanet_flatten-swin-nano_fpn_digits',
+         '--images', f'{images}/training', f'{images}/validation',
+         '--ann', f'{lists}/instances_train.json', f'{lists}/instances_val.json', '--out', 'mine.py']]
+    run(environment, tmp_path, 'python', '-c', COMMANDS, json.dumps(commands))
+    assert (tmp_path / 'found' / 'classes.csv').is_file()
     assert 'num_classes' in (tmp_path / 'mine.py').read_text()
 
 
