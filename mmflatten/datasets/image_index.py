@@ -48,18 +48,17 @@ class ImageIndex:
             self.folders = {int(label): os.fsencode(folder) for label, folder in about['folders'].items()}
             self.rows = np.memmap(self.folder / 'rows.bin', _MEMBER if self.shards else _FILE, 'r').view(np.ndarray)
             self.names = np.memmap(self.folder / 'names.bin', np.uint8, 'r').view(np.ndarray)
+            sizes = about['images'], self.rows[-1]['name_end']
+            lmdb = str(*self.shards[:1]).endswith('.lmdb')
+            if about['format'] != FORMAT or (len(self.rows), len(self.names)) != sizes or lmdb:
+                raise ValueError(f'{len(self.rows)} rows, {len(self.names)} bytes of names, format {about["format"]}, '
+                                 f'{about["images"]} images and shards {self.shards[:1]}')
         except FileNotFoundError as error:
             raise ImageIndexError(f'index {self.folder}: {Path(error.filename).name} does not exist. Create the index '
                                   'with `mmflatten data shards` or `mmflatten data index`.') from error
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._damaged(str(error)) from error
-        if about.get('format') != FORMAT or len(self.rows) != about['images'] or (
-                len(self.names) != self.rows[-1]['name_end']):
-            raise self._damaged(f'{len(self.rows)} rows, {len(self.names)} bytes of names, format '
-                                f'{about.get("format")} and {about.get("images")} images')
-        if self.shards and self.shards[0].endswith('.lmdb'):
-            raise ImageIndexError(f'index {self.folder}: expected tar shards, got {self.shards[0]}. Pack the images '
-                                  'again with `mmflatten data shards`.')
+            raise ImageIndexError(f'index {self.folder} is damaged or has another version ({error}). Create it '
+                                  'again.') from error
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -74,9 +73,6 @@ class ImageIndex:
 
     def __reduce__(self) -> tuple:
         return ImageIndex, (self.folder, )
-
-    def _damaged(self, details: str) -> ImageIndexError:
-        return ImageIndexError(f'index {self.folder} is damaged or has another version ({details}). Create it again.')
 
 
 def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], shards: Sequence[str] = ()) -> int:

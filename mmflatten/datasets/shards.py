@@ -1,16 +1,20 @@
-"""Packing class folders into tar shards, and indexing folders, lists and shards."""
+"""Packing class folders into tar shards in the WebDataset layout, and indexing folders, lists and shards."""
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from PIL import Image
 
 from mmflatten.datasets.build import SPLITS, atomic_folder
 from mmflatten.datasets.image_index import Entry, write_index
-from mmflatten.datasets.tar_files import EXTENSIONS, ShardWriter, is_image, list_images
+
+EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
+LABEL_SUFFIX = '.cls'
 
 
 class Split(NamedTuple):
@@ -32,11 +36,13 @@ def find_splits(source: Path) -> dict[str, Split]:
     for name in SPLITS:
         folder, listing = source / name, source / 'meta' / f'{name}.txt'
         if folder.is_dir():
-            images = list(list_file(listing) if listing.is_file() else list_folder(folder))
+            images, classes = list_folder(folder)
+            if listing.is_file():
+                images = list_file(listing)
             if not images:
                 raise ValueError(f'{listing if listing.is_file() else folder} has no images in class folders '
                                  f'({", ".join(EXTENSIONS)})')
-            splits[name] = Split(folder, images, class_folders(folder))
+            splits[name] = Split(folder, images, classes)
     if not splits:
         raise FileNotFoundError(f'source: expected {source}/train/<class>/*.JPEG or {source}/val/<class>/*.JPEG, got '
                                 'neither train/ nor val/')
@@ -46,30 +52,90 @@ def find_splits(source: Path) -> dict[str, Split]:
     return splits
 
 
-def class_folders(folder: Path) -> list[str]:
-    """List the class folders in `folder`, sorted."""
-    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+def list_folder(folder: Path) -> tuple[list[Entry], list[str]]:
+    """List the images below class folders, with the order and labels of mmpretrain's data sets, and the classes."""
+    classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+    images = []
+    for label, name in enumerate(classes):
+        paths = sorted(os.path.relpath(os.path.join(place, file), folder)
+                       for place, _, files in os.walk(folder / name, followlinks=True) for file in files)
+        images += [Entry(path, label) for path in paths if _is_image(path)]
+    return images, classes
 
 
-def list_folder(folder: Path) -> Iterator[Entry]:
-    """Yield the images below class folders, with the order and labels of mmpretrain's data sets."""
-    for label, name in enumerate(class_folders(folder)):
-        paths = (os.path.relpath(os.path.join(place, file), folder)
-                 for place, _, files in os.walk(folder / name, followlinks=True) for file in files)
-        for image in sorted(paths):
-            if is_image(image):
-                yield Entry(image, label)
-
-
-def list_file(path: Path) -> Iterator[Entry]:
-    """Yield the images listed in a text file with lines such as `n00004475/n00004475_1.JPEG 0`."""
+def list_file(path: Path) -> list[Entry]:
+    """List the images of a text file with lines such as `n00004475/n00004475_1.JPEG 0`."""
+    entries = []
     with open(path, encoding='utf-8', errors='surrogateescape') as lines:
         for number, line in enumerate(lines, 1):
             name, space, label = line.strip().rpartition(' ')
             if not (space and label.isdecimal()):
                 raise ValueError(f'{path}, line {number}: expected an image name, a space and a class number, got '
                                  f'{line.strip()[:80]!r}')
-            yield Entry(name, int(label))
+            entries.append(Entry(name, int(label)))
+    return entries
+
+
+def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
+    """List the images of shards in order, and class names if they are known.
+
+    Labels are read from the `.cls` member of each sample. Without such members, the folders of the images are the
+    classes.
+
+    Raises:
+        ValueError: a file is compressed, damaged or not a tar, or contains a link; or an image has no label.
+    """
+    entries = [entry for number, shard in enumerate(shards) for entry in _list_shard(number, shard)]
+    unlabelled = [entry for entry in entries if entry.label < 0]
+    if not unlabelled:
+        return entries, []
+    if len(unlabelled) < len(entries):
+        raise ValueError(f'{shards[unlabelled[0].shard]}: {unlabelled[0].name} has no {LABEL_SUFFIX} file, but other '
+                         'images do')
+    folders = [PurePosixPath(entry.name).parent.name for entry in entries]
+    if '' in folders:
+        first = entries[folders.index('')]
+        raise ValueError(f'{shards[first.shard]}: {first.name} has no label: expected a class folder or a '
+                         f'{LABEL_SUFFIX} file')
+    classes = sorted(set(folders))
+    labels = {name: label for label, name in enumerate(classes)}
+    return [entry._replace(label=labels[folder]) for entry, folder in zip(entries, folders)], classes
+
+
+def _list_shard(number: int, shard: Path) -> list[Entry]:
+    """List the images of a shard; an image without a label gets -1."""
+    entries, labels = [], {}
+    try:
+        with tarfile.open(shard, 'r:') as tar:
+            for info in tar:
+                if info.islnk() or info.issym():
+                    raise tarfile.ReadError(f'{info.name} is a link to {info.linkname}; store the file itself with '
+                                            'tar --dereference --hard-dereference')
+                if info.isreg() and _is_image(info.name):
+                    entries.append(Entry(info.name, -1, number, info.offset_data, info.size))
+                elif info.isreg() and info.name.endswith(LABEL_SUFFIX):
+                    content = tar.extractfile(info).read()
+                    if not content.strip().isdigit():
+                        raise ValueError(f'{shard}: {info.name} must contain a class number, got {content[:20]!r}')
+                    labels[_sample_key(info.name)] = int(content)
+            # `tarfile` silently stops at a header that it cannot read, but only zeros may follow the last member.
+            tar.fileobj.seek(tar.offset)
+            only_zeros = all(not part.strip(b'\0') for part in iter(partial(tar.fileobj.read, 2**20), b''))
+            if not only_zeros or tar.fileobj.tell() < tar.offset + tarfile.BLOCKSIZE:
+                raise tarfile.ReadError(f'neither a member nor the end of the archive at byte {tar.offset}')
+    except tarfile.ReadError as error:
+        raise ValueError(f'shard: expected an intact, uncompressed tar file, got {shard} ({error})') from error
+    return [entry._replace(label=labels.get(_sample_key(entry.name), -1)) for entry in entries]
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(EXTENSIONS) and not name.rpartition('/')[2].startswith('.')
+
+
+def _sample_key(name: str) -> str:
+    """Return the part of a name that the files of a WebDataset sample share: all up to the first dot of the file."""
+    folder, slash, file = name.rpartition('/')
+    return folder + slash + file.partition('.')[0]
 
 
 def build_index(sources: Sequence[Path], out: Path) -> int:
@@ -87,21 +153,21 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
     for source in sources:
         if not source.exists():
             raise FileNotFoundError(f'source: {source} does not exist')
-        if source.suffix in ('.zip', '.lmdb'):
-            raise ValueError(f'source: expected a tar file, got {source}. Pack class folders with '
-                             '`mmflatten data shards`.')
     shards: list[str] = []
-    classes: Sequence[str] = ()
+    classes: list[str] = []
     if all(source.is_file() and source.suffix != '.txt' for source in sources):
         shards = [os.path.relpath(source, out.parent) for source in sources]
-        entries, classes = list_images(sources)
+        entries, classes = list_shards(sources)
     elif len(sources) > 1:
         raise ValueError(f'source: expected one folder, one list (.txt) or several tar files, got {sources[0]} and '
                          f'{len(sources) - 1} more')
     elif sources[0].is_file():
         entries = list_file(sources[0])
     else:
-        entries, classes = list_folder(sources[0]), class_folders(sources[0])
+        entries, classes = list_folder(sources[0])
+    if not entries:
+        raise ValueError(f'source: expected images in class folders, in a list or in tar files, got {sources[0]}. Pack '
+                         'other data with `mmflatten data shards`.')
     with atomic_folder(out) as folder:
         return write_index(folder, entries, classes, shards)
 
@@ -124,42 +190,62 @@ def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**3
         raise FileExistsError(f'out: {out} exists. Remove it or choose another folder.')
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    _require_space(splits, out.parent)
+    needed = sum((split.folder / image.name).stat().st_size for split in splits.values() for image in split.images)
+    free = shutil.disk_usage(out.parent).free
+    if needed > free:
+        raise ValueError(f'out: the images need {needed / 2**30:.2f} GiB, and {out.parent} has {free / 2**30:.2f} GiB. '
+                         'Make room or choose another disk.')
     counts = {}
     with atomic_folder(out) as folder:
         for name, split in splits.items():
-            with ShardWriter(folder, name, shard_bytes) as writer:
-                for image in split.images:
-                    path = split.folder / image.name
-                    content = path.read_bytes()
-                    error = decoding_error(content) if check else None
-                    if error is None:
-                        writer.add(image.name, content, image.label)
-                    elif skip is None:
-                        raise ValueError(f'{path} cannot be decoded ({error}). Replace it, or leave broken images out '
-                                         'with --skip-broken.')
-                    else:
-                        skip(f'{path} cannot be decoded ({error})')
-                    on_image()
-            counts[name] = write_index(folder / f'{name}.index', list_images(writer.paths)[0], split.classes,
-                                       [path.name for path in writer.paths])
+            paths = _write_shards(folder, name, _read_images(split, check, skip, on_image), shard_bytes)
+            counts[name] = write_index(folder / f'{name}.index', list_shards(paths)[0], split.classes,
+                                       [path.name for path in paths])
     return counts
 
 
-def _require_space(splits: Mapping[str, Split], folder: Path) -> None:
-    needed = sum((split.folder / image.name).stat().st_size for split in splits.values() for image in split.images)
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise ValueError(f'out: the images need {needed / 2**30:.2f} GiB, and {folder} has {free / 2**30:.2f} GiB. '
-                         'Make room or choose another disk.')
+def _read_images(split: Split, check: bool, skip: Callable[[str], Any] | None,
+                 on_image: Callable[[], Any]) -> Iterator[tuple[str, bytes, int]]:
+    """Yield name, bytes and label of the images that can be decoded. JPEGs are decoded at an eighth of their size."""
+    for name, label, *_ in split.images:
+        content = (split.folder / name).read_bytes()
+        try:
+            if check:
+                with Image.open(BytesIO(content)) as image:
+                    image.draft('RGB', (1, 1))
+                    image.load()
+        except Exception as error:  # Pillow's decoders raise nearly any type
+            message = f'{split.folder / name} cannot be decoded ({type(error).__name__}: {error})'
+            if skip is None:
+                raise ValueError(f'{message}. Replace it, or leave broken images out with --skip-broken.') from error
+            skip(message)
+        else:
+            yield name, content, label
+        on_image()
 
 
-def decoding_error(content: bytes) -> str | None:
-    """Return the error of decoding an image, or None. JPEGs are decoded completely, at an eighth of their size."""
+def _write_shards(folder: Path, split: str, images: Iterable[tuple[str, bytes, int]], limit: int) -> list[Path]:
+    """Write `{split}-000000.tar`, `{split}-000001.tar`, ... of about `limit` bytes each.
+
+    Dots in the stem of an image become underscores, so that image and label have one sample key.
+    """
+    paths: list[Path] = []
+    tar, size = None, 0
     try:
-        with Image.open(BytesIO(content)) as image:
-            image.draft('RGB', (1, 1))
-            image.load()
-    except Exception as error:  # Pillow's decoders raise nearly any type
-        return f'{type(error).__name__}: {error}'
-    return None
+        for name, image, label in images:
+            if tar is None or size >= limit:
+                if tar is not None:
+                    tar.close()
+                paths.append(folder / f'{split}-{len(paths):06d}.tar')
+                tar, size = tarfile.open(paths[-1], 'w'), 0
+            path = PurePosixPath(name)
+            path = path.with_name(path.stem.replace('.', '_') + path.suffix)
+            for member, content in ((path, image), (path.with_suffix(LABEL_SUFFIX), str(label).encode())):
+                info = tarfile.TarInfo(str(member))
+                info.size = len(content)
+                tar.addfile(info, BytesIO(content))
+                size += len(content)
+    finally:
+        if tar is not None:
+            tar.close()
+    return paths

@@ -60,20 +60,17 @@ class FsspecBackend(BaseStorageBackend):
     def __init__(self, **options: Any) -> None:
         self.options = options
 
-    def get(self, filepath: str) -> bytes:
-        return self.read_range(str(filepath))
+    def get(self, filepath: str, start: int | None = None, end: int | None = None) -> bytes:
+        """Read the bytes from `start` up to `end`; all by default."""
+        # fsspec caches a file system per process and thread. Keeping one here would break forked workers.
+        if '://' in str(filepath):
+            system, filepath = url_to_fs(filepath, **self.options)
+        else:
+            system = filesystem('file')  # `url_to_fs` would split a path at `::`
+        return system.cat_file(str(filepath), start, end)
 
     def get_text(self, filepath: str, encoding: str = 'utf-8') -> str:
         return self.get(filepath).decode(encoding)
-
-    def read_range(self, place: str, start: int | None = None, end: int | None = None) -> bytes:
-        """Read the bytes from `start` up to `end`; all by default."""
-        # fsspec caches a file system per process and thread. Keeping one here would break forked workers.
-        if '://' in place:
-            system, place = url_to_fs(place, **self.options)
-        else:
-            system = filesystem('file')  # `url_to_fs` would split a path at `::`
-        return system.cat_file(place, start, end)
 
 
 @register_backend('shard', prefixes='shard')
@@ -84,11 +81,11 @@ class ShardBackend(FsspecBackend):
         match = _MEMBER.fullmatch(str(filepath))
         if match is None:
             raise ValueError(f'path: expected shard://PROTOCOL/PLACE?offset=N&size=N#NAME, got {filepath}')
-        shard, offset, size = match[2], int(match[3]), int(match[4])
-        if match[1] != 'file':
-            shard = f'{match[1]}://{shard}'
-        content = self.read_range(shard, offset, offset + size)
-        if len(content) != size:
-            raise ShardError(f'shard {shard} has {len(content)} of the {size} bytes of {match[5]}: it is damaged or '
-                             'was changed after indexing. Copy it again, or repeat `mmflatten data index`.')
+        protocol, shard, offset, size, name = match.groups()
+        if protocol != 'file':
+            shard = f'{protocol}://{shard}'
+        content = super().get(shard, int(offset), int(offset) + int(size))
+        if len(content) != int(size):
+            raise ShardError(f'shard {shard} has {len(content)} of the {size} bytes of {name}: it is damaged or was '
+                             'changed after indexing. Copy it again, or repeat `mmflatten data index`.')
         return content

@@ -9,7 +9,7 @@ import numpy as np
 from mmengine.config import Config
 
 from mmflatten.datasets.stereo import StereoDataError, read_disparity
-from mmflatten.datasets.stereo.folder import disparity_of
+from mmflatten.datasets.stereo.layouts import disparity_of
 from mmflatten.own_data.data import OwnData, OwnDataError, Request, problems_of
 from mmflatten.own_data.pictures import (
     find_images,

@@ -99,7 +99,7 @@ def test_missing_scikit_learn_error_says_how_to_install_it(monkeypatch):
 
 def test_sources_share_no_digit_and_no_background():
     train, val = load_glyphs('train'), load_glyphs('val')
-    assert not set(train.indices) & set(val.indices)
+    assert not set(train.numbers) & set(val.numbers)
     images = [{image.tobytes() for image in part.images} for part in (train, val)]
     assert not images[0] & images[1] and len(images[0] | images[1]) == 1797
     assert (np.bincount(val.labels) >= 30).all()
@@ -113,7 +113,7 @@ def test_background_crop_has_size_and_origin(height, width):
     photographs, rng = load_halves('val'), np.random.default_rng(0)
     for _ in range(20):
         pixels, source = photographs.crop(rng, height, width)
-        x, y, cut_width, cut_height = source.box
+        x, y, cut_width, cut_height = source['box']
         assert pixels.shape == (height, width, 3) and pixels.dtype == np.uint8
         assert 448 <= x and x + cut_width <= 640 and 0 <= y and y + cut_height <= 427
 

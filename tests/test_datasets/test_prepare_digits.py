@@ -16,7 +16,7 @@ from pycocotools.coco import COCO
 from sklearn.datasets import load_digits
 
 from mmflatten.cli.data import ImageProgress, main
-from mmflatten.datasets.build import content_hash, is_finished, read_manifest
+from mmflatten.datasets.build import MANIFEST, content_hash, is_finished
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 
 REPOSITORY = Path(__file__).parents[2]
@@ -135,7 +135,8 @@ def test_contact_sheet_is_written(digit_root):
 
 
 def test_manifest_has_options_counts_and_hash(digit_root, digit_options):
-    manifest = read_manifest(digit_root, KIND)
+    manifest = json.loads((digit_root / MANIFEST).read_text())
+    assert manifest['name'] == KIND
     assert manifest['options'] == dict(train=12, val=6, size=96, seed=0)
     assert manifest['scenes'] == dict(train=12, val=6)
     assert manifest['instances']['train'] == len(list((digit_root / 'crops' / 'train').rglob('*.png')))
@@ -167,7 +168,7 @@ def test_full_disk_error_is_below_the_progress_bar(tmp_path, capsys, monkeypatch
     def fail(*args):
         raise OSError(errno.EFBIG, 'File too large')
 
-    monkeypatch.setattr('mmflatten.datasets.scenes.contact_sheet.write_png', fail)  # the last file
+    monkeypatch.setattr('mmflatten.datasets.scenes.build.draw_contact_sheet', fail)  # the last file
     assert call('--out', tmp_path / 'digits', '--train', 3, '--val', 2, '--size', 64) == 2
     out, error = capsys.readouterr()
     assert out == '\n'  # ends the line of the progress bar

@@ -9,7 +9,7 @@
     contact_sheet.png  dataset.json
 """
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,11 +22,10 @@ from mmflatten.datasets.build import SPLITS, build
 from mmflatten.datasets.stereo.files import read_image, read_mask, read_pfm, write_pfm
 from mmflatten.datasets.stereo.visualizer import colour_map, side_by_side
 
-from .build import SceneOptions
+from .build import SceneOptions, sample_scenes, write_png
 from .digits import DIGITS
-from .layouts import write_png
 from .source import Source
-from .stereo_scene import StereoScene, max_disparity, sample_stereo_scene
+from .stereo_scene import max_disparity, sample_stereo_scene
 
 SCENEFLOW_FOLDERS = {'train': 'TRAIN', 'val': 'TEST'}  # SceneFlow's names of the splits
 SEQUENCE = 'A/0000'
@@ -46,37 +45,28 @@ class StereoSceneOptions(SceneOptions):
 def build_stereo_scenes(out: Path, options: StereoSceneOptions, source: Source = DIGITS, force: bool = False,
                         on_image: Callable[[], Any] = lambda: None) -> dict[str, Any]:
     """Write stereo pairs and return the manifest; see `build_scenes`."""
-    return build(out, f'{source.name} scenes', options, partial(_write_split, source), _draw_sheet, force,
+    return build(out, f'{source.name} scenes', options, partial(_write_split, source, options), _draw_sheet, force,
                  on_image)
 
 
-def _write_split(source: Source, root: Path, split: str, options: StereoSceneOptions,
-                 on_image: Callable[[], Any]) -> int:
-    objects, photographs = source.load_objects(split), source.load_photographs(split)
-    paths = {key: root / kind / SCENEFLOW_FOLDERS[split] / SEQUENCE / side for key, (kind, side) in dict(
-        left=('frames_cleanpass', 'left'), right=('frames_cleanpass', 'right'), disparity=('disparity', 'left'),
-        occlusion=('disparity_occlusions', 'left')).items()}
-    for folder in paths.values():
+def _write_split(source: Source, options: StereoSceneOptions, root: Path, split: str) -> Iterator[int]:
+    folders = [root / kind / SCENEFLOW_FOLDERS[split] / SEQUENCE / side for kind, side in (
+        ('frames_cleanpass', 'left'), ('frames_cleanpass', 'right'), ('disparity', 'left'),
+        ('disparity_occlusions', 'left'))]
+    for folder in folders:
         folder.mkdir(parents=True)
-    scenes: list[dict[str, Any]] = []
-    for number in range(getattr(options, split)):
-        # `views` in the seed gives other scenes than with a single view.
-        rng = np.random.default_rng([options.seed, SPLITS.index(split), number, options.views])
-        scene = sample_stereo_scene(rng, objects, photographs, options.size)
-        _write_scene(paths, f'{number:06d}', scene)
-        scenes.append({'name': f'{number:06d}', f'{source.number}s': list(scene.numbers), 'background': dict(
-            photograph=scene.background.photograph, box=list(scene.background.box))})
-        on_image()
-    listing = root / f'scenes_{SCENEFLOW_FOLDERS[split]}.json'
-    listing.write_text(json.dumps(scenes, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii')
-    return sum(len(scene[f'{source.number}s']) for scene in scenes)
-
-
-def _write_scene(paths: dict[str, Path], name: str, scene: StereoScene) -> None:
-    write_png(paths['left'] / f'{name}.png', scene.left)
-    write_png(paths['right'] / f'{name}.png', scene.right)
-    write_pfm(paths['disparity'] / f'{name}.pfm', scene.disparity)
-    write_png(paths['occlusion'] / f'{name}.png', scene.occluded.astype(np.uint8) * 255)
+    left, right, disparity, occlusion = folders
+    scenes = []
+    # `views` in the seed gives other scenes than with a single view.
+    for name, scene in sample_scenes(source, options, split, sample_stereo_scene, options.views):
+        write_png(left / f'{name}.png', scene.left)
+        write_png(right / f'{name}.png', scene.right)
+        write_pfm(disparity / f'{name}.pfm', scene.disparity)
+        write_png(occlusion / f'{name}.png', scene.occluded.astype(np.uint8) * 255)
+        scenes.append({'name': name, f'{source.number}s': scene.numbers, 'background': scene.background})
+        yield len(scene.numbers)
+    (root / f'scenes_{SCENEFLOW_FOLDERS[split]}.json').write_text(
+        json.dumps(scenes, sort_keys=True, separators=(',', ':')) + '\n', encoding='ascii')
 
 
 def _draw_sheet(root: Path) -> None:

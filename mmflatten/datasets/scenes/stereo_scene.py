@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
 
 from .canvas import Canvas, Sprite
-from .photographs import BackgroundSource, Photographs
 from .scene import MAX_OBJECTS, sample_colour
-from .source import Objects
+from .source import Objects, Photographs
 
 SUPERSAMPLING = 4  # cells per pixel, in both directions
 ASPECT = 2  # width / height
@@ -45,7 +45,7 @@ class StereoScene:
     disparity: np.ndarray
     occluded: np.ndarray
     numbers: tuple[int, ...]
-    background: BackgroundSource
+    background: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +57,13 @@ class SceneLayer:
 
     def seen_from_the_right(self) -> Sprite:
         """Return the sprite with each row moved to the left by its shift."""
-        least = int(self.shift.min())
-        columns = self.sprite.opacity.shape[1]
-        wide = columns + int(self.shift.max()) - least
-        opacity = np.zeros((len(self.shift), wide), dtype=np.float32)
-        colour = np.zeros((len(self.shift), wide, 3), dtype=np.float32)
-        for row, shift in enumerate(self.shift):
-            start = int(self.shift.max()) - shift
+        largest, (rows, columns) = int(self.shift.max()), self.sprite.opacity.shape
+        opacity = np.zeros((rows, columns + largest - int(self.shift.min())), dtype=np.float32)
+        colour = np.zeros((*opacity.shape, 3), dtype=np.float32)
+        for row, start in enumerate(largest - self.shift):
             opacity[row, start:start + columns] = self.sprite.opacity[row]
             colour[row, start:start + columns] = self.sprite.colour[row]
-        left = self.sprite.left - int(self.shift.max())
-        return dataclasses.replace(self.sprite, opacity=opacity, colour=colour, left=left)
+        return dataclasses.replace(self.sprite, opacity=opacity, colour=colour, left=self.sprite.left - largest)
 
 
 def max_disparity(height: int) -> float:
@@ -112,7 +108,7 @@ def _sample_layers(rng: np.random.Generator, objects: Objects, photograph: np.nd
 
 
 def compose(photograph: np.ndarray, floor: np.ndarray, layers: list[SceneLayer], width: int,
-            source: BackgroundSource) -> StereoScene:
+            background: dict[str, Any]) -> StereoScene:
     """Compose both views.
 
     Args:
@@ -124,32 +120,20 @@ def compose(photograph: np.ndarray, floor: np.ndarray, layers: list[SceneLayer],
     fine, cells = enlarge(photograph), width * SUPERSAMPLING
     columns = np.arange(cells) + floor[:, None]
     left, right = Canvas(fine[:, :cells]), Canvas(np.take_along_axis(fine, columns[..., None], axis=1))
-    for layer in layers:
+    shifts = np.repeat(floor[:, None], len(layers) + 1, axis=1)  # of each layer per row; the photograph is the last
+    for number, layer in enumerate(layers):
         left.paste(layer.sprite)
         right.paste(layer.seen_from_the_right())
-    shift = _shift_map(left, floor, layers)
-    occluded = _hidden_from_the_right(left.owner, right.owner, shift)
+        (rows, _), (part, _) = left.overlap(layer.sprite)
+        shifts[rows, number] = layer.shift[part]
+    shift = np.take_along_axis(shifts, left.owner.astype(np.int64) % shifts.shape[1], axis=1)
+    column = np.arange(cells) - shift
+    seen = (column >= 0) & (np.take_along_axis(right.owner, np.maximum(column, 0), axis=1) == left.owner)
     centre = slice(SUPERSAMPLING // 2, None, SUPERSAMPLING)
     return StereoScene(
         shrink(left.image), shrink(right.image),
-        (shift[centre, centre] / SUPERSAMPLING).astype(np.float32), occluded[centre, centre],
-        tuple(layer.sprite.number for layer in layers), source)
-
-
-def _shift_map(view: Canvas, floor: np.ndarray, layers: list[SceneLayer]) -> np.ndarray:
-    """Return the disparity of each cell of the left view, in cells."""
-    by_row = np.broadcast_to(floor[:, None], (len(floor), len(layers) + 1)).copy()  # the last column is the photograph
-    for number, layer in enumerate(layers):
-        (rows, _), (part, _) = view.overlap(layer.sprite)
-        by_row[rows, number] = layer.shift[part]
-    return np.take_along_axis(by_row, view.owner.astype(np.int64) % by_row.shape[1], axis=1)
-
-
-def _hidden_from_the_right(left_owner: np.ndarray, right_owner: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Return True for cells of the left view that are hidden in the right view or lie outside of it."""
-    column = np.arange(left_owner.shape[1]) - shift
-    seen = np.take_along_axis(right_owner, np.maximum(column, 0), axis=1) == left_owner
-    return ~seen | (column < 0)
+        (shift[centre, centre] / SUPERSAMPLING).astype(np.float32), ~seen[centre, centre],
+        tuple(layer.sprite.number for layer in layers), background)
 
 
 def add_grain(rng: np.random.Generator, picture: np.ndarray, cells: int = 1) -> np.ndarray:

@@ -11,6 +11,9 @@ from mmengine.dataset import BaseDataset
 from mmflatten.datasets.stereo.files import StereoDataError
 from mmflatten.locate import missing_data_hint
 
+REQUIRED = dict(right_path='right image', disparity_path='disparity', occlusion_path='occlusion mask',
+                noc_disparity_path='disparity')
+
 
 class StereoDataset(BaseDataset):
     """Data set of image pairs. Subclasses implement `pairs`.
@@ -44,14 +47,12 @@ class StereoDataset(BaseDataset):
             FileNotFoundError: a folder is missing.
             StereoDataError: a right image, a disparity or all pairs are missing.
         """
-        entries = []
-        for number, entry in enumerate(self.pairs()):
-            for key, what in (('right_path', 'right image'), ('disparity_path', 'disparity'),
-                              ('occlusion_path', 'occlusion mask'), ('noc_disparity_path', 'disparity')):
+        entries = [dict(sample_id=number, **entry) for number, entry in enumerate(self.pairs())]
+        for entry in entries:
+            for key, what in REQUIRED.items():
                 if key in entry and not os.path.isfile(entry[key]):
                     raise StereoDataError(f'{what} {entry[key]} of left image {entry["img_path"]} does not exist. '
                                           'Unpack the archive again, or remove the pair from the data set.')
-            entries.append(dict(sample_id=number, **entry))
         if not entries:
             raise StereoDataError(f'data_root ({self.data_root}): {type(self).__name__} found no image pairs at '
                                   f'{self.place()}')
@@ -59,11 +60,7 @@ class StereoDataset(BaseDataset):
 
 
 def require_folder(folder: Path) -> Path:
-    """Return the folder.
-
-    Raises:
-        FileNotFoundError: it does not exist; known data sets get a hint how to obtain them.
-    """
+    """Return the folder. Raises FileNotFoundError if it does not exist, with a hint how to obtain known data sets."""
     if not folder.is_dir():
         hint = missing_data_hint(folder) or 'Check data_root in the config.'
         raise FileNotFoundError(f'data not found: {folder} does not exist. {hint}')

@@ -9,7 +9,6 @@ import numpy as np
 
 KITTI_SCALE = 256  # a KITTI PNG stores disparity in 1/256 pixels; 0 means not measured
 _PFM_HEADER = re.compile(rb'(P[fF])\s+(\d+)\s+(\d+)\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s')
-_LONGEST_HEADER = 200
 
 
 class StereoDataError(ValueError):
@@ -37,7 +36,7 @@ def read_pfm(path: str | Path) -> np.ndarray:
     bottom to top.
     """
     content = Path(path).read_bytes()
-    header = _PFM_HEADER.match(content[:_LONGEST_HEADER])
+    header = _PFM_HEADER.match(content[:200])
     if header is None:
         raise StereoDataError(f'disparity {path}: no PFM header (Pf, width, height, scale). Copy or unpack it again.')
     if header[1] != b'Pf':
@@ -54,7 +53,7 @@ def read_pfm(path: str | Path) -> np.ndarray:
 
 
 def write_pfm(path: str | Path, values: np.ndarray) -> None:
-    """Write (H, W) values as a grey little-endian portable float map; the same values give the same bytes."""
+    """Write (H, W) values as a grey little-endian portable float map."""
     height, width = values.shape
     header = f'Pf\n{width} {height}\n-1.0\n'.encode('ascii')
     Path(path).write_bytes(header + np.ascontiguousarray(values[::-1], dtype='<f4').tobytes())
