@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from mmflatten.own_data.pictures import find_images
 TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
 FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
               annotations=dict(id=NUMBER, image_id=ID, category_id=NUMBER), categories=dict(id=NUMBER, name=TEXT))
+OTHER_FORMATS = dict(caption='image captions', segments_info='panoptic segmentation',
+                     shapes='a single image of labelme')
 
 
 @dataclass
@@ -38,9 +41,17 @@ class CocoFile:
         names = {category['id']: category['name'] for category in self.content['categories']}
         return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations'])
 
+    def subset(self, paths: Sequence[Path], file: Path) -> CocoFile:
+        """Return the part with these images, to be written to a file."""
+        listed = self.images
+        images = [listed[path] for path in paths]
+        ids = {image['id'] for image in images}
+        annotations = [entry for entry in self.content['annotations'] if entry['image_id'] in ids]
+        return CocoFile(file, self.folder, {**self.content, 'images': images, 'annotations': annotations})
+
 
 def read_coco(path: Path, folder: Path) -> CocoFile:
-    """Read a COCO file with images, annotations and categories.
+    """Read a COCO file with images, annotations and categories. Missing ids and sizes are not an error here.
 
     Raises:
         OwnDataError: the file has another format.
@@ -53,35 +64,25 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
         content = json.loads(path.read_text(encoding='utf-8'))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise OwnDataError(f'--ann {path}: expected a COCO file for --task det, got invalid JSON ({error}).') from error
-    lists = {kind: content.get(kind) if isinstance(content, dict) else None for kind in FIELDS}
-    missing = [kind for kind, entries in lists.items()
-               if not isinstance(entries, list) or (kind != 'annotations' and not entries)]
+    lists = content if isinstance(content, dict) else {}
+    missing = [kind for kind in FIELDS
+               if not isinstance(lists.get(kind), list) or (kind != 'annotations' and not lists[kind])]
     annotations = [] if 'annotations' in missing else lists['annotations']
-    first = next((entry for entry in annotations if isinstance(entry, dict)), {})
-    other = [task for key, task in (('caption', 'image captions'), ('segments_info', 'panoptic segmentation'))
-             if key in first]
-    if isinstance(content, dict) and 'shapes' in content:
-        other.append('a single image of labelme')
+    keys = {*lists, *next((entry for entry in annotations if isinstance(entry, dict)), {})}
+    other = [name for key, name in OTHER_FORMATS.items() if key in keys]
     if other or missing:
         problem = other[0] if other else f'a file without {", ".join(missing)}'
         raise OwnDataError(f'--ann {path}: expected a COCO file of detection with images, annotations with bbox, and '
                            f'categories, got {problem}.')
-    wrong = _wrong_types(lists)
-    if wrong:
-        raise OwnDataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
-    return CocoFile(path.resolve(), folder.resolve(), content)
-
-
-def _wrong_types(lists: dict[str, list]) -> list[str]:
-    """List entries and values of other types than in COCO. Missing ids and sizes are checked elsewhere."""
     wrong = []
-    for kind, entries in lists.items():
-        for number, entry in enumerate(entries):
+    for kind, fields in FIELDS.items():
+        for number, entry in enumerate(lists[kind]):
             if not isinstance(entry, dict):
                 wrong.append(f'{kind}[{number}] must be an object, got {entry!r:.40}')
                 continue
-            for key, (types, meaning) in FIELDS[kind].items():
-                value = entry.get(key)
-                if not isinstance(value, types) and (value is not None or types is str):
-                    wrong.append(f'{key} of {kind}[{number}] must be {meaning}, got {value!r:.40}')
-    return wrong
+            wrong += [f'{key} of {kind}[{number}] must be {meaning}, got {entry.get(key)!r:.40}'
+                      for key, (types, meaning) in fields.items()
+                      if not isinstance(entry.get(key), types) and (entry.get(key) is not None or types is str)]
+    if wrong:
+        raise OwnDataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
+    return CocoFile(path.resolve(), folder.resolve(), content)

@@ -6,17 +6,19 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from mmengine.config import Config
 from PIL import Image
 
 from mmflatten.datasets.stereo import write_pfm
 from mmflatten.own_data import pictures
-from mmflatten.own_data.classification import read_classification
-from mmflatten.own_data.data import OwnDataError
+from mmflatten.own_data.classification import read as read_classification
+from mmflatten.own_data.data import OwnDataError, Request
 from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures
-from mmflatten.own_data.segmentation import read_segmentation
-from mmflatten.own_data.stereo import read_stereo
+from mmflatten.own_data.segmentation import read as read_segmentation
+from mmflatten.own_data.stereo import read as read_stereo
 
 SIZE = (48, 64)  # height, width
+BASE = Config(dict(model=dict(max_disp=48)))
 NOT_UTF8 = os.fsdecode(b'a\xe9')
 
 
@@ -28,6 +30,10 @@ def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> Path:
 
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-len(path.read_bytes()) // 2])
+
+
+def request(folder: Path, *images: Path, **options) -> Request:
+    return Request('', images, '', folder / 'mine.py', val_share=0.25, **options)
 
 
 def found(data) -> dict[str, bool]:
@@ -78,7 +84,7 @@ def maps(tmp_path) -> Path:
 
 
 def segmentation(folder: Path, classes=('sky', 'ground')):
-    return read_segmentation([folder / 'images'], [folder / 'maps'], folder / 'mine.py', 0.3, classes)
+    return read_segmentation(request(folder, folder / 'images', ann=[folder / 'maps'], classes=classes), BASE)
 
 
 def test_sound_label_maps(maps):
@@ -140,7 +146,7 @@ def classes(tmp_path) -> Path:
 
 
 def classification(folder: Path, name: str = 'data'):
-    return read_classification([folder / name], folder / 'mine.py', 0.2)
+    return read_classification(request(folder, folder / name), BASE)
 
 
 def test_class_folders_are_split_class_by_class(classes):
@@ -155,8 +161,8 @@ def test_faults_of_class_folders(classes):
     (classes / 'data' / 'empty').rmdir()
     for name in ('cat', 'cow'):
         write_image(classes / 'val' / name / '0.png', 30 + len(name + name[-1]) + ord(name[1]))
-    assert found(read_classification([classes / 'data', classes / 'val'], classes / 'mine.py', 0.2)) == {
-        'class folder in only one part': True}
+    data = read_classification(request(classes, classes / 'data', classes / 'val'), BASE)
+    assert found(data) == {'class folder in only one part': True}
 
 
 def test_a_class_that_cannot_be_split_is_named(classes):
@@ -188,7 +194,7 @@ def stereo(tmp_path) -> Path:
 
 
 def disparities(folder: Path):
-    return read_stereo([folder], folder / 'mine.py', 0.25, 48)
+    return read_stereo(request(folder, folder), BASE)
 
 
 @pytest.mark.parametrize('name, read', [('images', segmentation), ('data/cat', classification), ('left', disparities),
