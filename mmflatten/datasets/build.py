@@ -41,39 +41,29 @@ def content_hash(folder: Path) -> str:
 def is_finished(folder: Path, kind: str, options: BuildOptions, force: bool = False) -> bool:
     """Return True if `folder` contains exactly this data set, False if it may be written.
 
-    Raises:
-        FileExistsError: the folder contains something else. `force` allows replacing a data set of this kind.
+    Raises FileExistsError if it contains something else. `force` allows replacing a data set of this kind.
     """
     for path in (folder, *folder.parents):
         if path.is_file():
             raise FileExistsError(f'out ({folder}): {path} is a file. Choose a folder.')
     if not folder.exists() or not any(folder.iterdir()):
         return False
-    manifest = _read_manifest(folder)
-    if manifest.get('name') != kind:
-        raise FileExistsError(f'out ({folder}): the folder contains other files than {kind}. Choose another folder.')
-    if force:
-        return False
-    requested = dict(asdict(options), format=BUILD_VERSION)
-    existing = dict(manifest.get('options', {}), format=manifest.get('format'))
-    if existing != requested:
-        raise FileExistsError(f'out ({folder}): {kind} exist with {_format(existing)}, but {_format(requested)} were '
-                              'requested. Choose another folder, or replace them with --force.')
-    if content_hash(folder) != manifest.get('sha256'):
-        raise FileExistsError(f'out ({folder}): the {kind} were changed or damaged. Build them again with --force.')
-    return True
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding='ascii'))
     except (FileNotFoundError, ValueError):
-        return {}
-    return manifest if isinstance(manifest, dict) else {}
-
-
-def _format(options: dict[str, Any]) -> str:
-    return ' '.join(f'{name}={value}' for name, value in sorted(options.items()))
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get('name') != kind:
+        raise FileExistsError(f'out ({folder}): the folder contains other files than {kind}. Choose another folder.')
+    if force:
+        return False
+    existing, requested = (' '.join(f'{name}={value}' for name, value in sorted(values.items())) for values in (
+        dict(manifest.get('options', {}), format=manifest.get('format')), dict(asdict(options), format=BUILD_VERSION)))
+    if existing != requested:
+        raise FileExistsError(f'out ({folder}): {kind} exist with {existing}, but {requested} were requested. Choose '
+                              'another folder, or replace them with --force.')
+    if content_hash(folder) != manifest.get('sha256'):
+        raise FileExistsError(f'out ({folder}): the {kind} were changed or damaged. Build them again with --force.')
+    return True
 
 
 def build(out: Path, kind: str, options: BuildOptions, write_split: Callable[[Path, str], Iterator[int]],
@@ -84,12 +74,10 @@ def build(out: Path, kind: str, options: BuildOptions, write_split: Callable[[Pa
     Args:
         kind: name in the manifest and in messages, such as 'digit scenes'.
         write_split: writes a split into a folder and yields the number of objects in each image.
-        draw_sheet: draws the contact sheet, given the folder.
-        on_image: called after each image.
     """
     out = Path(os.path.abspath(out))
     if is_finished(out, kind, options, force):
-        return _read_manifest(out)
+        return json.loads((out / MANIFEST).read_text(encoding='ascii'))
     objects = dict.fromkeys(SPLITS, 0)
     with atomic_folder(out) as folder:
         for split in SPLITS:

@@ -54,11 +54,7 @@ class Garments(NamedTuple):
 
 
 def find_files(folder: Path | None = None) -> Path:
-    """Return `folder`, or the first default folder, if it contains all four files.
-
-    Raises:
-        FileNotFoundError: a file is missing.
-    """
+    """Return `folder`, or the first default folder, with all four files. Raises FileNotFoundError if one is missing."""
     folders = (RAW_FOLDER, DEBIAN_FOLDER) if folder is None else (folder, )
     for folder in folders:
         if all((folder / name).is_file() for name in SHA256):
@@ -79,9 +75,7 @@ def download(folder: Path = RAW_FOLDER) -> Path:
 def load_garments(split: str, folder: Path | None = None) -> Garments:
     """Load the 60,000 garments of the training file ('train') or the 10,000 of the test file ('val').
 
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a file differs from the published one.
+    Raises FileNotFoundError for missing files, and ValueError for files that differ from the published ones.
     """
     folder = find_files(folder)
     arrays = []
@@ -156,8 +150,8 @@ def build_canvases(out: Path, options: CanvasOptions, folder: Path | None = None
 def sample_canvas(rng: np.random.Generator, garments: Garments) -> tuple[np.ndarray, int]:
     """Sample a canvas of 8 x 8 different garments, (224, 224, 3) uint8 RGB, and the class of the one on red ground.
 
-    With 3,136 patches of 4 x 4 pixels it is a task for attention over long sequences: a model has to search the whole
-    canvas and to ignore 63 distractors. Head and metric are the same as for single garments.
+    It has 3,136 patches of 4 x 4 pixels, for attention over long sequences: a model has to search the whole canvas and
+    to ignore 63 distractors.
     """
     chosen = rng.choice(len(garments.labels), CELLS**2, replace=False)
     grey = garments.images[chosen].reshape(CELLS, CELLS, SIDE, SIDE).swapaxes(1, 2).reshape(CELLS * SIDE, CELLS * SIDE)

@@ -16,7 +16,7 @@ _IN_FOLDER = b'\0'  # replaces the folder of the label at the beginning of a nam
 
 
 class ImageIndexError(RuntimeError):
-    """Error of an index that is missing or damaged, or does not match the config."""
+    """Index that is missing or damaged, has LMDB files as shards, or does not match the config."""
 
 
 class Entry(NamedTuple):
@@ -35,9 +35,6 @@ class ImageIndex:
     `rows.bin` has a fixed-width row per image, `names.bin` the concatenated names, `index.json` the number of images,
     the names of shards and classes, and the folder of each label. The two binary files are memory-mapped, so processes
     share their pages. Pickling stores the path only.
-
-    Raises:
-        ImageIndexError: the index does not exist, its files do not match, or its shards are LMDB files.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -81,9 +78,6 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
     Args:
         classes: class names in the order of the labels; empty if unknown.
         shards: names of the shards, relative to the root of the data set; empty if every image is a file.
-
-    Raises:
-        ValueError: there are no images, or a number exceeds its column. All names together may have 4 GiB.
     """
     row = struct.Struct('<IiIQI' if shards else '<Ii')
     end = images = 0

@@ -1,6 +1,4 @@
 """Statistics of samples, and many pictures on one."""
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Sequence

@@ -28,9 +28,7 @@ class Split(NamedTuple):
 def find_splits(source: Path) -> dict[str, Split]:
     """Find `train` and `val`, or one of them, in the layout of ImageNet.
 
-    Raises:
-        FileNotFoundError: there is neither `train/` nor `val/`.
-        ValueError: a split has no images, or the two have different classes.
+    Raises FileNotFoundError if both are missing, and ValueError if a split has no images or the classes differ.
     """
     splits = {}
     for name in SPLITS:
@@ -80,10 +78,7 @@ def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
     """List the images of shards in order, and class names if they are known.
 
     Labels are read from the `.cls` member of each sample. Without such members, the folders of the images are the
-    classes.
-
-    Raises:
-        ValueError: a file is compressed, damaged or not a tar, or contains a link; or an image has no label.
+    classes. Raises ValueError for a file that is not an intact, uncompressed tar, and for images without label.
     """
     entries = [entry for number, shard in enumerate(shards) for entry in _list_shard(number, shard)]
     unlabelled = [entry for entry in entries if entry.label < 0]
@@ -141,12 +136,7 @@ def _sample_key(name: str) -> str:
 def build_index(sources: Sequence[Path], out: Path) -> int:
     """Index a folder of class folders, a text file, or tar shards, and return the number of images.
 
-    Shards are stored relative to the folder of `out`.
-
-    Raises:
-        FileExistsError: `out` exists.
-        FileNotFoundError: a source does not exist.
-        ValueError: the sources are mixed, or cannot be read.
+    Shards are stored relative to the folder of `out`. Raises OSError or ValueError for unusable sources.
     """
     if out.exists():
         raise FileExistsError(f'out: {out} exists. Remove it or choose another name.')

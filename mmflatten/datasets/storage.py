@@ -17,7 +17,7 @@ _MEMBER = re.compile(r'shard://([\w+.-]+)/(.*?)\?offset=(\d+)&size=(\d+)#(.*)', 
 
 
 class ShardError(RuntimeError):
-    """Error of a shard that does not contain the bytes listed in its index."""
+    """Shard that does not contain the bytes listed in its index."""
 
 
 def member_path(shard: str, offset: int, size: int, name: str) -> str:
@@ -33,9 +33,7 @@ def member_path(shard: str, offset: int, size: int, name: str) -> str:
 def read_rgb(path: str) -> np.ndarray:
     """Read an image as (H, W, 3) uint8 RGB from a file, a shard or object storage.
 
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file cannot be decoded.
+    Raises FileNotFoundError if the file does not exist, and ValueError if it cannot be decoded.
     """
     if '://' not in path and not Path(path).is_file():
         raise FileNotFoundError(f'image {path} does not exist. Relative paths start at the folder of the test run.')

@@ -1,6 +1,4 @@
 """Classification data: a folder of images per class."""
-from __future__ import annotations
-
 from pathlib import Path
 
 from mmengine.config import Config
@@ -42,11 +40,7 @@ def read(request: Request, base: Config) -> OwnData:
 
 
 def _class_folders(root: Path) -> dict[str, list[Path]]:
-    """List the images of each class.
-
-    Raises:
-        OwnDataError: images are outside of class folders, or there are fewer than two classes.
-    """
+    """List the images of each class."""
     files = find_images(root)
     loose = [path.name for path in files if path.parent == root]
     if loose:

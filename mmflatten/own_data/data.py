@@ -1,6 +1,4 @@
 """User data as read for `mmflatten init`: options, data set arguments, summary and problems."""
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,9 +101,6 @@ def listed(request: Request, names: Sequence[Iterable[str]], arguments: Sequence
     Args:
         names: of the training and of the validation samples.
         arguments: other arguments of the data sets, one for both or one each.
-
-    Raises:
-        OwnDataError: a name cannot be stored in a line.
     """
     lists, parts = {}, []
     for split, lines, others in zip(('train', 'val'), map(list, names), (arguments[0], arguments[-1])):

@@ -1,17 +1,15 @@
 """Detection data: COCO annotation files, checked for entries that mmdet skips, misreads or fails on."""
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
 
 from mmflatten.checkpoints.rules import shorten
-from mmflatten.own_data.coco_file import CocoFile, read_coco
 from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, problems_of
 from mmflatten.own_data.pictures import Picture, find_images, picture_problems, read_pictures, size_range, split
 
@@ -20,6 +18,11 @@ UNUSABLE = 'unusable segmentation'
 BORDER = 1  # pixels by which a box may exceed its image, for rounding
 UNIQUE = (('images', 'id'), ('images', 'file_name'), ('annotations', 'id'), ('categories', 'id'),
           ('categories', 'name'))
+TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
+FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
+              annotations=dict(id=NUMBER, image_id=ID, category_id=NUMBER), categories=dict(id=NUMBER, name=TEXT))
+OTHER_FORMATS = dict(caption='image captions', segments_info='panoptic segmentation',
+                     shapes='a single image of labelme')
 # name: (is an error, fix)
 COCO_PROBLEMS = {
     'unknown category_id': (True, 'add it to categories or remove the annotation'),
@@ -68,6 +71,72 @@ def read(request: Request, base: Config) -> OwnData:
     return OwnData(DATASET, *arguments, (len(train.images), len(val.images)), tuple(names),
                    _summary(train, val, names, pictures, masks), problems, lists,
                    dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'))
+
+
+@dataclass
+class CocoFile:
+    """An annotation file and the folder of its images."""
+
+    path: Path
+    folder: Path
+    content: dict
+
+    @property
+    def images(self) -> dict[Path, dict]:
+        """Image entries by path."""
+        return {self.folder / image['file_name']: image for image in self.content['images']}
+
+    @property
+    def names(self) -> list[str]:
+        """Categories in the order of the file, in which mmdet numbers them."""
+        return [category['name'] for category in self.content['categories']]
+
+    def objects(self) -> Counter:
+        """Count the objects of each category."""
+        names = {category['id']: category['name'] for category in self.content['categories']}
+        return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations'])
+
+    def subset(self, paths: Sequence[Path], file: Path) -> 'CocoFile':
+        """Return the part with these images, to be written to a file."""
+        listed = self.images
+        images = [listed[path] for path in paths]
+        ids = {image['id'] for image in images}
+        annotations = [entry for entry in self.content['annotations'] if entry['image_id'] in ids]
+        return CocoFile(file, self.folder, {**self.content, 'images': images, 'annotations': annotations})
+
+
+def read_coco(path: Path, folder: Path) -> CocoFile:
+    """Read a COCO file. Raises OwnDataError if it has another format; missing ids and sizes are not an error here."""
+    if path.is_dir():
+        raise OwnDataError(f'--ann {path}: expected a COCO file (.json) for --task det, got a folder. For label maps '
+                           'use --task seg.')
+    find_images(folder)
+    try:
+        content = json.loads(path.read_text(encoding='utf-8'))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise OwnDataError(f'--ann {path}: expected a COCO file for --task det, got invalid JSON ({error}).') from error
+    lists = content if isinstance(content, dict) else {}
+    missing = [kind for kind in FIELDS
+               if not isinstance(lists.get(kind), list) or (kind != 'annotations' and not lists[kind])]
+    annotations = [] if 'annotations' in missing else lists['annotations']
+    keys = {*lists, *next((entry for entry in annotations if isinstance(entry, dict)), {})}
+    other = [name for key, name in OTHER_FORMATS.items() if key in keys]
+    if other or missing:
+        problem = other[0] if other else f'a file without {", ".join(missing)}'
+        raise OwnDataError(f'--ann {path}: expected a COCO file of detection with images, annotations with bbox, and '
+                           f'categories, got {problem}.')
+    wrong = []
+    for kind, fields in FIELDS.items():
+        for number, entry in enumerate(lists[kind]):
+            if not isinstance(entry, dict):
+                wrong.append(f'{kind}[{number}] must be an object, got {entry!r:.40}')
+                continue
+            wrong += [f'{key} of {kind}[{number}] must be {meaning}, got {entry.get(key)!r:.40}'
+                      for key, (types, meaning) in fields.items()
+                      if not isinstance(entry.get(key), types) and (entry.get(key) is not None or types is str)]
+    if wrong:
+        raise OwnDataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
+    return CocoFile(path.resolve(), folder.resolve(), content)
 
 
 def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]:

@@ -1,6 +1,4 @@
 """Writing a config for user data: `mmflatten init`."""
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,11 +13,7 @@ from mmflatten.own_data.write import own_config_text, require_base
 
 
 def initialise(request: Request) -> Iterator[str]:
-    """Read and check the data, write the config, and yield lines for the user.
-
-    Raises:
-        OwnDataError: the data or the options are unusable; nothing is written.
-    """
+    """Read and check the data, write the config, and yield lines for the user. An error writes nothing."""
     _check_options(request)
     base = load_config(request.base)
     _require_free(request, base, [request.out])

@@ -1,6 +1,4 @@
 """Image files: finding, decoding, comparing by content, and splitting into training and validation."""
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,12 +33,7 @@ class Picture(NamedTuple):
 
 
 def find_images(folder: Path) -> list[Path]:
-    """List image files below a folder, sorted, without hidden files.
-
-    Raises:
-        FileNotFoundError: the folder does not exist.
-        OwnDataError: the folder has no images.
-    """
+    """List image files below a folder, sorted, without hidden files. Raises OwnDataError if there are none."""
     if not folder.is_dir():
         raise FileNotFoundError(f'--images {folder} is not a folder' if folder.exists() else
                                 f'folder {folder} does not exist')
@@ -113,11 +106,7 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
 
 
 def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[Path], list[Path]]:
-    """Split files into training and validation, the same on every machine. Duplicates stay together.
-
-    Raises:
-        OwnDataError: there are fewer than two different images.
-    """
+    """Split files into training and validation, the same on every machine. Duplicates stay together."""
     digests = sorted({picture.digest for picture in pictures.values()})  # a reproducible random order
     if len(digests) < 2:
         raise OwnDataError('--images: expected at least two different images to split into training and validation, '

@@ -1,6 +1,4 @@
 """Segmentation data: a folder of images and a folder of PNG maps whose pixels are class numbers."""
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,6 +1,4 @@
 """Stereo data: folders of left images, right images and disparities."""
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

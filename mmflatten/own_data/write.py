@@ -1,6 +1,4 @@
 """Writing a short commented config for user data on top of a base config."""
-from __future__ import annotations
-
 import colorsys
 import os
 from collections.abc import Iterator, Mapping
@@ -92,17 +90,13 @@ def palette(count: int) -> list[tuple[int, int, int]]:
             for i in range(count)]
 
 
-def source(value: Any) -> str:
-    """Format a value as Python, with dictionaries as `dict(...)`."""
+def source(value: Any, root: str = '') -> str:
+    """Format a value as Python: dictionaries as `dict(...)`, paths relative to `root`."""
     if isinstance(value, dict):
-        return f'dict({", ".join(f"{key}={source(item)}" for key, item in value.items())})'
+        return f'dict({", ".join(f"{key}={source(item, root)}" for key, item in value.items())})'
+    if isinstance(value, Path):
+        value = Path(os.path.relpath(value, root or '/')).as_posix()
     return str(value) if isinstance(value, PythonSource) else repr(value)
-
-
-def _relative(value: Any, root: str) -> Any:
-    if isinstance(value, dict):
-        return {key: _relative(item, root) for key, item in value.items()}
-    return Path(os.path.relpath(value, root or '/')).as_posix() if isinstance(value, Path) else value
 
 
 def _head(data: OwnData, base: Config, out: Path, root: str) -> str:
@@ -151,7 +145,7 @@ def _loaders(data: OwnData, base: Config, batch: int, root: str) -> str:
         fields = dict(type=data.dataset, data_root=PythonSource('data_root'))
         if data.classes:
             fields['metainfo'] = PythonSource('metainfo')
-        fields |= _relative(arguments, root)
+        fields |= arguments
         if part == 'val':
             fields['test_mode'] = True
         place, node = f'_base_.{part}_dataloader.dataset', base[f'{part}_dataloader'].dataset
@@ -159,14 +153,14 @@ def _loaders(data: OwnData, base: Config, batch: int, root: str) -> str:
             place, node = ((f'{place}.dataset', node.dataset) if 'dataset' in node else
                            (f'{place}.datasets[0]', node.datasets[0]))
         fields['pipeline'] = PythonSource(f'{place}.pipeline')
-        lines = [f'        {key}={source(value)},' + (f'  # {COMMENTS[key]}' if key in COMMENTS else '')
+        lines = [f'        {key}={source(value, root)},' + (f'  # {COMMENTS[key]}' if key in COMMENTS else '')
                  for key, value in fields.items()]
         lines[-1] = lines[-1].replace(',  #', '))  #')
         head = f'    batch_size={batch},\n' if part == 'train' else ''
         texts.append(f'{part}_dataloader = dict(\n{head}    dataset=dict(\n        _delete_=True,\n' + '\n'.join(lines))
     texts.append('test_dataloader = val_dataloader')
     if data.evaluator:
-        evaluator = {key: PythonSource(f'data_root + {_relative(value, root)!r}') if isinstance(value, Path) else value
+        evaluator = {key: PythonSource(f'data_root + {source(value, root)}') if isinstance(value, Path) else value
                      for key, value in data.evaluator.items()}
         if 'metric' in evaluator and not needs_masks(base):
             evaluator['metric'] = 'bbox'

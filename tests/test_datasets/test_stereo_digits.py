@@ -11,12 +11,13 @@ from PIL import Image
 from mmflatten.datasets.build import content_hash, is_finished
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.datasets.scenes.canvas import Sprite
-from mmflatten.datasets.scenes.digits import load_glyphs, load_halves
-from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
-from mmflatten.datasets.scenes.stereo_scene import (
+from mmflatten.datasets.scenes.digits import DIGITS, load_glyphs
+from mmflatten.datasets.scenes.stereo_build import (
     SUPERSAMPLING,
     SceneLayer,
+    StereoSceneOptions,
     add_grain,
+    build_stereo_scenes,
     compose,
     max_disparity,
     sample_stereo_scene,
@@ -103,7 +104,7 @@ def test_tilted_layer_moves_each_row_by_its_disparity():
 
 @pytest.mark.parametrize('height', [32, 96])
 def test_random_scene_views_agree(height):
-    glyphs, photographs = load_glyphs('train'), load_halves('train')
+    glyphs, photographs = load_glyphs('train'), DIGITS.load_photographs('train')
     shares = []
     for number in range(6):
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, height)
@@ -123,7 +124,7 @@ def test_random_scene_views_agree(height):
 
 
 def test_floor_disparity_grows_downwards():
-    glyphs, photographs = load_glyphs('train'), load_halves('train')
+    glyphs, photographs = load_glyphs('train'), DIGITS.load_photographs('train')
     for number in range(5):
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, 48)
         floor = scene.disparity.min(axis=1)

@@ -2,7 +2,7 @@
 import numpy as np
 
 from .glyph import render_glyph
-from .source import Objects, Photographs, Source, load_photographs, sklearn_datasets
+from .source import Objects, Source, load_photographs, sklearn_datasets
 
 # The splits do not depend on the seed, so a model can be tested on scenes of another seed.
 NUM_VAL_GLYPHS = 360  # the last of the 1797 images in file order; 33 to 37 of each digit
@@ -33,11 +33,6 @@ def _render(rng: np.random.Generator, image: np.ndarray, size: int) -> tuple[np.
     return opacity, np.ones((*opacity.shape, 3), dtype=np.float32)
 
 
-def load_halves(split: str) -> Photographs:
-    """Load the left part (training) or the right part (validation) of both photographs, 427 pixels high."""
-    return load_photographs(('china.jpg', 'flower.jpg'), PHOTOGRAPH_COLUMNS[split])
-
-
 DIGIT_CLASSES = tuple(str(digit) for digit in range(10))
 DIGITS = Source(
     name='digit',
@@ -50,5 +45,5 @@ DIGITS = Source(
     licenses=(dict(id=1, name='Creative Commons Attribution 2.0',
                    url='https://creativecommons.org/licenses/by/2.0/'), ),
     load_objects=load_glyphs,
-    load_photographs=load_halves,
+    load_photographs=lambda split: load_photographs(('china.jpg', 'flower.jpg'), PHOTOGRAPH_COLUMNS[split]),
     license_ids={})

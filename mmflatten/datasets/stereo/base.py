@@ -1,6 +1,4 @@
 """Base class of stereo data sets."""
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,12 +39,7 @@ class StereoDataset(BaseDataset):
         return 'see its pairs()'
 
     def load_data_list(self) -> list[dict]:
-        """List all pairs.
-
-        Raises:
-            FileNotFoundError: a folder is missing.
-            StereoDataError: a right image, a disparity or all pairs are missing.
-        """
+        """List all pairs. Raises StereoDataError if a right image, a disparity or all pairs are missing."""
         entries = [dict(sample_id=number, **entry) for number, entry in enumerate(self.pairs())]
         for entry in entries:
             for key, what in REQUIRED.items():

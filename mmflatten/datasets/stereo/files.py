@@ -1,6 +1,4 @@
 """Disparity in files: PFM (SceneFlow, Middlebury) and 16-bit PNG (KITTI)."""
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -16,12 +14,7 @@ class StereoDataError(ValueError):
 
 
 def read_disparity(path: str | Path) -> np.ndarray:
-    """Read disparity in pixels, (H, W) float32, from a `.pfm` or a KITTI `.png`; not finite where it is unknown.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        StereoDataError: the file is damaged or has another format.
-    """
+    """Read disparity in pixels, (H, W) float32, from a `.pfm` or a KITTI `.png`; not finite where it is unknown."""
     readers = {'.pfm': read_pfm, '.png': read_kitti_disparity}
     suffix = Path(path).suffix.lower()
     if suffix not in readers:
@@ -80,12 +73,7 @@ def read_mask(path: str | Path) -> np.ndarray:
 
 
 def decode_image(path: str | Path, flag: int) -> np.ndarray:
-    """Decode an image file with OpenCV.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        StereoDataError: OpenCV cannot decode it.
-    """
+    """Decode an image file with OpenCV. Raises StereoDataError if it is damaged."""
     content = np.frombuffer(Path(path).read_bytes(), dtype=np.uint8)
     image = cv2.imdecode(content, flag) if content.size else None
     if image is None:

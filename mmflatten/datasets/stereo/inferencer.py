@@ -1,6 +1,4 @@
 """mmengine's inferencer for stereo pairs."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

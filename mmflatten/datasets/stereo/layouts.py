@@ -1,6 +1,4 @@
 """Stereo data sets in the layouts of SceneFlow and KITTI, and in folders of users."""
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,6 +1,4 @@
 """Transforms of stereo pairs: loading, augmentation that keeps images and maps consistent, and packing."""
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import cv2
@@ -28,11 +26,7 @@ class StereoTransform(BaseTransform):
 
 @TRANSFORMS.register_module()
 class LoadStereoPair(StereoTransform):
-    """Read `left` and `right`, (H, W, 3) uint8 BGR, from `img_path` and `right_path`.
-
-    Raises:
-        StereoDataError: a file cannot be decoded, or the sizes differ.
-    """
+    """Read `left` and `right`, (H, W, 3) uint8 BGR of one size, from `img_path` and `right_path`."""
 
     def transform(self, results: dict) -> dict:
         results['left_path'] = results['img_path']
@@ -47,11 +41,8 @@ class LoadDisparity(StereoTransform):
     """Read the ground truth of the left image: `disparity` (H, W) float32 in pixels and `valid` (H, W) bool.
 
     `disparity` is 0 where it is unknown. If the data set has occlusion, `occlusion` (H, W) bool is True for pixels
-    hidden from the right camera.
-
-    Raises:
-        StereoDataError: the pair has no ground truth, a file is damaged or has another size than the left image, or
-            the disparities have the opposite sign.
+    hidden from the right camera. Raises StereoDataError for a damaged file, and for disparities of another size than
+    the left image or of the opposite sign.
     """
 
     def transform(self, results: dict) -> dict:
@@ -82,15 +73,9 @@ def _read(reader: Callable[[str], np.ndarray], key: str, results: dict) -> np.nd
 
 @TRANSFORMS.register_module()
 class StereoRandomCrop(StereoTransform):
-    """Crop the same random window from both images and all maps.
+    """Crop the same random window of `crop_size`, (height, width), from both images and all maps.
 
     Disparities do not change. The match of a pixel may lie outside of the other window.
-
-    Args:
-        crop_size: (height, width).
-
-    Raises:
-        ValueError: a pair is smaller than `crop_size`.
     """
 
     def __init__(self, crop_size: Sequence[int]) -> None:
@@ -143,15 +128,11 @@ class StereoPad(StereoTransform):
 class StereoPhotometricJitter(StereoTransform):
     """Change brightness, contrast, saturation and gamma, usually alike in both images.
 
-    Real cameras differ in exposure and white balance, which `asymmetric_prob` simulates.
-
     Args:
-        brightness: x for a factor from 1 - x to 1 + x.
-        contrast: likewise, around the mean of the image.
-        saturation: likewise, around its grey version.
-        gamma: x for an exponent from 1 - x to 1 + x.
+        brightness, contrast, saturation, gamma: x for a factor, or exponent, from 1 - x to 1 + x.
         prob: probability of any change.
-        asymmetric_prob: fraction of these changes that is drawn for each image separately.
+        asymmetric_prob: fraction of these changes that is drawn for each image separately, since real cameras differ
+            in exposure and white balance.
     """
 
     def __init__(self, brightness: float = 0.3, contrast: float = 0.3, saturation: float = 0.3, gamma: float = 0.2,
@@ -177,11 +158,7 @@ class StereoPhotometricJitter(StereoTransform):
 
 @TRANSFORMS.register_module()
 class PackStereoInputs(StereoTransform):
-    """Pack `inputs` = dict(left=, right=) of (3, H, W) tensors and a `StereoDataSample`.
-
-    Args:
-        meta_keys: keys copied to the sample if present.
-    """
+    """Pack `inputs` = dict(left=, right=) of (3, H, W) tensors, and a `StereoDataSample` with `meta_keys`."""
 
     def __init__(self, meta_keys: Sequence[str] = META_KEYS) -> None:
         self.meta_keys = tuple(meta_keys)

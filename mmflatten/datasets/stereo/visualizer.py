@@ -1,6 +1,4 @@
 """Drawings of a stereo pair: left image, true and predicted disparity, and the error."""
-from __future__ import annotations
-
 import os
 from typing import Any
 
