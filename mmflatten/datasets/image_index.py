@@ -96,7 +96,7 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
                                  f'({2**31}), an image and all names together below 4 GiB.') from error
             images += 1
     if not images:
-        raise ValueError(f'{folder}: there are no images to index')
+        raise ValueError('source: no images found. Expected images in class folders, in a list (.txt) or in tar files.')
     about = dict(format=FORMAT, images=images, shards=list(shards), classes=list(classes), folders=folders)
     (folder / 'index.json').write_text(json.dumps(about) + '\n', encoding='utf-8')
     return images

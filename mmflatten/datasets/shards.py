@@ -3,6 +3,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -34,13 +35,11 @@ def find_splits(source: Path) -> dict[str, Split]:
     for name in SPLITS:
         folder, listing = source / name, source / 'meta' / f'{name}.txt'
         if folder.is_dir():
-            images, classes = list_folder(folder)
-            if listing.is_file():
-                images = list_file(listing)
+            images = list(list_file(listing) if listing.is_file() else list_folder(folder))
             if not images:
                 raise ValueError(f'{listing if listing.is_file() else folder} has no images in class folders '
                                  f'({", ".join(EXTENSIONS)})')
-            splits[name] = Split(folder, images, classes)
+            splits[name] = Split(folder, images, class_folders(folder))
     if not splits:
         raise FileNotFoundError(f'source: expected {source}/train/<class>/*.JPEG or {source}/val/<class>/*.JPEG, got '
                                 'neither train/ nor val/')
@@ -50,28 +49,28 @@ def find_splits(source: Path) -> dict[str, Split]:
     return splits
 
 
-def list_folder(folder: Path) -> tuple[list[Entry], list[str]]:
-    """List the images below class folders, with the order and labels of mmpretrain's data sets, and the classes."""
-    classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
-    images = []
-    for label, name in enumerate(classes):
+def class_folders(folder: Path) -> list[str]:
+    """List the class folders in `folder`, sorted."""
+    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+
+
+def list_folder(folder: Path) -> Iterator[Entry]:
+    """Yield the images below class folders, with the order and labels of mmpretrain's data sets."""
+    for label, name in enumerate(class_folders(folder)):
         paths = sorted(os.path.relpath(os.path.join(place, file), folder)
                        for place, _, files in os.walk(folder / name, followlinks=True) for file in files)
-        images += [Entry(path, label) for path in paths if _is_image(path)]
-    return images, classes
+        yield from (Entry(path, label) for path in paths if _is_image(path))
 
 
-def list_file(path: Path) -> list[Entry]:
-    """List the images of a text file with lines such as `n00004475/n00004475_1.JPEG 0`."""
-    entries = []
+def list_file(path: Path) -> Iterator[Entry]:
+    """Yield the images of a text file with lines such as `n00004475/n00004475_1.JPEG 0`."""
     with open(path, encoding='utf-8', errors='surrogateescape') as lines:
         for number, line in enumerate(lines, 1):
             name, space, label = line.strip().rpartition(' ')
             if not (space and label.isdecimal()):
                 raise ValueError(f'{path}, line {number}: expected an image name, a space and a class number, got '
                                  f'{line.strip()[:80]!r}')
-            entries.append(Entry(name, int(label)))
-    return entries
+            yield Entry(name, int(label))
 
 
 def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
@@ -84,14 +83,11 @@ def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
     unlabelled = [entry for entry in entries if entry.label < 0]
     if not unlabelled:
         return entries, []
-    if len(unlabelled) < len(entries):
-        raise ValueError(f'{shards[unlabelled[0].shard]}: {unlabelled[0].name} has no {LABEL_SUFFIX} file, but other '
-                         'images do')
-    folders = [PurePosixPath(entry.name).parent.name for entry in entries]
-    if '' in folders:
-        first = entries[folders.index('')]
-        raise ValueError(f'{shards[first.shard]}: {first.name} has no label: expected a class folder or a '
-                         f'{LABEL_SUFFIX} file')
+    folders = [PurePosixPath(entry.name).parent.name for entry in unlabelled]
+    for entry, folder in zip(unlabelled, folders):
+        if len(unlabelled) < len(entries) or not folder:
+            raise ValueError(f'{shards[entry.shard]}: {entry.name} has no {LABEL_SUFFIX} file. Add one for each image, '
+                             'or none and put each image into a class folder.')
     classes = sorted(set(folders))
     labels = {name: label for label, name in enumerate(classes)}
     return [entry._replace(label=labels[folder]) for entry, folder in zip(entries, folders)], classes
@@ -143,8 +139,7 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
     for source in sources:
         if not source.exists():
             raise FileNotFoundError(f'source: {source} does not exist')
-    shards: list[str] = []
-    classes: list[str] = []
+    shards, classes = [], []
     if all(source.is_file() and source.suffix != '.txt' for source in sources):
         shards = [os.path.relpath(source, out.parent) for source in sources]
         entries, classes = list_shards(sources)
@@ -154,23 +149,17 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
     elif sources[0].is_file():
         entries = list_file(sources[0])
     else:
-        entries, classes = list_folder(sources[0])
-    if not entries:
-        raise ValueError(f'source: expected images in class folders, in a list or in tar files, got {sources[0]}. Pack '
-                         'other data with `mmflatten data shards`.')
+        entries, classes = list_folder(sources[0]), class_folders(sources[0])
     with atomic_folder(out) as folder:
         return write_index(folder, entries, classes, shards)
 
 
 def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**30, check: bool = True,
-                 skip: Callable[[str], Any] | None = None, on_image: Callable[[], Any] = lambda: None,
-                 ) -> dict[str, int]:
+                 skip: Callable[[str], Any] | None = None,
+                 on_image: Callable[[], Any] = lambda: None) -> dict[str, int]:
     """Pack images into tar shards with an index per split, and return the number of images per split.
 
-    The folder is written completely or not at all.
-
     Args:
-        splits: result of `find_splits`.
         shard_bytes: size at which a shard is closed.
         check: decode every image before it is written.
         skip: called with a message for each broken image, which is left out. By default a broken image is an error.
@@ -220,14 +209,13 @@ def _write_shards(folder: Path, split: str, images: Iterable[tuple[str, bytes, i
     Dots in the stem of an image become underscores, so that image and label have one sample key.
     """
     paths: list[Path] = []
-    tar, size = None, 0
-    try:
+    size = 0
+    with ExitStack() as stack:
         for name, image, label in images:
-            if tar is None or size >= limit:
-                if tar is not None:
-                    tar.close()
+            if not paths or size >= limit:
+                stack.close()
                 paths.append(folder / f'{split}-{len(paths):06d}.tar')
-                tar, size = tarfile.open(paths[-1], 'w'), 0
+                tar, size = stack.enter_context(tarfile.open(paths[-1], 'w')), 0
             path = PurePosixPath(name)
             path = path.with_name(path.stem.replace('.', '_') + path.suffix)
             for member, content in ((path, image), (path.with_suffix(LABEL_SUFFIX), str(label).encode())):
@@ -235,7 +223,4 @@ def _write_shards(folder: Path, split: str, images: Iterable[tuple[str, bytes, i
                 info.size = len(content)
                 tar.addfile(info, BytesIO(content))
                 size += len(content)
-    finally:
-        if tar is not None:
-            tar.close()
     return paths

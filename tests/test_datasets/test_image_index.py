@@ -80,5 +80,5 @@ def test_damaged_index_is_an_error(tmp_path, damage, words):
 
 
 def test_empty_index_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match='a.index'):
+    with pytest.raises(ValueError, match='source: no images'):
         write_index(tmp_path / 'a.index', [], [])

@@ -14,8 +14,6 @@ from mmflatten.structures import StereoDataSample
 class StereoInferencer(BaseInferencer):
     """Disparity of pairs `(left, right)`, each a file or (H, W, 3) BGR pixels, through the config's test pipeline."""
 
-    visualize_kwargs = {'show', 'wait_time', 'draw_pred', 'img_out_dir'}
-
     def _init_pipeline(self, cfg: Config) -> Compose:
         steps = cfg.test_dataloader.dataset.pipeline
         return Compose([step for step in steps if not step['type'].endswith(('LoadStereoPair', 'LoadDisparity'))])
@@ -24,7 +22,8 @@ class StereoInferencer(BaseInferencer):
         """Load pairs as `LoadStereoPair` does, and run the pipeline on them."""
         pairs = []
         for left_path, right_path in inputs:
-            left, right = _read(left_path), _read(right_path)
+            left, right = (image if isinstance(image, np.ndarray) else read_image(image)
+                           for image in (left_path, right_path))
             size = left.shape[:2]
             if size != right.shape[:2]:
                 raise ValueError(f'right image: expected the (height, width) of the left image, {size}, got '
@@ -33,21 +32,9 @@ class StereoInferencer(BaseInferencer):
                               img_shape=size, ori_shape=size))
         return super().preprocess(pairs, batch_size, **kwargs)
 
-    def visualize(self, inputs: list, preds: Sequence[StereoDataSample], show: bool = False, wait_time: float = 0,
-                  draw_pred: bool = True, img_out_dir: str = '') -> list[np.ndarray]:
-        drawings = []
-        for number, ((left, _), sample) in enumerate(zip(inputs, preds)):
-            out_file = f'{img_out_dir}/{number:08d}.png' if img_out_dir else None
-            self.visualizer.add_datasample(str(number), _read(left)[..., ::-1], sample, draw_pred=draw_pred, show=show,
-                                           wait_time=wait_time, out_file=out_file)
-            drawings.append(self.visualizer.get_image())
-        return drawings
+    def visualize(self, *args: Any, **kwargs: Any) -> None:
+        """Draw nothing: `StereoVisualizer` draws the data samples."""
 
-    def postprocess(self, preds: Sequence[StereoDataSample], visualization: list[np.ndarray],
-                    return_datasamples: bool = False, **kwargs: Any) -> dict:
-        predictions = preds if return_datasamples else [sample.pred_disparity.data.cpu().numpy()[0] for sample in preds]
-        return dict(predictions=predictions, visualization=visualization)
-
-
-def _read(image: str | np.ndarray) -> np.ndarray:
-    return image if isinstance(image, np.ndarray) else read_image(image)
+    def postprocess(self, preds: Sequence[StereoDataSample], *args: Any, **kwargs: Any) -> Sequence[StereoDataSample]:
+        """Return the data samples."""
+        return preds
