@@ -31,7 +31,7 @@ class Objects:
 
     def sample(self, rng: np.random.Generator, size: int) -> Sprite:
         """Sample an object, each class equally likely, without position and colour for a scene of `size` pixels."""
-        position = int(rng.choice(np.flatnonzero(self.labels == rng.integers(10))))
+        position = int(rng.choice(np.flatnonzero(self.labels == rng.integers(int(self.labels.max()) + 1))))
         opacity, shade = self.render(rng, self.images[position], size)
         return Sprite(opacity, shade, int(self.labels[position]), int(self.numbers[position]))
 
