@@ -12,7 +12,6 @@ from mmflatten.datasets.stereo.visualizer import side_by_side
 from mmflatten.text_table import align
 
 SHEET_WIDTH = 1000  # pixels
-WHITE = (255, 255, 255)
 
 
 class SampleCounts:
@@ -69,7 +68,7 @@ def write_contact_sheet(files: Sequence[Path], path: str | Path) -> None:
     pictures = [cv2.imread(os.fsencode(file)) for file in files]
     ratio = max(picture.shape[1] / picture.shape[0] for picture in pictures)
     columns = next((number for limit, number in ((1.5, 4), (2.5, 3), (6, 2)) if ratio < limit), 1)
-    width = SHEET_WIDTH // columns
+    width, columns = SHEET_WIDTH // columns, min(columns, len(pictures))
     tiles = []
     for picture in pictures:
         height = max(1, round(picture.shape[0] * width / picture.shape[1]))
@@ -79,9 +78,9 @@ def write_contact_sheet(files: Sequence[Path], path: str | Path) -> None:
     rows = []
     for start in range(0, len(tiles), columns):
         row = tiles[start:start + columns]
-        height = max(tile.shape[0] for tile in row)
-        row = [cv2.copyMakeBorder(tile, 0, height - len(tile), 0, 0, cv2.BORDER_CONSTANT, value=WHITE) for tile in row]
-        rows.append(side_by_side([*zip(names[start:start + columns], row)], min_width=1))
-    widest = max(row.shape[1] for row in rows)
-    cv2.imwrite(os.fsencode(path), np.vstack([
-        cv2.copyMakeBorder(row, 0, 0, 0, widest - row.shape[1], cv2.BORDER_CONSTANT, value=WHITE) for row in rows]))
+        panels = np.full((columns, max(map(len, row)), width, 3), 255, dtype=np.uint8)
+        for panel, tile in zip(panels, row):
+            panel[:len(tile)] = tile
+        titles = [*names[start:start + columns], *[''] * (columns - len(row))]
+        rows.append(side_by_side([*zip(titles, panels)], min_width=1))
+    cv2.imwrite(os.fsencode(path), np.vstack(rows))
