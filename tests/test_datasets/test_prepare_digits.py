@@ -59,8 +59,7 @@ def wait_for(condition, seconds: float = 120) -> None:
 
 def test_command_writes_the_same_bytes_as_library(tmp_path, capsys):
     assert call('--out', tmp_path / 'a', '--train', 3, '--val', 2, '--size', 64) == 0
-    out = capsys.readouterr().out
-    assert '5/5' in out and 'ETA' in out and 'contact_sheet.png' in out
+    assert 'contact_sheet.png' in capsys.readouterr().out
     build_scenes(tmp_path / 'b', TINY)
     assert files(tmp_path / 'a') == files(tmp_path / 'b')
     assert len(files(tmp_path / 'a')) > 15
