@@ -35,8 +35,7 @@ def main(argv: Sequence[str]) -> None:
     from pathlib import Path
 
     from mmflatten.config_files import require_parts
-    from mmflatten.datasets.contact_sheet import write_contact_sheet
-    from mmflatten.datasets.samples import SampleCounts
+    from mmflatten.datasets.samples import SampleCounts, write_contact_sheet
     from mmflatten.engine.browse import Browser
     from mmflatten.engine.setup import load_config
     cfg = load_config(args.config, args.cfg_options)

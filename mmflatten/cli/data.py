@@ -23,7 +23,7 @@ from typing import Any
 from mmengine.utils import ProgressBar
 
 from mmflatten.cli import data_shards
-from mmflatten.datasets import canvases, fashion
+from mmflatten.datasets import fashion
 from mmflatten.datasets.build import BuildOptions, is_finished
 
 SOURCES = ('digits', 'garments', 'fashion', 'canvases')
@@ -67,8 +67,8 @@ def find_builder(args: argparse.Namespace) -> DataBuilder:
         return DataBuilder(fashion.FASHION_KIND, 'garments', fashion.FashionOptions,
                            partial(fashion.build_fashion, folder=files))
     if args.source == 'canvases':
-        return DataBuilder(canvases.CANVAS_KIND, 'garments', canvases.CanvasOptions,
-                           partial(canvases.build_canvases, folder=files))
+        return DataBuilder(fashion.CANVAS_KIND, 'garments', fashion.CanvasOptions,
+                           partial(fashion.build_canvases, folder=files))
     from mmflatten.datasets.scenes.digits import DIGITS
     from mmflatten.datasets.scenes.garments import garments
     source = DIGITS if args.source == 'digits' else garments(files)

@@ -4,7 +4,7 @@ from typing import Any
 
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.config_files import require_parts
-from mmflatten.datasets.contact_sheet import write_contact_sheet
+from mmflatten.datasets.samples import write_contact_sheet
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.predictions import draw_sample

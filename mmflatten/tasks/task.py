@@ -27,7 +27,7 @@ class Task:
     | `report` | `layers(results, entry, encode, score)`, truth and predictions drawn over an image |
     | `explain` | `METHOD` and `targets(...)`, for class activation maps |
     | `export` | `wrap(model)`, the model with plain tensors as inputs and outputs |
-    | `own_data` | `read(request, base, out)`, for `mmflatten init` |
+    | `own_data` | `read(request, base)`, for `mmflatten init` |
 
     Attributes:
         name: such as `detection`.

@@ -18,8 +18,7 @@ from mmengine.visualization import Visualizer
 from PIL import Image
 from torch import nn
 
-from mmflatten.datasets.canvases import CanvasOptions, build_canvases
-from mmflatten.datasets.fashion import FashionOptions, build_fashion
+from mmflatten.datasets.fashion import CanvasOptions, FashionOptions, build_canvases, build_fashion
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.datasets.scenes.garments import garments
 from mmflatten.engine.setup import load_config as load_run_config

@@ -10,7 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from mmflatten.datasets.packages import skimage_file
+from mmflatten.datasets.scenes.source import skimage_file
 from mmflatten.datasets.stereo.files import decode_image, read_image
 
 ALOE_FOLDER = Path('/usr/share/doc/opencv-doc/examples/data')
