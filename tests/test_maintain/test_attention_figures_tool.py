@@ -1,8 +1,6 @@
-"""`tools/maintain/figures.py` on small models with random weights: pictures, their numbers, and what is refused."""
+"""`tools/maintain/figures.py` on small models with random weights: pictures, numbers and errors."""
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import cv2
@@ -27,7 +25,7 @@ BACKBONES = {
     'swin': f"type='mmflatten.FLattenSwin', {ARCH}, attn_types='LS', softmax_window=4",
     'focal': f"type='mmflatten.FocalTransformer', {ARCH}, window_size=4, focal_windows=(3, 3), expand_size=1",
     'fa': "type='mmflatten.AttentionResNet', depth=18, base_channels=8, stem_channels=8, norm_eval=False, "
-          "attention_after=(1,), attention=dict(type='FactorizedAttention', basis_channels=4)",
+          "attention_after=(1, 2), attention=dict(type='FactorizedAttention', basis_channels=4)",
 }
 ALL = ['distribution', 'focusing', 'matrices', 'rank', 'maps', 'concentration', 'receptive-field', 'levels', 'biases',
        'basis']
@@ -35,7 +33,7 @@ ALL = ['distribution', 'focusing', 'matrices', 'rank', 'maps', 'concentration', 
 
 @pytest.fixture(scope='module')
 def files(tmp_path_factory):
-    """Models by label as the command takes them, and two images."""
+    """Arguments MODEL by label, and two images."""
     folder, models = tmp_path_factory.mktemp('models'), {}
     for label, backbone in BACKBONES.items():
         path = folder / f'{label}.py'
@@ -59,18 +57,15 @@ def figures():
 
 
 @pytest.fixture(scope='module')
-def drawn(files, tmp_path_factory):
-    """Every figure of three models and two images, by the command itself."""
+def drawn(figures, files, tmp_path_factory):
+    """Every figure of three models and two images."""
     models, images = files
     out = tmp_path_factory.mktemp('figures')
-    done = subprocess.run([sys.executable, str(TOOL), *models.values(), '--images', *images, '--out', str(out)],
-                          capture_output=True, text=True, timeout=300, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f'{", ".join(ALL)}: {out}']
+    assert figures([*models.values(), '--images', *images, '--out', str(out)]) == 0
     return out, json.loads((out / 'figures.json').read_text())
 
 
-def test_every_figure_is_a_picture_with_something_on_it(drawn):
+def test_figures_draw_every_picture(drawn):
     out, _ = drawn
     pictures = {path.stem: cv2.imread(str(path)) for path in out.glob('*.png')}
     assert set(pictures) == {*ALL} - {'maps', 'biases', 'basis'} | {'maps_0', 'maps_1', 'biases_focal', 'basis_fa'}
@@ -78,9 +73,10 @@ def test_every_figure_is_a_picture_with_something_on_it(drawn):
         assert picture.shape[0] > 150 and picture.shape[1] > 250 and picture.std() > 10, name
 
 
-def test_numbers_are_those_of_the_layers(drawn, files):
+def test_figures_write_the_numbers_of_the_layers(drawn, files):
     _, numbers = drawn
     models, images = files
+    assert numbers['figures']['basis']['fa']['module'] == 'backbone.layer1.attention'
     assert set(numbers) == {'models', 'images', 'figures'} and list(numbers['figures']) == ALL
     assert numbers['images'] == images and list(numbers['models']) == list(models)
     config, checkpoint = models['swin'].removeprefix('swin=').split(',')
@@ -102,7 +98,7 @@ def test_numbers_are_those_of_the_layers(drawn, files):
     assert len(numbers['figures']['basis']['fa']['masks']) == 4
 
 
-def test_one_figure_of_one_layer_and_query(figures, files, tmp_path, capsys):
+def test_figures_draw_the_selected_layer_query_module_and_masks(figures, files, tmp_path):
     models, images = files
     assert figures([models['swin'], '--images', images[0], '--figure', 'maps', '--layer', '1', '--query', '3,60',
                     '--out', str(tmp_path / 'new')]) == 0
@@ -110,18 +106,22 @@ def test_one_figure_of_one_layer_and_query(figures, files, tmp_path, capsys):
     found = json.loads((tmp_path / 'new' / 'figures.json').read_text())['figures']
     assert found['maps']['maps_0']['query'] == [3, 60] and found['maps']['maps_0']['layer'] == 1
     assert list(found['maps']['maps_0']['largest']) == ['swin']
+    assert figures([models['fa'], '--images', images[0], '--figure', 'basis', '--module', 'backbone.layer2.attention',
+                    '--masks', '3', '1', '--out', str(tmp_path / 'basis')]) == 0
+    basis = json.loads((tmp_path / 'basis' / 'figures.json').read_text())['figures']['basis']['fa']
+    assert (basis['module'], basis['masks']) == ('backbone.layer2.attention', [3, 1])
 
 
 @pytest.mark.parametrize('figure, needs', [('levels', 'FocalAttention'), ('basis', 'FactorizedAttention')])
-def test_a_figure_that_no_model_suits_is_refused(figures, files, tmp_path, capsys, figure, needs):
+def test_figure_for_no_model_is_an_error(figures, files, tmp_path, capsys, figure, needs):
     models, images = files
     arguments = ['--images', images[0], '--figure', figure, '--out', str(tmp_path)]
     assert figures([models['swin'], *arguments]) == 1
     error = capsys.readouterr().err.splitlines()[-1]
-    assert f'({figure})' in error and needs in error and 'swin' in error
+    assert figure in error and needs in error and 'swin' in error
 
 
-def test_what_is_asked_wrongly_is_refused(figures, files, tmp_path, capsys):
+def test_figures_name_wrong_arguments(figures, files, tmp_path, capsys):
     models, images = files
     rest = ['--images', images[0], '--out', str(tmp_path)]
 
@@ -132,7 +132,8 @@ def test_what_is_asked_wrongly_is_refused(figures, files, tmp_path, capsys):
     config = models['swin'].removeprefix('swin=').split(',')[0]
     assert str(tmp_path / 'none.pth') in error(f'swin={config},{tmp_path / "none.pth"}', *rest)
     assert 'swin, swin' in error(models['swin'], models['swin'], *rest)
-    assert '(7)' in error(models['swin'], '--layer', '7', '--figure', 'maps', *rest)
+    assert 'got 7' in error(models['swin'], '--layer', '7', '--figure', 'maps', *rest)
+    assert '[4]' in error(models['fa'], '--masks', '4', '--figure', 'basis', *rest)
     assert '900,3' in error(models['swin'], '--query', '900,3', '--figure', 'maps', *rest)
     assert 'none.png' in error(models['swin'], '--images', str(tmp_path / 'none.png'), '--out', str(tmp_path))
     for arguments, word in (([models['swin'], '--figure', 'ranks'], 'ranks'), (['swin=only.py'], 'swin=only.py'),
