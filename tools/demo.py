@@ -1,4 +1,4 @@
-"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw what it finds: minutes on a CPU."""
+"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw its predictions. Takes minutes on a CPU."""
 import argparse
 import json
 import shutil
@@ -29,15 +29,15 @@ METRICS = {'coco/bbox_mAP': 'bbox mAP', 'coco/bbox_mAP_50': 'bbox AP50', 'coco/s
 def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
     check_task('mmdet')
-    from mmflatten.report.page import write_report  # these import mmdet, so after the check
+    from mmflatten.report.page import write_report  # imports mmdet, so it follows the check
     from mmflatten.results.instances import draw_predictions
     work_dir = Path(args.work_dir)
     require_masks(args.config)
-    empty(work_dir, args.config)
+    remove_demo(work_dir, args.config)
     options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
 
     seconds = {'train': run_tool('train.py', args.config, '--work-dir', str(work_dir), *options)}
-    cfg = Config.fromfile(work_dir / Path(args.config).name)  # as the training wrote it, options included
+    cfg = Config.fromfile(work_dir / Path(args.config).name)  # written by the training, with --cfg-options
     checkpoint = (work_dir / 'last_checkpoint').read_text().strip()
     results = work_dir / 'results.pkl'
     seconds['test'] = run_tool('test.py', args.config, checkpoint, '--work-dir', str(work_dir / 'test'),
@@ -63,57 +63,57 @@ def main(argv: Sequence[str]) -> None:
     write_report([work_dir], work_dir / 'report.html')
     print(f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on {len(predictions)} held-out '
           f'scenes, {sum(seconds.values()) / 60:.1f} minutes\n'
-          f'  {work_dir}/summary.json     the figures\n'
-          f'  {work_dir}/predictions/     {len(drawings)} scenes, truth on the left, prediction on the right\n'
+          f'  {work_dir}/summary.json     these numbers\n'
+          f'  {work_dir}/predictions/     {len(drawings)} scenes, ground truth on the left, prediction on the right\n'
           f'  {work_dir}/curves.png       losses and mAP over the training\n'
-          f'  {work_dir}/report.html      all of this and more on one page, for a browser')
+          f'  {work_dir}/report.html      all results on one page, for a browser')
 
 
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__)
     parser.add_argument('--config', default=CONFIG)
     parser.add_argument('--work-dir', default='work_dirs/demo',
-                        help='of an earlier demo it is emptied first; default %(default)s')
+                        help='folder for the results; an earlier demo in it is deleted (default: %(default)s)')
     parser.add_argument('--cfg-options', nargs='+', metavar='KEY=VALUE', help='as in tools/train.py')
     return parser.parse_args(argv)
 
 
 def require_masks(config: str) -> None:
-    """Raise ValueError, before the training and not after it, unless a config finds boxes and masks."""
+    """Raise ValueError before the training if a config does not predict boxes and masks."""
     metric = read_config(config).get('test_evaluator', {}).get('metric')
     if not {'bbox', 'segm'} <= set([metric] if isinstance(metric, str) else metric or ()):
-        raise ValueError(f'--config ({config}) must find boxes and masks: test_evaluator.metric ({metric!r}) must be '
-                         "['bbox', 'segm']")
+        raise ValueError(f"--config {config}: expected test_evaluator.metric = ['bbox', 'segm'], got {metric!r}. "
+                         'Choose a Mask R-CNN.')
 
 
-def empty(work_dir: Path, config: str) -> None:
-    """Remove what an earlier demo left, and nothing else.
+def remove_demo(work_dir: Path, config: str) -> None:
+    """Delete an earlier demo in `work_dir`.
 
     Raises:
-        ValueError: the folder holds something that is not a demo.
+        ValueError: the folder has other contents.
     """
     if not work_dir.exists():
         return
-    # A training begins with a copy of its config, and a demo that came through ends with the summary.
-    of_a_demo = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
-    if not work_dir.is_dir() or (any(work_dir.iterdir()) and not any(path.is_file() for path in of_a_demo)):
-        raise ValueError(f'--work-dir ({work_dir}) holds something that is not a demo, which would be deleted; name '
-                         'another folder')
+    # Training starts with a copy of its config, and a completed demo has a summary.
+    traces = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
+    if not work_dir.is_dir() or (any(work_dir.iterdir()) and not any(path.is_file() for path in traces)):
+        raise ValueError(f'--work-dir: expected a new folder or an earlier demo, got {work_dir}, which has other '
+                         'contents. Choose another folder.')
     shutil.rmtree(work_dir)
 
 
 def run_tool(name: str, *arguments: str) -> float:
-    """Run a tool of this folder as a user would, and return its seconds."""
+    """Run a tool of this folder in a new process and return its seconds."""
     print(f'\n$ python tools/{name} {" ".join(arguments)}', flush=True)
     start = time.perf_counter()
     status = subprocess.run([sys.executable, str(ROOT / 'tools' / name), *arguments]).returncode
     if status:
-        raise ChildProcessError(f'tools/{name} ended with status {status}; its message stands above')
+        raise ChildProcessError(f'tools/{name}: expected status 0, got {status}. See its message above.')
     return time.perf_counter() - start
 
 
 def count_images(dataset: dict) -> int:
-    """Images that an annotation file lists."""
+    """Count the images in an annotation file."""
     return len(json.loads((Path(dataset.data_root) / dataset.ann_file).read_text())['images'])
 
 
