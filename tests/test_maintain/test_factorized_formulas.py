@@ -1,4 +1,4 @@
-"""The resource figures of Factorized Attention: its formulas, its contradictions, and the modules themselves."""
+"""Memory and computation of factorized attention: the paper's formulas, their contradictions, and the modules."""
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from mmflatten.measure.speed.memory import peak_memory
 KINDS = ('FA', 'CA')
 HEADS = {'dot': 1, 'bot': 1, 'multi': 4, 'Tfm': 4}
 
-# Of Table 9, which compares them with the modules.
+# Rows of Table 9 for comparison with the attention modules.
 BLOCKS: Formulas = {
     'ResBlock': (lambda z: 5 * z.c * z.s, lambda z: 36 * z.c ** 2 * z.s),
     'ResBlock-bot': (lambda z: (4 * z.m + 3 * z.c) * z.s, lambda z: (4 * z.m * z.c + 18 * z.m ** 2) * z.s),
@@ -39,7 +39,7 @@ TABLE_10: Formulas = {
     'CA-multi': (lambda z: 4 * z.c * z.s + z.h * z.s ** 2, lambda z: 4 * z.c * z.s + (z.h * z.c + z.c) * z.s ** 2),
 }
 
-# b = k = m = c / 4. FA-Tfm's computation is printed as (c^2 / 7 4h + 7 c^2) s, which has no reading; left out.
+# b = k = m = c / 4. The computation of FA-Tfm is omitted: it is printed as (c^2 / 7 4h + 7 c^2) s, which is garbled.
 TABLE_11: Formulas = {
     'FA-multi': (lambda z: 3 * z.c * z.s + z.c ** 2 / (16 * z.h),
                  lambda z: (2 * z.c ** 2 + z.c ** 2 / (4 * z.h)) * z.s),
@@ -50,7 +50,7 @@ TABLE_11: Formulas = {
 
 
 @pytest.fixture(scope='module')
-def said() -> dict[str, Statement]:
+def stated() -> dict[str, Statement]:
     return {statement.text: statement for statement in statements()}
 
 
@@ -58,12 +58,12 @@ def test_printed_formulas_give_the_ratios_at_64x64() -> None:
     memory, work = ratio(MAPS[0], 'nbytes'), ratio(MAPS[0], 'operations')
     assert round(memory[0]) == 17 and round(work[0]) == 32
     assert work[2] == pytest.approx(work[1], rel=1e-12) and int(work[2]) == 32
-    assert 13 < memory[2] < 17  # the real modules also hold the sum with the residual connection
+    assert 13 < memory[2] < 17  # the modules also store the sum with the residual connection
 
 
 def test_ratios_at_64x64x32_need_64_and_1024_channels() -> None:
     narrow, wide = Case((32, 64, 64), 64), Case((32, 64, 64), 1024)
-    # As printed, CA-dot's projections are counted once.
+    # The printed formula of CA-dot counts projections once.
     assert list(map(round, ratio(narrow, 'operations'))) == [1024, 1025, 1025]
     assert round(ratio(narrow, 'nbytes')[0]) == 513
     assert int(ratio(wide, 'nbytes')[0]) == 32 and round(ratio(wide, 'operations')[0]) == 64
@@ -75,9 +75,9 @@ def test_ratios_at_64x64x32_need_64_and_1024_channels() -> None:
     ('64x64x32 volume, computation of CA, 1e9', 1),
     ('256x256 map, computation of CA, 1e9', 2),  # 412 alone is in multiply-accumulates
 ])
-def test_printed_formulas_give_the_absolute_numbers(said: dict[str, Statement], text: str, factor: int) -> None:
-    paper = factor * float(said[text].paper)
-    assert paper <= said[text].figures[0] < 1.1 * paper
+def test_printed_formulas_give_the_absolute_numbers(stated: dict[str, Statement], text: str, factor: int) -> None:
+    paper = factor * float(stated[text].paper)
+    assert paper <= stated[text].figures[0] < 1.1 * paper
 
 
 def test_factorized_at_256x256_costs_less_than_conventional_at_64x64() -> None:
@@ -125,16 +125,16 @@ def test_tables_10_and_11_equal_table_9_except_for_one_misprint_each(table, part
 def test_modules_cost_what_the_consistent_formulas_give(
         kind: str, form: str, grid: tuple[int, ...]) -> None:
     case = Case(grid, 32, form, h=HEADS[form])
-    # A network of two layers with 4 c hidden channels costs 16 c^2, not the 5 c^2 of the formula.
-    more = (4 * 4 - 5) * case.c ** 2 * case.s if form == 'Tfm' else 0
-    assert counted_cost(kind, case).operations == formula_cost(kind, case).operations + more
+    # A network of two layers with 4 c hidden channels costs 16 c^2, not 5 c^2 as in the formula.
+    missing = (4 * 4 - 5) * case.c ** 2 * case.s if form == 'Tfm' else 0
+    assert counted_cost(kind, case).operations == formula_cost(kind, case).operations + missing
 
 
 def test_printed_formulas_of_ca_dot_ca_multi_and_fa_tfm_are_wrong() -> None:
     for form in ('dot', 'multi'):
         case = Case((16, 16), 32, form, h=4)
         assert counted_cost('CA', case).operations != formula_cost('CA', case, TABLE_9).operations
-    # FA-Tfm is printed with 4 (b m / h) h, FA-multi and Table 11 with 4 b m / h, which heads of b / h channels need.
+    # FA-Tfm is printed with 4 (b m / h) h, FA-multi and Table 11 with 4 b m / h, as heads have b / h channels.
     case = Case((16, 16), 32, 'Tfm', h=4)
     printed, consistent = formula_cost('FA', case, TABLE_9), formula_cost('FA', case)
     assert printed.operations - consistent.operations == 4 * case.b * case.m * (1 - 1 / 4) * case.s

@@ -1,4 +1,4 @@
-"""The guard against slower models, with made-up ratios and tables, and the bound that products set."""
+"""The guard against slower models, with invented ratios and tables, and the time of the matrix products alone."""
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ TABLE = {'inference A': 1., 'inference B': 2., 'training A': .5}
 
 @pytest.fixture
 def without_onednn() -> Iterator[None]:
-    """Projections by `F.linear`, whose name the profiler knows."""
+    """Projections by `F.linear`, which the profiler lists by name."""
     with torch.backends.mkldnn.flags(enabled=False):
         yield
 

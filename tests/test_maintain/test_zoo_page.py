@@ -75,10 +75,10 @@ def test_count_rows_counts_a_config_once_per_size_and_continues_after_errors(tmp
     (tmp_path / 'configs' / 'flatten_swin').symlink_to(ROOT / 'configs' / 'flatten_swin')
     (tmp_path / 'configs' / '_base_').symlink_to(ROOT / 'configs' / '_base_')
     rows = [swin_t(), PaperRow.of(config='configs/mine/broken.py'), swin_t(table='9'), PaperRow.of(paper='focal')]
-    said = []
+    reports = []
     (first, failed, second, without), failures = count_rows(
-        rows, tmp_path, lambda done, total, what: said.append(f'[{done}/{total}] {what}'))
-    assert said == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
+        rows, tmp_path, lambda done, total, what: reports.append(f'[{done}/{total}] {what}'))
+    assert reports == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
     assert first.params == second.params == 28_288_354 and first.image == '224x224' and first.agrees
     assert first.attention == 'Softmax'
     assert not failed.counted and not without.counted
@@ -95,7 +95,7 @@ def test_zoo_rows_have_every_config(rows):
 
 
 def test_committed_zoo_files_match_rows_and_configs(rows, committed, tool):
-    """Without counting again; `--check` does that, in the full sweep."""
+    """The counts are checked only in the full sweep, by `--check`."""
     fix = 'run tools/maintain/reproduce_tables.py'
     assert [entry.row for entry in committed] == rows, fix
     assert all(entry.counted for entry in committed if entry.row.config), fix
