@@ -4,6 +4,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from mmengine.config import Config
@@ -68,6 +69,7 @@ class ConfigRecipe:
         return (self.data, *(value for name, value in asdict(self.recipe).items() if name != 'drop_path'))
 
 
+@cache
 def read_recipes(root: Path) -> list[ConfigRecipe]:
     """Read the recipe of every config of a repository, sorted by name.
 
