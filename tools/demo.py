@@ -29,15 +29,15 @@ METRICS = {'coco/bbox_mAP': 'bbox mAP', 'coco/bbox_mAP_50': 'bbox AP50', 'coco/s
 def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
     check_task('mmdet')
-    from mmflatten.report.page import write_report  # imports mmdet, so it follows the check
+    from mmflatten.report.page import write_report  # these import mmdet, so after the check
     from mmflatten.results.instances import draw_predictions
     work_dir = Path(args.work_dir)
     require_masks(args.config)
-    remove_demo(work_dir, args.config)
+    empty(work_dir, args.config)
     options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
 
     seconds = {'train': run_tool('train.py', args.config, '--work-dir', str(work_dir), *options)}
-    cfg = Config.fromfile(work_dir / Path(args.config).name)  # written by the training, with --cfg-options
+    cfg = Config.fromfile(work_dir / Path(args.config).name)  # as the training wrote it, options included
     checkpoint = (work_dir / 'last_checkpoint').read_text().strip()
     results = work_dir / 'results.pkl'
     seconds['test'] = run_tool('test.py', args.config, checkpoint, '--work-dir', str(work_dir / 'test'),
@@ -63,10 +63,10 @@ def main(argv: Sequence[str]) -> None:
     write_report([work_dir], work_dir / 'report.html')
     print(f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on {len(predictions)} held-out '
           f'scenes, {sum(seconds.values()) / 60:.1f} minutes\n'
-          f'  {work_dir}/summary.json     these numbers\n'
-          f'  {work_dir}/predictions/     {len(drawings)} scenes, ground truth on the left, prediction on the right\n'
+          f'  {work_dir}/summary.json     the figures\n'
+          f'  {work_dir}/predictions/     {len(drawings)} scenes, truth on the left, prediction on the right\n'
           f'  {work_dir}/curves.png       losses and mAP over the training\n'
-          f'  {work_dir}/report.html      all results on one page, for a browser')
+          f'  {work_dir}/report.html      all of this and more on one page, for a browser')
 
 
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
@@ -82,11 +82,11 @@ def require_masks(config: str) -> None:
     """Raise ValueError before the training if a config does not predict boxes and masks."""
     metric = read_config(config).get('test_evaluator', {}).get('metric')
     if not {'bbox', 'segm'} <= set([metric] if isinstance(metric, str) else metric or ()):
-        raise ValueError(f"--config {config}: expected test_evaluator.metric = ['bbox', 'segm'], got {metric!r}. "
-                         'Choose a Mask R-CNN.')
+        raise ValueError(f'--config ({config}) must find boxes and masks: test_evaluator.metric ({metric!r}) must be '
+                         "['bbox', 'segm']")
 
 
-def remove_demo(work_dir: Path, config: str) -> None:
+def empty(work_dir: Path, config: str) -> None:
     """Delete an earlier demo in `work_dir`.
 
     Raises:
@@ -95,10 +95,10 @@ def remove_demo(work_dir: Path, config: str) -> None:
     if not work_dir.exists():
         return
     # Training starts with a copy of its config, and a completed demo has a summary.
-    traces = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
-    if not work_dir.is_dir() or (any(work_dir.iterdir()) and not any(path.is_file() for path in traces)):
-        raise ValueError(f'--work-dir: expected a new folder or an earlier demo, got {work_dir}, which has other '
-                         'contents. Choose another folder.')
+    of_a_demo = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
+    if not work_dir.is_dir() or (any(work_dir.iterdir()) and not any(path.is_file() for path in of_a_demo)):
+        raise ValueError(f'--work-dir ({work_dir}) holds something that is not a demo, which would be deleted; name '
+                         'another folder')
     shutil.rmtree(work_dir)
 
 
@@ -108,12 +108,12 @@ def run_tool(name: str, *arguments: str) -> float:
     start = time.perf_counter()
     status = subprocess.run([sys.executable, str(ROOT / 'tools' / name), *arguments]).returncode
     if status:
-        raise ChildProcessError(f'tools/{name}: expected status 0, got {status}. See its message above.')
+        raise ChildProcessError(f'tools/{name} ended with status {status}; its message stands above')
     return time.perf_counter() - start
 
 
 def count_images(dataset: dict) -> int:
-    """Count the images in an annotation file."""
+    """Images that an annotation file lists."""
     return len(json.loads((Path(dataset.data_root) / dataset.ann_file).read_text())['images'])
 
 

@@ -54,8 +54,8 @@ def test_gpu_problem_is_empty_for_working_hidden_and_absent_gpus(old_driver, mon
     assert gpu_problem() == ''
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason='the process of the doctor would find the GPU')
+@pytest.mark.skipif(torch.cuda.is_available(), reason='its processes would find the GPU')
 def test_doctor_reports_the_gpu_problem(old_driver, monkeypatch):
-    monkeypatch.setattr(doctor, '_try', lambda name, missing: (False, ''))  # a process for each library
+    monkeypatch.setattr(doctor, '_try', lambda name, missing: (False, ''))
     *_, notes = doctor.report_libraries()
     assert sum(TOO_OLD in note for note in notes) == 1

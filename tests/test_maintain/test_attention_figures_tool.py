@@ -19,8 +19,10 @@ TOOL = ROOT / 'tools' / 'maintain' / 'figures.py'
 CONFIG = """
 _base_ = ['{base}']
 model = dict(backbone=dict({backbone}, out_indices=(1,)), head=dict(in_channels=16))
+test_dataloader = dict(dataset=dict(pipeline=[
+    dict(type='LoadImageFromFile'), dict(type='Resize', scale=(32, 32)), dict(type='PackInputs')]))
 """
-ARCH = 'arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 2)), img_size=64'
+ARCH = 'arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 2)), img_size=32'
 BACKBONES = {
     'swin': f"type='mmflatten.FLattenSwin', {ARCH}, attn_types='LS', softmax_window=4",
     'focal': f"type='mmflatten.FocalTransformer', {ARCH}, window_size=4, focal_windows=(3, 3), expand_size=1",
@@ -98,22 +100,19 @@ def test_figures_write_the_numbers_of_the_layers(drawn, files):
     assert len(numbers['figures']['basis']['fa']['masks']) == 4
 
 
-def test_figures_draw_the_selected_layer_query_module_and_masks(figures, files, tmp_path):
+def test_one_figure_of_one_layer_and_query(figures, files, tmp_path, capsys):
     models, images = files
-    assert figures([models['swin'], '--images', images[0], '--figure', 'maps', '--layer', '1', '--query', '3,60',
+    assert figures([models['swin'], '--images', images[0], '--figure', 'maps', '--layer', '1', '--query', '3,28',
                     '--out', str(tmp_path / 'new')]) == 0
+    assert capsys.readouterr().out.splitlines() == [f'maps: {tmp_path / "new"}']
     assert sorted(path.name for path in (tmp_path / 'new').iterdir()) == ['figures.json', 'maps_0.png']
     found = json.loads((tmp_path / 'new' / 'figures.json').read_text())['figures']
-    assert found['maps']['maps_0']['query'] == [3, 60] and found['maps']['maps_0']['layer'] == 1
+    assert found['maps']['maps_0']['query'] == [3, 28] and found['maps']['maps_0']['layer'] == 1
     assert list(found['maps']['maps_0']['largest']) == ['swin']
-    assert figures([models['fa'], '--images', images[0], '--figure', 'basis', '--module', 'backbone.layer2.attention',
-                    '--masks', '3', '1', '--out', str(tmp_path / 'basis')]) == 0
-    basis = json.loads((tmp_path / 'basis' / 'figures.json').read_text())['figures']['basis']['fa']
-    assert (basis['module'], basis['masks']) == ('backbone.layer2.attention', [3, 1])
 
 
 @pytest.mark.parametrize('figure, needs', [('levels', 'FocalAttention'), ('basis', 'FactorizedAttention')])
-def test_figure_for_no_model_is_an_error(figures, files, tmp_path, capsys, figure, needs):
+def test_figure_without_a_suitable_model_is_rejected(figures, files, tmp_path, capsys, figure, needs):
     models, images = files
     arguments = ['--images', images[0], '--figure', figure, '--out', str(tmp_path)]
     assert figures([models['swin'], *arguments]) == 1
@@ -121,7 +120,15 @@ def test_figure_for_no_model_is_an_error(figures, files, tmp_path, capsys, figur
     assert figure in error and needs in error and 'swin' in error
 
 
-def test_figures_name_wrong_arguments(figures, files, tmp_path, capsys):
+def test_figure_of_basis_draws_the_selected_module_and_masks(figures, files, tmp_path):
+    models, images = files
+    assert figures([models['fa'], '--images', images[0], '--figure', 'basis', '--module', 'backbone.layer2.attention',
+                    '--masks', '3', '1', '--out', str(tmp_path / 'basis')]) == 0
+    basis = json.loads((tmp_path / 'basis' / 'figures.json').read_text())['figures']['basis']['fa']
+    assert (basis['module'], basis['masks']) == ('backbone.layer2.attention', [3, 1])
+
+
+def test_invalid_arguments_are_rejected(figures, files, tmp_path, capsys):
     models, images = files
     rest = ['--images', images[0], '--out', str(tmp_path)]
 

@@ -23,7 +23,7 @@ SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2))
 SMALL = RunSettings(batch=2, size=(32, 32))
 
 
-def test_operators_run_and_train() -> None:
+def test_every_operator_runs_and_trains() -> None:
     settings = RunSettings(batch=1, train=True)
     for name in OPERATORS:
         subject = operator_subject(name, 20, 8, 2, settings)
@@ -46,7 +46,7 @@ def test_a_compiled_model_has_an_open_batch_in_inference(monkeypatch, train) -> 
     assert bool(sizes) != train
 
 
-def test_measure_interleaves_subjects_in_every_round() -> None:
+def test_subjects_take_turns_in_every_round() -> None:
     calls = []
     subjects = [Subject(name, lambda name=name: (calls.append(name), time.sleep(0.03))) for name in 'abc']
     told = []
@@ -56,7 +56,7 @@ def test_measure_interleaves_subjects_in_every_round() -> None:
     assert [len(seconds) for seconds in times] == [4, 4, 4] and min(map(min, times)) >= 0.03
 
 
-def test_measure_repeats_short_calls() -> None:
+def test_short_calls_are_repeated_within_a_sample() -> None:
     calls = []
     subjects = [Subject(name, lambda name=name: (calls.append(name), time.sleep(0.002))) for name in 'ab']
     times, _ = measure(subjects, rounds=2)
@@ -138,7 +138,7 @@ def test_specs_are_read_like_calls() -> None:
         'A', dict(arch='tiny', ratios=(8, 4), stem='4L', on=True, rate=.1, nested=dict(type='B')))
 
 
-def test_zoo_models_build() -> None:
+def test_every_model_of_the_zoo_builds() -> None:
     with parameters_on_meta():
         for spec in ZOO.values():
             assert sum(p.numel() for p in build_model(spec, (224, 224)).parameters()) > 5e6

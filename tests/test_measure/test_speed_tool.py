@@ -73,7 +73,7 @@ def test_configs_backbones_and_timm_stand_side_by_side(tool: ModuleType, config:
     assert len(content['results'][0]['seconds']) == 2
 
 
-def test_benchmark_of_operators_writes_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture
+def test_operators_give_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture
                                                    ) -> None:
     names = ['softmax', 'hydra', 'window', 'LinearAttention:feature_map=elu']
     assert tool.main(['--operators', *names, '--tokens', '64', '16', '--embed-dims', '8', '--heads', '2', '--rounds',
@@ -114,14 +114,14 @@ def test_costs_are_carried_on_by_the_power_of_the_last_two():
     assert forecast([10], [2.], 100) == pytest.approx(200) and forecast([], [], 100) == 0
 
 
-def test_attentions_all_have_a_benchmark_name():
+def test_every_attention_has_a_name():
     named = {cfg['type'] for cfg in OPERATORS.values()}
     assert named == {name for name, cls in MODELS.module_dict.items()
                      if isinstance(cls, type) and issubclass(cls, TokenMixer) and not name.startswith('Test')} | {
         'CrossShapedAttention'}
 
 
-def test_benchmark_times_the_bound_in_the_same_rounds(tool: ModuleType, tmp_path: Path) -> None:
+def test_bound_is_timed_in_the_same_rounds(tool: ModuleType, tmp_path: Path) -> None:
     assert tool.main([SWIN, '--bound', *QUICK, '--csv', str(tmp_path / 'out.csv')]) == 0
     row, = rows_of(tmp_path / 'out.csv')
     assert float(row['to_products']) > 1
@@ -150,6 +150,6 @@ def test_bad_input_ends_with_one_message(tool: ModuleType, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize('option', [['--rounds', '0'], ['--seconds', 'inf'], ['--size', 'wide']])
-def test_benchmark_rejects_numbers_that_are_not_positive(tool: ModuleType, option: list[str]) -> None:
+def test_numbers_must_be_positive(tool: ModuleType, option: list[str]) -> None:
     with pytest.raises(SystemExit):
         tool.main([SWIN, *option])

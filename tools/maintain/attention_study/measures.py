@@ -17,7 +17,7 @@ POWERS = (1, 2, 3, 4, 6)
 
 
 def ranks(layer: AttentionLayer) -> dict:
-    """Compute rank (see `spectrum.THRESHOLD`) and effective rank, with and without the convolution of the values.
+    """Rank above `spectrum.THRESHOLD` and effective rank, without and with the depthwise convolution of the values.
 
     Source: FLatten Transformer, Figure 5.
     """
