@@ -120,14 +120,6 @@ def test_figure_without_a_suitable_model_is_rejected(figures, files, tmp_path, c
     assert figure in error and needs in error and 'swin' in error
 
 
-def test_figure_of_basis_draws_the_selected_module_and_masks(figures, files, tmp_path):
-    models, images = files
-    assert figures([models['fa'], '--images', images[0], '--figure', 'basis', '--module', 'backbone.layer2.attention',
-                    '--masks', '3', '1', '--out', str(tmp_path / 'basis')]) == 0
-    basis = json.loads((tmp_path / 'basis' / 'figures.json').read_text())['figures']['basis']['fa']
-    assert (basis['module'], basis['masks']) == ('backbone.layer2.attention', [3, 1])
-
-
 def test_invalid_arguments_are_rejected(figures, files, tmp_path, capsys):
     models, images = files
     rest = ['--images', images[0], '--out', str(tmp_path)]
@@ -148,3 +140,11 @@ def test_invalid_arguments_are_rejected(figures, files, tmp_path, capsys):
         with pytest.raises(SystemExit):
             figures([*arguments, *rest])
         assert word in capsys.readouterr().err
+
+
+def test_figure_of_basis_draws_the_selected_module_and_masks(figures, files, tmp_path):
+    models, images = files
+    assert figures([models['fa'], '--images', images[0], '--figure', 'basis', '--module', 'backbone.layer2.attention',
+                    '--masks', '3', '1', '--out', str(tmp_path / 'basis')]) == 0
+    basis = json.loads((tmp_path / 'basis' / 'figures.json').read_text())['figures']['basis']['fa']
+    assert (basis['module'], basis['masks']) == ('backbone.layer2.attention', [3, 1])
