@@ -5,9 +5,9 @@ WORKERS ?= 2
 
 RUN := $(VENV)/bin/python
 CHROMIUM = command -v chromium || command -v chromium-browser || command -v google-chrome
-# Compiled modules are kept even if PYTHONDONTWRITEBYTECODE is set: without them, every process that a test starts
-# compiles its imports again, which takes 10 s.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --durations=15
+PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15
+# Containers often set this. Every process would then compile thousands of modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-all test-browser bench lint types docs doctor wheels clean distclean
 

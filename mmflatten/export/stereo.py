@@ -4,7 +4,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from mmflatten.export.wrappers import ExportedModel
-from mmflatten.models.stereo.padding import crop_top_right, pad_top_right
+from mmflatten.models.stereo.data_preprocessor import crop_top_right, pad_top_right
 from mmflatten.ops.sizes import ceil_div
 
 

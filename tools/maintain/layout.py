@@ -22,7 +22,7 @@ FLOORS = (
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
-    'ops': 3650, 'models': 6460, 'checkpoints': 950, 'timm': 370, 'tasks': 450, 'datasets': 2990, 'own_data': 1180,
+    'ops': 3390, 'models': 6170, 'checkpoints': 900, 'timm': 350, 'tasks': 430, 'datasets': 2990, 'own_data': 1180,
     'engine': 2150, 'predict': 840, 'explain': 1380, 'measure': 1530, 'results': 1500, 'report': 1840, 'recipes': 910,
     'studies': 2290, 'export': 680, 'app': 510, 'cli': 1960,
 }
