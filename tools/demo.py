@@ -1,4 +1,4 @@
-"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw what it finds: minutes on a CPU."""
+"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw its predictions. Takes minutes on a CPU."""
 import argparse
 import json
 import shutil
@@ -73,13 +73,13 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__)
     parser.add_argument('--config', default=CONFIG)
     parser.add_argument('--work-dir', default='work_dirs/demo',
-                        help='of an earlier demo it is emptied first; default %(default)s')
+                        help='folder for the results; an earlier demo in it is deleted (default: %(default)s)')
     parser.add_argument('--cfg-options', nargs='+', metavar='KEY=VALUE', help='as in tools/train.py')
     return parser.parse_args(argv)
 
 
 def require_masks(config: str) -> None:
-    """Raise ValueError, before the training and not after it, unless a config finds boxes and masks."""
+    """Raise ValueError before the training if a config does not predict boxes and masks."""
     metric = read_config(config).get('test_evaluator', {}).get('metric')
     if not {'bbox', 'segm'} <= set([metric] if isinstance(metric, str) else metric or ()):
         raise ValueError(f'--config ({config}) must find boxes and masks: test_evaluator.metric ({metric!r}) must be '
@@ -87,14 +87,14 @@ def require_masks(config: str) -> None:
 
 
 def empty(work_dir: Path, config: str) -> None:
-    """Remove what an earlier demo left, and nothing else.
+    """Delete an earlier demo in `work_dir`.
 
     Raises:
-        ValueError: the folder holds something that is not a demo.
+        ValueError: the folder has other contents.
     """
     if not work_dir.exists():
         return
-    # A training begins with a copy of its config, and a demo that came through ends with the summary.
+    # Training starts with a copy of its config, and a completed demo has a summary.
     of_a_demo = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
     if not work_dir.is_dir() or (any(work_dir.iterdir()) and not any(path.is_file() for path in of_a_demo)):
         raise ValueError(f'--work-dir ({work_dir}) holds something that is not a demo, which would be deleted; name '
@@ -103,7 +103,7 @@ def empty(work_dir: Path, config: str) -> None:
 
 
 def run_tool(name: str, *arguments: str) -> float:
-    """Run a tool of this folder as a user would, and return its seconds."""
+    """Run a tool of this folder in a new process and return its seconds."""
     print(f'\n$ python tools/{name} {" ".join(arguments)}', flush=True)
     start = time.perf_counter()
     status = subprocess.run([sys.executable, str(ROOT / 'tools' / name), *arguments]).returncode

@@ -159,7 +159,7 @@ def test_checkpoints_that_cannot_be_loaded(tiny, fails, trained):
         assert f'checkpoint {paths[name]}' in line and word in line, line
 
 
-def test_nan_loss_leaves_the_last_good_checkpoint(tiny, fails):
+def test_nan_loss_keeps_the_last_good_checkpoint(tiny, fails):
     exploding = "param_scheduler = [dict(type='MultiStepLR', by_epoch=True, milestones=[1], gamma=1e30)]\n"
     for hooks, words in (('', 'at iteration 6 (epoch 2): loss=nan'),
                          ('default_hooks = dict(finite_loss=None)', 'NaN or infinite at iteration 8')):
@@ -186,7 +186,7 @@ def test_options_that_cannot_work(tiny, fails, monkeypatch):
 @pytest.mark.parametrize('arguments', [
     ['--epochs', '3'], ['--cfg-options', 'a.b=1', 'train_cfg.max_epochs'], ['--cfg-options', '=3'], ['--seed', '-1'],
     ['--seed', '4294967296'], ['--seed', 'x']])
-def test_errors_of_the_command_line_end_with_status_2(tiny, tools, capsys, arguments):
+def test_command_line_errors_exit_with_status_2(tiny, tools, capsys, arguments):
     with pytest.raises(SystemExit) as stop:
         tools.train([tiny.config, *arguments])
     assert stop.value.code == 2

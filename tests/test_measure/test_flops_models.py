@@ -99,7 +99,7 @@ def test_sparse_rcnn_counts_its_own_proposals_and_dynamic_convolutions(known_mod
     assert not cost.counts.uncounted
 
 
-def test_reppoints_v2_costs_what_swins_release_prints() -> None:
+def test_reppoints_v2_cost_equals_the_swin_release() -> None:
     """45 M and 283 G with Swin-T, in the README of its detectors."""
     cost = cost_of(Config.fromfile(CONFIGS / 'focal' / 'reppoints-v2_swin-t_bifpn_ms-3x_coco.py').model)
     assert cost.params / 1e6 == pytest.approx(44.92, abs=0.005)

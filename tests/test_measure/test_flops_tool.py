@@ -44,7 +44,7 @@ def test_a_config_is_counted_and_written_as_json(tool: ModuleType, tiny: str, tm
     assert result['uncounted'] == {} and result['elementwise_not_counted']['aten::gelu'] > 0
 
 
-def test_shape_changes_the_count(tool: ModuleType, tiny: str, capsys: pytest.CaptureFixture) -> None:
+def test_flops_command_counts_at_shape(tool: ModuleType, tiny: str, capsys: pytest.CaptureFixture) -> None:
     assert tool.main([tiny, '--shape', '65', '97', '--markdown']) == 0
     header, row = table_of(capsys.readouterr().out)
     assert row[header.index('image')] == '65x97'

@@ -65,7 +65,7 @@ def test_an_operator_without_a_formula_is_named() -> None:
     assert table_rows('spectrum', cost, [])[0][-1] == 'aten::_fft_r2c (1x)'
 
 
-def test_configs_of_one_name_are_shown_by_their_path() -> None:
+def test_configs_with_equal_names_are_shown_by_path() -> None:
     with torch.device('meta'):
         cost = count_model(Spectrum(), (10, 10))
     table = render(dict.fromkeys(('a/one.py', 'b/one.py', 'b/two.py'), cost), markdown=True)

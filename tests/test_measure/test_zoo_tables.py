@@ -11,7 +11,7 @@ from mmflatten.measure.papers.tables import PaperRow, paper_rows, rows_of_config
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_printed_result_has_a_row_or_a_reason() -> None:
+def test_printed_results_have_a_row_or_a_reason() -> None:
     printed = {(table['paper'], table['table']): int(table['results']) for table in printed_results()}
     carried = Counter((row.cells['paper'], row.cells['table']) for row in paper_rows())
     without = Counter((result['paper'], result['table']) for result in out_of_reach())
@@ -19,7 +19,7 @@ def test_every_printed_result_has_a_row_or_a_reason() -> None:
     assert {paper for paper, _ in printed} == set(PAPERS) - {''}
 
 
-def test_every_row_has_a_config_and_nothing_is_listed_twice() -> None:
+def test_rows_have_a_config_and_are_unique() -> None:
     assert [row.config for row in paper_rows() if not (ROOT / row.config).is_file()] == []
     columns = ('paper', 'table', 'task', 'method', 'backbone', 'schedule', 'flops_input_hw')
     rows = Counter(tuple(row.cells[name] for name in columns) for row in paper_rows())
@@ -28,7 +28,7 @@ def test_every_row_has_a_config_and_nothing_is_listed_twice() -> None:
     assert all(other['reason'] for other in out_of_reach())
 
 
-def test_shape_is_read_and_may_be_missing() -> None:
+def test_row_shape_may_be_missing() -> None:
     shapes = {row.label: row.shape for row in paper_rows()}
     assert shapes['flatten 2a'] == (800, 1280) and shapes['factorized 1'] is None
 
@@ -67,5 +67,5 @@ def test_printed_precision_allows_rounding_up_or_down(value: float, printed: str
     (255_100_000_000, '250', False),  # 2.04 %
     (1, '', None),
 ])
-def test_flops_agree_if_they_round_to_the_papers_or_are_within_2_percent(flops, printed, agrees) -> None:
+def test_flops_agree_if_rounded_or_within_2_percent(flops, printed, agrees) -> None:
     assert PaperRow.of(flops_g=printed).flops_agree(flops) is agrees

@@ -81,7 +81,7 @@ def test_every_check_has_a_planted_slip():
 
 
 @pytest.mark.parametrize('config', SHIPPED)
-def test_shipped_recipes_have_no_warning(config):
+def test_check_accepts_shipped_configs(config):
     assert warnings_of(training(config)) == []
 
 
