@@ -53,16 +53,15 @@ def add_tracking(cfg: Config, tracker: str) -> None:
     if cfg.get('visualizer') is None:
         cfg.visualizer = ConfigDict(type=getattr(find_task(cfg.get('default_scope')), 'visualizer_type', 'Visualizer'),
                                     vis_backends=[dict(type='LocalVisBackend')])
-    backend = dict(tensorboard=_tensorboard, mlflow=_mlflow, wandb=_wandb)[tracker](cfg, work_dir)
+    if tracker == 'tensorboard':
+        import tensorboard  # noqa: F401  MMEngine would fail at the first scalar
+        backend = dict(type='TensorboardVisBackend', save_dir=str(work_dir / 'tensorboard'))
+    else:
+        backend = dict(mlflow=_mlflow, wandb=_wandb)[tracker](cfg, work_dir)
     cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or ()), backend]
     hooks = list(cfg.get('custom_hooks') or ())
     if not any(hook['type'] == 'mmflatten.DrawValidationHook' for hook in hooks):
         cfg.custom_hooks = [*hooks, dict(type='mmflatten.DrawValidationHook', interval=DRAWING_INTERVAL)]
-
-
-def _tensorboard(cfg: Config, work_dir: Path) -> dict:
-    import tensorboard  # noqa: F401  MMEngine would fail at the first scalar
-    return dict(type='TensorboardVisBackend', save_dir=str(work_dir / 'tensorboard'))
 
 
 def _mlflow(cfg: Config, work_dir: Path) -> dict:

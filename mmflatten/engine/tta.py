@@ -4,12 +4,10 @@ import copy
 from mmengine.config import Config, ConfigDict
 
 from mmflatten.building import model_config
+from mmflatten.engine.datasets import leaves
 from mmflatten.tasks import task_of
 
-# Relative to the scale of the config's own test pipeline.
-SCALES = (0.75, 1.0, 1.25)
-
-_NEEDED_META = ('flip', 'flip_direction')
+SCALES = (0.75, 1.0, 1.25)  # relative to the scale of the config's own test pipeline
 
 
 def add_tta(cfg: Config) -> None:
@@ -27,28 +25,25 @@ def add_tta(cfg: Config) -> None:
     if model is None:
         raise ValueError(f'--tta: {task.name} (default_scope {task.scope}) has no default. Give tta_model and '
                          'tta_pipeline in the config.')
-    dataset = cfg.test_dataloader.dataset
-    while 'dataset' in dataset:
-        dataset = dataset.dataset
-    dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(dataset.pipeline, multi_scale=task.tta_scales)
+    for dataset, _ in leaves(cfg.test_dataloader.dataset):
+        dataset.pipeline = cfg.get('tta_pipeline') or tta_pipeline(dataset.pipeline, multi_scale=task.tta_scales)
     # The runner would hand the top-level preprocessor to the wrapper, which does not pass all of them on.
     cfg.model = ConfigDict(**model, module=model_config(cfg))
     cfg.pop('data_preprocessor', None)
 
 
 def tta_pipeline(test_pipeline: list[dict], multi_scale: bool) -> list[dict]:
-    """Turn a test pipeline into one that yields several views of each image.
+    """Turn a test pipeline, which ends with a `Pack*` transform, into one that yields several views of each image.
 
     Args:
-        test_pipeline: Ends with a `Pack*` transform.
-        multi_scale: Vary the first `Resize` with a `scale` over `SCALES`.
+        multi_scale: vary the first `Resize` with a `scale` over `SCALES`.
     """
     *steps, pack = copy.deepcopy(list(test_pipeline))
     if not pack['type'].split('.')[-1].startswith('Pack'):
-        raise ValueError(f'--tta needs a test pipeline that ends with a Pack transform, not {pack["type"]}; give '
-                         'tta_pipeline in the config')
+        raise ValueError(f'--tta: expected a test pipeline that ends with a Pack transform, got {pack["type"]}. Give '
+                         'tta_pipeline in the config.')
     if pack.get('meta_keys') is not None:
-        pack['meta_keys'] = tuple(dict.fromkeys((*pack['meta_keys'], *_NEEDED_META)))
+        pack['meta_keys'] = tuple(dict.fromkeys((*pack['meta_keys'], 'flip', 'flip_direction')))
     flips = [dict(type='RandomFlip', prob=prob, direction='horizontal') for prob in (0.0, 1.0)]
     resizes = [i for i, step in enumerate(steps) if multi_scale and step['type'] == 'Resize' and 'scale' in step]
     if not resizes:
@@ -56,13 +51,9 @@ def tta_pipeline(test_pipeline: list[dict], multi_scale: bool) -> list[dict]:
         at = next((i for i, step in enumerate(steps) if 'LoadAnnotations' in step['type']), len(steps))
         before, views = steps[:at], [flips]
     else:
-        before, views = steps[:resizes[0]], [_at_scales(steps[resizes[0]]), flips]
-        at = resizes[0] + 1
+        resize, at = steps[resizes[0]], resizes[0] + 1
+        sides = (resize['scale'], ) * 2 if isinstance(resize['scale'], int) else resize['scale']
+        scaled = [{**resize, 'scale': tuple(round(side * factor) for side in sides)} for factor in SCALES]
+        before, views = steps[:resizes[0]], [scaled, flips]
     views += [[step] for step in steps[at:]] + [[pack]]
     return [*before, dict(type='TestTimeAug', transforms=views)]
-
-
-def _at_scales(resize: dict) -> list[dict]:
-    scale = resize['scale']
-    base = (scale, scale) if isinstance(scale, int) else tuple(scale)
-    return [{**resize, 'scale': tuple(int(round(side * factor)) for side in base)} for factor in SCALES]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mmflatten.engine.checkpoints.files import what_is_wrong
-from mmflatten.engine.hooks.channels import require_matching_channels
+from mmflatten.engine.hooks.checks import require_matching_channels
 from mmflatten.models import backbones
 
 
@@ -32,7 +32,7 @@ CLASSIFIER = {
                             ('model.backbone.arch.embed_dims=9', 'model.backbone.arch.num_heads=(2,2)')),
     'unknown scope': Case(('default_scope', 'mmpretrian', 'mmpretrain'), ('default_scope=mmpretrian', )),
     'channels of the head': Case(('model.head.in_channels (20)', '16'), ('model.head.in_channels=20', )),
-    'fewer classes than data': Case(('model.head.num_classes is 1', '2 classes'),
+    'fewer classes than data': Case(('model.head.num_classes', 'expected 2', 'got 1'),
                                     ('model.head.num_classes=1', 'data_preprocessor.num_classes=1')),
     'epochs of another loop': Case(('by_epoch=False', ), ('default_hooks.checkpoint.by_epoch=False', )),
     'unknown metric': Case(('save_best (mAP)', 'accuracy/top1'), ('default_hooks.checkpoint.save_best=mAP', )),
@@ -49,7 +49,7 @@ CLASSIFIER = {
 DETECTOR = {
     'channels of the neck': Case(('model.neck.in_channels ([8, 16, 30, 64])', '[8, 16, 32, 64]'),
                                  ('model.neck.in_channels=[8,16,30,64]', )),
-    'other number of classes': Case(('model.bbox_head.num_classes is 3', '2 classes'),
+    'other number of classes': Case(('model.bbox_head.num_classes', 'expected 2', 'got 3'),
                                     ('model.bbox_head.num_classes=3', )),
     'no images': Case(('CocoDataset', 'ann_file=instances.json'), (), lambda run: run.annotate(images=0)),
     'all images filtered out': Case(('CocoDataset', 'filter_cfg'),

@@ -6,7 +6,7 @@ A module imports from its own floor or from one below. `tests/test_install/test_
 FLOORS = (
     ('version', 'requirements', 'driver', 'config_library', 'text_table', 'building', 'locate', 'ops', 'structures'),
     ('registry', 'checkpoints', 'errors'),
-    ('config_files', 'models', 'evaluation', 'console'),
+    ('classes', 'config_files', 'models', 'evaluation', 'console'),
     ('datasets', 'timm'),
     ('tasks',),
     ('measure',),

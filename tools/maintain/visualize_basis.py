@@ -17,7 +17,7 @@ from mmengine.registry import MODELS, init_default_scope
 
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
-from mmflatten.engine.checkpoints.loading import load_all_weights
+from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -40,7 +40,7 @@ def load_model(config: Config, checkpoint: str) -> BaseModel:
     """The config's model with all weights of a checkpoint, on the CPU."""
     init_default_scope(config.get('default_scope', 'mmengine'))
     model = revert_sync_batchnorm(MODELS.build(config.model))
-    load_all_weights(model, checkpoint)
+    load_weights(model, load_from_local(checkpoint), checkpoint)
     return model
 
 
