@@ -9,7 +9,6 @@ import pytest
 from mmengine.config import Config, ConfigDict
 
 from mmflatten.recipes.checks import CHECKS, warnings_of
-from mmflatten.recipes.disk import checkpoints_of
 from mmflatten.recipes.settings import gpus_of
 from mmflatten.recipes.training import Training
 
@@ -68,12 +67,12 @@ def training(name: str, options: dict[str, Any] | None = None, **kwargs: Any) ->
             cfg.param_scheduler[1] = ConfigDict(value)
         else:
             cfg.merge_from_dict({key: value})
-    return Training.of(cfg, **{'gpus': gpus_of(parsed(name)), **kwargs})
+    return Training(cfg, **{'gpus': gpus_of(parsed(name)), **kwargs})
 
 
 @pytest.mark.parametrize('name, config, options', SLIPS)
 def test_a_planted_slip_gives_its_warning_and_no_other(name, config, options):
-    assert [warning.name for warning in warnings_of(training(config, options))] == [name]
+    assert [check for check, _ in warnings_of(training(config, options))] == [name]
 
 
 def test_every_check_has_a_planted_slip():
@@ -93,7 +92,7 @@ def test_no_shipped_recipe_at_all_has_a_warning(config):
 
 def test_another_number_of_gpus_needs_a_scaled_rate_and_scaling_satisfies_it():
     config = 'flatten_swin/mask-rcnn_swin-t_fpn_1x_coco.py'
-    assert [warning.name for warning in warnings_of(training(config, gpus=4))] == ['batch']
+    assert [name for name, _ in warnings_of(training(config, gpus=4))] == ['batch']
     scaled = training(config, {'auto_scale_lr.enable': True}, gpus=4)
     assert warnings_of(scaled) == [] and scaled.batch == 8 and scaled.lr_factor == 0.5
     accumulated = training(config, {'auto_scale_lr.enable': True, 'optim_wrapper.accumulative_counts': 4}, gpus=4)
@@ -102,10 +101,10 @@ def test_another_number_of_gpus_needs_a_scaled_rate_and_scaling_satisfies_it():
 
 
 def test_averages_and_a_state_without_optimizer_change_the_size_of_a_checkpoint():
-    plain = checkpoints_of(training(CLASSIFIER))
-    averaged = checkpoints_of(training(CLASSIFIER, EMA))
+    plain = training(CLASSIFIER).checkpoints
+    averaged = training(CLASSIFIER, EMA).checkpoints
     assert averaged.size - plain.size == plain.weights and plain.optimizer > 1.9 * plain.weights
-    without = checkpoints_of(training(CLASSIFIER, {'default_hooks.checkpoint.save_optimizer': False}))
+    without = training(CLASSIFIER, {'default_hooks.checkpoint.save_optimizer': False}).checkpoints
     assert without.size == plain.weights
     assert plain.written == 5 and plain.kept == 3 and plain.most == 4 * plain.size
 

@@ -11,9 +11,8 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from mmflatten.recipes.datasets import training_set
-from mmflatten.recipes.disk import checkpoints_of
 from mmflatten.recipes.parameters import parameters_by
+from mmflatten.recipes.settings import training_set
 from mmflatten.recipes.training import Training
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -80,21 +79,21 @@ def test_rates_and_checkpoints_are_those_of_mmengines_runner(loop, tmp_path):
     runner = Runner(Toy(), str(tmp_path), custom_hooks=[rates], log_level='ERROR', **{
         key: value for key, value in cfg.to_dict().items() if key != 'model'})
     runner.train()
-    checked = Training.of(cfg, images=10)
+    checked = Training(cfg, images=10)
     assert checked.iterations == len(rates.seen)
     torch.testing.assert_close([list(pair) for pair in zip(*checked.rates.values())], rates.seen)
     if loop == 'steps':
-        written, found = list(tmp_path.glob('epoch_*.pth')), checkpoints_of(checked)
+        written, found = list(tmp_path.glob('epoch_*.pth')), checked.checkpoints
         assert len(written) == found.kept == 1 and found.written == 2
         assert written[0].stat().st_size == pytest.approx(found.size, rel=0.02)
 
 
 def test_parameters_are_told_apart_by_decay_and_rate_and_frozen_ones_belong_to_neither():
-    checked = Training.of(toy_config('steps'), images=10)
+    checked = Training(toy_config('steps'), images=10)
     checked.model.norm.bias.requires_grad_(False)
     decays, rates = (
         parameters_by(setting, checked.model, checked.optimizer) for setting in ('weight_decay', 'lr'))
-    assert {key: (group.numbers, list(group.kinds)) for key, group in decays.items()} == {
+    assert {key: (group.parameters, list(group.kinds)) for key, group in decays.items()} == {
         0.05: (100_100, ['linear layers', 'biases']), 0.: (100, ['norms']), None: (100, ['norms'])}
     assert {key: group.tensors for key, group in rates.items()} == {0.01: 1, 0.005: 2, None: 1}
 
