@@ -15,13 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from mmflatten.driver import gpu_problem
-from mmflatten.engine.checkpoints.reading import (
-    WITHOUT_MODULE,
-    load_weights,
-    require_dict,
-    require_training_state,
-    safe_reading,
-)
+from mmflatten.engine.checkpoints import reading
 from mmflatten.engine.checkpoints.saving import atomic_write, save_distributed
 from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.hooks.checks import bare_model, require_matching_channels
@@ -94,11 +88,11 @@ class Runner(mmengine.runner.Runner):
 
     def build_model(self, model: nn.Module | dict) -> nn.Module:
         """Build the model; checkpoints that its constructor loads are read safely."""
-        with safe_reading():
+        with reading.safe_reading():
             return super().build_model(model)
 
     def _init_model_weights(self) -> None:
-        with safe_reading():
+        with reading.safe_reading():
             super()._init_model_weights()
 
     def wrap_model(self, model_wrapper_cfg: dict | None, model: nn.Module) -> nn.Module:
@@ -136,7 +130,7 @@ class Runner(mmengine.runner.Runner):
             super().save_checkpoint(out_dir, partial.name, *args, **kwargs)
 
     def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
-                        revise_keys: Sequence[tuple[str, str]] = WITHOUT_MODULE) -> dict:
+                        revise_keys: Sequence[tuple[str, str]] = reading.WITHOUT_MODULE) -> dict:
         """Load a checkpoint into the model and return it.
 
         Args:
@@ -146,19 +140,19 @@ class Runner(mmengine.runner.Runner):
         Raises:
             CheckpointError: the checkpoint is missing, damaged, of another model, or cannot be resumed.
         """
-        with safe_reading():
+        with reading.safe_reading():
             checkpoint = CheckpointLoader.load_checkpoint(filename, map_location)
-        require_dict(checkpoint, filename)
+        reading.require_dict(checkpoint, filename)
         if self._resume:
-            require_training_state(checkpoint, filename)
+            reading.require_training_state(checkpoint, filename)
             # MMEngine 0.10 would run this text as Python to find a field that configs no longer have.
             checkpoint['meta'].pop('config', None)
         if 'state_dict' not in checkpoint:  # a bare state dict, which MMEngine's EMAHook does not accept
             checkpoint = dict(state_dict=checkpoint)
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
         fine_tuning = isinstance(self._train_loop, BaseLoop) and not self._resume
-        load_weights(bare_model(self.model), checkpoint, filename, not fine_tuning if strict is None else strict,
-                     revise_keys)
+        strict = not fine_tuning if strict is None else strict
+        reading.load_weights(bare_model(self.model), checkpoint, filename, strict, revise_keys)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint

@@ -73,9 +73,9 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
 
 def set_auto_scale_lr(cfg: Config) -> None:
     """Scale the learning rate with the total batch, relative to the config's `auto_scale_lr.base_batch_size`."""
-    if not cfg.get('auto_scale_lr', {}).get('base_batch_size'):
-        raise ValueError('auto_scale_lr.base_batch_size: required by --auto-scale-lr. Set it to the total batch that '
-                         'the learning rate was chosen for.')
+    if not (cfg.get('auto_scale_lr') or {}).get('base_batch_size'):
+        raise ValueError('auto_scale_lr.base_batch_size: required to scale the learning rate. Set it to the batch size '
+                         'that optimizer.lr is for.')
     cfg.auto_scale_lr.enable = True
 
 

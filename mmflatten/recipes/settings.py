@@ -127,27 +127,24 @@ def describe_ema(cfg: Config) -> str:
 
 def training_set(dataset: ConfigDict) -> TrainingSet:
     """Describe a config's `train_dataloader.dataset`; concatenated parts and repetitions are added up."""
-    parts = [(_count(part) or _lookup(part), times) for part, times in leaves(dataset)]
+    parts = [(_describe_part(part), times) for part, times in leaves(dataset)]
     sources = dict.fromkeys(part.source for part, _ in parts)
     images = sum(part.images * times for part, times in parts) if all(part.images for part, _ in parts) else 0
     return TrainingSet(parts[0][0].name, images, ' + '.join(sources))
 
 
-def _lookup(dataset: ConfigDict) -> TrainingSet:
+def _describe_part(dataset: ConfigDict) -> TrainingSet:
+    """Look up a data set, or count the images that its filter keeps of a COCO annotation file on this machine."""
     text = ' '.join(str(dataset.get(name, '')) for name in ('type', 'data_root', 'ann_file', 'subset', 'data_prefix'))
-    known = (entry for pattern, entry in _KNOWN.items() if re.search(pattern, text))
-    return next(known, TrainingSet(str(dataset.get('type')).split('.')[-1], 0, ''))
-
-
-def _count(dataset: ConfigDict) -> TrainingSet | None:
-    """Count the images that the config's filter keeps of a COCO annotation file, if the file exists."""
+    known = next((entry for pattern, entry in _KNOWN.items() if re.search(pattern, text)),
+                 TrainingSet(str(dataset.get('type')).split('.')[-1], 0, ''))
     file = Path(dataset.get('data_root') or '', dataset.get('ann_file') or '')
     if file.suffix != '.json' or not file.is_file():
-        return None
+        return known
     content, filters = json.loads(file.read_text(encoding='utf-8')), dataset.get('filter_cfg') or {}
     images = [image for image in content.get('images', [])
               if min(image.get('width', 0), image.get('height', 0)) >= filters.get('min_size', 0)]
     if filters.get('filter_empty_gt'):
         annotated = {item['image_id'] for item in content.get('annotations', [])}
         images = [image for image in images if image['id'] in annotated]
-    return TrainingSet(_lookup(dataset).name, len(images), str(file))
+    return TrainingSet(known.name, len(images), str(file))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.engine.setup import set_auto_scale_lr
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.recipes.settings import (
     TrainingSet,
@@ -74,10 +75,9 @@ class Training:
     """
 
     def __init__(self, cfg: Config, gpus: int | None = None, images: int | None = None) -> None:
-        base, scaled = base_batch(cfg), (cfg.get('auto_scale_lr') or {}).get('enable')
-        if scaled and not base:
-            raise ValueError('auto_scale_lr.base_batch_size: required when auto_scale_lr.enable is True. Set it to the '
-                             'batch size that optimizer.lr is for.')
+        scaled = (cfg.get('auto_scale_lr') or {}).get('enable')
+        if scaled:
+            set_auto_scale_lr(cfg)  # requires a base batch size
         self.cfg, self.scope, loader = cfg, cfg.get('default_scope', 'mmengine'), cfg.train_dataloader
         self.gpus = gpus or gpus_of(cfg)
         with DefaultScope.overwrite_default_scope(self.scope):
@@ -85,7 +85,7 @@ class Training:
             self.model = build_on_meta(cfg.model, self.scope)
             self.optimizer = _build_optimizer(self.model, cfg.optim_wrapper)
         self.batch = self.gpus * loader.batch_size * grad_accum_steps(cfg)
-        self.lr_factor: float = self.batch / base if scaled else 1.
+        self.lr_factor: float = self.batch / base_batch(cfg) if scaled else 1.
         self.length, unit = training_length(cfg)
         self.by_epoch = unit == 'epochs'
         batches = math.ceil(self.data.images / self.gpus) / loader.batch_size

@@ -1,4 +1,4 @@
-"""The schedule that is computed is the one that a real training had, iteration by iteration."""
+"""The computed schedule equals that of a real training in every iteration."""
 import numpy as np
 import pytest
 import torch
@@ -56,7 +56,7 @@ class Recorder(Hook):
         self.momenta.append(float((moved * whole).sum() / (whole * whole).sum()))
 
 
-def test_every_iteration_is_that_of_a_real_training(config_on):
+def test_schedule_equals_a_real_training(config_on):
     config = str(config_on('flatten-swin-nano_digits', TRAINING))
     runner, recorder = build_runner(load_config(config)), Recorder()
     runner.register_hook(recorder)
@@ -114,7 +114,7 @@ def test_average_that_begins_with_an_epoch_is_a_copy_before():
     np.testing.assert_allclose(average_momentum(hook, np.arange(1, 8), pair_training()), [np.nan] * 4 + [0.25] * 3)
 
 
-def test_the_command_counts_the_images_and_writes_figure_and_table(scenes, config_on, tmp_path, capsys):
+def test_command_counts_images_and_writes_figure_and_table(scenes, config_on, tmp_path, capsys):
     config = config_on('flatten-swin-nano_digits')
     assert command.main([str(config), '--out', str(tmp_path / 'out'), '--every', '3', '--gpus', '1']) == 0
     images = len(list(scenes.glob('crops/train/*/*.png')))
@@ -124,7 +124,7 @@ def test_the_command_counts_the_images_and_writes_figure_and_table(scenes, confi
     assert rows[-1].split(',')[0] == str(-(-images // 2)) and (tmp_path / 'out' / 'schedule.png').exists()
 
 
-def test_data_that_is_not_there_must_be_told_in_numbers(config_on, tmp_path, capsys):
+def test_command_requires_the_size_of_missing_data(config_on, tmp_path, capsys):
     arguments = [str(config_on('flatten-swin-nano_digits')), '--out', str(tmp_path / 'out'), '--cfg-options',
                  'train_dataloader.dataset.data_root=nowhere/']
     assert command.main(arguments) == 1

@@ -1,4 +1,4 @@
-"""What is said of a training beforehand, against MMEngine's Runner: rates, checkpoints, parameters, images."""
+"""`Training` agrees with MMEngine's Runner: rates, checkpoints, parameters, images."""
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def toy_config(loop: str) -> Config:
 
 
 @pytest.mark.parametrize('loop', LOOPS)
-def test_rates_and_checkpoints_are_those_of_mmengines_runner(loop, tmp_path):
+def test_rates_and_checkpoints_equal_those_of_mmengine(loop, tmp_path):
     cfg, rates = toy_config(loop), Rates()
     runner = Runner(Toy(), str(tmp_path), custom_hooks=[rates], log_level='ERROR', **{
         key: value for key, value in cfg.to_dict().items() if key != 'model'})
@@ -88,7 +88,7 @@ def test_rates_and_checkpoints_are_those_of_mmengines_runner(loop, tmp_path):
         assert written[0].stat().st_size == pytest.approx(found.size, rel=0.02)
 
 
-def test_parameters_are_told_apart_by_decay_and_rate_and_frozen_ones_belong_to_neither():
+def test_parameters_are_grouped_by_decay_and_rate():
     checked = Training(toy_config('steps'), images=10)
     checked.model.norm.bias.requires_grad_(False)
     decays, rates = (
@@ -98,7 +98,7 @@ def test_parameters_are_told_apart_by_decay_and_rate_and_frozen_ones_belong_to_n
     assert {key: group.tensors for key, group in rates.items()} == {0.01: 1, 0.005: 2, None: 1}
 
 
-def test_images_are_counted_in_an_annotation_file_that_is_there(tmp_path):
+def test_images_are_counted_in_an_existing_annotation_file(tmp_path):
     file = tmp_path / 'annotations.json'
     file.write_text('{"images": [{"id": 1, "width": 40, "height": 40}, {"id": 2, "width": 9, "height": 40}, '
                     '{"id": 3, "width": 40, "height": 40}], "annotations": [{"image_id": 1}, {"image_id": 2}]}')
@@ -113,7 +113,7 @@ def test_images_are_counted_in_an_annotation_file_that_is_there(tmp_path):
     ('imagenet_bs128_224', 1_281_167), ('in22k_bs128_224', 14_197_122), ('coco_instance', 117_266),
     ('ade20k_512x512', 20_210), ('sceneflow_stereo', 35_454), ('kitti_stereo', 160), ('digits_coco', 1000),
     ('digits_cls', 4405)])
-def test_standard_sets_have_their_known_size(base, images, monkeypatch, tmp_path):
+def test_training_set_knows_standard_data_sets(base, images, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # no data here
     cfg = Config.fromfile(CONFIGS / '_base_' / 'datasets' / f'{base}.py')
     assert training_set(cfg.train_dataloader.dataset).images == images
