@@ -30,7 +30,7 @@ class _Scheduler:
     """
 
     def __init__(self, index: int, item: ConfigDict, training: Training) -> None:
-        self.item, self.name, by_epoch = item, f'param_scheduler.{index} ({item.type})', item.get('by_epoch', True)
+        self.cfg, self.name, by_epoch = item, f'param_scheduler.{index} ({item.type})', item.get('by_epoch', True)
         unit = training.epoch_length if by_epoch else 1
         milestones, end = item.get('milestones'), item.get('end')
         self.end = end * unit if end else training.iterations
@@ -65,33 +65,35 @@ def _unit(training: Training) -> Iterator[str]:
 
 
 def _warmup(training: Training) -> Iterator[str]:
-    items = [scheduler for scheduler in _schedulers(training) if not scheduler.wrong_unit]
-    last = min([training.iterations, *[item.end for item in items if not item.is_warmup]])
-    for item in items:
-        if item.is_warmup and not item.item.get('begin') and item.end >= last:
-            yield (f'{item.name}: the warm-up ends at iteration {item.end:,}, the schedule or the training at '
-                   f'{last:,}. Shorten the warm-up.')
+    found = [scheduler for scheduler in _schedulers(training) if not scheduler.wrong_unit]
+    last = min([training.iterations, *[scheduler.end for scheduler in found if not scheduler.is_warmup]])
+    for scheduler in found:
+        if scheduler.is_warmup and not scheduler.cfg.get('begin') and scheduler.end >= last:
+            yield (f'{scheduler.name}: the warm-up ends at iteration {scheduler.end:,}, the schedule or the training '
+                   f'at {last:,}. Shorten the warm-up.')
 
 
 def _cosine(training: Training) -> Iterator[str]:
-    for index, item in enumerate(schedulers(training.cfg)):
-        half, length = item.get('T_max'), (item.get('end') or 0) - item.get('begin', 0)
-        if half and item.get('end') and half != length:
-            effect = 'rises again' if half < length else 'does not reach its minimum'
-            yield (f'param_scheduler.{index}.T_max ({item.type}): expected end - begin = {length}, got {half}, so the '
-                   f'rate {effect}. Remove T_max.')
+    for scheduler in _schedulers(training):
+        half, begin, end = (scheduler.cfg.get(name, 0) for name in ('T_max', 'begin', 'end'))
+        if half and end and half != end - begin:
+            effect = 'rises again' if half < end - begin else 'does not reach its minimum'
+            yield (f'{scheduler.name}: expected T_max = end - begin = {end - begin}, got {half}, so the rate {effect}. '
+                   'Remove T_max.')
 
 
 def _schedule_end(training: Training) -> Iterator[str]:
-    falling = [item for item in _schedulers(training) if not item.wrong_unit and not item.is_warmup]
-    if all(item.item.type == 'ConstantLR' and item.item.get('factor') == 1 for item in falling):
+    falling = [scheduler for scheduler in _schedulers(training)
+               if not scheduler.wrong_unit and not scheduler.is_warmup]
+    if all(scheduler.cfg.type == 'ConstantLR' and scheduler.cfg.get('factor') == 1 for scheduler in falling):
         return
-    end, total = max(item.end for item in falling), training.iterations
+    end, total = max(scheduler.end for scheduler in falling), training.iterations
     if end < total:
         yield (f'param_scheduler: the schedule ends after {end:,} of {total:,} iterations, then the rate is constant. '
                'Set its end to the length of the training.')
-    elif end > total or any(item.item.get('milestones') and item.last_iteration >= total for item in falling):
-        last = max(end, *(item.last_iteration for item in falling))
+    elif end > total or any(scheduler.cfg.get('milestones') and scheduler.last_iteration >= total
+                            for scheduler in falling):
+        last = max(end, *(scheduler.last_iteration for scheduler in falling))
         rate = max(rates[-1] for rates in training.rates.values())
         yield (f'param_scheduler: the schedule ends at iteration {last:,}, the training at {total:,}, where the rate '
                f'is still {plain(rate)}. Set its end and milestones to the length of the training.')
