@@ -106,7 +106,13 @@ class Training:
         limit, best = hook.get('max_keep_ckpts', -1), hook.get('save_best') or []
         kept = (min(written, limit) if limit > 0 else written) + (1 if isinstance(best, str) else len(best))
         weights = _bytes(self.model.state_dict().values())
-        optimizer = _optimizer_bytes(self.model, self.optimizer) if hook.get('save_optimizer', True) else 0
+        optimizer = 0
+        if hook.get('save_optimizer', True):
+            for parameter in self.model.parameters():
+                parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
+            self.optimizer.step()  # costs nothing on the meta device
+            self.optimizer.zero_grad()
+            optimizer = _bytes(value for state in self.optimizer.state.values() for value in state.values())
         return Checkpoints(max(interval, 0), written, kept, weights, weights * len(ema_hooks(self.cfg)), optimizer)
 
     @cached_property
@@ -142,15 +148,6 @@ class Training:
                 for scheduler in built:
                     if not scheduler.by_epoch or iteration % epoch == 0:
                         scheduler.step()
-
-
-def _optimizer_bytes(model: nn.Module, optimizer: Optimizer) -> int:
-    """Size of the optimizer's state after a step, which costs nothing on the meta device."""
-    for parameter in model.parameters():
-        parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
-    optimizer.step()
-    optimizer.zero_grad()
-    return _bytes(value for state in optimizer.state.values() for value in state.values())
 
 
 def _bytes(values: Iterable[object]) -> int:

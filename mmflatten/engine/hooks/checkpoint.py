@@ -90,18 +90,24 @@ class CheckpointHook(_CheckpointHook):
             self.interval = runner.train_loop.val_interval
 
     def _restore(self, runner: Runner) -> None:
+        """Restore the random states of this process. A GPU state is ignored without a GPU."""
         states, self._resumed_states = self._resumed_states, {}
         if not states:
             return
         sampler = _train_sampler(runner)
         if states.get('sampler_seed') is not None and hasattr(sampler, 'seed'):
             sampler.seed = states['sampler_seed']
-        ranks = states['random']
-        if len(ranks) == runner.world_size:
-            _set_random_states(ranks[get_rank()])
-        else:
-            runner.logger.warning(f'The checkpoint has random states of {len(ranks)} processes and this run has '
-                                  f'{runner.world_size}, so random states start from the seed')
+        if len(states['random']) != runner.world_size:
+            runner.logger.warning(f'The checkpoint has random states of {len(states["random"])} processes and this run '
+                                  f'has {runner.world_size}, so random states start from the seed')
+            return
+        states = states['random'][get_rank()]
+        random.setstate(states['python'])
+        name, keys, *rest = states['numpy']
+        np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
+        torch.set_rng_state(states['torch'].cpu())
+        if 'cuda' in states and torch.cuda.is_available():
+            torch.cuda.set_rng_state(states['cuda'].cpu())
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
         broken = [name for name, weight in runner.model.named_parameters() if not weight.detach().isfinite().all()]
@@ -164,13 +170,3 @@ def _random_states() -> dict[str, Any]:
     states = dict(python=random.getstate(), numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
                   torch=torch.get_rng_state())
     return {**states, 'cuda': torch.cuda.get_rng_state()} if torch.cuda.is_available() else states
-
-
-def _set_random_states(states: dict[str, Any]) -> None:
-    """Restore the states of one process. A GPU state is ignored without a GPU."""
-    random.setstate(states['python'])
-    name, keys, *rest = states['numpy']
-    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
-    torch.set_rng_state(states['torch'].cpu())
-    if 'cuda' in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states['cuda'].cpu())
