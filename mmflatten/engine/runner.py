@@ -6,7 +6,7 @@ from typing import Any
 
 import mmengine.runner
 from mmengine.device import get_device
-from mmengine.dist import is_main_process, master_only
+from mmengine.dist import is_main_process
 from mmengine.model import convert_sync_batchnorm
 from mmengine.optim import BaseOptimWrapper
 from mmengine.runner import BaseLoop, CheckpointLoader
@@ -46,7 +46,8 @@ class Runner(mmengine.runner.Runner):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        with reading.safe_reading():  # constructors of models may load checkpoints
+            super().__init__(*args, **kwargs)
         require_matching_channels(self.model)
 
     def register_default_hooks(self, hooks: dict[str, Any] | None = None) -> None:
@@ -86,15 +87,6 @@ class Runner(mmengine.runner.Runner):
             auto_scale_lr = {**auto_scale_lr, 'base_batch_size': auto_scale_lr['base_batch_size'] / steps}
         super().scale_lr(optim_wrapper, auto_scale_lr)
 
-    def build_model(self, model: nn.Module | dict) -> nn.Module:
-        """Build the model; checkpoints that its constructor loads are read safely."""
-        with reading.safe_reading():
-            return super().build_model(model)
-
-    def _init_model_weights(self) -> None:
-        with reading.safe_reading():
-            super()._init_model_weights()
-
     def wrap_model(self, model_wrapper_cfg: dict | None, model: nn.Module) -> nn.Module:
         """Wrap the model for distributed training; a sharded model needs no wrapper."""
         if not is_sharded(self.cfg):
@@ -106,7 +98,8 @@ class Runner(mmengine.runner.Runner):
         """Train; warn about a GPU that PyTorch cannot use."""
         if is_main_process() and (problem := gpu_problem()):
             self.logger.warning(problem)
-        return super().train()
+        with reading.safe_reading():  # `init_weights` loads checkpoints of `init_cfg`
+            return super().train()
 
     def load_or_resume(self) -> None:
         """Load or resume, then shard the training state with `fsdp`."""
@@ -118,16 +111,11 @@ class Runner(mmengine.runner.Runner):
         """Save a checkpoint, atomically if it is local."""
         if is_sharded(self.cfg):
             save_distributed(self, out_dir, filename, *args, **kwargs)
-        else:
-            self._save_on_main_process(out_dir, filename, *args, **kwargs)
-
-    @master_only
-    def _save_on_main_process(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
-        if '://' in str(out_dir):
+        elif '://' in str(out_dir):
             super().save_checkpoint(out_dir, filename, *args, **kwargs)
-            return
-        with atomic_write(Path(out_dir, filename)) as partial:
-            super().save_checkpoint(out_dir, partial.name, *args, **kwargs)
+        elif is_main_process():
+            with atomic_write(Path(out_dir, filename)) as partial:
+                super().save_checkpoint(out_dir, partial.name, *args, **kwargs)
 
     def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
                         revise_keys: Sequence[tuple[str, str]] = reading.WITHOUT_MODULE) -> dict:

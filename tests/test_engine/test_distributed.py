@@ -19,9 +19,12 @@ from mmengine.model import BaseModel
 from mmengine.registry import DATASETS, HOOKS, MODELS
 
 @DATASETS.register_module()
-class Numbers(list):
-    def __init__(self):
-        super().__init__(dict(inputs=torch.ones(1)) for _ in range(8))
+class Ones(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return dict(inputs=torch.ones(1))
 
 @MODELS.register_module()
 class Line(BaseModel):
@@ -43,7 +46,7 @@ custom_imports = dict(imports=['line'])
 custom_hooks = [dict(type='KilledOnce')]
 model = dict(type='Line')
 train_dataloader = dict(batch_size=4, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
-                        dataset=dict(type='Numbers'))
+                        dataset=dict(type='Ones'))
 optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.1))
 train_cfg = dict(by_epoch=True, max_epochs=2)
 '''

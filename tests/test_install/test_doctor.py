@@ -1,4 +1,4 @@
-"""`mmflatten doctor` reports the state of a working and of a broken installation."""
+"""Report of `mmflatten doctor` on a working and on a broken installation."""
 from mmflatten import doctor
 from mmflatten.requirements import LIBRARIES
 
@@ -15,7 +15,7 @@ def test_working_installation_passes(monkeypatch, capsys):
     assert len(output.splitlines()) <= 40
 
 
-def test_broken_libraries_are_rows_with_a_fix(run_python, distribution, tmp_path):
+def test_doctor_lists_broken_libraries_with_fixes(run_python, distribution, tmp_path):
     distribution('einops', '0.3.0')
     for name, code in {'torch': 'import os; os.abort()', 'mmdet': 'import a_library_that_is_nowhere',
                        'mmcv': "raise ImportError('undefined symbol: x\\n\\nframe #0: main')"}.items():
@@ -30,7 +30,7 @@ def test_broken_libraries_are_rows_with_a_fix(run_python, distribution, tmp_path
         assert text in output, text
 
 
-def test_data_folders_are_found_partial_or_missing(tmp_path):
+def test_doctor_finds_data_folders(tmp_path):
     (tmp_path / 'data/coco/train2017').mkdir(parents=True)
     for split in ('train', 'val'):
         (tmp_path / f'data/imagenet/{split}/n01440764').mkdir(parents=True)
