@@ -44,7 +44,7 @@ def load_training(arguments: argparse.Namespace, auto_scale_lr: bool = False) ->
     if auto_scale_lr:
         set_auto_scale_lr(cfg)
     gpus = arguments.gpus or gpus_of(read_config(arguments.config))  # before --cfg-options change the batch
-    return Training.of(cfg, gpus, arguments.dataset_size)
+    return Training(cfg, gpus, arguments.dataset_size)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -30,8 +30,7 @@ def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     # Imported here, so that a missing library gives a one-line error.
     from mmflatten.engine.setup import load_config
-    from mmflatten.engine.test import test
-    from mmflatten.engine.tta import add_tta
+    from mmflatten.engine.test import add_tta, test
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher, subfolder='test')
     if args.tta:
         add_tta(cfg)

@@ -17,8 +17,7 @@ from torch import nn
 
 from mmflatten.building import build_model
 from mmflatten.config_files import require_parts
-from mmflatten.engine.checkpoints.loading import load_all_of
-from mmflatten.engine.checkpoints.reading import load_from_local
+from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.setup import load_config
 from mmflatten.export.engines import Engine, load_engine
 from mmflatten.export.formats import WRITERS, check_format, side_range, trace
@@ -134,7 +133,7 @@ def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Sequence[str]]:
     """Return the model with its weights, and the class names if the checkpoint has them."""
     model = revert_sync_batchnorm(build_model(cfg))
     content = load_from_local(checkpoint, 'cpu')
-    load_all_of(content, model, checkpoint)
+    load_weights(model, content, checkpoint)
     meta = content.get('meta') if isinstance(content.get('meta'), dict) else {}
     return model, (meta.get('dataset_meta') or {}).get('classes') or ()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.engine.hooks.data_checks import HEADS
+from mmflatten.classes import HEADS
 from mmflatten.own_data.data import OwnData, OwnDataError
 from mmflatten.tasks import Task, task_of
 

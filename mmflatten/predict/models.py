@@ -9,7 +9,7 @@ from torch import nn
 
 from mmflatten.building import build_model
 from mmflatten.config_library import library
-from mmflatten.engine.checkpoints.loading import load_all_weights
+from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.setup import load_config
 from mmflatten.tasks import tasks
 
@@ -49,5 +49,5 @@ def get_model(name: str, pretrained: str | Path | None = None, **options: object
     model = build_model(cfg)
     model.cfg = cfg
     if pretrained is not None:
-        load_all_weights(model, str(pretrained))
+        load_weights(model, load_from_local(str(pretrained)), str(pretrained))
     return model.eval()

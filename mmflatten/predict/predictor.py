@@ -12,13 +12,12 @@ from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 
-from mmflatten.checkpoints.rules import shorten
+from mmflatten.classes import require_same
 from mmflatten.config_files import require_parts
 from mmflatten.console import quiet_libraries
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.checkpoints.files import require_whole
-from mmflatten.engine.checkpoints.loading import load_all_of
-from mmflatten.engine.checkpoints.reading import load_from_local, safe_reading
+from mmflatten.engine.checkpoints.reading import load_from_local, load_weights, safe_reading
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.errors import error_text
@@ -68,12 +67,13 @@ class Predictor:
         require_whole(checkpoint)
         metainfo = read_metainfo(self.cfg)
         content = load_from_local(str(checkpoint), 'cpu')
-        _require_same_classes(metainfo, content, checkpoint)
+        require_same(_trained_classes(content), metainfo.get('classes'), f'checkpoint {checkpoint}', 'the config',
+                     'Use the config of the training.')
         # Otherwise the scope of an earlier predictor for another library remains.
         with safe_reading(), quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), str(checkpoint), self.device)
         self.model = self._inferencer.model
-        load_all_of(content, self.model, str(checkpoint))
+        load_weights(self.model, content, str(checkpoint))
         use_engine(self.model, engine, self.device)
         self.classes: tuple[str, ...] = tuple(metainfo.get('classes') or ())
         self.model.dataset_meta = self.metainfo = metainfo
@@ -159,15 +159,10 @@ def check_device(device: str | None) -> str:
     return device
 
 
-def _require_same_classes(metainfo: dict, checkpoint: Any, file: str | Path) -> None:
+def _trained_classes(checkpoint: Any) -> Sequence[str]:
     meta = checkpoint.get('meta') if isinstance(checkpoint, dict) else None
-    trained = (meta or {}).get('dataset_meta') or {}
-    if not isinstance(trained, dict) or not trained.get('classes') or not metainfo.get('classes'):
-        return
-    expected, found = list(metainfo['classes']), list(trained['classes'])
-    if expected != found:
-        raise ValueError(f'checkpoint: expected the {len(expected)} classes of the config ({shorten(expected, 5)}), '
-                         f'got {len(found)} ({shorten(found, 5)}) in {file}. Use the config of the training.')
+    trained = (meta or {}).get('dataset_meta')
+    return trained.get('classes') if isinstance(trained, dict) else ()
 
 
 def _readable_image(image: str | Path | np.ndarray) -> str | np.ndarray:

@@ -20,8 +20,7 @@ from mmflatten.measure.flops.inputs import image_shape
 from mmflatten.measure.flops.model_cost import count_model, count_parameters
 from mmflatten.measure.speed.models import RunSettings, model_subject
 from mmflatten.measure.speed.timing import measure
-from mmflatten.recipes.datasets import training_set
-from mmflatten.recipes.disk import checkpoints_of
+from mmflatten.recipes.settings import training_set
 from mmflatten.recipes.training import Training
 from mmflatten.studies.configs import check_parts, config_of
 from mmflatten.studies.grid import StudyRun, digest
@@ -70,11 +69,11 @@ def check_runs(study: Study, runs: Sequence[StudyRun]) -> dict[str, Cost]:
 
 def _cost(cfg: Config) -> tuple:
     images = _count_images(cfg)
-    training = Training.of(cfg, gpus=1, images=images or 1)
+    training = Training(cfg, gpus=1, images=images or 1)
     shape = image_shape(cfg)
     iterations = training.iterations if images or not training.by_epoch else None
     return (count_parameters(training.model), count_model(training.model, shape).counts.macs, shape,
-            checkpoints_of(training).most, iterations, cfg.train_dataloader.batch_size)
+            training.checkpoints.most, iterations, cfg.train_dataloader.batch_size)
 
 
 def _count_images(cfg: Config) -> int:

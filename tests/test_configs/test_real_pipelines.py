@@ -14,8 +14,8 @@ from mmengine.model import revert_sync_batchnorm
 from mmengine.registry import MODELS
 
 from mmflatten.engine.setup import build_runner
+from mmflatten.engine.test import add_tta
 from mmflatten.engine.test import test as run_test
-from mmflatten.engine.tta import add_tta
 
 ROOT = Path(__file__).parents[2] / 'configs'
 # Stereo configs, which take pairs of images, have a separate test.

@@ -9,9 +9,9 @@ import pytest
 import torch
 from mmengine.config import Config
 
+from mmflatten.classes import HEADS
 from mmflatten.cli.init import main
 from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
-from mmflatten.engine.hooks.data_checks import HEADS
 from mmflatten.engine.setup import build_runner, load_config
 from mmflatten.own_data.data import OwnData
 from mmflatten.own_data.write import own_config_text, palette

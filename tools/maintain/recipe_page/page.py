@@ -11,8 +11,7 @@ from mmengine.config import Config
 from recipe_page.recipe import SETTINGS, Recipe
 from recipe_page.sources import FILE, SourceLine, files_of, lines_of
 
-from mmflatten.recipes.datasets import DATA_SETS, training_set
-from mmflatten.recipes.settings import training_length
+from mmflatten.recipes.settings import DATA_SETS, training_length, training_set
 from mmflatten.text_table import align
 
 TITLES = dict(batch='batch', rate='optimizer and rate', schedule='schedule', decay='weight decay',

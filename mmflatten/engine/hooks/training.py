@@ -1,13 +1,55 @@
-"""MESA: the moving average of the weights teaches the model."""
+"""Hooks of a training: stop at a NaN loss, log in the unit of the loop, and MESA."""
 from __future__ import annotations
+
+import math
 
 import torch
 import torch.nn.functional as F
-from mmengine.hooks import EMAHook
-from mmengine.runner import Runner
+from mmengine.hooks import EMAHook, Hook
+from mmengine.hooks import LoggerHook as _LoggerHook
+from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import Tensor, nn
 
 from mmflatten.registry import HOOKS
+
+
+class NonFiniteError(ArithmeticError):
+    """The loss or the weights of a training became NaN or infinite."""
+
+
+@HOOKS.register_module()
+class FiniteLossHook(Hook):
+    """Stop at the first NaN or infinite loss on any process, before other hooks use the new weights.
+
+    This adds no synchronization, because MMEngine reads the same numbers at every step for its message hub.
+    """
+
+    priority = 'VERY_HIGH'
+
+    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
+                         outputs: dict | None = None) -> None:
+        losses = {name: float(value) for name, value in (outputs or {}).items() if 'loss' in name}
+        if all(map(math.isfinite, losses.values())):
+            return
+        values = ', '.join(f'{name}={value:.4g}' for name, value in losses.items())
+        last_good = runner.message_hub.runtime_info.get('last_ckpt')
+        raise NonFiniteError(
+            f'loss is NaN or infinite at iteration {runner.iter + 1} (epoch {runner.epoch + 1}): {values}. Last good '
+            f'checkpoint: {last_good or "none yet"}. Lower the learning rate, clip gradients or train without --amp, '
+            'then continue with --resume.')
+
+
+@HOOKS.register_module()
+class LoggerHook(_LoggerHook):
+    """MMEngine's log hook with `log_metric_by_epoch` taken from the training loop.
+
+    One runtime file then serves schedules by epochs and by iterations. The original files all validation metrics of an
+    iteration-based training under epoch 0.
+    """
+
+    def before_train(self, runner: Runner) -> None:
+        super().before_train(runner)
+        self.log_metric_by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
 
 
 @HOOKS.register_module()
