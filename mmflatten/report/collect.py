@@ -15,10 +15,9 @@ from mmflatten.engine.checkpoints.files import newest_checkpoint
 from mmflatten.errors import explain
 from mmflatten.measure.flops.model_cost import ModelCost
 from mmflatten.predict.predictor import Predictor
-from mmflatten.results.analysis import Analysis
+from mmflatten.results.analysis import Analysis, analyze
 from mmflatten.results.curves import read_scalars
 from mmflatten.results.reading import Results, read_results
-from mmflatten.results.tasks import analyze
 from mmflatten.tasks import Task, find_task
 
 RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'

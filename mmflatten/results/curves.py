@@ -1,11 +1,13 @@
-"""Records of trainings from their logs, and curves of their metrics."""
+"""Records of trainings from their logs: merged over resumes, as curves, and compared."""
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from mmflatten.results.figures import Lines
+from mmflatten.text_table import align
 
 NOT_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
 
@@ -19,23 +21,20 @@ def read_scalars(work_dir: str | Path) -> list[dict]:
         FileNotFoundError: the work dir has no log of a training.
         ValueError: a log is damaged.
     """
-    merged: list[tuple[int, dict]] = []
+    merged: list[tuple[int, dict]] = []  # iteration and record
     for log in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
-        run = _dated(_read_lines(log))
-        if not any(is_training(record) for _, record in run):  # a test, or a run that stopped before its first record
-            continue
-        begin = min(iteration for iteration, record in run if is_training(record))
-        validated = {record['step'] for _, record in run if not is_training(record)}
-        merged = [(iteration, record) for iteration, record in merged if iteration < begin and (
-            is_training(record) or record['step'] not in validated)] + run
+        run, iteration = [], 0
+        for record in _read_lines(log):  # a validation takes the iteration of the training record before it
+            iteration = iteration_of(record) if is_training(record) else iteration
+            run.append((iteration, record))
+        trained = [iteration for iteration, record in run if is_training(record)]
+        if trained:  # not a test, nor a run that stopped before its first record
+            validated = {record['step'] for _, record in run if not is_training(record)}
+            merged = [(iteration, record) for iteration, record in merged if iteration < min(trained) and (
+                is_training(record) or record['step'] not in validated)] + run
     if not merged:
         raise FileNotFoundError(f'{work_dir}: no training log (*/vis_data/scalars.json).')
     return [record for _, record in merged]
-
-
-def is_training(record: dict) -> bool:
-    """Return True for a record of training iterations, False for one of a validation."""
-    return 'loss' in record
 
 
 def _read_lines(log: Path) -> list[dict]:
@@ -55,19 +54,19 @@ def _read_lines(log: Path) -> list[dict]:
     return records
 
 
-def _dated(records: list[dict]) -> list[tuple[int, dict]]:
-    """Pair each record with its iteration; a validation takes the iteration of the training record before it."""
-    dated, iteration = [], 0
-    for record in records:
-        iteration = record.get('iter', record['step']) if is_training(record) else iteration
-        dated.append((iteration, record))
-    return dated
+def is_training(record: dict) -> bool:
+    """Return True for a record of training iterations, False for one of a validation."""
+    return 'loss' in record
 
 
-def counts_epochs(scalars: list[dict]) -> bool:
-    """Return True if the steps of validations are epochs, as MMEngine logs them in training by epoch."""
-    last = max((record['step'] for record in scalars if not is_training(record)), default=0)
-    return last <= max((record.get('epoch', 0) for record in scalars if is_training(record)), default=0)
+def iteration_of(record: dict) -> int:
+    """Return the iteration of a record of training."""
+    return record.get('iter', record['step'])
+
+
+def is_undefined(key: str, value: float) -> bool:
+    """Return True for -1 of a COCO metric, which marks a metric without objects."""
+    return value == -1 and key.startswith('coco/')
 
 
 def read_runs(work_dirs: Sequence[str | Path]) -> dict[str, list[dict]]:
@@ -110,10 +109,42 @@ def curve(key: str, runs: Mapping[str, Sequence[dict]]) -> Lines:
         points = [(record['step'], record[key]) for record in records if key in record
                   and is_training(record) == of_training and not is_undefined(key, record[key])]
         lines[name] = tuple(zip(*points)) if points else ((), ())
-    by_epoch = not of_training and all(map(counts_epochs, runs.values()))
+    by_epoch = not of_training and all(map(_counts_epochs, runs.values()))
     return Lines(lines, 'epoch' if by_epoch else 'iteration', markers=not of_training)
 
 
-def is_undefined(key: str, value: float) -> bool:
-    """Return True for -1 of a COCO metric, which marks a metric without objects."""
-    return value == -1 and key.startswith('coco/')
+def _counts_epochs(records: Sequence[dict]) -> bool:
+    """Return True if the steps of validations are epochs, as MMEngine logs them in training by epoch."""
+    last = max((record['step'] for record in records if not is_training(record)), default=0)
+    return last <= max((record.get('epoch', 0) for record in records if is_training(record)), default=0)
+
+
+def last_validation(work_dir: str | Path) -> dict[str, float]:
+    """Return the metrics of the last validation, its epoch or iteration, and the number and time of iterations.
+
+    The time of an iteration is the median over the records of the log.
+
+    Raises:
+        FileNotFoundError: the work dir has no log.
+        ValueError: the log has no validation.
+    """
+    records = read_scalars(work_dir)
+    training = [record for record in records if is_training(record)]
+    validations = [record for record in records if record.keys() - NOT_METRICS and not is_training(record)]
+    if not validations:
+        raise ValueError(f'work dir: the log of {work_dir} has no validation. Only validated runs can be compared.')
+    metrics = {key: value for key, value in validations[-1].items() if key not in NOT_METRICS}
+    return {**metrics, 'validated after': validations[-1]['step'], 'iterations': iteration_of(training[-1]),
+            's per iteration': median(record['time'] for record in training)}
+
+
+def render_comparison(work_dirs: Sequence[str | Path]) -> str:
+    """Format the metrics that all trainings have: a column for each, and the difference of two trainings."""
+    runs = [last_validation(work_dir) for work_dir in work_dirs]
+    names, difference = [Path(work_dir).resolve().name for work_dir in work_dirs], len(runs) == 2
+    rows = []
+    for key in (key for key in runs[0] if all(key in run for run in runs)):
+        rows.append([key, *(f'{run[key]:.4g}' if isinstance(run[key], float) else str(run[key]) for run in runs)])
+        if difference:
+            rows[-1].append(f'{runs[1][key] - runs[0][key]:+.4g}')
+    return align(rows, ['', *names, *(['difference'] if difference else [])], {0})

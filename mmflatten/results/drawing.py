@@ -44,13 +44,7 @@ def svg(plot: Plot) -> str:
 
 
 def draw_schedule(iterations: np.ndarray, panels: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Draw settings of an optimizer over the iterations, one panel each.
-
-    Args:
-        iterations: (n,).
-        panels: title -> (n, parameter groups).
-        path: PNG file to write.
-    """
+    """Draw settings of an optimizer, title -> (n, parameter groups), over the iterations (n,) into a PNG file."""
     save_png(path, {title: Lines({f'group {number}': (iterations, column) for number, column in
                                   enumerate(values.T, 1)}, 'iteration', (0, None))
                     for title, values in panels.items()}, columns=len(panels))
@@ -85,7 +79,8 @@ def _draw(plot: Plot, figure: FigureBase) -> None:
 
 @_draw.register
 def _(plot: Confusion, figure: FigureBase) -> None:
-    axes, fractions = figure.subplots(), plot.fractions
+    axes = figure.subplots()
+    fractions = plot.matrix / np.maximum(plot.matrix.sum(1, keepdims=True), 1)
     image = axes.imshow(fractions, cmap=HEAT, vmin=0, vmax=1, interpolation='none')
     figure.colorbar(image, ax=axes, label='fraction of the true class', shrink=.8)
     axes.set(xlabel='predicted', ylabel='true', xticks=[], yticks=[])
@@ -102,10 +97,9 @@ def _(plot: Confusion, figure: FigureBase) -> None:
 def _(plot: PrecisionRecall, figure: FigureBase) -> None:
     axes = figure.subplots()
     for number, (name, values) in enumerate(plot.precision.items()):
-        if name == plot.mean:
-            axes.plot(plot.recall, values, label=name, color='black', linewidth=2.5)
-        else:
-            axes.plot(plot.recall, values, label=name, color=COLOURS[number % len(COLOURS)], linewidth=1)
+        style = dict(color='black', linewidth=2.5) if name == plot.mean else dict(
+            color=COLOURS[number % len(COLOURS)], linewidth=1)
+        axes.plot(plot.recall, values, label=name, **style)
     axes.set(xlabel='recall', ylabel='precision', xlim=(0, 1), ylim=(0, 1.02))
     axes.grid()
     if len(plot.precision) <= MAX_NAMES // 2:

@@ -15,11 +15,6 @@ class Confusion:
     names: Sequence[str]
 
     @property
-    def fractions(self) -> np.ndarray:
-        """(classes, classes) fractions of the true class; zeros for a class that does not occur."""
-        return self.matrix / np.maximum(self.matrix.sum(1, keepdims=True), 1)
-
-    @property
     def description(self) -> str:
         correct = float(np.trace(self.matrix) / max(self.matrix.sum(), 1))
         return f'Confusion matrix of {len(self.names)} classes; {correct:.1%} of the entries lie on the diagonal'
@@ -27,11 +22,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class PrecisionRecall:
-    """Precision (n,) of each class over recall (n,).
-
-    Attributes:
-        mean: key of the mean over the classes in `precision`.
-    """
+    """Precision (n,) of each class, and their mean under the key `mean`, over recall (n,)."""
 
     recall: np.ndarray
     precision: Mapping[str, np.ndarray]
@@ -44,14 +35,7 @@ class PrecisionRecall:
 
 @dataclass(frozen=True)
 class Reliability:
-    """Accuracy of predictions by confidence.
-
-    Attributes:
-        confidence: (bins,) mean confidence of each non-empty bin.
-        accuracy: (bins,) fraction of correct predictions.
-        counts: (bins,) number of predictions.
-        error: expected calibration error.
-    """
+    """Mean confidence, accuracy and number of the predictions in each non-empty bin (bins,), and calibration error."""
 
     confidence: np.ndarray
     accuracy: np.ndarray

@@ -4,13 +4,16 @@ import json
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 import torch
+from pycocotools import mask as coco_mask
 
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.report import measure
 from mmflatten.results.curves import read_scalars
-from mmflatten.results.instances import draw_predictions
+from mmflatten.results.reading import Results
+from mmflatten.tasks import tasks
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +47,7 @@ def run_demo(demo, digits, monkeypatch):
     return lambda work_dir, *options: demo.main(['--work-dir', str(work_dir), '--cfg-options', *settings, *options])
 
 
-def test_demo_leaves_figures_drawings_and_curves(run_demo, tmp_path, capfd):
+def test_demo_writes_figures_drawings_and_curves(run_demo, tmp_path, capfd):
     work_dir = tmp_path / 'demo'
     assert run_demo(work_dir) == 0, capfd.readouterr().err[-2000:]
 
@@ -67,7 +70,7 @@ def test_demo_leaves_figures_drawings_and_curves(run_demo, tmp_path, capfd):
     assert (work_dir / 'report.html').stat().st_size > 10 ** 6
 
 
-def test_demo_stops_where_a_tool_stops(run_demo, tmp_path, capfd):
+def test_demo_ends_with_the_error_of_its_tool(run_demo, tmp_path, capfd):
     assert run_demo(tmp_path / 'demo', 'model.backbone.attn_types=LX') == 1
     lines = capfd.readouterr().err.rstrip().splitlines()
     assert any('attn_types' in line for line in lines[:-1])
@@ -75,7 +78,7 @@ def test_demo_stops_where_a_tool_stops(run_demo, tmp_path, capfd):
 
 
 @pytest.mark.parametrize('name', ['mask-rcnn_flatten-swin-nano_fpn_digits.py', 'summary.json'])
-def test_only_what_a_demo_left_is_deleted(tmp_path, name, demo):
+def test_demo_deletes_only_its_own_files(tmp_path, name, demo):
     mine = tmp_path / 'mine'
     mine.mkdir()
     (mine / 'thesis.tex').write_text('years of work')
@@ -94,7 +97,7 @@ def test_only_what_a_demo_left_is_deleted(tmp_path, name, demo):
 
 
 @pytest.mark.parametrize('name', ['retinanet_flatten-swin-nano_fpn_digits', 'flatten-swin-nano_digits'])
-def test_a_config_without_masks_is_refused_before_anything_is_deleted(tmp_path, capsys, demo, name):
+def test_demo_rejects_config_without_masks(tmp_path, capsys, demo, name):
     (tmp_path / 'summary.json').write_text('')
     config = ROOT / 'configs' / 'digits' / f'{name}.py'
     assert demo.main(['--config', str(config), '--work-dir', str(tmp_path)]) == 1
@@ -102,14 +105,15 @@ def test_a_config_without_masks_is_refused_before_anything_is_deleted(tmp_path, 
     assert (tmp_path / 'summary.json').exists()
 
 
-def test_a_scene_without_predictions_shows_the_truth_alone(digits, tmp_path):
-    empty = dict(bboxes=torch.zeros(0, 4), scores=torch.zeros(0), labels=torch.zeros(0, dtype=torch.int64), masks=[])
-    scene = json.loads((digits / 'annotations' / 'instances_val.json').read_text())['images'][0]
+def test_scene_without_predictions_shows_only_the_truth(digits, demo, tmp_path):
+    empty = dict(bboxes=torch.zeros(0, 4), labels=torch.zeros(0, dtype=torch.int64), masks=[])
+    truth = dict(bboxes=torch.tensor([[8., 8, 40, 40]]), labels=torch.tensor([3]),
+                 masks=[coco_mask.encode(np.asfortranarray(np.eye(64, dtype=np.uint8)))])
     image = next((digits / 'images' / 'validation').glob('*0.png'))
-    prediction = dict(img_id=scene['id'], img_path=str(image), pred_instances=empty)
-    palette = [(10 * i, 200 - 10 * i, 100) for i in range(10)]
-    file, = draw_predictions([prediction], str(digits / 'annotations' / 'instances_val.json'), tuple('0123456789'),
-                             palette, tmp_path, side=64)
+    entry = dict(img_path=str(image), ori_shape=(64, 64), gt_instances=truth,
+                 pred_instances=dict(empty, scores=torch.zeros(0)))
+    origin = dict(classes=list('0123456789'), palette=[[10 * i, 200 - 10 * i, 100] for i in range(10)])
+    file, = demo.draw(Results(Path('made-up.pkl'), [entry], tasks()['detection'], origin), tmp_path, side=64)
     drawing, scene = cv2.imread(str(file)), cv2.imread(str(image))
     assert (drawing[:, 64:] == scene).all()
     assert (drawing[:, :64] != scene).any()

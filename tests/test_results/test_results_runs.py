@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.results.runs import read_run, render_comparison
+from mmflatten.results.curves import last_validation, render_comparison
 
 
 def write_log(work_dir: Path, *records: dict) -> Path:
@@ -31,7 +31,7 @@ def runs(tmp_path) -> list[Path]:
 
 
 def test_run_has_its_last_validation_and_median_time(runs):
-    assert read_run(runs[0]) == {'stereo/epe': 2, 'stereo/d1': 30, 'stereo/own': 1, 'validated after': 2,
+    assert last_validation(runs[0]) == {'stereo/epe': 2, 'stereo/d1': 30, 'stereo/own': 1, 'validated after': 2,
                                  'iterations': 60, 's per iteration': 0.4}
 
 
@@ -53,4 +53,4 @@ def test_three_runs_have_no_difference(runs):
 
 def test_log_without_validation_is_named(tmp_path):
     with pytest.raises(ValueError, match='bare.*validation'):
-        read_run(write_log(tmp_path / 'bare', training(10, 1)))
+        last_validation(write_log(tmp_path / 'bare', training(10, 1)))
