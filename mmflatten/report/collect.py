@@ -103,35 +103,36 @@ def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None 
             raise ValueError(f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the '
                              'work_dir of a training.')
     names = [path.resolve().name for path in paths]
-    return [_read(TrainedRun(path, name if names.count(name) == 1 else str(path)), score, device)
-            for path, name in zip(paths, names)]
+    runs = [TrainedRun(path, name if names.count(name) == 1 else str(path)) for path, name in zip(paths, names)]
+    for run in runs:
+        _read(run, score, device)
+    return runs
 
 
-def _read(run: TrainedRun, score: float, device: str | None) -> TrainedRun:
-    file = _config_file(run.work_dir)
+def _read(run: TrainedRun, score: float, device: str | None) -> None:
+    folder, file, results = run.work_dir, _config_file(run.work_dir), run.work_dir / RESULTS
+    train = f'mmflatten train {file or "CONFIG"} --work-dir {folder}'
     if file is None:
-        run.missing['config'] = 'mmflatten train CONFIG --work-dir ' + str(run.work_dir)
+        run.missing['config'] = train
     else:
         run.config = run.attempt('config', read_config, str(file))
-    command = f'mmflatten {{}} {file or "CONFIG"} {{}}'
-    if any(run.work_dir.glob(LOGS)):
-        run.records = run.attempt('log', read_scalars, run.work_dir) or []
-        run.environment, run.wall_time = _read_logs(run.work_dir)
+    if any(folder.glob(LOGS)):
+        run.records = run.attempt('log', read_scalars, folder) or []
+        run.environment, run.wall_time = _read_logs(folder)
     else:
-        run.missing['log'] = command.format('train', f'--work-dir {run.work_dir}')
-    run.checkpoint = run.attempt('checkpoint', newest_checkpoint, run.work_dir)
+        run.missing['log'] = train
+    run.checkpoint = run.attempt('checkpoint', newest_checkpoint, folder)
     if run.checkpoint is None:
-        run.missing.setdefault('checkpoint', command.format('train', f'--work-dir {run.work_dir}'))
+        run.missing.setdefault('checkpoint', train)
     elif run.config is not None:
         run.predictor = run.attempt('model', Predictor, run.config, run.checkpoint, device)
-    if (run.work_dir / RESULTS).exists():
-        run.results = run.attempt('predictions', read_results, run.work_dir / RESULTS)
+    if results.exists():
+        run.results = run.attempt('predictions', read_results, results)
     else:
-        run.missing['predictions'] = command.format(
-            'test', f'{run.checkpoint or "CHECKPOINT"} --out {run.work_dir / RESULTS}')
+        test = f'mmflatten test {file or "CONFIG"} {run.checkpoint or "CHECKPOINT"}'
+        run.missing['predictions'] = f'{test} --out {results}'
     if run.results is not None:
         run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
-    return run
 
 
 def _config_file(work_dir: Path) -> Path | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mmflatten.cli.report import main
-from mmflatten.report import attention_section
+from mmflatten.report import attention
 from mmflatten.results.curves import is_training, read_scalars
 
 TASKS = dict(  # config, a metric, a chart of the analysis, and a column of its first table
@@ -116,7 +116,7 @@ def test_failed_attention_is_named(work_dir, written, monkeypatch):
     def fail(*_):
         raise ValueError('the model (ResNet) has none')
 
-    monkeypatch.setattr(attention_section, 'attention_data', fail)
+    monkeypatch.setattr(attention, 'attention_data', fail)
     said = [text for _, text in written(work_dir('flatten-swin-nano_digits')).all('div', class_='missing')]
     assert len(said) == 1 and 'attention' in said[0] and 'ResNet' in said[0]
 

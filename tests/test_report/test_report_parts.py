@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from mmflatten.report.charts import largest_modules
 from mmflatten.report.detection import layers
-from mmflatten.report.modules import largest_modules
 from mmflatten.results.drawing import svg
 from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, PrecisionRecall, Reliability
 
