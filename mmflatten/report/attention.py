@@ -4,8 +4,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,52 +34,55 @@ HEADER = ('Layer', 'Attention', 'Heads', 'Matrix', 'Rank', 'Effective rank', 'En
 
 def attention_section(runs: Sequence[TrainedRun], paths: Sequence[str]) -> dict[str, Any]:
     """Return the variables of the template for some test images; `attention` may be empty."""
-    attention = []
+    attention, layers = [], {}
     for run in runs if paths else ():
-        data = run.predictor and run.attempt('attention', _read, run, paths, BUDGET // len(runs))
-        if data:
-            attention.append(dict(name=run.name, **data))
-    return dict(attention=attention, attention_charts=_charts(attention),
-                attention_tables=[_table(run) for run in attention])
+        if run.predictor is not None:
+            entries = {entry['img_path']: entry for entry in run.results.entries} if run.results else {}
+            images = {path: (path, entries.get(path, {}).get('right_path')) if run.task.pairs else path
+                      for path in paths}
+            data = run.attempt('attention', attention_data, run.predictor, images, BUDGET // len(runs))
+            if data:
+                attention.append(dict(name=run.name, images=data[0]))
+                layers[run.name] = data[1]
+    titles = dict(rank_fraction='Effective rank, fraction of the tokens',
+                  entropy='Entropy, fraction of that of uniform weights')
+    charts = []
+    for key, title in titles.items():
+        lines = {name: (range(len(rows)), [row[key] for row in rows]) for name, rows in layers.items()}
+        charts.append(Chart(title, Lines(lines, 'layer', limits=(0, 1.05), markers=True)))
+    return dict(attention=attention, attention_charts=charts,
+                attention_tables=[_table(name, rows) for name, rows in layers.items()])
 
 
-def _read(run: TrainedRun, paths: Sequence[str], budget: int) -> dict:
-    rights = {entry['img_path']: entry.get('right_path') for entry in run.results.entries} if run.results else {}
-    images = [(path, rights[path]) if run.task.pairs else path for path in paths]
-    return attention_data(run.predictor, images, [Path(path).name for path in paths], budget)
-
-
-def attention_data(predictor: Predictor, images: Sequence[Image], names: Sequence[str], budget: int = BUDGET,
-                   queries: int = 64) -> dict:
-    """Return the attention weights of every layer for some images, and statistics of each layer, as data for JSON.
-
-    On large maps, queries are sampled on a grid and keys are averaged over blocks. Both grids have about `side * side`
-    cells with the largest `side`, at most `MAX_SIDE`, that fits into the budget.
+def attention_data(predictor: Predictor, images: Mapping[str, Image], budget: int = BUDGET,
+                   queries: int = 64) -> tuple[list[dict], list[dict]]:
+    """Return the attention weights of every layer for some images, as data for JSON, and statistics of each layer.
 
     Args:
+        images: path of an image -> image.
         budget: bytes of all weights in JSON.
         queries: number of queries for the statistics of a head.
 
     Returns:
-        `images`, a list with `name`, `picture` (data URL), `size` (height and width) and `layers` (see `packed`), and
-        `layers`, a list of statistics.
+        Dictionaries with `name`, `picture` (data URL), `size` (height and width) and `layers` (see `packed`) of the
+        images, and dictionaries of statistics.
 
     Raises:
         PredictionError: an image cannot be read or used.
         ValueError: the prediction uses no attention.
     """
-    probed = [probe_image(predictor, image) for image in images]
+    probed = [probe_image(predictor, image) for image in images.values()]
     side = _side([layer for probe, _ in probed for layer in probe.layers], budget)
-    return dict(
-        images=[dict(name=name, picture=encoder()(picture), size=picture.shape[:2],
-                     layers=[packed(layer, side) for layer in probe.layers])
-                for name, (probe, picture) in zip(names, probed)],
-        layers=[_statistics(layers, queries) for layers in zip(*(probe.layers for probe, _ in probed))])
+    return [dict(name=Path(path).name, picture=encoder()(picture), size=picture.shape[:2],
+                 layers=[packed(layer, side) for layer in probe.layers])
+            for path, (probe, picture) in zip(images, probed)], [
+        _statistics(layers, queries) for layers in zip(*(probe.layers for probe, _ in probed))]
 
 
 def packed(layer: AttentionLayer, side: int) -> dict[str, Any]:
-    """Encode the weights of a grid of queries on a grid of keys for JSON.
+    """Encode the weights of a layer for JSON, on large maps for a grid of queries, as means over blocks of keys.
 
+    Both grids have at most `side * side` cells.
     `heads` counts the mean over the heads, which is the first, and up to `MAX_HEADS` heads. `codes` (queries, heads,
     keys) are bytes from -127 to 127, and `rows` (queries, heads, 2) the scale and the sum of a query's weights. A
     weight is its code times scale / 127. Prefix tokens are the first queries and keys.
@@ -96,9 +98,9 @@ def packed(layer: AttentionLayer, side: int) -> dict[str, Any]:
     weights = torch.cat(stored)
     scales = weights.abs().amax(-1)
     codes = 127 * weights / scales[..., None].clamp(min=torch.finfo(scales.dtype).tiny)
-    return dict(name=_short(layer.name), kind=layer.kind, prefix=layer.prefix, keys=layer.kv_hw, grid=grid, stored=keys,
-                heads=weights.shape[1], signed=bool((weights < 0).any()), codes=_text(codes.round().to(torch.int8)),
-                rows=_text(torch.stack((scales, torch.cat(sums)), dim=-1)))
+    return dict(name=_short(layer.name), kind=layer.kind, prefix=layer.prefix, map=layer.hw, keys=layer.kv_hw,
+                grid=grid, stored=keys, heads=weights.shape[1], signed=bool((weights < 0).any()),
+                codes=_text(codes.round().to(torch.int8)), rows=_text(torch.stack((scales, torch.cat(sums)), dim=-1)))
 
 
 def _side(layers: Sequence[AttentionLayer], budget: int) -> int:
@@ -134,40 +136,29 @@ def _text(array: Tensor) -> str:
     return base64.b64encode(array.numpy().tobytes()).decode()
 
 
-def _statistics(layers: Sequence[AttentionLayer], queries: int) -> dict:
+def _statistics(layers: Sequence[AttentionLayer], queries: int) -> dict[str, Any]:
     """Return means over images and heads, ranks on the first image, and the range of the row sums."""
-    first, heads = layers[0], [asdict(head) for layer in layers for head in head_statistics(layer, queries)]
-    statistics = {name: float(np.mean([head[name] for head in heads]))
+    first, heads = layers[0], [head for layer in layers for head in head_statistics(layer, queries)]
+    statistics = {name: float(np.mean([getattr(head, name) for head in heads]))
                   for name in ('no_token', 'negative', 'distance', 'uniform_distance')}
-    statistics.update(row_sum=[min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)],
-                      tokens=[first.num_queries, first.num_keys], rank=None, effective_rank=None,
-                      entropy=float(np.mean([entropy(layer, queries).mean() / math.log(max(2, layer.num_keys))
-                                             for layer in layers])))
-    if max(statistics['tokens']) <= MAX_RANK_TOKENS:
+    entropies = [entropy(layer, queries).mean() / math.log(max(2, layer.num_keys)) for layer in layers]
+    ranks = dict.fromkeys(('rank', 'effective_rank', 'rank_fraction'), math.nan)
+    if max(first.num_queries, first.num_keys) <= MAX_RANK_TOKENS:
         values = singular_values(first)
-        statistics.update(rank=float(rank(values).double().mean()), effective_rank=float(effective_rank(values).mean()))
-    return dict(name=_short(first.name), kind=first.kind, num_heads=first.num_heads, **statistics)
+        effective = float(effective_rank(values).mean())
+        ranks = dict(rank=float(rank(values).double().mean()), effective_rank=effective,
+                     rank_fraction=effective / min(first.num_queries, first.num_keys))
+    return dict(
+        name=_short(first.name), kind=first.kind, heads=first.num_heads, entropy=float(np.mean(entropies)),
+        matrix=f'{first.num_queries} × {first.num_keys}', **statistics, **ranks,
+        row_sum=f'{min(head.row_sum_min for head in heads):.3f} to {max(head.row_sum_max for head in heads):.3f}')
 
 
-def _table(run: dict) -> ResultTable:
+def _table(run: str, layers: Sequence[dict]) -> ResultTable:
     rows = []
-    for number, layer in enumerate(run['layers']):
-        ranks = ['–' if layer[name] is None else f'{layer[name]:.1f}' for name in ('rank', 'effective_rank')]
-        rows.append((
-            f'{number} {layer["name"]}', layer['kind'], layer['num_heads'], '{} × {}'.format(*layer['tokens']), *ranks,
-            layer['entropy'], layer['distance'], layer['uniform_distance'],
-            '{:.3f} to {:.3f}'.format(*layer['row_sum']), layer['negative'],
-            round(layer['no_token'], 3) + 0.))  # + 0 turns -0 into 0
-    return ResultTable(f'Attention layers of {run["name"]}', HEADER, rows)
-
-
-def _charts(runs: Sequence[dict]) -> list[Chart]:
-    """Return charts of effective rank and entropy by layer, one line for each run."""
-    def lines(value: Callable[[dict], float]) -> Lines:
-        return Lines({run['name']: (range(len(run['layers'])), [value(layer) for layer in run['layers']])
-                      for run in runs}, 'layer', (0, 1.05), markers=True)
-
-    return [Chart('Effective rank, fraction of the tokens', lines(
-                lambda layer: math.nan if layer['effective_rank'] is None
-                else layer['effective_rank'] / min(layer['tokens']))),
-            Chart('Entropy, fraction of that of uniform weights', lines(lambda layer: layer['entropy']))]
+    for number, layer in enumerate(layers):
+        ranks = [None if math.isnan(layer[name]) else f'{layer[name]:.1f}' for name in ('rank', 'effective_rank')]
+        rows.append((f'{number} {layer["name"]}', layer['kind'], layer['heads'], layer['matrix'], *ranks,
+                     layer['entropy'], layer['distance'], layer['uniform_distance'], layer['row_sum'],
+                     layer['negative'], round(layer['no_token'], 3) + 0.))  # + 0 turns -0 into 0
+    return ResultTable(f'Attention layers of {run}', HEADER, rows)

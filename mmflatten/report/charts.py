@@ -70,8 +70,8 @@ def largest_modules(totals: dict[str, int], number: int = MAX_MODULES) -> dict[s
         totals: dotted name of every module -> its count, including that of its children.
     """
     parts, whole = {'': totals['']}, set()
-    while len(parts) < number and parts.keys() - whole:
-        name = max(parts.keys() - whole, key=parts.__getitem__)
+    while len(parts) < number and whole < parts.keys():
+        name = max((part for part in parts if part not in whole), key=parts.__getitem__)
         prefix = f'{name}.' if name else ''
         children = {child: count for child, count in totals.items()
                     if child != name and child.startswith(prefix) and '.' not in child[len(prefix):] and count}

@@ -16,7 +16,7 @@ from mmflatten.errors import explain
 from mmflatten.measure.flops.model_cost import ModelCost
 from mmflatten.predict.predictor import Predictor
 from mmflatten.results.analysis import Analysis, analyze
-from mmflatten.results.curves import read_scalars
+from mmflatten.results.curves import name_runs, read_scalars
 from mmflatten.results.reading import Results, read_results
 from mmflatten.tasks import Task, find_task
 
@@ -27,31 +27,21 @@ _SETTING = re.compile(r'^    (\w[\w .()]*): (.*[^:\n])$', re.MULTILINE)
 
 @dataclass
 class TrainedRun:
-    """Contents of a work dir. Missing parts are None or empty and listed in `missing`.
-
-    Attributes:
-        name: name of the folder, or its path if two folders have the same name.
-        records: records of the training's log, merged over resumes.
-        environment: machine and libraries of the training, from its log.
-        wall_time: seconds of the training, summed over resumes.
-        predictor: predictor with the newest checkpoint.
-        cost, seconds: filled by `measure_runs`; seconds of a call in each round.
-        missing: name of a missing part -> the command that creates it, or the error.
-    """
+    """Contents of a work dir. Missing parts are None or empty and listed in `missing`."""
 
     work_dir: Path
     name: str
     config: Config | None = None
-    records: list[dict] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
-    wall_time: float = 0
-    checkpoint: Path | None = None
+    records: list[dict] = field(default_factory=list)  # of the training's log, merged over resumes
+    environment: dict[str, str] = field(default_factory=dict)  # machine and libraries of the training
+    wall_time: float = 0  # seconds of the training, summed over resumes
+    checkpoint: Path | None = None  # the newest one
     predictor: Predictor | None = None
     results: Results | None = None
     analysis: Analysis | None = None
-    cost: ModelCost | None = None
-    seconds: tuple[float, ...] = ()
-    missing: dict[str, str] = field(default_factory=dict)
+    cost: ModelCost | None = None  # from `measure_runs`, as the next
+    seconds: tuple[float, ...] = ()  # of a call in each round
+    missing: dict[str, str] = field(default_factory=dict)  # name of a part -> command that creates it, or error
 
     @property
     def task(self) -> Task | None:
@@ -83,27 +73,14 @@ class TrainedRun:
 
 
 def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None = None) -> list[TrainedRun]:
-    """Read work dirs.
-
-    Args:
-        score: minimum score of detections in confusions and drawings.
-        device: device of the models, see `Predictor`.
-
-    Raises:
-        FileNotFoundError: a folder does not exist.
-        ValueError: a folder is not a work dir, or is listed twice.
-    """
-    paths = [Path(work_dir) for work_dir in work_dirs]
-    for path in paths:
+    """Read work dirs; arguments and errors are those of `write_report`."""
+    runs = [TrainedRun(path, name) for name, path in name_runs(work_dirs).items()]
+    for path in (run.work_dir for run in runs):
         if not path.is_dir():
             raise FileNotFoundError(f'work dir: {path} does not exist.')
-        if [other.resolve() for other in paths].count(path.resolve()) > 1:
-            raise ValueError(f'work dir: {path} is given twice.')
         if _config_file(path) is None and not any(path.glob(LOGS)) and not (path / RESULTS).exists():
             raise ValueError(f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the '
                              'work_dir of a training.')
-    names = [path.resolve().name for path in paths]
-    runs = [TrainedRun(path, name if names.count(name) == 1 else str(path)) for path, name in zip(paths, names)]
     for run in runs:
         _read(run, score, device)
     return runs

@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -18,6 +17,7 @@ from mmflatten.report.collect import TrainedRun, read_runs
 from mmflatten.report.comparison import config_difference, environment_table, summary_table, tiles
 from mmflatten.report.measure import measure_runs, speed_table
 from mmflatten.report.samples import read_gallery
+from mmflatten.results.analysis import plain
 from mmflatten.results.drawing import svg
 from mmflatten.version import __version__
 
@@ -81,8 +81,9 @@ def render(context: dict) -> str:
 
 def cell(value: object) -> str:
     """Format a value of a table; a dash marks a missing one."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+    value = plain(value)
+    if isinstance(value, float):
+        return f'{value:.3f}'
+    if isinstance(value, int):
         return f'{value:,}'
-    if isinstance(value, (float, np.floating)):
-        return f'{value:.3f}' if np.isfinite(value) else '–'
     return '–' if value is None else str(value)

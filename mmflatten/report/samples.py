@@ -26,34 +26,22 @@ Encode = Callable[..., str]  # pixels (H, W, 3 or 4) to a data URL
 
 @dataclass
 class SampleLayer:
-    """A layer over a test image, which a toggle of the page shows or hides.
+    """A layer over a test image, which a toggle of the page shows or hides."""
 
-    Attributes:
-        kind: truth, prediction or error.
-        run: index of the run of a prediction; 0 for the truth.
-        text: caption below the image.
-        picture: data URL of an image drawn over the test image.
-        shapes: outlines, with `path`, `name`, `x` and `y`.
-    """
-
-    kind: str
-    run: int = 0
-    text: str = ''
-    picture: str = ''
-    shapes: list[dict[str, Any]] = field(default_factory=list)
+    kind: str  # truth, prediction or error
+    run: int = 0  # index of the run of a prediction
+    text: str = ''  # caption below the image
+    picture: str = ''  # data URL of an image drawn over the test image
+    shapes: list[dict[str, Any]] = field(default_factory=list)  # outlines, with `path`, `name`, `x` and `y`
 
 
 def read_gallery(runs: Sequence[TrainedRun], number: int, score: float) -> dict[str, Any]:
     """Read test images with the layers of all runs: half the worst images, taken from the runs in turn, half random.
 
-    Args:
-        number: maximum number of images.
-        score: minimum score of detections.
-
     Returns:
-        `samples` (see `_sample`), their `classes`; `exclusive`, True if layers cover each other, so that only one is
-        shown at a time; `toggles`, kind, run, title and initial state of each layer; `legend`, name and RGB colour of
-        the classes of label maps; and `worst_by`, name of the value by which the worst images are sorted.
+        `samples` (see `_sample`) and their `classes`; `exclusive`, True if layers cover each other and are shown one at
+        a time; `toggles`, kind, run, title and initial state of each layer; `legend`, name and colour of the classes
+        of label maps; `worst_by`, name of the value by which the worst images are sorted.
     """
     analyzed = {index: run for index, run in enumerate(runs) if run.analysis is not None}
     entries = {index: {entry['img_path']: entry for entry in run.results.entries} for index, run in analyzed.items()}

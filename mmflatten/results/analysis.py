@@ -35,27 +35,16 @@ class ResultTable:
 
 @dataclass
 class Analysis:
-    """Analysis of one test.
-
-    Attributes:
-        task: classification, detection, segmentation or stereo.
-        images: number of images with predictions.
-        summary: metrics of the whole test.
-        worst_by: name of the value by which the worst images are sorted.
-        worst: index of an image and that value, worst first.
-        tables: name -> table, written as `<name>.csv`.
-        figures: name -> figure, written as `<name>.png`.
-        notes: what could not be computed, and why.
-    """
+    """Analysis of one test. Tables and figures are written as `<name>.csv` and `<name>.png`."""
 
     task: str
-    images: int
+    images: int  # number of images with predictions
     summary: dict[str, float]
-    worst_by: str
-    worst: list[tuple[int, float]]
+    worst_by: str  # name of the value by which the worst images are sorted
+    worst: list[tuple[int, float]]  # index of an image and that value, worst first
     tables: dict[str, ResultTable] = field(default_factory=dict)
     figures: dict[str, Plot] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what could not be computed, and why
 
     def text(self) -> str:
         """Format summary, tables and notes for the terminal."""

@@ -19,19 +19,12 @@ MAX_DETECTIONS = (100, 300, 1000)  # as in mmdet
 
 @dataclass(frozen=True)
 class Instances:
-    """True instances, and detections as annotations with a score.
-
-    Attributes:
-        truth: annotations of the test.
-        categories: category id of each label.
-        image_ids: image id of each entry of the results.
-        detections: detections for 'bbox' and, if there are masks, 'segm'.
-    """
+    """True instances, and detections as annotations with a score."""
 
     truth: COCO
-    categories: list[int]
-    image_ids: list[int]
-    detections: dict[str, COCO]
+    categories: list[int]  # id of each label
+    image_ids: list[int]  # id of each entry of the results
+    detections: dict[str, COCO]  # for 'bbox' and, if there are masks, 'segm'
 
     @property
     def names(self) -> list[str]:

@@ -69,21 +69,24 @@ def is_undefined(key: str, value: float) -> bool:
     return value == -1 and key.startswith('coco/')
 
 
-def read_runs(work_dirs: Sequence[str | Path]) -> dict[str, list[dict]]:
-    """Read the records of several trainings: name of the work dir -> records.
+def name_runs(work_dirs: Sequence[str | Path]) -> dict[str, Path]:
+    """Map names to work dirs: the name of the folder, or its path if two folders have the same name.
 
     Raises:
-        FileNotFoundError: a work dir has no log.
         ValueError: a work dir is listed twice.
     """
-    runs, seen = {}, set()
-    for work_dir in work_dirs:
-        path = Path(work_dir).resolve()
-        if path in seen:
-            raise ValueError(f'work dir: {work_dir} is given twice.')
-        seen.add(path)
-        runs[path.name if path.name not in runs else str(path)] = read_scalars(work_dir)
-    return runs
+    paths = [Path(work_dir).resolve() for work_dir in work_dirs]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise ValueError(f'work dir: {path} is given twice.')
+    names = [path.name for path in paths]
+    return {name if names.count(name) == 1 else str(work_dir): Path(work_dir)
+            for name, work_dir in zip(names, work_dirs)}
+
+
+def read_runs(work_dirs: Sequence[str | Path]) -> dict[str, list[dict]]:
+    """Read the records of several trainings, by the names and with the errors of `name_runs` and `read_scalars`."""
+    return {name: read_scalars(path) for name, path in name_runs(work_dirs).items()}
 
 
 def keys_of(runs: Mapping[str, Sequence[dict]], keys: Sequence[str] | None = None) -> list[str]:
@@ -119,32 +122,29 @@ def _counts_epochs(records: Sequence[dict]) -> bool:
     return last <= max((record.get('epoch', 0) for record in records if is_training(record)), default=0)
 
 
-def last_validation(work_dir: str | Path) -> dict[str, float]:
-    """Return the metrics of the last validation, its epoch or iteration, and the number and time of iterations.
+def render_comparison(work_dirs: Sequence[str | Path]) -> str:
+    """Format the last validation of trainings and the number and median time of their iterations.
 
-    The time of an iteration is the median over the records of the log.
+    There is a column for each training, a row for each metric that all have, and the difference of two trainings.
 
     Raises:
-        FileNotFoundError: the work dir has no log.
-        ValueError: the log has no validation.
+        FileNotFoundError: a work dir has no log.
+        ValueError: a log has no validation, or a work dir is listed twice.
     """
-    records = read_scalars(work_dir)
-    training = [record for record in records if is_training(record)]
-    validations = [record for record in records if record.keys() - NOT_METRICS and not is_training(record)]
-    if not validations:
-        raise ValueError(f'work dir: the log of {work_dir} has no validation. Only validated runs can be compared.')
-    metrics = {key: value for key, value in validations[-1].items() if key not in NOT_METRICS}
-    return {**metrics, 'validated after': validations[-1]['step'], 'iterations': iteration_of(training[-1]),
-            's per iteration': median(record['time'] for record in training)}
-
-
-def render_comparison(work_dirs: Sequence[str | Path]) -> str:
-    """Format the metrics that all trainings have: a column for each, and the difference of two trainings."""
-    runs = [last_validation(work_dir) for work_dir in work_dirs]
-    names, difference = [Path(work_dir).resolve().name for work_dir in work_dirs], len(runs) == 2
+    runs = {}
+    for name, records in read_runs(work_dirs).items():
+        training = [record for record in records if is_training(record)]
+        validations = [record for record in records if record.keys() - NOT_METRICS and not is_training(record)]
+        if not validations:
+            raise ValueError(f'work dir: the log of {name} has no validation. Only validated runs can be compared.')
+        runs[name] = {**{key: value for key, value in validations[-1].items() if key not in NOT_METRICS},
+                      'validated after': validations[-1]['step'], 'iterations': iteration_of(training[-1]),
+                      's per iteration': median(record['time'] for record in training)}
+    first, *others = runs.values()
     rows = []
-    for key in (key for key in runs[0] if all(key in run for run in runs)):
-        rows.append([key, *(f'{run[key]:.4g}' if isinstance(run[key], float) else str(run[key]) for run in runs)])
-        if difference:
-            rows[-1].append(f'{runs[1][key] - runs[0][key]:+.4g}')
-    return align(rows, ['', *names, *(['difference'] if difference else [])], {0})
+    for key in (key for key in first if all(key in run for run in others)):
+        rows.append([key, *(f'{run[key]:.4g}' if isinstance(run[key], float) else str(run[key])
+                            for run in runs.values())])
+        if len(runs) == 2:
+            rows[-1].append(f'{others[0][key] - first[key]:+.4g}')
+    return align(rows, ['', *runs, *(['difference'] if len(runs) == 2 else [])], {0})

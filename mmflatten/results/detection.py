@@ -9,7 +9,7 @@ from pycocotools.cocoeval import COCOeval
 
 from mmflatten.results.analysis import Analysis, ResultTable, most_confused, reliability
 from mmflatten.results.coco import Instances, corner_boxes, read_instances
-from mmflatten.results.figures import Bars, Confusion, PrecisionRecall
+from mmflatten.results.figures import Bars, Confusion, Lines
 from mmflatten.results.reading import Results
 
 SUMMARY = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
@@ -58,7 +58,9 @@ def _add_kind(analysis: Analysis, instances: Instances, kind: str) -> None:
     if present.any():
         precision = {name: curves[:, label] for label, name in enumerate(instances.names) if present[label]}
         precision['mean'] = curves[:, present].mean(1)
-        analysis.figures[f'{kind}_precision_recall'] = PrecisionRecall(evaluation.params.recThrs, precision, 'mean')
+        analysis.figures[f'{kind}_precision_recall'] = Lines(
+            {name: (evaluation.params.recThrs, values) for name, values in precision.items()}, 'recall', 'precision',
+            limits=(0, 1.02), mean='mean')
     confidence, correct = _graded(evaluation)
     if len(confidence):
         calibration = reliability(confidence, correct)

@@ -21,19 +21,6 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class PrecisionRecall:
-    """Precision (n,) of each class, and their mean under the key `mean`, over recall (n,)."""
-
-    recall: np.ndarray
-    precision: Mapping[str, np.ndarray]
-    mean: str
-
-    @property
-    def description(self) -> str:
-        return f'Precision over recall: {", ".join(self.precision)}'
-
-
-@dataclass(frozen=True)
 class Reliability:
     """Mean confidence, accuracy and number of the predictions in each non-empty bin (bins,), and calibration error."""
 
@@ -74,24 +61,19 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines over a common axis.
+    """Lines over a common axis. A line without points keeps its place in the order of colours."""
 
-    Attributes:
-        lines: name -> x and y. A name without points keeps its place in the order of colours.
-        label: label of the horizontal axis.
-        limits: lower and upper limit of the vertical axis; None is automatic.
-        markers: mark the points.
-    """
-
-    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]
-    label: str
-    limits: tuple[float | None, float | None] = (None, None)
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # name -> x and y
+    x_label: str
+    y_label: str = ''
+    limits: tuple[float | None, float | None] = (None, None)  # of the vertical axis; None is automatic
     markers: bool = False
+    mean: str = ''  # name of the mean of the other lines, drawn in black
 
     @property
     def description(self) -> str:
-        return f'By {self.label}: ' + ', '.join(
+        return f'{self.y_label} by {self.x_label}: '.lstrip().capitalize() + ', '.join(
             f'{name} from {y[0]:.4g} to {y[-1]:.4g}' for name, (_, y) in self.lines.items() if len(y))
 
 
-Plot = Confusion | PrecisionRecall | Reliability | Bars | Histogram | Lines
+Plot = Confusion | Reliability | Bars | Histogram | Lines

@@ -33,7 +33,6 @@ class Results:
 
     Attributes:
         entries: a dictionary for each image, see `mmflatten.engine.predictions.DumpPredictions`.
-        task: task of the predictions.
         origin: `config`, `checkpoint`, `metrics`, `classes`, `palette` and `evaluator` (list of settings), if known.
     """
 
@@ -43,11 +42,7 @@ class Results:
     origin: dict[str, Any]
 
     def names(self, number: int) -> list[str]:
-        """Return the class names, or numbers if the names are unknown.
-
-        Raises:
-            ResultsError: the number of names differs from `number`.
-        """
+        """Return the class names, of which there must be `number`, or numbers if the names are unknown."""
         names = list(self.origin.get('classes') or map(str, range(number)))
         if len(names) != number:
             raise ResultsError(f'classes: got {len(names)} names, but the predictions of {self.path} have {number} '
@@ -132,11 +127,7 @@ def _origin_of_config(path: str, task: Task) -> dict[str, Any]:
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ('torch.storage', '_load_from_bytes'):
-            return _storage
+            return lambda content: torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
         if (module, name) in _ALLOWED or (module in _ARRAYS and name in ('_reconstruct', 'scalar')):
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f'{module}.{name} is not allowed in predictions')
-
-
-def _storage(content: bytes) -> Any:
-    return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)

@@ -82,7 +82,7 @@ def test_decoded_rows_are_those_of_the_layer(name, side):
             assert max(np.prod(data['grid']), np.prod(data['stored'])) <= 36
 
 
-def test_a_query_of_the_grid_lies_in_its_cell():
+def test_query_of_the_grid_lies_in_its_cell():
     layer = layers_of('windows')[0]  # of 11 x 13 tokens
     tokens = np.array(tokens_of(layer, (5, 6))).reshape(5, 6)
     places = np.stack((tokens // 13, tokens % 13), axis=-1)
@@ -103,18 +103,18 @@ def photo() -> np.ndarray:
     return cv2.resize(np.random.default_rng(0).integers(0, 255, (8, 10, 3), np.uint8), (120, 96))
 
 
-def characters(data):
-    return sum(len(layer[name]) for image in data['images'] for layer in image['layers'] for name in ('codes', 'rows'))
+def characters(images):
+    return sum(len(layer[name]) for image in images for layer in image['layers'] for name in ('codes', 'rows'))
 
 
 def test_data_keep_to_the_budget_and_have_the_statistics_of_their_layers(predictor, photo):
-    small = attention_data(predictor, [photo, photo[:, ::-1]], ['one', 'two'], 60_000, queries=8)
-    large = attention_data(predictor, [photo], ['one'], queries=8)
-    assert characters(small) <= 60_000 < characters(large)
-    assert large['images'][0]['layers'][0]['grid'] == (16, 16)
-    image, probe = large['images'][0], probe_image(predictor, photo)[0]
+    small, _ = attention_data(predictor, dict(one=photo, two=photo[:, ::-1]), 60_000, queries=8)
+    (image,), statistics = attention_data(predictor, dict(one=photo), queries=8)
+    assert characters(small) <= 60_000 < characters([image])
+    assert image['layers'][0]['grid'] == (16, 16)
+    probe, _ = probe_image(predictor, photo)
     assert image['size'] == (64, 64) and image['picture'].startswith('data:image/webp;base64,')
-    for layer, found in zip(probe.layers, large['layers'], strict=True):
+    for layer, found in zip(probe.layers, statistics, strict=True):
         assert found['effective_rank'] == pytest.approx(float(effective_rank(singular_values(layer)).mean()), rel=1e-3)
         assert 0 < found['entropy'] <= 1 + 1e-6
         uniform = head_statistics(layer, 8)[0].uniform_distance
