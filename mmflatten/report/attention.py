@@ -65,11 +65,7 @@ def attention_data(predictor: Predictor, images: Mapping[str, Image], budget: in
 
     Returns:
         Dictionaries with `name`, `picture` (data URL), `size` (height and width) and `layers` (see `packed`) of the
-        images, and dictionaries of statistics.
-
-    Raises:
-        PredictionError: an image cannot be read or used.
-        ValueError: the prediction uses no attention.
+        images, and dictionaries of statistics. Errors are those of `probe_image`.
     """
     probed = [probe_image(predictor, image) for image in images.values()]
     side = _side([layer for probe, _ in probed for layer in probe.layers], budget)

@@ -61,6 +61,7 @@ def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
         score: minimum score of detections in confusions and worst images.
 
     Raises:
+        FileNotFoundError: the annotation file of detections does not exist.
         ResultsError: the annotations are missing or do not fit, or scores are not finite.
     """
     for entry in results.entries:

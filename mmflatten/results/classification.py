@@ -10,11 +10,7 @@ from mmflatten.results.reading import Results, ResultsError, require_truth
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
-    """Analyze images with one label each.
-
-    Raises:
-        ResultsError: an image does not have exactly one valid label, or the number of scores varies.
-    """
+    """Analyze images with one label each."""
     scores, true = _read(results)
     names, predicted = results.names(scores.shape[1]), scores.argmax(1)
     confidence, correct = scores.max(1), predicted == true

@@ -21,15 +21,7 @@ TIDE_KINDS = {
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
-    """Analyze boxes and, if available, masks with COCO's evaluation.
-
-    Args:
-        score: minimum score of predictions in confusions and worst images.
-
-    Raises:
-        FileNotFoundError: the annotation file does not exist.
-        ResultsError: annotations are missing or do not fit.
-    """
+    """Analyze boxes and, if available, masks with COCO's evaluation."""
     instances = read_instances(results)
     matrix, errors = count_confusions(results, instances, score)
     names = [*instances.names, 'background']

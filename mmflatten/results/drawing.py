@@ -21,7 +21,7 @@ STYLE = {'axes.axisbelow': True, 'axes.spines.top': False, 'axes.spines.right': 
          'legend.fontsize': 'small', 'legend.frameon': False, 'svg.fonttype': 'none'}
 MAX_NAMES = 40  # names along an axis that stay readable
 MAX_NUMBERS = 15  # classes of a matrix whose cells hold a number
-MAX_LEGEND = 20
+MAX_LEGEND, MAX_LEGEND_BESIDE = 12, 20  # lines, in and beside the axes
 
 
 def save_png(path: str | Path, panels: Mapping[str, Plot], columns: int = 3) -> None:
@@ -138,5 +138,7 @@ def _(plot: Lines, figure: FigureBase) -> None:
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
     axes.locator_params(axis='x', nbins=5)
     axes.grid()
-    if 1 < len(plot.lines) <= MAX_LEGEND:
-        axes.legend(**dict(loc='center left', bbox_to_anchor=(1, .5)) if plot.mean else {})
+    if plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
+        axes.legend(loc='center left', bbox_to_anchor=(1, .5))
+    elif 1 < len(plot.lines) <= MAX_LEGEND:
+        axes.legend()

@@ -11,11 +11,7 @@ IGNORED = 255  # default of mmseg
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
-    """Analyze label maps over the pixels of all images together, as mmseg's `IoUMetric` does.
-
-    Raises:
-        ResultsError: an image has no true label map, or its size differs from that of the prediction.
-    """
+    """Analyze label maps over the pixels of all images together, like mmseg's `IoUMetric`."""
     require_truth(results.entries, 'gt_sem_seg')
     ignored = results.setting('ignore_index', IGNORED)
     labels = [_labels(entry, ignored) for entry in results.entries]

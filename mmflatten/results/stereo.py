@@ -18,11 +18,7 @@ HISTOGRAM = np.linspace(-20, 20, 81)
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
-    """Analyze disparities at the pixels that the test's `StereoMetric` evaluates.
-
-    Raises:
-        ResultsError: a pair has no true disparity, or no pixel is evaluated.
-    """
+    """Analyze disparities at the pixels that the test's `StereoMetric` evaluates."""
     require_truth(results.entries, 'gt_disparity')
     limit = results.setting('max_disp', MAX_DISPARITY)
     metric = StereoMetric(limit)
