@@ -72,8 +72,9 @@ class Lines:
 
     @property
     def description(self) -> str:
-        return (f'{self.y_label} over {self.x_label}: ' if self.y_label else f'By {self.x_label}: ') + ', '.join(
-            f'{name} from {y[0]:.4g} to {y[-1]:.4g}' for name, (_, y) in self.lines.items() if len(y))
+        axes = f'{self.y_label} over {self.x_label}' if self.y_label else f'By {self.x_label}'
+        ends = [f'{name} from {y[0]:.4g} to {y[-1]:.4g}' for name, (_, y) in self.lines.items() if len(y)]
+        return f'{axes}: {", ".join(ends)}'
 
 
 Plot = Confusion | Reliability | Bars | Histogram | Lines
