@@ -7,7 +7,6 @@ See docs/analysis_tools.md for the output files.
 """
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mmflatten.cli.common import fraction, output_folder, positive, tool_parser
 from mmflatten.console import command_line
@@ -31,13 +30,10 @@ def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.checkpoints.rules import shorten
+    from mmflatten.results.analysis import analyze
     from mmflatten.results.reading import read_results
-    from mmflatten.results.tasks import analyze
-    from mmflatten.results.worst import draw_worst, origin_of_config
-    from mmflatten.results.writing import write_analysis
-    results = read_results(args.results)
-    if args.config is not None:
-        results = replace(results, origin={**results.origin, **origin_of_config(args.config, results.task)})
+    from mmflatten.results.writing import draw_worst, write_analysis
+    results = read_results(args.results, args.config)
     analysis = analyze(results, args.worst, args.score)
     worst, broken = draw_worst(results, analysis, args.out, args.score)
     source = dict(results=str(results.path), **{name: results.origin.get(name) for name in ('config', 'checkpoint')})

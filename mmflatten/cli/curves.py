@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> None:
     # Imported here, so that a missing library ends with one line that says how to install it.
     from pathlib import Path
 
-    from mmflatten.results.curves import curve, is_training, keys_of, read_runs
+    from mmflatten.results.curves import curve, is_training, iteration_of, keys_of, read_runs
     from mmflatten.results.drawing import save_png
     if Path(args.out).suffix != '.png':
         raise ValueError(f'--out: expected a file NAME.png, got {args.out}.')
@@ -34,6 +34,6 @@ def main(argv: Sequence[str]) -> None:
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
     save_png(args.out, {key: curve(key, runs) for key in keys})
     for name, records in runs.items():
-        last = max(record.get('iter', record['step']) for record in records if is_training(record))
+        last = max(iteration_of(record) for record in records if is_training(record))
         print(f'{name}: {len(records)} records up to iteration {last}')
     print(args.out)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
-from mmflatten.results.runs import render_comparison
+from mmflatten.results.curves import render_comparison
 
 
 @command_line
