@@ -1,15 +1,12 @@
 """Writers of the export formats, all based on `torch.export`."""
-from __future__ import annotations
-
 import importlib.util
 import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
 from mmflatten.export.wrappers import ExportedModel, ExportError
@@ -21,12 +18,7 @@ LARGEST_SIDE = 4096
 
 
 def check_format(name: str, file: str | Path) -> None:
-    """Check a format and the file to write before anything expensive starts.
-
-    Raises:
-        ExportError: the format is unknown, the suffix or the folder of the file is wrong, the metadata would replace a
-            file that an export did not write, or a package is missing.
-    """
+    """Raise ExportError if a format is unknown or lacks a package, or if the file cannot be written."""
     if name == 'torchscript':
         raise ExportError('format: torchscript was removed because PyTorch has deprecated it. Use pt2 (torch.export).')
     if name not in SUFFIXES:
@@ -48,16 +40,19 @@ def side_range(module: ExportedModel) -> tuple[int, int]:
     return module.stride + 1, LARGEST_SIDE
 
 
-def trace(module: ExportedModel, inputs: tuple[Tensor, ...], dynamic: bool) -> ExportedProgram:
-    """Return the graph of a model; `dynamic` leaves the height and the width of the images open.
+def random_images(module: ExportedModel, size: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Return one noise image for each input of the model, always the same."""
+    generator = np.random.default_rng(0)
+    return tuple(generator.uniform(0, 255, (1, 3, *size)).astype(np.float32) for _ in module.inputs)
 
-    Raises:
-        ExportError: the model fixes the size.
-    """
+
+def trace(module: ExportedModel, size: tuple[int, int], dynamic: bool) -> ExportedProgram:
+    """Return the graph of a model; `dynamic` leaves the height and the width of the images open."""
     import torch.fx.experimental._config as symbols
 
     least, most = side_range(module)
     dims = {2: Dim('height', min=least, max=most), 3: Dim('width', min=least, max=most)} if dynamic else None
+    inputs = tuple(map(torch.from_numpy, random_images(module, size)))
     try:
         # As in torch.onnx: PyTorch's own branches must not test if an open size is 1.
         with torch.no_grad(), symbols.patch(backed_size_oblivious=dynamic):
@@ -69,12 +64,30 @@ def trace(module: ExportedModel, inputs: tuple[Tensor, ...], dynamic: bool) -> E
                           ) from error
 
 
-def write_onnx(program: ExportedProgram, file: str | Path, module: ExportedModel, metadata: dict[str, Any]) -> None:
-    """Write an ONNX file that contains its metadata.
+def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> None:
+    """Trace a model at `metadata['size']` and write it in the format of the file's suffix.
 
     Raises:
-        ExportError: ONNX does not support an operator, or ONNX Runtime a Fourier transform at open sizes.
+        ExportError: the model fixes the size, ONNX does not support an operator, or ONNX Runtime does not support a
+            Fourier transform at open sizes.
     """
+    file = Path(file)
+    program = trace(module, metadata['size'], metadata['sides'] is not None)
+    if file.suffix == SUFFIXES['onnx']:
+        _write_onnx(program, file, module, metadata)
+        return
+    if file.suffix == SUFFIXES['pt2']:
+        torch.export.save(program, str(file))
+    else:
+        import openvino
+        with tempfile.TemporaryDirectory() as folder:
+            onnx_file = Path(folder, 'model.onnx')
+            _write_onnx(program, onnx_file, module, metadata)
+            openvino.save_model(openvino.Core().read_model(onnx_file), file, compress_to_fp16=False)
+    metadata_file(file).write_text(json.dumps(metadata, indent=1) + '\n', encoding='utf-8')
+
+
+def _write_onnx(program: ExportedProgram, file: Path, module: ExportedModel, metadata: dict[str, Any]) -> None:
     if metadata['sides'] is not None and any('fft' in str(node.target) for node in program.graph.nodes):
         raise ExportError('--dynamic: ONNX Runtime does not support Fourier transforms (circulant attention) at open '
                           f'sizes, got {type(module.model).__name__}. Omit --dynamic, or use --format pt2.')
@@ -91,26 +104,6 @@ def write_onnx(program: ExportedProgram, file: str | Path, module: ExportedModel
     result.save(str(file))
 
 
-def write_openvino(program: ExportedProgram, file: str | Path, module: ExportedModel, metadata: dict[str, Any]) -> None:
-    """Write an OpenVINO file in float32, converted from ONNX."""
-    import openvino
-    with tempfile.TemporaryDirectory() as folder:
-        onnx_file = Path(folder) / 'model.onnx'
-        write_onnx(program, onnx_file, module, metadata)
-        openvino.save_model(openvino.Core().read_model(onnx_file), file, compress_to_fp16=False)
-    _write_metadata(file, metadata)
-
-
-def write_pt2(program: ExportedProgram, file: str | Path, module: ExportedModel, metadata: dict[str, Any]) -> None:
-    """Write a file of `torch.export.save`."""
-    torch.export.save(program, str(file))
-    _write_metadata(file, metadata)
-
-
-WRITERS: dict[str, Callable[[ExportedProgram, Any, ExportedModel, dict[str, Any]], None]] = {
-    'onnx': write_onnx, 'openvino': write_openvino, 'pt2': write_pt2}
-
-
 def _one_line(error: BaseException) -> str:
     return ' '.join(str(error).split())[:400]
 
@@ -118,10 +111,6 @@ def _one_line(error: BaseException) -> str:
 def metadata_file(file: str | Path) -> Path:
     """Return `NAME.pt2.json` for `NAME.pt2`."""
     return Path(f'{file}.json')
-
-
-def _write_metadata(file: str | Path, metadata: dict[str, Any]) -> None:
-    metadata_file(file).write_text(json.dumps(metadata, indent=1) + '\n', encoding='utf-8')
 
 
 def read_metadata(file: Path) -> dict[str, Any] | None:
