@@ -1,6 +1,4 @@
 """Predicted classes as a CSV file."""
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from mmflatten.predict import writer
+from mmflatten.predict import results
 from mmflatten.predict.inputs import Input
 
 TOP = 5  # classes listed for each image
 
 
-class ClassificationWriter(writer.Writer):
+class Writer(results.Writer):
     """`classes.csv`, one line per image: file, then class and score of the five most probable classes."""
 
     files = ('classes.csv', )
@@ -42,9 +40,6 @@ class ClassificationWriter(writer.Writer):
             rows.writerows(self._rows)
 
     @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> writer.TableParts:
+    def table(record: dict, classes: Sequence[str]) -> results.TableParts:
         rows = [(entry['name'], f'{entry["score"]:.4f}') for entry in record['classes']]
         return f'The {len(rows)} most probable classes', ('class', 'score'), rows
-
-
-Writer = ClassificationWriter
