@@ -13,8 +13,7 @@ from mmflatten.apis import Predictor
 from mmflatten.building import build_model
 from mmflatten.cli.cam import METHODS as OFFERED
 from mmflatten.engine.setup import load_config
-from mmflatten.explain.cam import METHODS, cam, default_layer
-from mmflatten.explain.cam_targets import TargetModel
+from mmflatten.explain.cam import METHODS, TargetModel, cam, default_layer
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
 PYRAMID = dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8))

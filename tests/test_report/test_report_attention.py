@@ -13,8 +13,7 @@ from mmengine.registry import DefaultScope
 from mmflatten.apis import Predictor
 from mmflatten.building import build_model
 from mmflatten.engine.setup import load_config
-from mmflatten.explain.attention import AttentionProbe
-from mmflatten.explain.attention.spectrum import effective_rank, singular_values
+from mmflatten.explain.attention import AttentionProbe, effective_rank, singular_values
 from mmflatten.explain.attention.statistics import head_statistics
 from mmflatten.explain.maps import probe_image
 from mmflatten.registry import MODELS

@@ -1,10 +1,10 @@
 """Hooks that record the inputs of all attention layers in a forward pass."""
-from __future__ import annotations
-
-from types import TracebackType
+from contextlib import ExitStack
+from functools import partial
+from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mmflatten.explain.attention.layer import AttentionLayer
 from mmflatten.explain.layer_maps import match_name
@@ -21,39 +21,38 @@ class AttentionProbe:
         probe.layer('stages.2.blocks.0.attn.fn').row(query=0)      # (heads, keys)
 
     Only the first image of the first call of each module is recorded. The probe keeps the inputs of the layers.
+    Attention on volumes has no map and is skipped.
 
     Args:
         model: a backbone, or a whole classifier, detector, segmentor or stereo model.
 
     Attributes:
-        names: names of the attention modules, in model order.
+        names: names of the attention modules that are not inside another one, in model order.
 
     Raises:
         ValueError: the model has no attention.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._modules = dict(_outermost(model))
-        if not self._modules:
+        self.names: list[str] = []
+        for name, module in model.named_modules():
+            inside = any(not outer or name.startswith(f'{outer}.') for outer in self.names)
+            if isinstance(module, ATTENTIONS) and not inside and getattr(module, 'ndim', 2) == 2:
+                self.names.append(name)
+        if not self.names:
             raise ValueError(f'model: expected a model with an attention of mmflatten, got {type(model).__name__}.')
-        self.names = list(self._modules)
+        self._model, self._hooks = model, ExitStack()
         self._layers: dict[str, AttentionLayer] = {}
-        self._hooks: list = []
 
-    def __enter__(self) -> AttentionProbe:
+    def __enter__(self) -> Self:
         self._layers.clear()
-        for name, module in self._modules.items():
-
-            def record(module: nn.Module, args: tuple, name: str = name) -> None:
-                self._record(name, module, *args)
-
-            self._hooks.append(module.register_forward_pre_hook(record))
+        for name in self.names:
+            module = self._model.get_submodule(name)
+            self._hooks.enter_context(module.register_forward_pre_hook(partial(self._record, name)))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 traceback: TracebackType | None) -> None:
-        while self._hooks:
-            self._hooks.pop().remove()
+    def __exit__(self, *_: object) -> None:
+        self._hooks.close()
 
     @property
     def layers(self) -> list[AttentionLayer]:
@@ -66,30 +65,14 @@ class AttentionProbe:
         Raises:
             ValueError: no layer or several layers match.
         """
-        layers = self.layers
-        if name.isdecimal() and int(name) < len(layers):
-            return layers[int(name)]
-        names = [layer.name for layer in layers]
-        matches = match_name(name, names)
-        if len(matches) != 1:
-            problem = 'several layers match' if matches else 'no layer matches'
-            raise ValueError(f'layer: {problem}, got {name}. Use one of {", ".join(matches or names)}.')
-        return self._layers[matches[0]]
+        names = [layer.name for layer in self.layers]
+        if name.isdecimal() and int(name) < len(names):
+            return self.layers[int(name)]
+        return self._layers[match_name(name, names, names)]
 
-    def _record(self, name: str, module: nn.Module, x: Tensor, hw_shape: tuple[int, int] | None = None,
-                *_: object) -> None:
+    def _record(self, name: str, module: nn.Module, args: tuple) -> None:
         if name not in self._layers:
-            size = hw_shape or (x.shape[-2], x.shape[-1])
+            x, hw_shape = args[0], args[1] if len(args) > 1 else args[0].shape[-2:]
             with torch.inference_mode(False):  # the copy must support gradients
                 first = x[:1].detach().clone()
-            self._layers[name] = AttentionLayer(name, module, first, (int(size[0]), int(size[1])))
-
-
-def _outermost(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Return attention modules that are not inside another one. Attention on volumes has no map and is skipped."""
-    outermost: list[tuple[str, nn.Module]] = []
-    for name, module in model.named_modules():
-        inside = any(not outer or name.startswith(f'{outer}.') for outer, _ in outermost)
-        if isinstance(module, ATTENTIONS) and not inside and getattr(module, 'ndim', 2) == 2:
-            outermost.append((name, module))
-    return outermost
+            self._layers[name] = AttentionLayer(name, module, first, (int(hw_shape[0]), int(hw_shape[1])))
