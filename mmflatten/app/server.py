@@ -1,6 +1,4 @@
 """Local web server of the page."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import gradio as gr

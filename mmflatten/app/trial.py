@@ -1,14 +1,12 @@
 """Results of one model on one image: drawing, numbers, attention layers and cost."""
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import mmcv
 import numpy as np
-import torch
 from mmengine.structures import BaseDataElement
 
 from mmflatten.building import model_config
@@ -63,19 +61,28 @@ class TriedModel:
         self.predictor = Predictor(config, checkpoint, device)
         self.task, self.classes = self.predictor.spec, self.predictor.classes
         self.params = count_parameters(self.predictor.model)
-        self.processor = _processor(self.predictor.device)
+        machine = describe_machine(self.predictor.device)
+        self.processor = machine['gpu']
+        if self.predictor.device == 'cpu':
+            threads = '1 thread' if machine['threads'] == 1 else f'{machine["threads"]} threads'
+            self.processor = f'{machine["processor"]}, {threads}'
         try:
             self.attends = bool(AttentionProbe(self.predictor.model).names)
         except ValueError:
             self.attends = False
-        self._on_meta = build_on_meta(model_config(self.predictor.cfg), self.predictor.scope)
-        self._costs: dict[tuple[int, int], ModelCost | str] = {}
+        on_meta = build_on_meta(model_config(self.predictor.cfg), self.predictor.scope)
+
+        @cache
+        def cost_at(size: tuple[int, int]) -> ModelCost | str:
+            try:
+                return count_model(on_meta, size)
+            except ValueError as error:
+                return str(error)
+
+        self._cost_at = cost_at
 
     def try_on(self, files: Sequence[str], score: float = 0.3) -> Trial:
-        """Predict an image, or a left and a right image for stereo.
-
-        Args:
-            score: instances with a lower score are skipped.
+        """Predict an image, or a left and a right image for stereo. Instances with a lower score are skipped.
 
         Raises:
             PredictionError: the image cannot be used.
@@ -95,20 +102,4 @@ class TriedModel:
             drawing = mmcv.imread(f'{folder}/drawings/picture.png', channel_order='rgb')
         height, width = mmcv.imread(files[0]).shape[:2]
         return Trial((width, height), drawing, record, samples[0], network_input, layers, seconds,
-                     self._cost(network_input.shape[:2]))
-
-    def _cost(self, size: tuple[int, int]) -> ModelCost | str:
-        if size not in self._costs:
-            try:
-                self._costs[size] = count_model(self._on_meta, size)
-            except ValueError as error:
-                self._costs[size] = str(error)
-        return self._costs[size]
-
-
-def _processor(device: str) -> str:
-    machine = describe_machine(device)
-    if torch.device(device).type == 'cuda':
-        return str(machine['gpu'])
-    threads = '1 thread' if machine['threads'] == 1 else f'{machine["threads"]} threads'
-    return f'{machine["processor"]}, {threads}'
+                     self._cost_at(network_input.shape[:2]))

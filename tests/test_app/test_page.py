@@ -4,9 +4,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mmflatten.app.attention import MEAN
 from mmflatten.app.page import Page
 from mmflatten.app.trial import TriedModel
+from mmflatten.app.views import MEAN
 
 CLASSIFIER, SEGMENTOR = 'flatten-swin-nano-mixed_digits', 'semantic-fpn_flatten-swin-nano-mixed_digits'
 

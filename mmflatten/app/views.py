@@ -1,13 +1,43 @@
-"""Attention of one pixel of an uploaded image."""
-from __future__ import annotations
+"""HTML tables of a trial, and its attention maps."""
+from collections.abc import Iterable, Sequence
+from html import escape
 
 import numpy as np
 
-from mmflatten.app.trial import Trial
+from mmflatten.app.trial import Trial, TriedModel
 from mmflatten.explain.attention import AttentionLayer
 from mmflatten.explain.drawings import attention_pixels
 
 MEAN = -1  # head index that selects the mean over the heads
+
+
+def result_table(model: TriedModel, trial: Trial) -> str:
+    """Format the predictions of an image."""
+    return _table(*model.task.part('predict').Writer.table(trial.record, model.classes))
+
+
+def cost_table(model: TriedModel, trial: Trial) -> str:
+    """Format parameters, operations at the size of the network input, and the time of the prediction."""
+    height, width = trial.network_input.shape[:2]
+    rows = [('parameters', f'{model.params / 1e6:.3f} M')]
+    if isinstance(trial.cost, str):
+        rows.append(('operations', f'not counted: {trial.cost}'))
+    else:
+        counts = trial.cost.counts
+        rows += [('MACs', f'{counts.macs / 1e9:.3f} G'),
+                 ("FLOPs, papers' convention", f'{counts.papers_convention() / 1e9:.3f} G')]
+    rows += [('network input', f'{width} × {height}'), ('this prediction', f'{trial.seconds * 1000:.0f} ms'),
+             ('processor', model.processor)]
+    return _table('Cost', (), rows)
+
+
+def _table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Format an HTML table. The first cell of each row is its heading."""
+    head = ''.join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    body = ''.join(f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}'
+                   '</tr>' for first, *cells in rows)
+    head = f'<thead><tr>{head}</tr></thead>' if head else ''
+    return f'<table class="numbers"><caption>{escape(caption)}</caption>{head}<tbody>{body}</tbody></table>'
 
 
 def network_pixel(trial: Trial, x: float, y: float) -> tuple[float, float] | None:
