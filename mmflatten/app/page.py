@@ -10,8 +10,7 @@ import mmcv
 import numpy as np
 
 from mmflatten.app.pictures import check_picture
-from mmflatten.app.trial import Trial, TriedModel
-from mmflatten.app.views import MEAN, attention_view, cost_table, result_table
+from mmflatten.app.trial import MEAN, Trial, TriedModel, attention_view, cost_table, result_table
 from mmflatten.errors import explain
 from mmflatten.explain.drawings import attention_pixels
 
@@ -22,10 +21,10 @@ ALONE = dict(concurrency_id='models', concurrency_limit=1)
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """State of one browser tab: the image as RGB `(H, W, 3)`, scaled to `SIDE`, and the trial of each model."""
+    """State of one browser tab."""
 
-    picture: np.ndarray
-    trials: Sequence[Trial]
+    picture: np.ndarray  # RGB (H, W, 3), scaled to `SIDE`
+    trials: Sequence[Trial]  # one for each model
 
 
 @dataclass(eq=False)

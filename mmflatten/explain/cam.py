@@ -28,8 +28,7 @@ class Activation:
             coarsest levels of a feature pyramid depend on the last stage only.
         label, name: index and name of the class.
         score: predicted score; the mean probability for a region.
-        box: x1 y1 x2 y2 in pixels of the picture, for detectors.
-        image_box: `box` in pixels of the image file.
+        box, image_box: x1 y1 x2 y2 in pixels of the picture and of the image file, for detectors.
         layer, method: name of the layer, and one of `METHODS`.
     """
 
@@ -97,8 +96,9 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
     method = method or predictor.spec.part('explain').METHOD
     if method not in METHODS:
         raise ValueError(f'method: expected one of {", ".join(METHODS)}, got {method}.')
+    labels = [_label(predictor.classes, each) for each in classes]
     prepared = predictor.prepare(image)
-    model = TargetModel(predictor, prepared['data_samples'], [_label(predictor, each) for each in classes], score)
+    model = TargetModel(predictor, prepared['data_samples'], labels, score)
     layers: list = [layer]
     if layer is None:
         layers = [default_layer(predictor), *(_output(predictor, stage) for stage in reversed(_used_stages(predictor)))]
@@ -109,14 +109,12 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
     return pixels_of(prepared['inputs'][0], predictor.model.data_preprocessor), activations
 
 
-def _label(predictor: Predictor, label: str | int) -> int:
-    names = predictor.classes
+def _label(names: Sequence[str], label: str | int) -> int:
     if label in names:
         return names.index(label)
-    if not str(label).isdecimal() or int(label) >= len(names):
-        raise ValueError(f'class: expected one of {shorten(names, 20)}, or an index from 0 to {len(names) - 1}, '
-                         f'got {label}.')
-    return int(label)
+    if str(label).isdecimal() and int(label) < len(names):
+        return int(label)
+    raise ValueError(f'class: expected one of {shorten(names, 20)}, or an index below {len(names)}, got {label}.')
 
 
 def _activations(predictor: Predictor, model: TargetModel, inputs: Tensor, layer: str | int, method: str,
@@ -180,8 +178,8 @@ def _used_stages(predictor: Predictor) -> tuple[int, ...]:
 def _output(predictor: Predictor, number: int) -> str:
     model, backbone = predictor.model, predictor.model.backbone
     block, _ = find_layer(model, number)
-    token_stage = block.startswith('backbone.stages') and isinstance(backbone.stages[-1], ClassTokenStage)
-    if token_stage or getattr(backbone, 'out_type', None) == 'cls_token':
+    last_stage = getattr(backbone, 'stages', [None])[-1]
+    if isinstance(last_stage, ClassTokenStage) or getattr(backbone, 'out_type', None) == 'cls_token':
         return f'{block}.attn.norm'
     modules = dict(model.named_modules())
     for norm in (f'backbone.norms.{stages(model).index(block)}', f'{block.partition(".blocks.")[0]}.norm'):

@@ -66,9 +66,8 @@ class LayerMap:
 
 def _find_shape(values: tuple) -> tuple[int, int] | None:
     """Return the last pair of integers among arguments or results, which is the shape of a map."""
-    pairs = [value for value in values if isinstance(value, tuple) and len(value) == 2
-             and all(isinstance(side, int) for side in value)]
-    return pairs[-1] if pairs else None
+    pairs = (value for value in reversed(values) if isinstance(value, tuple) and len(value) == 2)
+    return next((pair for pair in pairs if all(isinstance(side, int) for side in pair)), None)
 
 
 def find_layer(model: nn.Module, name: str | int = -1) -> tuple[str, nn.Module]:

@@ -14,10 +14,9 @@ class ReceptiveField:
     """Influence of each input pixel on one position of a map.
 
     Attributes:
-        values: `(H, W)`, sum 1.
+        values: `(H, W)`, sum 1, mean over the number of `images`.
         center: `(x, y)` in input pixels, the centre of the position's cell.
         layer: name of the module; 'output' for the output of the model.
-        images: number of images that the values are averaged over.
     """
 
     values: np.ndarray

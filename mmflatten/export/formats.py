@@ -30,9 +30,14 @@ def check_format(name: str, file: str | Path) -> None:
     metadata = metadata_file(file)
     if name != 'onnx' and metadata.exists() and read_metadata(metadata) is None:
         raise ExportError(f'file: {metadata} was not written by an export and would be replaced. Move it away.')
-    missing = [package for package in PACKAGES[name] if importlib.util.find_spec(package) is None]
+    require_packages(f'format: {name}', name)
+
+
+def require_packages(what: str, format: str) -> None:
+    """Raise ExportError, whose message begins with `what`, if packages of a format are missing."""
+    missing = [package for package in PACKAGES[format] if importlib.util.find_spec(package) is None]
     if missing:
-        raise ExportError(f'format: {name} requires {", ".join(missing)}. Run pip install {" ".join(PACKAGES[name])}.')
+        raise ExportError(f'{what} requires {", ".join(missing)}. Run pip install {" ".join(PACKAGES[format])}.')
 
 
 def side_range(module: ExportedModel) -> tuple[int, int]:

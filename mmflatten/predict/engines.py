@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from mmflatten.export.engines import Engine, load_engine
 from mmflatten.export.export import compare
-from mmflatten.export.formats import side_range, write
+from mmflatten.export.formats import SUFFIXES, require_packages, side_range, write
 from mmflatten.export.wrappers import ExportedBackbone, ExportError
 
 ENGINES = ('eager', 'compile', 'onnxruntime', 'openvino', 'auto')
-_SUFFIXES = dict(onnxruntime='.onnx', openvino='.xml')
+_FORMATS = dict(onnxruntime='onnx', openvino='openvino')
 _EXAMPLE = 64  # image side for tracing; the graph accepts other sizes
 
 
@@ -58,9 +58,7 @@ def use_engine(model: nn.Module, engine: str, device: str) -> None:
         return
     if device != 'cpu':
         raise ExportError(f'engine: {engine} requires the CPU, got device {device}. Use compile or eager.')
-    missing = [name for name in ('onnx', 'onnxscript', engine) if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ExportError(f'engine: {engine} requires {", ".join(missing)}. Run pip install {" ".join(missing)}.')
+    require_packages(f'engine: {engine}', _FORMATS[engine])
     model.backbone = _EngineBackbone(_convert(ExportedBackbone(model).eval(), engine))
 
 
@@ -68,7 +66,7 @@ def _convert(module: ExportedBackbone, engine: str) -> Engine:
     size = (max(_EXAMPLE, side_range(module)[0]),) * 2
     metadata = dict(task=module.task, size=list(size), sides=list(side_range(module)), outputs=list(module.outputs))
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, f'backbone{_SUFFIXES[engine]}')
+        file = Path(folder, f'backbone{SUFFIXES[_FORMATS[engine]]}')
         write(module, file, metadata)
         loaded = load_engine(file, torch.get_num_threads())
     compare(f'engine: {engine}', module, loaded, size)

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from mmflatten.app.page import Page
-from mmflatten.app.trial import TriedModel
-from mmflatten.app.views import MEAN
+from mmflatten.app.trial import MEAN, TriedModel
 
 CLASSIFIER, SEGMENTOR = 'flatten-swin-nano-mixed_digits', 'semantic-fpn_flatten-swin-nano-mixed_digits'
 

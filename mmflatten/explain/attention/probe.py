@@ -20,17 +20,11 @@ class AttentionProbe:
             model(image)
         probe.layer('stages.2.blocks.0.attn.fn').row(query=0)      # (heads, keys)
 
-    Only the first image of the first call of each module is recorded. The probe keeps the inputs of the layers.
-    Attention on volumes has no map and is skipped.
-
-    Args:
-        model: a backbone, or a whole classifier, detector, segmentor or stereo model.
+    Only the first image of the first call of each module is recorded. Attention on volumes has no map and is skipped.
+    The model is a backbone or a whole model; one without attention raises ValueError.
 
     Attributes:
         names: names of the attention modules that are not inside another one, in model order.
-
-    Raises:
-        ValueError: the model has no attention.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -60,11 +54,7 @@ class AttentionProbe:
         return [self._layers[name] for name in self.names if name in self._layers]
 
     def layer(self, name: str) -> AttentionLayer:
-        """Return the layer with a name, with a name that ends so, or with an index in `layers`.
-
-        Raises:
-            ValueError: no layer or several layers match.
-        """
+        """Return the layer with an index in `layers`, or with a name as in `match_name`."""
         names = [layer.name for layer in self.layers]
         if name.isdecimal() and int(name) < len(names):
             return self.layers[int(name)]
