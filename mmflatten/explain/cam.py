@@ -101,7 +101,7 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
     model = TargetModel(predictor, prepared['data_samples'], labels, score)
     layers: list = [layer]
     if layer is None:
-        layers = [default_layer(predictor), *(_output(predictor, stage) for stage in reversed(_used_stages(predictor)))]
+        layers = [default_layer(predictor), *reversed(_stage_outputs(predictor))]
     activations = _activations(predictor, model, prepared['inputs'], layers.pop(0), method, top)
     while layers and any(activation.heat is None for activation in activations):
         on_other = _activations(predictor, model, prepared['inputs'], layers.pop(0), method, top)
@@ -167,22 +167,19 @@ def default_layer(predictor: Predictor) -> str:
     classifier, so there Grad-CAM shows the contribution of each position to the logit. If only the class token is
     used, it is the norm before the last attention.
     """
-    used = _used_stages(predictor)
-    return _output(predictor, used[max(-len(used), predictor.spec.part('explain').STAGE)])
+    outputs = _stage_outputs(predictor)
+    return outputs[max(-len(outputs), predictor.spec.part('explain').STAGE)]
 
 
-def _used_stages(predictor: Predictor) -> tuple[int, ...]:
-    return tuple(getattr(predictor.model.backbone, 'out_indices', (-1,)))
-
-
-def _output(predictor: Predictor, number: int) -> str:
-    model, backbone = predictor.model, predictor.model.backbone
-    block, _ = find_layer(model, number)
+def _stage_outputs(predictor: Predictor) -> list[str]:
+    """Return the names of the outputs of the stages that the rest of the model uses."""
+    model, backbone, outputs = predictor.model, predictor.model.backbone, []
     last_stage = getattr(backbone, 'stages', [None])[-1]
-    if isinstance(last_stage, ClassTokenStage) or getattr(backbone, 'out_type', None) == 'cls_token':
-        return f'{block}.attn.norm'
-    modules = dict(model.named_modules())
-    for norm in (f'backbone.norms.{stages(model).index(block)}', f'{block.partition(".blocks.")[0]}.norm'):
-        if not isinstance(modules.get(norm, nn.Identity()), nn.Identity):
-            return norm
-    return block
+    token = isinstance(last_stage, ClassTokenStage) or getattr(backbone, 'out_type', None) == 'cls_token'
+    modules, blocks = dict(model.named_modules()), stages(model)
+    for number in getattr(backbone, 'out_indices', (-1,)):
+        block, _ = find_layer(model, number)
+        names = (f'backbone.norms.{blocks.index(block)}', f'{block.partition(".blocks.")[0]}.norm')
+        norms = [name for name in names if not isinstance(modules.get(name, nn.Identity()), nn.Identity)]
+        outputs.append(f'{block}.attn.norm' if token else [*norms, block][0])
+    return outputs

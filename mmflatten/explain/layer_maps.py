@@ -35,11 +35,7 @@ class LayerMap:
         self._hooks.close()
 
     def map(self, tensor: Tensor) -> Tensor:
-        """Convert the layer's output, or its gradient, to `(B, C, H, W)`.
-
-        Raises:
-            ValueError: the tensor is neither a map nor the tokens of one.
-        """
+        """Convert the layer's output, or its gradient, to `(B, C, H, W)`. Raises ValueError if it has no map."""
         shape = tuple(getattr(tensor, 'shape', ()))
         if len(shape) == 4:
             return tensor
@@ -94,8 +90,7 @@ def find_layer(model: nn.Module, name: str | int = -1) -> tuple[str, nn.Module]:
 def match_name(name: str, names: Sequence[str], examples: Sequence[str]) -> str:
     """Return the module name that equals `name`, or else the only one that ends with it.
 
-    Raises:
-        ValueError: none or several match. The message suggests matches or else `examples`.
+    If none or several match, a ValueError suggests matches or else `examples`.
     """
     matches = [each for each in names if each == name] or [each for each in names if each.endswith(f'.{name}')]
     if len(matches) != 1:
@@ -118,18 +113,15 @@ def stages(model: nn.Module) -> list[str]:
 @contextmanager
 def input_gradients(model: nn.Module) -> Iterator[None]:
     """Set evaluation mode, and disable weight gradients and checkpointing, which would call hooks twice."""
-    weights = [(weight, weight.requires_grad) for weight in model.parameters()]
-    modules = [(module, module.training, getattr(module, 'with_cp', None)) for module in model.modules()]
+    checkpointed = [module for module in model.modules() if getattr(module, 'with_cp', False)]
+    saved = [(weight, 'requires_grad', weight.requires_grad) for weight in model.parameters()]
+    saved += [(module, 'training', module.training) for module in model.modules()]
+    saved += [(module, 'with_cp', True) for module in checkpointed]
     model.eval().requires_grad_(False)
-    for module, _, with_cp in modules:
-        if with_cp:
-            module.with_cp = False
+    for module in checkpointed:
+        module.with_cp = False
     try:
         yield
     finally:
-        for weight, wanted in weights:
-            weight.requires_grad_(wanted)
-        for module, training, with_cp in modules:
-            module.training = training
-            if with_cp:
-                module.with_cp = with_cp
+        for holder, name, value in saved:
+            setattr(holder, name, value)

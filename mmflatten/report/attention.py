@@ -4,7 +4,6 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +101,7 @@ def _averaged(weights: Tensor, layer: AttentionLayer, keys: tuple[int, int]) -> 
 
 def _statistics(layers: list[AttentionLayer], queries: int) -> dict:
     """Return means over images and heads, ranks on the first image, and the range of the row sums."""
-    first, heads = layers[0], [asdict(head) for layer in layers for head in head_statistics(layer, queries)]
+    first, heads = layers[0], [head for layer in layers for head in head_statistics(layer, queries)]
     statistics = {name: float(np.mean([head[name] for head in heads]))
              for name in ('no_token', 'negative', 'distance', 'uniform_distance', 'prefix')}
     statistics.update(row_sum=[min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)],

@@ -112,7 +112,7 @@ def test_data_of_a_predictor_keep_to_the_budget_and_have_its_statistics(predicto
         np.testing.assert_allclose(sums[:3, 1:], wanted, rtol=1e-4)
         assert found['effective_rank'] == pytest.approx(float(effective_rank(singular_values(layer)).mean()), rel=1e-3)
         assert 0 < found['entropy'] <= 1 + 1e-6
-        uniform = head_statistics(layer, 8)[0].uniform_distance
+        uniform = head_statistics(layer, 8)[0]['uniform_distance']
         assert found['uniform_distance'] == pytest.approx(uniform)
 
 

@@ -1,6 +1,4 @@
 """Statistics of attention weights: row sums, negative weights, locality, rank and entropy."""
-from dataclasses import asdict, dataclass
-
 import torch
 from torch import Tensor
 
@@ -12,32 +10,19 @@ HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'no to
           'prefix', 'besides')
 
 
-@dataclass(frozen=True)
-class HeadStatistics:
-    """Statistics of one head over a sample of queries.
+def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, float]]:
+    """Compute the statistics of each head over at most `number` evenly spaced queries of the map.
 
-    Attributes:
-        row_sum, row_sum_min, row_sum_max: mean, minimum and maximum of the sum of a query's weights over all tokens.
-        no_token: mean weight that is not on a token of the map but on the padding of windows. In focal attention it
-            also includes the weight that the learned pooling removes or, if negative, adds.
-        negative: fraction of negative weights in the sum of absolute weights.
-        distance: mean distance from the query in query tokens, weighted by absolute weights, without prefix tokens.
-        uniform_distance: `distance` for equal weights.
-        prefix: fraction of the prefix tokens, such as a class token, in the sum of absolute weights.
+    Returns:
+        A dictionary for each head:
+
+        - `row_sum`, `row_sum_min`, `row_sum_max`: mean, minimum and maximum of the sum of a query's weights.
+        - `no_token`: mean weight that is not on a token of the map but on the padding of windows. In focal attention it
+          also includes the weight that the learned pooling removes or, if negative, adds.
+        - `negative`, `prefix`: fractions of negative weights and of prefix tokens in the sum of absolute weights.
+        - `distance`: mean distance from the query in query tokens, weighted by absolute weights, without prefix tokens.
+        - `uniform_distance`: `distance` for equal weights.
     """
-
-    row_sum: float
-    row_sum_min: float
-    row_sum_max: float
-    no_token: float
-    negative: float
-    distance: float
-    uniform_distance: float
-    prefix: float
-
-
-def head_statistics(layer: AttentionLayer, number: int = 64) -> list[HeadStatistics]:
-    """Compute the statistics of each head over at most `number` evenly spaced queries of the map."""
     queries = spread(layer, number)
     totals = layer.totals().double().cpu()[:, queries]
     sums = []
@@ -50,10 +35,12 @@ def head_statistics(layer: AttentionLayer, number: int = 64) -> list[HeadStatist
             away.mean(-1).expand(weights.shape[:2]))))
     row_sum, size, negative, moment, on_map, uniform = torch.cat(sums, dim=1).transpose(1, 2)  # each (h, Q)
     tiny = torch.finfo(size.dtype).tiny
-    columns = (row_sum.mean(1), row_sum.amin(1), row_sum.amax(1), (totals - row_sum).mean(1),
-               negative.sum(1) / size.sum(1).clamp(min=tiny), moment.sum(1) / on_map.sum(1).clamp(min=tiny),
-               uniform.mean(1), 1 - on_map.sum(1) / size.sum(1).clamp(min=tiny))
-    return [HeadStatistics(*values) for values in torch.stack(columns, dim=1).tolist()]
+    columns = dict(
+        row_sum=row_sum.mean(1), row_sum_min=row_sum.amin(1), row_sum_max=row_sum.amax(1),
+        no_token=(totals - row_sum).mean(1), negative=negative.sum(1) / size.sum(1).clamp(min=tiny),
+        distance=moment.sum(1) / on_map.sum(1).clamp(min=tiny), uniform_distance=uniform.mean(1),
+        prefix=1 - on_map.sum(1) / size.sum(1).clamp(min=tiny))
+    return [{name: float(column[head]) for name, column in columns.items()} for head in range(layer.num_heads)]
 
 
 def spread(layer: AttentionLayer, number: int) -> Tensor:
@@ -76,10 +63,8 @@ def singular_values(layer: AttentionLayer, part: str = 'attention') -> Tensor:
     """Compute the singular values of the `(N, M)` matrix of each head, `(h, min(N, M))` in descending order.
 
     They are in float64 on the CPU. Prefix tokens are included. The matrix of a layer in windows has one block per
-    window. `part` is that of `AttentionLayer.rows`; 'both' is the matrix of FLatten Transformer, eq. 11.
-
-    Raises:
-        ValueError: the matrix is too large, as in `AttentionLayer.matrix`.
+    window. `part` is that of `AttentionLayer.rows`; 'both' is the matrix of FLatten Transformer, eq. 11. Errors are
+    those of `AttentionLayer.matrix`.
     """
     return torch.linalg.svdvals(layer.matrix(part=part).cpu().double())
 
@@ -112,11 +97,10 @@ def normalised(x: Tensor) -> Tensor:
     return x.abs() / x.abs().sum(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
 
 
-def describe(layer: AttentionLayer, heads: list[HeadStatistics]) -> dict:
+def describe(layer: AttentionLayer, heads: list[dict[str, float]]) -> dict:
     """Return a layer and its statistics in a form that JSON can store."""
     return dict(layer=layer.name, attention=layer.kind, num_heads=layer.num_heads, map=list(layer.hw),
-                keys=list(layer.kv_hw), prefix=layer.prefix, besides=layer.local,
-                heads=[asdict(head) for head in heads])
+                keys=list(layer.kv_hw), prefix=layer.prefix, besides=layer.local, heads=heads)
 
 
 def table(described: list[dict]) -> str:

@@ -35,8 +35,8 @@ def concentration(layer: AttentionLayer, number: int = 64) -> dict:
     """
     heads = head_statistics(layer, number)
     return dict(entropy=entropy(layer, number).mean().item(), uniform_entropy=math.log(layer.num_keys),
-                distance=float(np.mean([head.distance for head in heads])),
-                uniform_distance=float(np.mean([head.uniform_distance for head in heads])))
+                distance=float(np.mean([head['distance'] for head in heads])),
+                uniform_distance=float(np.mean([head['uniform_distance'] for head in heads])))
 
 
 def distribution(layer: AttentionLayer, number: int = 64) -> dict:
