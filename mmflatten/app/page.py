@@ -1,4 +1,4 @@
-"""The page: components and event handlers."""
+"""The page: components, event handlers and local server."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -6,25 +6,41 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import mmcv
-import numpy as np
 
 from mmflatten.app.pictures import check_picture
-from mmflatten.app.trial import MEAN, Trial, TriedModel, attention_view, cost_table, result_table
+from mmflatten.app.trial import MEAN, SIDE, Trial, TriedModel, attention_view, cost_table, result_table
 from mmflatten.errors import explain
 from mmflatten.explain.drawings import attention_pixels
 
-SIDE = 640  # longer side of the images in the viewer
 # One event at a time, because hooks would record the calls of all threads.
 ALONE = dict(concurrency_id='models', concurrency_limit=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Session:
-    """State of one browser tab."""
-
-    picture: np.ndarray  # RGB (H, W, 3), scaled to `SIDE`
-    trials: Sequence[Trial]  # one for each model
+HOST = '127.0.0.1'
+TABS = 8  # number of browser tabs whose trials stay in memory
+# System fonts, because others would be downloaded.
+THEME = gr.themes.Base(primary_hue='blue', font=('system-ui', 'sans-serif'), font_mono=('ui-monospace', 'monospace'))
+CSS = """
+.gradio-container h1 { font-size: 1.6rem; font-weight: 650; margin: 0 }
+.gradio-container h2 { font-size: 1.2rem; font-weight: 600; margin: 0.8rem 0 0; overflow-wrap: anywhere }
+.gradio-container h3 { font-size: 0.95rem; font-weight: 600; margin: 0; white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis }
+.gradio-container p { margin: 0.2rem 0; overflow-wrap: anywhere }
+.gradio-container .html-container { padding: 0 }
+#message [role=alert] { border-left: 4px solid #d33; padding: 0.6rem 0.9rem; color: var(--body-text-color);
+  background: var(--background-fill-secondary) }
+.drawing .image-frame { width: 100% }
+.drawing img { width: 100%; height: auto; max-height: 26rem; object-fit: contain }
+.map img, #picture img { max-width: 100%; max-height: 30rem; width: auto; height: auto }
+#picture img { cursor: crosshair }
+.choice { min-height: 5.75rem }
+.choice input { font-size: 0.85rem; padding-right: 0.9rem; text-overflow: ellipsis }
+table.numbers { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.875rem }
+table.numbers, table.numbers tr { border: 0 }
+table.numbers caption { text-align: left; font-weight: 600; padding: 0.4rem 0 }
+table.numbers tr > * { text-align: right; padding: 0.2rem 0 0.2rem 0.75rem; font-weight: 400; vertical-align: top;
+  border: 0; border-bottom: 1px solid var(--border-color-primary); color: var(--body-text-color) }
+table.numbers tr > :first-child { text-align: left; padding-left: 0 }
+table.numbers thead th { font-weight: 600 }
+"""
 
 
 @dataclass(eq=False)
@@ -43,10 +59,8 @@ class Parts:
 class Page:
     """Page with one or two models for an uploaded image, or for a left and a right image for stereo.
 
-    Event handlers return the new values of the components that change. Each tab has a separate `gr.State`.
-
-    Attributes:
-        blocks: the Gradio app.
+    Event handlers return the new values of the components that change. `blocks` is the Gradio app. The session of a
+    browser tab is the trial of each model on its image.
     """
 
     def __init__(self, models: Sequence[TriedModel]) -> None:
@@ -116,8 +130,7 @@ class Page:
             for file in filter(None, files):
                 text = text.replace(file, Path(file).name)
             return {self.message: _message('alert', text), self.session: None, self.results: gr.Column(visible=False)}
-        session = Session(mmcv.imrescale(mmcv.imread(files[0], channel_order='rgb'), (SIDE, SIDE)), trials)
-        changed = {self.session: session, self.results: gr.Column(visible=True)}
+        changed = {self.session: trials, self.results: gr.Column(visible=True)}
         for model, parts, trial in zip(self.models, self.parts, trials):
             changed |= {parts.drawing: trial.drawing, parts.results: result_table(model, trial),
                         parts.cost: cost_table(model, trial)}
@@ -126,29 +139,26 @@ class Page:
                          for number, layer in enumerate(trial.layers)]
                 changed[parts.layer] = gr.Dropdown(names, value=0)
         width, height = trials[0].size
-        changed |= self.attend(session, width // 2, height // 2, *[0, MEAN] * len(self.models))
+        changed |= self.attend(trials, width // 2, height // 2, *[0, MEAN] * len(self.models))
         return {**changed, self.message: _message('status', '; '.join(notes))}
 
-    def click(self, event: gr.SelectData, session: Session | None, *chosen: int) -> dict:
+    def click(self, event: gr.SelectData, session: Sequence[Trial] | None, *chosen: int) -> dict:
         """Show the attention of the clicked pixel of the scaled image."""
         if session is None:
             return self.attend(None, 0, 0)
-        width, height = session.trials[0].size
-        shown_height, shown_width = session.picture.shape[:2]
-        return self.attend(session, int(event.index[0] * width / shown_width),
-                           int(event.index[1] * height / shown_height), *chosen)
+        scale = session[0].size[0] / session[0].picture.shape[1]
+        return self.attend(session, int(event.index[0] * scale), int(event.index[1] * scale), *chosen)
 
-    def attend(self, session: Session | None, x: float | None, y: float | None, *chosen: int) -> dict:
+    def attend(self, session: Sequence[Trial] | None, x: float | None, y: float | None, *chosen: int) -> dict:
         """Show the attention of a pixel of the image, in the layer and head selected for each model."""
         if session is None:
             return {self.message: _message('alert', 'No prediction available. Upload the image again.')}
-        width, height = session.trials[0].size
+        (width, height), picture = session[0].size, session[0].picture
         x, y = (int(min(max(0, place or 0), length - 1)) for place, length in ((x, width), (y, height)))
-        scale = session.picture.shape[1] / width
+        scale = picture.shape[1] / width
         place = (x + .5) * scale - .5, (y + .5) * scale - .5
-        changed: dict[Any, Any] = {self.picture: attention_pixels(session.picture, None, place, SIDE), self.x: x,
-                                   self.y: y}
-        attending = [(parts, trial) for parts, trial in zip(self.parts, session.trials) if parts.layer]
+        changed: dict[Any, Any] = {self.picture: attention_pixels(picture, None, place, SIDE), self.x: x, self.y: y}
+        attending = [(parts, trial) for parts, trial in zip(self.parts, session) if parts.layer]
         for (parts, trial), number, head in zip(attending, chosen[::2], chosen[1::2]):
             layer = trial.layers[number]
             head = head if head < layer.num_heads else MEAN
@@ -189,3 +199,18 @@ def _image(name: str, buttons: Sequence[str] = ('fullscreen',), **kwargs: str) -
 
 def _message(role: str, text: str) -> str:
     return f'<p role="{role}">{escape(text)}</p>' if text else ''
+
+
+def launch(models: Sequence[TriedModel], port: int | None = None) -> gr.Blocks:
+    """Serve the page in background threads, by default at the first free port from 7860.
+
+    Call `close()` of the result to stop. Raises ValueError if the port is in use.
+    """
+    blocks = Page(models).blocks
+    try:
+        blocks.launch(server_name=HOST, server_port=port, share=False, prevent_thread_lock=True, quiet=True,
+                      ssr_mode=False, enable_monitoring=False, footer_links=[], state_session_capacity=TABS,
+                      theme=THEME, css=CSS)
+    except OSError as error:
+        raise ValueError(f'--port: not available ({error}), got {port}.') from error
+    return blocks

@@ -10,11 +10,7 @@ MAX_PIXELS = 16_000_000  # larger images take minutes and gigabytes in a segment
 
 
 def check_picture(file: str) -> list[str]:
-    """Return notes on information that is lost when an image is read, usually none.
-
-    Raises:
-        ValueError: the file is not an image, damaged, too small or too large.
-    """
+    """Return notes on information that is lost when an image is read. Raises ValueError if it cannot be used."""
     name = Path(file).name
     try:
         with Image.open(file) as image:  # reads only the header, not the pixels

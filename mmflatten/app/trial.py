@@ -23,6 +23,7 @@ from mmflatten.predict.predictor import Predictor
 from mmflatten.predict.results import ResultFolder
 
 MEAN = -1  # head index that selects the mean over the heads
+SIDE = 640  # longer side of a displayed image
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class Trial:
     """Results of one model on one image."""
 
     size: tuple[int, int]  # (width, height) of the image
+    picture: np.ndarray  # RGB (H, W, 3), the image scaled to `SIDE`
     drawing: np.ndarray  # RGB (H, W, 3), as drawn by `mmflatten predict`
     record: dict  # the prediction as numbers, as returned by `ResultFolder.add`
     sample: BaseDataElement  # the prediction
@@ -40,14 +42,7 @@ class Trial:
 
 
 class TriedModel:
-    """A config and a checkpoint, ready for images. Errors are those of `Predictor`.
-
-    Attributes:
-        name: name of the config.
-        weights: file name of the checkpoint.
-        processor: description of the CPU or GPU.
-        attends: True if the model has attention layers.
-    """
+    """A config and a checkpoint, ready for images. Errors are those of `Predictor`."""
 
     def __init__(self, config: str, checkpoint: str, device: str | None = None) -> None:
         self.name, self.weights = Path(config).stem, Path(checkpoint).name
@@ -67,11 +62,9 @@ class TriedModel:
         self._cost = cache(self._count)
 
     def try_on(self, files: Sequence[str], score: float = 0.3) -> Trial:
-        """Predict an image, or a left and a right image for stereo. Instances with a lower score are skipped.
+        """Predict an image, or a left and a right image for stereo. Errors are those of `probe_image`.
 
-        Raises:
-            PredictionError: the image cannot be used.
-            ValueError: as in `probe_image`.
+        Instances with a score below `score` are skipped.
         """
         image = tuple(files) if self.task.pairs else files[0]
         # The first run records the layers and serves as warm-up for the second one, which is timed.
@@ -85,9 +78,9 @@ class TriedModel:
         with tempfile.TemporaryDirectory() as folder, ResultFolder(folder, self.predictor, score) as results:
             record = results.add(Input('picture', files[0], image), samples[0])
             drawing = mmcv.imread(f'{folder}/drawings/picture.png', channel_order='rgb')
-        height, width = mmcv.imread(files[0]).shape[:2]
-        return Trial((width, height), drawing, record, samples[0], network_input, layers, seconds,
-                     self._cost(network_input.shape[:2]))
+        picture = mmcv.imread(files[0], channel_order='rgb')
+        return Trial(picture.shape[1::-1], mmcv.imrescale(picture, (SIDE, SIDE)), drawing, record, samples[0],
+                     network_input, layers, seconds, self._cost(network_input.shape[:2]))
 
     def _count(self, size: tuple[int, int]) -> ModelCost | str:
         try:
@@ -144,12 +137,9 @@ def network_pixel(trial: Trial, x: float, y: float) -> tuple[float, float] | Non
 
 def attention_view(trial: Trial, layer: AttentionLayer, head: int, x: float, y: float, side: int,
                    ) -> tuple[np.ndarray, str]:
-    """Draw the attention map of one pixel over the network input, and describe it in one line.
+    """Draw the attention map of the pixel `x, y` of the uploaded image, and describe it in one line.
 
-    Args:
-        head: index of the head, or `MEAN`.
-        x, y: pixel of the uploaded image.
-        side: longer side of the drawing in pixels.
+    The map is drawn over the network input, with `side` as the longer side in pixels.
     """
     place = network_pixel(trial, x, y)
     if place is None:
