@@ -54,9 +54,8 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
     from mmflatten.predict.results import ResultFolder
     from mmflatten.tasks import task_of
     cfg = load_config(args.config)
-    task = task_of(cfg)
-    inputs = Inputs(args.inputs, pairs=task.pairs)
-    inputs.require_outside(ResultFolder.replaced(args.out, task))
+    inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs)
+    inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))
     predictor = Predictor(cfg, args.checkpoint, args.device, args.engine)
     failures: list[str] = []
     pending: list[Input] = []

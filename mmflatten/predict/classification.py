@@ -1,7 +1,6 @@
 """Predicted classes as a CSV file."""
 import csv
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,27 +16,23 @@ class Writer(results.Writer):
 
     files = ('classes.csv', )
 
-    def __init__(self, folder: Path, classes: Sequence[str], score: float) -> None:
-        super().__init__(folder, classes, score)
-        self._rows: list[list] = []
-
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         scores = sample.pred_score.float().cpu().numpy()
         ranking = [dict(label=label, name=self.name_of(label), score=float(scores[label]))
                    for label in np.argsort(-scores)[:TOP].tolist()]
         cells = [cell for entry in ranking for cell in (entry['name'], f'{entry["score"]:.6f}')]
-        self._rows.append([item.source, *cells])
+        self.collected.append([item.source, *cells])
         return dict(label=ranking[0]['label'], classes=ranking)
 
     def close(self) -> None:
-        if not self._rows:
+        if not self.collected:
             return
         with open(self.folder / self.files[0], 'w', newline='', encoding='utf-8',
                   errors='surrogateescape') as file:  # file names need not be UTF-8
             rows = csv.writer(file)
-            count = (len(self._rows[0]) - 1) // 2
+            count = (len(self.collected[0]) - 1) // 2
             rows.writerow(['file', *(f'{name}_{i + 1}' for i in range(count) for name in ('class', 'score'))])
-            rows.writerows(self._rows)
+            rows.writerows(self.collected)
 
     @staticmethod
     def table(record: dict, classes: Sequence[str]) -> results.TableParts:

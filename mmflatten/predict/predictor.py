@@ -75,10 +75,9 @@ class Predictor:
         self.model.dataset_meta = self.metainfo = metainfo
 
     def __call__(self, image: Image) -> BaseDataElement:
-        """Predict one image. The data sample holds `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity`.
+        """Predict one image, as `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity` of a data sample.
 
-        Raises:
-            PredictionError: the image cannot be read or used.
+        Raises PredictionError if the image cannot be read or used.
         """
         sample, = self._predict_batch([image])
         if isinstance(sample, PredictionError):
@@ -92,10 +91,7 @@ class Predictor:
             yield from self._predict_batch(batch)
 
     def prepare(self, image: Image) -> dict:
-        """Return the arguments of the model's `forward` for an image: normalised, padded `inputs` and `data_samples`.
-
-        Errors are those of a prediction.
-        """
+        """Return the arguments of the model's `forward`: normalised, padded `inputs`, and `data_samples`."""
         try:
             return self.model.data_preprocessor(self._preprocess([image]), False)
         except Exception as error:

@@ -49,8 +49,7 @@ class ResultFolder:
     def add(self, item: Input, sample: BaseDataElement) -> dict:
         """Save and draw one prediction. Returns it as plain numbers, with maps as file names.
 
-        Raises:
-            PredictionError: the task's visualizer cannot draw the prediction, which is saved nevertheless.
+        Raises PredictionError if the task's visualizer cannot draw the prediction, which is saved nevertheless.
         """
         left = item.image[0] if isinstance(item.image, tuple) else item.image
         pixels = left if isinstance(left, np.ndarray) else mmcv.imread(left, channel_order='rgb')
@@ -84,6 +83,7 @@ class Writer:
         files: names of output files, which are deleted if an earlier run left them in the folder.
         folders: names of the subfolders for `file`, which must not contain inputs.
         classes: class names in the order of the labels.
+        collected: entries of `add` for `close`, in any form.
     """
 
     files: tuple[str, ...] = ()
@@ -91,6 +91,7 @@ class Writer:
 
     def __init__(self, folder: Path, classes: Sequence[str], score: float) -> None:
         self.folder, self.classes, self.score = folder, classes, score
+        self.collected: list = []
         for name in self.files:
             (folder / name).unlink(missing_ok=True)
 
