@@ -14,9 +14,7 @@ class ExportedDetector(ExportedModel):
 
     `boxes` `(A, 4)`, x1 y1 x2 y2 in pixels of the image; `scores` `(A, classes)`; `factors` `(A,)`, multiplied with the
     scores of the selected boxes (ATSS's centreness; ones for RetinaNet); `levels` `(A,)`, index of the feature map.
-
-    Raises:
-        ExportError: the detector is neither RetinaNet nor ATSS.
+    Raises ExportError if the detector is neither RetinaNet nor ATSS.
     """
 
     task, outputs = 'detection', ('boxes', 'scores', 'factors', 'levels')
@@ -64,7 +62,7 @@ def select_boxes(outputs: Mapping[str, np.ndarray], test_cfg: Mapping[str, Any])
 
     Args:
         outputs: of an engine, see `ExportedDetector`.
-        test_cfg: `model.test_cfg` of the config, stored in the metadata.
+        test_cfg: from the engine's metadata.
 
     Returns:
         `boxes` `(n, 4)`, `scores` `(n,)` and `labels` `(n,)`, best first.

@@ -40,8 +40,7 @@ class Engine:
 def load_engine(file: str | Path, threads: int | None = None) -> Engine:
     """Load an exported file that you trust. The suffix determines the format.
 
-    Args:
-        threads: CPU threads, by default those that the runtime chooses. For pt2 this sets PyTorch's threads.
+    The runtime chooses the number of CPU threads if it is None. For pt2 it sets PyTorch's threads.
 
     Raises:
         ExportError: the suffix is unknown, or the file has no metadata of this project.

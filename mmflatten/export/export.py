@@ -111,9 +111,8 @@ def _sizes(metadata: dict[str, Any]) -> list[tuple[int, int]]:
 def compare(name: str, module: ExportedModel, engine: Engine, size: tuple[int, int]) -> float:
     """Return the largest difference between a file and PyTorch over all outputs, relative to the largest value.
 
-    Raises:
-        ExportError: it is above `TOLERANCE` and above four times the difference between PyTorch's float32 and float64.
-            Large scores can raise that above `TOLERANCE`.
+    Raises ExportError if it is above `TOLERANCE` and above four times the difference between PyTorch's float32 and
+    float64, which is large for large scores.
     """
     images = random_images(module, size)
     tensors = tuple(map(torch.from_numpy, images))

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.export import Dim, ExportedProgram
 
+from mmflatten.errors import error_text
 from mmflatten.export.wrappers import ExportedModel, ExportError
 
 SUFFIXES = {'onnx': '.onnx', 'openvino': '.xml', 'pt2': '.pt2'}
@@ -65,16 +66,14 @@ def trace(module: ExportedModel, size: tuple[int, int], dynamic: bool) -> Export
                                        dynamic_shapes=(dims,) * len(inputs) if dynamic else None)
     except (torch._dynamo.exc.UserError, torch.fx.experimental.symbolic_shapes.ConstraintViolationError) as error:
         sizes = 'open sizes' if dynamic else 'a fixed size'
-        raise ExportError(f'{type(module.model).__name__}: torch.export failed with {sizes}: {_one_line(error)}'
+        raise ExportError(f'{type(module.model).__name__}: torch.export failed with {sizes}: {error_text(error)[:400]}'
                           ) from error
 
 
 def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> None:
     """Trace a model at `metadata['size']` and write it in the format of the file's suffix.
 
-    Raises:
-        ExportError: the model fixes the size, ONNX does not support an operator, or ONNX Runtime does not support a
-            Fourier transform at open sizes.
+    Raises ExportError if the model fixes the size, or the format does not support an operator.
     """
     file = Path(file)
     program = trace(module, metadata['size'], metadata['sides'] is not None)
@@ -104,13 +103,9 @@ def _write_onnx(program: ExportedProgram, file: Path, module: ExportedModel, met
         cause: BaseException = error
         while cause.__cause__ is not None and str(cause.__cause__):
             cause = cause.__cause__
-        raise ExportError(f'{type(module.model).__name__}: torch.onnx failed: {_one_line(cause)}') from error
+        raise ExportError(f'{type(module.model).__name__}: torch.onnx failed: {error_text(cause)[:400]}') from error
     result.model.metadata_props[METADATA] = json.dumps(metadata)
     result.save(str(file))
-
-
-def _one_line(error: BaseException) -> str:
-    return ' '.join(str(error).split())[:400]
 
 
 def metadata_file(file: str | Path) -> Path:
