@@ -1,8 +1,6 @@
 """`tools/maintain/figures.py` on small models with random weights: pictures, their numbers, and what is refused."""
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import cv2
@@ -21,8 +19,10 @@ TOOL = ROOT / 'tools' / 'maintain' / 'figures.py'
 CONFIG = """
 _base_ = ['{base}']
 model = dict(backbone=dict({backbone}, out_indices=(1,)), head=dict(in_channels=16))
+test_dataloader = dict(dataset=dict(pipeline=[
+    dict(type='LoadImageFromFile'), dict(type='Resize', scale=(32, 32)), dict(type='PackInputs')]))
 """
-ARCH = 'arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 2)), img_size=64'
+ARCH = 'arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 2)), img_size=32'
 BACKBONES = {
     'swin': f"type='mmflatten.FLattenSwin', {ARCH}, attn_types='LS', softmax_window=4",
     'focal': f"type='mmflatten.FocalTransformer', {ARCH}, window_size=4, focal_windows=(3, 3), expand_size=1",
@@ -59,14 +59,11 @@ def figures():
 
 
 @pytest.fixture(scope='module')
-def drawn(files, tmp_path_factory):
-    """Every figure of three models and two images, by the command itself."""
+def drawn(figures, files, tmp_path_factory):
+    """Every figure of three models and two images."""
     models, images = files
     out = tmp_path_factory.mktemp('figures')
-    done = subprocess.run([sys.executable, str(TOOL), *models.values(), '--images', *images, '--out', str(out)],
-                          capture_output=True, text=True, timeout=300, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f'{", ".join(ALL)}: {out}']
+    assert figures([*models.values(), '--images', *images, '--out', str(out)]) == 0
     return out, json.loads((out / 'figures.json').read_text())
 
 
@@ -104,16 +101,17 @@ def test_numbers_are_those_of_the_layers(drawn, files):
 
 def test_one_figure_of_one_layer_and_query(figures, files, tmp_path, capsys):
     models, images = files
-    assert figures([models['swin'], '--images', images[0], '--figure', 'maps', '--layer', '1', '--query', '3,60',
+    assert figures([models['swin'], '--images', images[0], '--figure', 'maps', '--layer', '1', '--query', '3,28',
                     '--out', str(tmp_path / 'new')]) == 0
+    assert capsys.readouterr().out.splitlines() == [f'maps: {tmp_path / "new"}']
     assert sorted(path.name for path in (tmp_path / 'new').iterdir()) == ['figures.json', 'maps_0.png']
     found = json.loads((tmp_path / 'new' / 'figures.json').read_text())['figures']
-    assert found['maps']['maps_0']['query'] == [3, 60] and found['maps']['maps_0']['layer'] == 1
+    assert found['maps']['maps_0']['query'] == [3, 28] and found['maps']['maps_0']['layer'] == 1
     assert list(found['maps']['maps_0']['largest']) == ['swin']
 
 
 @pytest.mark.parametrize('figure, needs', [('levels', 'FocalAttention'), ('basis', 'FactorizedAttention')])
-def test_a_figure_that_no_model_suits_is_refused(figures, files, tmp_path, capsys, figure, needs):
+def test_figure_without_a_suitable_model_is_rejected(figures, files, tmp_path, capsys, figure, needs):
     models, images = files
     arguments = ['--images', images[0], '--figure', figure, '--out', str(tmp_path)]
     assert figures([models['swin'], *arguments]) == 1
@@ -121,7 +119,7 @@ def test_a_figure_that_no_model_suits_is_refused(figures, files, tmp_path, capsy
     assert f'({figure})' in error and needs in error and 'swin' in error
 
 
-def test_what_is_asked_wrongly_is_refused(figures, files, tmp_path, capsys):
+def test_invalid_arguments_are_rejected(figures, files, tmp_path, capsys):
     models, images = files
     rest = ['--images', images[0], '--out', str(tmp_path)]
 
