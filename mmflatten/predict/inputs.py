@@ -25,7 +25,7 @@ class Input:
     Attributes:
         name: stem of the result files, unique within a run.
         source: path of the image, left image or video.
-        image: input of `Predictor`: a file, the left and right file of a pair, or RGB pixels of a video frame.
+        image: a file, the left and right file of a pair, or RGB pixels of a video frame.
         video: stem of the video's result files and frames per second, for a frame.
     """
 
@@ -38,14 +38,13 @@ class Input:
 class Inputs:
     """Inputs of a command line, in order. Videos are read during iteration.
 
+    `truncated` has a message for each video read so far that has fewer frames than its header states.
+
     Args:
         words: files, folders (images directly inside, sorted by name, without hidden files), globs and videos. `-`
             reads one input per line from the standard input.
         pairs: stereo pairs from two images, or from two folders. Images of two folders are paired by name if any
             names match, otherwise by order.
-
-    Attributes:
-        truncated: one message for each video read so far that has fewer frames than its header states.
 
     Raises:
         FileNotFoundError: an input does not exist.

@@ -154,10 +154,8 @@ class AttentionProbe:
         probe.layer('stages.2.blocks.0.attn.fn').row(query=0)      # (heads, keys)
 
     Only the first image of the first call of each module is recorded. Attention on volumes has no map and is skipped.
-    The model is a backbone or a whole model; one without attention raises ValueError.
-
-    Attributes:
-        names: names of the attention modules that are not inside another one, in model order.
+    The model is a backbone or a whole model; one without attention raises ValueError. `names` has the attention modules
+    that are not inside another one, in model order.
     """
 
     def __init__(self, model: nn.Module) -> None:

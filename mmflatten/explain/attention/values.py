@@ -26,8 +26,7 @@ def mix(layer: nn.Module, x: Tensor, hw_shape: Size, v_BMC: Tensor, mask: Tensor
     """Compute the output of a layer before its last projection, `(B, Q, C)`, for given values.
 
     Args:
-        layer: a `TokenMixer`, `Windowed`, `CrossShapedAttention` or `MapAttention`.
-        x, hw_shape, mask: arguments of the layer's `forward`.
+        layer, x, hw_shape, mask: an attention, and arguments of its `forward`.
         v_BMC: values, one row per token, or per token of the reduced key map.
         queries: indices of the tokens to return. Plain softmax then forms only their rows of its matrix.
         local: True to include depthwise convolutions of the values.
