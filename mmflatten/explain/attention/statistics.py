@@ -13,15 +13,12 @@ HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'no to
 def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, float]]:
     """Compute the statistics of each head over at most `number` evenly spaced queries of the map.
 
-    Returns:
-        A dictionary for each head:
-
-        - `row_sum`, `row_sum_min`, `row_sum_max`: mean, minimum and maximum of the sum of a query's weights.
-        - `no_token`: mean weight that is not on a token of the map but on the padding of windows. In focal attention it
-          also includes the weight that the learned pooling removes or, if negative, adds.
-        - `negative`, `prefix`: fractions of negative weights and of prefix tokens in the sum of absolute weights.
-        - `distance`: mean distance from the query in query tokens, weighted by absolute weights, without prefix tokens.
-        - `uniform_distance`: `distance` for equal weights.
+    - `row_sum`, `row_sum_min`, `row_sum_max`: mean, minimum and maximum of the sum of a query's weights.
+    - `no_token`: mean weight that is not on a token of the map but on the padding of windows. In focal attention it
+      also includes the weight that the learned pooling removes or, if negative, adds.
+    - `negative`, `prefix`: fractions of negative weights and of prefix tokens in the sum of absolute weights.
+    - `distance`: mean distance from the query in query tokens, weighted by absolute weights, without prefix tokens.
+    - `uniform_distance`: `distance` for equal weights.
     """
     queries = spread(layer, number)
     totals = layer.totals().double().cpu()[:, queries]
