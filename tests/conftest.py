@@ -78,7 +78,7 @@ def train_on(config_on) -> Callable[[str], SimpleNamespace]:
     from mmflatten.engine.test import test as test_checkpoint
 
     def train(name: str) -> SimpleNamespace:
-        config = config_on(name)
+        config = config_on(name, 'randomness = dict(seed=0)')
         folder = config.parent
         build_runner(load_config(str(config))).train()
         checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())

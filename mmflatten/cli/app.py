@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> None:
     if len(args.models) not in (2, 4):
         raise ValueError(f'CONFIG CHECKPOINT: expected one or two models, got {" ".join(args.models)}.')
     # Imported here, so that a missing library gives a one-line error.
-    from mmflatten.app.server import launch
+    from mmflatten.app.page import launch
     from mmflatten.app.trial import TriedModel
     with own_output():
         models = [TriedModel(config, checkpoint, args.device)

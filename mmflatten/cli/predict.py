@@ -51,11 +51,11 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
     from mmflatten.engine.setup import load_config
     from mmflatten.predict.inputs import Input, Inputs
     from mmflatten.predict.predictor import PredictionError, Predictor
-    from mmflatten.predict.results import FOLDERS, ResultFolder
+    from mmflatten.predict.results import ResultFolder
     from mmflatten.tasks import task_of
     cfg = load_config(args.config)
     inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs)
-    inputs.require_outside(args.out / name for name in FOLDERS)
+    inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))
     predictor = Predictor(cfg, args.checkpoint, args.device, args.engine)
     failures: list[str] = []
     pending: list[Input] = []

@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.explain.attention import AttentionLayer
-from mmflatten.explain.attention.spectrum import effective_rank, entropy, rank, singular_values
+from mmflatten.explain.attention import AttentionLayer, effective_rank, entropy, rank, singular_values
 from mmflatten.explain.attention.statistics import CHUNK, head_statistics
 from mmflatten.explain.maps import probe_image
 from mmflatten.predict.predictor import Image, Predictor

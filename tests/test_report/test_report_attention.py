@@ -13,8 +13,7 @@ from mmengine.registry import DefaultScope
 from mmflatten.apis import Predictor
 from mmflatten.building import build_model
 from mmflatten.engine.setup import load_config
-from mmflatten.explain.attention import AttentionProbe
-from mmflatten.explain.attention.spectrum import effective_rank, singular_values
+from mmflatten.explain.attention import AttentionProbe, effective_rank, singular_values
 from mmflatten.explain.attention.statistics import head_statistics
 from mmflatten.explain.maps import probe_image
 from mmflatten.registry import MODELS
@@ -117,5 +116,5 @@ def test_data_keep_to_the_budget_and_have_the_statistics_of_their_layers(predict
     for layer, found in zip(probe.layers, statistics, strict=True):
         assert found['effective_rank'] == pytest.approx(float(effective_rank(singular_values(layer)).mean()), rel=1e-3)
         assert 0 < found['entropy'] <= 1 + 1e-6
-        uniform = head_statistics(layer, 8)[0].uniform_distance
+        uniform = head_statistics(layer, 8)[0]['uniform_distance']
         assert found['uniform_distance'] == pytest.approx(uniform)

@@ -12,7 +12,7 @@ from attention_study.study import Options, Study, save, shrink
 from mmengine.registry import DefaultScope
 
 from mmflatten.explain.attention import AttentionLayer
-from mmflatten.explain.attention.spectrum import THRESHOLD
+from mmflatten.explain.attention.statistics import THRESHOLD
 from mmflatten.explain.drawings import attention_figure, receptive_field_figure
 from mmflatten.explain.layer_maps import stages
 from mmflatten.explain.receptive_field import receptive_field

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mmflatten.explain.attention.layer import AttentionLayer
-from mmflatten.explain.attention.spectrum import effective_rank, entropy, normalised, rank, singular_values
-from mmflatten.explain.attention.statistics import CHUNK, head_statistics, spread
+from mmflatten.explain.attention import AttentionLayer, effective_rank, entropy, rank, singular_values
+from mmflatten.explain.attention.statistics import CHUNK, head_statistics, normalised, spread
 
 SHARES = [round(number / 20, 2) for number in range(21)]  # of the keys
 POWERS = (1, 2, 3, 4, 6)
 
 
 def ranks(layer: AttentionLayer) -> dict:
-    """Rank above `spectrum.THRESHOLD` and effective rank, without and with the depthwise convolution of the values.
+    """Rank above `statistics.THRESHOLD` and effective rank, without and with the depthwise convolution of the values.
 
     Source: FLatten Transformer, Figure 5.
     """
@@ -36,8 +35,8 @@ def concentration(layer: AttentionLayer, number: int = 64) -> dict:
     """
     heads = head_statistics(layer, number)
     return dict(entropy=entropy(layer, number).mean().item(), uniform_entropy=math.log(layer.num_keys),
-                distance=float(np.mean([head.distance for head in heads])),
-                uniform_distance=float(np.mean([head.uniform_distance for head in heads])))
+                distance=float(np.mean([head['distance'] for head in heads])),
+                uniform_distance=float(np.mean([head['uniform_distance'] for head in heads])))
 
 
 def distribution(layer: AttentionLayer, number: int = 64) -> dict:
