@@ -9,6 +9,7 @@ The same command resumes after any interruption. See docs/studies.md.
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +50,19 @@ def main(argv: Sequence[str]) -> None:
     args = parser().parse_args(argv)
     _refuse_unused(args)
     # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.studies.folder import StudyFolder
-    from mmflatten.studies.status import status_table
+    from mmflatten.studies.folder import StudyFolder, status_table
     from mmflatten.studies.study import StudyError
     from mmflatten.studies.study_file import read_study
     studies = [read_study(path, args.size) for path in args.study]
     if args.work_dir and len(studies) > 1:
         raise ValueError(f'--work-dir: expected one study, got {len(studies)}. Run them one by one.')
-    folders = [args.work_dir or Path('work_dirs', 'studies', study.name) for study in studies]
+    folders = [StudyFolder(args.work_dir or Path('work_dirs', 'studies', study.name)) for study in studies]
     if args.report:
         from mmflatten.studies.report import write_report
         print(write_report(list(zip(studies, folders)), args.report))
         return
     failed = []
-    for study, path in zip(studies, folders):
-        folder = StudyFolder(path)
+    for study, folder in zip(studies, folders):
         try:
             if args.status:
                 print(status_table(study, folder))
@@ -100,38 +99,33 @@ def _refuse_unused(args: argparse.Namespace) -> None:
 def _dry_run(study: Any, args: argparse.Namespace) -> str:
     from mmflatten.measure.speed.machine import available_cpus
     from mmflatten.studies.costs import check_runs, cost_table, seconds_per_run
-    from mmflatten.studies.grid import expand
-    from mmflatten.studies.tuning import best_runs, trials_of
+    from mmflatten.studies.executors import LocalExecutor
+    from mmflatten.studies.runs import BEST, GRID, expand
     with own_output():
-        runs = expand(study) + trials_of(study) + best_runs(study)
-        costs = check_runs(study, runs)
+        runs = expand(study)
+        if study.tune:  # the runs with tuned settings cost as much
+            runs += [replace(run, name=f'best_{run.name}', mode=BEST) for run in runs if run.mode == GRID]
+        check_runs(study, runs)
         if args.ray or args.slurm:
             workers, cores = None, min(args.cores_per_run or 1, available_cpus())
         else:
-            workers = args.workers or _places()[0]
+            workers = LocalExecutor(args.workers).slots
             cores = max(1, available_cpus() // workers)
-        seconds = seconds_per_run(study, runs, costs, cores, _say)
-    return cost_table(study, runs, costs, seconds, workers)
+        return cost_table(study, runs, seconds_per_run(study, runs, cores, _say), workers)
 
 
 def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
-    from mmflatten.studies.costs import check_runs
     from mmflatten.studies.driver import Driver
-    from mmflatten.studies.folder import FAILED, FINISHED
-    from mmflatten.studies.grid import TRIAL, expand
+    from mmflatten.studies.runs import FAILED, FINISHED, TRIAL
     from mmflatten.studies.study import StudyError, counted
-    from mmflatten.studies.tuning import trials_of
-    runs = expand(study) + trials_of(study)
-    costs = check_runs(study, runs)
-    driver = Driver(study, folder, _executor(folder, args), _say)
-    results = list(driver.go(runs, costs, args.changed, args.retry_failed).values())
-    failed = [result for result in results if result.state == FAILED]
-    print(f'{len(results) - len(failed)} of {counted(len(results), "run")} ended well: {folder.path}')
+    runs = Driver(study, folder, _executor(folder, args), _say).go(args.changed, args.retry_failed)
+    failed = [run for run in runs if run.state == FAILED]
+    print(f'{len(runs) - len(failed)} of {counted(len(runs), "run")} ended well: {folder.path}')
     if failed:
         message = (f'{counted(len(failed), "run")} of {study.name} failed ({failed[0].name}: {failed[0].error}). '
                    '--status lists all of them, --retry-failed repeats them.')
-        searched = [result.levels for result in results if result.mode == TRIAL and result.state == FINISHED]
-        if any(result.mode != TRIAL or result.levels not in searched for result in failed):
+        searched = [run.levels for run in runs if run.mode == TRIAL and run.state == FINISHED]
+        if any(run.mode != TRIAL or run.levels not in searched for run in failed):
             raise StudyError(message)
         _say(message)  # settings with which a training diverges are part of a search
 
@@ -144,17 +138,7 @@ def _executor(folder: Any, args: argparse.Namespace) -> Any:
         from mmflatten.studies.slurm_executor import SlurmExecutor, read_options
         return SlurmExecutor(folder.path / 'slurm', read_options(args.slurm), args.cores_per_run or 1)
     from mmflatten.studies.executors import LocalExecutor
-    workers, gpus = _places()
-    return LocalExecutor(args.workers or workers, gpus)
-
-
-def _places() -> tuple[int, int]:
-    """Number of runs at once on this machine, and of its GPUs."""
-    import torch
-
-    from mmflatten.measure.speed.machine import available_cpus
-    gpus = torch.cuda.device_count()
-    return gpus or available_cpus(), gpus
+    return LocalExecutor(args.workers)
 
 
 def _say(line: str) -> None:
