@@ -1,8 +1,6 @@
 """Tables and figures of a report: one block for each metric and combination of the factors after the first."""
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import cycle, product
 from pathlib import Path
 from statistics import mean
@@ -10,7 +8,7 @@ from statistics import mean
 from matplotlib.figure import Figure
 
 from mmflatten.studies.runs import BEST, GRID, StudyRun
-from mmflatten.studies.statistics import Interval, compare, holm, interval, pareto, seed_means
+from mmflatten.studies.statistics import compare, holm, interval, pareto, seed_means
 from mmflatten.studies.study import Study, counted
 from mmflatten.text_table import align
 
@@ -21,49 +19,33 @@ GREY = ('o', '0.7')
 TITLES = {GRID: 'One recipe for all', BEST: 'Each at its best'}
 
 
-@dataclass
 class Block:
-    """Runs of one metric that differ in the level of the first factor and in the seed."""
+    """Runs of one metric that differ in the level of the first factor and in the seed.
 
-    study: Study
-    name: str
-    metric: str
-    runs: Sequence[StudyRun]
+    Attributes:
+        members: level of the first factor -> its runs.
+        devices: where the times were measured. Times on different devices are not compared.
+        costs: kind of cost -> level -> cost.
+        fronts: kind of cost -> level -> True on the Pareto front of metric and cost.
+    """
 
-    @cached_property
-    def members(self) -> dict[str, list[StudyRun]]:
-        """Level of the first factor -> its runs."""
-        members: dict[str, list[StudyRun]] = defaultdict(list)
-        for run in self.runs:
-            members[next(iter(run.levels.values()), self.study.name)].append(run)
-        return members
-
-    @cached_property
-    def intervals(self) -> dict[str, Interval]:
-        return {name: interval([run.value for run in runs]) for name, runs in self.members.items()}
-
-    @property
-    def sign(self) -> int:
-        return self.study.sign(self.metric)
-
-    @cached_property
-    def devices(self) -> list[str]:
-        """Devices on which the times were measured. Times on different devices are not compared."""
-        return sorted({run.machine['gpu'] if run.gpu_seconds else
-                       f'{run.machine["processor"]}, {counted(run.machine["threads"], "thread")}'
-                       for run in self.runs})
-
-    def costs(self) -> dict[str, list[float]]:
-        """Kind of cost -> cost of each level."""
-        costs = {MACS: [runs[0].flops / 1e6 for runs in self.members.values()]}
+    def __init__(self, study: Study, name: str, metric: str, runs: Sequence[StudyRun]) -> None:
+        self.study, self.name, self.metric, self.runs = study, name, metric, runs
+        self.sign = study.sign(metric)
+        self.members: dict[str, list[StudyRun]] = defaultdict(list)
+        for run in runs:
+            self.members[next(iter(run.levels.values()), study.name)].append(run)
+        self.intervals = {level: interval([run.value for run in members]) for level, members in self.members.items()}
+        self.devices = sorted({run.machine['gpu'] if run.gpu_seconds else
+                               f'{run.machine["processor"]}, {counted(run.machine["threads"], "thread")}'
+                               for run in runs})
+        self.costs = {MACS: {level: members[0].flops / 1e6 for level, members in self.members.items()}}
         if len(self.devices) == 1:
-            costs['CPU or GPU seconds per run'] = [mean(map(_seconds, runs)) for runs in self.members.values()]
-        return costs
-
-    def front(self, cost: str) -> dict[str, bool]:
-        """Level -> whether it is on the Pareto front of metric and cost."""
+            self.costs['CPU or GPU seconds per run'] = {
+                level: mean(map(_seconds, members)) for level, members in self.members.items()}
         means = [self.sign * item.mean for item in self.intervals.values()]
-        return dict(zip(self.members, pareto(self.costs()[cost], means)))
+        self.fronts = {cost: dict(zip(values, pareto(list(values.values()), means)))
+                       for cost, values in self.costs.items()}
 
     def table(self) -> str:
         """A row for each level, best mean first, each compared with the level that the study file lists first."""
@@ -73,7 +55,7 @@ class Block:
         values = seed_means(self.study, self.runs, factor) if factor else None
         pairs = {pair.first: pair for pair in holm([compare(name, reference, values) for name in order
                                                     if name != reference])}
-        front, rows = self.front(MACS), []
+        rows = []
         for name in order:
             pair, runs = pairs.get(name), self.members[name]
             compared = ('', '', 'the reference') if pair is None else (
@@ -86,7 +68,7 @@ class Block:
                 *(_times(runs) if len(self.devices) == 1 else ()),
                 ('MiB', f'{mean(memory) / 2**20:.0f}' if memory else ''),
                 ('tuned', ', '.join(f'{value:g}' for value in (runs[0].tuned or {}).values())),
-                ('Pareto', 'yes' if front[name] else '')])
+                ('Pareto', 'yes' if self.fronts[MACS][name] else '')])
         header = [title for title, _ in rows[0]]
         return align([[cell for _, cell in row] for row in rows], header, {0, 5}, markdown=True)
 
@@ -128,15 +110,14 @@ def tuned_table(study: Study, runs: Iterable[StudyRun]) -> str:
 def draw_costs(block: Block, path: Path) -> None:
     """Draw all levels with their 95 % intervals, best first, and beside it the Pareto front for each kind of cost."""
     label = f'{block.metric} ({"higher" if block.sign > 0 else "lower"} is better)'
-    costs, names = block.costs(), list(block.members)
-    figure = Figure(figsize=(4.5 * (1 + len(costs)), max(4.5, 0.2 * len(names) + 1)), layout='constrained')
-    levels, *panels = figure.subplots(1, 1 + len(costs))
+    names = list(block.members)
+    figure = Figure(figsize=(4.5 * (1 + len(block.costs)), max(4.5, 0.2 * len(names) + 1)), layout='constrained')
+    levels, *panels = figure.subplots(1, 1 + len(block.costs))
     means = {name: item.mean for name, item in block.intervals.items()}
     errors = {name: 0 if item.number < 2 else item.high - item.mean for name, item in block.intervals.items()}
-    fronts = {cost: block.front(cost) for cost in costs}
     left, styles = cycle(STYLES), {}
     for name in names:
-        coloured = len(names) <= MAX_COLOURED or any(front[name] for front in fronts.values())
+        coloured = len(names) <= MAX_COLOURED or any(front[name] for front in block.fronts.values())
         styles[name] = dict(zip(('fmt', 'color'), next(left) if coloured else GREY))
     order = sorted(names, key=means.__getitem__, reverse=block.sign < 0)
     for row, name in enumerate(order):
@@ -144,10 +125,9 @@ def draw_costs(block: Block, path: Path) -> None:
     levels.set_yticks(range(len(order)), order)
     levels.grid(axis='x', color='0.9')
     levels.set_xlabel(label)
-    for axes, (cost, values) in zip(panels, costs.items()):
-        points = dict(zip(names, values))
-        axes.plot(*zip(*sorted((points[name], means[name]) for name in names if fronts[cost][name])), color='0.4',
-                  zorder=1)
+    for axes, (cost, points) in zip(panels, block.costs.items()):
+        front = sorted((points[name], means[name]) for name in names if block.fronts[cost][name])
+        axes.plot(*zip(*front), color='0.4', zorder=1)
         for name in names:
             axes.errorbar(points[name], means[name], errors[name], capsize=3,
                           zorder=2 if styles[name]['color'] == GREY[1] else 3, **styles[name])

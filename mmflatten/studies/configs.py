@@ -78,26 +78,17 @@ def check_path(cfg: Config, path: str) -> None:
     """Raise StudyError if a path is neither in the config nor an argument of a class named in it."""
     node, name, scope = cfg._cfg_dict, '', cfg.get('default_scope') or 'mmengine'
     for part in path.split('.'):
-        known = _fields(node, name, scope)
-        if known is None:
-            return  # only the parent knows this class; building the model checks it
-        check_name(path, part, known)
-        if isinstance(node, dict) and part not in node:
-            return  # an argument with a default; building the model checks its value
-        node, name = node[part] if isinstance(node, dict) else node[int(part)], part
-
-
-def _fields(node: Any, name: str, scope: str) -> list[str] | None:
-    """Fields that can be set in a node of a config, arguments of its class included; None if the class is unknown."""
-    if isinstance(node, (list, tuple)):
-        return [str(number) for number in range(len(node))]
-    if not isinstance(node, dict):
-        return []
-    cls = _find_class(DataLoader if name.endswith('_dataloader') else node.get('type', object), scope)
-    if not inspect.isclass(cls):
-        return None
-    return [*node, *(argument for ancestor in cls.__mro__[:-1] if '__init__' in vars(ancestor)
-                     for argument in list(inspect.signature(ancestor.__init__).parameters)[1:])]
+        if isinstance(node, (list, tuple)):
+            node = {str(number): item for number, item in enumerate(node)}
+        fields = node if isinstance(node, dict) else {}
+        if part not in fields:
+            cls = _find_class(DataLoader if name.endswith('_dataloader') else fields.get('type', object), scope)
+            if inspect.isclass(cls):  # only the parent knows other types; building the model checks them and the value
+                arguments = [argument for ancestor in cls.__mro__[:-1] if '__init__' in vars(ancestor)
+                             for argument in list(inspect.signature(ancestor.__init__).parameters)[1:]]
+                check_name(path, part, dict.fromkeys([*fields, *arguments]))
+            return
+        node, name = fields[part], part
 
 
 def check_parts(cfg: Config) -> None:

@@ -67,18 +67,18 @@ def _pattern(value: Any) -> Any:
             for factor, levels in value.items()} if isinstance(value, dict) else value
 
 
-def _numbered(value: Any) -> Any:
+def _seed_list(value: Any) -> Any:
     """Read a number of seeds as the seeds from 0."""
     return list(range(value)) if type(value) is int else value
 
 
-def _steps(value: Any) -> Any:
+def _split_order(value: Any) -> Any:
     return [step.strip() for step in value.split('>')] if isinstance(value, str) else value
 
 
 Count = Annotated[int, Field(gt=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seeds = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(_numbered), Field(min_length=1),
+Seeds = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(_seed_list), Field(min_length=1),
                   AfterValidator(_distinct)]
 Options = Annotated[dict[str, Any], BeforeValidator(text_keys)]
 Pattern = Annotated[dict[str, list[str]], BeforeValidator(_pattern)]
@@ -150,7 +150,7 @@ class Throughput(StudyPart):
 class Claim(StudyPart):
     """An order of levels of one factor that a paper states, from best to worst."""
 
-    order: Annotated[list[str], BeforeValidator(_steps), Field(min_length=2), AfterValidator(_distinct)]
+    order: Annotated[list[str], BeforeValidator(_split_order), Field(min_length=2), AfterValidator(_distinct)]
     factor: str = ''
     where: Pattern = {}
     source: str = ''

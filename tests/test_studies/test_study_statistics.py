@@ -186,4 +186,4 @@ def test_block_omits_times_of_different_processors(claimed):
     assert blocks['task x'].devices == ['p, 1 thread', 'q, 1 thread'] and blocks['task z'].devices == ['q, 1 thread']
     header_x, header_z = (rows_of(blocks[f'task {name}'].table())[0] for name in 'xz')
     assert not {'seconds', 'images/s'} & set(header_x) and {'seconds', 'images/s'} <= set(header_z)
-    assert len(blocks['task x'].costs()) == 1 and len(blocks['task z'].costs()) == 2
+    assert len(blocks['task x'].costs) == 1 and len(blocks['task z'].costs) == 2
