@@ -20,8 +20,7 @@ from mmflatten.console import command_line, own_output
 def parser() -> argparse.ArgumentParser:
     parser = tool_parser(__doc__, prog='mmflatten study', formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('study', nargs='+', metavar='STUDY.yaml', help='study file; several run one after another')
-    parser.add_argument('--size', default='full', metavar='NAME',
-                        help='one of the sizes in the file, such as smoke (default: full)')
+    parser.add_argument('--size', default='full', metavar='NAME', help='one of the sizes in the file (default: full)')
     parser.add_argument('--work-dir', type=Path, metavar='DIR',
                         help='folder of the results (default: work_dirs/studies/<name of the study>)')
     action = parser.add_mutually_exclusive_group()
@@ -37,8 +36,7 @@ def parser() -> argparse.ArgumentParser:
     cluster.add_argument('--slurm', metavar='KEY=VALUE,...',
                          help='run as Slurm jobs, with options of sbatch: partition=gpu,time=60,gpus=1')
     parser.add_argument('--cores-per-run', type=positive, metavar='N', help='for Ray and Slurm (default: 1)')
-    parser.add_argument('--gpus-per-run', type=float, metavar='X',
-                        help='for Ray, where runs can share a GPU (default: 0)')
+    parser.add_argument('--gpus-per-run', type=float, metavar='X', help='for Ray; runs can share a GPU (default: 0)')
     parser.add_argument('--changed', choices=['keep', 'rerun'],
                         help='keep or repeat runs that were started with another config or other settings')
     parser.add_argument('--retry-failed', action='store_true', help='repeat failed runs')
@@ -87,7 +85,6 @@ def _page(text: str) -> Path:
 
 
 def _refuse_unused(args: argparse.Namespace) -> None:
-    """Refuse options that have no effect where the runs take place."""
     checks = (('--workers', args.workers, args.ray or args.slurm, 'runs on this machine'),
               ('--cores-per-run', args.cores_per_run, not (args.ray or args.slurm), '--ray and --slurm'),
               ('--gpus-per-run', args.gpus_per_run, not args.ray, '--ray; --slurm has gpus=N'))
@@ -106,11 +103,10 @@ def _dry_run(study: Any, args: argparse.Namespace) -> str:
         if study.tune:  # the runs with tuned settings cost as much
             runs += [replace(run, name=f'best_{run.name}', mode=BEST) for run in runs if run.mode == GRID]
         check_runs(study, runs)
+        local = LocalExecutor(args.workers)
+        workers, cores = local.slots, len(local.free[-1][0])
         if args.ray or args.slurm:
             workers, cores = None, min(args.cores_per_run or 1, available_cpus())
-        else:
-            workers = LocalExecutor(args.workers).slots
-            cores = max(1, available_cpus() // workers)
         return cost_table(study, runs, seconds_per_run(study, runs, cores, _say), workers)
 
 

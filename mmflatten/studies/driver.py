@@ -3,7 +3,6 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import check_runs
 from mmflatten.studies.executors import LOG, NO_SPACE, Executor
-from mmflatten.studies.folder import RESULT, RUN, STOP, StudyFolder, read_json, write_json
+from mmflatten.studies.folder import PROGRESS, RESULT, RUN, STOP, StudyFolder, read_json, write_json
 from mmflatten.studies.runs import ENDED, FAILED, FINISHED, TRIAL, StudyRun, best_runs, expand
 from mmflatten.studies.study import Study, StudyError, counted
 
@@ -63,15 +62,15 @@ class Driver:
             while waiting and len(self.running) < self.executor.slots and self._in_time(len(waiting)):
                 self._submit(waiting.pop(0))
             for name, handle in list(self.running.items()):
-                run, status = self.runs[name], self.executor.poll(handle)
+                run, folder, status = self.runs[name], self.folder.run(name), self.executor.poll(handle)
                 if status is not None:
                     del self.running[name]
                     if self._record(run, status):
                         self._tell(self.runs[name], runs)
                     else:
                         waiting.insert(0, run)
-                elif run.mode == TRIAL and is_hopeless(self.study, run, self.folder.progress(name), self.runs.values()):
-                    (self.folder.run(name) / STOP).touch()
+                elif is_hopeless(self.study, run, read_json(folder / PROGRESS), self.runs.values()):
+                    (folder / STOP).touch()
             time.sleep(POLL)
 
     def _content(self, run: StudyRun) -> dict[str, Any]:
@@ -131,9 +130,11 @@ class Driver:
             self.say(f'{run.name} was killed; it resumes from its last checkpoint')
             return False
         if not ended:
-            progress = self.folder.progress(run.name)
+            progress, log = read_json(folder / PROGRESS), folder / LOG
+            lines = log.read_text(encoding='utf-8', errors='replace').split('\n') if log.exists() else []
+            last = next((line.strip() for line in reversed(lines) if line.strip()), '')
             killed = f'killed {ATTEMPTS} times (out of memory?); ' if status < 0 else ''
-            run.state, run.error = FAILED, killed + _last_line(folder / LOG)
+            run.state, run.error = FAILED, killed + last
             vars(run).update({key: progress[key] for key in COSTS if key in progress})
             write_json(folder / RESULT, run.result())
         self.runs[run.name] = self.folder.read(run)
@@ -165,7 +166,7 @@ class Driver:
 
 
 def is_hopeless(study: Study, run: StudyRun, progress: Mapping[str, Any], runs: Iterable[StudyRun]) -> bool:
-    """Median stopping rule (Golovin et al., Google Vizier, 2017) for a trial that is running.
+    """Return True if a running trial should stop, by the median stopping rule (Golovin et al., Google Vizier, 2017).
 
     Its best validation so far is worse than the median, at the same step, of the finished trials of its cell, of which
     there must be three, or all others if a cell has fewer.
@@ -173,7 +174,7 @@ def is_hopeless(study: Study, run: StudyRun, progress: Mapping[str, Any], runs: 
     finished = [other.validations for other in runs if other.mode == TRIAL and other.state == FINISHED
                 and other.levels == run.levels and other.validations]
     validations = progress.get('validations')
-    if not validations or len(finished) < min(3, study.tune.trials - 1):
+    if run.mode != TRIAL or not validations or len(finished) < min(3, study.tune.trials - 1):
         return False
     sign, step = study.sign(progress['metric']), max(validations, key=int)
     best = np.nanmax([sign * value for value in validations.values()])
@@ -186,9 +187,3 @@ def _changed_fields(started: Mapping[str, Any], content: Mapping[str, Any]) -> l
     def stated(value: Any) -> Any:  # the image shape follows from the config
         return {key: item for key, item in value.items() if key != 'shape'} if isinstance(value, dict) else value
     return [name for key, name in COMPARED.items() if key in started and stated(started[key]) != stated(content[key])]
-
-
-def _last_line(log: Path) -> str:
-    """Last line of a log that is not empty."""
-    lines = log.read_text(encoding='utf-8', errors='replace').split('\n') if log.exists() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), '')

@@ -65,10 +65,6 @@ class StudyFolder:
             result = {**started, 'state': RUNNING}
         return replace(run, **result)
 
-    def progress(self, name: str) -> dict[str, Any]:
-        """Progress of a run, written about once a second: `step`, `length`, `wall_seconds`, ..."""
-        return read_json(self.run(name) / PROGRESS)
-
     def prepare(self, name: str, config: Config, content: Mapping[str, Any]) -> Path:
         """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files."""
         folder = self.run(name)
@@ -121,7 +117,7 @@ def status_table(study: Study, folder: StudyFolder) -> str:
     for run in collect_runs(study, folder):
         state, done, seconds = run.state, '', run.wall_seconds
         if state == RUNNING:
-            progress = folder.progress(run.name)
+            progress = read_json(folder.run(run.name) / PROGRESS)
             state, seconds = state if in_use else 'interrupted', progress.get('wall_seconds', seconds)
             if progress.get('length'):
                 done = f'{100 * progress["step"] / progress["length"]:.0f} %'

@@ -94,8 +94,9 @@ class StudyPart(BaseModel):
     @classmethod
     def _drop_empty_fields(cls, content: Any) -> Any:
         content = text_keys(content)
-        return {key: value for key, value in content.items() if value is not None} if isinstance(
-            content, dict) else content
+        if not isinstance(content, dict):
+            return content
+        return {key: value for key, value in content.items() if value is not None}
 
 
 class Budget(StudyPart):
