@@ -134,7 +134,7 @@ def _text(array: Tensor) -> str:
 def _statistics(layers: Sequence[AttentionLayer], queries: int) -> dict[str, Any]:
     """Return means over images and heads, ranks on the first image, and the range of the row sums."""
     first, heads = layers[0], [head for layer in layers for head in head_statistics(layer, queries)]
-    statistics = {name: float(np.mean([getattr(head, name) for head in heads]))
+    statistics = {name: float(np.mean([head[name] for head in heads]))
                   for name in ('no_token', 'negative', 'distance', 'uniform_distance')}
     entropies = [entropy(layer, queries).mean() / math.log(max(2, layer.num_keys)) for layer in layers]
     ranks = dict.fromkeys(('rank', 'effective_rank', 'rank_fraction'), math.nan)
