@@ -15,7 +15,6 @@ from mmflatten.config_files import config_file
 from mmflatten.console import command_line, quiet_libraries, timed_progress
 from mmflatten.errors import explain
 from mmflatten.measure.flops.model_cost import ModelCost
-from mmflatten.measure.flops.table import as_json, render_modules
 from mmflatten.measure.papers.costs import count_beside_papers, render
 from mmflatten.measure.papers.tables import rows_of_config
 
@@ -61,7 +60,7 @@ def count_all(configs: Sequence[str], shape: tuple[int, int] | None) -> tuple[di
 def config_as_json(config: str, cost: ModelCost, with_modules: bool) -> dict[str, Any]:
     """Everything known about a config's cost, and the papers' rows that it reproduces."""
     rows = [{**row.cells, 'with_products': row.with_products} for row in rows_of_config(config)]
-    return {'config': config, **as_json(cost, with_modules), 'paper_rows': rows}
+    return {'config': config, **cost.as_json(with_modules), 'paper_rows': rows}
 
 
 @command_line
@@ -74,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
         print(render(costs, arguments.markdown))
     if arguments.by_module:
         for config, cost in costs.items():
-            print(f'\n{render_modules(Path(config).stem, cost, arguments.depth, arguments.markdown)}')
+            print(f'\n{cost.render_modules(Path(config).stem, arguments.depth, arguments.markdown)}')
     if arguments.json is not None:
         results = [config_as_json(config, cost, arguments.by_module) for config, cost in costs.items()]
         arguments.json.write_text(json.dumps(results, indent=2) + '\n', encoding='utf-8')

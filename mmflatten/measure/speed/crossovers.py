@@ -66,18 +66,22 @@ def forecast(tokens: Sequence[int], costs: Sequence[float], number: int) -> floa
     return b * (number / m) ** (math.log(b / a) / math.log(m / n))
 
 
-def crossovers(rows: Sequence[Row], column: str) -> dict[str, float]:
-    """Compute the crossover of every attention with softmax; empty if softmax was not measured."""
+def crossovers(rows: Sequence[Row], column: str) -> dict[str, tuple[float, str]]:
+    """Crossover of every attention with softmax, as a number and formatted; empty if softmax was not measured."""
     tokens, costs = curves(rows, column)
-    softmax = costs.pop(SOFTMAX, None)
-    return {name: crossover(tokens, softmax, other) for name, other in costs.items()} if softmax else {}
+    softmax, found = costs.pop(SOFTMAX, []), {}
+    for name, other in costs.items():
+        shared = tokens[:min(len(softmax), len(other))]
+        if shared:
+            number = crossover(shared, softmax, other)
+            found[name] = number, format_crossover(shared, number)
+    return found
 
 
 def crossover_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """Render the crossover of each attention in time and memory. `softmax` must be one of the attentions."""
-    (tokens, costs), by_memory = curves(rows, MEMORY), crossovers(rows, MEMORY)
-    cells = [(name, *(format_crossover(tokens[:min(len(costs[name]), len(costs[SOFTMAX]))], found)
-                      for found in (number, by_memory[name]))) for name, number in crossovers(rows, TIME).items()]
+    by_time, by_memory = crossovers(rows, TIME), crossovers(rows, MEMORY)
+    cells = [(name, label, by_memory[name][1]) for name, (_, label) in by_time.items()]
     return align(cells, ('attention', f'faster than {SOFTMAX} from tokens', 'less memory from tokens'), {0}, markdown)
 
 
@@ -103,15 +107,16 @@ def draw_operators(rows: Sequence[Row], path: Path, title: str) -> None:
     figure.savefig(path, dpi=100)
 
 
-def _draw_panel(axes: Axes, tokens: list[int], costs: dict[str, list[float]], found: dict[str, float]) -> None:
+def _draw_panel(axes: Axes, tokens: list[int], costs: dict[str, list[float]],
+                found: dict[str, tuple[float, str]]) -> None:
+    softmax = costs.get(SOFTMAX, [])
     for index, name in enumerate(name for name in costs if name != SOFTMAX):
         color, line = f'C{index % 10}', LINES[index // 10 % len(LINES)]
-        shared = tokens[:min(len(costs[name]), len(costs.get(SOFTMAX, tokens)))]
-        label = f'{name}: {format_crossover(shared, found[name])}' if found else name
-        axes.plot(tokens[:len(costs[name])], costs[name], line, color=color, marker='.', linewidth=1.2, label=label)
-        if 0 < found.get(name, 0) < math.inf:
-            height = np.exp(np.interp(math.log(found[name]), np.log(tokens[:len(costs[SOFTMAX])]),
-                                      np.log(costs[SOFTMAX])))
-            axes.plot(found[name], height, 'o', markersize=9, markerfacecolor='none', color=color, zorder=4)
+        number, label = found.get(name, (0, ''))
+        axes.plot(tokens[:len(costs[name])], costs[name], line, color=color, marker='.', linewidth=1.2,
+                  label=f'{name}: {label}' if label else name)
+        if 0 < number < math.inf:
+            height = np.exp(np.interp(math.log(number), np.log(tokens[:len(softmax)]), np.log(softmax)))
+            axes.plot(number, height, 'o', markersize=9, markerfacecolor='none', color=color, zorder=4)
     if found:
-        axes.plot(tokens[:len(costs[SOFTMAX])], costs[SOFTMAX], 'k.-', linewidth=2.5, label=SOFTMAX, zorder=3)
+        axes.plot(tokens[:len(softmax)], softmax, 'k.-', linewidth=2.5, label=SOFTMAX, zorder=3)

@@ -19,11 +19,11 @@ HEADER = ('name', 'input', 'params (M)', 'rounds', 'median (ms)', 'quartiles (ms
           'ratio quartiles', 'best ratio', 'to products', 'peak (MiB)')
 NOTES = """\
 input: height x width of the images, or number of tokens. per s: images, or maps of tokens, by the median time.
-rounds: in each round everything ran in turn. median, quartiles, best: time of one call, over the rounds.
+rounds: each round ran everything in turn. median, quartiles, best: time of one call, over the rounds.
 ratio: throughput relative to {reference}
 within a round; median and quartiles over the rounds; best ratio: by the two shortest times.
 to products: time of a call relative to that of its matrix products alone (--bound).
-peak: tensors made by one call at the moment when they are most; weights and input do not count."""
+peak: largest memory of the tensors made by one call, without weights and input."""
 
 
 def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]], peaks: Sequence[int],
@@ -70,19 +70,18 @@ def ratio_columns(seconds: Sequence[float], reference: Sequence[float] | None) -
 
 def result_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """Render the rows as a table with explanatory notes."""
+    cells = []
+    for row in rows:
+        digits = 1 if row['median_s'] > 0.01 else 3
+        median, q1, q3, best = (f'{1e3 * row[name]:.{digits}f}' for name in ('median_s', 'q1_s', 'q3_s', 'best_s'))
+        ratio, ratio_q1, ratio_q3, ratio_best = (f'{row[name]:.3f}' if row['reference'] else '-'
+                                                 for name in ('ratio', 'ratio_q1', 'ratio_q3', 'ratio_best'))
+        cells.append((row['name'], str(row['tokens'] or f'{row["height"]}x{row["width"]}'),
+                      f'{row["params"] / 1e6:.2f}', str(row['rounds']), median, f'{q1}-{q3}', best,
+                      f'{row["per_s"]:.2f}', ratio, f'{ratio_q1}-{ratio_q3}', ratio_best,
+                      f'{row["to_products"]:.3f}' if row['to_products'] else '-', f'{row["peak_mib"]:.1f}'))
     notes = NOTES.format(reference=rows[0]['reference'] or f'{SOFTMAX}, which was not measured,')
-    return f'{align([_cells(row) for row in rows], HEADER, {0}, markdown)}\n\n{notes}'
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    digits = 1 if row['median_s'] > 0.01 else 3
-    median, q1, q3, best = (f'{1e3 * row[name]:.{digits}f}' for name in ('median_s', 'q1_s', 'q3_s', 'best_s'))
-    ratio, ratio_q1, ratio_q3, ratio_best = (f'{row[name]:.3f}' if row['reference'] else '-'
-                                             for name in ('ratio', 'ratio_q1', 'ratio_q3', 'ratio_best'))
-    return (row['name'], str(row['tokens'] or f'{row["height"]}x{row["width"]}'), f'{row["params"] / 1e6:.2f}',
-            str(row['rounds']), median, f'{q1}-{q3}', best,
-            f'{row["per_s"]:.2f}', ratio, f'{ratio_q1}-{ratio_q3}', ratio_best,
-            f'{row["to_products"]:.3f}' if row['to_products'] else '-', f'{row["peak_mib"]:.1f}')
+    return f'{align(cells, HEADER, {0}, markdown)}\n\n{notes}'
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
