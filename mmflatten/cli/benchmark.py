@@ -30,6 +30,7 @@ from mmflatten.measure.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, 
 from mmflatten.measure.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
 from mmflatten.measure.speed.table import Row, result_rows, result_table, write_csv
 from mmflatten.measure.speed.timing import Subject, measure
+from mmflatten.predict.predictor import check_device
 
 SECONDS_PER_MODEL, SECONDS_PER_OPERATOR = 20., 3.
 PROGRESS_INTERVAL = 5.  # seconds
@@ -93,12 +94,7 @@ def check(args: Namespace) -> None:
     for option, given in (('--tokens', args.tokens), ('--plot', args.plot), ('--limit', args.limit < math.inf)):
         if given and not args.operators:
             raise ValueError(f'{option}: only for --operators. Remove it.')
-    kind, colon, index = args.device.partition(':')
-    if kind not in ('cpu', 'cuda') or colon and not (kind == 'cuda' and index.isdecimal()):
-        raise ValueError(f'--device: expected cpu, cuda or cuda:N, got {args.device}.')
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if kind == 'cuda' and int(index or 0) >= gpus:
-        raise ValueError(f'--device: PyTorch finds {gpus} GPUs, numbered from 0, got {args.device}.')
+    check_device(args.device)
     for option in ('csv', 'json', 'plot'):
         if getattr(args, option) is not None:
             require_folder(f'--{option}', getattr(args, option))

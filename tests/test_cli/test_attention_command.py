@@ -46,7 +46,7 @@ def last_line(capsys) -> str:
 def test_attention_of_every_task_writes_table_and_drawings(model_of, photo, tmp_path, capsys, task):
     name, images, layers, size = CASES[task]
     config, checkpoint = model_of(name)
-    assert attention([config, checkpoint, *[photo] * images, '--out', str(tmp_path / 'new' / 'out')]) == 0
+    assert attention([config, checkpoint, *[photo] * images, '--queries', '8', '--out', str(tmp_path / 'new' / 'out')]) == 0
     shown = capsys.readouterr().out
     content = json.loads((tmp_path / 'new' / 'out' / 'attention.json').read_text())
     assert len(content['layers']) == layers and content['picture'] == list(size)
