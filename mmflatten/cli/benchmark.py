@@ -22,13 +22,11 @@ from typing import Any
 import torch
 
 from mmflatten.cli.common import command, positive, require_folder
-from mmflatten.measure.speed import machine
+from mmflatten.measure.speed import machine, results
 from mmflatten.measure.speed.bound import products_alone
-from mmflatten.measure.speed.crossovers import MEMORY, TIME, crossover_table, draw_operators, forecast
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, model_subject
 from mmflatten.measure.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
-from mmflatten.measure.speed.table import Row, result_rows, result_table, write_csv
 from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten.predict.predictor import check_device
 
@@ -100,7 +98,7 @@ def check(args: Namespace) -> None:
             require_folder(f'--{option}', getattr(args, option))
 
 
-def measure_models(args: Namespace, settings: RunSettings) -> list[Row]:
+def measure_models(args: Namespace, settings: RunSettings) -> list[results.Row]:
     """Return a row for each model; the ratios refer to the first one."""
     wanted = [*(ZOO.items() if args.zoo else ()), *((None, spec) for spec in args.models)]
     if args.vs or args.zoo:
@@ -112,7 +110,7 @@ def measure_models(args: Namespace, settings: RunSettings) -> list[Row]:
     return run_group(subjects, args, settings, SECONDS_PER_MODEL, reference=0)
 
 
-def measure_operators(args: Namespace, settings: RunSettings) -> list[Row]:
+def measure_operators(args: Namespace, settings: RunSettings) -> list[results.Row]:
     """Return a row for each attention and number of tokens; the ratios refer to softmax if it is measured."""
     names = list(dict.fromkeys(OPERATORS if args.operators == ['all'] else args.operators))
     for name in names:
@@ -128,10 +126,13 @@ def measure_operators(args: Namespace, settings: RunSettings) -> list[Row]:
     return rows
 
 
-def fits(name: str, tokens: int, rows: list[Row], limit: float, device: str) -> bool:
+def fits(name: str, tokens: int, rows: list[results.Row], limit: float, device: str) -> bool:
     """Return True if time and memory of a call, extrapolated from fewer tokens, are within the limits."""
-    numbers, measured = list(dict.fromkeys(row['tokens'] for row in rows)), [row for row in rows if row['name'] == name]
-    duration, mib = (forecast(numbers, [row[column] for row in measured], tokens) for column in (TIME, MEMORY))
+    predicted = []
+    for column in (results.TIME, results.MEMORY):
+        numbers, costs = results.curves(rows, column)
+        predicted.append(results.forecast(numbers, costs.get(name, []), tokens))
+    duration, mib = predicted
     free = machine.free_memory(device)
     if duration <= limit and mib <= free:
         return True
@@ -141,7 +142,7 @@ def fits(name: str, tokens: int, rows: list[Row], limit: float, device: str) -> 
 
 
 def run_group(subjects: list[Subject], args: Namespace, settings: RunSettings, default_seconds: float,
-              reference: int | None) -> list[Row]:
+              reference: int | None) -> list[results.Row]:
     """Measure the peak memory of each subject, then their times, round by round."""
     say('measuring memory, then warming up' + (', which compiles for minutes' if settings.compile else ''))
     peaks = [peak_memory(subject.call, settings.device) for subject in subjects]
@@ -149,7 +150,7 @@ def run_group(subjects: list[Subject], args: Namespace, settings: RunSettings, d
     bounds = [replace(subject, call=products_alone(subject.call)) for subject in subjects if args.bound]
     times = measure([*subjects, *bounds], rounds=args.rounds or math.inf, seconds=limit, device=settings.device,
                     progress=progress())
-    return result_rows(subjects, times, peaks, settings, reference, times[len(subjects):] or None)
+    return results.result_rows(subjects, times, peaks, settings, reference, times[len(subjects):] or None)
 
 
 def say(text: str) -> None:
@@ -169,7 +170,7 @@ def progress() -> Callable[[int, float, float], None]:
     return report
 
 
-def write(rows: list[Row], facts: dict[str, Any], args: Namespace, settings: RunSettings) -> None:
+def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, settings: RunSettings) -> None:
     """Print the results and write the files."""
     run = {**vars(settings), 'size': 'x'.join(map(str, settings.size))}
     if args.operators:
@@ -177,13 +178,13 @@ def write(rows: list[Row], facts: dict[str, Any], args: Namespace, settings: Run
         run |= dict(embed_dims=args.embed_dims, heads=args.heads)
     settings_line = ', '.join(f'{name} {value}' for name, value in run.items())
     print(*(f'{name}: {value}' for name, value in facts.items()), f'run: {settings_line}', sep='\n')
-    print(f'\n{result_table(rows, args.markdown)}')
+    print(f'\n{results.result_table(rows, args.markdown)}')
     if args.operators and rows[0]['reference']:
-        print(f'\n{crossover_table(rows, args.markdown)}')
+        print(f'\n{results.crossover_table(rows, args.markdown)}')
     if args.plot:
-        draw_operators(rows, args.plot, f'{settings_line}, {facts["threads"]} CPU threads')
+        results.draw_operators(rows, args.plot, f'{settings_line}, {facts["threads"]} CPU threads')
     if args.csv:
-        write_csv(rows, args.csv)
+        results.write_csv(rows, args.csv)
     if args.json:
         content = {'machine': facts, 'command': args.argv, 'results': rows}
         args.json.write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')

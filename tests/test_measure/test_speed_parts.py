@@ -11,11 +11,10 @@ import torch
 
 from mmflatten.measure.flops.meta import parameters_on_meta
 from mmflatten.measure.speed import machine, timing
-from mmflatten.measure.speed.crossovers import crossover, format_crossover
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import DTYPES, ZOO, RunSettings, build_model, make_call, model_subject, parse_spec
 from mmflatten.measure.speed.operators import OPERATORS, map_of, operator_subject
-from mmflatten.measure.speed.table import ratio_columns, result_rows
+from mmflatten.measure.speed.results import crossover, format_crossover, ratio_columns, result_rows
 from mmflatten.measure.speed.timing import MIN_ROUNDS, Subject, clock_of, measure
 
 SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2))'

@@ -9,8 +9,8 @@ import torch
 from matplotlib.image import imread
 
 from mmflatten.cli import benchmark
-from mmflatten.measure.speed.crossovers import forecast
 from mmflatten.measure.speed.operators import OPERATORS
+from mmflatten.measure.speed.results import forecast
 from mmflatten.models.attention import TokenMixer
 from mmflatten.registry import MODELS
 
