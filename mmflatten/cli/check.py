@@ -22,18 +22,18 @@ def options(parser: ArgumentParser) -> None:
     add_config_options(parser, 'train_dataloader.batch_size=4')
 
 
-def load_training(args: Namespace, auto_scale_lr: bool = False) -> Any:
+def load_training(arguments: Namespace, auto_scale_lr: bool = False) -> Any:
     """Build the `Training` of the command line's config."""
     from mmflatten.config_files import read_config, require_parts
     from mmflatten.engine.setup import load_config, set_auto_scale_lr
     from mmflatten.recipes.settings import gpus_of
     from mmflatten.recipes.training import Training
-    cfg = load_config(args.config, args.cfg_options)
+    cfg = load_config(arguments.config, arguments.cfg_options)
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
     if auto_scale_lr:
         set_auto_scale_lr(cfg)
-    gpus = args.gpus or gpus_of(read_config(args.config))  # before --cfg-options change the batch
-    return Training.of(cfg, gpus, args.dataset_size)
+    gpus = arguments.gpus or gpus_of(read_config(arguments.config))  # before --cfg-options change the batch
+    return Training.of(cfg, gpus, arguments.dataset_size)
 
 
 @command('check', __doc__, options)
