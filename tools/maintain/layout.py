@@ -23,7 +23,7 @@ MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'ster
 # Lines of Python and templates. Raise a number only in a commit that says what users get for it.
 BUDGETS = {
     'ops': 3650, 'models': 6460, 'checkpoints': 950, 'timm': 370, 'tasks': 450, 'datasets': 2990, 'own_data': 1180,
-    'engine': 2150, 'predict': 840, 'explain': 1380, 'measure': 1530, 'results': 1500, 'report': 1840, 'recipes': 910,
-    'studies': 2290, 'export': 680, 'app': 510, 'cli': 1960,
+    'engine': 2150, 'predict': 840, 'explain': 1380, 'measure': 1450, 'results': 1500, 'report': 1840, 'recipes': 910,
+    'studies': 2290, 'export': 680, 'app': 510, 'cli': 1790,
 }
 TOTAL = 32750
