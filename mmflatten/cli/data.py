@@ -3,7 +3,7 @@
 `digits`: scenes of handwritten digits on photographs, in the layouts of COCO, ADE20K and ImageNet, or of SceneFlow.
 `garments`: the same with the garments of Fashion-MNIST.
 `fashion`: Fashion-MNIST as one file per image.
-`canvases`: 8 x 8 garments in an image; the label is the garment on red ground.
+`canvases`: images of 64 garments (8 x 8); the label is the class of the one on a red background.
 
 `mmflatten data shards` packs a data set into tar files, and `mmflatten data index` indexes a large data set; see their
 --help.

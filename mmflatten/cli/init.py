@@ -17,7 +17,8 @@ from mmflatten.cli.common import command, fraction, positive
 def options(parser: ArgumentParser) -> None:
     from mmflatten.tasks import tasks
     names = [task.abbreviation for task in tasks().values() if task.abbreviation]
-    parser.add_argument('--task', required=True, choices=names)
+    parser.add_argument('--task', required=True, choices=names,
+                        help='classification, detection, segmentation or stereo')
     parser.add_argument('--images', required=True, nargs='+', type=Path, metavar='DIR',
                         help='folder of images, or one for training and one for validation')
     parser.add_argument('--ann', nargs='+', type=Path, metavar='PATH',

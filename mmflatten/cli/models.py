@@ -11,7 +11,7 @@ from mmflatten.cli.common import command
 def options(parser: ArgumentParser) -> None:
     from mmflatten.tasks import tasks
     parser.add_argument('pattern', nargs='?', default='*', help="glob for the names, such as '*swin-t*'")
-    parser.add_argument('--task', choices=list(tasks()))
+    parser.add_argument('--task', choices=list(tasks()), help='list only the models for this task')
     parser.add_argument('--paths', action='store_true', help='print paths of config files instead')
 
 

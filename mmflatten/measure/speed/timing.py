@@ -11,7 +11,7 @@ import torch
 
 # A sample repeats a short call for about this long, so that the resolution of the clock does not matter.
 SAMPLE_SECONDS = 0.02
-MIN_ROUNDS = 3  # even if the time is over after the first; fewer have no spread
+MIN_ROUNDS = 3  # even beyond the time limit, because fewer have no quartiles
 
 Call = Callable[[], object]
 Clock = Callable[[Call, int], float]  # `clock(call, number)`: seconds per call over `number` calls in a row
