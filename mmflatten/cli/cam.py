@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import Any
 
 from mmflatten.cli.common import add_device, add_model, add_output, add_score, command, positive
@@ -54,6 +55,7 @@ def main(args: Namespace) -> None:
 
 def _activations(args: Namespace) -> tuple[list[dict], list[str]]:
     """Write drawings and cam.json; return its entries, and messages on images or boxes without a map."""
+    from mmflatten.checkpoints.rules import shorten
     from mmflatten.explain.cam import cam
     from mmflatten.predict.inputs import Inputs
     from mmflatten.predict.predictor import PredictionError, Predictor
@@ -71,32 +73,31 @@ def _activations(args: Namespace) -> tuple[list[dict], list[str]]:
         except PredictionError as error:
             failures.append(str(error))
             continue
-        if activations:
-            entries += _draw(item, picture, activations, args, failures)
-        else:
+        if not activations:
             sys.stderr.write(f'{item.source}: {no_target}\n')
+        drawn, without_map = _draw(item, picture, activations, args.out)
+        entries += drawn
+        if without_map:
+            failures.append(f'{item.source}: scores do not depend on --layer for box {shorten(without_map)}. Use '
+                            'another stage, or omit --layer.')
     if not entries:
         raise ValueError('; '.join(failures) or f'{" ".join(args.image)}: {no_target}')
     (args.out / 'cam.json').write_text(json.dumps(entries, indent=2) + '\n', encoding='utf-8')
     return entries, failures
 
 
-def _draw(item: Any, picture: Any, activations: list[Any], args: Namespace, failures: list[str]) -> list[dict]:
-    """Draw the activations of an image and return their entries; add a message on boxes without a map to `failures`."""
-    from mmflatten.checkpoints.rules import shorten
+def _draw(item: Any, picture: Any, activations: list[Any], out: Path) -> tuple[list[dict], list[str]]:
+    """Draw the activations of an image; return the entries of cam.json, and descriptions of the boxes without a map."""
     from mmflatten.explain.drawings import class_activation_figure
     entries, without_map = [], []
     for number, each in enumerate(activations):
         if each.heat is None:
             without_map.append(f'{number} ({each.name} {each.score:.3f})')
             continue
-        args.out.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
         file = f'{item.name}_{number}_{re.sub(r"[^A-Za-z0-9-]+", "-", each.name)}.png'
         title = f'{each.name} {each.score:.3f}: {each.method} at {each.layer}'
-        class_activation_figure(picture, each.heat, title, each.box).savefig(args.out / file, dpi=100)
+        class_activation_figure(picture, each.heat, title, each.box).savefig(out / file, dpi=100)
         entries.append({'file': file, 'image': item.source, 'target': number, 'label': each.label, 'class': each.name,
                         'score': each.score, 'box': each.image_box, 'layer': each.layer, 'method': each.method})
-    if without_map:
-        failures.append(f'{item.source}: scores do not depend on --layer for box {shorten(without_map)}. Use another '
-                        'stage, or omit --layer.')
-    return entries
+    return entries, without_map
