@@ -1,6 +1,7 @@
 """What every test has: MMEngine's global state is that of a new process, and no config is formatted."""
 import importlib.util
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -73,10 +74,14 @@ def config_on(scenes, tmp_path_factory) -> Callable[..., Path]:
 
 @pytest.fixture(scope='session')
 def train_on(config_on) -> Callable[[str], SimpleNamespace]:
-    """Train a digit config for one epoch or iteration; the result has `config`, `checkpoint`, `results` and `log`."""
+    """Train a digit config once per session, for one epoch or iteration.
+
+    The result has `config`, `checkpoint`, `results` and `log`. Tests share it and must not change its files.
+    """
     from mmflatten.engine.setup import build_runner, load_config
     from mmflatten.engine.test import test as test_checkpoint
 
+    @cache
     def train(name: str) -> SimpleNamespace:
         config = config_on(name, 'randomness = dict(seed=0)')
         folder = config.parent

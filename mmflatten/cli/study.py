@@ -8,17 +8,15 @@ The same command resumes after any interruption. See docs/studies.md.
 """
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mmflatten.cli.common import positive, tool_parser
-from mmflatten.console import command_line, own_output
+from mmflatten.cli.common import command, positive
+from mmflatten.console import own_output
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = tool_parser(__doc__, prog='mmflatten study', formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('study', nargs='+', metavar='STUDY.yaml', help='study file; several run one after another')
     parser.add_argument('--size', default='full', metavar='NAME', help='one of the sizes in the file (default: full)')
     parser.add_argument('--work-dir', type=Path, metavar='DIR',
@@ -40,12 +38,10 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument('--changed', choices=['keep', 'rerun'],
                         help='keep or repeat runs that were started with another config or other settings')
     parser.add_argument('--retry-failed', action='store_true', help='repeat failed runs')
-    return parser
 
 
-@command_line
-def main(argv: Sequence[str]) -> None:
-    args = parser().parse_args(argv)
+@command('study', __doc__, options)
+def main(args: argparse.Namespace) -> None:
     _refuse_unused(args)
     # Imported here, so that a missing library ends with one line that says how to install it.
     from mmflatten.studies.folder import StudyFolder, status_table

@@ -20,7 +20,7 @@ from mmflatten.engine.setup import load_config
 from mmflatten.export.engines import Engine, load_engine
 from mmflatten.export.formats import check_format, random_images, side_range, write
 from mmflatten.export.wrappers import ExportedModel, ExportError, wrap
-from mmflatten.measure.flops.inputs import image_shape
+from mmflatten.measure.flops.model_cost import image_shape
 
 TOLERANCE = 1e-4  # largest difference, relative to the largest value of the output
 

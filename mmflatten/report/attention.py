@@ -146,7 +146,8 @@ def _statistics(layers: Sequence[AttentionLayer], queries: int) -> dict[str, Any
     return dict(
         name=_short(first.name), kind=first.kind, heads=first.num_heads, entropy=float(np.mean(entropies)),
         matrix=f'{first.num_queries} × {first.num_keys}', **statistics, **ranks,
-        row_sum=f'{min(head.row_sum_min for head in heads):.3f} to {max(head.row_sum_max for head in heads):.3f}')
+        row_sum='{:.3f} to {:.3f}'.format(min(head['row_sum_min'] for head in heads),
+                                          max(head['row_sum_max'] for head in heads)))
 
 
 def _table(run: str, layers: Sequence[dict]) -> ResultTable:

@@ -12,8 +12,7 @@ from mmengine.config import Config
 
 from mmflatten.console import quiet_libraries
 from mmflatten.engine.datasets import DatasetError
-from mmflatten.measure.flops.inputs import image_shape
-from mmflatten.measure.flops.model_cost import count_model, count_parameters
+from mmflatten.measure.flops.model_cost import count_model, count_parameters, image_shape
 from mmflatten.measure.speed.models import RunSettings, model_subject
 from mmflatten.measure.speed.timing import measure
 from mmflatten.recipes.training import Training

@@ -74,7 +74,7 @@ def test_shards_hold_the_images_of_the_folders_in_order(folders, shards):
 
 
 def test_shards_are_split_by_size_and_follow_webdataset(folders, tmp_path, monkeypatch):
-    monkeypatch.setattr('mmflatten.cli.data_shards.build_shards', partial(_build_shards_of_three, folders))
+    monkeypatch.setattr('mmflatten.cli.data.build_shards', partial(_build_shards_of_three, folders))
     out = tmp_path / 'small'
     assert main(['shards', str(folders), '--out', str(out)]) == 0
     files = sorted(path.name for path in out.glob('train-*'))

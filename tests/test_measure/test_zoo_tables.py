@@ -1,4 +1,4 @@
-"""The papers' results as carried data."""
+"""The papers' results in tables.csv."""
 from collections import Counter
 from pathlib import Path
 
@@ -33,14 +33,14 @@ def test_row_shape_may_be_missing() -> None:
     assert shapes['flatten 2a'] == (800, 1280) and shapes['factorized 1'] is None
 
 
-def test_config_is_found_from_anywhere_and_may_serve_several_rows(tmp_path: Path) -> None:
+def test_rows_of_config_need_its_path_below_configs(tmp_path: Path) -> None:
     rows = rows_of_config(tmp_path / 'configs/flatten_swin/flatten-swin-t_8xb128_in1k.py')
     assert [row.label for row in rows] == ['flatten 8', 'flatten 3b', 'flatten 5', 'flatten 6', 'flatten 7', 'l2vit 2']
     assert rows_of_config(tmp_path / 'flatten-swin-t_8xb128_in1k.py') == ()
     assert rows_of_config(tmp_path / 'configs/flatten_swin/mine.py') == ()
 
 
-def test_products_are_left_out_where_the_tables_leave_them_out() -> None:
+def test_products_are_excluded_for_rows_that_exclude_them() -> None:
     def with_products(label: str, backbone: str) -> bool:
         rows = [row for row in paper_rows() if row.label == label and row.cells['backbone'] == backbone]
         return rows[0].with_products

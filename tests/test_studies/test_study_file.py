@@ -7,7 +7,7 @@ import yaml
 from mmengine import Config
 
 from mmflatten.cli import study as command
-from mmflatten.measure.flops.inputs import image_shape
+from mmflatten.measure.flops.model_cost import image_shape
 from mmflatten.studies import execution
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import check_runs
