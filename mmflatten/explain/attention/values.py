@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.models.attention import CrossShapedAttention, FocalAttention, MapAttention, SoftmaxAttention, Windowed
-from mmflatten.models.attention.angular import LinearAngularAttention
 from mmflatten.models.attention.base import TokenMixer
+from mmflatten.models.attention.linear import LinearAngularAttention
 from mmflatten.models.attention.maps import Maps, fill_masked, values_at_queries
 from mmflatten.models.layers import map_to_tokens
 from mmflatten.ops import kernel_product, merge_heads, split_heads
