@@ -100,7 +100,7 @@ class Task:
 
     def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
         """Build MMEngine's inferencer for a config and a checkpoint."""
-        raise NotImplementedError
+        raise NotImplementedError(f'{self.name}: the task has no inferencer. Implement Task.inferencer.')
 
     def preprocess(self, inferencer: Any, images: list) -> dict:
         """Return `inputs` and `data_samples` of one batch, as the inferencer's pipeline prepares the images."""
@@ -109,7 +109,7 @@ class Task:
 
     def restore(self, entry: dict) -> BaseDataElement:
         """Return the data sample of a stored prediction, with what the visualizer draws of it."""
-        raise NotImplementedError
+        raise NotImplementedError(f'{self.name}: the task cannot restore predictions. Implement Task.restore.')
 
     def forward(self, model: nn.Module, image: Tensor) -> Any:
         """Compute raw outputs without data-dependent steps; works on the meta device."""

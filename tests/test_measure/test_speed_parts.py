@@ -148,4 +148,3 @@ def test_seconds_of_others_leave_out_idle_time_and_this_process(tmp_path, monkey
     monkeypatch.setattr('mmflatten.measure.speed.machine.Path', lambda _: tmp_path / 'stat')
     monkeypatch.setattr('mmflatten.measure.speed.machine.os.times', lambda: (1., 2., 0., 0., 9.))
     assert seconds_of_others() == 1600 / os.sysconf('SC_CLK_TCK') - 3
-
