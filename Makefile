@@ -5,23 +5,23 @@ WORKERS ?= 2
 
 RUN := $(VENV)/bin/python
 CHROMIUM = command -v chromium || command -v chromium-browser || command -v google-chrome
+PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15
 # Containers often set this. Every process would then compile thousands of modules again.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15
 
 .PHONY: help setup demo test test-all test-browser bench lint types docs doctor wheels clean distclean
 
 help:
-	@echo 'make demo      install, then train, test and draw a small FLatten-Swin Mask R-CNN on digit scenes; ends with a page on it'
+	@echo 'make demo      install, then train and test a small FLatten-Swin Mask R-CNN on digit scenes and write a report on it'
 	@echo 'make test      install, then linter, type checker and test suite'
 	@echo 'make test-all  the test suite with the full sweep (every config, every size)'
-	@echo 'make test-browser  the pages that we make, tried in a Chromium, which root gets from Debian if there is none'
+	@echo 'make test-browser  report, app and site in Chromium; as root it installs Debian'"'"'s Chromium if there is none'
 	@echo 'make bench     is any model slower than the committed ratios of this processor family? About 5 minutes'
-	@echo 'make setup     only the install: $(VENV), a minute on 2 cores, 3.4 GB of download'
-	@echo 'make doctor    what is installed, what is wrong with it, and what fixes it'
+	@echo 'make setup     install into $(VENV): a minute on 2 cores, 3.4 GB of download'
+	@echo 'make doctor    check the installation, with the command that fixes each problem'
 	@echo 'make lint      ruff; make types runs mypy on ops, models and checkpoints'
-	@echo 'make docs      the documentation as a site: site/index.html, English and Vietnamese'
-	@echo 'make wheels    dist/: wheels of mmflatten and mmcv-torch-ops'
+	@echo 'make docs      build the documentation as a site: site/index.html, English and Vietnamese'
+	@echo 'make wheels    build wheels of mmflatten and mmcv-torch-ops in dist/'
 	@echo 'make clean     remove caches and build leftovers; make distclean also removes $(VENV)'
 	@echo 'PYTHON=python3.12 chooses the Python (3.11 to 3.14), VENV=DIR another environment.'
 

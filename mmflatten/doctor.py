@@ -81,14 +81,11 @@ def report_data(root: Path = Path()) -> tuple[list[str], list[str]]:
         place = root / folder.default_root
         # Patterns such as `images/{training,validation}` or `train/<class>/*.JPEG` match anything in their folder.
         missing = [content for content in folder.contents if not any(place.glob(re.sub(r'[{<].*', '*', content)))]
-        if not place.exists():
-            state = 'missing'
-        else:
-            state = 'partial' if missing else 'found'
-        remark = f"{', '.join(missing)} missing" if state == 'partial' else folder.name
+        state, remark = 'found' if place.exists() else 'missing', folder.name
+        if place.exists() and missing:
+            state, remark = 'partial', f"{', '.join(missing)} missing"
+            notes.append(f'{folder.default_root} is partial: {folder.how.format(root=place)}')
         rows.append(f'  {folder.default_root:<32}{state:<9}{remark}')
-        if state == 'partial' or (state == 'missing' and folder.how.startswith('python')):
-            notes.append(f'{folder.default_root} is {state}: {folder.how.format(root=place)}')
     return rows, [*notes, 'docs/datasets.md: where to download the other data, and the folders they need']
 
 

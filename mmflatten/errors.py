@@ -1,13 +1,12 @@
 """One-line messages for errors that end a command.
 
 The messages of mmflatten's own errors, of a plain `ValueError` and of an `OSError` without a number are shown as they
-are. Those of other libraries are shown as `Type: message`, and rows of a table add hints to some.
+are. Those of other libraries are shown as `Type: message`, some with a hint.
 """
 import errno
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -22,13 +21,35 @@ OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def explain(error: BaseException) -> str:
     """Return one line that explains an error to the user."""
     message = error_text(error)
+    named = f'{type(error).__name__}: {message}' if message else f'{type(error).__name__} (without a message)'
     raised_by_library = isinstance(error, OSError) and error.errno is None  # the system's errors have a number
     if is_ours(error) or type(error) is ValueError or raised_by_library:
-        return message or _named(error, message)
-    for kind, describe in TABLE:
-        if isinstance(error, kind):
-            return describe(error, message)
-    return _named(error, message)
+        return message or named
+    match error:
+        case KeyboardInterrupt():
+            return 'interrupted'
+        case json.JSONDecodeError():
+            return f'a file is not JSON: {message}'
+        case FileNotFoundError():
+            path = error.filename or message
+            return f'{path} does not exist. {missing_data_hint(path) or "Check the path."}'
+        case OSError() if error.errno in OUT_OF_SPACE:
+            return f'{message}; {space_hint(error.errno, error.filename)}'
+        case OSError() if error.filename is not None:
+            return f'{error.filename}: {error.strerror}'
+        case ImportError(name=str(module)):
+            library = LIBRARIES.get(module.partition('.')[0])
+            name = DISTRIBUTIONS.get(module, module)
+            return f'{message}. {library.install_command if library else f"Install {name} or check the spelling"}'
+        case ImportError():
+            return message
+        case torch.cuda.OutOfMemoryError():
+            return (f'the GPU ran out of memory ({message.split(". ")[0]}). Lower train_dataloader.batch_size, train '
+                    'with --amp, or set with_cp=True in the backbone.')
+        case RuntimeError() if message.startswith('DataLoader worker'):  # PyTorch 2.15 has no class for this error
+            return (f'{message}. The usual cause is full memory or /dev/shm: lower train_dataloader.num_workers or '
+                    'train_dataloader.batch_size.')
+    return named
 
 
 def is_ours(error: BaseException) -> bool:
@@ -54,49 +75,3 @@ def space_hint(number: int | None, path: str | Path | None) -> str:
     while not place.exists():
         place = place.parent
     return f'{shutil.disk_usage(place).free / 2**20:.1f} MiB are free there. Free some space or write to another disk'
-
-
-def _named(error: BaseException, message: str) -> str:
-    return f'{type(error).__name__}: {message}' if message else f'{type(error).__name__} (without a message)'
-
-
-def _missing_file(error: OSError, message: str) -> str:
-    path = error.filename or message
-    return f'{path} does not exist. {missing_data_hint(path) or "Check the path."}'
-
-
-def _os_error(error: OSError, message: str) -> str:
-    if error.errno in OUT_OF_SPACE:
-        return f'{message}; {space_hint(error.errno, error.filename)}'
-    return f'{error.filename}: {error.strerror}' if error.filename is not None else _named(error, message)
-
-
-def _import_error(error: ImportError, message: str) -> str:
-    library = LIBRARIES.get((error.name or '').partition('.')[0])
-    name = DISTRIBUTIONS.get(error.name, error.name)
-    fix = library.install_command if library else f'Install {name} or check the spelling'
-    return f'{message}. {fix}' if error.name else message
-
-
-def _out_of_memory(error: BaseException, message: str) -> str:
-    return (f'the GPU ran out of memory ({message.split(". ")[0]}). Lower train_dataloader.batch_size, train with '
-            '--amp, or set with_cp=True in the backbone.')
-
-
-def _runtime_error(error: RuntimeError, message: str) -> str:
-    if message.startswith('DataLoader worker'):  # PyTorch 2.15 has no class for this error
-        return (f'{message}. The usual cause is full memory or /dev/shm: lower train_dataloader.num_workers or '
-                'train_dataloader.batch_size.')
-    return _named(error, message)
-
-
-# The first matching row describes the error.
-TABLE: tuple[tuple[type[BaseException], Callable[..., str]], ...] = (
-    (KeyboardInterrupt, lambda error, message: 'interrupted'),
-    (json.JSONDecodeError, lambda error, message: f'a file is not JSON: {message}'),
-    (FileNotFoundError, _missing_file),
-    (OSError, _os_error),
-    (ImportError, _import_error),
-    (torch.cuda.OutOfMemoryError, _out_of_memory),
-    (RuntimeError, _runtime_error),
-)

@@ -53,8 +53,8 @@ METRICS = LazyRegistry(_mmengine.METRICS, 'mmflatten.evaluation')
 VISUALIZERS = LazyRegistry(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')
 VISBACKENDS = LazyRegistry(_mmengine.VISBACKENDS, 'mmflatten.engine.tracking')
 HOOKS = LazyRegistry(_mmengine.HOOKS, 'mmflatten.engine.hooks')
-OPTIM_WRAPPERS = LazyRegistry(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine.cpu_amp')
-OPTIM_WRAPPER_CONSTRUCTORS = LazyRegistry(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS, 'mmflatten.engine.layer_decay')
+OPTIM_WRAPPERS = LazyRegistry(_mmengine.OPTIM_WRAPPERS, 'mmflatten.engine.optim')
+OPTIM_WRAPPER_CONSTRUCTORS = LazyRegistry(_mmengine.OPTIM_WRAPPER_CONSTRUCTORS, 'mmflatten.engine.optim')
 RUNNERS = LazyRegistry(_mmengine.RUNNERS, 'mmflatten.engine.runner')
 
 # Empty, but a stereo config's default scope is `mmflatten`, and MMEngine warns whenever it builds from a registry

@@ -15,8 +15,7 @@ from importlib import metadata
 class Library:
     """A library by its import name. `original` is the unmaintained distribution that `distribution` replaces.
 
-    Versions below `required` are rejected, `untested` and newer ones cause a warning, and `make setup` installs
-    `tested`.
+    Versions below `required` are rejected, `untested` and newer ones cause a warning, `make setup` installs `tested`.
     """
 
     name: str

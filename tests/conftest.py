@@ -1,6 +1,7 @@
-"""What every test has: MMEngine's global state is that of a new process, and no text is formatted twice."""
+"""What every test has: MMEngine's global state is that of a new process, and no config is formatted."""
 import importlib.util
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -17,19 +18,10 @@ ITERATION = 'train_cfg = dict(max_iters=1, val_interval=1)'
 
 
 @pytest.fixture(autouse=True, scope='session')
-def each_text_formatted_once():
+def no_config_is_formatted():
     """MMEngine has a whole config formatted for each log, file and checkpoint, which is half of a small training."""
-    formatted: dict[str, tuple[str, bool]] = {}
-
-    def once(text: str, **style: object) -> tuple[str, bool]:
-        key = f'{style}{text}'
-        if key not in formatted:
-            formatted[key] = whole(text, **style)
-        return formatted[key]
-
-    whole = yapf_api.FormatCode
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(yapf_api, 'FormatCode', once)
+        patch.setattr(yapf_api, 'FormatCode', lambda text, **style: (text, True))
         yield
 
 
@@ -68,7 +60,7 @@ def config_on(scenes, tmp_path_factory) -> Callable[..., Path]:
         base = load_config(str(CONFIGS / f'{name}.py'))
         length = EPOCH if 'max_epochs' in base.train_cfg else ITERATION
         loader = f"dict(batch_size=2, num_workers=0, persistent_workers=False, dataset=dict(data_root='{scenes}/'))"
-        lines = [f"_base_ = ['{CONFIGS}/{name}.py']", length, 'randomness = dict(seed=0)', f"work_dir = '{folder}/run'"]
+        lines = [f"_base_ = ['{CONFIGS}/{name}.py']", length, f"work_dir = '{folder}/run'"]
         lines += [f'{part}_dataloader = {loader}' for part in ('train', 'val', 'test')]
         if 'ann_file' in base.test_evaluator:
             ann_file = f"dict(ann_file='{scenes}/annotations/instances_val.json')"
@@ -82,12 +74,16 @@ def config_on(scenes, tmp_path_factory) -> Callable[..., Path]:
 
 @pytest.fixture(scope='session')
 def train_on(config_on) -> Callable[[str], SimpleNamespace]:
-    """Train a digit config for one epoch or iteration; the result has `config`, `checkpoint`, `results` and `log`."""
+    """Train a digit config once per session, for one epoch or iteration.
+
+    The result has `config`, `checkpoint`, `results` and `log`. Tests share it and must not change its files.
+    """
     from mmflatten.engine.setup import build_runner, load_config
     from mmflatten.engine.test import test as test_checkpoint
 
+    @cache
     def train(name: str) -> SimpleNamespace:
-        config = config_on(name)
+        config = config_on(name, 'randomness = dict(seed=0)')
         folder = config.parent
         build_runner(load_config(str(config))).train()
         checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())

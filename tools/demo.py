@@ -1,4 +1,4 @@
-"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw what it finds: minutes on a CPU."""
+"""Train FLatten-Swin with Mask R-CNN on the digit scenes, test it and draw its predictions. Takes minutes on a CPU."""
 import argparse
 import json
 import shutil
@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import cv2
 from mmengine.config import Config
 from mmengine.fileio import load
 
@@ -30,7 +32,7 @@ def main(argv: Sequence[str]) -> None:
     args = parse_args(argv)
     check_task('mmdet')
     from mmflatten.report.page import write_report  # these import mmdet, so after the check
-    from mmflatten.results.instances import draw_predictions
+    from mmflatten.results.reading import read_results
     work_dir = Path(args.work_dir)
     require_masks(args.config)
     empty(work_dir, args.config)
@@ -44,10 +46,8 @@ def main(argv: Sequence[str]) -> None:
                                '--out', str(results), *options)
 
     metrics = load(results.with_suffix('.json'))['metrics']
-    evaluator, metainfo = cfg.test_evaluator, cfg.test_dataloader.dataset.metainfo
-    predictions = load(results)
-    drawings = draw_predictions(predictions[:12], evaluator.ann_file, metainfo.classes, metainfo.palette,
-                                work_dir / 'predictions')
+    predictions = read_results(results)
+    drawings = draw(predictions, work_dir / 'predictions')
     records = read_runs([work_dir])
     save_png(work_dir / 'curves.png', {name: curve(key, records) for key, name in {'loss': 'loss', **METRICS}.items()})
     summary = {
@@ -55,14 +55,14 @@ def main(argv: Sequence[str]) -> None:
         'checkpoint': checkpoint,
         **{name.replace(' ', '_'): round(metrics[key], 4) for key, name in METRICS.items()},
         'seconds': {name: round(value, 1) for name, value in seconds.items()},
-        'images': {'train': count_images(cfg.train_dataloader.dataset), 'test': len(predictions)},
+        'images': {'train': count_images(cfg.train_dataloader.dataset), 'test': len(predictions.entries)},
         'versions': {'mmflatten': __version__,
                      **{name: inspect(library).version for name, library in LIBRARIES.items()}},
     }
     (work_dir / 'summary.json').write_text(json.dumps(summary, indent=2) + '\n')
     write_report([work_dir], work_dir / 'report.html')
-    print(f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on {len(predictions)} held-out '
-          f'scenes, {sum(seconds.values()) / 60:.1f} minutes\n'
+    print(f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on {len(predictions.entries)} '
+          f'held-out scenes, {sum(seconds.values()) / 60:.1f} minutes\n'
           f'  {work_dir}/summary.json     the figures\n'
           f'  {work_dir}/predictions/     {len(drawings)} scenes, truth on the left, prediction on the right\n'
           f'  {work_dir}/curves.png       losses and mAP over the training\n'
@@ -73,13 +73,13 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__)
     parser.add_argument('--config', default=CONFIG)
     parser.add_argument('--work-dir', default='work_dirs/demo',
-                        help='of an earlier demo it is emptied first; default %(default)s')
+                        help='folder for the results; an earlier demo in it is deleted (default: %(default)s)')
     parser.add_argument('--cfg-options', nargs='+', metavar='KEY=VALUE', help='as in tools/train.py')
     return parser.parse_args(argv)
 
 
 def require_masks(config: str) -> None:
-    """Raise ValueError, before the training and not after it, unless a config finds boxes and masks."""
+    """Raise ValueError before the training if a config does not predict boxes and masks."""
     metric = read_config(config).get('test_evaluator', {}).get('metric')
     if not {'bbox', 'segm'} <= set([metric] if isinstance(metric, str) else metric or ()):
         raise ValueError(f'--config ({config}) must find boxes and masks: test_evaluator.metric ({metric!r}) must be '
@@ -87,14 +87,14 @@ def require_masks(config: str) -> None:
 
 
 def empty(work_dir: Path, config: str) -> None:
-    """Remove what an earlier demo left, and nothing else.
+    """Delete an earlier demo in `work_dir`.
 
     Raises:
-        ValueError: the folder holds something that is not a demo.
+        ValueError: the folder has other contents.
     """
     if not work_dir.exists():
         return
-    # A training begins with a copy of its config, and a demo that came through ends with the summary.
+    # Training starts with a copy of its config, and a completed demo has a summary.
     of_a_demo = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
     if not work_dir.is_dir() or (any(work_dir.iterdir()) and not any(path.is_file() for path in of_a_demo)):
         raise ValueError(f'--work-dir ({work_dir}) holds something that is not a demo, which would be deleted; name '
@@ -103,13 +103,35 @@ def empty(work_dir: Path, config: str) -> None:
 
 
 def run_tool(name: str, *arguments: str) -> float:
-    """Run a tool of this folder as a user would, and return its seconds."""
+    """Run a tool of this folder in a new process and return its seconds."""
     print(f'\n$ python tools/{name} {" ".join(arguments)}', flush=True)
     start = time.perf_counter()
     status = subprocess.run([sys.executable, str(ROOT / 'tools' / name), *arguments]).returncode
     if status:
         raise ChildProcessError(f'tools/{name} ended with status {status}; its message stands above')
     return time.perf_counter() - start
+
+
+def draw(results: Any, out_dir: Path, number: int = 12, side: int = 480) -> list[Path]:
+    """Draw the first predictions of `Results`: the truth on the left, predicted boxes, masks and scores on the right.
+
+    Small images are enlarged, up to `side` pixels, so that their labels can be read.
+    """
+    from mmflatten.datasets.storage import read_rgb
+    from mmflatten.engine.predictions import draw_sample
+    from mmflatten.results.writing import metainfo_of
+    visualizer, files = results.task.visualizer(metainfo_of(results)), []
+    out_dir.mkdir(parents=True, exist_ok=True)
+    for entry in results.entries[:number]:
+        image, sample = read_rgb(entry['img_path']), results.task.restore(entry)
+        factor = max(1, side // max(image.shape[:2]))
+        for instances in (sample.gt_instances, sample.pred_instances):
+            instances.bboxes = instances.bboxes * factor
+            instances.masks = instances.masks.repeat_interleave(factor, 1).repeat_interleave(factor, 2)
+        files.append(out_dir / f'{Path(entry["img_path"]).stem}.png')
+        enlarged = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC)
+        draw_sample(visualizer, enlarged, sample, str(files[-1]))
+    return files
 
 
 def count_images(dataset: dict) -> int:

@@ -1,6 +1,4 @@
 """Checks of uploaded images."""
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2
@@ -12,16 +10,16 @@ MAX_PIXELS = 16_000_000  # larger images take minutes and gigabytes in a segment
 
 
 def check_picture(file: str) -> list[str]:
-    """Return notes on information that is lost when an image is read, usually none.
-
-    Raises:
-        ValueError: the file is not an image, damaged, too small or too large.
-    """
+    """Return notes on information that is lost when an image is read. Raises ValueError if it cannot be used."""
     name = Path(file).name
     try:
         with Image.open(file) as image:  # reads only the header, not the pixels
             width, height = image.size
-            _check_size(name, width, height)
+            if min(width, height) < MIN_SIDE:
+                raise ValueError(f'{name}: expected sides of at least {MIN_SIDE} pixels, got {width} x {height}.')
+            if width * height > MAX_PIXELS:
+                raise ValueError(f'{name}: expected at most {MAX_PIXELS // 10**6} million pixels, got {width} x '
+                                 f'{height}.')
             image.load()
     except Image.DecompressionBombError as error:
         raise ValueError(f'{name}: too large ({error}).') from error
@@ -32,17 +30,6 @@ def check_picture(file: str) -> list[str]:
     pixels = cv2.imread(file, cv2.IMREAD_UNCHANGED)
     if pixels is None:
         raise ValueError(f'{name}: format not supported, got {image.format}. Save it as PNG or JPEG.')
-    return _notes(name, pixels)
-
-
-def _check_size(name: str, width: int, height: int) -> None:
-    if min(width, height) < MIN_SIDE:
-        raise ValueError(f'{name}: expected sides of at least {MIN_SIDE} pixels, got {width} x {height}.')
-    if width * height > MAX_PIXELS:
-        raise ValueError(f'{name}: expected at most {MAX_PIXELS // 10**6} million pixels, got {width} x {height}.')
-
-
-def _notes(name: str, pixels: np.ndarray) -> list[str]:
     notes = []
     if pixels.dtype != np.uint8:
         notes.append(f'{name} has {8 * pixels.dtype.itemsize} bits per channel and is read with 8 bits')

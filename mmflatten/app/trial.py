@@ -1,18 +1,18 @@
-"""Results of one model on one image: drawing, numbers, attention layers and cost."""
-from __future__ import annotations
-
+"""Results of one model on one image: drawing, tables, attention maps and cost."""
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from html import escape
 from pathlib import Path
 
 import mmcv
 import numpy as np
-import torch
 from mmengine.structures import BaseDataElement
 
 from mmflatten.building import model_config
 from mmflatten.explain.attention import AttentionLayer, AttentionProbe
+from mmflatten.explain.drawings import attention_pixels
 from mmflatten.explain.maps import network_picture, probe_image
 from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.flops.model_cost import ModelCost, count_model, count_parameters
@@ -22,64 +22,49 @@ from mmflatten.predict.inputs import Input
 from mmflatten.predict.predictor import Predictor
 from mmflatten.predict.results import ResultFolder
 
+MEAN = -1  # head index that selects the mean over the heads
+SIDE = 640  # longer side of a displayed image
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Results of one model on one image.
+    """Results of one model on one image."""
 
-    Attributes:
-        size: `(width, height)` of the image.
-        drawing: RGB `(H, W, 3)`, as drawn by `mmflatten predict`.
-        record: the prediction as numbers, as returned by `ResultFolder.add`.
-        sample: the prediction.
-        network_input: RGB `(H, W, 3)`, the image after the test pipeline.
-        layers: attention layers in model order, possibly none.
-        seconds: time from the file to the prediction.
-        cost: cost of a forward pass at the size of the network input, or the reason why it cannot be counted.
-    """
-
-    size: tuple[int, int]
-    drawing: np.ndarray
-    record: dict
-    sample: BaseDataElement
-    network_input: np.ndarray
-    layers: Sequence[AttentionLayer]
-    seconds: float
-    cost: ModelCost | str
+    size: tuple[int, int]  # (width, height) of the image
+    picture: np.ndarray  # RGB (H, W, 3), the image scaled to `SIDE`
+    drawing: np.ndarray  # RGB (H, W, 3), as drawn by `mmflatten predict`
+    record: dict  # the prediction as numbers, as returned by `ResultFolder.add`
+    sample: BaseDataElement  # the prediction
+    network_input: np.ndarray  # RGB (H, W, 3), the image after the test pipeline
+    layers: Sequence[AttentionLayer]  # in model order, possibly none
+    seconds: float  # from the file to the prediction
+    cost: ModelCost | str  # of a forward pass at the size of the network input, or why it cannot be counted
 
 
 class TriedModel:
-    """A config and a checkpoint, ready for images. Errors are those of `Predictor`.
-
-    Attributes:
-        name: name of the config.
-        weights: file name of the checkpoint.
-        processor: description of the CPU or GPU.
-        attends: True if the model has attention layers.
-    """
+    """A config and a checkpoint, ready for images. Errors are those of `Predictor`."""
 
     def __init__(self, config: str, checkpoint: str, device: str | None = None) -> None:
         self.name, self.weights = Path(config).stem, Path(checkpoint).name
         self.predictor = Predictor(config, checkpoint, device)
         self.task, self.classes = self.predictor.spec, self.predictor.classes
         self.params = count_parameters(self.predictor.model)
-        self.processor = _processor(self.predictor.device)
+        machine = describe_machine(self.predictor.device)
+        self.processor = machine['gpu']
+        if self.predictor.device == 'cpu':
+            threads = '1 thread' if machine['threads'] == 1 else f'{machine["threads"]} threads'
+            self.processor = f'{machine["processor"]}, {threads}'
         try:
             self.attends = bool(AttentionProbe(self.predictor.model).names)
         except ValueError:
             self.attends = False
         self._on_meta = build_on_meta(model_config(self.predictor.cfg), self.predictor.scope)
-        self._costs: dict[tuple[int, int], ModelCost | str] = {}
+        self._cost = cache(self._count)
 
     def try_on(self, files: Sequence[str], score: float = 0.3) -> Trial:
-        """Predict an image, or a left and a right image for stereo.
+        """Predict an image, or a left and a right image for stereo. Errors are those of `probe_image`.
 
-        Args:
-            score: instances with a lower score are skipped.
-
-        Raises:
-            PredictionError: the image cannot be used.
-            ValueError: as in `probe_image`.
+        Instances with a score below `score` are skipped.
         """
         image = tuple(files) if self.task.pairs else files[0]
         # The first run records the layers and serves as warm-up for the second one, which is timed.
@@ -93,22 +78,75 @@ class TriedModel:
         with tempfile.TemporaryDirectory() as folder, ResultFolder(folder, self.predictor, score) as results:
             record = results.add(Input('picture', files[0], image), samples[0])
             drawing = mmcv.imread(f'{folder}/drawings/picture.png', channel_order='rgb')
-        height, width = mmcv.imread(files[0]).shape[:2]
-        return Trial((width, height), drawing, record, samples[0], network_input, layers, seconds,
-                     self._cost(network_input.shape[:2]))
+        picture = mmcv.imread(files[0], channel_order='rgb')
+        return Trial(picture.shape[1::-1], mmcv.imrescale(picture, (SIDE, SIDE)), drawing, record, samples[0],
+                     network_input, layers, seconds, self._cost(network_input.shape[:2]))
 
-    def _cost(self, size: tuple[int, int]) -> ModelCost | str:
-        if size not in self._costs:
-            try:
-                self._costs[size] = count_model(self._on_meta, size)
-            except ValueError as error:
-                self._costs[size] = str(error)
-        return self._costs[size]
+    def _count(self, size: tuple[int, int]) -> ModelCost | str:
+        try:
+            return count_model(self._on_meta, size)
+        except ValueError as error:
+            return str(error)
 
 
-def _processor(device: str) -> str:
-    machine = describe_machine(device)
-    if torch.device(device).type == 'cuda':
-        return str(machine['gpu'])
-    threads = '1 thread' if machine['threads'] == 1 else f'{machine["threads"]} threads'
-    return f'{machine["processor"]}, {threads}'
+def result_table(model: TriedModel, trial: Trial) -> str:
+    """Format the predictions of an image."""
+    return _table(*model.task.part('predict').Writer.table(trial.record, model.classes))
+
+
+def cost_table(model: TriedModel, trial: Trial) -> str:
+    """Format parameters, operations at the size of the network input, and the time of the prediction."""
+    height, width = trial.network_input.shape[:2]
+    rows = [('parameters', f'{model.params / 1e6:.3f} M')]
+    if isinstance(trial.cost, str):
+        rows.append(('operations', f'not counted: {trial.cost}'))
+    else:
+        counts = trial.cost.counts
+        rows += [('MACs', f'{counts.macs / 1e9:.3f} G'),
+                 ("FLOPs, papers' convention", f'{counts.papers_convention() / 1e9:.3f} G')]
+    rows += [('network input', f'{width} × {height}'), ('this prediction', f'{trial.seconds * 1000:.0f} ms'),
+             ('processor', model.processor)]
+    return _table('Cost', (), rows)
+
+
+def _table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Format an HTML table. The first cell of each row is its heading."""
+    head = ''.join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    body = ''.join(f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}'
+                   '</tr>' for first, *cells in rows)
+    head = f'<thead><tr>{head}</tr></thead>' if head else ''
+    return f'<table class="numbers"><caption>{escape(caption)}</caption>{head}<tbody>{body}</tbody></table>'
+
+
+def network_pixel(trial: Trial, x: float, y: float) -> tuple[float, float] | None:
+    """Map the centre of an image pixel to coordinates of the network input, or to None if it is outside of the input.
+
+    Images are resized, then centre-cropped, then padded: at the right and bottom, but for stereo at the right and top.
+    """
+    (width, height), (input_height, input_width) = trial.size, trial.network_input.shape[:2]
+    meta = trial.sample.metainfo
+    inside_height, inside_width = meta.get('img_shape', (input_height, input_width))[:2]
+    stereo = 'pred_disparity' in trial.sample
+    scale_x, scale_y = (1., 1.) if stereo else meta.get('scale_factor', (inside_width / width, inside_height / height))
+    x = (x + .5) * scale_x - max(0., width * scale_x - inside_width) / 2
+    y = (y + .5) * scale_y - max(0., height * scale_y - inside_height) / 2
+    if stereo:
+        y += input_height - height
+    return (x, y) if 0 <= x < input_width and 0 <= y < input_height else None
+
+
+def attention_view(trial: Trial, layer: AttentionLayer, head: int, x: float, y: float, side: int,
+                   ) -> tuple[np.ndarray, str]:
+    """Draw the attention map of the pixel `x, y` of the uploaded image, and describe it in one line.
+
+    The map is drawn over the network input, with `side` as the longer side in pixels.
+    """
+    place = network_pixel(trial, x, y)
+    if place is None:
+        return attention_pixels(trial.network_input, None, None, side), 'The network does not see this pixel.'
+    row = layer.row(layer.token_at(*place, trial.network_input.shape[:2])).cpu()
+    row = row.mean(0) if head == MEAN else row[head]
+    weights = layer.on_map(row).numpy()
+    text = (f'{layer.kind}: {layer.hw[0]} × {layer.hw[1]} queries, {layer.kv_hw[0]} × {layer.kv_hw[1]} keys. The '
+            f'weights of the query sum to {row.sum():.3g}; the largest is {np.abs(weights).max():.2g}.')
+    return attention_pixels(trial.network_input, weights, (place[0] - .5, place[1] - .5), side), text

@@ -54,7 +54,12 @@ def without_parallel(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> dict[str, Tensor]:
-    _check_values(state)
+    if not isinstance(state, Mapping) or not state:
+        raise ValueError(f'state_dict: expected a dict with at least one tensor, got {type(state).__name__}.')
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise ValueError(f'state_dict[{name!r}]: expected a tensor, got {type(value).__name__}. Pass only the '
+                             "weights, such as checkpoint['model'].")
     if family_name not in FAMILIES:
         raise ValueError(f'family: expected one of {sorted(FAMILIES)}, got {family_name!r}.')
     family, target = FAMILIES[family_name], OURS if source == OFFICIAL else OFFICIAL
@@ -84,15 +89,6 @@ def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tenso
         ratio = ':'.join(map(str, key.ratio))
         raise ValueError(f'state_dict: expected tensors with lengths in the ratio {ratio}, got {sizes}.')
     return [torch.cat(pieces)] if target == OURS else [piece.clone() for piece in pieces[0].split(lengths)]
-
-
-def _check_values(state: Mapping[str, Tensor]) -> None:
-    if not isinstance(state, Mapping) or not state:
-        raise ValueError(f'state_dict: expected a dict with at least one tensor, got {type(state).__name__}.')
-    for name, value in state.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise ValueError(f'state_dict[{name!r}]: expected a tensor, got {type(value).__name__}. Pass only the '
-                             "weights, such as checkpoint['model'].")
 
 
 def _check_widths(ours: Mapping[str, Tensor], family: Family, last: int) -> None:

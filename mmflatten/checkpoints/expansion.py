@@ -15,15 +15,9 @@ from mmflatten.checkpoints.rules import OFFICIAL, Family, Key, Part, shorten
 
 @dataclass(frozen=True)
 class Piece:
-    """A part at particular indices, such as block 0 of stage 2.
+    """A part at particular indices, such as block 0 of stage 2, with the full names of its keys."""
 
-    Attributes:
-        stage: index of the stage, 0 for parts outside stages.
-        kind: kind of the part, such as 'linear block'.
-        keys: keys with full names.
-    """
-
-    stage: int
+    stage: int  # 0 for parts outside stages
     kind: str
     keys: tuple[Key, ...]
 

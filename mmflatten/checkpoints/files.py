@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.head_map import map_head
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import load_without_code
 from mmflatten.version import __version__
 
+HEAD = ('head.fc.weight', 'head.fc.bias')
 SAFETENSORS = '.safetensors'  # tensors by name, without code
 # In order of preference. The accuracies published with official files are those of 'model', even if the file also has
 # averaged weights (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
@@ -24,17 +24,11 @@ ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of a checkpoint file.
+    """Weights of a checkpoint file."""
 
-    Attributes:
-        state_dict: weights without the prefix `module.`.
-        entry: entry of the file that holds the weights; None for a bare state dict.
-        notes: messages for the user about selected and ignored content.
-    """
-
-    state_dict: dict[str, Tensor]
-    entry: str | None
-    notes: tuple[str, ...]
+    state_dict: dict[str, Tensor]  # without the prefix `module.`
+    entry: str | None  # of the file; None for a bare state dict
+    notes: tuple[str, ...]  # messages for the user about selected and ignored content
 
 
 def read_weights(path: str | Path, key: str | None = None, run_pickled_code: bool = False) -> Weights:
@@ -67,11 +61,7 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
 
 
 def read_safetensors(path: str | Path) -> dict[str, Tensor]:
-    """Read a safetensors file onto the CPU.
-
-    Raises:
-        ValueError: the file is damaged or has another format.
-    """
+    """Read a safetensors file onto the CPU; raise ValueError if it is damaged or has another format."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -111,8 +101,7 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
         head_map: file that lists the classes of the new head, see `map_head`.
         run_pickled_code: see `read_weights`.
 
-    Raises:
-        ValueError: as in `read_weights`, `convert_state_dict` and `map_head`.
+    Errors are those of `read_weights`, `convert_state_dict` and `map_head`.
     """
     weights = read_weights(source, key, run_pickled_code)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
@@ -126,6 +115,30 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
     start = PARALLEL if FAMILIES[family].parallel else ''
     official = {start + name: value for name, value in revert_state_dict(ours, family).items()}
     return {FAMILIES[family].entry: official, 'meta': meta}, weights
+
+
+def map_head(state_dict: Mapping[str, Tensor], path: str | Path) -> dict[str, Tensor]:
+    """Select the classes of a head listed in a text file, such as ImageNet-1k from ImageNet-22k.
+
+    Args:
+        state_dict: classifier with the names of this project. The result shares all tensors except those of the head.
+        path: text file with the old class number of each new class, one per line, without empty lines.
+
+    Raises:
+        ValueError: the head is missing, the file is empty, or a line is not a class number of the head.
+    """
+    missing = [name for name in HEAD if name not in state_dict]
+    if missing:
+        raise ValueError(f'checkpoint: expected a classifier with {" and ".join(missing)}, got '
+                         f'{shorten(list(state_dict))}. Official checkpoints need --family.')
+    classes = len(state_dict[HEAD[0]])
+    lines = Path(path).read_text(encoding='utf-8', errors='replace').splitlines()
+    if not lines:
+        raise ValueError(f'{path}: expected one class number per line, got an empty file.')
+    for number, line in enumerate(lines, 1):
+        if not line.strip().isdecimal() or int(line) >= classes:
+            raise ValueError(f'{path}, line {number}: expected a class number from 0 to {classes - 1}, got {line!r}.')
+    return {**state_dict, **{name: state_dict[name][[int(line) for line in lines]] for name in HEAD}}
 
 
 def _sha256(path: str | Path) -> str:

@@ -1,1 +1,1 @@
-"""Command lines. Every module is a command, with a function `main(argv)` and one that makes its `parser()`."""
+"""Command lines. Every module is a command: `main(argv)` runs it, `main.parser()` makes its parser."""

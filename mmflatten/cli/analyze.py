@@ -5,39 +5,27 @@
 
 See docs/analysis_tools.md for the output files.
 """
-import argparse
-from collections.abc import Sequence
-from dataclasses import replace
+from argparse import ArgumentParser, Namespace
 
-from mmflatten.cli.common import fraction, output_folder, positive, tool_parser
-from mmflatten.console import command_line
+from mmflatten.cli.common import add_output, add_score, command, positive
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = tool_parser(__doc__, prog='mmflatten analyze', formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(parser: ArgumentParser) -> None:
     parser.add_argument('results', help='NAME.pkl of mmflatten test --out NAME.pkl')
     parser.add_argument('--config', help='config of the tested model (default: config in NAME.json)')
-    parser.add_argument('--out', type=output_folder, default='analysis', metavar='DIR',
-                        help='folder for tables, figures and analysis.json (default: analysis)')
+    add_output(parser, 'analysis', 'tables, figures and analysis.json')
     parser.add_argument('--worst', type=positive, default=12, metavar='N',
                         help='number of worst images to draw (default: 12)')
-    parser.add_argument('--score', type=fraction, default=0.3, metavar='S',
-                        help='minimum score of detections in confusions and drawings (default: 0.3)')
-    return parser
+    add_score(parser, 'minimum score of detections in confusions and drawings')
 
 
-@command_line
-def main(argv: Sequence[str]) -> None:
-    args = parser().parse_args(argv)
-    # Imported here, so that a missing library ends with one line that says how to install it.
+@command('analyze', __doc__, options)
+def main(args: Namespace) -> None:
     from mmflatten.checkpoints.rules import shorten
+    from mmflatten.results.analysis import analyze
     from mmflatten.results.reading import read_results
-    from mmflatten.results.tasks import analyze
-    from mmflatten.results.worst import draw_worst, origin_of_config
-    from mmflatten.results.writing import write_analysis
-    results = read_results(args.results)
-    if args.config is not None:
-        results = replace(results, origin={**results.origin, **origin_of_config(args.config, results.task)})
+    from mmflatten.results.writing import draw_worst, write_analysis
+    results = read_results(args.results, args.config)
     analysis = analyze(results, args.worst, args.score)
     worst, broken = draw_worst(results, analysis, args.out, args.score)
     source = dict(results=str(results.path), **{name: results.origin.get(name) for name in ('config', 'checkpoint')})

@@ -5,42 +5,30 @@
 
 The page is only available on this computer. See docs/app.md.
 """
-import argparse
 import signal
 import threading
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 from types import FrameType
 
-from mmflatten.cli.common import tool_parser
-from mmflatten.console import command_line, own_output
+from mmflatten.cli.common import add_device, command, integer
+from mmflatten.console import own_output
 
-LAST_PORT = 2**16 - 1
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = tool_parser(__doc__, prog='mmflatten app', formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(parser: ArgumentParser) -> None:
     parser.add_argument('models', nargs='+', metavar='CONFIG CHECKPOINT',
                         help='config file and checkpoint file of each model, for one or two models')
-    parser.add_argument('--port', type=port, metavar='N', help='port of the page (default: first free port from 7860)')
-    parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
-    return parser
+    parser.add_argument('--port', type=integer(1, 2**16 - 1), metavar='N',
+                        help='port of the page (default: first free port from 7860)')
+    add_device(parser)
 
 
-def port(text: str) -> int:
-    """Parse a port number for argparse."""
-    if not text.isdecimal() or not 0 < int(text) <= LAST_PORT:
-        raise argparse.ArgumentTypeError(f'expected an integer from 1 to {LAST_PORT}, got {text}')
-    return int(text)
-
-
-@command_line
-def main(argv: Sequence[str]) -> None:
-    args = parser().parse_args(argv)
+@command('app', __doc__, options)
+def main(args: Namespace) -> None:
     if len(args.models) not in (2, 4):
         raise ValueError(f'CONFIG CHECKPOINT: expected one or two models, got {" ".join(args.models)}.')
-    # Imported here, so that a missing library gives a one-line error.
-    from mmflatten.app.server import launch
+    from mmflatten.app.page import launch
     from mmflatten.app.trial import TriedModel
     with own_output():
         models = [TriedModel(config, checkpoint, args.device)

@@ -5,38 +5,27 @@
 
 Writes DIR/NUMBER_NAME.png for each sample and DIR/contact_sheet.png, and prints statistics.
 """
-import argparse
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
+from itertools import islice
+from pathlib import Path
 
-from mmflatten.cli.common import output_folder, positive, seed, tool_parser
-from mmflatten.console import command_line
-
-
-def parser() -> argparse.ArgumentParser:
-    from mmflatten.config_files import ConfigOptions
-    made = tool_parser(__doc__, prog='mmflatten browse', formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('config', help='config file')
-    made.add_argument('--split', choices=['train', 'val', 'test'], default='train',
-                      help='data set of the config (default: train)')
-    made.add_argument('--number', type=positive, default=16, metavar='N', help='samples to draw (default: 16)')
-    made.add_argument('--seed', type=seed, default=0, help='seed of sampler and augmentation (default: 0)')
-    made.add_argument('--out', type=output_folder, default='browse', metavar='DIR',
-                      help='folder for the drawings (default: browse)')
-    made.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                      help='replace fields of the config, for example train_dataloader.dataset.data_root=data/mine/')
-    return made
+from mmflatten.cli.common import add_config_options, add_output, command, positive, seed
 
 
-@command_line
-def main(argv: Sequence[str]) -> None:
-    args = parser().parse_args(argv)
-    # Imported late, so that a missing library gives an error of one line.
-    from itertools import islice
-    from pathlib import Path
+def options(parser: ArgumentParser) -> None:
+    parser.add_argument('config', help='config file')
+    parser.add_argument('--split', choices=['train', 'val', 'test'], default='train',
+                        help='data set of the config (default: train)')
+    parser.add_argument('--number', type=positive, default=16, metavar='N', help='samples to draw (default: 16)')
+    parser.add_argument('--seed', type=seed, default=0, help='seed of sampler and augmentation (default: 0)')
+    add_output(parser, 'browse', 'the drawings')
+    add_config_options(parser, 'train_dataloader.dataset.data_root=data/mine/')
 
+
+@command('browse', __doc__, options)
+def main(args: Namespace) -> None:
     from mmflatten.config_files import require_parts
-    from mmflatten.datasets.contact_sheet import write_contact_sheet
-    from mmflatten.datasets.samples import SampleCounts
+    from mmflatten.datasets.samples import SampleCounts, write_contact_sheet
     from mmflatten.engine.browse import Browser
     from mmflatten.engine.setup import load_config
     cfg = load_config(args.config, args.cfg_options)

@@ -5,36 +5,25 @@
 
 Needs no data, weights or GPU. Exits with status 1 if there is a warning.
 """
-from __future__ import annotations
-
-import argparse
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser, Namespace
+from typing import Any
 
-from mmflatten.cli.common import positive, tool_parser
-from mmflatten.console import command_line, quiet_libraries
-
-if TYPE_CHECKING:
-    from mmflatten.recipes.training import Training
+from mmflatten.cli.common import add_config_options, command, positive
+from mmflatten.console import quiet_libraries
 
 
-def recipe_parser(description: str, command: str) -> argparse.ArgumentParser:
-    """Make a parser with the options that `load_training` reads."""
-    from mmflatten.config_files import ConfigOptions
-    made = tool_parser(description, prog=command, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('config', help='config file')
-    made.add_argument('--gpus', type=positive, metavar='N', help='number of GPUs (default: that of the config)')
-    made.add_argument('--dataset-size', type=positive, metavar='N',
-                      help='number of training images (default: the known size of the data set, or counted)')
-    made.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                      help='override config fields, for example train_dataloader.batch_size=4')
-    return made
+def options(parser: ArgumentParser) -> None:
+    """Add the options that `load_training` reads."""
+    parser.add_argument('config', help='config file')
+    parser.add_argument('--gpus', type=positive, metavar='N', help='number of GPUs (default: that of the config)')
+    parser.add_argument('--dataset-size', type=positive, metavar='N',
+                        help='number of training images (default: the known size of the data set, or counted)')
+    add_config_options(parser, 'train_dataloader.batch_size=4')
 
 
-def load_training(arguments: argparse.Namespace, auto_scale_lr: bool = False) -> Training:
-    """Build the training of the command line's config."""
-    # Imported here, so that a missing library ends with one line that says how to install it.
+def load_training(arguments: Namespace, auto_scale_lr: bool = False) -> Any:
+    """Build the `Training` of the command line's config."""
     from mmflatten.config_files import read_config, require_parts
     from mmflatten.engine.setup import load_config, set_auto_scale_lr
     from mmflatten.recipes.settings import gpus_of
@@ -44,22 +33,17 @@ def load_training(arguments: argparse.Namespace, auto_scale_lr: bool = False) ->
     if auto_scale_lr:
         set_auto_scale_lr(cfg)
     gpus = arguments.gpus or gpus_of(read_config(arguments.config))  # before --cfg-options change the batch
-    return Training.of(cfg, gpus, arguments.dataset_size)
+    return Training(cfg, gpus, arguments.dataset_size)
 
 
-def parser() -> argparse.ArgumentParser:
-    return recipe_parser(__doc__, 'mmflatten check')
-
-
-@command_line
-def main(argv: Sequence[str]) -> int:
-    arguments = parser().parse_args(argv)
+@command('check', __doc__, options)
+def main(args: Namespace) -> int:
     with quiet_libraries(logging.ERROR):  # MMEngine warns of each frozen parameter
-        training = load_training(arguments)
+        training = load_training(args)
         from mmflatten.recipes.checks import warnings_of
         from mmflatten.recipes.report import render_report
         warnings = warnings_of(training)
         print(render_report(training, warnings))
-    if arguments.gpus is None:
+    if args.gpus is None:
         print(f'(--gpus: {training.gpus}, from the config)')
     return 1 if warnings else 0

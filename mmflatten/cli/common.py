@@ -1,30 +1,96 @@
-"""Parser and argument types shared by commands."""
+"""What commands share: the decorator that makes a command, common options, and types of arguments."""
 import argparse
+import math
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
-from mmflatten.console import TRACEBACK_VARIABLE
+from mmflatten.console import TRACEBACK_VARIABLE, command_line
 
 
-def tool_parser(description: str, **kwargs: object) -> argparse.ArgumentParser:
+def tool_parser(description: str, **kwargs: object) -> ArgumentParser:
     """Return a parser with the option `--traceback`; `kwargs` are arguments of `ArgumentParser`."""
-    parser = argparse.ArgumentParser(description=description, **kwargs)
+    parser = ArgumentParser(description=description, **kwargs)
     parser.add_argument('--traceback', action='store_true',
                         help=f'print the full traceback of an error (also {TRACEBACK_VARIABLE}=1)')
     return parser
 
 
-def positive(text: str) -> int:
-    """Parse a positive integer."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'expected a positive integer, got {text}')
-    return int(text)
+def command(name: str, description: str, options: Callable[[ArgumentParser], None] | None = None) -> Callable[..., Any]:
+    """Decorate a function of the parsed arguments to make it the command `mmflatten NAME`.
+
+    The result takes `argv` and returns the exit status (see `console.command_line`). `args.argv` holds the words, and
+    `main.parser()` makes the parser, to which `options` adds arguments. The function imports what it runs, so that
+    `--help` is fast and a missing library ends with one line that says how to install it.
+    """
+
+    def parser() -> ArgumentParser:
+        made = tool_parser(description, prog=f'mmflatten {name}', formatter_class=argparse.RawDescriptionHelpFormatter)
+        if options is not None:
+            options(made)
+        return made
+
+    def decorate(run: Callable[[Namespace], int | None]) -> Callable[[Sequence[str] | None], int]:
+
+        @command_line
+        @wraps(run)
+        def main(argv: Sequence[str]) -> int | None:
+            return run(parser().parse_args(argv, Namespace(argv=argv)))
+
+        main.parser = parser
+        return main
+
+    return decorate
 
 
-def non_negative(text: str) -> int:
-    """Parse a non-negative integer."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f'expected a non-negative integer, got {text}')
-    return int(text)
+def add_model(parser: ArgumentParser, config: str = 'config file',
+              checkpoint: str = 'checkpoint file for this config') -> None:
+    """Add the positional arguments `config` and `checkpoint`."""
+    parser.add_argument('config', help=config)
+    parser.add_argument('checkpoint', help=checkpoint)
+
+
+def add_device(parser: ArgumentParser) -> None:
+    parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
+
+
+def add_output(parser: ArgumentParser, folder: str, content: str) -> None:
+    """Add `--out DIR` with the default `folder`."""
+    parser.add_argument('--out', type=output_folder, default=folder, metavar='DIR',
+                        help=f'folder for {content} (default: {folder})')
+
+
+def add_score(parser: ArgumentParser, meaning: str) -> None:
+    parser.add_argument('--score', type=fraction, default=0.3, metavar='S', help=f'{meaning} (default: 0.3)')
+
+
+def add_config_options(parser: ArgumentParser, example: str) -> None:
+    from mmflatten.config_files import ConfigOptions
+    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
+                        help=f'override fields of the config, for example {example}')
+
+
+def add_launcher(parser: ArgumentParser, scripts: str) -> None:
+    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
+                        help=f'set by {scripts}')
+
+
+def integer(low: int, high: float = math.inf) -> Callable[[str], int]:
+    """Return a type of arguments: integers from `low` to `high`."""
+    expected = f'of at least {low}' if high == math.inf else f'from {low} to {high}'
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f'expected an integer {expected}, got {text}')
+        return int(text)
+
+    return parse
+
+
+positive, non_negative = integer(1), integer(0)
+seed = integer(0, 2**32 - 1)  # what NumPy accepts
 
 
 def fraction(text: str) -> float:
@@ -32,17 +98,10 @@ def fraction(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        value = -1.
+        value = math.nan
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f'expected a number from 0 to 1, got {text}')
     return value
-
-
-def seed(text: str) -> int:
-    """Parse a seed that NumPy accepts."""
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f'expected an integer from 0 to {2**32 - 1}, got {text}')
-    return int(text)
 
 
 def output_folder(text: str) -> Path:
@@ -54,3 +113,9 @@ def output_folder(text: str) -> Path:
     return path
 
 
+def require_folder(option: str, file: Path) -> None:
+    """Raise ValueError if `file` cannot be written because it is a folder, or its folder does not exist."""
+    if file.is_dir():
+        raise ValueError(f'{option}: expected a file, got the folder {file}. Name a file in it.')
+    if not file.absolute().parent.is_dir():
+        raise ValueError(f'{option}: the folder of {file} does not exist. Create it first.')

@@ -2,20 +2,17 @@
 
 With --head-map, also replace the head of a classifier by one of other classes, or do only that.
 """
-import argparse
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mmflatten.checkpoints import FAMILIES
 from mmflatten.checkpoints.files import ENTRIES, convert_file, encode
-from mmflatten.cli.common import tool_parser
-from mmflatten.console import command_line
+from mmflatten.cli.common import command
 from mmflatten.engine.checkpoints.files import SHARDED
 from mmflatten.engine.checkpoints.saving import atomic_write
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = tool_parser(__doc__, prog='mmflatten convert')
+def options(parser: ArgumentParser) -> None:
     parser.add_argument('source', metavar='SRC', type=Path, help='checkpoint of the official code, or .safetensors')
     parser.add_argument('destination', metavar='DST', type=Path, help='output file; .safetensors for weights only')
     parser.add_argument('--family', choices=sorted(FAMILIES),
@@ -29,11 +26,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument('--force', action='store_true', help='overwrite DST')
     parser.add_argument('--run-pickled-code', action='store_true',
                         help='DANGEROUS: unpickle SRC, which runs code from it; for your own files only')
-    return parser
 
 
-def check_paths(source: Path, destination: Path, force: bool) -> None:
-    """Raise an error if the source cannot be read or the destination must not be written."""
+@command('convert', __doc__, options)
+def main(args: Namespace) -> None:
+    source, destination = args.source, args.destination
     if source.is_dir() and source.suffix == SHARDED:
         raise ValueError(f'{source} is a sharded checkpoint. All commands read it as it is; docs/distributed.md shows '
                          'how to write it as one file.')
@@ -43,26 +40,19 @@ def check_paths(source: Path, destination: Path, force: bool) -> None:
         raise ValueError(f'{destination} is a folder. Name a file in it.')
     if destination.exists() and destination.samefile(source):
         raise ValueError(f'{destination} is also the source. Name another file.')
-    if destination.exists() and not force:
+    if destination.exists() and not args.force:
         raise ValueError(f'{destination} exists. Use --force to overwrite it.')
-
-
-@command_line
-def main(argv: Sequence[str]) -> None:
-    options = parser()
-    args = options.parse_args(argv)
-    check_paths(args.source, args.destination, args.force)
     if args.family is None and (args.revert or args.head_map is None):
-        options.error(f'--family is required, one of {", ".join(sorted(FAMILIES))}')
-    result, weights = convert_file(args.source, args.family, key=args.key, revert=args.revert,
-                                   head_map=args.head_map, run_pickled_code=args.run_pickled_code)
-    data = encode(result, args.destination)
-    with atomic_write(args.destination) as partial:
+        main.parser().error(f'--family is required, one of {", ".join(sorted(FAMILIES))}')
+    result, weights = convert_file(source, args.family, key=args.key, revert=args.revert, head_map=args.head_map,
+                                   run_pickled_code=args.run_pickled_code)
+    data = encode(result, destination)
+    with atomic_write(destination) as partial:
         partial.write_bytes(data)
     for note in weights.notes:
-        print(f'{args.source}: {note}')
+        print(f'{source}: {note}')
     written = result[FAMILIES[args.family].entry if args.revert else 'state_dict']
-    summary = f'{args.destination}: {len(written)} tensors from {len(weights.state_dict)}'
+    summary = f'{destination}: {len(written)} tensors from {len(weights.state_dict)}'
     if args.family:
         summary += f', family {args.family}'
     if args.head_map:

@@ -3,29 +3,22 @@
     mmflatten curves work_dirs/one work_dirs/two --out curves.png
     mmflatten curves work_dirs/one --keys loss lr coco/bbox_mAP --out curves.png
 """
-import argparse
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
-from mmflatten.cli.common import tool_parser
-from mmflatten.console import command_line
+from mmflatten.cli.common import command
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = tool_parser(__doc__, prog='mmflatten curves', formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(parser: ArgumentParser) -> None:
     parser.add_argument('work_dirs', nargs='+', metavar='WORK_DIR', help='work dirs of trainings')
     parser.add_argument('--out', default='curves.png', metavar='FILE', help='PNG to write (default: curves.png)')
     parser.add_argument('--keys', nargs='+', metavar='KEY',
                         help='keys of the logs to draw (default: the loss and the validation metrics)')
-    return parser
 
 
-@command_line
-def main(argv: Sequence[str]) -> None:
-    args = parser().parse_args(argv)
-    # Imported here, so that a missing library ends with one line that says how to install it.
-    from pathlib import Path
-
-    from mmflatten.results.curves import curve, is_training, keys_of, read_runs
+@command('curves', __doc__, options)
+def main(args: Namespace) -> None:
+    from mmflatten.results.curves import curve, is_training, iteration_of, keys_of, read_runs
     from mmflatten.results.drawing import save_png
     if Path(args.out).suffix != '.png':
         raise ValueError(f'--out: expected a file NAME.png, got {args.out}.')
@@ -34,6 +27,6 @@ def main(argv: Sequence[str]) -> None:
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
     save_png(args.out, {key: curve(key, runs) for key in keys})
     for name, records in runs.items():
-        last = max(record.get('iter', record['step']) for record in records if is_training(record))
+        last = max(iteration_of(record) for record in records if is_training(record))
         print(f'{name}: {len(records)} records up to iteration {last}')
     print(args.out)

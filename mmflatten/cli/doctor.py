@@ -1,14 +1,10 @@
 """Show the installed libraries and data, problems, and the commands that fix them."""
-import argparse
-from collections.abc import Sequence
+from argparse import Namespace
 
 from mmflatten import doctor
+from mmflatten.cli.common import command
 
 
-def parser() -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(prog='mmflatten doctor', description=__doc__)
-
-
-def main(argv: Sequence[str]) -> int:
-    parser().parse_args(argv)
+@command('doctor', __doc__)
+def main(args: Namespace) -> int:
     return doctor.main()

@@ -6,21 +6,16 @@
 See docs/export.md.
 """
 import argparse
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mmflatten.cli.common import tool_parser
-from mmflatten.console import command_line, quiet_libraries
-
-FORMATS = ('onnx', 'openvino', 'pt2')
+from mmflatten.cli.common import add_config_options, add_model, command
+from mmflatten.console import quiet_libraries
 
 
-def parser() -> argparse.ArgumentParser:
-    from mmflatten.config_files import ConfigOptions
-    parser = tool_parser(__doc__, prog='mmflatten export', formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('config', help='config file')
-    parser.add_argument('checkpoint', help='checkpoint file; every key must fit the model')
-    parser.add_argument('--format', default='onnx', help=f'{", ".join(FORMATS)} (default: onnx)')
+def options(parser: ArgumentParser) -> None:
+    add_model(parser, checkpoint='checkpoint file; all keys must match the model')
+    parser.add_argument('--format', default='onnx', help='onnx, openvino, pt2 (default: onnx)')
     parser.add_argument('--out', metavar='FILE',
                         help='file to write (default: the checkpoint with the suffix of the format)')
     parser.add_argument('--dynamic', action='store_true', help='leave height and width of the images open')
@@ -30,15 +25,11 @@ def parser() -> argparse.ArgumentParser:
                         help="export the maps of backbone and neck instead of the task's predictions")
     parser.add_argument('--int8', action='store_true', help=argparse.SUPPRESS)
     parser.add_argument('--calibration', help=argparse.SUPPRESS)
-    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                        help='replace fields of the config')
-    return parser
+    add_config_options(parser, 'model.backbone.with_cp=False')
 
 
-@command_line
-def main(argv: Sequence[str]) -> None:
-    args = parser().parse_args(argv)
-    # Imported here, so that a missing library ends with one line that says how to install it.
+@command('export', __doc__, options)
+def main(args: Namespace) -> None:
     from mmflatten.export.export import export_model
     from mmflatten.export.formats import SUFFIXES, check_format
     from mmflatten.export.wrappers import ExportError

@@ -1,8 +1,7 @@
 """The `mmflatten` command."""
 import argparse
 import importlib
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mmflatten.console import command_line
 from mmflatten.version import __version__
@@ -31,48 +30,39 @@ COMMANDS = {
     'study': 'run a grid of trainings from one file, with statistics and report',
     'doctor': 'check the installation and suggest fixes',
 }
-SHELLS = ('bash', 'zsh', 'tcsh')
 
 
 def parser() -> argparse.ArgumentParser:
-    """Build the parser of `mmflatten`, which only knows the names of the commands."""
+    """Make the parser of `mmflatten`, which only knows the names of the commands."""
     width = max(map(len, COMMANDS))
     lines = '\n'.join(f'  {name:{width}}  {summary}' for name, summary in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog='mmflatten', usage='mmflatten COMMAND ...', formatter_class=argparse.RawDescriptionHelpFormatter,
         description='Efficient attentions in vision backbones.',
         epilog=f'commands:\n{lines}\n\nSee mmflatten COMMAND --help for the options of a command.')
-    parser.add_argument('command', metavar='COMMAND', choices=COMMANDS, help=argparse.SUPPRESS)
+    parser.add_argument('command', nargs='?', metavar='COMMAND', choices=COMMANDS, help=argparse.SUPPRESS)
     parser.add_argument('--version', action='version', version=__version__)
-    parser.add_argument('--print-completion', action=_PrintCompletion, choices=SHELLS,
+    parser.add_argument('--print-completion', choices=('bash', 'zsh', 'tcsh'),
                         help='print a completion script for commands, options and files')
     return parser
 
 
-class _PrintCompletion(argparse.Action):
-    """Print the completion script of all commands and exit."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: str,
-                 option_string: str | None = None) -> None:
-        import shtab
-        whole = argparse.ArgumentParser(prog='mmflatten')
-        commands = whole.add_subparsers()
-        for name, summary in COMMANDS.items():
-            commands.add_parser(name, help=summary, parents=[_module(name).parser()], add_help=False)
-        sys.stdout.write(shtab.complete(whole, shell))
-        parser.exit()
-
-
-def _module(command: str) -> object:
-    return importlib.import_module(f'mmflatten.cli.{command.replace("-", "_")}')
+def _main(name: str) -> Callable[[Sequence[str]], int]:
+    return importlib.import_module(f'mmflatten.cli.{name.replace("-", "_")}').main
 
 
 @command_line
 def main(argv: Sequence[str]) -> int:
-    arguments = list(argv)
-    if not arguments:
+    if argv and argv[0] in COMMANDS:
+        return _main(argv[0])(argv[1:])
+    shell = parser().parse_args(argv).print_completion  # exits with help, version or an error
+    if shell is None:
         parser().print_help()
         return 2
-    if arguments[0] not in COMMANDS:
-        parser().parse_args(arguments)  # exits with help, version or an error
-    return _module(arguments[0]).main(arguments[1:])
+    import shtab
+    whole = argparse.ArgumentParser(prog='mmflatten')
+    commands = whole.add_subparsers()
+    for name, summary in COMMANDS.items():
+        commands.add_parser(name, help=summary, parents=[_main(name).parser()], add_help=False)
+    print(shtab.complete(whole, shell), end='')
+    return 0

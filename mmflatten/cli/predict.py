@@ -6,56 +6,50 @@
 
 See docs/predict.md for the outputs.
 """
-import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from typing import TextIO
 
-from mmflatten.cli.common import fraction, output_folder, positive, tool_parser
-from mmflatten.console import command_line, own_output
+from mmflatten.cli.common import add_device, add_model, add_score, command, output_folder, positive
+from mmflatten.console import own_output
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = tool_parser(__doc__, prog='mmflatten predict', formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('config', help='config file')
-    parser.add_argument('checkpoint', help='checkpoint file for this config')
+def options(parser: ArgumentParser) -> None:
+    add_model(parser)
     parser.add_argument('inputs', nargs='+', metavar='INPUT',
                         help='image, folder, glob or video; - reads one input per line from standard input; for stereo '
                         'a left and a right image or folder')
     parser.add_argument('--out', required=True, type=output_folder, metavar='DIR',
                         help='folder for drawings and predictions')
     parser.add_argument('--json', action='store_true', help='also print one line of JSON per image')
-    parser.add_argument('--score', type=fraction, default=0.3, metavar='S',
-                        help='skip instances with a lower score (default: 0.3)')
-    parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
+    add_score(parser, 'skip instances with a lower score')
+    add_device(parser)
     parser.add_argument('--engine', choices=['eager', 'compile', 'onnxruntime', 'openvino', 'auto'], default='eager',
                         help='runtime of the backbone (default: eager); auto selects OpenVINO or else ONNX Runtime, if '
                         'installed, and is faster only for many images, because it takes half a minute to start')
     parser.add_argument('--batch', type=positive, default=1, metavar='N', help='batch size (default: 1)')
-    return parser
 
 
-@command_line
-def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+@command('predict', __doc__, options)
+def main(args: Namespace) -> None:
     with own_output() as lines:
-        return _predict(args, lines)
+        _predict(args, lines)
 
 
-def _predict(args: argparse.Namespace, lines: TextIO) -> int:
-    # Imported here, so that a missing library gives a one-line error.
+def _predict(args: Namespace, lines: TextIO) -> None:
     from mmengine.utils import ProgressBar
 
     from mmflatten.checkpoints.rules import shorten
     from mmflatten.engine.setup import load_config
     from mmflatten.predict.inputs import Input, Inputs
     from mmflatten.predict.predictor import PredictionError, Predictor
-    from mmflatten.predict.results import FOLDERS, ResultFolder
+    from mmflatten.predict.results import ResultFolder
     from mmflatten.tasks import task_of
     cfg = load_config(args.config)
     inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs)
-    inputs.require_outside(args.out / name for name in FOLDERS)
+    inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))
     predictor = Predictor(cfg, args.checkpoint, args.device, args.engine)
     failures: list[str] = []
     pending: list[Input] = []
@@ -81,12 +75,10 @@ def _predict(args: argparse.Namespace, lines: TextIO) -> int:
             except PredictionError as error:
                 failures.append(str(error) if item.video is None else f'{item.name}: {error}')
             progress.update()
-        sys.stderr.write('\n')
-    sys.stderr.write(f'{done} of {done + len(failures)} predicted: {args.out}\n')
+    sys.stderr.write(f'\n{done} of {done + len(failures)} predicted: {args.out}\n')
     failures += inputs.truncated
     if empty:
         sys.stderr.write(f'{empty} without instances of --score {args.score:g} or more\n')
     if failures:
         sys.stderr.write(''.join(f'  {failure}\n' for failure in failures))
         raise ValueError(f'{len(failures)} failures: {shorten(failures, 3)}')
-    return 0

@@ -8,21 +8,17 @@ It shows the pixels that the centre of a map depends on.
 
 See docs/class_activation.md.
 """
-import argparse
 import json
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from mmflatten.cli.common import output_folder, positive, tool_parser
-from mmflatten.console import command_line, own_output
+from mmflatten.cli.common import add_device, add_model, add_output, command, positive
+from mmflatten.console import own_output
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = tool_parser(__doc__, prog='mmflatten receptive-field',
-                         formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('config', help='config file')
-    parser.add_argument('checkpoint', help='checkpoint file for this config')
+def options(parser: ArgumentParser) -> None:
+    add_model(parser)
     parser.add_argument('image', nargs='*', metavar='IMAGE',
                         help='images to average over, or folders or globs of them')
     parser.add_argument('--layer', nargs='+', metavar='NAME',
@@ -30,23 +26,20 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument('--noise', type=positive, metavar='N', help='use N images of Gaussian noise instead of files')
     parser.add_argument('--size', nargs=2, type=positive, metavar=('HEIGHT', 'WIDTH'),
                         help='size of the input (default: size after the test pipeline)')
-    parser.add_argument('--out', type=output_folder, default='receptive_field', metavar='DIR',
-                        help='folder for receptive_field.png and .json (default: receptive_field)')
+    add_output(parser, 'receptive_field', 'receptive_field.png and .json')
     parser.add_argument('--json', action='store_true', help='print receptive_field.json instead of the table')
-    parser.add_argument('--device', help='cpu, cuda or cuda:N (default: a GPU if available)')
-    return parser
+    add_device(parser)
 
 
-@command_line
-def main(argv: Sequence[str]) -> None:
-    args = parser().parse_args(argv)
+@command('receptive-field', __doc__, options)
+def main(args: Namespace) -> None:
     with own_output() as lines:
         content, text = _receptive_fields(args)
         lines.write((json.dumps(content, indent=2) if args.json else text) + '\n')
 
 
-def _receptive_fields(args: argparse.Namespace) -> tuple[dict, str]:
-    # Imported here, so that a missing library gives a one-line error.
+def _receptive_fields(args: Namespace) -> tuple[dict, str]:
+    """Write receptive_field.png and .json; return the content of the latter, and a table."""
     from mmflatten.explain.drawings import receptive_field_figure
     from mmflatten.explain.layer_maps import stages
     from mmflatten.explain.receptive_field import receptive_field
@@ -59,22 +52,21 @@ def _receptive_fields(args: argparse.Namespace) -> tuple[dict, str]:
     layers = args.layer or range(len(stages(predictor.model)))
     fields = [receptive_field(predictor.model, images, layer) for layer in layers or [None]]
     height, width = fields[0].values.shape
-    out = args.out
-    out.mkdir(parents=True, exist_ok=True)
+    args.out.mkdir(parents=True, exist_ok=True)
     panels = {f'{field.layer}, radius {field.radius:.0f}': field.values for field in fields}
     title = f'{Path(args.config).stem}: effective receptive fields, mean of {len(images)} images of {height} x {width}'
-    receptive_field_figure(panels, title).savefig(out / 'receptive_field.png', dpi=100)
+    receptive_field_figure(panels, title).savefig(args.out / 'receptive_field.png', dpi=100)
     entries = [dict(layer=field.layer, center=field.center, **field.figures()) for field in fields]
     content = dict(config=args.config, checkpoint=args.checkpoint, images=args.image, noise=args.noise or 0,
                    size=[height, width], layers=entries)
-    (out / 'receptive_field.json').write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
+    (args.out / 'receptive_field.json').write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
     rows = [[entry['layer'], f'{100 * entry["share_50"]:.1f}', f'{100 * entry["share_95"]:.1f}',
              f'{entry["radius"]:.1f}'] for entry in entries]
     table = align(rows, ('layer', '50 % in (% of input)', '95 % in (% of input)', 'radius (pixels)'), {0})
-    return content, f'{table}\n\nreceptive_field.png and receptive_field.json: {out}'
+    return content, f'{table}\n\nreceptive_field.png and receptive_field.json: {args.out}'
 
 
-def _images(args: argparse.Namespace, predictor: Any) -> list:
+def _images(args: Namespace, predictor: Any) -> list:
     """Return the inputs of the network, `(3, H, W)` each."""
     import torch
     import torch.nn.functional as F

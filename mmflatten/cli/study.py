@@ -8,19 +8,17 @@ The same command resumes after any interruption. See docs/studies.md.
 """
 import argparse
 import sys
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mmflatten.cli.common import positive, tool_parser
-from mmflatten.console import command_line, own_output
+from mmflatten.cli.common import command, positive
+from mmflatten.console import own_output
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = tool_parser(__doc__, prog='mmflatten study', formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('study', nargs='+', metavar='STUDY.yaml', help='study file; several run one after another')
-    parser.add_argument('--size', default='full', metavar='NAME',
-                        help='one of the sizes in the file, such as smoke (default: full)')
+    parser.add_argument('--size', default='full', metavar='NAME', help='one of the sizes in the file (default: full)')
     parser.add_argument('--work-dir', type=Path, metavar='DIR',
                         help='folder of the results (default: work_dirs/studies/<name of the study>)')
     action = parser.add_mutually_exclusive_group()
@@ -36,34 +34,29 @@ def parser() -> argparse.ArgumentParser:
     cluster.add_argument('--slurm', metavar='KEY=VALUE,...',
                          help='run as Slurm jobs, with options of sbatch: partition=gpu,time=60,gpus=1')
     parser.add_argument('--cores-per-run', type=positive, metavar='N', help='for Ray and Slurm (default: 1)')
-    parser.add_argument('--gpus-per-run', type=float, metavar='X',
-                        help='for Ray, where runs can share a GPU (default: 0)')
+    parser.add_argument('--gpus-per-run', type=float, metavar='X', help='for Ray; runs can share a GPU (default: 0)')
     parser.add_argument('--changed', choices=['keep', 'rerun'],
                         help='keep or repeat runs that were started with another config or other settings')
     parser.add_argument('--retry-failed', action='store_true', help='repeat failed runs')
-    return parser
 
 
-@command_line
-def main(argv: Sequence[str]) -> None:
-    args = parser().parse_args(argv)
+@command('study', __doc__, options)
+def main(args: argparse.Namespace) -> None:
     _refuse_unused(args)
     # Imported here, so that a missing library ends with one line that says how to install it.
-    from mmflatten.studies.folder import StudyFolder
-    from mmflatten.studies.status import status_table
+    from mmflatten.studies.folder import StudyFolder, status_table
     from mmflatten.studies.study import StudyError
     from mmflatten.studies.study_file import read_study
     studies = [read_study(path, args.size) for path in args.study]
     if args.work_dir and len(studies) > 1:
         raise ValueError(f'--work-dir: expected one study, got {len(studies)}. Run them one by one.')
-    folders = [args.work_dir or Path('work_dirs', 'studies', study.name) for study in studies]
+    folders = [StudyFolder(args.work_dir or Path('work_dirs', 'studies', study.name)) for study in studies]
     if args.report:
         from mmflatten.studies.report import write_report
         print(write_report(list(zip(studies, folders)), args.report))
         return
     failed = []
-    for study, path in zip(studies, folders):
-        folder = StudyFolder(path)
+    for study, folder in zip(studies, folders):
         try:
             if args.status:
                 print(status_table(study, folder))
@@ -88,7 +81,6 @@ def _page(text: str) -> Path:
 
 
 def _refuse_unused(args: argparse.Namespace) -> None:
-    """Refuse options that have no effect where the runs take place."""
     checks = (('--workers', args.workers, args.ray or args.slurm, 'runs on this machine'),
               ('--cores-per-run', args.cores_per_run, not (args.ray or args.slurm), '--ray and --slurm'),
               ('--gpus-per-run', args.gpus_per_run, not args.ray, '--ray; --slurm has gpus=N'))
@@ -100,38 +92,32 @@ def _refuse_unused(args: argparse.Namespace) -> None:
 def _dry_run(study: Any, args: argparse.Namespace) -> str:
     from mmflatten.measure.speed.machine import available_cpus
     from mmflatten.studies.costs import check_runs, cost_table, seconds_per_run
-    from mmflatten.studies.grid import expand
-    from mmflatten.studies.tuning import best_runs, trials_of
+    from mmflatten.studies.executors import LocalExecutor
+    from mmflatten.studies.runs import BEST, GRID, expand
     with own_output():
-        runs = expand(study) + trials_of(study) + best_runs(study)
-        costs = check_runs(study, runs)
+        runs = expand(study)
+        if study.tune:  # the runs with tuned settings cost as much
+            runs += [replace(run, name=f'best_{run.name}', mode=BEST) for run in runs if run.mode == GRID]
+        check_runs(study, runs)
+        local = LocalExecutor(args.workers)
+        workers, cores = local.slots, len(local.free[-1][0])
         if args.ray or args.slurm:
             workers, cores = None, min(args.cores_per_run or 1, available_cpus())
-        else:
-            workers = args.workers or _places()[0]
-            cores = max(1, available_cpus() // workers)
-        seconds = seconds_per_run(study, runs, costs, cores, _say)
-    return cost_table(study, runs, costs, seconds, workers)
+        return cost_table(study, runs, seconds_per_run(study, runs, cores, _say), workers)
 
 
 def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
-    from mmflatten.studies.costs import check_runs
     from mmflatten.studies.driver import Driver
-    from mmflatten.studies.folder import FAILED, FINISHED
-    from mmflatten.studies.grid import TRIAL, expand
+    from mmflatten.studies.runs import FAILED, FINISHED, TRIAL
     from mmflatten.studies.study import StudyError, counted
-    from mmflatten.studies.tuning import trials_of
-    runs = expand(study) + trials_of(study)
-    costs = check_runs(study, runs)
-    driver = Driver(study, folder, _executor(folder, args), _say)
-    results = list(driver.go(runs, costs, args.changed, args.retry_failed).values())
-    failed = [result for result in results if result.state == FAILED]
-    print(f'{len(results) - len(failed)} of {counted(len(results), "run")} ended well: {folder.path}')
+    runs = Driver(study, folder, _executor(folder, args), _say).go(args.changed, args.retry_failed)
+    failed = [run for run in runs if run.state == FAILED]
+    print(f'{len(runs) - len(failed)} of {counted(len(runs), "run")} ended well: {folder.path}')
     if failed:
         message = (f'{counted(len(failed), "run")} of {study.name} failed ({failed[0].name}: {failed[0].error}). '
                    '--status lists all of them, --retry-failed repeats them.')
-        searched = [result.levels for result in results if result.mode == TRIAL and result.state == FINISHED]
-        if any(result.mode != TRIAL or result.levels not in searched for result in failed):
+        searched = [run.levels for run in runs if run.mode == TRIAL and run.state == FINISHED]
+        if any(run.mode != TRIAL or run.levels not in searched for run in failed):
             raise StudyError(message)
         _say(message)  # settings with which a training diverges are part of a search
 
@@ -144,17 +130,7 @@ def _executor(folder: Any, args: argparse.Namespace) -> Any:
         from mmflatten.studies.slurm_executor import SlurmExecutor, read_options
         return SlurmExecutor(folder.path / 'slurm', read_options(args.slurm), args.cores_per_run or 1)
     from mmflatten.studies.executors import LocalExecutor
-    workers, gpus = _places()
-    return LocalExecutor(args.workers or workers, gpus)
-
-
-def _places() -> tuple[int, int]:
-    """Number of runs at once on this machine, and of its GPUs."""
-    import torch
-
-    from mmflatten.measure.speed.machine import available_cpus
-    gpus = torch.cuda.device_count()
-    return gpus or available_cpus(), gpus
+    return LocalExecutor(args.workers)
 
 
 def _say(line: str) -> None:

@@ -1,17 +1,13 @@
 """Train a classifier, detector, segmentor or stereo model from a config."""
-import argparse
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 
-from mmflatten.cli.common import seed, tool_parser
-from mmflatten.console import command_line
+from mmflatten.cli.common import add_config_options, add_launcher, command, seed
 
 CONFIG_DTYPE = 'config'
 
 
-def parser() -> argparse.ArgumentParser:
-    from mmflatten.config_files import ConfigOptions
+def options(parser: ArgumentParser) -> None:
     from mmflatten.engine.train import NEWEST
-    parser = tool_parser(__doc__, prog='mmflatten train')
     parser.add_argument('config', help='config file')
     parser.add_argument('--work-dir', help='folder for logs and checkpoints (default: work_dirs/<config name>)')
     parser.add_argument('--resume', nargs='?', const=NEWEST, metavar='CKPT',
@@ -26,17 +22,12 @@ def parser() -> argparse.ArgumentParser:
                         help='also report scalars, validation drawings and the config to this tracker')
     parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
     parser.add_argument('--seed', type=seed, help='random seed of Python, NumPy, PyTorch, samplers and loaders')
-    parser.add_argument('--cfg-options', nargs='+', action=ConfigOptions, metavar='KEY=VALUE',
-                        help='override fields of the config, for example train_dataloader.batch_size=4')
-    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none',
-                        help='set by dist_train.sh and slurm_train.sh')
-    return parser
+    add_config_options(parser, 'train_dataloader.batch_size=4')
+    add_launcher(parser, 'dist_train.sh and slurm_train.sh')
 
 
-@command_line
-def main(argv: Sequence[str]) -> None:
-    args = parser().parse_args(argv)
-    # Imported here, so that a missing library gives a one-line error.
+@command('train', __doc__, options)
+def main(args: Namespace) -> None:
     from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr
     from mmflatten.engine.strategies import set_strategy
     from mmflatten.engine.tracking import add_tracking
@@ -54,4 +45,4 @@ def main(argv: Sequence[str]) -> None:
     set_resume(cfg, args.resume)
     if args.track is not None:
         add_tracking(cfg, args.track)
-    train(cfg, command=['mmflatten', 'train', *argv])
+    train(cfg, command=['mmflatten', 'train', *args.argv])

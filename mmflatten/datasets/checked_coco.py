@@ -11,38 +11,31 @@ class AnnotationError(ValueError):
 
 
 class CheckedCOCO(COCO):
-    """COCO annotations that raise an error if mmdet would skip or misread them.
-
-    Raises:
-        AnnotationError: an annotation has an unknown category or image, or a box outside its image.
-    """
+    """COCO annotations that raise an AnnotationError if mmdet would skip or misread them."""
 
     def __init__(self, annotation_file: str | None = None) -> None:
         super().__init__(annotation_file)
         self.annotation_file = annotation_file
         for annotation in self.dataset.get('annotations', []):
-            if (problem := self._problem(annotation)) is not None:
-                raise AnnotationError(f'annotation {annotation.get("id")} in {annotation_file} {problem}. Correct or '
-                                      'remove it.')
-
-    def _problem(self, annotation: dict) -> str | None:
-        category, image = annotation.get('category_id'), self.imgs.get(annotation.get('image_id'))
-        if category not in self.cats:
-            known = shorten([*map(str, self.cats)], 5)
-            return f'has the category_id {category}, which is not one of the categories ({known})'
-        if image is None:
-            return f'has the image_id {annotation.get("image_id")}, which is not listed under images'
-        if 'bbox' in annotation and not _overlap(*annotation['bbox'], image):
-            return (f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]}, and '
-                    f'{image.get("file_name")} is {image["width"]} x {image["height"]}')
-        return None
+            category, image = annotation.get('category_id'), self.imgs.get(annotation.get('image_id'))
+            if category not in self.cats:
+                known = shorten([*map(str, self.cats)], 5)
+                problem = f'has the category_id {category}, which is not one of the categories ({known})'
+            elif image is None:
+                problem = f'has the image_id {annotation.get("image_id")}, which is not listed under images'
+            elif 'bbox' in annotation and not _overlap(*annotation['bbox'], image):
+                problem = (f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]}, and '
+                           f'{image.get("file_name")} is {image["width"]} x {image["height"]}')
+            else:
+                continue
+            raise AnnotationError(f'annotation {annotation.get("id")} in {annotation_file} {problem}. Correct or '
+                                  'remove it.')
 
     def get_cat_ids(self, cat_names: list = [], sup_names: list = [], cat_ids: list = []) -> list:
         """Return category ids in the order of the file, as mmdet does.
 
-        Raises:
-            AnnotationError: a class has no category, two categories share a name, or the order differs from the
-                classes. In each case mmdet would assign labels to the wrong names.
+        Raises AnnotationError if a class has no category, two categories share a name, or the order differs from the
+        classes. In each case mmdet would assign labels to the wrong names.
         """
         names = {category['name'] for category in self.cats.values()}
         missing = [name for name in cat_names if name not in names]

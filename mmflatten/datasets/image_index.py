@@ -16,7 +16,7 @@ _IN_FOLDER = b'\0'  # replaces the folder of the label at the beginning of a nam
 
 
 class ImageIndexError(RuntimeError):
-    """Error of an index that is missing or damaged, or does not match the config."""
+    """Index that is missing or damaged, has LMDB files as shards, or does not match the config."""
 
 
 class Entry(NamedTuple):
@@ -35,9 +35,6 @@ class ImageIndex:
     `rows.bin` has a fixed-width row per image, `names.bin` the concatenated names, `index.json` the number of images,
     the names of shards and classes, and the folder of each label. The two binary files are memory-mapped, so processes
     share their pages. Pickling stores the path only.
-
-    Raises:
-        ImageIndexError: the index does not exist, its files do not match, or its shards are LMDB files.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -48,18 +45,17 @@ class ImageIndex:
             self.folders = {int(label): os.fsencode(folder) for label, folder in about['folders'].items()}
             self.rows = np.memmap(self.folder / 'rows.bin', _MEMBER if self.shards else _FILE, 'r').view(np.ndarray)
             self.names = np.memmap(self.folder / 'names.bin', np.uint8, 'r').view(np.ndarray)
+            sizes = about['images'], self.rows[-1]['name_end']
+            lmdb = str(*self.shards[:1]).endswith('.lmdb')
+            if about['format'] != FORMAT or (len(self.rows), len(self.names)) != sizes or lmdb:
+                raise ValueError(f'{len(self.rows)} rows, {len(self.names)} bytes of names, format {about["format"]}, '
+                                 f'{about["images"]} images and shards {self.shards[:1]}')
         except FileNotFoundError as error:
             raise ImageIndexError(f'index {self.folder}: {Path(error.filename).name} does not exist. Create the index '
                                   'with `mmflatten data shards` or `mmflatten data index`.') from error
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._damaged(str(error)) from error
-        if about.get('format') != FORMAT or len(self.rows) != about['images'] or (
-                len(self.names) != self.rows[-1]['name_end']):
-            raise self._damaged(f'{len(self.rows)} rows, {len(self.names)} bytes of names, format '
-                                f'{about.get("format")} and {about.get("images")} images')
-        if self.shards and self.shards[0].endswith('.lmdb'):
-            raise ImageIndexError(f'index {self.folder}: expected tar shards, got {self.shards[0]}. Pack the images '
-                                  'again with `mmflatten data shards`.')
+            raise ImageIndexError(f'index {self.folder} is damaged or has another version ({error}). Create it '
+                                  'again.') from error
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -75,9 +71,6 @@ class ImageIndex:
     def __reduce__(self) -> tuple:
         return ImageIndex, (self.folder, )
 
-    def _damaged(self, details: str) -> ImageIndexError:
-        return ImageIndexError(f'index {self.folder} is damaged or has another version ({details}). Create it again.')
-
 
 def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], shards: Sequence[str] = ()) -> int:
     """Write an index into a folder, entry by entry, and return the number of images.
@@ -85,9 +78,6 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
     Args:
         classes: class names in the order of the labels; empty if unknown.
         shards: names of the shards, relative to the root of the data set; empty if every image is a file.
-
-    Raises:
-        ValueError: there are no images, or a number exceeds its column. All names together may have 4 GiB.
     """
     row = struct.Struct('<IiIQI' if shards else '<Ii')
     end = images = 0
@@ -106,7 +96,7 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
                                  f'({2**31}), an image and all names together below 4 GiB.') from error
             images += 1
     if not images:
-        raise ValueError(f'{folder}: there are no images to index')
+        raise ValueError('source: no images found. Expected images in class folders, in a list (.txt) or in tar files.')
     about = dict(format=FORMAT, images=images, shards=list(shards), classes=list(classes), folders=folders)
     (folder / 'index.json').write_text(json.dumps(about) + '\n', encoding='utf-8')
     return images

@@ -15,12 +15,9 @@ from mmflatten.registry import DATASETS
 class IndexedImages(BaseDataset):
     """Images and labels of an index: files, objects in storage, or members of tar shards.
 
-    This is a map-style data set, also for shards: the usual samplers shuffle all of it and split it between processes,
-    a seed gives the same order, and resuming is exact. Streaming shards would need a shuffle buffer and its state in
-    checkpoints, and would only save seeks.
-
-    `LoadImageFromFile` reads the paths without changes to the pipeline. For objects outside of shards, its
-    `backend_args` may name one of MMEngine's storage backends or `fsspec`.
+    This is a map-style data set, also for shards: the usual samplers shuffle all of it, a seed gives the same order,
+    and resuming is exact. `LoadImageFromFile` reads the paths without changes to the pipeline. For objects outside of
+    shards, its `backend_args` may name one of MMEngine's storage backends or `fsspec`.
 
     Args:
         data_root: folder or address of the shards, or of the folder of images.

@@ -1,16 +1,21 @@
-"""Packing class folders into tar shards, and indexing folders, lists and shards."""
+"""Packing class folders into tar shards in the WebDataset layout, and indexing folders, lists and shards."""
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from PIL import Image
 
 from mmflatten.datasets.build import SPLITS, atomic_folder
 from mmflatten.datasets.image_index import Entry, write_index
-from mmflatten.datasets.tar_files import EXTENSIONS, ShardWriter, is_image, list_images
+
+EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
+LABEL_SUFFIX = '.cls'
 
 
 class Split(NamedTuple):
@@ -24,9 +29,7 @@ class Split(NamedTuple):
 def find_splits(source: Path) -> dict[str, Split]:
     """Find `train` and `val`, or one of them, in the layout of ImageNet.
 
-    Raises:
-        FileNotFoundError: there is neither `train/` nor `val/`.
-        ValueError: a split has no images, or the two have different classes.
+    Raises FileNotFoundError if both are missing, and ValueError if a split has no images or the classes differ.
     """
     splits = {}
     for name in SPLITS:
@@ -54,15 +57,13 @@ def class_folders(folder: Path) -> list[str]:
 def list_folder(folder: Path) -> Iterator[Entry]:
     """Yield the images below class folders, with the order and labels of mmpretrain's data sets."""
     for label, name in enumerate(class_folders(folder)):
-        paths = (os.path.relpath(os.path.join(place, file), folder)
-                 for place, _, files in os.walk(folder / name, followlinks=True) for file in files)
-        for image in sorted(paths):
-            if is_image(image):
-                yield Entry(image, label)
+        paths = sorted(os.path.relpath(os.path.join(place, file), folder)
+                       for place, _, files in os.walk(folder / name, followlinks=True) for file in files)
+        yield from (Entry(path, label) for path in paths if _is_image(path))
 
 
 def list_file(path: Path) -> Iterator[Entry]:
-    """Yield the images listed in a text file with lines such as `n00004475/n00004475_1.JPEG 0`."""
+    """Yield the images of a text file with lines such as `n00004475/n00004475_1.JPEG 0`."""
     with open(path, encoding='utf-8', errors='surrogateescape') as lines:
         for number, line in enumerate(lines, 1):
             name, space, label = line.strip().rpartition(' ')
@@ -72,29 +73,76 @@ def list_file(path: Path) -> Iterator[Entry]:
             yield Entry(name, int(label))
 
 
+def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
+    """List the images of shards in order, and class names if they are known.
+
+    Labels are read from the `.cls` member of each sample. Without such members, the folders of the images are the
+    classes. Raises ValueError for a file that is not an intact, uncompressed tar, and for images without label.
+    """
+    entries = [entry for number, shard in enumerate(shards) for entry in _list_shard(number, shard)]
+    unlabelled = [entry for entry in entries if entry.label < 0]
+    if not unlabelled:
+        return entries, []
+    folders = [PurePosixPath(entry.name).parent.name for entry in unlabelled]
+    for entry, folder in zip(unlabelled, folders):
+        if len(unlabelled) < len(entries) or not folder:
+            raise ValueError(f'{shards[entry.shard]}: {entry.name} has no {LABEL_SUFFIX} file. Add one for each image, '
+                             'or none and put each image into a class folder.')
+    classes = sorted(set(folders))
+    labels = {name: label for label, name in enumerate(classes)}
+    return [entry._replace(label=labels[folder]) for entry, folder in zip(entries, folders)], classes
+
+
+def _list_shard(number: int, shard: Path) -> list[Entry]:
+    """List the images of a shard; an image without a label gets -1."""
+    entries, labels = [], {}
+    try:
+        with tarfile.open(shard, 'r:') as tar:
+            for info in tar:
+                if info.islnk() or info.issym():
+                    raise tarfile.ReadError(f'{info.name} is a link to {info.linkname}; store the file itself with '
+                                            'tar --dereference --hard-dereference')
+                if info.isreg() and _is_image(info.name):
+                    entries.append(Entry(info.name, -1, number, info.offset_data, info.size))
+                elif info.isreg() and info.name.endswith(LABEL_SUFFIX):
+                    content = tar.extractfile(info).read()
+                    if not content.strip().isdigit():
+                        raise ValueError(f'{shard}: {info.name} must contain a class number, got {content[:20]!r}')
+                    labels[_sample_key(info.name)] = int(content)
+            # `tarfile` silently stops at a header that it cannot read, but only zeros may follow the last member.
+            tar.fileobj.seek(tar.offset)
+            only_zeros = all(not part.strip(b'\0') for part in iter(partial(tar.fileobj.read, 2**20), b''))
+            if not only_zeros or tar.fileobj.tell() < tar.offset + tarfile.BLOCKSIZE:
+                raise tarfile.ReadError(f'neither a member nor the end of the archive at byte {tar.offset}')
+    except tarfile.ReadError as error:
+        raise ValueError(f'shard: expected an intact, uncompressed tar file, got {shard} ({error})') from error
+    return [entry._replace(label=labels.get(_sample_key(entry.name), -1)) for entry in entries]
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(EXTENSIONS) and not name.rpartition('/')[2].startswith('.')
+
+
+def _sample_key(name: str) -> str:
+    """Return the part of a name that the files of a WebDataset sample share: all up to the first dot of the file."""
+    folder, slash, file = name.rpartition('/')
+    return folder + slash + file.partition('.')[0]
+
+
 def build_index(sources: Sequence[Path], out: Path) -> int:
     """Index a folder of class folders, a text file, or tar shards, and return the number of images.
 
-    Shards are stored relative to the folder of `out`.
-
-    Raises:
-        FileExistsError: `out` exists.
-        FileNotFoundError: a source does not exist.
-        ValueError: the sources are mixed, or cannot be read.
+    Shards are stored relative to the folder of `out`. Raises OSError or ValueError for unusable sources.
     """
     if out.exists():
         raise FileExistsError(f'out: {out} exists. Remove it or choose another name.')
     for source in sources:
         if not source.exists():
             raise FileNotFoundError(f'source: {source} does not exist')
-        if source.suffix in ('.zip', '.lmdb'):
-            raise ValueError(f'source: expected a tar file, got {source}. Pack class folders with '
-                             '`mmflatten data shards`.')
-    shards: list[str] = []
-    classes: Sequence[str] = ()
+    shards, classes = [], []
     if all(source.is_file() and source.suffix != '.txt' for source in sources):
         shards = [os.path.relpath(source, out.parent) for source in sources]
-        entries, classes = list_images(sources)
+        entries, classes = list_shards(sources)
     elif len(sources) > 1:
         raise ValueError(f'source: expected one folder, one list (.txt) or several tar files, got {sources[0]} and '
                          f'{len(sources) - 1} more')
@@ -107,14 +155,11 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
 
 
 def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**30, check: bool = True,
-                 skip: Callable[[str], Any] | None = None, on_image: Callable[[], Any] = lambda: None,
-                 ) -> dict[str, int]:
+                 skip: Callable[[str], Any] | None = None,
+                 on_image: Callable[[], Any] = lambda: None) -> dict[str, int]:
     """Pack images into tar shards with an index per split, and return the number of images per split.
 
-    The folder is written completely or not at all.
-
     Args:
-        splits: result of `find_splits`.
         shard_bytes: size at which a shard is closed.
         check: decode every image before it is written.
         skip: called with a message for each broken image, which is left out. By default a broken image is an error.
@@ -124,42 +169,58 @@ def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**3
         raise FileExistsError(f'out: {out} exists. Remove it or choose another folder.')
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    _require_space(splits, out.parent)
+    needed = sum((split.folder / image.name).stat().st_size for split in splits.values() for image in split.images)
+    free = shutil.disk_usage(out.parent).free
+    if needed > free:
+        raise ValueError(f'out: the images need {needed / 2**30:.2f} GiB, and {out.parent} has {free / 2**30:.2f} GiB. '
+                         'Make room or choose another disk.')
     counts = {}
     with atomic_folder(out) as folder:
         for name, split in splits.items():
-            with ShardWriter(folder, name, shard_bytes) as writer:
-                for image in split.images:
-                    path = split.folder / image.name
-                    content = path.read_bytes()
-                    error = decoding_error(content) if check else None
-                    if error is None:
-                        writer.add(image.name, content, image.label)
-                    elif skip is None:
-                        raise ValueError(f'{path} cannot be decoded ({error}). Replace it, or leave broken images out '
-                                         'with --skip-broken.')
-                    else:
-                        skip(f'{path} cannot be decoded ({error})')
-                    on_image()
-            counts[name] = write_index(folder / f'{name}.index', list_images(writer.paths)[0], split.classes,
-                                       [path.name for path in writer.paths])
+            paths = _write_shards(folder, name, _read_images(split, check, skip, on_image), shard_bytes)
+            counts[name] = write_index(folder / f'{name}.index', list_shards(paths)[0], split.classes,
+                                       [path.name for path in paths])
     return counts
 
 
-def _require_space(splits: Mapping[str, Split], folder: Path) -> None:
-    needed = sum((split.folder / image.name).stat().st_size for split in splits.values() for image in split.images)
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise ValueError(f'out: the images need {needed / 2**30:.2f} GiB, and {folder} has {free / 2**30:.2f} GiB. '
-                         'Make room or choose another disk.')
+def _read_images(split: Split, check: bool, skip: Callable[[str], Any] | None,
+                 on_image: Callable[[], Any]) -> Iterator[tuple[str, bytes, int]]:
+    """Yield name, bytes and label of the images that can be decoded. JPEGs are decoded at an eighth of their size."""
+    for name, label, *_ in split.images:
+        content = (split.folder / name).read_bytes()
+        try:
+            if check:
+                with Image.open(BytesIO(content)) as image:
+                    image.draft('RGB', (1, 1))
+                    image.load()
+        except Exception as error:  # Pillow's decoders raise nearly any type
+            message = f'{split.folder / name} cannot be decoded ({type(error).__name__}: {error})'
+            if skip is None:
+                raise ValueError(f'{message}. Replace it, or leave broken images out with --skip-broken.') from error
+            skip(message)
+        else:
+            yield name, content, label
+        on_image()
 
 
-def decoding_error(content: bytes) -> str | None:
-    """Return the error of decoding an image, or None. JPEGs are decoded completely, at an eighth of their size."""
-    try:
-        with Image.open(BytesIO(content)) as image:
-            image.draft('RGB', (1, 1))
-            image.load()
-    except Exception as error:  # Pillow's decoders raise nearly any type
-        return f'{type(error).__name__}: {error}'
-    return None
+def _write_shards(folder: Path, split: str, images: Iterable[tuple[str, bytes, int]], limit: int) -> list[Path]:
+    """Write `{split}-000000.tar`, `{split}-000001.tar`, ... of about `limit` bytes each.
+
+    Dots in the stem of an image become underscores, so that image and label have one sample key.
+    """
+    paths: list[Path] = []
+    size = 0
+    with ExitStack() as stack:
+        for name, image, label in images:
+            if not paths or size >= limit:
+                stack.close()
+                paths.append(folder / f'{split}-{len(paths):06d}.tar')
+                tar, size = stack.enter_context(tarfile.open(paths[-1], 'w')), 0
+            path = PurePosixPath(name)
+            path = path.with_name(path.stem.replace('.', '_') + path.suffix)
+            for member, content in ((path, image), (path.with_suffix(LABEL_SUFFIX), str(label).encode())):
+                info = tarfile.TarInfo(str(member))
+                info.size = len(content)
+                tar.addfile(info, BytesIO(content))
+                size += len(content)
+    return paths

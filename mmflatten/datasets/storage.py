@@ -17,7 +17,7 @@ _MEMBER = re.compile(r'shard://([\w+.-]+)/(.*?)\?offset=(\d+)&size=(\d+)#(.*)', 
 
 
 class ShardError(RuntimeError):
-    """Error of a shard that does not contain the bytes listed in its index."""
+    """Shard that does not contain the bytes listed in its index."""
 
 
 def member_path(shard: str, offset: int, size: int, name: str) -> str:
@@ -33,9 +33,7 @@ def member_path(shard: str, offset: int, size: int, name: str) -> str:
 def read_rgb(path: str) -> np.ndarray:
     """Read an image as (H, W, 3) uint8 RGB from a file, a shard or object storage.
 
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file cannot be decoded.
+    Raises FileNotFoundError if the file does not exist, and ValueError if it cannot be decoded.
     """
     if '://' not in path and not Path(path).is_file():
         raise FileNotFoundError(f'image {path} does not exist. Relative paths start at the folder of the test run.')
@@ -60,20 +58,17 @@ class FsspecBackend(BaseStorageBackend):
     def __init__(self, **options: Any) -> None:
         self.options = options
 
-    def get(self, filepath: str) -> bytes:
-        return self.read_range(str(filepath))
+    def get(self, filepath: str, start: int | None = None, end: int | None = None) -> bytes:
+        """Read the bytes from `start` up to `end`; all by default."""
+        # fsspec caches a file system per process and thread. Keeping one here would break forked workers.
+        if '://' in str(filepath):
+            system, filepath = url_to_fs(filepath, **self.options)
+        else:
+            system = filesystem('file')  # `url_to_fs` would split a path at `::`
+        return system.cat_file(str(filepath), start, end)
 
     def get_text(self, filepath: str, encoding: str = 'utf-8') -> str:
         return self.get(filepath).decode(encoding)
-
-    def read_range(self, place: str, start: int | None = None, end: int | None = None) -> bytes:
-        """Read the bytes from `start` up to `end`; all by default."""
-        # fsspec caches a file system per process and thread. Keeping one here would break forked workers.
-        if '://' in place:
-            system, place = url_to_fs(place, **self.options)
-        else:
-            system = filesystem('file')  # `url_to_fs` would split a path at `::`
-        return system.cat_file(place, start, end)
 
 
 @register_backend('shard', prefixes='shard')
@@ -84,11 +79,11 @@ class ShardBackend(FsspecBackend):
         match = _MEMBER.fullmatch(str(filepath))
         if match is None:
             raise ValueError(f'path: expected shard://PROTOCOL/PLACE?offset=N&size=N#NAME, got {filepath}')
-        shard, offset, size = match[2], int(match[3]), int(match[4])
-        if match[1] != 'file':
-            shard = f'{match[1]}://{shard}'
-        content = self.read_range(shard, offset, offset + size)
-        if len(content) != size:
-            raise ShardError(f'shard {shard} has {len(content)} of the {size} bytes of {match[5]}: it is damaged or '
-                             'was changed after indexing. Copy it again, or repeat `mmflatten data index`.')
+        protocol, shard, offset, size, name = match.groups()
+        if protocol != 'file':
+            shard = f'{protocol}://{shard}'
+        content = super().get(shard, int(offset), int(offset) + int(size))
+        if len(content) != int(size):
+            raise ShardError(f'shard {shard} has {len(content)} of the {size} bytes of {name}: it is damaged or was '
+                             'changed after indexing. Copy it again, or repeat `mmflatten data index`.')
         return content

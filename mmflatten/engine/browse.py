@@ -12,7 +12,6 @@ from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.runner import set_random_seed
 from mmengine.structures import BaseDataElement
-from torch import nn
 
 from mmflatten.building import build_model, pixels_of
 from mmflatten.console import quiet_libraries
@@ -25,12 +24,7 @@ MAX_BATCH = 4  # images; mixing, such as MixUp, is drawn per batch
 
 
 class BrowserSample(NamedTuple):
-    """A sample as the model receives it.
-
-    Attributes:
-        images: one padded RGB image (H, W, 3) from 0 to 255, or the left and right image of a pair.
-        sample: ground truth.
-    """
+    """One padded RGB image (H, W, 3) from 0 to 255, or the left and right one of a pair, and the ground truth."""
 
     images: tuple[np.ndarray, ...]
     sample: BaseDataElement
@@ -56,9 +50,10 @@ class Browser:
         settings = {**cfg[f'{split}_dataloader'], 'num_workers': 0, 'pin_memory': False}
         settings['batch_size'] = min(settings['batch_size'], MAX_BATCH)
         set_random_seed(seed)
-        with quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
+        # The model adds batch augmentations to the preprocessor. Its parameters use no memory.
+        with quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope), parameters_on_meta():
             self.loader = Runner.build_dataloader(settings, seed=seed)
-            self.preprocessor = _preprocessor(cfg)
+            self.preprocessor = build_model(cfg).data_preprocessor
         self.metainfo: dict = dict(self.loader.dataset.metainfo)
 
     def __iter__(self) -> Iterator[BrowserSample]:
@@ -73,14 +68,13 @@ class Browser:
 
     def draw(self, item: BrowserSample, out_file: Path) -> None:
         """Draw a sample and its ground truth."""
-        visualizer = self.task.visualizer(self.metainfo, self.visualizer_kind)
+        visualizer, sample = self.task.visualizer(self.metainfo, self.visualizer_kind), item.sample
         if hasattr(visualizer, 'draw_pair'):
-            truth = item.sample.get('gt_disparity')
+            truth = sample.get('gt_disparity')
             maps = () if truth is None else (_padded(truth.data, item), _padded(truth.valid, item))
             pair = visualizer.draw_pair(item.images[0], *maps, right=item.images[1])
             cv2.imwrite(os.fsencode(out_file), pair[..., ::-1])
             return
-        sample = item.sample
         if 'gt_score' in sample and 'gt_label' in sample:
             sample = copy.copy(sample)
             scores = sample.gt_score
@@ -99,16 +93,8 @@ class Browser:
             height, width = sample.img_shape[:2]
             images = (cv2.resize(images[0][:height, :width], sample.ori_shape[1::-1]), )
         elif 'gt_instances' in sample and 'masks' in sample.gt_instances:
-            masks = sample.gt_instances.masks
-            if (masks.height, masks.width) != images[0].shape[:2]:
-                sample.gt_instances.masks = masks.pad(images[0].shape[:2])
+            sample.gt_instances.masks = sample.gt_instances.masks.pad(images[0].shape[:2])
         return BrowserSample(images, sample)
-
-
-def _preprocessor(cfg: Config) -> nn.Module:
-    """Build the data preprocessor through the model, which adds batch augmentations. Parameters use no memory."""
-    with parameters_on_meta():
-        return build_model(cfg).data_preprocessor
 
 
 def _padded(values: torch.Tensor, item: BrowserSample) -> np.ndarray:

@@ -1,13 +1,14 @@
 """Data sets whose errors name the data set, or the files of the sample, that cannot be loaded."""
 import copy
-import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from mmengine.config import Config
 from mmengine.dataset import Compose
-from mmengine.registry import DATASETS, DefaultScope
+from mmengine.registry import DATASETS
 
+from mmflatten.classes import require_labels, require_usable
 from mmflatten.console import quiet_libraries
 from mmflatten.errors import error_text, explain, is_ours
 
@@ -22,13 +23,26 @@ class SampleError(RuntimeError):
     """A sample of a data set cannot be loaded or transformed."""
 
 
+def leaves(dataset: dict, times: int = 1) -> Iterator[tuple[dict, int]]:
+    """Yield the data sets inside repeating and concatenating wrappers, and how often an epoch repeats each."""
+    inner = [dataset['dataset']] if isinstance(dataset.get('dataset'), dict) else dataset.get('datasets')
+    if not inner:
+        yield dataset, times
+    for part in inner or []:
+        yield from leaves(part, times * dataset.get('times', 1))
+
+
 def build_dataset(cfg: dict) -> Any:
     """Build a data set and read its list of samples.
 
     Raises:
+        ClassesError: the class names in the config cannot be used.
         DatasetError: names the data set, its paths, and the command that creates them if there is one.
     """
-    _check_metainfo(cfg)
+    parts = [part for part, _ in leaves(cfg)]
+    for part in parts:
+        if isinstance(part.get('metainfo'), dict):  # MMEngine reports other types
+            require_usable(part['metainfo'], f'data set {part.get("type")}')
     try:
         dataset = DATASETS.build(cfg)
         if hasattr(dataset, 'full_init'):
@@ -36,42 +50,21 @@ def build_dataset(cfg: dict) -> Any:
     except Exception as error:
         if is_ours(error):
             raise
-        cfg = _unwrapped(cfg)
+        cfg = parts[0] if len(parts) == 1 else cfg
         paths = ', '.join(f'{name}={cfg[name]}' for name in _PATHS if cfg.get(name))
         raise DatasetError(f'data set {cfg.get("type")} ({paths}) cannot be read: {explain(error)}. Check data_root, '
                            'data_prefix, ann_file and filter_cfg in the config.') from error
     return dataset
 
 
-def _unwrapped(cfg: dict) -> dict:
-    while isinstance(cfg.get('dataset'), dict):
-        cfg = cfg['dataset']
-    return cfg
-
-
-def _check_metainfo(cfg: dict) -> None:
-    """Reject class names that MMEngine 0.10 would ignore, or read letter by letter."""
-    cfg = _unwrapped(cfg)
-    for part in cfg.get('datasets') or []:
-        _check_metainfo(part)
-    metainfo = cfg.get('metainfo')
-    if not isinstance(metainfo, dict):  # MMEngine reports other types
-        return
-    for key in ('CLASSES', 'PALETTE'):
-        if key in metainfo:
-            raise DatasetError(f'metainfo of data set {cfg.get("type")} has {key}, which is ignored. Use the keys '
-                               'classes and palette.')
-    classes = metainfo.get('classes')
-    if isinstance(classes, str) and not os.path.isfile(classes):
-        raise DatasetError(f'metainfo.classes of data set {cfg.get("type")}: expected a sequence of names or a file, '
-                           f'got {classes!r}. For a single class, write classes=({classes!r}, ).')
-
-
-def read_metainfo(cfg: Config) -> dict:
-    """Return classes and palette of the config's test data set without reading its files."""
-    dataset = copy.deepcopy(_unwrapped(cfg.test_dataloader.dataset))
-    with DefaultScope.overwrite_default_scope(cfg.default_scope), quiet_libraries():
-        return dict(DATASETS.build({**dataset, 'lazy_init': True, 'pipeline': []}).metainfo)
+def read_metainfo(cfg: Config, split: str = 'test') -> dict:
+    """Return classes and palette of a config's data set without reading its files."""
+    dataset, _ = next(leaves(cfg[f'{split}_dataloader'].dataset))
+    with DATASETS.switch_scope_and_registry(cfg.get('default_scope', 'mmengine')) as registry, quiet_libraries():
+        kind = registry.get(dataset['type']) if isinstance(dataset['type'], str) else dataset['type']
+        if not hasattr(kind, 'METAINFO'):  # a plain PyTorch data set
+            return {}
+        return dict(registry.build({**copy.deepcopy(dataset), 'lazy_init': True, 'pipeline': []}).metainfo)
 
 
 class NamingPipeline(Compose):
@@ -81,7 +74,6 @@ class NamingPipeline(Compose):
     Errors of our own classes pass unchanged, because they name the file.
 
     Args:
-        transforms: transforms of the original pipeline.
         labels: number of classes of the model and the label it ignores, to reject other labels. None skips the check.
     """
 
@@ -100,22 +92,13 @@ class NamingPipeline(Compose):
                 raise SampleError(_message(error, transform, image, label_map)) from error
             if data is None:
                 return None
-        if self.labels is not None:
-            _check_labels(data, *self.labels, label_map or image)
+        if self.labels is not None and isinstance(data, dict):
+            sample = data.get('data_samples')
+            truth = getattr(sample, 'gt_sem_seg', None)
+            labels = getattr(sample, 'gt_label', None) if truth is None else truth.data
+            if isinstance(labels, torch.Tensor) and not labels.is_floating_point():
+                require_labels(labels, *self.labels, label_map or image)
         return data
-
-
-def _check_labels(results: Any, number: int, ignored: int, path: str | None) -> None:
-    """Raise SampleError if the ground truth of a classifier or segmentor has a label that is not a class."""
-    sample = results.get('data_samples') if isinstance(results, dict) else None
-    truth = getattr(sample, 'gt_sem_seg', None)
-    labels = getattr(sample, 'gt_label', None) if truth is None else truth.data
-    if not isinstance(labels, torch.Tensor) or labels.is_floating_point():
-        return
-    unknown = labels[(labels != ignored) & ((labels < 0) | (labels >= number))]
-    if unknown.numel():
-        raise SampleError(f'{path} has the label {unknown[0].item()}, and the model has {number} classes (0 to '
-                          f'{number - 1}). Correct the label, or num_classes of the head.')
 
 
 def _message(error: Exception, transform: Any, image: str | None, label_map: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Predictions of a test as data and as drawings."""
+"""Predictions as data and as drawings."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ from mmengine.fileio import get
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from mmflatten.registry import HOOKS
+
 _DROPPED = ('seg_logits', 'i_seg_logits', 'proposals')
 DRAWING_SCORE = 0.3
 READABLE_SIDE = 224
-ENLARGED_SIDE = 4096  # how long a side may become for the sake of the other
+ENLARGED_SIDE = 4096  # largest longer side when the shorter one is enlarged
 
 
 class DumpPredictions(DumpResults):
@@ -31,18 +33,13 @@ class DumpPredictions(DumpResults):
     def process(self, data_batch: Any, predictions: Sequence[dict]) -> None:
         start = len(self.results)
         super().process(data_batch, predictions)
-        self.results[start:] = [_compact(sample) for sample in self.results[start:]]
-
-
-def _compact(sample: dict) -> dict:
-    """Without score maps and proposals; masks as run lengths, label maps as bytes where they fit."""
-    sample = {name: value for name, value in sample.items() if name not in _DROPPED}
-    for name, value in sample.items():
-        if name.endswith('_instances') and 'masks' in value:
-            value['masks'] = run_lengths(value['masks'])
-        elif name.endswith('_sem_seg') and int(value['data'].max()) < 256:
-            value['data'] = value['data'].to(torch.uint8)
-    return sample
+        for index, sample in enumerate(self.results[start:], start):
+            self.results[index] = {name: value for name, value in sample.items() if name not in _DROPPED}
+            for name, value in self.results[index].items():
+                if name.endswith('_instances') and 'masks' in value:
+                    value['masks'] = run_lengths(value['masks'])
+                elif name.endswith('_sem_seg') and int(value['data'].max()) < 256:
+                    value['data'] = value['data'].to(torch.uint8)
 
 
 def run_lengths(masks: Any) -> list[dict]:
@@ -52,7 +49,7 @@ def run_lengths(masks: Any) -> list[dict]:
 
 
 class DrawPredictions(Hook):
-    """Save a drawing of every tested image with the task's own visualizer, the truth beside it where there is one.
+    """Save a drawing of every tested image with the task's visualizer, the truth beside it if the sample has it.
 
     Files are named `<number of the image>_<name of the image>.png`.
     """
@@ -71,9 +68,28 @@ class DrawPredictions(Hook):
             # The processes of a distributed test take turns through the data set.
             number = self.drawn * get_world_size() + get_rank()
             self.drawn += 1
-            image = mmcv.imfrombytes(get(sample.img_path), channel_order='rgb')
             out_file = self.out_dir / f'{number:06d}_{Path(sample.img_path).stem}.png'
-            draw_sample(runner.visualizer, image, sample, str(out_file))
+            draw_sample(runner.visualizer, _image_of(sample), sample, str(out_file))
+
+
+@HOOKS.register_module()
+class DrawValidationHook(Hook):
+    """Draw the first image of every `interval`-th validation batch, with ground truth and prediction.
+
+    With `LocalVisBackend`, the drawings are `vis_data/vis_image/<image name>_<batch>_<training step>.png` in the folder
+    of the run. Other visualizer backends receive them too.
+    """
+
+    def __init__(self, interval: int = 50) -> None:
+        if interval < 1:
+            raise ValueError(f'interval: expected a positive integer, got {interval}.')
+        self.interval = interval
+
+    def after_val_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None,
+                       outputs: Sequence[Any] = ()) -> None:
+        if outputs and not batch_idx % self.interval:
+            name = f'{Path(outputs[0].img_path).stem}_{batch_idx}'
+            draw_sample(runner.visualizer, _image_of(outputs[0]), outputs[0], name=name, step=runner.iter)
 
 
 def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str | None = None, *, name: str = 'drawing',
@@ -96,3 +112,7 @@ def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str |
     if 'pred_instances' in sample:
         options['pred_score_thr'] = score
     visualizer.add_datasample(name, image, sample, **options)
+
+
+def _image_of(sample: Any) -> np.ndarray:
+    return mmcv.imfrombytes(get(sample.img_path), channel_order='rgb')

@@ -6,7 +6,7 @@ from typing import Any
 
 import mmengine.runner
 from mmengine.device import get_device
-from mmengine.dist import is_main_process, master_only
+from mmengine.dist import is_main_process
 from mmengine.model import convert_sync_batchnorm
 from mmengine.optim import BaseOptimWrapper
 from mmengine.runner import BaseLoop, CheckpointLoader
@@ -15,17 +15,10 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from mmflatten.driver import gpu_problem
-from mmflatten.engine.checkpoints.loading import (
-    WITHOUT_MODULE,
-    load_weights,
-    renamed,
-    require_dict,
-    require_training_state,
-)
-from mmflatten.engine.checkpoints.reading import safe_reading
+from mmflatten.engine.checkpoints import reading
 from mmflatten.engine.checkpoints.saving import atomic_write, save_distributed
 from mmflatten.engine.datasets import build_dataset
-from mmflatten.engine.hooks.channels import bare_model, require_matching_channels
+from mmflatten.engine.hooks.checks import bare_model, require_matching_channels
 from mmflatten.engine.strategies import is_sharded, shard
 from mmflatten.registry import RUNNERS
 
@@ -53,7 +46,8 @@ class Runner(mmengine.runner.Runner):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        with reading.safe_reading():  # constructors of models may load checkpoints
+            super().__init__(*args, **kwargs)
         require_matching_channels(self.model)
 
     def register_default_hooks(self, hooks: dict[str, Any] | None = None) -> None:
@@ -71,7 +65,7 @@ class Runner(mmengine.runner.Runner):
     @staticmethod
     def build_dataloader(dataloader: DataLoader | dict, seed: int | None = None,
                          diff_rank_seed: bool = False) -> DataLoader:
-        """Build a data loader as MMEngine does, with `build_dataset`; ignore worker options if there are no workers."""
+        """Build a data loader with `build_dataset`; ignore worker options if there are no workers."""
         if isinstance(dataloader, dict) and not dataloader.get('num_workers'):
             dataloader = {key: value for key, value in dataloader.items() if key not in _WORKER_OPTIONS}
         if isinstance(dataloader, dict) and isinstance(dataloader.get('dataset'), dict):
@@ -80,64 +74,51 @@ class Runner(mmengine.runner.Runner):
         return mmengine.runner.Runner.build_dataloader(dataloader, seed, diff_rank_seed)
 
     def build_visualizer(self, visualizer: Visualizer | dict | None = None) -> Visualizer:
-        """Build a visualizer as MMEngine does, but one per run; its name in the config is for other tools."""
+        """Build one visualizer per run; its name in the config is for other tools."""
         if isinstance(visualizer, dict):
             visualizer = {**visualizer, 'name': self.experiment_name}
         return super().build_visualizer(visualizer)
 
     def scale_lr(self, optim_wrapper: BaseOptimWrapper, auto_scale_lr: dict | None = None) -> None:
-        """Scale the learning rate as MMEngine does, but count accumulated batches in the total batch."""
+        """Scale the learning rate, counting accumulated batches in the total batch."""
         steps = getattr(optim_wrapper, '_accumulative_counts', 1)
         if steps > 1 and (auto_scale_lr or {}).get('enable'):
             self.logger.info(f'auto_scale_lr.base_batch_size is divided by {steps}, the number of accumulated batches')
             auto_scale_lr = {**auto_scale_lr, 'base_batch_size': auto_scale_lr['base_batch_size'] / steps}
         super().scale_lr(optim_wrapper, auto_scale_lr)
 
-    def build_model(self, model: nn.Module | dict) -> nn.Module:
-        """Build the model as MMEngine does; checkpoints that its constructor loads are read safely."""
-        with safe_reading():
-            return super().build_model(model)
-
-    def _init_model_weights(self) -> None:
-        with safe_reading():
-            super()._init_model_weights()
-
     def wrap_model(self, model_wrapper_cfg: dict | None, model: nn.Module) -> nn.Module:
-        """Wrap the model as MMEngine does; a sharded model needs no wrapper."""
+        """Wrap the model for distributed training; a sharded model needs no wrapper."""
         if not is_sharded(self.cfg):
             return super().wrap_model(model_wrapper_cfg, model)
         sync_bn = self.cfg.get('sync_bn')
         return (convert_sync_batchnorm(model, sync_bn) if sync_bn else model).to(get_device())
 
     def train(self) -> nn.Module:
-        """Train as MMEngine does; warn about a GPU that PyTorch cannot use."""
+        """Train; warn about a GPU that PyTorch cannot use."""
         if is_main_process() and (problem := gpu_problem()):
             self.logger.warning(problem)
-        return super().train()
+        with reading.safe_reading():  # `init_weights` loads checkpoints of `init_cfg`
+            return super().train()
 
     def load_or_resume(self) -> None:
-        """Load or resume as MMEngine does, then shard the training state with `fsdp`."""
+        """Load or resume, then shard the training state with `fsdp`."""
         super().load_or_resume()
         if is_sharded(self.cfg) and isinstance(self._train_loop, BaseLoop):
             shard(self)
 
     def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
-        """Save a checkpoint as MMEngine does, but atomically if it is local."""
+        """Save a checkpoint, atomically if it is local."""
         if is_sharded(self.cfg):
             save_distributed(self, out_dir, filename, *args, **kwargs)
-        else:
-            self._save_on_main_process(out_dir, filename, *args, **kwargs)
-
-    @master_only
-    def _save_on_main_process(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
-        if '://' in str(out_dir):
+        elif '://' in str(out_dir):
             super().save_checkpoint(out_dir, filename, *args, **kwargs)
-            return
-        with atomic_write(Path(out_dir, filename)) as partial:
-            super().save_checkpoint(out_dir, partial.name, *args, **kwargs)
+        elif is_main_process():
+            with atomic_write(Path(out_dir, filename)) as partial:
+                super().save_checkpoint(out_dir, partial.name, *args, **kwargs)
 
     def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
-                        revise_keys: Sequence[tuple[str, str]] = WITHOUT_MODULE) -> dict:
+                        revise_keys: Sequence[tuple[str, str]] = reading.WITHOUT_MODULE) -> dict:
         """Load a checkpoint into the model and return it.
 
         Args:
@@ -147,19 +128,19 @@ class Runner(mmengine.runner.Runner):
         Raises:
             CheckpointError: the checkpoint is missing, damaged, of another model, or cannot be resumed.
         """
-        with safe_reading():
+        with reading.safe_reading():
             checkpoint = CheckpointLoader.load_checkpoint(filename, map_location)
-        require_dict(checkpoint, filename)
+        reading.require_dict(checkpoint, filename)
         if self._resume:
-            require_training_state(checkpoint, filename)
+            reading.require_training_state(checkpoint, filename)
             # MMEngine 0.10 would run this text as Python to find a field that configs no longer have.
             checkpoint['meta'].pop('config', None)
         if 'state_dict' not in checkpoint:  # a bare state dict, which MMEngine's EMAHook does not accept
             checkpoint = dict(state_dict=checkpoint)
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
         fine_tuning = isinstance(self._train_loop, BaseLoop) and not self._resume
-        load_weights(bare_model(self.model), renamed(checkpoint['state_dict'], revise_keys),
-                     not fine_tuning if strict is None else strict, filename)
+        strict = not fine_tuning if strict is None else strict
+        reading.load_weights(bare_model(self.model), checkpoint, filename, strict, revise_keys)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint

@@ -15,18 +15,16 @@ from mmflatten.engine.runner import Runner
 from mmflatten.requirements import check_task
 from mmflatten.tasks import tasks
 
-_CPU_AMP = 'mmflatten.CPUAmpOptimWrapper'
-
 
 def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: str | None = None,
                 launcher: str = 'none', subfolder: str = '') -> Config:
     """Read a config and apply the options that commands share.
 
     Args:
-        options: `--cfg-options`, dotted keys and values that replace the file's.
-        work_dir: The default is the config's own, then `work_dirs/<name of the config>`.
+        options: dotted keys and values that replace the file's.
+        work_dir: the default is the config's own, then `work_dirs/<name of the config>`.
         launcher: none, pytorch, slurm or mpi.
-        subfolder: Appended to the default work directory, so that the config of a test does not replace the training's.
+        subfolder: of the default work directory, so that the config of a test does not replace the training's.
 
     Raises:
         ImportError: a library of the config's task is missing or has an unsupported version.
@@ -51,14 +49,13 @@ def build_runner(cfg: Config) -> mmengine_runner.Runner:
 
 
 def set_amp(cfg: Config, dtype: str | None) -> None:
-    """Set up mixed precision.
+    """Set up mixed precision in `dtype`, float16 or bfloat16.
 
-    Args:
-        dtype: float16 or bfloat16. None keeps the config's type; the default is float16 on a GPU and bfloat16 without.
+    None keeps the config's type; the default is float16 on a GPU and bfloat16 without.
     """
     wrapper = cfg.optim_wrapper
     kind = wrapper.get('type', 'OptimWrapper')
-    if kind not in ('OptimWrapper', 'AmpOptimWrapper', _CPU_AMP):
+    if kind not in ('OptimWrapper', 'AmpOptimWrapper', 'mmflatten.CPUAmpOptimWrapper'):
         raise ValueError(f'optim_wrapper.type ({kind}) cannot be combined with --amp. Use OptimWrapper.')
     dtype = dtype or wrapper.get('dtype')
     if torch.cuda.is_available():
@@ -69,16 +66,16 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
         return
     if dtype not in (None, 'bfloat16'):
         raise ValueError(f'--amp: {dtype} requires a GPU, and PyTorch finds none. Use --amp bfloat16.')
-    wrapper.type = _CPU_AMP
+    wrapper.type = 'mmflatten.CPUAmpOptimWrapper'
     for scaling in ('loss_scale', 'dtype', 'use_fsdp'):
         wrapper.pop(scaling, None)
 
 
 def set_auto_scale_lr(cfg: Config) -> None:
     """Scale the learning rate with the total batch, relative to the config's `auto_scale_lr.base_batch_size`."""
-    if not cfg.get('auto_scale_lr', {}).get('base_batch_size'):
-        raise ValueError('auto_scale_lr.base_batch_size: required by --auto-scale-lr. Set it to the total batch that '
-                         'the learning rate was chosen for.')
+    if not (cfg.get('auto_scale_lr') or {}).get('base_batch_size'):
+        raise ValueError('auto_scale_lr.base_batch_size: required to scale the learning rate. Set it to the batch size '
+                         'that optimizer.lr is for.')
     cfg.auto_scale_lr.enable = True
 
 

@@ -13,7 +13,6 @@ from mmflatten.checkpoints.rules import shorten
 from mmflatten.models.layers.residual import Block
 
 STRATEGIES = ('ddp', 'fsdp')
-_REMOVED = ('deepspeed', 'zero')
 
 
 def set_strategy(cfg: Config, strategy: str | None) -> None:
@@ -28,7 +27,7 @@ def set_strategy(cfg: Config, strategy: str | None) -> None:
     if strategy not in STRATEGIES:
         if runner_type != 'mmflatten.Runner' and not option:  # such as MMEngine's FlexibleRunner
             return
-        hint = f' {strategy} was removed: use fsdp.' if strategy in _REMOVED else ''
+        hint = f' {strategy} was removed: use fsdp.' if strategy in ('deepspeed', 'zero') else ''
         raise ValueError(f'strategy: expected {" or ".join(STRATEGIES)}, got {strategy}.{hint}')
     if option:
         if cfg.launcher == 'none':
@@ -70,17 +69,13 @@ def shard(runner: Runner) -> None:
     # A group that stays gathered after a forward pass would hide its shards from validation hooks.
     options = dict(mesh=init_device_mesh(get_device(), (runner.world_size,)), reshard_after_forward=True)
     names = {parameter: name for name, parameter in model.named_parameters()}
-    for part in (*filter(_is_block, model.modules()), model):
+    for part in (*(module for module in model.modules() if isinstance(module, Block)), model):
         fully_shard(part, **options)
     shards = dict(model.named_parameters())
     _replace_parameters(runner.optim_wrapper.optimizer, {full: shards[name] for full, name in names.items()})
     for average in (hook.ema_model for hook in runner.hooks if isinstance(hook, EMAHook)):
         module = fully_shard(average.module, **options)
         average.avg_parameters = module.state_dict() if average.update_buffers else dict(module.named_parameters())
-
-
-def _is_block(module: nn.Module) -> bool:
-    return isinstance(module, Block)
 
 
 def _replace_parameters(optimizer: Optimizer, shards: dict[nn.Parameter, nn.Parameter]) -> None:

@@ -53,16 +53,21 @@ def add_tracking(cfg: Config, tracker: str) -> None:
     if cfg.get('visualizer') is None:
         cfg.visualizer = ConfigDict(type=getattr(find_task(cfg.get('default_scope')), 'visualizer_type', 'Visualizer'),
                                     vis_backends=[dict(type='LocalVisBackend')])
-    backend = dict(tensorboard=_tensorboard, mlflow=_mlflow, wandb=_wandb)[tracker](cfg, work_dir)
+    # Without an import here, MMEngine would fail at the first scalar.
+    if tracker == 'tensorboard':
+        import tensorboard  # noqa: F401
+        backend = dict(type='TensorboardVisBackend', save_dir=str(work_dir / 'tensorboard'))
+    elif tracker == 'wandb':
+        import wandb  # noqa: F401
+        run = _run_id(cfg, work_dir / 'wandb_run', lambda: uuid.uuid4().hex[:8])
+        backend = dict(type='WandbVisBackend', save_dir=str(work_dir),
+                       init_kwargs=dict(project='mmflatten', name=work_dir.name, id=run, resume='allow'))
+    else:
+        backend = _mlflow(cfg, work_dir)
     cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or ()), backend]
     hooks = list(cfg.get('custom_hooks') or ())
     if not any(hook['type'] == 'mmflatten.DrawValidationHook' for hook in hooks):
         cfg.custom_hooks = [*hooks, dict(type='mmflatten.DrawValidationHook', interval=DRAWING_INTERVAL)]
-
-
-def _tensorboard(cfg: Config, work_dir: Path) -> dict:
-    import tensorboard  # noqa: F401  MMEngine would fail at the first scalar
-    return dict(type='TensorboardVisBackend', save_dir=str(work_dir / 'tensorboard'))
 
 
 def _mlflow(cfg: Config, work_dir: Path) -> dict:
@@ -80,13 +85,6 @@ def _mlflow(cfg: Config, work_dir: Path) -> dict:
         os.environ['MLFLOW_RUN_ID'] = _run_id(cfg, work_dir / 'mlflow_run', new_run)
     return dict(type='mmflatten.MLflowBackend', save_dir=str(work_dir / 'mlflow_files'), exp_name=name,
                 tracking_uri=uri, tracked_config_keys=[key for key in _PARAMETERS if key in cfg])
-
-
-def _wandb(cfg: Config, work_dir: Path) -> dict:
-    import wandb  # noqa: F401  MMEngine would fail at the first scalar
-    run = _run_id(cfg, work_dir / 'wandb_run', lambda: uuid.uuid4().hex[:8])
-    return dict(type='WandbVisBackend', save_dir=str(work_dir),
-                init_kwargs=dict(project='mmflatten', name=work_dir.name, id=run, resume='allow'))
 
 
 def _run_id(cfg: Config, file: Path, new_run: Callable[[], str]) -> str:

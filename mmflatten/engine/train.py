@@ -32,16 +32,15 @@ def set_resume(cfg: Config, resume: str | None) -> None:
         resume = NEWEST
     if resume is None:
         return
-    if resume == NEWEST:
-        path = newest_checkpoint(cfg.work_dir)
-        if path is None:
-            cfg.resume = False
-            print_log(f'--resume: {cfg.work_dir} has no checkpoint yet, so training starts from the beginning',
-                      logger='current', level=logging.WARNING)
-            return
+    if resume != NEWEST:
+        require_whole(resume)
+    elif (path := newest_checkpoint(cfg.work_dir)) is not None:
         resume = str(path)
     else:
-        require_whole(resume)
+        cfg.resume = False
+        print_log(f'--resume: {cfg.work_dir} has no checkpoint yet, so training starts from the beginning',
+                  logger='current', level=logging.WARNING)
+        return
     print_log(f'Resuming from {resume}', logger='current')
     cfg.load_from, cfg.resume = resume, True
 

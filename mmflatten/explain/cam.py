@@ -1,16 +1,15 @@
 """Class activation maps of a trained model for any image."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from mmengine.registry import DefaultScope
 from torch import Tensor, nn
 
 from mmflatten.building import pixels_of
 from mmflatten.checkpoints.rules import shorten
-from mmflatten.explain.cam_targets import Target, TargetModel
 from mmflatten.explain.layer_maps import LayerMap, find_layer, input_gradients, stages
 from mmflatten.models.backbones.pyramid import ClassTokenStage
 from mmflatten.predict.predictor import Image, Predictor
@@ -29,8 +28,7 @@ class Activation:
             coarsest levels of a feature pyramid depend on the last stage only.
         label, name: index and name of the class.
         score: predicted score; the mean probability for a region.
-        box: x1 y1 x2 y2 in pixels of the picture, for detectors.
-        image_box: `box` in pixels of the image file.
+        box, image_box: x1 y1 x2 y2 in pixels of the picture and of the image file, for detectors.
         layer, method: name of the layer, and one of `METHODS`.
     """
 
@@ -42,6 +40,33 @@ class Activation:
     image_box: tuple[float, ...] | None
     layer: str
     method: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """One class, box or region of a prediction, as in `Activation`, with the scalar `value` to differentiate."""
+
+    label: int
+    score: float
+    value: Tensor
+    box: tuple[float, float, float, float] | None = None
+
+
+class TargetModel(nn.Module):
+    """A predictor's model as a module that maps an input `(1, 3, H, W)` to the targets of the image.
+
+    The arguments are those of `cam`, with `samples` as returned by `Predictor.prepare`, and `labels` as indices.
+    """
+
+    def __init__(self, predictor: Predictor, samples: Sequence[Any], labels: Sequence[int] = (),
+                 score: float = .3) -> None:
+        super().__init__()
+        self.model, self.samples, self.labels, self.score = predictor.model, samples, labels, score
+        self.task = predictor.spec
+
+    def forward(self, image_13HW: Tensor) -> list[list[Target]]:
+        with DefaultScope.overwrite_default_scope(self.task.scope):
+            return [self.task.part('explain').targets(self, image_13HW)]
 
 
 def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), layer: str | int | None = None,
@@ -65,110 +90,60 @@ def cam(predictor: Predictor, image: Image, classes: Sequence[str | int] = (), l
         ValueError: the task has no class activation maps; the class, layer or method is unknown; the layer has no map,
             runs several times, or cannot influence any prediction.
     """
-    options = (_labels(predictor, classes), _method(predictor, method), score, top)
-    if layer is not None:
-        return _activations(predictor, image, layer, *options)
-    picture, activations = _activations(predictor, image, default_layer(predictor), *options)
-    for stage in reversed(used_stages(predictor)):
-        if any(activation.heat is None for activation in activations):
-            _, others = _activations(predictor, image, _stage_output(predictor, stage), *options)
-            activations = [other if activation.heat is None else activation
-                           for activation, other in zip(activations, others)]
-    return picture, activations
-
-
-def _activations(predictor: Predictor, image: Image, layer: str | int, labels: Sequence[int], method: str, score: float,
-                 top: int) -> tuple[np.ndarray, list[Activation]]:
-    name, module = find_layer(predictor.model, layer)
-    prepared = predictor.prepare(image)
-    inputs, meta = prepared['inputs'], prepared['data_samples'][0].metainfo
-    model = TargetModel(predictor, prepared['data_samples'], labels, score)
-    image_input = inputs.detach().clone().requires_grad_()
-    with torch.enable_grad(), input_gradients(predictor.model), LayerMap(predictor.model, module) as watched:
-        targets = model(image_input)[0]
-        targets = targets[:top] if predictor.spec.has_instances else targets
-        depends = _depends(targets, watched, name) if targets else []
-        heats = [_heat(METHODS[method], model, module, watched, image_input, i) if depends[i] else None
-                 for i in range(len(targets))]
-    scale = meta.get('scale_factor')
-    activations = []
-    for heat, target in zip(heats, targets):
-        image_box = tuple(side / scale[i % 2] for i, side in enumerate(target.box)) if target.box else None
-        activations.append(Activation(heat, target.label, predictor.classes[target.label], target.score, target.box,
-                                      image_box, name, method))
-    return pixels_of(inputs[0], predictor.model.data_preprocessor), activations
-
-
-def default_layer(predictor: Predictor) -> str:
-    """Return the name of the default layer.
-
-    It is the output norm of the last stage for a classifier, and of the second-last stage that a detector or segmentor
-    uses, or the last block of the stage if there is no norm. Only mean and linear layer follow the output norm of a
-    classifier, so there Grad-CAM shows the contribution of each position to the logit. If only the class token is
-    used, it is the norm before the last attention.
-    """
-    used = used_stages(predictor)
-    return _stage_output(predictor, used[max(-len(used), predictor.spec.part('explain').STAGE)])
-
-
-def _stage_output(predictor: Predictor, number: int) -> str:
-    model, backbone = predictor.model, predictor.model.backbone
-    block, _ = find_layer(model, number)
-    token_stage = block.startswith('backbone.stages') and isinstance(backbone.stages[-1], ClassTokenStage)
-    if token_stage or getattr(backbone, 'out_type', None) == 'cls_token':
-        return f'{block}.attn.norm'
-    stage = block.partition('.blocks.')[0]
-    modules = dict(model.named_modules())
-    for norm in (f'backbone.norms.{stages(model).index(block)}', f'{stage}.norm'):
-        if not isinstance(modules.get(norm, nn.Identity()), nn.Identity):
-            return norm
-    return block
-
-
-def used_stages(predictor: Predictor) -> tuple[int, ...]:
-    """Return the indices of the backbone's stages that the rest of the model uses."""
-    return tuple(getattr(predictor.model.backbone, 'out_indices', (-1,)))
-
-
-def _method(predictor: Predictor, method: str | None) -> str:
     if not predictor.spec.offers('explain'):
         raise ValueError(f'model: class activation maps are not available for {predictor.spec.name}, got '
                          f'{type(predictor.model).__name__}.')
     method = method or predictor.spec.part('explain').METHOD
     if method not in METHODS:
         raise ValueError(f'method: expected one of {", ".join(METHODS)}, got {method}.')
-    return method
+    labels = [_label(predictor.classes, each) for each in classes]
+    prepared = predictor.prepare(image)
+    model = TargetModel(predictor, prepared['data_samples'], labels, score)
+    layers: list = [layer]
+    if layer is None:
+        layers = [default_layer(predictor), *reversed(_stage_outputs(predictor))]
+    activations = _activations(predictor, model, prepared['inputs'], layers.pop(0), method, top)
+    while layers and any(activation.heat is None for activation in activations):
+        on_other = _activations(predictor, model, prepared['inputs'], layers.pop(0), method, top)
+        activations = [first if first.heat is not None else second for first, second in zip(activations, on_other)]
+    return pixels_of(prepared['inputs'][0], predictor.model.data_preprocessor), activations
 
 
-def _labels(predictor: Predictor, classes: Sequence[str | int]) -> list[int]:
-    names = predictor.classes
-    labels = []
-    for each in classes:
-        label = -1
-        if each in names:
-            label = names.index(each)
-        elif str(each).isdecimal():
-            label = int(each)
-        if not 0 <= label < len(names):
-            raise ValueError(f'class: expected one of {shorten(names, 20)}, or an index from 0 to {len(names) - 1}, '
-                             f'got {each}.')
-        labels.append(label)
-    return labels
+def _label(names: Sequence[str], label: str | int) -> int:
+    if label in names:
+        return names.index(label)
+    if str(label).isdecimal() and int(label) < len(names):
+        return int(label)
+    raise ValueError(f'class: expected one of {shorten(names, 20)}, or an index below {len(names)}, got {label}.')
 
 
-def _depends(targets: Sequence[Target], watched: LayerMap, layer: str) -> list[bool]:
-    """Return for each target if it depends on the layer. Reject layers without a map or any influence."""
-    if watched.calls != 1:
-        raise ValueError(f'layer: expected one call per image, got {watched.calls} of {layer}. Use another layer.')
+def _activations(predictor: Predictor, model: TargetModel, inputs: Tensor, layer: str | int, method: str,
+                 top: int) -> list[Activation]:
+    name, module = find_layer(predictor.model, layer)
+    inputs, activations = inputs.detach().clone().requires_grad_(), []
+    scale = model.samples[0].metainfo.get('scale_factor')
+    with torch.enable_grad(), input_gradients(predictor.model), LayerMap(predictor.model, module) as watched:
+        targets = model(inputs)[0]
+        targets = targets[:top] if predictor.spec.has_instances else targets
+        if targets and watched.calls != 1:
+            raise ValueError(f'layer: expected one call per image, got {watched.calls} of {name}. Use another layer.')
+        depends = [_depends(target, watched, name) for target in targets]
+        for number, target in enumerate(targets):
+            heat = _heat(METHODS[method], model, module, watched, inputs, number) if depends[number] else None
+            box = tuple(side / scale[i % 2] for i, side in enumerate(target.box)) if target.box else None
+            activations.append(Activation(heat, target.label, predictor.classes[target.label], target.score, target.box,
+                                          box, name, method))
+    return activations
+
+
+def _depends(target: Target, watched: LayerMap, layer: str) -> bool:
+    """Return True if a target depends on the layer. Reject layers without a map or any influence."""
     watched.map(watched.output)
-    depends = []
-    for target in targets:
-        gradient, = torch.autograd.grad(target.value, watched.output, retain_graph=True, allow_unused=True)
-        nonzero = gradient is not None and bool(watched.map(gradient).any())
-        # Boxes come from different levels of a pyramid, but classes and regions use the same layers for every image.
-        if gradient is None or not (nonzero or target.box):
-            raise ValueError(f'layer: the prediction does not depend on its map, got {layer}. Use an earlier layer.')
-        depends.append(nonzero)
+    gradient, = torch.autograd.grad(target.value, watched.output, retain_graph=True, allow_unused=True)
+    depends = gradient is not None and bool(watched.map(gradient).any())
+    # Boxes come from different levels of a pyramid, but classes and regions use the same layers for every image.
+    if gradient is None or not (depends or target.box):
+        raise ValueError(f'layer: the prediction does not depend on its map, got {layer}. Use an earlier layer.')
     return depends
 
 
@@ -182,3 +157,29 @@ def _heat(kind: str, model: nn.Module, layer: nn.Module, watched: LayerMap, imag
         return explainer(image, [lambda targets: targets[number].value])[0]
     finally:
         explainer.activations_and_grads.release()
+
+
+def default_layer(predictor: Predictor) -> str:
+    """Return the name of the default layer.
+
+    It is the output norm of the last stage for a classifier, and of the second-last stage that a detector or segmentor
+    uses, or the last block of the stage if there is no norm. Only mean and linear layer follow the output norm of a
+    classifier, so there Grad-CAM shows the contribution of each position to the logit. If only the class token is
+    used, it is the norm before the last attention.
+    """
+    outputs = _stage_outputs(predictor)
+    return outputs[max(-len(outputs), predictor.spec.part('explain').STAGE)]
+
+
+def _stage_outputs(predictor: Predictor) -> list[str]:
+    """Return the names of the outputs of the stages that the rest of the model uses."""
+    model, backbone, outputs = predictor.model, predictor.model.backbone, []
+    last_stage = getattr(backbone, 'stages', [None])[-1]
+    token = isinstance(last_stage, ClassTokenStage) or getattr(backbone, 'out_type', None) == 'cls_token'
+    modules, blocks = dict(model.named_modules()), stages(model)
+    for number in getattr(backbone, 'out_indices', (-1,)):
+        block, _ = find_layer(model, number)
+        names = (f'backbone.norms.{blocks.index(block)}', f'{block.partition(".blocks.")[0]}.norm')
+        norms = [name for name in names if not isinstance(modules.get(name, nn.Identity()), nn.Identity)]
+        outputs.append(f'{block}.attn.norm' if token else [*norms, block][0])
+    return outputs

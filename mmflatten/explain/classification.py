@@ -1,9 +1,7 @@
 """Targets of class activation maps of a classification model."""
-from __future__ import annotations
-
 from torch import Tensor
 
-from mmflatten.explain.cam_targets import Target, TargetModel
+from mmflatten.explain.cam import Target, TargetModel
 
 METHOD = 'gradcam'  # default method
 STAGE = -1  # stage of the default layer, among the stages that the model uses

@@ -1,10 +1,7 @@
 """The output of any layer as a map, for analyses of maps and their gradients."""
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -12,7 +9,7 @@ from mmflatten.models.layers import split_prefix, tokens_to_map
 
 
 class LayerMap:
-    """Hooks that record a layer's output and convert it, or a gradient of the same shape, into a map.
+    """Hooks that record a layer's number of calls and latest output, and convert it into a map.
 
     Maps `(B, C, H, W)` are unchanged. Tokens `(B, N, C)` take the map shape that the layer receives or returns, as
     blocks, mixers and embeddings do, or else that of the latest module with such a shape. Class tokens are removed.
@@ -20,49 +17,33 @@ class LayerMap:
         with LayerMap(model, layer) as watched:
             model(image)
         watched.map(watched.output)                     # (B, C, H, W)
-
-    Args:
-        model: a model that contains the layer.
-        layer: a module whose output is a tensor.
-
-    Attributes:
-        output: output of the latest call of the layer, None before the first call.
-        calls: number of calls of the layer.
     """
 
     def __init__(self, model: nn.Module, layer: nn.Module) -> None:
-        self.output: Any = None
-        self.calls = 0
+        self.calls, self.output = 0, None
         self._model, self._layer = model, layer
-        self._latest: tuple[int, int] | None = None
-        self._shape: tuple[int, int] | None = None
-        self._hooks: list = []
+        self._shape = self._latest = None  # map shapes of the layer and of the latest module
+        self._hooks = ExitStack()
 
-    def __enter__(self) -> LayerMap:
+    def __enter__(self) -> Self:
         for module in self._model.modules():
-            self._hooks.append(module.register_forward_pre_hook(self._before, with_kwargs=True))
-            self._hooks.append(module.register_forward_hook(self._after))
+            self._hooks.enter_context(module.register_forward_pre_hook(self._before, with_kwargs=True))
+            self._hooks.enter_context(module.register_forward_hook(self._after))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 traceback: TracebackType | None) -> None:
-        while self._hooks:
-            self._hooks.pop().remove()
+    def __exit__(self, *_: object) -> None:
+        self._hooks.close()
 
     def map(self, tensor: Tensor) -> Tensor:
-        """Convert the layer's output, or its gradient, to `(B, C, H, W)`.
-
-        Raises:
-            ValueError: the tensor is neither a map nor the tokens of one.
-        """
-        if isinstance(tensor, Tensor) and tensor.ndim == 4:
+        """Convert the layer's output, or its gradient, to `(B, C, H, W)`. Raises ValueError if it has no map."""
+        shape = tuple(getattr(tensor, 'shape', ()))
+        if len(shape) == 4:
             return tensor
-        tokens = isinstance(tensor, Tensor) and tensor.ndim == 3 and self._shape is not None
-        if not tokens or tensor.shape[1] < self._shape[0] * self._shape[1]:
-            output = f'shape {tuple(tensor.shape)}' if isinstance(tensor, Tensor) else f'type {type(tensor).__name__}'
-            raise ValueError(f'layer: expected a map or its tokens as output, got {output} from '
-                             f'{type(self._layer).__name__}. Use a block, a norm in a block, or a convolution.')
-        return tokens_to_map(split_prefix(tensor, self._shape)[1], self._shape)
+        if len(shape) == 3 and self._shape is not None and shape[1] >= self._shape[0] * self._shape[1]:
+            return tokens_to_map(split_prefix(tensor, self._shape)[1], self._shape)
+        output = f'shape {shape}' if shape else type(tensor).__name__
+        raise ValueError(f'layer: expected a map or its tokens as output, got {output} from '
+                         f'{type(self._layer).__name__}. Use a block, a norm in a block, or a convolution.')
 
     def _before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
         shape = _find_shape((*args, *kwargs.values()))
@@ -81,9 +62,8 @@ class LayerMap:
 
 def _find_shape(values: tuple) -> tuple[int, int] | None:
     """Return the last pair of integers among arguments or results, which is the shape of a map."""
-    pairs = [value for value in values if isinstance(value, tuple) and len(value) == 2
-             and all(isinstance(side, int) for side in value)]
-    return pairs[-1] if pairs else None
+    pairs = (value for value in reversed(values) if isinstance(value, tuple) and len(value) == 2)
+    return next((pair for pair in pairs if all(isinstance(side, int) for side in pair)), None)
 
 
 def find_layer(model: nn.Module, name: str | int = -1) -> tuple[str, nn.Module]:
@@ -97,21 +77,26 @@ def find_layer(model: nn.Module, name: str | int = -1) -> tuple[str, nn.Module]:
     Raises:
         ValueError: no module or several modules match.
     """
-    if isinstance(name, int) or name.lstrip('-').isdecimal():
-        return _stage(model, int(name))
-    matches = match_name(name, [each for each, _ in model.named_modules() if each])
-    if len(matches) > 1:
-        raise ValueError(f'layer: several modules of {type(model).__name__} match, got {name}. Use a longer name, '
-                         f'such as {", ".join(matches[:3])}.')
-    if not matches:
-        raise ValueError(f'layer: no module of {type(model).__name__} matches, got {name}. Use a stage index or '
-                         f'a name, such as {", ".join(stages(model))}.')
-    return matches[0], model.get_submodule(matches[0])
+    blocks = stages(model)
+    if isinstance(name, str) and not name.lstrip('-').isdecimal():
+        name = match_name(name, [each for each, _ in model.named_modules() if each], blocks)
+        return name, model.get_submodule(name)
+    if not -len(blocks) <= int(name) < len(blocks):
+        known = f'0 to {len(blocks) - 1}' if blocks else f'unknown for {type(model).__name__}'
+        raise ValueError(f'layer: expected a stage ({known}) or the name of a module, got {name}.')
+    return blocks[int(name)], model.get_submodule(blocks[int(name)])
 
 
-def match_name(name: str, names: Sequence[str]) -> list[str]:
-    """Return the module names that equal `name`, or else those that end with it."""
-    return [each for each in names if each == name] or [each for each in names if each.endswith(f'.{name}')]
+def match_name(name: str, names: Sequence[str], examples: Sequence[str]) -> str:
+    """Return the module name that equals `name`, or else the only one that ends with it.
+
+    If none or several match, a ValueError suggests matches or else `examples`.
+    """
+    matches = [each for each in names if each == name] or [each for each in names if each.endswith(f'.{name}')]
+    if len(matches) != 1:
+        problem = 'several modules match' if matches else 'no module matches'
+        raise ValueError(f'layer: {problem}, got {name}. Use one of {", ".join(matches[:3] or examples)}.')
+    return matches[0]
 
 
 def stages(model: nn.Module) -> list[str]:
@@ -125,34 +110,18 @@ def stages(model: nn.Module) -> list[str]:
     return [f'{prefix}{name}' for name in getattr(backbone, 'res_layers', ())]  # ResNets
 
 
-def _stage(model: nn.Module, number: int) -> tuple[str, nn.Module]:
-    names = stages(model)
-    if not names:
-        raise ValueError(f'layer: stages of {type(getattr(model, "backbone", model)).__name__} are unknown, got '
-                         f'{number}. Use the name of a module.')
-    if not -len(names) <= number < len(names):
-        raise ValueError(f'layer: expected a stage from 0 to {len(names) - 1} or the name of a module, got {number}.')
-    return names[number], model.get_submodule(names[number])
-
-
 @contextmanager
 def input_gradients(model: nn.Module) -> Iterator[None]:
-    """Set evaluation mode, and disable weight gradients and checkpointing, which would call hooks twice.
-
-    Inputs that require gradients still get them.
-    """
-    weights = [(weight, weight.requires_grad) for weight in model.parameters()]
-    modules = [(module, module.training, getattr(module, 'with_cp', None)) for module in model.modules()]
+    """Set evaluation mode, and disable weight gradients and checkpointing, which would call hooks twice."""
+    checkpointed = [module for module in model.modules() if getattr(module, 'with_cp', False)]
+    saved = [(weight, 'requires_grad', weight.requires_grad) for weight in model.parameters()]
+    saved += [(module, 'training', module.training) for module in model.modules()]
+    saved += [(module, 'with_cp', True) for module in checkpointed]
     model.eval().requires_grad_(False)
-    for module, _, with_cp in modules:
-        if with_cp:
-            module.with_cp = False
+    for module in checkpointed:
+        module.with_cp = False
     try:
         yield
     finally:
-        for weight, wanted in weights:
-            weight.requires_grad_(wanted)
-        for module, training, with_cp in modules:
-            module.training = training
-            if with_cp:
-                module.with_cp = with_cp
+        for holder, name, value in saved:
+            setattr(holder, name, value)

@@ -1,6 +1,4 @@
 """The attention of a trained model on any image."""
-from __future__ import annotations
-
 import numpy as np
 
 from mmflatten.building import pixels_of
@@ -9,10 +7,7 @@ from mmflatten.predict.predictor import Image, Predictor
 
 
 def probe_image(predictor: Predictor, image: Image) -> tuple[AttentionProbe, np.ndarray]:
-    """Run a predictor on an image and record its attention layers.
-
-    Returns:
-        The probe, and the image as returned by `network_picture`.
+    """Run a predictor on an image and record its attention layers. Also returns the image of `network_picture`.
 
     Raises:
         PredictionError: the image cannot be read or used.
@@ -30,16 +25,9 @@ def network_picture(predictor: Predictor, image: Image) -> np.ndarray:
     """Run a predictor on an image and return the input of the backbone: resized, cropped and padded.
 
     The result is RGB `(H, W, 3)`, 0 to 255. It is the left image of a stereo pair, and the first crop for a segmentor
-    with sliding-window inference.
-
-    Raises:
-        PredictionError: the image cannot be read or used.
+    with sliding-window inference. Errors are those of the predictor.
     """
-    model, inputs = predictor.model, []
-    backbone = predictor.spec.backbone(model)
-    hook = backbone.register_forward_pre_hook(lambda module, args: inputs.append(args[0][:1]) if not inputs else None)
-    try:
+    backbone, inputs = predictor.spec.backbone(predictor.model), []
+    with backbone.register_forward_pre_hook(lambda module, args: inputs.append(args[0][:1])):
         predictor(image)
-    finally:
-        hook.remove()
-    return pixels_of(inputs[0][0], model.data_preprocessor)
+    return pixels_of(inputs[0][0], predictor.model.data_preprocessor)

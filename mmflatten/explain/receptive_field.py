@@ -1,6 +1,4 @@
 """Effective receptive field: the pixels that the centre of a layer's map depends on."""
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.explain.layer_maps import LayerMap, find_layer, input_gradients
-from mmflatten.models.layers import map_shape
 
 
 @dataclass(frozen=True)
@@ -17,10 +14,9 @@ class ReceptiveField:
     """Influence of each input pixel on one position of a map.
 
     Attributes:
-        values: `(H, W)`, sum 1.
+        values: `(H, W)`, sum 1, mean over the number of `images`.
         center: `(x, y)` in input pixels, the centre of the position's cell.
         layer: name of the module; 'output' for the output of the model.
-        images: number of images that the values are averaged over.
     """
 
     values: np.ndarray
@@ -48,10 +44,8 @@ def receptive_field(model: nn.Module, images: Iterable[Tensor], layer: str | int
     """Compute the effective receptive field of Luo et al. 2016 (Understanding the Effective Receptive Field).
 
     It is the absolute gradient of the channel sum at the central position `(H' // 2, W' // 2)` of the layer's map with
-    respect to the input, summed over input channels and averaged over images.
-
-    The map of a stage is the output of its last block, before any norm, because the channels after a `LayerNorm`
-    without weights sum to a constant, whose gradient is zero.
+    respect to the input, summed over input channels and averaged over images. The map of a stage is that before any
+    norm, because the channels after a `LayerNorm` without weights sum to a constant, whose gradient is zero.
 
     Args:
         model: a backbone, or a model with a backbone. Only the backbone runs.
@@ -63,15 +57,15 @@ def receptive_field(model: nn.Module, images: Iterable[Tensor], layer: str | int
     """
     network = getattr(model, 'backbone', model)
     name, module = ('output', network) if layer is None else find_layer(model, layer)
-    total, size, count = None, (0, 0), 0
+    total, count = torch.zeros(()), 0
     with input_gradients(network):
         for image in images:
             gradient, size = _gradient(network, module, image)
-            if total is not None and gradient.shape != total.shape:
+            if count and gradient.shape != total.shape:
                 raise ValueError(f'images: expected one size, got {tuple(gradient.shape)} and {tuple(total.shape)}. '
                                  'Resize them.')
-            total, count = gradient if total is None else total + gradient, count + 1
-    if total is None:
+            total, count = total + gradient, count + 1
+    if not count:
         raise ValueError('images: expected at least one image, got none.')
     if not total.sum() > 0:
         raise ValueError(f'layer: the output does not depend on the images, got {name}.')
@@ -83,11 +77,11 @@ def _gradient(network: nn.Module, layer: nn.Module, image_CHW: Tensor) -> tuple[
     """Return the absolute gradient `(H, W)` in float64, and the shape of the layer's map."""
     batch = image_CHW[None].detach().clone().requires_grad_()
     with torch.enable_grad(), LayerMap(network, layer) as watched:
-        outputs = network(batch)
-        if watched.output is None:
+        network(batch)
+        if not watched.calls:
             raise ValueError(f'layer: {type(network).__name__} does not call it, got {type(layer).__name__}.')
-        several = layer is network and isinstance(outputs, (tuple, list))
-        features = watched.map(outputs[-1] if several else watched.output)
-        height, width = map_shape(features)
+        several = layer is network and isinstance(watched.output, (tuple, list))
+        features = watched.map(watched.output[-1] if several else watched.output)
+        height, width = features.shape[-2:]
         gradient, = torch.autograd.grad(features[0, :, height // 2, width // 2].sum(), batch)
     return gradient[0].abs().sum(0).double(), (height, width)

@@ -1,9 +1,7 @@
 """Targets of class activation maps of a segmentation model."""
-from __future__ import annotations
-
 from torch import Tensor
 
-from mmflatten.explain.cam_targets import Target, TargetModel
+from mmflatten.explain.cam import Target, TargetModel
 
 METHOD = 'layercam'  # default method
 STAGE = -2

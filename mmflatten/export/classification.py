@@ -1,7 +1,5 @@
 """Export of classifiers."""
-from __future__ import annotations
-
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmflatten.export.wrappers import ExportedModel
 
@@ -12,9 +10,7 @@ class ExportedClassifier(ExportedModel):
     task, outputs = 'classification', ('probabilities',)
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        logits = self.model(self.prepare(image), mode='tensor')
-        return (logits.softmax(-1),)
+        return (self.model(self.prepare(image), mode='tensor').softmax(-1),)
 
 
-def wrap(model: nn.Module) -> ExportedModel:
-    return ExportedClassifier(model)
+wrap = ExportedClassifier

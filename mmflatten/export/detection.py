@@ -1,6 +1,4 @@
 """Export of one-stage detectors, and the selection of boxes from their outputs."""
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,14 +14,23 @@ class ExportedDetector(ExportedModel):
 
     `boxes` `(A, 4)`, x1 y1 x2 y2 in pixels of the image; `scores` `(A, classes)`; `factors` `(A,)`, multiplied with the
     scores of the selected boxes (ATSS's centreness; ones for RetinaNet); `levels` `(A,)`, index of the feature map.
+    Raises ExportError if the detector is neither RetinaNet nor ATSS.
     """
 
     task, outputs = 'detection', ('boxes', 'scores', 'factors', 'levels')
     needs_test_cfg = True
 
     def __init__(self, model: nn.Module) -> None:
+        from mmdet.models.dense_heads import AnchorHead
         super().__init__(model)
-        self.stride = max(max(stride) for stride in model.bbox_head.prior_generator.strides)
+        if getattr(model, 'with_roi_head', False):
+            raise ExportError(f'model: expected RetinaNet or ATSS, got the two-stage {type(model).__name__}, whose '
+                              "second stage needs mmcv's operators. --features exports backbone and neck.")
+        head = getattr(model, 'bbox_head', None)
+        if not isinstance(head, AnchorHead) or head.bbox_coder.encode_size != 4 or hasattr(model, 'mask_head'):
+            raise ExportError(f'model: expected RetinaNet or ATSS, got {type(model).__name__} with '
+                              f'{type(head).__name__}. --features exports backbone and neck.')
+        self.stride = max(max(stride) for stride in head.prior_generator.strides)
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         head = self.model.bbox_head
@@ -40,26 +47,12 @@ class ExportedDetector(ExportedModel):
         return inside, torch.cat(scores), torch.cat(factors), torch.cat(levels)
 
 
+wrap = ExportedDetector
+
+
 def _rows(x_1CHW: Tensor, channels: int) -> Tensor:
     """Reshape `(1, A * channels, H, W)` to `(H * W * A, channels)`, in the order of the anchors."""
     return x_1CHW[0].permute(1, 2, 0).reshape(-1, channels)
-
-
-def wrap(model: nn.Module) -> ExportedModel:
-    """Wrap a one-stage detector.
-
-    Raises:
-        ExportError: the detector is neither RetinaNet nor ATSS.
-    """
-    from mmdet.models.dense_heads import AnchorHead
-    if getattr(model, 'with_roi_head', False):
-        raise ExportError(f'model: expected RetinaNet or ATSS, got the two-stage {type(model).__name__}, whose '
-                          "second stage needs mmcv's operators. --features exports backbone and neck.")
-    head = getattr(model, 'bbox_head', None)
-    if not isinstance(head, AnchorHead) or head.bbox_coder.encode_size != 4 or hasattr(model, 'mask_head'):
-        raise ExportError(f'model: expected RetinaNet or ATSS, got {type(model).__name__} with {type(head).__name__}. '
-                          '--features exports backbone and neck.')
-    return ExportedDetector(model)
 
 
 def select_boxes(outputs: Mapping[str, np.ndarray], test_cfg: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -69,7 +62,7 @@ def select_boxes(outputs: Mapping[str, np.ndarray], test_cfg: Mapping[str, Any])
 
     Args:
         outputs: of an engine, see `ExportedDetector`.
-        test_cfg: `model.test_cfg` of the config, stored in the metadata.
+        test_cfg: from the engine's metadata.
 
     Returns:
         `boxes` `(n, 4)`, `scores` `(n,)` and `labels` `(n,)`, best first.
@@ -77,10 +70,9 @@ def select_boxes(outputs: Mapping[str, np.ndarray], test_cfg: Mapping[str, Any])
     from mmcv.ops import batched_nms
     from mmdet.models.utils import filter_scores_and_topk
 
-    boxes, scores, factors, levels = (torch.from_numpy(outputs[name])
-                                      for name in ('boxes', 'scores', 'factors', 'levels'))
+    boxes, scores, factors, levels = (torch.from_numpy(outputs[name]) for name in ExportedDetector.outputs)
     selected = []
-    for level in range(int(levels.max()) + 1):
+    for level in levels.unique():
         here = levels == level
         best, labels, _, rest = filter_scores_and_topk(
             scores[here], test_cfg.get('score_thr', 0), test_cfg.get('nms_pre', -1),
@@ -93,4 +85,4 @@ def select_boxes(outputs: Mapping[str, np.ndarray], test_cfg: Mapping[str, Any])
         suppressed, order = batched_nms(boxes, scores, labels, dict(test_cfg['nms']))
         boxes, scores, labels = boxes[order], suppressed[:, -1], labels[order]
     most = test_cfg.get('max_per_img', len(boxes))
-    return {name: x[:most].numpy() for name, x in (('boxes', boxes), ('scores', scores), ('labels', labels))}
+    return dict(boxes=boxes[:most].numpy(), scores=scores[:most].numpy(), labels=labels[:most].numpy())

@@ -1,6 +1,4 @@
 """Inference with exported files on the CPU."""
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +11,8 @@ import torch
 from mmflatten.export.formats import METADATA, SUFFIXES, metadata_file, read_metadata
 from mmflatten.export.wrappers import ExportError
 
+Run = Callable[[tuple[np.ndarray, ...]], list[np.ndarray]]
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -24,7 +24,7 @@ class Engine:
     """
 
     metadata: dict[str, Any]
-    run: Callable[[tuple[np.ndarray, ...]], list[np.ndarray]]
+    run: Run
 
     def __call__(self, *images: np.ndarray) -> dict[str, np.ndarray]:
         height, width = images[0].shape[-2:]
@@ -38,31 +38,34 @@ class Engine:
 
 
 def load_engine(file: str | Path, threads: int | None = None) -> Engine:
-    """Load an exported file. The suffix determines the format.
+    """Load an exported file that you trust. The suffix determines the format.
 
-    Args:
-        file: path; load only files that you trust.
-        threads: CPU threads, by default those that the runtime chooses. For pt2 this sets PyTorch's threads.
+    The runtime chooses the number of CPU threads if it is None. For pt2 it sets PyTorch's threads.
 
     Raises:
         ExportError: the suffix is unknown, or the file has no metadata of this project.
         FileNotFoundError: the file does not exist.
     """
     path = Path(file)
-    loader = {'.onnx': _load_onnx, '.xml': _load_openvino, '.pt2': _load_pt2}.get(path.suffix)
-    if loader is None:
+    if path.suffix not in SUFFIXES.values():
         raise ExportError(f'file: expected a suffix {", ".join(SUFFIXES.values())}, got {path}.')
     if not path.is_file():
         raise FileNotFoundError(f'{path} does not exist. Run mmflatten export first.')
-    return loader(path, threads)
+    if path.suffix == SUFFIXES['onnx']:
+        return _load_onnx(path, threads)
+    # The second name is that of earlier versions.
+    metadata = read_metadata(metadata_file(path)) or read_metadata(path.with_suffix('.json'))
+    if metadata is None:
+        raise ExportError(f'{metadata_file(path)}: missing or damaged. It belongs to {path}; export again.')
+    load = _load_pt2 if path.suffix == SUFFIXES['pt2'] else _load_openvino
+    return Engine(metadata, load(path, threads))
 
 
 def _load_onnx(path: Path, threads: int | None) -> Engine:
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    if threads:
-        options.intra_op_num_threads = threads
+    options.intra_op_num_threads = threads or 0  # 0: chosen by the runtime
     session = onnxruntime.InferenceSession(str(path), options, providers=['CPUExecutionProvider'])
     names = [entry.name for entry in session.get_inputs()]
     metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
@@ -71,16 +74,15 @@ def _load_onnx(path: Path, threads: int | None) -> Engine:
     return Engine(json.loads(metadata), lambda images: session.run(None, dict(zip(names, images))))
 
 
-def _load_openvino(path: Path, threads: int | None) -> Engine:
+def _load_openvino(path: Path, threads: int | None) -> Run:
     import openvino
-    settings = {'INFERENCE_PRECISION_HINT': 'f32'}  # some processors use bfloat16 by default
-    if threads:
-        settings['INFERENCE_NUM_THREADS'] = threads
+    # Some processors use bfloat16 by default. 0 threads: chosen by the runtime.
+    settings = dict(INFERENCE_PRECISION_HINT='f32', INFERENCE_NUM_THREADS=threads or 0)
     model = openvino.Core().compile_model(str(path), 'CPU', settings)
-    return Engine(_require_metadata(path), lambda images: [np.array(x) for x in model(list(images)).values()])
+    return lambda images: [np.array(x) for x in model(list(images)).values()]
 
 
-def _load_pt2(path: Path, threads: int | None) -> Engine:
+def _load_pt2(path: Path, threads: int | None) -> Run:
     module = torch.export.load(str(path)).module()
     if threads:
         torch.set_num_threads(threads)
@@ -89,12 +91,4 @@ def _load_pt2(path: Path, threads: int | None) -> Engine:
     def run(images: tuple[np.ndarray, ...]) -> list[np.ndarray]:
         return [x.numpy() for x in module(*map(torch.from_numpy, images))]
 
-    return Engine(_require_metadata(path), run)
-
-
-def _require_metadata(path: Path) -> dict[str, Any]:
-    # The second name is that of earlier versions.
-    metadata = read_metadata(metadata_file(path)) or read_metadata(path.with_suffix('.json'))
-    if metadata is None:
-        raise ExportError(f'{metadata_file(path)}: missing or damaged. It belongs to {path}; export again.')
-    return metadata
+    return run

@@ -1,17 +1,15 @@
 """Writers of the export formats, all based on `torch.export`."""
-from __future__ import annotations
-
 import importlib.util
 import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
+from mmflatten.errors import error_text
 from mmflatten.export.wrappers import ExportedModel, ExportError
 
 SUFFIXES = {'onnx': '.onnx', 'openvino': '.xml', 'pt2': '.pt2'}
@@ -21,12 +19,7 @@ LARGEST_SIDE = 4096
 
 
 def check_format(name: str, file: str | Path) -> None:
-    """Check a format and the file to write before anything expensive starts.
-
-    Raises:
-        ExportError: the format is unknown, the suffix or the folder of the file is wrong, the metadata would replace a
-            file that an export did not write, or a package is missing.
-    """
+    """Raise ExportError if a format is unknown or lacks a package, or if the file cannot be written."""
     if name == 'torchscript':
         raise ExportError('format: torchscript was removed because PyTorch has deprecated it. Use pt2 (torch.export).')
     if name not in SUFFIXES:
@@ -38,9 +31,14 @@ def check_format(name: str, file: str | Path) -> None:
     metadata = metadata_file(file)
     if name != 'onnx' and metadata.exists() and read_metadata(metadata) is None:
         raise ExportError(f'file: {metadata} was not written by an export and would be replaced. Move it away.')
-    missing = [package for package in PACKAGES[name] if importlib.util.find_spec(package) is None]
+    require_packages(f'format: {name}', name)
+
+
+def require_packages(what: str, format: str) -> None:
+    """Raise ExportError, whose message begins with `what`, if packages of a format are missing."""
+    missing = [package for package in PACKAGES[format] if importlib.util.find_spec(package) is None]
     if missing:
-        raise ExportError(f'format: {name} requires {", ".join(missing)}. Run pip install {" ".join(PACKAGES[name])}.')
+        raise ExportError(f'{what} requires {", ".join(missing)}. Run pip install {" ".join(PACKAGES[format])}.')
 
 
 def side_range(module: ExportedModel) -> tuple[int, int]:
@@ -48,16 +46,19 @@ def side_range(module: ExportedModel) -> tuple[int, int]:
     return module.stride + 1, LARGEST_SIDE
 
 
-def trace(module: ExportedModel, inputs: tuple[Tensor, ...], dynamic: bool) -> ExportedProgram:
-    """Return the graph of a model; `dynamic` leaves the height and the width of the images open.
+def random_images(module: ExportedModel, size: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Return one noise image for each input of the model, always the same."""
+    generator = np.random.default_rng(0)
+    return tuple(generator.uniform(0, 255, (1, 3, *size)).astype(np.float32) for _ in module.inputs)
 
-    Raises:
-        ExportError: the model fixes the size.
-    """
+
+def trace(module: ExportedModel, size: tuple[int, int], dynamic: bool) -> ExportedProgram:
+    """Return the graph of a model; `dynamic` leaves the height and the width of the images open."""
     import torch.fx.experimental._config as symbols
 
     least, most = side_range(module)
     dims = {2: Dim('height', min=least, max=most), 3: Dim('width', min=least, max=most)} if dynamic else None
+    inputs = tuple(map(torch.from_numpy, random_images(module, size)))
     try:
         # As in torch.onnx: PyTorch's own branches must not test if an open size is 1.
         with torch.no_grad(), symbols.patch(backed_size_oblivious=dynamic):
@@ -65,16 +66,32 @@ def trace(module: ExportedModel, inputs: tuple[Tensor, ...], dynamic: bool) -> E
                                        dynamic_shapes=(dims,) * len(inputs) if dynamic else None)
     except (torch._dynamo.exc.UserError, torch.fx.experimental.symbolic_shapes.ConstraintViolationError) as error:
         sizes = 'open sizes' if dynamic else 'a fixed size'
-        raise ExportError(f'{type(module.model).__name__}: torch.export failed with {sizes}: {_one_line(error)}'
+        raise ExportError(f'{type(module.model).__name__}: torch.export failed with {sizes}: {error_text(error)[:400]}'
                           ) from error
 
 
-def write_onnx(program: ExportedProgram, file: str | Path, module: ExportedModel, metadata: dict[str, Any]) -> None:
-    """Write an ONNX file that contains its metadata.
+def write(module: ExportedModel, file: str | Path, metadata: dict[str, Any]) -> None:
+    """Trace a model at `metadata['size']` and write it in the format of the file's suffix.
 
-    Raises:
-        ExportError: ONNX does not support an operator, or ONNX Runtime a Fourier transform at open sizes.
+    Raises ExportError if the model fixes the size, or the format does not support an operator.
     """
+    file = Path(file)
+    program = trace(module, metadata['size'], metadata['sides'] is not None)
+    if file.suffix == SUFFIXES['onnx']:
+        _write_onnx(program, file, module, metadata)
+        return
+    if file.suffix == SUFFIXES['pt2']:
+        torch.export.save(program, str(file))
+    else:
+        import openvino
+        with tempfile.TemporaryDirectory() as folder:
+            onnx_file = Path(folder, 'model.onnx')
+            _write_onnx(program, onnx_file, module, metadata)
+            openvino.save_model(openvino.Core().read_model(onnx_file), file, compress_to_fp16=False)
+    metadata_file(file).write_text(json.dumps(metadata, indent=1) + '\n', encoding='utf-8')
+
+
+def _write_onnx(program: ExportedProgram, file: Path, module: ExportedModel, metadata: dict[str, Any]) -> None:
     if metadata['sides'] is not None and any('fft' in str(node.target) for node in program.graph.nodes):
         raise ExportError('--dynamic: ONNX Runtime does not support Fourier transforms (circulant attention) at open '
                           f'sizes, got {type(module.model).__name__}. Omit --dynamic, or use --format pt2.')
@@ -86,42 +103,14 @@ def write_onnx(program: ExportedProgram, file: str | Path, module: ExportedModel
         cause: BaseException = error
         while cause.__cause__ is not None and str(cause.__cause__):
             cause = cause.__cause__
-        raise ExportError(f'{type(module.model).__name__}: torch.onnx failed: {_one_line(cause)}') from error
+        raise ExportError(f'{type(module.model).__name__}: torch.onnx failed: {error_text(cause)[:400]}') from error
     result.model.metadata_props[METADATA] = json.dumps(metadata)
     result.save(str(file))
-
-
-def write_openvino(program: ExportedProgram, file: str | Path, module: ExportedModel, metadata: dict[str, Any]) -> None:
-    """Write an OpenVINO file in float32, converted from ONNX."""
-    import openvino
-    with tempfile.TemporaryDirectory() as folder:
-        onnx_file = Path(folder) / 'model.onnx'
-        write_onnx(program, onnx_file, module, metadata)
-        openvino.save_model(openvino.Core().read_model(onnx_file), file, compress_to_fp16=False)
-    _write_metadata(file, metadata)
-
-
-def write_pt2(program: ExportedProgram, file: str | Path, module: ExportedModel, metadata: dict[str, Any]) -> None:
-    """Write a file of `torch.export.save`."""
-    torch.export.save(program, str(file))
-    _write_metadata(file, metadata)
-
-
-WRITERS: dict[str, Callable[[ExportedProgram, Any, ExportedModel, dict[str, Any]], None]] = {
-    'onnx': write_onnx, 'openvino': write_openvino, 'pt2': write_pt2}
-
-
-def _one_line(error: BaseException) -> str:
-    return ' '.join(str(error).split())[:400]
 
 
 def metadata_file(file: str | Path) -> Path:
     """Return `NAME.pt2.json` for `NAME.pt2`."""
     return Path(f'{file}.json')
-
-
-def _write_metadata(file: str | Path, metadata: dict[str, Any]) -> None:
-    metadata_file(file).write_text(json.dumps(metadata, indent=1) + '\n', encoding='utf-8')
 
 
 def read_metadata(file: Path) -> dict[str, Any] | None:

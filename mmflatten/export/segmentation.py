@@ -1,6 +1,4 @@
 """Export of segmentors."""
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -39,5 +37,4 @@ class ExportedSegmentor(ExportedModel):
         return (logits[:, :, :image.shape[2], :image.shape[3]] if self.divisor > 1 else logits,)
 
 
-def wrap(model: nn.Module) -> ExportedModel:
-    return ExportedSegmentor(model)
+wrap = ExportedSegmentor

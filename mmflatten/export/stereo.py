@@ -1,10 +1,8 @@
 """Export of stereo networks."""
-from __future__ import annotations
-
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmflatten.export.wrappers import ExportedModel
-from mmflatten.models.stereo.padding import crop_top_right, pad_top_right
+from mmflatten.models.stereo.data_preprocessor import crop_top_right, pad_top_right
 from mmflatten.ops.sizes import ceil_div
 
 
@@ -20,5 +18,4 @@ class ExportedStereo(ExportedModel):
         return (crop_top_right(self.model(dict(left=left, right=right), mode='tensor'), size),)
 
 
-def wrap(model: nn.Module) -> ExportedModel:
-    return ExportedStereo(model)
+wrap = ExportedStereo

@@ -1,6 +1,4 @@
 """Base of the exported models, whose inputs and outputs are plain tensors."""
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -16,12 +14,8 @@ class ExportError(ValueError):
 class ExportedModel(nn.Module):
     """Model that maps raw RGB images `(1, 3, H, W)`, float32 from 0 to 255, to a tuple of tensors.
 
-    Normalisation and padding are part of the graph.
-
     Attributes:
-        task: name of the task, for the metadata.
-        inputs: names of the inputs.
-        outputs: names of the outputs.
+        task, inputs, outputs: names of the task, inputs and outputs, for the metadata.
         stride: stride of the coarsest map.
         needs_test_cfg: True if the config's `test_cfg` is needed to turn the outputs into predictions.
     """
@@ -41,8 +35,7 @@ class ExportedModel(nn.Module):
             value = getattr(preprocessor, name).detach().clone() if normalises else torch.full((3, 1, 1), other)
             self.register_buffer(name, value, persistent=False)
         self.divisor = max(getattr(preprocessor, 'pad_size_divisor', 1) or 1, 1)
-        strides = getattr(getattr(model, 'backbone', None), 'out_strides', (32,))
-        self.stride = max(strides)
+        self.stride = max(getattr(getattr(model, 'backbone', None), 'out_strides', (32,)))
 
     def normalise(self, image: Tensor) -> Tensor:
         return ((image.flip(1) if self.flip else image) - self.mean) / self.std
@@ -57,10 +50,10 @@ class ExportedFeatures(ExportedModel):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
-        neck, backbone = getattr(model, 'neck', None), model.backbone
-        number = getattr(neck, 'num_outs', None) or len(backbone.out_indices)
+        levels = len(model.backbone.out_indices)
+        number = getattr(getattr(model, 'neck', None), 'num_outs', None) or levels
         self.outputs = tuple(f'map{level}' for level in range(number))
-        self.stride *= 2 ** max(0, number - len(backbone.out_indices))  # extra levels of the neck
+        self.stride *= 2 ** max(0, number - levels)  # extra levels of the neck
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         return tuple(self.model.extract_feat(self.prepare(image)))
@@ -80,16 +73,12 @@ class ExportedBackbone(ExportedModel):
 
 
 def wrap(model: nn.Module, features: bool = False) -> ExportedModel:
-    """Return the model to export; with `features`, only backbone and neck.
-
-    Raises:
-        ExportError: the model cannot be exported.
-    """
+    """Return the model to export; with `features`, only backbone and neck. Errors are of type ExportError."""
     if features:
         if not hasattr(model, 'backbone'):
             raise ExportError(f'--features: expected a model with a backbone, got {type(model).__name__}.')
         return ExportedFeatures(model)
     task = task_of_model(model)
     if task is None or not task.offers('export'):
-        raise ExportError(f'model: expected one of {", ".join(name for name in tasks())}, got {type(model).__name__}.')
+        raise ExportError(f'model: expected one of {", ".join(tasks())}, got {type(model).__name__}.')
     return task.part('export').wrap(model)

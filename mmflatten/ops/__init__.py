@@ -1,20 +1,21 @@
-"""Attention operators: pure functions on tensors, which require only torch and einops."""
-from mmflatten.ops.agent import agent_attention
-from mmflatten.ops.angular import angular_attention
+"""Attention operators: pure functions on tensors, which require only torch and einops.
+
+The suffix of an argument is its shape: `q_BhNd` are queries `(B, h, N, d)`, `k_BhMd` keys and `v_BhMe` values. Unless
+its docstring says otherwise, an attention returns `(B, h, N, e)`, or `(B, N, C)` without heads, in the type of `v`.
+"""
 from mmflatten.ops.block_heads import block_linear_attention
-from mmflatten.ops.circulant import circulant_attention
-from mmflatten.ops.cosformer import cosformer_map
 from mmflatten.ops.cost_volume import concat_cost_volume, soft_argmax_disparity
-from mmflatten.ops.cross_covariance import cross_covariance_attention
-from mmflatten.ops.efficient import efficient_attention
-from mmflatten.ops.factorized import (
-    conventional_dot_attention,
-    conventional_gaussian_attention,
-    factorized_dot_attention,
+from mmflatten.ops.feature_maps import (
+    cosformer_map,
+    focused_features,
+    focused_map,
+    orthogonal_features,
+    positive_power,
+    random_feature_map,
+    signed_parts,
 )
-from mmflatten.ops.feature_maps import focused_features, focused_map, positive_power, signed_parts
-from mmflatten.ops.focal import focal_attention
-from mmflatten.ops.focal_keys import (
+from mmflatten.ops.focal import (
+    focal_attention,
     neighbor_offsets,
     pooled_keys,
     resize_neighbor_bias,
@@ -23,22 +24,32 @@ from mmflatten.ops.focal_keys import (
     window_positions,
 )
 from mmflatten.ops.heads import merge_heads, split_heads
-from mmflatten.ops.hydra import hydra_attention
-from mmflatten.ops.inline import inline_attention
 from mmflatten.ops.linear import kernel_product, linear_attention
-from mmflatten.ops.magnitude_aware import magnitude_aware_attention
-from mmflatten.ops.manhattan import manhattan_attention
-from mmflatten.ops.neighborhood import neighborhood_attention
-from mmflatten.ops.nystrom import nystrom_attention
+from mmflatten.ops.linear_variants import (
+    angular_attention,
+    conventional_dot_attention,
+    conventional_gaussian_attention,
+    cross_covariance_attention,
+    efficient_attention,
+    factorized_dot_attention,
+    global_key_weights,
+    hydra_attention,
+    inline_attention,
+    magnitude_aware_attention,
+    sima_attention,
+)
 from mmflatten.ops.precision import full_precision, no_autocast, upcast, widen
-from mmflatten.ops.random_features import orthogonal_features, random_feature_map
-from mmflatten.ops.rank_augmented import global_key_weights
 from mmflatten.ops.resize import cell_shares, pool_cells, resize_grid, resize_relative_position_bias
 from mmflatten.ops.rotary import rotary_1d, rotary_2d
-from mmflatten.ops.routing import routed_regions, routing_attention
-from mmflatten.ops.sima import sima_attention
-from mmflatten.ops.softmax import softmax_attention
+from mmflatten.ops.softmax import agent_attention, nystrom_attention, softmax_attention
 from mmflatten.ops.ttt import conv_test_time_training, gated_test_time_training
+from mmflatten.ops.whole_map import (
+    circulant_attention,
+    manhattan_attention,
+    neighborhood_attention,
+    routed_regions,
+    routing_attention,
+)
 from mmflatten.ops.windows import (
     pad_and_roll,
     padded_window_mask,

@@ -23,14 +23,10 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
     Args:
         q_BhNd: mapped queries `(B, h, N, d)`; `N` is `H W` plus the number of prefix tokens.
         k_BhMd: mapped keys `(B, h, M, d)`.
-        v_BhMe: values `(B, h, M, e)`.
         mixing_bb: `W`, `(b, b)` with a square number `b`.
         hw_shape: `(H, W)` of the queries' map.
         kv_shape: `(H, W)` of the keys' map.
         eps: added to the denominator.
-
-    Returns:
-        `(B, h, N, e)` in the type of `v`.
     """
     side, M = round(int(mixing_bb.shape[0]) ** .5), k_BhMd.shape[-2]
     prefix, prefix_keys = q_BhNd.shape[-2] - hw_shape[0] * hw_shape[1], M - kv_shape[0] * kv_shape[1]

@@ -1,46 +1,15 @@
 """The explicit O(N^2) twin of every operator, for tests and analysis.
 
 Each function has the name of its operator and forms the whole attention matrix `(B, h, N, M)` by the textbook formula.
-`cosformer_scores` is the twin of products of `cosformer_map`. The twins of focal, factorized and newer attentions are
-defined in separate files and imported here.
+`cosformer_scores` is the twin of products of `cosformer_map`. Newer attentions are in `reference_frontier`.
 """
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.ops.reference_factorized import (
-    conventional_dot_attention,
-    conventional_gaussian_attention,
-    conventional_gaussian_matrix,
-    dot_attention_matrix,
-    factorized_dot_attention,
-)
-from mmflatten.ops.reference_focal import focal_attention
-from mmflatten.ops.reference_frontier import (
-    agent_attention,
-    block_linear_attention,
-    circulant_attention,
-    conv_test_time_training,
-    gated_test_time_training,
-    inline_attention,
-    magnitude_aware_attention,
-    manhattan_attention,
-    neighborhood_attention,
-    nystrom_attention,
-    rotary_2d,
-)
-
-__all__ = [
-    'agent_attention', 'angular_attention', 'block_linear_attention', 'circulant_attention',
-    'conv_test_time_training', 'conventional_dot_attention', 'conventional_gaussian_attention',
-    'conventional_gaussian_matrix', 'cosformer_scores', 'cross_covariance_attention', 'dot_attention_matrix',
-    'efficient_attention', 'efficient_attention_matrix', 'factorized_dot_attention', 'focal_attention',
-    'focused_features', 'focused_map', 'gated_test_time_training', 'hydra_attention', 'inline_attention',
-    'kernel_product', 'linear_attention', 'linear_attention_matrix', 'magnitude_aware_attention',
-    'manhattan_attention', 'neighborhood_attention', 'nystrom_attention', 'rotary_2d', 'sima_attention',
-    'softmax_attention',
-]
+from mmflatten.ops.reference_frontier import *  # noqa: F401,F403
 
 
 def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: Tensor | None = None,
@@ -147,3 +116,64 @@ def sima_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
     """Twin of `mmflatten.ops.sima_attention`."""
     q_BhNd, k_BhMd = (x / x.abs().sum(-2, keepdim=True) for x in (q_BhNd, k_BhMd))
     return (q_BhNd @ k_BhMd.transpose(-2, -1)) @ v_BhMe
+
+
+def dot_attention_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
+    """Attention matrix of the two dot-product forms, `(B, h, N, M)`."""
+    return torch.einsum('bhnd,bhmd->bhnm', q_BhNd, k_BhMd) / q_BhNd.shape[-1]
+
+
+def factorized_dot_attention(c_BhNd: Tensor, b_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
+    """Twin of `mmflatten.ops.factorized_dot_attention`, and of `conventional_dot_attention`."""
+    return torch.einsum('bhnm,bhme->bhne', dot_attention_matrix(c_BhNd, b_BhMd), v_BhMe)
+
+
+conventional_dot_attention = factorized_dot_attention
+
+
+def conventional_gaussian_matrix(q_BhNd: Tensor, k_BhMd: Tensor) -> Tensor:
+    """Attention matrix of `mmflatten.ops.conventional_gaussian_attention`, `(B, h, N, M)`."""
+    logits = torch.einsum('bhnd,bhmd->bhnm', q_BhNd, k_BhMd)
+    weights = (logits - logits.amax(-1, keepdim=True)).exp()
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def conventional_gaussian_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor) -> Tensor:
+    """Twin of `mmflatten.ops.conventional_gaussian_attention`."""
+    return torch.einsum('bhnm,bhme->bhne', conventional_gaussian_matrix(q_BhNd, k_BhMd), v_BhMe)
+
+
+def focal_attention(q_BhNd: Tensor, k_BhSd: Tensor, v_BhSe: Tensor, keys_WM: Tensor, *, bias_hnM: Tensor | None = None,
+                    mask: Tensor | None = None, scale: float | None = None) -> Tensor:
+    """Twin of `mmflatten.ops.focal_attention`: every query with every key, weighted by how often the key is listed.
+
+    A key listed with biases `b1` and `b2` has the weight `exp(q k * scale) (exp(b1) + exp(b2))`.
+    """
+    h, N, d = q_BhNd.shape[1:]
+    W, M = keys_WM.shape
+    n = N // W
+    scale = d ** -0.5 if scale is None else scale
+    factor_hnM = q_BhNd.new_ones(h, n, M) if bias_hnM is None else bias_hnM.exp()
+    allowed_WnM = torch.ones_like(keys_WM)[:, None].expand(W, n, M) if mask is None else mask.expand(W, n, M)
+    listed_WMS = F.one_hot(keys_WM, k_BhSd.shape[2]).to(q_BhNd.dtype)
+    factor_hNS = torch.einsum('hnm,wnm,wms->hwns', factor_hnM, allowed_WnM.to(q_BhNd.dtype), listed_WMS).flatten(1, 2)
+    logits = q_BhNd @ k_BhSd.transpose(-2, -1) * scale
+    weights = (logits - logits.amax(dim=-1, keepdim=True)).exp() * factor_hNS
+    return weights / weights.sum(dim=-1, keepdim=True) @ v_BhSe
+
+
+def concat_cost_volume(left_BCHW: Tensor, right_BCHW: Tensor, num_shifts: int) -> Tensor:
+    """Twin of `mmflatten.ops.concat_cost_volume`, column by column."""
+    zeros = left_BCHW.new_zeros(*left_BCHW.shape[:1], 2 * left_BCHW.shape[1], left_BCHW.shape[2])
+    shifts = []
+    for d in range(num_shifts):
+        columns = [torch.cat((left_BCHW[..., x], right_BCHW[..., x - d]), 1) if x >= d else zeros
+                   for x in range(left_BCHW.shape[-1])]
+        shifts.append(torch.stack(columns, -1))
+    return torch.stack(shifts, 2)
+
+
+def soft_argmax_disparity(score_BDHW: Tensor) -> Tensor:
+    """Twin of `mmflatten.ops.soft_argmax_disparity`."""
+    weights = [score.exp() for score in (score_BDHW - score_BDHW.amax(1, keepdim=True)).unbind(1)]
+    return torch.stack([d * weight for d, weight in enumerate(weights)]).sum(0) / torch.stack(weights).sum(0)

@@ -1,10 +1,11 @@
-"""Softmax attention."""
+"""Softmax attention, and its approximations through a few tokens."""
 from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmflatten.ops.precision import full_precision
 from mmflatten.ops.sizes import is_open
 
 
@@ -15,14 +16,8 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
     Cost: `B h N M (d + e)` multiply-accumulates. Source: Vaswani et al., 2017, eq. 1.
 
     Args:
-        q_BhNd: queries `(B, h, N, d)`.
-        k_BhMd: keys `(B, h, M, d)`.
-        v_BhMe: values `(B, h, M, e)`.
         bias: added to the logits before the softmax, broadcastable to `(B, h, N, M)`; `-inf` excludes a key.
         scale: factor of the logits, `d ** -0.5` by default.
-
-    Returns:
-        `(B, h, N, e)`.
     """
     if bias is not None:
         bias = bias.to(q_BhNd.dtype)
@@ -35,3 +30,54 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
         logits = q_BhNd * (q_BhNd.shape[-1] ** -0.5 if scale is None else scale) @ k_BhMd.transpose(-2, -1)
         return (logits if bias is None else logits + bias).softmax(-1) @ v_BhMe
     return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)
+
+
+def agent_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, agents_Bhad: Tensor, *,
+                    key_bias: Tensor | None = None, query_bias: Tensor | None = None) -> Tensor:
+    """Softmax attention through a few agent tokens, `softmax(q A^T + B2) softmax(A k^T + B1) v`.
+
+    The agents attend to the keys, then the queries attend to the agents; all logits are divided by `sqrt(d)`. Cost:
+    `2 a (N + M) C` multiply-accumulates for `a` agents. Source: Agent Attention (Han et al., ECCV 2024), eq. 3.
+
+    Args:
+        agents_Bhad: agents `(B, h, a, d)`, usually pooled queries.
+        key_bias: `B1`, broadcastable to `(B, h, a, M)`; `-inf` excludes a key.
+        query_bias: `B2`, broadcastable to `(B, h, N, a)`.
+    """
+    gathered_Bhae = softmax_attention(agents_Bhad, k_BhMd, v_BhMe, bias=key_bias)
+    return softmax_attention(q_BhNd, agents_Bhad, gathered_Bhae, bias=query_bias)
+
+
+@full_precision
+def nystrom_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, q_landmarks_Bhad: Tensor,
+                      k_landmarks_Bhad: Tensor, bias: Tensor | None = None, iterations: int = 6) -> Tensor:
+    """Softmax attention approximated through landmarks, `softmax(q K^T) pinv(softmax(Q K^T)) softmax(Q k^T) v`.
+
+    All logits are divided by `sqrt(d)`. The pseudo-inverse is computed iteratively, by matrix products. Cost:
+    `2 a (N + M) C` multiply-accumulates for `a` landmarks, plus `4 a^3 h` per iteration. Source: Nyströmformer (Xiong
+    et al., AAAI 2021), eqs. 13 and 14.
+
+    Args:
+        q_landmarks_Bhad: `Q`, means of queries `(B, h, a, d)`.
+        k_landmarks_Bhad: `K`, means of keys.
+        bias: added to the logits of the keys, broadcastable to `(B, h, a, M)`; `-inf` excludes a key.
+        iterations: iterations of the pseudo-inverse.
+    """
+    scale = q_BhNd.shape[-1] ** -.5
+    q_BhNd, q_landmarks_Bhad = q_BhNd * scale, q_landmarks_Bhad * scale
+    left_BhNa = (q_BhNd @ k_landmarks_Bhad.transpose(-2, -1)).softmax(-1)
+    middle_Bhaa = (q_landmarks_Bhad @ k_landmarks_Bhad.transpose(-2, -1)).softmax(-1)
+    logits_BhaM = q_landmarks_Bhad @ k_BhMd.transpose(-2, -1)
+    right_BhaM = (logits_BhaM if bias is None else logits_BhaM + bias).softmax(-1)
+    return left_BhNa @ (_pseudo_inverse(middle_Bhaa, iterations) @ (right_BhaM @ v_BhMe))
+
+
+def _pseudo_inverse(a_Bhaa: Tensor, iterations: int) -> Tensor:
+    """Run Razavi's iteration, starting from the transpose divided by its largest column and row sums."""
+    sums = a_Bhaa.sum(-2).amax(-1) * a_Bhaa.sum(-1).amax(-1)
+    inverse = a_Bhaa.transpose(-2, -1) / sums[..., None, None]
+    eye = torch.eye(a_Bhaa.shape[-1], device=a_Bhaa.device, dtype=a_Bhaa.dtype)
+    for _ in range(iterations):
+        product = a_Bhaa @ inverse
+        inverse = inverse / 4 @ (13 * eye - product @ (15 * eye - product @ (7 * eye - product)))
+    return inverse

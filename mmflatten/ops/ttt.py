@@ -19,14 +19,8 @@ def gated_test_time_training(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, 
     `1 + |g|`. Cost: `6 N C d` multiply-accumulates. Source: ViT^3 (CVPR 2026).
 
     Args:
-        q_BhNd: queries `(B, h, N, d)`.
-        k_BhMd: keys `(B, h, M, d)`.
-        v_BhMd: values `(B, h, M, d)`.
         value_hdd: `W1` of each head before the step, `(h, d, d)`.
         gate_hdd: `W2` before the step.
-
-    Returns:
-        `(B, h, N, d)` in the type of `v`.
     """
     inner, gate = k_BhMd @ value_hdd, k_BhMd @ gate_hdd
     error = v_BhMd * (-_RATE / k_BhMd.shape[-2])
@@ -46,8 +40,6 @@ def conv_test_time_training(q_BCHW: Tensor, k_BCHW: Tensor, v_BCHW: Tensor, *, w
 
     Args:
         q_BCHW: queries `(B, C, H, W)`.
-        k_BCHW: keys.
-        v_BCHW: values.
         weight_C1yx: weights of the convolution before the step, `(C, 1, y, x)` with odd `y` and `x`.
 
     Returns:

@@ -1,7 +1,5 @@
-"""Result of reading user data: data set arguments, summary and problems."""
-from __future__ import annotations
-
-from collections.abc import Collection, Sequence
+"""User data as read for `mmflatten init`: options, data set arguments, summary and problems."""
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,11 +65,6 @@ class OwnData:
             raise OwnDataError(f'the data has errors, so nothing was written: {", ".join(stopping)}')
 
 
-def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]) -> list[Problem]:
-    """Create problems from the places of each kind and a table of (is an error, fix)."""
-    return [Problem(name, places[name], fix, stops) for name, (stops, fix) in kinds.items() if places.get(name)]
-
-
 @dataclass
 class Request:
     """Options of `mmflatten init`; see its help."""
@@ -91,3 +84,31 @@ class Request:
     def spec(self) -> Task:
         """The task named by its abbreviation."""
         return next(task for task in tasks().values() if task.abbreviation == self.task)
+
+    def split_file(self, split: str, suffix: str) -> Path:
+        """Return the path of the list of a split, beside the config."""
+        return self.out.absolute().with_name(f'{self.out.stem}_{split}{suffix}')
+
+
+def problems_of(places: dict[str, list[str]], kinds: dict[str, tuple[bool, str]]) -> list[Problem]:
+    """Create problems from the places of each kind and a table of (is an error, fix)."""
+    return [Problem(name, places[name], fix, stops) for name, (stops, fix) in kinds.items() if places.get(name)]
+
+
+def listed(request: Request, names: Sequence[Iterable[str]], arguments: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of `OwnData` for data sets that read a text file with a name in each line.
+
+    Args:
+        names: of the training and of the validation samples.
+        arguments: other arguments of the data sets, one for both or one each.
+    """
+    lists, parts = {}, []
+    for split, lines, others in zip(('train', 'val'), map(list, names), (arguments[0], arguments[-1])):
+        bad = [repr(line) for line in lines if line.encode(errors='ignore').decode().strip().splitlines() != [line]]
+        if bad:
+            raise OwnDataError('file names: expected UTF-8 without line breaks or surrounding blanks, got '
+                               f'{shorten(bad, 3)}. Rename the files.')
+        parts.append(dict(ann_file=request.split_file(split, '.txt'), **others))
+        lists[parts[-1]['ann_file']] = ''.join(f'{line}\n' for line in lines)
+    counts = tuple(text.count('\n') for text in lists.values())
+    return dict(train=parts[0], val=parts[1], counts=counts, lists=lists)

@@ -1,23 +1,28 @@
 """Detection data: COCO annotation files, checked for entries that mmdet skips, misreads or fails on."""
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
 
 from mmflatten.checkpoints.rules import shorten
-from mmflatten.own_data.coco_file import CocoFile, read_coco
 from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, problems_of
-from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures, size_range, split
+from mmflatten.own_data.pictures import Picture, find_images, picture_problems, read_pictures, size_range, split
 
 DATASET = 'mmflatten.CheckedCocoDataset'
 UNUSABLE = 'unusable segmentation'
 BORDER = 1  # pixels by which a box may exceed its image, for rounding
+UNIQUE = (('images', 'id'), ('images', 'file_name'), ('annotations', 'id'), ('categories', 'id'),
+          ('categories', 'name'))
+TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
+FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
+              annotations=dict(id=NUMBER, image_id=ID, category_id=NUMBER), categories=dict(id=NUMBER, name=TEXT))
+OTHER_FORMATS = dict(caption='image captions', segments_info='panoptic segmentation',
+                     shapes='a single image of labelme')
 # name: (is an error, fix)
 COCO_PROBLEMS = {
     'unknown category_id': (True, 'add it to categories or remove the annotation'),
@@ -33,40 +38,108 @@ COCO_PROBLEMS = {
     'listed image that does not exist': (True, 'correct file_name or --images'),
     'image without width and height': (True, 'add both'),
     'image size differs from the listed size': (True, 'correct width and height; photographs may be rotated (EXIF)'),
+    'boxes like [x1, y1, x2, y2]': (True, 'more than half exceed their image; bbox must be [x, y, width, height]'),
+    **{f'{key} of {kind} repeated or missing': (True, 'each must occur once') for kind, key in UNIQUE},
 }
 
 
-def read_detection(images: Sequence[Path], files: Sequence[Path], out: Path, val_fraction: float,
-                   classes: Sequence[str] | None = None) -> OwnData:
-    """Read COCO data. A single file is split into two beside `out`.
-
-    Args:
-        images: folder that `file_name` is relative to, or one for each annotation file.
-        classes: names to keep; all by default.
-    """
-    parts = [read_coco(file, folder) for file, folder in zip(files, [*images, images[-1]])]
+def read(request: Request, base: Config) -> OwnData:
+    """Read COCO data: one annotation file that is split, or two. Each `file_name` is relative to a folder of images."""
+    parts = [read_coco(file, folder) for file, folder in zip(request.ann, [*request.images, request.images[-1]])]
     pictures = read_pictures(path for part in parts for path in part.images)
     problems = [problem for part in parts for problem in _problems(part, pictures)]
-    problems += _category_problems(parts)
+    first, last = parts[0].names, parts[-1].names
+    if first != last:
+        differing = sorted({*first} ^ {*last}) or [f'{a} / {b}' for a, b in zip(first, last) if a != b]
+        problems.append(Problem('categories differ between training and validation', differing, 'mmdet numbers '
+                                "classes in the file's order: list the same names in the same order in both"))
     if any(problem.stops for problem in problems):  # the rest needs valid ids and names
         return OwnData(DATASET, {}, {}, (0, 0), problems=problems + picture_problems(pictures, pictures, []))
-    names = _chosen(parts[0].names, classes)
+    names = _chosen(first, request.classes)
     lists = {}
     if len(parts) == 1:
-        parts = _split_file(parts[0], split(pictures, val_fraction), out)
+        parts = [parts[0].subset(paths, request.split_file(name, '.json'))
+                 for name, paths in zip(('train', 'val'), split(pictures, request.val_share))]
         lists = {part.path: json.dumps(part.content) + '\n' for part in parts}
     train, val = parts
-    problems += picture_problems(pictures, train.images, val.images) + _empty_classes(files[0], train, val, names)
-    arguments = [dict(ann_file=part.path, data_prefix=dict(img=part.folder)) for part in parts]
+    problems += picture_problems(pictures, train.images, val.images)
+    problems += _empty_classes(request.ann[0], train, val, names)
     masks = all(annotation.get('segmentation') for part in parts for annotation in part.content['annotations'])
     masks = masks and not any(problem.name == UNUSABLE for problem in problems)
+    arguments = [dict(ann_file=part.path, data_prefix=dict(img=part.folder)) for part in parts]
     arguments[0]['filter_cfg'] = dict(filter_empty_gt=True)
     return OwnData(DATASET, *arguments, (len(train.images), len(val.images)), tuple(names),
                    _summary(train, val, names, pictures, masks), problems, lists,
                    dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'))
 
 
-def _problems(part: CocoFile, pictures: dict) -> list[Problem]:
+@dataclass
+class CocoFile:
+    """An annotation file and the folder of its images."""
+
+    path: Path
+    folder: Path
+    content: dict
+
+    @property
+    def images(self) -> dict[Path, dict]:
+        """Image entries by path."""
+        return {self.folder / image['file_name']: image for image in self.content['images']}
+
+    @property
+    def names(self) -> list[str]:
+        """Categories in the order of the file, in which mmdet numbers them."""
+        return [category['name'] for category in self.content['categories']]
+
+    def objects(self) -> Counter:
+        """Count the objects of each category."""
+        names = {category['id']: category['name'] for category in self.content['categories']}
+        return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations'])
+
+    def subset(self, paths: Sequence[Path], file: Path) -> 'CocoFile':
+        """Return the part with these images, to be written to a file."""
+        listed = self.images
+        images = [listed[path] for path in paths]
+        ids = {image['id'] for image in images}
+        annotations = [entry for entry in self.content['annotations'] if entry['image_id'] in ids]
+        return CocoFile(file, self.folder, {**self.content, 'images': images, 'annotations': annotations})
+
+
+def read_coco(path: Path, folder: Path) -> CocoFile:
+    """Read a COCO file. Raises OwnDataError if it has another format; missing ids and sizes are not an error here."""
+    if path.is_dir():
+        raise OwnDataError(f'--ann {path}: expected a COCO file (.json) for --task det, got a folder. For label maps '
+                           'use --task seg.')
+    find_images(folder)
+    try:
+        content = json.loads(path.read_text(encoding='utf-8'))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise OwnDataError(f'--ann {path}: expected a COCO file for --task det, got invalid JSON ({error}).') from error
+    lists = content if isinstance(content, dict) else {}
+    missing = [kind for kind in FIELDS
+               if not isinstance(lists.get(kind), list) or (kind != 'annotations' and not lists[kind])]
+    annotations = [] if 'annotations' in missing else lists['annotations']
+    keys = {*lists, *next((entry for entry in annotations if isinstance(entry, dict)), {})}
+    other = [name for key, name in OTHER_FORMATS.items() if key in keys]
+    if other or missing:
+        problem = other[0] if other else f'a file without {", ".join(missing)}'
+        raise OwnDataError(f'--ann {path}: expected a COCO file of detection with images, annotations with bbox, and '
+                           f'categories, got {problem}.')
+    wrong = []
+    for kind, fields in FIELDS.items():
+        for number, entry in enumerate(lists[kind]):
+            if not isinstance(entry, dict):
+                wrong.append(f'{kind}[{number}] must be an object, got {entry!r:.40}')
+                continue
+            wrong += [f'{key} of {kind}[{number}] must be {meaning}, got {entry.get(key)!r:.40}'
+                      for key, (types, meaning) in fields.items()
+                      if not isinstance(entry.get(key), types) and (entry.get(key) is not None or types is str)]
+    if wrong:
+        raise OwnDataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
+    return CocoFile(path.resolve(), folder.resolve(), content)
+
+
+def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]:
     images = {image.get('id'): image for image in part.content['images']}
     categories = {category.get('id') for category in part.content['categories']}
     places: dict[str, list[str]] = defaultdict(list)
@@ -81,17 +154,19 @@ def _problems(part: CocoFile, pictures: dict) -> list[Problem]:
             places['image without width and height'].append(str(path))
         elif pictures[path].size not in (None, size):
             places['image size differs from the listed size'].append(str(path))
-    problems = problems_of(places, COCO_PROBLEMS)
     over = places['box over the border']
     if len(over) > len(part.content['annotations']) / 2:
-        problems.append(Problem('boxes like [x1, y1, x2, y2]', over, 'more than half exceed their image; bbox must be '
-                                '[x, y, width, height]'))
-    return problems + _repeated_ids(part)
+        places['boxes like [x1, y1, x2, y2]'] = over
+    for kind, key in UNIQUE:
+        counts = Counter(entry.get(key) for entry in part.content[kind])
+        places[f'{key} of {kind} repeated or missing'] = [
+            f'{value} in {part.path}' for value, count in counts.items() if count > 1 or value is None]
+    return problems_of(places, COCO_PROBLEMS)
 
 
-def _check_annotation(annotation: dict, images: dict, categories: set) -> list[str]:
+def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: Collection) -> list[str]:
     image, box = images.get(annotation.get('image_id')), annotation.get('bbox')
-    faults = [f'no {name}' for name in ('area', 'iscrowd') if not _is_number(annotation.get(name))]
+    faults = [f'no {name}' for name in ('area', 'iscrowd') if not _are_numbers([annotation.get(name)])]
     if annotation.get('category_id') not in categories:
         faults.append('unknown category_id')
     if annotation.get('id') == 0:
@@ -100,7 +175,7 @@ def _check_annotation(annotation: dict, images: dict, categories: set) -> list[s
         return [*faults, 'unknown image_id']
     if annotation.get('segmentation') and not _is_mask(annotation['segmentation'], image):
         faults.append(UNUSABLE)
-    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
+    if not _are_numbers(box) or len(box) != 4:
         return [*faults, 'no bbox']
     if None not in (image.get('width'), image.get('height')):
         x, y, width, height = box
@@ -113,8 +188,9 @@ def _check_annotation(annotation: dict, images: dict, categories: set) -> list[s
     return faults
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, list) and all(
+        isinstance(value, (int, float)) and math.isfinite(value) for value in values)
 
 
 def _is_mask(segmentation: Any, image: dict) -> bool:
@@ -122,28 +198,7 @@ def _is_mask(segmentation: Any, image: dict) -> bool:
         return segmentation.get('size') == [image.get('height'), image.get('width')] and isinstance(
             segmentation.get('counts'), (str, list))
     return isinstance(segmentation, list) and all(
-        isinstance(polygon, list) and len(polygon) >= 6 and len(polygon) % 2 == 0 and all(map(_is_number, polygon))
-        for polygon in segmentation)
-
-
-def _repeated_ids(part: CocoFile) -> list[Problem]:
-    problems = []
-    for kind, key in (('images', 'id'), ('images', 'file_name'), ('annotations', 'id'), ('categories', 'id'),
-                      ('categories', 'name')):
-        counts = Counter(entry.get(key) for entry in part.content[kind])
-        repeated = [f'{value} in {part.path}' for value, count in counts.items() if count > 1 or value is None]
-        if repeated:
-            problems.append(Problem(f'{key} of {kind} repeated or missing', repeated, 'each must occur once'))
-    return problems
-
-
-def _category_problems(parts: Sequence[CocoFile]) -> list[Problem]:
-    first, last = parts[0].names, parts[-1].names
-    if first == last:
-        return []
-    differing = sorted({*first} ^ {*last}) or [f'{a} / {b}' for a, b in zip(first, last) if a != b]
-    return [Problem('categories differ between training and validation', differing, 'mmdet numbers classes in the '
-                    "file's order: list the same names in the same order in both")]
+        _are_numbers(polygon) and len(polygon) >= 6 and len(polygon) % 2 == 0 for polygon in segmentation)
 
 
 def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
@@ -154,37 +209,21 @@ def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
     return [name for name in names if not classes or name in classes]
 
 
-def _split_file(part: CocoFile, sides: Sequence[Sequence[Path]], out: Path) -> list[CocoFile]:
-    halves = []
-    for name, paths in zip(('train', 'val'), sides):
-        images = [part.images[path] for path in paths]
-        ids = {image['id'] for image in images}
-        annotations = [entry for entry in part.content['annotations'] if entry['image_id'] in ids]
-        halves.append(CocoFile(out.with_name(f'{out.stem}_{name}.json'), part.folder,
-                               {**part.content, 'images': images, 'annotations': annotations}))
-    return halves
-
-
 def _empty_classes(file: Path, train: CocoFile, val: CocoFile, names: Sequence[str]) -> list[Problem]:
-    if not any(train.objects()[name] for name in names):
-        elsewhere = train.path != file and any(val.objects()[name] for name in names)
-        if elsewhere:
+    empty = [[name for name in names if not part.objects()[name]] for part in (train, val)]
+    if len(empty[0]) == len(names):
+        fix = f'add objects of {shorten(names, 5)}'
+        if train.path != file and len(empty[1]) < len(names):
             fix = 'all are in validation: annotate more images, or give a file for each part'
-        else:
-            fix = f'add objects of {shorten(names, 5)}'
         return [Problem('no object for training', [f'annotations of {file}'], fix)]
-    problems = []
-    for part, name, effect in ((train, 'training', 'it cannot be learned'),
-                               (val, 'validation', 'its AP is not counted')):
-        counts = part.objects()
-        empty = [label for label in names if not counts[label]]
-        if empty:
-            problems.append(Problem(f'class without an object in {name}', empty, effect, stops=False))
-    return problems
+    effects = dict(training='it cannot be learned', validation='its AP is not counted')
+    return [Problem(f'class without an object in {part}', labels, effect, stops=False)
+            for (part, effect), labels in zip(effects.items(), empty) if labels]
 
 
-def _summary(train: CocoFile, val: CocoFile, names: Sequence[str], pictures: dict, masks: bool) -> list[str]:
-    facts = [f'image sizes: {size_range(pictures)}', 'masks: ' + ('yes' if masks else 'no')]
+def _summary(train: CocoFile, val: CocoFile, names: Sequence[str], pictures: Mapping[Path, Picture],
+             masks: bool) -> list[str]:
+    facts = [f'image sizes: {size_range(pictures)}', f'masks: {"yes" if masks else "no"}']
     counts = train.objects(), val.objects()
     facts += [f'class {name}: {counts[0][name]} objects for training, {counts[1][name]} for validation'
               for name in names]
@@ -195,8 +234,3 @@ def _summary(train: CocoFile, val: CocoFile, names: Sequence[str], pictures: dic
     if unlisted:
         facts.append(f'{len(unlisted)} images in the folders are missing from the annotation files')
     return facts
-
-
-def read(request: Request, base: Config, out: Path) -> OwnData:
-    """Read the data that `mmflatten init` was given."""
-    return read_detection(request.images, request.ann, out, request.val_share, request.classes)

@@ -1,6 +1,4 @@
 """Writing a config for user data: `mmflatten init`."""
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,18 +13,14 @@ from mmflatten.own_data.write import own_config_text, require_base
 
 
 def initialise(request: Request) -> Iterator[str]:
-    """Read and check the data, write the config, and yield lines for the user.
-
-    Raises:
-        OwnDataError: the data or the options are unusable; nothing is written.
-    """
+    """Read and check the data, write the config, and yield lines for the user. An error writes nothing."""
     _check_options(request)
     base = load_config(request.base)
     _require_free(request, base, [request.out])
     require_base(base, request.spec)
     if request.checkpoint is not None:
         require_whole(request.checkpoint)
-    data = request.spec.part('own_data').read(request, base, request.out.absolute())
+    data = request.spec.part('own_data').read(request, base)
     yield from data.facts
     for problem in data.problems:
         yield ('error: ' if problem.stops else 'warning: ') + str(problem)
@@ -40,16 +34,22 @@ def initialise(request: Request) -> Iterator[str]:
     for path, content in files.items():
         path.write_bytes(content)
     train, val = data.counts
+    epochs, iterations = base.train_cfg.get('max_epochs'), base.train_cfg.get('max_iters')
+    if epochs:
+        length = f'{epochs} epochs of {-(-train // batch)} iterations'
+    else:
+        length = f'{iterations} iterations, {iterations * batch / train:.0f} epochs of this data'
     unit = 'pairs' if request.spec.pairs else 'images'
-    yield f'{train} {unit} for training, {val} for validation; {_length(base, train, batch)}'
-    missing = _missing_weights(base, request)
-    if missing:
-        yield (f'warning: the pretrained weights of the base, {missing}, do not exist. Download them, or start from '
+    yield f'{train} {unit} for training, {val} for validation; the base trains {length}'
+    weights = (base.model.get('backbone', {}).get('init_cfg') or {}).get('checkpoint')
+    if weights and request.checkpoint is None and '://' not in weights and not Path(weights).exists():
+        yield (f'warning: the pretrained weights of the base, {weights}, do not exist. Download them, or start from '
                'random weights with --cfg-options model.backbone.init_cfg=None')
     yield f'written: {", ".join(map(str, [request.out, *data.lists]))}'
 
 
 def _check_options(request: Request) -> None:
+    """Raise OwnDataError for options that do not fit together, and FileNotFoundError for missing files."""
     spec = request.spec
     if spec.annotation_files and not request.ann:
         raise OwnDataError(f'--ann is missing: --task {request.task} requires annotations.')
@@ -87,17 +87,3 @@ def _require_free(request: Request, base: Config, paths: Iterable[Path]) -> None
             raise OwnDataError(f'--out {request.out}: would replace the input {path}. Choose another name.')
         if path.exists() and not request.force:
             raise OwnDataError(f'--out {request.out}: {path} exists. Choose another name, or replace it with --force.')
-
-
-def _length(base: Config, images: int, batch: int) -> str:
-    epochs, iterations = base.train_cfg.get('max_epochs'), base.train_cfg.get('max_iters')
-    if epochs:
-        return f'the base trains {epochs} epochs of {-(-images // batch)} iterations'
-    return f'the base trains {iterations} iterations, {iterations * batch / images:.0f} epochs of this data'
-
-
-def _missing_weights(base: Config, request: Request) -> str | None:
-    """Return the pretrained weights of the base if they are needed and missing."""
-    init_cfg = base.model.get('backbone', {}).get('init_cfg') or {}
-    file = init_cfg.get('checkpoint')
-    return file if file and request.checkpoint is None and '://' not in file and not Path(file).exists() else None

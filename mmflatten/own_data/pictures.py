@@ -1,16 +1,14 @@
 """Image files: finding, decoding, comparing by content, and splitting into training and validation."""
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 import numpy as np
-from mmengine.utils import ProgressBar
+from mmengine.utils import track_iter_progress
 from PIL import Image
 
 from mmflatten.checkpoints.rules import shorten
@@ -22,8 +20,7 @@ PROGRESS_THRESHOLD = 1000  # images
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, cv2.error)
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """An image file.
 
     Attributes:
@@ -36,12 +33,7 @@ class Picture:
 
 
 def find_images(folder: Path) -> list[Path]:
-    """List image files below a folder, sorted, without hidden files.
-
-    Raises:
-        FileNotFoundError: the folder does not exist.
-        OwnDataError: the folder has no images.
-    """
+    """List image files below a folder, sorted, without hidden files. Raises OwnDataError if there are none."""
     if not folder.is_dir():
         raise FileNotFoundError(f'--images {folder} is not a folder' if folder.exists() else
                                 f'folder {folder} does not exist')
@@ -63,16 +55,11 @@ def split_folders(folders: Sequence[Path]) -> list[Path]:
 def read_pictures(paths: Iterable[Path]) -> dict[Path, Picture]:
     """Read each file once; missing files are left out."""
     paths = [path for path in dict.fromkeys(paths) if _is_there(path)]
-    pictures = {}
-    bar = ProgressBar(len(paths), file=sys.stderr, start=len(paths) >= PROGRESS_THRESHOLD)
     with ThreadPoolExecutor() as pool:  # OpenCV and Pillow release the GIL while decoding
-        for path, picture in zip(paths, pool.map(_read, paths)):
-            pictures[path] = picture
-            if len(paths) >= PROGRESS_THRESHOLD:
-                bar.update()
-    if len(paths) >= PROGRESS_THRESHOLD:
-        sys.stderr.write('\n')  # ends the line of the bar
-    return pictures
+        pictures = pool.map(_read, paths)
+        if len(paths) >= PROGRESS_THRESHOLD:
+            pictures = track_iter_progress((pictures, len(paths)), file=sys.stderr)
+        return dict(zip(paths, list(pictures)))
 
 
 def _is_there(path: Path) -> bool:
@@ -95,42 +82,31 @@ def _read(path: Path) -> Picture:
     return Picture(None if pixels is None else (pixels.shape[1], pixels.shape[0]), digest)
 
 
-def picture_problems(pictures: Mapping[Path, Picture], train: Iterable[Path], val: Iterable[Path]) -> list[Problem]:
-    """Report broken files and duplicates, within a part and across parts."""
-    broken = [str(path) for path, picture in pictures.items() if picture.size is None]
-    training, repeated = _by_content(pictures, train)
-    validation, again = _by_content(pictures, val)
+def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -> list[Problem]:
+    """Report broken files and duplicates, within the training or the validation images and across."""
+    firsts: list[dict[str, Path]] = []
+    repeated = []
+    for side in sides:
+        first: dict[str, Path] = {}
+        for path in filter(pictures.__contains__, side):
+            twin = first.setdefault(pictures[path].digest, path)
+            if twin != path:
+                repeated.append(f'{twin} = {path}')
+        firsts.append(first)
+    training, validation = firsts
     shared = [f'{training[digest]} = {path}' for digest, path in validation.items() if digest in training]
+    broken = [str(path) for path, picture in pictures.items() if picture.size is None]
     problems = [
         Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, not an '
                 'image, a dangling link, not readable, or above the pixel limit of Pillow'),
         Problem('leakage: same image in training and validation', shared, 'remove it from one of them, or give one '
                 'annotation file or folder that --val-share splits'),
-        Problem('same image twice', repeated + again, 'it counts twice', stops=False)]
+        Problem('same image twice', repeated, 'it counts twice', stops=False)]
     return [problem for problem in problems if problem.where]
 
 
-def _by_content(pictures: Mapping[Path, Picture], paths: Iterable[Path]) -> tuple[dict[str, Path], list[str]]:
-    """Return the first file of each content, and the duplicates as text."""
-    first: dict[str, Path] = {}
-    others = []
-    for path in paths:
-        if path in pictures:
-            digest = pictures[path].digest
-            if first.setdefault(digest, path) != path:
-                others.append(f'{first[digest]} = {path}')
-    return first, others
-
-
 def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[Path], list[Path]]:
-    """Split files into training and validation, the same on every machine. Duplicates stay together.
-
-    Args:
-        val_fraction: fraction for validation.
-
-    Raises:
-        OwnDataError: there are fewer than two different images.
-    """
+    """Split files into training and validation, the same on every machine. Duplicates stay together."""
     digests = sorted({picture.digest for picture in pictures.values()})  # a reproducible random order
     if len(digests) < 2:
         raise OwnDataError('--images: expected at least two different images to split into training and validation, '
@@ -140,24 +116,8 @@ def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[P
             [path for path, picture in pictures.items() if picture.digest in chosen])
 
 
-def list_text(names: Iterable[str]) -> str:
-    """Format a list of files, one per line.
-
-    Raises:
-        OwnDataError: a name cannot be stored in a list.
-    """
-    names = list(names)
-    invalid = [repr(name) for name in names if name.encode(errors='ignore').decode().strip().splitlines() != [name]]
-    if invalid:
-        raise OwnDataError('file names: expected UTF-8 without line breaks or surrounding blanks, got '
-                           f'{shorten(invalid, 3)}. Rename the files.')
-    return ''.join(f'{name}\n' for name in names)
-
-
 def size_range(pictures: Mapping[Path, Picture]) -> str:
     """Format the range of the image sizes."""
     sizes = sorted({picture.size for picture in pictures.values() if picture.size}, key=lambda size: size[0] * size[1])
-    if not sizes:
-        return 'unknown'
-    text = [f'{width} x {height}' for width, height in sizes]
+    text = [f'{width} x {height}' for width, height in sizes] or ['unknown']
     return text[0] if len(text) == 1 else f'{text[0]} to {text[-1]} ({len(text)} sizes)'

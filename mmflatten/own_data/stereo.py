@@ -1,25 +1,14 @@
 """Stereo data: folders of left images, right images and disparities."""
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from mmengine.config import Config
 
 from mmflatten.datasets.stereo import StereoDataError, read_disparity
-from mmflatten.datasets.stereo.folder import disparity_of
-from mmflatten.own_data.data import OwnData, OwnDataError, Request, problems_of
-from mmflatten.own_data.pictures import (
-    find_images,
-    list_text,
-    picture_problems,
-    read_pictures,
-    size_range,
-    split,
-    split_folders,
-)
+from mmflatten.datasets.stereo.layouts import disparity_of
+from mmflatten.own_data.data import OwnData, OwnDataError, Request, listed, problems_of
+from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures, size_range, split, split_folders
 
 STEREO_FOLDERS = ('left', 'right', 'disparity')
 STEREO_PROBLEMS = {
@@ -33,13 +22,9 @@ STEREO_PROBLEMS = {
 }
 
 
-def read_stereo(images: Sequence[Path], out: Path, val_fraction: float, max_disp: int) -> OwnData:
-    """Read pairs in `train/{left,right,disparity}` and `val/...`, two such folders, or one folder that is split.
-
-    Args:
-        max_disp: largest disparity that the base model predicts, in pixels.
-    """
-    roots = split_folders(images)
+def read(request: Request, base: Config) -> OwnData:
+    """Read pairs in `train/{left,right,disparity}` and `val/...`, two such folders, or one folder that is split."""
+    roots, max_disp = split_folders(request.images), base.model.max_disp
     for root in roots:
         missing = [name for name in STEREO_FOLDERS if not (root / name).is_dir()]
         if missing:
@@ -52,22 +37,19 @@ def read_stereo(images: Sequence[Path], out: Path, val_fraction: float, max_disp
     places: dict[str, list[str]] = defaultdict(list)
     largest = 0.
     for left, right in rights.items():
-        sizes = {picture.size for picture in (pictures[left], pictures.get(right)) if picture is not None}
+        sizes = {pictures[path].size for path in (left, right) if path in pictures}
         if right not in pictures:
             places['left image without a right image'].append(str(left))
         elif len(sizes - {None}) > 1:
             places['image sizes of a pair differ'].append(str(left))
         largest = max(largest, _check_disparity(left, pictures[left].size, max_disp, places))
-    sides = lefts if len(roots) == 2 else split(left_pictures, val_fraction)
-    arguments, lists = [], {}
-    for name, side, root in zip(('train', 'val'), sides, (roots[0], roots[-1])):
-        listed = out.with_name(f'{out.stem}_{name}.txt')
-        lists[listed] = list_text(path.stem for path in side)
-        arguments.append(dict(ann_file=listed, data_prefix={part: root / part for part in STEREO_FOLDERS}))
+    sides = lefts if len(roots) == 2 else split(left_pictures, request.val_share)
     facts = [f'image sizes: {size_range(left_pictures)}',
              f'largest disparity: {largest:.1f} pixels; the model predicts up to {max_disp}']
-    problems = problems_of(places, STEREO_PROBLEMS) + picture_problems(pictures, *sides)
-    return OwnData('mmflatten.StereoFolderDataset', *arguments, tuple(map(len, sides)), (), facts, problems, lists)
+    arguments = [dict(data_prefix={part: root / part for part in STEREO_FOLDERS}) for root in roots]
+    return OwnData('mmflatten.StereoFolderDataset',
+                   **listed(request, [[path.stem for path in side] for side in sides], arguments), facts=facts,
+                   problems=problems_of(places, STEREO_PROBLEMS) + picture_problems(pictures, *sides))
 
 
 def _check_disparity(left: Path, size: tuple[int, int] | None, max_disp: int, places: dict[str, list[str]]) -> float:
@@ -90,8 +72,3 @@ def _check_disparity(left: Path, size: tuple[int, int] | None, max_disp: int, pl
     if largest > max_disp:
         places['disparity beyond max_disp'].append(f'{largest:.1f} in {path}')
     return largest
-
-
-def read(request: Request, base: Config, out: Path) -> OwnData:
-    """Read the data that `mmflatten init` was given."""
-    return read_stereo(request.images, out, request.val_share, base.model.max_disp)

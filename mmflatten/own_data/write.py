@@ -1,6 +1,4 @@
 """Writing a short commented config for user data on top of a base config."""
-from __future__ import annotations
-
 import colorsys
 import os
 from collections.abc import Iterator, Mapping
@@ -10,7 +8,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.engine.hooks.data_checks import HEADS
+from mmflatten.classes import HEADS
 from mmflatten.own_data.data import OwnData, OwnDataError
 from mmflatten.tasks import Task, task_of
 
@@ -36,10 +34,18 @@ def own_config_text(data: OwnData, base: Config, out: Path, batch: int, checkpoi
         batch: batch size on one GPU.
         checkpoint: initial weights.
     """
-    root = _common_folder(data)
-    blocks = [_head(data, base, out, root), _classes(data), _model(data, base, checkpoint),
-              _loaders(data, base, batch, root), _rate(base, batch), _start(checkpoint)]
-    return '\n\n'.join(block for block in blocks if block) + '\n'
+    places = []
+    for part in (data.train, data.val):
+        prefix = part['data_prefix']
+        places += [part['ann_file'].parent, *(prefix.values() if isinstance(prefix, dict) else [prefix])]
+    root = os.path.commonpath(places).rstrip('/')
+    start = "# load_from = 'CHECKPOINT.pth'" if checkpoint is None else f'load_from = {str(checkpoint.resolve())!r}'
+    blocks = [_head(data, base, out, root)]
+    if data.classes:
+        blocks += [_classes(data), _model(base, checkpoint)]
+    blocks += [_loaders(data, base, batch, root), _rate(base, batch),
+               f'{start}  # initial weights; heads of other classes are new']
+    return '\n\n'.join(blocks) + '\n'
 
 
 def require_base(base: Config, task: Task, data: OwnData | None = None) -> None:
@@ -84,29 +90,13 @@ def palette(count: int) -> list[tuple[int, int, int]]:
             for i in range(count)]
 
 
-def source(value: Any) -> str:
-    """Format a value as Python, with dictionaries as `dict(...)`."""
+def source(value: Any, root: str = '') -> str:
+    """Format a value as Python: dictionaries as `dict(...)`, paths relative to `root`."""
     if isinstance(value, dict):
-        return f'dict({", ".join(f"{key}={source(item)}" for key, item in value.items())})'
+        return f'dict({", ".join(f"{key}={source(item, root)}" for key, item in value.items())})'
+    if isinstance(value, Path):
+        value = Path(os.path.relpath(value, root or '/')).as_posix()
     return str(value) if isinstance(value, PythonSource) else repr(value)
-
-
-def _common_folder(data: OwnData) -> str:
-    places = []
-    for part in (data.train, data.val):
-        prefix = part['data_prefix']
-        places += [part['ann_file'].parent, *(prefix.values() if isinstance(prefix, dict) else [prefix])]
-    return os.path.commonpath(places).rstrip('/')
-
-
-def _relative(value: Any, root: str) -> Any:
-    if isinstance(value, dict):
-        return {key: _relative(item, root) for key, item in value.items()}
-    return Path(os.path.relpath(value, root or '/')).as_posix() if isinstance(value, Path) else value
-
-
-def _wrapped(value: Any) -> str:
-    return pformat(value, width=100, compact=True).replace('\n', '\n' + ' ' * 10)
 
 
 def _head(data: OwnData, base: Config, out: Path, root: str) -> str:
@@ -122,68 +112,61 @@ def _head(data: OwnData, base: Config, out: Path, root: str) -> str:
 
 
 def _classes(data: OwnData) -> str:
-    if not data.classes:
-        return ''
+    classes, colours = (pformat(value, width=100, compact=True).replace('\n', '\n' + ' ' * 10)
+                        for value in (data.classes, palette(len(data.classes))))
     return ("# In the order of the labels. A single name needs a comma: ('cat', ).\n"
-            f'classes = {_wrapped(data.classes)}\n'
-            f'palette = {_wrapped(palette(len(data.classes)))}  # RGB colours of drawings\n'
+            f'classes = {classes}\npalette = {colours}  # RGB colours of drawings\n'
             'metainfo = dict(classes=classes, palette=palette)')
 
 
-def _model(data: OwnData, base: Config, checkpoint: Path | None) -> str:
-    if not data.classes:
-        return ''
-    number = PythonSource('len(classes)')
+def _model(base: Config, checkpoint: Path | None) -> str:
     model: dict[str, Any] = {}
     for path in find_heads(base.model):
         node, place = model, base.model
         for name in path[:-1]:
             node, place = node.setdefault(name, {}), place[name]
-        several = not isinstance(place[path[-1]], dict)
-        listed = f'[dict(head, num_classes=len(classes)) for head in _base_.model.{".".join(path)}]'
-        node[path[-1]] = PythonSource(listed) if several else dict(num_classes=number)
+        if isinstance(place[path[-1]], dict):
+            node[path[-1]] = dict(num_classes=PythonSource('len(classes)'))
+        else:
+            node[path[-1]] = PythonSource(
+                f'[dict(head, num_classes=len(classes)) for head in _base_.model.{".".join(path)}]')
     if checkpoint is not None and base.model.get('backbone', {}).get('init_cfg'):
         model['backbone'] = dict(init_cfg=None)  # load_from contains them
-    lines = [f'    {name}={source(value)},' for name, value in model.items()]
-    text = '# All heads predict these classes.\nmodel = dict(\n' + '\n'.join(lines) + ')'
+    lines = ',\n'.join(f'    {name}={source(value)}' for name, value in model.items())
+    text = f'# All heads predict these classes.\nmodel = dict(\n{lines})'
     if 'num_classes' in base.get('data_preprocessor', {}):
         text += '\ndata_preprocessor = dict(num_classes=len(classes))'
-    return text.replace(',)', ')')
+    return text
 
 
 def _loaders(data: OwnData, base: Config, batch: int, root: str) -> str:
     texts = []
     for part, arguments in (('train', data.train), ('val', data.val)):
-        fields = [('type', data.dataset), ('data_root', PythonSource('data_root'))]
+        fields = dict(type=data.dataset, data_root=PythonSource('data_root'))
         if data.classes:
-            fields.append(('metainfo', PythonSource('metainfo')))
-        fields += _relative(arguments, root).items()
+            fields['metainfo'] = PythonSource('metainfo')
+        fields |= arguments
         if part == 'val':
-            fields.append(('test_mode', True))
-        fields.append(('pipeline', PythonSource(_pipeline(base, part))))
-        lines = [f'        {key}={source(value)},' + (f'  # {COMMENTS[key]}' if key in COMMENTS else '')
-                 for key, value in fields]
+            fields['test_mode'] = True
+        place, node = f'_base_.{part}_dataloader.dataset', base[f'{part}_dataloader'].dataset
+        while 'dataset' in node or 'datasets' in node:  # wrappers
+            place, node = ((f'{place}.dataset', node.dataset) if 'dataset' in node else
+                           (f'{place}.datasets[0]', node.datasets[0]))
+        fields['pipeline'] = PythonSource(f'{place}.pipeline')
+        lines = [f'        {key}={source(value, root)},' + (f'  # {COMMENTS[key]}' if key in COMMENTS else '')
+                 for key, value in fields.items()]
         lines[-1] = lines[-1].replace(',  #', '))  #')
         head = f'    batch_size={batch},\n' if part == 'train' else ''
         texts.append(f'{part}_dataloader = dict(\n{head}    dataset=dict(\n        _delete_=True,\n' + '\n'.join(lines))
     texts.append('test_dataloader = val_dataloader')
     if data.evaluator:
-        evaluator = {key: PythonSource(f'data_root + {_relative(value, root)!r}') if isinstance(value, Path) else value
+        evaluator = {key: PythonSource(f'data_root + {source(value, root)}') if isinstance(value, Path) else value
                      for key, value in data.evaluator.items()}
         if 'metric' in evaluator and not needs_masks(base):
             evaluator['metric'] = 'bbox'
         comment = '  # the annotations of val_dataloader' if 'ann_file' in evaluator else ''
         texts += [f'val_evaluator = {source(evaluator)}{comment}', 'test_evaluator = val_evaluator']
     return '\n'.join(texts)
-
-
-def _pipeline(base: Config, part: str) -> str:
-    """Return the Python path of a loader's pipeline in the base, inside of data set wrappers."""
-    place, node = f'_base_.{part}_dataloader.dataset', base[f'{part}_dataloader'].dataset
-    while 'dataset' in node or 'datasets' in node:
-        place, node = ((f'{place}.dataset', node.dataset) if 'dataset' in node else
-                       (f'{place}.datasets[0]', node.datasets[0]))
-    return f'{place}.pipeline'
 
 
 def _rate(base: Config, batch: int) -> str:
@@ -195,9 +178,3 @@ def _rate(base: Config, batch: int) -> str:
             f'several.\n'
             f'optim_wrapper = dict(optimizer=dict(lr={rate} * {batch} / {base_batch}))\n'
             f'auto_scale_lr = dict(base_batch_size={batch})')
-
-
-def _start(checkpoint: Path | None) -> str:
-    if checkpoint is None:
-        return "# load_from = 'CHECKPOINT.pth'  # initial weights; heads of other classes are new"
-    return f'load_from = {str(checkpoint.resolve())!r}  # initial weights; heads of other classes are new'

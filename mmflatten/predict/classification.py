@@ -1,50 +1,40 @@
 """Predicted classes as a CSV file."""
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mmflatten.predict import writer
+from mmflatten.predict import results
 from mmflatten.predict.inputs import Input
 
 TOP = 5  # classes listed for each image
 
 
-class ClassificationWriter(writer.Writer):
+class Writer(results.Writer):
     """`classes.csv`, one line per image: file, then class and score of the five most probable classes."""
 
     files = ('classes.csv', )
-
-    def __init__(self, folder: Path, classes: Sequence[str], score: float) -> None:
-        super().__init__(folder, classes, score)
-        self._rows: list[list] = []
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         scores = sample.pred_score.float().cpu().numpy()
         ranking = [dict(label=label, name=self.name_of(label), score=float(scores[label]))
                    for label in np.argsort(-scores)[:TOP].tolist()]
         cells = [cell for entry in ranking for cell in (entry['name'], f'{entry["score"]:.6f}')]
-        self._rows.append([item.source, *cells])
+        self.collected.append([item.source, *cells])
         return dict(label=ranking[0]['label'], classes=ranking)
 
     def close(self) -> None:
-        if not self._rows:
+        if not self.collected:
             return
         with open(self.folder / self.files[0], 'w', newline='', encoding='utf-8',
                   errors='surrogateescape') as file:  # file names need not be UTF-8
             rows = csv.writer(file)
-            count = (len(self._rows[0]) - 1) // 2
+            count = (len(self.collected[0]) - 1) // 2
             rows.writerow(['file', *(f'{name}_{i + 1}' for i in range(count) for name in ('class', 'score'))])
-            rows.writerows(self._rows)
+            rows.writerows(self.collected)
 
     @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> writer.TableParts:
+    def table(record: dict, classes: Sequence[str]) -> results.TableParts:
         rows = [(entry['name'], f'{entry["score"]:.4f}') for entry in record['classes']]
         return f'The {len(rows)} most probable classes', ('class', 'score'), rows
-
-
-Writer = ClassificationWriter

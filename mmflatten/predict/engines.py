@@ -1,6 +1,4 @@
 """Runtimes for the backbone, which takes most of the time. The rest of the model runs in PyTorch."""
-from __future__ import annotations
-
 import importlib.util
 import tempfile
 from pathlib import Path
@@ -9,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from mmflatten.export.engines import Engine, load_engine
-from mmflatten.export.export import agrees, difference, random_images
-from mmflatten.export.formats import SUFFIXES, WRITERS, side_range, trace
+from mmflatten.export.export import compare
+from mmflatten.export.formats import SUFFIXES, require_packages, side_range, write
 from mmflatten.export.wrappers import ExportedBackbone, ExportError
 
 ENGINES = ('eager', 'compile', 'onnxruntime', 'openvino', 'auto')
@@ -18,7 +16,7 @@ _FORMATS = dict(onnxruntime='onnx', openvino='openvino')
 _EXAMPLE = 64  # image side for tracing; the graph accepts other sizes
 
 
-class EngineBackbone(nn.Module):
+class _EngineBackbone(nn.Module):
     """Backbone that runs in another runtime, one image at a time, on the CPU and without gradients."""
 
     def __init__(self, engine: Engine) -> None:
@@ -31,10 +29,7 @@ class EngineBackbone(nn.Module):
 
 
 def installed(device: str) -> str:
-    """Return the engine that `auto` selects: on a CPU OpenVINO or else ONNX Runtime, if installed.
-
-    Both accept any image size. See docs/export.md for their latency.
-    """
+    """Return the engine that `auto` selects: on a CPU OpenVINO or else ONNX Runtime, if installed."""
     if device != 'cpu':
         return 'eager'
     return next((name for name in ('openvino', 'onnxruntime') if importlib.util.find_spec(name)), 'eager')
@@ -43,9 +38,7 @@ def installed(device: str) -> str:
 def use_engine(model: nn.Module, engine: str, device: str) -> None:
     """Run the backbone of a model in another runtime, after a comparison of its results with PyTorch.
 
-    Args:
-        engine: one of `ENGINES`; `compile` is `torch.compile`, which compiles for each of the first sizes and then
-            runs eagerly.
+    `compile` is `torch.compile`, which compiles for each of the first sizes and then runs eagerly.
 
     Raises:
         ExportError: the model has no backbone, the runtime is not installed or needs a CPU, or the results differ.
@@ -65,22 +58,16 @@ def use_engine(model: nn.Module, engine: str, device: str) -> None:
         return
     if device != 'cpu':
         raise ExportError(f'engine: {engine} requires the CPU, got device {device}. Use compile or eager.')
-    missing = [name for name in ('onnx', 'onnxscript', engine) if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ExportError(f'engine: {engine} requires {", ".join(missing)}. Run pip install {" ".join(missing)}.')
-    model.backbone = EngineBackbone(_convert(ExportedBackbone(model).eval(), engine))
+    require_packages(f'engine: {engine}', _FORMATS[engine])
+    model.backbone = _EngineBackbone(_convert(ExportedBackbone(model).eval(), engine))
 
 
 def _convert(module: ExportedBackbone, engine: str) -> Engine:
     size = (max(_EXAMPLE, side_range(module)[0]),) * 2
     metadata = dict(task=module.task, size=list(size), sides=list(side_range(module)), outputs=list(module.outputs))
-    images = random_images(module, size)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, f'backbone{SUFFIXES[_FORMATS[engine]]}')
-        WRITERS[_FORMATS[engine]](trace(module, tuple(map(torch.from_numpy, images)), True), file, module, metadata)
+        write(module, file, metadata)
         loaded = load_engine(file, torch.get_num_threads())
-    error = difference(module, loaded, images)
-    if not agrees(module, size, error):
-        raise ExportError(f'engine: results differ from PyTorch by {error:.1e} of the largest value, got {engine}. '
-                          'Use eager.')
+    compare(f'engine: {engine}', module, loaded, size)
     return loaded

@@ -1,12 +1,11 @@
 """Inputs of a prediction: images, folders, globs, videos and lists of them, or pairs for stereo."""
-from __future__ import annotations
-
 import glob
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import cv2
@@ -26,7 +25,7 @@ class Input:
     Attributes:
         name: stem of the result files, unique within a run.
         source: path of the image, left image or video.
-        image: input of `Predictor`: a file, the left and right file of a pair, or RGB pixels of a video frame.
+        image: a file, the left and right file of a pair, or RGB pixels of a video frame.
         video: stem of the video's result files and frames per second, for a frame.
     """
 
@@ -39,78 +38,56 @@ class Input:
 class Inputs:
     """Inputs of a command line, in order. Videos are read during iteration.
 
+    `truncated` has a message for each video read so far that has fewer frames than its header states.
+
     Args:
         words: files, folders (images directly inside, sorted by name, without hidden files), globs and videos. `-`
-            reads one input per line from `lines`.
+            reads one input per line from the standard input.
         pairs: stereo pairs from two images, or from two folders. Images of two folders are paired by name if any
             names match, otherwise by order.
-        lines: lines for `-`. Defaults to the standard input.
-
-    Attributes:
-        truncated: one message for each video read so far that has fewer frames than its header states.
 
     Raises:
         FileNotFoundError: an input does not exist.
         ValueError: a folder has no images, a file type is unknown, a video has no frames, or images are not paired.
     """
 
-    def __init__(self, words: Iterable[str], pairs: bool = False, lines: Iterable[str] | None = None) -> None:
-        lines = sys.stdin if lines is None else lines
+    def __init__(self, words: Iterable[str], pairs: bool = False) -> None:
         self.truncated: list[str] = []
-        words = [word for each in words for word in ((line.strip() for line in lines) if each == '-' else [each])]
-        words = [word for word in words if word]
+        lines = (line for word in words for line in (map(str.strip, sys.stdin) if word == '-' else [word]))
+        words = [line for line in lines if line]
         if not words:
             raise ValueError('INPUT: expected an image, a folder, a glob or a video, got nothing.')
-        self._items = _pairs(words) if pairs else [path for word in words for path in _expand(word)]
-        self._frames = [0 if pairs or not is_video(path) else count_frames(path) for path in self._items]
+        self._items = _pairs(words) if pairs else [(path,) for word in words for path in _expand(word)]
+        self._frames = [_count_frames(item[0]) if _is_video(item[0]) else 0 for item in self._items]
 
     def __len__(self) -> int:
         """Return the number of images and pairs, plus the frames that the video headers state."""
         return sum(frames or 1 for frames in self._frames)
 
     def __iter__(self) -> Iterator[Input]:
-        firsts = [item[0] if isinstance(item, tuple) else item for item in self._items]
-        stems = [os.fsencode(Path(first).stem).decode(errors='replace') for first in firsts]
+        stems = [os.fsencode(Path(item[0]).stem).decode(errors='replace') for item in self._items]
         used = dict.fromkeys(stems, 0)  # a numbered name must not be the stem of another input
         names = [_unique(stem, used) for stem in stems]
-        for item, frames, first, name in zip(self._items, self._frames, firsts, names):
+        for name, item, frames in zip(names, self._items, self._frames):
+            file, number = item[0], 0
             if not frames:
-                yield Input(name, first, item)
+                yield Input(name, file, item if len(item) == 2 else file)
                 continue
-            number = 0
-            for number, (frame, rate) in enumerate(_read_frames(item), 1):
-                yield Input(_unique(f'{name}_{number - 1:06d}', used), item, frame, (name, rate))
+            for number, (frame, rate) in enumerate(_read_frames(file), 1):
+                yield Input(_unique(f'{name}_{number - 1:06d}', used), file, frame, (name, rate))
             if number < frames:
-                self.truncated.append(f'{item}: video ends after frame {number} of {frames}. The file may be damaged.')
+                self.truncated.append(f'{file}: video ends after frame {number} of {frames}. The file may be damaged.')
 
     def require_outside(self, folders: Iterable[Path]) -> None:
         """Raise ValueError if an input is in a folder whose files will be replaced."""
         written = [folder.resolve() for folder in folders]
-        for item in self._items:
-            for path in [item] if isinstance(item, str) else item:
-                if Path(path).resolve().parent in written:
-                    raise ValueError(f'INPUT: must not be in a folder of results, got {path}. Use another --out.')
-
-
-def is_video(path: str | tuple[str, str]) -> bool:
-    return isinstance(path, str) and Path(path).suffix.lower() in VIDEOS
-
-
-def count_frames(path: str) -> int:
-    """Return the number of frames that a video header states.
-
-    Raises:
-        ValueError: the video has no frames, or OpenCV cannot read it.
-    """
-    video = cv2.VideoCapture(os.fsencode(path))  # a str that is not UTF-8 aborts the process
-    count, readable = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.read()[0]
-    video.release()
-    if not readable:
-        raise ValueError(f'video: no frame can be read, got {path}. The file may be damaged or use an unknown codec.')
-    return max(count, 1)
+        for path in chain.from_iterable(self._items):
+            if Path(path).resolve().parent in written:
+                raise ValueError(f'INPUT: must not be in a folder of results, got {path}. Use another --out.')
 
 
 def _expand(word: str) -> list[str]:
+    """Return the file of a word, or the files of a folder or glob."""
     path = Path(word)
     if path.is_dir():
         files = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in IMAGE_SUFFIXES and
@@ -133,7 +110,7 @@ def _pairs(words: list[str]) -> list[tuple[str, str]]:
     if len(words) != 2:
         raise ValueError(f'INPUT: expected a left and a right input for stereo, got {len(words)} ({", ".join(words)}).')
     left, right = map(_expand, words)
-    videos = [path for path in (*left, *right) if is_video(path)]
+    videos = [path for path in (*left, *right) if _is_video(path)]
     if videos:
         raise ValueError(f'INPUT: expected images for stereo, got videos ({shorten(videos, 3)}). '
                          'Save the frames as images.')
@@ -148,6 +125,20 @@ def _pairs(words: list[str]) -> list[tuple[str, str]]:
         raise ValueError(f'INPUT: expected as many left as right images, got {len(left)} in {words[0]} and '
                          f'{len(right)} in {words[1]}.')
     return list(zip(left, right))
+
+
+def _is_video(path: str) -> bool:
+    return Path(path).suffix.lower() in VIDEOS
+
+
+def _count_frames(path: str) -> int:
+    """Return the number of frames that a video header states."""
+    video = cv2.VideoCapture(os.fsencode(path))  # a str that is not UTF-8 aborts the process
+    count, readable = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.read()[0]
+    video.release()
+    if not readable:
+        raise ValueError(f'video: no frame can be read, got {path}. The file may be damaged or use an unknown codec.')
+    return max(count, 1)
 
 
 def _unique(stem: str, used: dict[str, int]) -> str:

@@ -1,6 +1,4 @@
 """Models by the name of their config, for the configs included in the package."""
-from __future__ import annotations
-
 import difflib
 import fnmatch
 from pathlib import Path
@@ -9,7 +7,7 @@ from torch import nn
 
 from mmflatten.building import build_model
 from mmflatten.config_library import library
-from mmflatten.engine.checkpoints.loading import load_all_weights
+from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.setup import load_config
 from mmflatten.tasks import tasks
 
@@ -19,10 +17,7 @@ def list_models(pattern: str = '*', task: str | None = None) -> list[str]:
 
     Args:
         pattern: a glob, such as `*swin-t*`.
-        task: classification, detection, segmentation or stereo. None means all.
-
-    Raises:
-        ValueError: the task is unknown.
+        task: classification, detection, segmentation or stereo. Others raise ValueError; None means all.
     """
     if task is not None and task not in tasks():
         raise ValueError(f'task: expected one of {", ".join(tasks())}, got {task}.')
@@ -44,10 +39,9 @@ def get_model(name: str, pretrained: str | Path | None = None, **options: object
     if '/' not in name and not name.endswith('.py') and name not in library():
         similar = difflib.get_close_matches(name, library()) or list(library())[:3]
         raise ValueError(f'model: no such config, got {name}. Similar names: {", ".join(similar)}. See list_models().')
-    cfg = load_config(name)
-    cfg.merge_from_dict({f'model.{key}': value for key, value in options.items()})
+    cfg = load_config(name, {f'model.{key}': value for key, value in options.items()})
     model = build_model(cfg)
     model.cfg = cfg
     if pretrained is not None:
-        load_all_weights(model, str(pretrained))
+        load_weights(model, load_from_local(str(pretrained)), str(pretrained))
     return model.eval()

@@ -1,8 +1,7 @@
 """Predictions of a trained model for any image."""
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,12 @@ from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 
-from mmflatten.checkpoints.rules import shorten
+from mmflatten.classes import require_same
 from mmflatten.config_files import require_parts
 from mmflatten.console import quiet_libraries
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.checkpoints.files import require_whole
-from mmflatten.engine.checkpoints.loading import load_all_of
-from mmflatten.engine.checkpoints.reading import load_from_local, safe_reading
+from mmflatten.engine.checkpoints.reading import load_from_local, load_weights, safe_reading
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.errors import error_text
@@ -34,9 +32,7 @@ class PredictionError(ValueError):
 
 
 class Predictor:
-    """Inferencer for a config and a checkpoint: OpenMMLab's inferencer of the task with strict, safe loading.
-
-    Predictions equal those of `mmflatten test` on the same images.
+    """OpenMMLab's inferencer of the task with strict, safe loading. Predictions equal those of `mmflatten test`.
 
         predictor = Predictor('configs/digits/retinanet_flatten-swin-nano_fpn_digits.py', 'epoch_15.pth')
         predictor('scene.png').pred_instances.bboxes
@@ -45,8 +41,7 @@ class Predictor:
         config: a file or a loaded config.
         checkpoint: a file for the config's model. All keys must match.
         device: `cpu`, `cuda` or `cuda:N`. Defaults to a GPU if available.
-        engine: runtime of the backbone: eager, compile, onnxruntime, openvino, or auto, which selects OpenVINO or else
-            ONNX Runtime, if installed.
+        engine: runtime of the backbone, one of `engines.ENGINES`.
 
     Attributes:
         task: name of the task, such as `detection`.
@@ -68,115 +63,98 @@ class Predictor:
         require_whole(checkpoint)
         metainfo = read_metainfo(self.cfg)
         content = load_from_local(str(checkpoint), 'cpu')
-        _require_same_classes(metainfo, content, checkpoint)
+        require_same(_trained_classes(content), metainfo.get('classes'), f'checkpoint {checkpoint}', 'the config',
+                     'Use the config of the training.')
         # Otherwise the scope of an earlier predictor for another library remains.
         with safe_reading(), quiet_libraries(), DefaultScope.overwrite_default_scope(self.scope):
             self._inferencer = self.spec.inferencer(copy.deepcopy(self.cfg), str(checkpoint), self.device)
         self.model = self._inferencer.model
-        load_all_of(content, self.model, str(checkpoint))
+        load_weights(self.model, content, str(checkpoint))
         use_engine(self.model, engine, self.device)
         self.classes: tuple[str, ...] = tuple(metainfo.get('classes') or ())
         self.model.dataset_meta = self.metainfo = metainfo
 
     def __call__(self, image: Image) -> BaseDataElement:
-        """Predict one image. The data sample holds `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity`.
+        """Predict one image, as `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity` of a data sample.
 
-        Raises:
-            PredictionError: the image cannot be read or used.
+        Raises PredictionError if the image cannot be read or used.
         """
-        sample = next(self.predict([image]))
+        sample, = self._predict_batch([image])
         if isinstance(sample, PredictionError):
             raise sample
         return sample
 
     def predict(self, images: Iterable[Image], batch_size: int = 1) -> Iterator[BaseDataElement | PredictionError]:
         """Predict images in order. A failed image yields its error in place of a data sample."""
-        batch: list[Image] = []
-        for image in images:
-            batch.append(image)
-            if len(batch) == batch_size:
-                yield from self._predict_batch(batch)
-                batch = []
-        if batch:
+        images = iter(images)
+        while batch := list(islice(images, batch_size)):
             yield from self._predict_batch(batch)
 
     def prepare(self, image: Image) -> dict:
-        """Return the arguments of the model's `forward` for an image: normalised, padded `inputs` and `data_samples`.
-
-        Raises:
-            PredictionError: the image cannot be read or used.
-        """
+        """Return the arguments of the model's `forward`: normalised, padded `inputs`, and `data_samples`."""
         try:
-            return self.model.data_preprocessor(self._preprocess([self._readable(image)]), False)
+            return self.model.data_preprocessor(self._preprocess([image]), False)
         except Exception as error:
-            raise PredictionError(f'{_name(image)}: {_reason(image, error)}') from error
+            raise _failure(image, error) from error
 
     def visualizer(self) -> Any:
         """Build the task's visualizer with the classes and palette of the data set."""
         return self.spec.visualizer(self.metainfo, (self.cfg.get('visualizer') or {}).get('type'))
 
+    @torch.no_grad()
     def _predict_batch(self, images: list[Image]) -> list[BaseDataElement | PredictionError]:
         try:
-            return self._forward([self._readable(image) for image in images])
+            batch = self._preprocess(images)
+            with DefaultScope.overwrite_default_scope(self.scope):
+                return self._inferencer.forward(batch)
         except torch.cuda.OutOfMemoryError:
             raise
         except Exception as error:
             if len(images) > 1:  # find the image that fails
                 return [self._predict_batch([image])[0] for image in images]
-            return [PredictionError(f'{_name(images[0])}: {_reason(images[0], error)}')]
+            return [_failure(images[0], error)]
 
-    @torch.no_grad()
-    def _forward(self, images: list) -> list[BaseDataElement]:
-        with DefaultScope.overwrite_default_scope(self.scope):
-            return self._inferencer.forward(self._preprocess(images))
-
-    def _preprocess(self, images: list) -> Any:
+    def _preprocess(self, images: Sequence[Image]) -> Any:
+        """Run the pipeline on paths as `str` and pixels in BGR, as the inferencers of the libraries expect."""
+        if self.spec.pairs:
+            images = [(_readable(left), _readable(right)) for left, right in images]
+        else:
+            images = [_readable(image) for image in images]
         with DefaultScope.overwrite_default_scope(self.scope):
             return self.spec.preprocess(self._inferencer, images)
 
-    def _readable(self, image: Image) -> Any:
-        """Convert paths to `str`, and pixels to BGR, as the inferencers of the libraries expect."""
-        if self.spec.pairs:
-            left, right = image
-            return _readable_image(left), _readable_image(right)
-        return _readable_image(image)
-
 
 def check_device(device: str | None) -> str:
-    """Return the name of the device, by default a GPU if available.
-
-    Raises:
-        ValueError: PyTorch cannot use the device.
-    """
-    if device is None:
-        return 'cuda' if torch.cuda.is_available() else 'cpu'
+    """Return the name of the device, by default a GPU if available. Raises ValueError if PyTorch cannot use it."""
+    default = 'cuda' if torch.cuda.is_available() else 'cpu'
     try:
-        torch.empty(0, device=device)
+        torch.empty(0, device=device or default)
     except (RuntimeError, AssertionError) as error:
-        available = 'cuda or cpu' if torch.cuda.is_available() else 'cpu'
-        raise ValueError(f'device: not available ({str(error).splitlines()[0]}), got {device}. '
-                         f'Use {available}.') from error
-    return device
+        problem = str(error).splitlines()[0]
+        raise ValueError(f'device: not available ({problem}), got {device}. Use {default}.') from error
+    return device or default
 
 
-def _require_same_classes(metainfo: dict, checkpoint: Any, file: str | Path) -> None:
+def _trained_classes(checkpoint: Any) -> Sequence[str]:
     meta = checkpoint.get('meta') if isinstance(checkpoint, dict) else None
-    trained = (meta or {}).get('dataset_meta') or {}
-    if not isinstance(trained, dict) or not trained.get('classes') or not metainfo.get('classes'):
-        return
-    expected, found = list(metainfo['classes']), list(trained['classes'])
-    if expected != found:
-        raise ValueError(f'checkpoint: expected the {len(expected)} classes of the config ({shorten(expected, 5)}), '
-                         f'got {len(found)} ({shorten(found, 5)}) in {file}. Use the config of the training.')
+    trained = (meta or {}).get('dataset_meta')
+    return trained.get('classes') if isinstance(trained, dict) else ()
 
 
-def _readable_image(image: str | Path | np.ndarray) -> str | np.ndarray:
+def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
     if not isinstance(image, np.ndarray):
         return str(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise PredictionError('image: expected an RGB array of shape (height, width, 3) and dtype uint8, got shape '
                               f'{image.shape} and dtype {image.dtype}.')
     return np.ascontiguousarray(image[..., ::-1])
+
+
+def _failure(image: Image, error: Exception) -> PredictionError:
+    """Return the error of an image with its name, the problem and a fix."""
+    parts = image if isinstance(image, (list, tuple)) else [image]
+    names = [f'image of {part.shape}' if isinstance(part, np.ndarray) else str(part) for part in parts]
+    return PredictionError(f'{" and ".join(names)}: {_reason(image, error)}')
 
 
 def _reason(image: Image, error: Exception) -> str:
@@ -191,9 +169,3 @@ def _reason(image: Image, error: Exception) -> str:
         height, width = image.shape[:2]
         return f'has {width} x {height} pixels, and the resize of the config gives a side of 0. Crop the image.'
     return f'{type(error).__name__}: {error_text(error)}'
-
-
-def _name(image: Image) -> str:
-    if isinstance(image, np.ndarray):
-        return f'image of {image.shape}'
-    return ' and '.join(map(_name, image)) if isinstance(image, (list, tuple)) else str(image)

@@ -1,10 +1,10 @@
-"""A folder of result files: drawings and the files of the task."""
-from __future__ import annotations
-
+"""Result files: drawings, and the files of the task."""
 import os
 import tempfile
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import cv2
 import mmcv
@@ -14,41 +14,42 @@ from mmengine.structures import BaseDataElement
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.predict.inputs import Input
 from mmflatten.predict.predictor import PredictionError, Predictor
+from mmflatten.tasks import Task
 
-FOLDERS = ('drawings', 'label_maps', 'disparity')
+MAX_ROWS = 12  # rows of a table
+TableParts = tuple[str, tuple[str, ...], list[tuple[str, ...]]]  # caption, header, rows
 
 
 class ResultFolder:
-    """Folder of the predictions of a `Predictor`.
+    """Folder of predictions: `drawings/NAME.png` or, for a video, `drawings/NAME.mp4`, and the files of the `Writer`.
 
-    It contains `drawings/NAME.png`, or `drawings/NAME.mp4` for a video, and the files of the task's `Writer`:
-    `classes.csv`, `predictions.json` (COCO), `label_maps/NAME.png` or `disparity/NAME.pfm`.
-
-    Use it as a context manager. Tables are written on exit, also after an error.
-
-    Args:
-        score: instances with a lower score are skipped in drawings and data.
+    Use it as a context manager. Tables are written on exit, also after an error. Instances with a score below `score`
+    are skipped in drawings and data.
     """
 
     def __init__(self, folder: str | Path, predictor: Predictor, score: float = 0.3) -> None:
-        self.folder, self.predictor, self.score = Path(folder), predictor, score
+        self.drawings, self.score = Path(folder, 'drawings'), score
         self.visualizer = predictor.visualizer()
-        self._video: tuple[str, cv2.VideoWriter] | None = None
-        (self.folder / 'drawings').mkdir(parents=True, exist_ok=True)
-        self._writer = predictor.spec.part('predict').Writer(self.folder, predictor.classes, score)
+        self._video_name, self._video = '', cv2.VideoWriter()
+        self.drawings.mkdir(parents=True, exist_ok=True)
+        self._writer = predictor.spec.part('predict').Writer(Path(folder), predictor.classes, score)
 
-    def __enter__(self) -> ResultFolder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._end_video()
+        self._video.release()
         self._writer.close()
 
-    def add(self, item: Input, sample: BaseDataElement) -> dict:
-        """Save and draw one prediction. Returns it as plain numbers, with label and disparity maps as file names.
+    @staticmethod
+    def replaced(folder: Path, task: Task) -> list[Path]:
+        """Return the subfolders for files of single images, in which earlier files of the same name are replaced."""
+        return [folder / name for name in ('drawings', *task.part('predict').Writer.folders)]
 
-        Raises:
-            PredictionError: the task's visualizer cannot draw the prediction, which is saved nevertheless.
+    def add(self, item: Input, sample: BaseDataElement) -> dict:
+        """Save and draw one prediction. Returns it as plain numbers, with maps as file names.
+
+        Raises PredictionError if the task's visualizer cannot draw the prediction, which is saved nevertheless.
         """
         left = item.image[0] if isinstance(item.image, tuple) else item.image
         pixels = left if isinstance(left, np.ndarray) else mmcv.imread(left, channel_order='rgb')
@@ -60,24 +61,58 @@ class ResultFolder:
         return dict(file=item.source, name=item.name, **record)
 
     def _draw(self, item: Input, pixels: np.ndarray, sample: BaseDataElement) -> None:
+        draw = partial(draw_sample, self.visualizer, pixels, sample, score=self.score, truth=False)
         if item.video is None:
-            self._draw_to(str(self.folder / 'drawings' / f'{item.name}.png'), pixels, sample)
+            draw(str(self.drawings / f'{item.name}.png'))
             return
         with tempfile.TemporaryDirectory() as scratch:
-            self._draw_to(f'{scratch}/frame.png', pixels, sample)
+            draw(f'{scratch}/frame.png')
             frame = cv2.imread(f'{scratch}/frame.png')
         name, rate = item.video
-        if self._video is None or self._video[0] != name:
-            self._end_video()
-            target = os.fsencode(self.folder / 'drawings' / f'{name}.mp4')
-            size = (frame.shape[1], frame.shape[0])
-            self._video = name, cv2.VideoWriter(target, cv2.VideoWriter_fourcc(*'mp4v'), rate, size)
-        self._video[1].write(frame)
+        if name != self._video_name:
+            self._video.release()
+            file, codec = os.fsencode(self.drawings / f'{name}.mp4'), cv2.VideoWriter_fourcc(*'mp4v')
+            self._video_name, self._video = name, cv2.VideoWriter(file, codec, rate, frame.shape[1::-1])
+        self._video.write(frame)
 
-    def _draw_to(self, file: str, pixels: np.ndarray, sample: BaseDataElement) -> None:
-        draw_sample(self.visualizer, pixels, sample, file, score=self.score, truth=False)
 
-    def _end_video(self) -> None:
-        if self._video is not None:
-            self._video[1].release()
-            self._video = None
+class Writer:
+    """Base class of the tasks' writers, which save predictions as files in an existing folder.
+
+    Attributes:
+        files: names of output files, which are deleted if an earlier run left them in the folder.
+        folders: names of the subfolders for `file`, which must not contain inputs.
+        classes: class names in the order of the labels.
+        collected: entries of `add` for `close`, in any form.
+    """
+
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    def __init__(self, folder: Path, classes: Sequence[str], score: float) -> None:
+        self.folder, self.classes, self.score = folder, classes, score
+        self.collected: list = []
+        for name in self.files:
+            (folder / name).unlink(missing_ok=True)
+
+    def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
+        """Add the prediction for `pixels` (H, W, 3) and return it as plain numbers, with maps as file names."""
+        return {}
+
+    def close(self) -> None:
+        """Write the files that cover all images."""
+
+    @staticmethod
+    def table(record: dict, classes: Sequence[str]) -> TableParts:
+        """Return caption, header and rows of a table of one record of `add`."""
+        return '', (), []
+
+    def name_of(self, label: int) -> str:
+        return self.classes[label] if self.classes else str(label)
+
+    def file(self, folder: str, item: Input, suffix: str) -> Path:
+        """Return the path of a file of one image in a subfolder, which is created and must be one of `folders`."""
+        if folder not in self.folders:
+            raise ValueError(f'folder: expected one of {type(self).__name__}.folders {self.folders}, got {folder!r}.')
+        (self.folder / folder).mkdir(exist_ok=True)
+        return self.folder / folder / f'{item.name}{suffix}'

@@ -1,6 +1,4 @@
 """Predicted label maps as PNG files."""
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -8,12 +6,14 @@ from typing import Any
 import cv2
 import numpy as np
 
-from mmflatten.predict import writer
+from mmflatten.predict import results
 from mmflatten.predict.inputs import Input
 
 
-class SegmentationWriter(writer.Writer):
+class Writer(results.Writer):
     """`label_maps/NAME.png`: grey values are labels, in 16 bits if there are more than 256 classes."""
+
+    folders = ('label_maps', )
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         labels = sample.pred_sem_seg.data[0].cpu().numpy()
@@ -27,13 +27,10 @@ class SegmentationWriter(writer.Writer):
         return dict(label_map=str(file), shares=fractions)
 
     @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> writer.TableParts:
+    def table(record: dict, classes: Sequence[str]) -> results.TableParts:
         entries = sorted(record['shares'], key=lambda entry: -entry['share'])
-        rows = [(entry['name'], f'{100 * entry["share"]:.2f} %') for entry in entries[:writer.MAX_ROWS]]
+        rows = [(entry['name'], f'{100 * entry["share"]:.2f} %') for entry in entries[:results.MAX_ROWS]]
         caption = 'Fraction of the image'
-        if len(entries) > writer.MAX_ROWS:
-            caption += f', the largest {writer.MAX_ROWS} of {len(entries)} classes'
+        if len(entries) > results.MAX_ROWS:
+            caption += f', the largest {results.MAX_ROWS} of {len(entries)} classes'
         return caption, ('class', 'fraction'), rows
-
-
-Writer = SegmentationWriter

@@ -1,18 +1,18 @@
 """Predicted disparities as PFM files."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mmflatten.datasets.stereo.files import write_pfm
-from mmflatten.predict import writer
+from mmflatten.predict import results
 from mmflatten.predict.inputs import Input
 
 
-class StereoWriter(writer.Writer):
+class Writer(results.Writer):
     """`disparity/NAME.pfm`: disparities of the left image, in pixels."""
+
+    folders = ('disparity', )
 
     def add(self, item: Input, sample: Any, pixels: np.ndarray) -> dict:
         height, width = pixels.shape[:2]
@@ -24,10 +24,6 @@ class StereoWriter(writer.Writer):
                     max=float(disparity.max()))
 
     @staticmethod
-    def table(record: dict, classes: Sequence[str]) -> writer.TableParts:
-        rows = [(title, f'{record[key]:.2f}') for title, key in (('smallest', 'min'), ('mean', 'mean'),
-                                                                 ('largest', 'max'))]
-        return 'Disparity in pixels', (), rows
-
-
-Writer = StereoWriter
+    def table(record: dict, classes: Sequence[str]) -> results.TableParts:
+        titles = dict(min='smallest', mean='mean', max='largest')
+        return 'Disparity in pixels', (), [(title, f'{record[key]:.2f}') for key, title in titles.items()]

@@ -2,30 +2,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from mmengine.config import ConfigDict
-from mmengine.registry import DATASETS, DefaultScope
 
-from mmflatten.recipes.disk import checkpoint_interval
+from mmflatten.classes import wrong_heads
+from mmflatten.engine.datasets import read_metainfo
 from mmflatten.recipes.parameters import parameters_by
-from mmflatten.recipes.settings import base_batch, ema_hooks, ema_momentum, plain, schedulers
+from mmflatten.recipes.settings import base_batch, ema_hooks, ema_momentum, plain, schedulers, training_length
 from mmflatten.recipes.training import Training
 
-_HEADS = ('head', 'decode_head', 'auxiliary_head', 'bbox_head', 'mask_head', 'roi_head.bbox_head', 'roi_head.mask_head')
+
+def warnings_of(training: Training) -> list[tuple[str, str]]:
+    """Run all checks, in the order of `CHECKS`. A warning is the name of a check, and what is wrong with its fix."""
+    return [(name, text) for name, check in CHECKS.items() for text in check(training)]
 
 
-@dataclass(frozen=True)
-class RecipeWarning:
-    """Name of a check, and what is wrong and how to correct it."""
+class _Scheduler:
+    """A scheduler of the config.
 
-    name: str
-    text: str
+    Attributes:
+        name: its place in the config, and its type.
+        end: iteration at which it ends, by default with the training.
+        last: last epoch or iteration, in its own unit, in which it changes the rate.
+        last_iteration: the iteration of `last`.
+        wrong_unit: it counts epochs in a loop of iterations, or iterations where epochs are meant.
+        is_warmup: it raises the rate.
+    """
+
+    def __init__(self, index: int, item: ConfigDict, training: Training) -> None:
+        self.cfg, self.name, by_epoch = item, f'param_scheduler.{index} ({item.type})', item.get('by_epoch', True)
+        unit = training.epoch_length if by_epoch else 1
+        milestones, end = item.get('milestones'), item.get('end')
+        self.end = end * unit if end else training.iterations
+        self.last = max(milestones) if milestones else end or (training.length if by_epoch else training.iterations)
+        self.last_iteration = self.last * unit
+        self.wrong_unit = by_epoch and not training.by_epoch or (
+            not by_epoch and training.by_epoch and self.last <= training.length < training.iterations)
+        self.is_warmup = (item.type == 'LinearLR' and item.get('start_factor', 1 / 3) < item.get('end_factor', 1)
+                          or item.type == 'ConstantLR' and item.get('factor', 1 / 3) < 1)
 
 
-def warnings_of(training: Training) -> list[RecipeWarning]:
-    """Run all checks, in the order of `CHECKS`."""
-    return [RecipeWarning(name, text) for name, check in CHECKS.items() for text in check(training)]
+def _schedulers(training: Training) -> list[_Scheduler]:
+    return [_Scheduler(index, item, training) for index, item in enumerate(schedulers(training.cfg))]
 
 
 def _batch(training: Training) -> Iterator[str]:
@@ -37,47 +55,45 @@ def _batch(training: Training) -> Iterator[str]:
 
 
 def _unit(training: Training) -> Iterator[str]:
-    for index, item in enumerate(schedulers(training.cfg)):
-        if not _has_wrong_unit(training, item):
-            continue
-        if training.by_epoch:
-            yield (f'param_scheduler.{index} ({item.type}): counts iterations and ends after {_last(training, item)} '
-                   f'of {training.iterations:,}. If these are epochs, set by_epoch=True.')
-        else:
-            yield (f'param_scheduler.{index} ({item.type}): counts epochs, but the training loop counts iterations, so '
-                   'it never steps. Set by_epoch=False and give begin and end in iterations.')
+    for scheduler in _schedulers(training):
+        if scheduler.wrong_unit and training.by_epoch:
+            yield (f'{scheduler.name}: counts iterations and ends after {scheduler.last} of {training.iterations:,}. '
+                   'If these are epochs, set by_epoch=True.')
+        elif scheduler.wrong_unit:
+            yield (f'{scheduler.name}: counts epochs, but the training loop counts iterations, so it never steps. Set '
+                   'by_epoch=False and give begin and end in iterations.')
 
 
 def _warmup(training: Training) -> Iterator[str]:
-    items = _with_right_unit(training)
-    last = min([training.iterations, *[_end(training, item) for item in items if not _is_warmup(item)]])
-    for item in items:
-        if _is_warmup(item) and not item.get('begin') and _end(training, item) >= last:
-            yield (f'param_scheduler ({item.type}): the warm-up ends at iteration {_end(training, item):,}, the '
-                   f'schedule or the training at {last:,}. Shorten the warm-up.')
+    found = [scheduler for scheduler in _schedulers(training) if not scheduler.wrong_unit]
+    last = min([training.iterations, *[scheduler.end for scheduler in found if not scheduler.is_warmup]])
+    for scheduler in found:
+        if scheduler.is_warmup and not scheduler.cfg.get('begin') and scheduler.end >= last:
+            yield (f'{scheduler.name}: the warm-up ends at iteration {scheduler.end:,}, the schedule or the training '
+                   f'at {last:,}. Shorten the warm-up.')
 
 
 def _cosine(training: Training) -> Iterator[str]:
-    for index, item in enumerate(schedulers(training.cfg)):
-        half, length = item.get('T_max'), (item.get('end') or 0) - item.get('begin', 0)
-        if half and item.get('end') and half != length:
-            effect = 'rises again' if half < length else 'does not reach its minimum'
-            yield (f'param_scheduler.{index}.T_max ({item.type}): expected end - begin = {length}, got {half}, so the '
-                   f'rate {effect}. Remove T_max.')
+    for scheduler in _schedulers(training):
+        half, begin, end = (scheduler.cfg.get(name, 0) for name in ('T_max', 'begin', 'end'))
+        if half and end and half != end - begin:
+            effect = 'rises again' if half < end - begin else 'does not reach its minimum'
+            yield (f'{scheduler.name}: expected T_max = end - begin = {end - begin}, got {half}, so the rate {effect}. '
+                   'Remove T_max.')
 
 
 def _schedule_end(training: Training) -> Iterator[str]:
-    falling = [item for item in _with_right_unit(training) if not _is_warmup(item)]
-    if all(item.type == 'ConstantLR' and item.get('factor') == 1 for item in falling):
+    falling = [scheduler for scheduler in _schedulers(training)
+               if not scheduler.wrong_unit and not scheduler.is_warmup]
+    if all(scheduler.cfg.type == 'ConstantLR' and scheduler.cfg.get('factor') == 1 for scheduler in falling):
         return
-    end, total = max(_end(training, item) for item in falling), training.iterations
-    last = max(max(_end(training, item), _last(training, item) * _unit_length(training, item)) for item in falling)
-    late = any(item.get('milestones') and _last(training, item) * _unit_length(training, item) >= total
-               for item in falling)
+    end, total = max(scheduler.end for scheduler in falling), training.iterations
     if end < total:
         yield (f'param_scheduler: the schedule ends after {end:,} of {total:,} iterations, then the rate is constant. '
                'Set its end to the length of the training.')
-    elif end > total or late:
+    elif end > total or any(scheduler.cfg.get('milestones') and scheduler.last_iteration >= total
+                            for scheduler in falling):
+        last = max(end, *(scheduler.last_iteration for scheduler in falling))
         rate = max(rates[-1] for rates in training.rates.values())
         yield (f'param_scheduler: the schedule ends at iteration {last:,}, the training at {total:,}, where the rate '
                f'is still {plain(rate)}. Set its end and milestones to the length of the training.')
@@ -125,8 +141,13 @@ def _validation(training: Training) -> Iterator[str]:
                f'train_cfg.val_begin to at most {training.length}.')
 
 
+def _validates(training: Training) -> bool:
+    parts = (training.cfg.get(name) is not None for name in ('val_cfg', 'val_dataloader', 'val_evaluator'))
+    return all(parts) and training.cfg.train_cfg.get('val_begin', 1) <= training.length
+
+
 def _checkpoints(training: Training) -> Iterator[str]:
-    interval, unit = checkpoint_interval(training), 'epochs' if training.by_epoch else 'iterations'
+    interval, unit = training.checkpoints.interval, training_length(training.cfg)[1]
     if not interval:
         yield 'default_hooks.checkpoint: no checkpoint is written. Set default_hooks.checkpoint.interval.'
     elif interval > training.length:
@@ -141,12 +162,8 @@ def _resume(training: Training) -> Iterator[str]:
 
 
 def _classes(training: Training) -> Iterator[str]:
-    classes = _num_classes(training.cfg.train_dataloader.dataset, training.cfg.get('default_scope', 'mmengine'))
-    for name, module in training.model.named_modules():
-        number = getattr(module, 'num_classes', None)
-        if classes and isinstance(number, int) and name.rstrip('.0123456789') in _HEADS and number != classes:
-            yield (f'model.{name}.num_classes: the training set has {classes} classes, got {number}. Correct it, or '
-                   'set metainfo=dict(classes=...) of the data set.')
+    classes = read_metainfo(training.cfg, 'train').get('classes') or ()
+    yield from wrong_heads(training.model, len(classes), 'train_dataloader.dataset', exact=True)
 
 
 CHECKS: dict[str, Callable[[Training], Iterator[str]]] = {
@@ -163,54 +180,3 @@ CHECKS: dict[str, Callable[[Training], Iterator[str]]] = {
     'resume': _resume,
     'classes': _classes,
 }
-
-
-def _num_classes(dataset: ConfigDict, scope: str) -> int:
-    """Number of classes in `metainfo` or in the class of the data set, 0 if it is only known after reading it."""
-    while 'dataset' in dataset or 'datasets' in dataset:
-        dataset = dataset.get('dataset') or dataset.datasets[0]
-    metainfo = dataset.get('metainfo') or {}
-    if 'classes' not in metainfo:
-        with DefaultScope.overwrite_default_scope(scope), DATASETS.switch_scope_and_registry(None) as registry:
-            cls = registry.get(dataset.type)
-            if not isinstance(cls, type):  # a function that builds the data set
-                cls = registry.build({**dataset, 'pipeline': [], 'lazy_init': True})
-            metainfo = getattr(cls, 'METAINFO', {})
-    return len(metainfo.get('classes') or ())
-
-
-def _validates(training: Training) -> bool:
-    parts = (training.cfg.get(name) is not None for name in ('val_cfg', 'val_dataloader', 'val_evaluator'))
-    return all(parts) and training.cfg.train_cfg.get('val_begin', 1) <= training.length
-
-
-def _has_wrong_unit(training: Training, item: ConfigDict) -> bool:
-    """Return True if a scheduler counts epochs in a loop of iterations, or iterations where epochs are meant."""
-    if item.get('by_epoch', True) or not training.by_epoch:
-        return item.get('by_epoch', True) and not training.by_epoch
-    return _last(training, item) <= training.length < training.iterations
-
-
-def _with_right_unit(training: Training) -> list[ConfigDict]:
-    return [item for item in schedulers(training.cfg) if not _has_wrong_unit(training, item)]
-
-
-def _is_warmup(item: ConfigDict) -> bool:
-    if item.type == 'LinearLR':
-        return item.get('start_factor', 1 / 3) < item.get('end_factor', 1)
-    return item.type == 'ConstantLR' and item.get('factor', 1 / 3) < 1
-
-
-def _unit_length(training: Training, item: ConfigDict) -> int:
-    """Iterations per unit of a scheduler."""
-    return training.epoch_length if item.get('by_epoch', True) else 1
-
-
-def _end(training: Training, item: ConfigDict) -> int:
-    """Iteration at which a scheduler ends, by default with the training."""
-    return item['end'] * _unit_length(training, item) if item.get('end') else training.iterations
-
-
-def _last(training: Training, item: ConfigDict) -> int:
-    """Last epoch or iteration, in the scheduler's unit, in which it changes the rate."""
-    return max(item.milestones) if item.get('milestones') else item.get('end') or training.length

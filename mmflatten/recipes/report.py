@@ -3,17 +3,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mmflatten.recipes.checks import RecipeWarning
-from mmflatten.recipes.disk import checkpoints_of
 from mmflatten.recipes.parameters import ParameterGroup, parameters_by
 from mmflatten.recipes.settings import base_batch, describe_ema, describe_schedule, grad_accum_steps, plain
 from mmflatten.recipes.training import Training
 from mmflatten.text_table import align
 
-_SAME = 1e-6  # relative; schedulers multiply step by step and round
 
-
-def render_report(training: Training, warnings: Sequence[RecipeWarning]) -> str:
+def render_report(training: Training, warnings: Sequence[tuple[str, str]]) -> str:
     seen = training.iterations * training.gpus * training.cfg.train_dataloader.batch_size
     unit = f' = {training.length} epochs of {training.epoch_length:,}' if training.by_epoch else ''
     facts = {
@@ -29,25 +25,23 @@ def render_report(training: Training, warnings: Sequence[RecipeWarning]) -> str:
     }
     width = max(map(len, facts))
     lines = [f'{name.ljust(width)}  {text}' for name, text in facts.items()]
-    texts = [f'warning ({warning.name}): {warning.text}' for warning in warnings] or ['no warnings']
+    texts = [f'warning ({name}): {text}' for name, text in warnings] or ['no warnings']
     return '\n'.join([*lines, '', _rates(training), '', _decay(training), '', *texts])
 
 
 def _batch(training: Training) -> str:
     steps, base = grad_accum_steps(training.cfg), base_batch(training.cfg)
-    factors = [f'{training.gpus} GPU' if training.gpus == 1 else f'{training.gpus} GPUs',
-               str(training.cfg.train_dataloader.batch_size)]
-    if steps > 1:
-        factors.append(f'{steps} accumulated')
+    gpus = '1 GPU' if training.gpus == 1 else f'{training.gpus} GPUs'
+    accumulated = f' x {steps} accumulated' if steps > 1 else ''
     meant = f'the rate is for {base}' if base else 'auto_scale_lr.base_batch_size is not set'
     scaled = f' and scaled by {training.lr_factor:g}' if training.lr_factor != 1 else ''
-    return f'{training.batch} = {" x ".join(factors)}; {meant}{scaled}'
+    per_gpu = training.cfg.train_dataloader.batch_size
+    return f'{training.batch} = {gpus} x {per_gpu}{accumulated}; {meant}{scaled}'
 
 
 def _warmup(training: Training) -> str:
-    """Describe how long the first rate rises."""
     rates = next(iter(training.rates.values()))
-    highest = max(rates) * (1 - _SAME)
+    highest = max(rates) * (1 - 1e-6)  # schedulers multiply step by step and round
     peak = next(index for index, rate in enumerate(rates) if rate >= highest)
     return f'{peak:,} iterations, {100 * peak / training.iterations:.2g} % of the training' if peak else 'none'
 
@@ -66,16 +60,16 @@ def _units(training: Training, number: int) -> str:
 
 
 def _checkpoints(training: Training) -> str:
-    files = checkpoints_of(training)
+    files = training.checkpoints
     if not files.written:
         return 'none'
     parts = [('weights', files.weights), ('EMA', files.averages), ('optimizer', files.optimizer)]
-    sizes = ', '.join(f'{name} {size(number)}' for name, number in parts if number)
-    return (f'every {_units(training, files.interval)}, {files.written} of {size(files.size)} ({sizes}); '
-            f'{files.kept} kept, at most {size(files.most)} on the disk')
+    sizes = ', '.join(f'{name} {_size(number)}' for name, number in parts if number)
+    return (f'every {_units(training, files.interval)}, {files.written} of {_size(files.size)} ({sizes}); '
+            f'{files.kept} kept, at most {_size(files.most)} on the disk')
 
 
-def size(number: int) -> str:
+def _size(number: int) -> str:
     """Format bytes, such as '345 MB'."""
     for unit in ('B', 'kB', 'MB'):
         if number < 1000:
@@ -86,7 +80,7 @@ def size(number: int) -> str:
 
 def _rates(training: Training) -> str:
     groups = parameters_by('lr', training.model, training.optimizer)
-    rows = [(plain(base), *_counts(groups.get(base, ParameterGroup())), *map(plain, (rates[0], max(rates), rates[-1])))
+    rows = [(plain(base), *_counts(groups.get(base)), *map(plain, (rates[0], max(rates), rates[-1])))
             for base, rates in training.rates.items()]
     hidden = len({group['lr'] for group in training.optimizer.param_groups}) - len(rows)
     more = f'\n({hidden} rates between these are not shown)' if hidden else ''
@@ -94,11 +88,11 @@ def _rates(training: Training) -> str:
 
 
 def _decay(training: Training) -> str:
-    groups = parameters_by('weight_decay', training.model, training.optimizer)
     rows = [('frozen' if decay is None else plain(decay), *_counts(group), ', '.join(group.kinds))
-            for decay, group in groups.items()]
+            for decay, group in parameters_by('weight_decay', training.model, training.optimizer).items()]
     return align(rows, ('weight decay', 'parameters', 'tensors', 'of'), {0, 3})
 
 
-def _counts(group: ParameterGroup) -> tuple[str, str]:
-    return f'{group.numbers / 1e6:.3f} M', str(group.tensors)
+def _counts(group: ParameterGroup | None) -> tuple[str, str]:
+    """Millions of parameters, and tensors; None is a group whose parameters are all frozen."""
+    return (f'{group.parameters / 1e6:.3f} M', str(group.tensors)) if group else ('0.000 M', '0')

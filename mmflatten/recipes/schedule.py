@@ -9,22 +9,13 @@ from pathlib import Path
 import numpy as np
 from mmengine.registry import HOOKS, MODELS, DefaultScope
 from torch import nn
-from torch.optim import Optimizer
 
+from mmflatten.recipes.parameters import ParameterGroup, distinct_groups
 from mmflatten.recipes.settings import ema_hooks
 from mmflatten.recipes.training import Training
 from mmflatten.text_table import align
 
 KINDS = ('lr', 'weight_decay', 'momentum')
-
-
-@dataclass(frozen=True)
-class Group:
-    """Parameters with equal settings throughout the training."""
-
-    tensors: int
-    parameters: int
-    example: str
 
 
 @dataclass(frozen=True)
@@ -35,11 +26,11 @@ class Schedule:
         iterations: (n,) the sampled iterations, from 1.
         groups: parameter groups, highest initial learning rate first.
         values: 'lr', 'weight_decay', 'momentum' (the first beta of Adam) -> (n, groups), NaN if undefined.
-        ema: (n,) as `ema_momentum` returns it, None without EMA.
+        ema: (n,) as `average_momentum` returns it, None without EMA.
     """
 
     iterations: np.ndarray
-    groups: list[Group]
+    groups: list[ParameterGroup]
     values: dict[str, np.ndarray]
     ema: np.ndarray | None
 
@@ -72,40 +63,23 @@ def schedule_of(training: Training, every: int = 1) -> Schedule:
     Raises:
         ValueError: a scheduler depends on validation metrics.
     """
-    probe, groups = distinct_groups(training.optimizer, training.model)
-    for group in probe.param_groups:
-        group['lr'] *= training.lr_factor
+    groups, probe = distinct_groups(training.model, training.optimizer), copy.copy(training.optimizer)
+    probe.param_groups = [{**group.settings, 'lr': group.settings['lr'] * training.lr_factor} for group in groups]
     kept = np.unique([*range(1, training.iterations + 1, every), training.iterations])
     wanted, values = set(kept.tolist()), {kind: [] for kind in KINDS}
     for iteration, settings in enumerate(training.follow(probe), 1):
         if iteration in wanted:
             for kind in KINDS:
-                values[kind].append([_setting(group, kind) for group in settings])
+                values[kind].append([group['betas'][0] if kind == 'momentum' and 'betas' in group else
+                                     group.get(kind, float('nan')) for group in settings])
     hooks = ema_hooks(training.cfg)
-    ema = ema_momentum(hooks[0], kept, training) if hooks else None
+    ema = average_momentum(hooks[0], kept, training) if hooks else None
     return Schedule(kept, groups, {kind: np.array(rows) for kind, rows in values.items()}, ema)
 
 
-def distinct_groups(optimizer: Optimizer, model: nn.Module) -> tuple[Optimizer, list[Group]]:
-    """Copy an optimizer with one parameter group for all that have equal settings.
-
-    MMEngine makes a group for every parameter, and schedulers treat equal groups alike.
-    """
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    alike: dict[tuple, list[dict]] = {}
-    for group in sorted(optimizer.param_groups, key=lambda group: -group['lr']):
-        key = tuple((name, value) for name, value in sorted(group.items()) if isinstance(value, (int, float, tuple)))
-        alike.setdefault(key, []).append(group)
-    probe = copy.copy(optimizer)
-    probe.param_groups = [dict(groups[0]) for groups in alike.values()]
-    members = [[parameter for group in groups for parameter in group['params']] for groups in alike.values()]
-    return probe, [Group(len(tensors), sum(tensor.numel() for tensor in tensors), names[id(tensors[0])])
-                   for tensors in members]
-
-
-def ema_momentum(hook: dict, iterations: np.ndarray, training: Training) -> np.ndarray:
+def average_momentum(hook: dict, iterations: np.ndarray, training: Training) -> np.ndarray:
     """Weight of the new parameters in the average of an `EMAHook` after each iteration, NaN while it is a copy."""
-    with DefaultScope.overwrite_default_scope(training.cfg.get('default_scope', 'mmengine')):
+    with DefaultScope.overwrite_default_scope(training.scope):
         built = HOOKS.build(dict(hook))
         source = nn.Linear(1, 1, bias=False)
         average = MODELS.build(built.ema_cfg, default_args=dict(model=source))
@@ -123,10 +97,6 @@ def ema_momentum(hook: dict, iterations: np.ndarray, training: Training) -> np.n
             average.update_parameters(source)
             momenta[index] = weight.item()
     return momenta
-
-
-def _setting(group: dict, kind: str) -> float:
-    return group['betas'][0] if kind == 'momentum' and 'betas' in group else group.get(kind, float('nan'))
 
 
 def _span(values: np.ndarray) -> str:

@@ -1,17 +1,50 @@
-"""Training settings of a config, as values and as text."""
+"""Training settings of a config, as values and as text, and the size of its training set."""
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
 
-_GPUS = re.compile(r'_(\d+)xb(\d+)')
+from mmflatten.engine.datasets import leaves
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Name of a data set, its number of images or pairs (0 if unknown), and the source of this number."""
+
+    name: str
+    images: int
+    source: str
+
+
+# Pattern of '<type> <data_root> <ann_file> <subset> <data_prefix>' -> data set.
+_KNOWN = {
+    r'^(mmflatten.Indexed)?ImageNet ': TrainingSet('ImageNet-1k', 1_281_167, 'ILSVRC 2012'),
+    r'^ImageNet21k |^mmflatten.IndexedImages .*imagenet22k': TrainingSet(
+        'ImageNet-22k', 14_197_122, "ImageNet's web page, 2011 release"),
+    r'instances_train2017': TrainingSet('COCO', 117_266, 'train2017, images with objects, as mmdet keeps them'),
+    r'^ADE20KDataset ': TrainingSet('ADE20K', 20_210, 'SceneParse150'),
+    r'^mmflatten.SceneFlowDataset .*flyingthings3d': TrainingSet('SceneFlow', 22_390, 'FlyingThings3D, TRAIN'),
+    r'^mmflatten.SceneFlowDataset .*monkaa': TrainingSet('SceneFlow', 8_664, 'Monkaa'),
+    r'^mmflatten.SceneFlowDataset .*driving': TrainingSet('SceneFlow', 4_400, 'Driving'),
+    r'^mmflatten.KITTIStereoDataset ': TrainingSet('KITTI', 160, 'the pairs that are not held out'),
+    r'data/fashion': TrainingSet('Fashion-MNIST', 60_000, 'its training file'),
+    r'data/canvases': TrainingSet('garment canvases', 5_000, 'as `mmflatten data canvases` makes them'),
+    r'data/garments_stereo': TrainingSet('garment pairs', 400, 'as `mmflatten data garments --stereo` makes them'),
+    r'data/garments/? ': TrainingSet('garment scenes', 1_000, 'as `mmflatten data garments` makes them'),
+    r'data/digits_stereo': TrainingSet('digit pairs', 400, 'as prepare_digits.py --stereo makes them'),
+    r'data/digits/? .*crops': TrainingSet('digit crops', 4_405, 'as prepare_digits.py makes them'),
+    r'data/digits/? ': TrainingSet('digit scenes', 1_000, 'as prepare_digits.py makes them'),
+}
+DATA_SETS = tuple(dict.fromkeys(known.name for known in _KNOWN.values()))
 
 
 def gpus_of(cfg: Config) -> int:
     """Number of GPUs in the config's name (`8xb128`), or else the number that gives its base batch size."""
-    name = _GPUS.search(Path(cfg.filename or '').stem)
+    name = re.search(r'_(\d+)xb(\d+)', Path(cfg.filename or '').stem)
     per_gpu = cfg.train_dataloader.batch_size * grad_accum_steps(cfg)
     return int(name[1]) if name else max(1, base_batch(cfg) // per_gpu)
 
@@ -90,3 +123,28 @@ def describe_ema(cfg: Config) -> str:
         if str(hook.type).endswith('MesaEMAHook'):
             words.append(f'MESA of weight {plain(hook.get("weight", 1))}')
     return ', '.join(words) or 'none'
+
+
+def training_set(dataset: ConfigDict) -> TrainingSet:
+    """Describe a config's `train_dataloader.dataset`; concatenated parts and repetitions are added up."""
+    parts = [(_describe_part(part), times) for part, times in leaves(dataset)]
+    sources = dict.fromkeys(part.source for part, _ in parts)
+    images = sum(part.images * times for part, times in parts) if all(part.images for part, _ in parts) else 0
+    return TrainingSet(parts[0][0].name, images, ' + '.join(sources))
+
+
+def _describe_part(dataset: ConfigDict) -> TrainingSet:
+    """Look up a data set, or count the images that its filter keeps of a COCO annotation file on this machine."""
+    text = ' '.join(str(dataset.get(name, '')) for name in ('type', 'data_root', 'ann_file', 'subset', 'data_prefix'))
+    known = next((entry for pattern, entry in _KNOWN.items() if re.search(pattern, text)),
+                 TrainingSet(str(dataset.get('type')).split('.')[-1], 0, ''))
+    file = Path(dataset.get('data_root') or '', dataset.get('ann_file') or '')
+    if file.suffix != '.json' or not file.is_file():
+        return known
+    content, filters = json.loads(file.read_text(encoding='utf-8')), dataset.get('filter_cfg') or {}
+    images = [image for image in content.get('images', [])
+              if min(image.get('width', 0), image.get('height', 0)) >= filters.get('min_size', 0)]
+    if filters.get('filter_empty_gt'):
+        annotated = {item['image_id'] for item in content.get('annotations', [])}
+        images = [image for image in images if image['id'] in annotated]
+    return TrainingSet(known.name, len(images), str(file))

@@ -1,9 +1,9 @@
-"""A training run, computed without data and weights: model, optimizer, and the learning rate of every iteration."""
+"""A training run, computed without weights and GPU: model, optimizer, learning rates and checkpoints."""
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,84 +11,109 @@ import torch
 from mmengine.config import Config
 from mmengine.optim import OptimWrapper, build_optim_wrapper
 from mmengine.registry import PARAM_SCHEDULERS, DefaultScope
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from mmflatten.engine.datasets import DatasetError, build_dataset
+from mmflatten.engine.setup import set_auto_scale_lr
 from mmflatten.measure.flops.meta import build_on_meta
-from mmflatten.recipes.datasets import TrainingSet, training_set
-from mmflatten.recipes.settings import base_batch, gpus_of, grad_accum_steps, schedulers, training_length
+from mmflatten.recipes.settings import (
+    TrainingSet,
+    base_batch,
+    ema_hooks,
+    gpus_of,
+    grad_accum_steps,
+    schedulers,
+    training_length,
+    training_set,
+)
+
+_AMP_OPTIONS = ('loss_scale', 'dtype', 'use_fp64')
 
 
 @dataclass(frozen=True)
+class Checkpoints:
+    """Counts, and sizes in bytes of one checkpoint, without random states and messages of the run."""
+
+    interval: int  # in the unit of the loop; 0 if none is written
+    written: int
+    kept: int
+    weights: int
+    averages: int
+    optimizer: int
+
+    @property
+    def size(self) -> int:
+        return self.weights + self.averages + self.optimizer
+
+    @property
+    def most(self) -> int:
+        """Largest size on the disk; an outdated checkpoint is deleted after the new one is complete."""
+        return self.size * (self.kept + (self.written > self.kept))
+
+
 class Training:
-    """The run that `mmflatten train` would start with a config on a number of GPUs."""
+    """The run that `mmflatten train` would start with a config on a number of GPUs.
 
-    cfg: Config
-    gpus: int
-    data: TrainingSet
-    model: nn.Module  # on the meta device
-    optimizer: Optimizer
+    Args:
+        gpus: by default the number in the config's name, or the one that gives its base batch size.
+        images: number of training images; by default counted, or the known size of the data set.
 
-    @classmethod
-    def of(cls, cfg: Config, gpus: int | None = None, images: int | None = None) -> Training:
-        """Build the model and the optimizer of a config on the meta device.
+    Attributes:
+        data: name and size of the training set.
+        model: on the meta device, like the parameters of `optimizer`.
+        batch: images per optimizer step, over all GPUs.
+        lr_factor: factor that `--auto-scale-lr` applies to the learning rate.
+        length: epochs or iterations, in the unit of the training loop.
+        epoch_length: iterations per epoch. Repeated augmentation draws as many samples as there are images.
+        iterations: of the whole training.
+        val_interval: epochs or iterations between validations; the defaults are MMEngine's.
 
-        Args:
-            gpus: by default the number in the config's name, or the one that gives its base batch size.
-            images: number of training images; by default counted, or the known size of the data set.
+    Raises:
+        DatasetError: the number of images is unknown.
+        ValueError: the config builds several optimizers, or scales the rate without a base batch size.
+    """
 
-        Raises:
-            DatasetError: the number of images is unknown.
-            ValueError: the config builds several optimizers, or scales the rate without a base batch size.
-        """
-        if (cfg.get('auto_scale_lr') or {}).get('enable') and not base_batch(cfg):
-            raise ValueError('auto_scale_lr.base_batch_size: required when auto_scale_lr.enable is True. Set it to the '
-                             'batch size that optimizer.lr is for.')
-        scope = cfg.get('default_scope', 'mmengine')
-        data = _training_set(cfg.train_dataloader.dataset, scope, images)
-        model = build_on_meta(cfg.model, scope)
-        with DefaultScope.overwrite_default_scope(scope):
-            wrapper = build_optim_wrapper(model, _without_amp(cfg.optim_wrapper))
-        if not isinstance(wrapper, OptimWrapper):
-            raise ValueError('optim_wrapper.constructor: expected one that builds a single optimizer, got '
-                             f'{cfg.optim_wrapper.constructor}.')
-        return cls(cfg, gpus or gpus_of(cfg), data, model, wrapper.optimizer)
+    def __init__(self, cfg: Config, gpus: int | None = None, images: int | None = None) -> None:
+        scaled = (cfg.get('auto_scale_lr') or {}).get('enable')
+        if scaled:
+            set_auto_scale_lr(cfg)  # requires a base batch size
+        self.cfg, self.scope, loader = cfg, cfg.get('default_scope', 'mmengine'), cfg.train_dataloader
+        self.gpus = gpus or gpus_of(cfg)
+        with DefaultScope.overwrite_default_scope(self.scope):
+            self.data = _training_set(loader.dataset, images)
+            self.model = build_on_meta(cfg.model, self.scope)
+            self.optimizer = _build_optimizer(self.model, cfg.optim_wrapper)
+        self.batch = self.gpus * loader.batch_size * grad_accum_steps(cfg)
+        self.lr_factor: float = self.batch / base_batch(cfg) if scaled else 1.
+        self.length, unit = training_length(cfg)
+        self.by_epoch = unit == 'epochs'
+        batches = math.ceil(self.data.images / self.gpus) / loader.batch_size
+        self.epoch_length = math.floor(batches) if loader.get('drop_last') else math.ceil(batches)
+        self.iterations = self.length * self.epoch_length if self.by_epoch else self.length
+        self.val_interval: int = cfg.train_cfg.get('val_interval', 1 if self.by_epoch else 1000)
 
-    @property
-    def batch(self) -> int:
-        """Images per optimizer step, over all GPUs."""
-        return self.gpus * self.cfg.train_dataloader.batch_size * grad_accum_steps(self.cfg)
-
-    @property
-    def by_epoch(self) -> bool:
-        return bool(self.cfg.train_cfg.get('max_epochs'))
-
-    @property
-    def length(self) -> int:
-        """Epochs or iterations, in the unit of the training loop."""
-        return training_length(self.cfg)[0]
-
-    @property
-    def epoch_length(self) -> int:
-        """Iterations per epoch. Repeated augmentation draws as many samples as there are images."""
-        batches = math.ceil(self.data.images / self.gpus) / self.cfg.train_dataloader.batch_size
-        return math.floor(batches) if self.cfg.train_dataloader.get('drop_last') else math.ceil(batches)
-
-    @property
-    def iterations(self) -> int:
-        return self.length * self.epoch_length if self.by_epoch else self.length
-
-    @property
-    def val_interval(self) -> int:
-        """Epochs or iterations between validations; the defaults are MMEngine's."""
-        return self.cfg.train_cfg.get('val_interval', 1 if self.by_epoch else 1000)
-
-    @property
-    def lr_factor(self) -> float:
-        """Factor that `--auto-scale-lr` applies to the learning rate."""
-        scaled = (self.cfg.get('auto_scale_lr') or {}).get('enable')
-        return self.batch / base_batch(self.cfg) if scaled else 1.
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """Checkpoints that the config's hook writes over the whole training."""
+        hook = (self.cfg.get('default_hooks') or {}).get('checkpoint', {})
+        hook = dict(interval=-1) if hook is None else hook  # None removes the hook
+        interval = hook.get('interval')
+        if interval is None:  # mmflatten's hook saves after each validation, MMEngine's never
+            interval = -1 if hook.get('type') == 'CheckpointHook' else self.val_interval
+        rounded = math.ceil if hook.get('save_last', True) else math.floor
+        written = rounded(self.length / interval) if interval > 0 else 0
+        limit, best = hook.get('max_keep_ckpts', -1), hook.get('save_best') or []
+        kept = (min(written, limit) if limit > 0 else written) + (1 if isinstance(best, str) else len(best))
+        weights = _bytes(self.model.state_dict().values())
+        optimizer = 0
+        if hook.get('save_optimizer', True):
+            for parameter in self.model.parameters():
+                parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
+            self.optimizer.step()  # costs nothing on the meta device
+            self.optimizer.zero_grad()
+            optimizer = _bytes(value for state in self.optimizer.state.values() for value in state.values())
+        return Checkpoints(max(interval, 0), written, kept, weights, weights * len(ema_hooks(self.cfg)), optimizer)
 
     @cached_property
     def rates(self) -> dict[float, list[float]]:
@@ -104,7 +129,13 @@ class Training:
         Raises:
             ValueError: a scheduler depends on validation metrics.
         """
-        built = sorted(self._build_schedulers(probe), key=lambda scheduler: scheduler.by_epoch)  # MMEngine's order
+        # Like MMEngine's Runner: schedulers without an `end` end with the training, and those by epoch step last.
+        ends = {True: self.length if self.by_epoch else 1, False: self.iterations}
+        with DefaultScope.overwrite_default_scope(self.scope):
+            built = [PARAM_SCHEDULERS.build({'end': ends[item.get('by_epoch', True)], **item},
+                                            default_args=dict(optimizer=probe, epoch_length=self.epoch_length))
+                     for item in schedulers(self.cfg)]
+        built.sort(key=lambda scheduler: scheduler.by_epoch)
         for scheduler in built:
             if getattr(scheduler, 'need_val_args', False):
                 raise ValueError(f'param_scheduler: {type(scheduler).__name__} depends on validation metrics, so its '
@@ -118,32 +149,28 @@ class Training:
                     if not scheduler.by_epoch or iteration % epoch == 0:
                         scheduler.step()
 
-    def _build_schedulers(self, probe: Optimizer) -> list:
-        """Build the config's schedulers; like MMEngine's Runner, end those without an `end` with the training."""
-        ends = {True: self.length if self.by_epoch else 1, False: self.iterations}
-        with DefaultScope.overwrite_default_scope(self.cfg.get('default_scope', 'mmengine')):
-            return [PARAM_SCHEDULERS.build({'end': ends[item.get('by_epoch', True)], **item},
-                                           default_args=dict(optimizer=probe, epoch_length=self.epoch_length))
-                    for item in schedulers(self.cfg)]
+
+def _bytes(values: Iterable[object]) -> int:
+    return sum(value.numel() * value.element_size() for value in values if isinstance(value, Tensor))
 
 
-def _training_set(dataset: dict, scope: str, images: int | None) -> TrainingSet:
+def _training_set(dataset: dict, images: int | None) -> TrainingSet:
     data = training_set(dataset)
     if images:
         return TrainingSet(data.name, images, 'as given')
-    if data.images:
-        return data
     try:
-        with DefaultScope.overwrite_default_scope(scope):
-            return TrainingSet(data.name, len(build_dataset(dataset)), 'counted')
+        return data if data.images else TrainingSet(data.name, len(build_dataset(dataset)), 'counted')
     except DatasetError as error:
         raise DatasetError(f'train_dataloader.dataset: unknown number of images ({error}). Add --dataset-size N.'
                            ) from error
 
 
-def _without_amp(wrapper: dict) -> dict:
-    """Replace mixed precision, which cannot be built without a GPU, by full precision."""
-    if wrapper.get('type') != 'AmpOptimWrapper':
-        return wrapper
-    return {**{key: value for key, value in wrapper.items() if key not in ('loss_scale', 'dtype', 'use_fp64')},
-            'type': 'OptimWrapper'}
+def _build_optimizer(model: nn.Module, cfg: dict) -> Optimizer:
+    """Build the optimizer; mixed precision, which cannot be built without a GPU, is left out."""
+    if cfg.get('type') == 'AmpOptimWrapper':
+        cfg = {**{key: value for key, value in cfg.items() if key not in _AMP_OPTIONS}, 'type': 'OptimWrapper'}
+    wrapper = build_optim_wrapper(model, cfg)
+    if not isinstance(wrapper, OptimWrapper):
+        raise ValueError('optim_wrapper.constructor: expected one that builds a single optimizer, got '
+                         f'{cfg["constructor"]}.')
+    return wrapper.optimizer

@@ -1,67 +1,112 @@
-"""Data of the attention viewer: quantised rows for a grid of queries, and statistics of each layer."""
+"""Attention section of the page: weights of a grid of queries for the viewer, and statistics of each layer."""
 from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.explain.attention import AttentionLayer
-from mmflatten.explain.attention.spectrum import effective_rank, entropy, rank, singular_values
+from mmflatten.explain.attention import AttentionLayer, effective_rank, entropy, rank, singular_values
 from mmflatten.explain.attention.statistics import CHUNK, head_statistics
 from mmflatten.explain.maps import probe_image
 from mmflatten.predict.predictor import Image, Predictor
-from mmflatten.report.images import encoder
+from mmflatten.report.charts import Chart
+from mmflatten.report.collect import TrainedRun
+from mmflatten.report.samples import encoder
+from mmflatten.results.analysis import ResultTable
+from mmflatten.results.figures import Lines
 
-BUDGET = 4 * 2 ** 20
+BUDGET = 4 * 2 ** 20  # bytes of all weights in JSON
 MAX_SIDE = 24
 MAX_HEADS = 32
 MAX_RANK_TOKENS = 2048  # larger matrices need minutes for their singular values
+HEADER = ('Layer', 'Attention', 'Heads', 'Matrix', 'Rank', 'Effective rank', 'Entropy', 'Distance', 'Uniform',
+          'Row sum', 'Negative', 'No token')
 
 
-def attention_data(predictor: Predictor, images: Sequence[Image], budget: int = BUDGET, queries: int = 64) -> dict:
-    """Return the attention weights of every layer for some images, and statistics of each layer, as data for JSON.
+def attention_section(runs: Sequence[TrainedRun], paths: Sequence[str]) -> dict[str, Any]:
+    """Return the variables of the template for some test images; `attention` may be empty."""
+    attention, layers = [], {}
+    for run in runs if paths else ():
+        if run.predictor is not None:
+            entries = {entry['img_path']: entry for entry in run.results.entries} if run.results else {}
+            images = {path: (path, entries.get(path, {}).get('right_path')) if run.task.pairs else path
+                      for path in paths}
+            data = run.attempt('attention', attention_data, run.predictor, images, BUDGET // len(runs))
+            if data:
+                attention.append(dict(name=run.name, images=data[0]))
+                layers[run.name] = data[1]
+    titles = dict(rank_fraction='Effective rank, fraction of the tokens',
+                  entropy='Entropy, fraction of that of uniform weights')
+    charts = []
+    for key, title in titles.items():
+        lines = {name: (range(len(rows)), [row[key] for row in rows]) for name, rows in layers.items()}
+        charts.append(Chart(title, Lines(lines, 'layer', limits=(0, 1.05), markers=True)))
+    return dict(attention=attention, attention_charts=charts,
+                attention_tables=[_table(name, rows) for name, rows in layers.items()])
 
-    On large maps, queries are sampled on a grid and keys are averaged over blocks. Both grids have about `side * side`
-    cells with the largest `side`, at most `MAX_SIDE`, that fits into the budget. Each layer stores the mean over its
-    heads, followed by up to `MAX_HEADS` heads.
+
+def attention_data(predictor: Predictor, images: Mapping[str, Image], budget: int = BUDGET,
+                   queries: int = 64) -> tuple[list[dict], list[dict]]:
+    """Return the attention weights of every layer for some images, as data for JSON, and statistics of each layer.
 
     Args:
-        budget: bytes of pictures and weights in JSON.
+        images: path of an image -> image.
+        budget: bytes of all weights in JSON.
         queries: number of queries for the statistics of a head.
 
     Returns:
-        `images`, a list with `name`, `picture` (data URL), `size` (height and width) and `layers` (read by `unpack`),
-        and `layers`, a list of statistics.
-
-    Raises:
-        PredictionError: an image cannot be read or used.
-        ValueError: the budget is too small, or the prediction uses no attention.
+        Dictionaries with `name`, `picture` (data URL), `size` (height and width) and `layers` (see `packed`) of the
+        images, and dictionaries of statistics. Errors are those of `probe_image`.
     """
-    probed = []
-    for number, image in enumerate(images):
-        probe, picture = probe_image(predictor, image)
-        probed.append((_name(image, number), encoder()(picture), picture.shape[:2], probe.layers))
-    all_layers = [layer for *_, layers in probed for layer in layers]
-    side = _side(all_layers, budget, sum(len(picture) for _, picture, *_ in probed))
-    return dict(
-        images=[dict(name=name, picture=picture, size=list(size), layers=[packed(layer, side) for layer in layers])
-                for name, picture, size, layers in probed],
-        layers=[_statistics([layers[number] for *_, layers in probed], queries)
-                for number in range(len(probed[0][-1]))])
+    probed = [probe_image(predictor, image) for image in images.values()]
+    side = _side([layer for probe, _ in probed for layer in probe.layers], budget)
+    return [dict(name=Path(path).name, picture=encoder()(picture), size=picture.shape[:2],
+                 layers=[packed(layer, side) for layer in probe.layers])
+            for path, (probe, picture) in zip(images, probed)], [
+        _statistics(layers, queries) for layers in zip(*(probe.layers for probe, _ in probed))]
 
 
-def unpack(layer: dict) -> np.ndarray:
-    """Decode the weights of a layer, `(queries, 1 + heads, keys)`; prefix tokens come first in queries and keys."""
-    shape = (layer['prefix'] + layer['grid'][0] * layer['grid'][1], 1 + layer['heads'])
-    codes = np.frombuffer(base64.b64decode(layer['weights']), np.uint8).reshape(*shape, -1).astype(np.float32)
-    scales = np.frombuffer(base64.b64decode(layer['scales']), '<f4').reshape(*shape, 1)
-    return (codes - 128) / 127 * scales if layer['signed'] else codes / 255 * scales
+def packed(layer: AttentionLayer, side: int) -> dict[str, Any]:
+    """Encode the weights of a layer for JSON, on large maps for a grid of queries, as means over blocks of keys.
+
+    Both grids have at most `side * side` cells.
+    `heads` counts the mean over the heads, which is the first, and up to `MAX_HEADS` heads. `codes` (queries, heads,
+    keys) are bytes from -127 to 127, and `rows` (queries, heads, 2) the scale and the sum of a query's weights. A
+    weight is its code times scale / 127. Prefix tokens are the first queries and keys.
+    """
+    grid, keys = _shrunk(layer.hw, side), _shrunk(layer.kv_hw, side)
+    stored, sums = [], []
+    for chunk in torch.as_tensor(tokens_of(layer, grid)).split(CHUNK):
+        rows = layer.rows(chunk.tolist()).float().cpu()
+        rows = torch.cat((rows.mean(1, keepdim=True), rows[:, :MAX_HEADS]), dim=1)
+        blocks = F.adaptive_avg_pool2d(layer.on_map(rows), keys)
+        stored.append(torch.cat((rows[..., :layer.prefix], blocks.flatten(2)), dim=-1))
+        sums.append(rows.sum(-1))
+    weights = torch.cat(stored)
+    scales = weights.abs().amax(-1)
+    codes = 127 * weights / scales[..., None].clamp(min=torch.finfo(scales.dtype).tiny)
+    return dict(name=_short(layer.name), kind=layer.kind, prefix=layer.prefix, map=layer.hw, keys=layer.kv_hw,
+                grid=grid, stored=keys, heads=weights.shape[1], signed=bool((weights < 0).any()),
+                codes=_text(codes.round().to(torch.int8)), rows=_text(torch.stack((scales, torch.cat(sums)), dim=-1)))
+
+
+def _side(layers: Sequence[AttentionLayer], budget: int) -> int:
+    """Return the largest side of the grids with which the layers fit into the budget."""
+    def size(layer: AttentionLayer, cells: int) -> float:
+        rows = (1 + min(layer.num_heads, MAX_HEADS)) * min(layer.num_queries, layer.prefix + cells)
+        bytes_of_row = min(layer.num_keys, layer.prefix + cells) + 8  # codes, scale and sum
+        return rows * bytes_of_row * 4 / 3  # base64
+
+    return max((side for side in range(1, MAX_SIDE + 1)
+                if sum(size(layer, side ** 2) for layer in layers) <= budget), default=1)
 
 
 def tokens_of(layer: AttentionLayer, grid: tuple[int, int]) -> list[int]:
@@ -71,67 +116,6 @@ def tokens_of(layer: AttentionLayer, grid: tuple[int, int]) -> list[int]:
                                     for row in range(rows) for col in range(cols))]
 
 
-def packed(layer: AttentionLayer, side: int) -> dict:
-    """Encode the weights of a grid of queries on a grid of keys for JSON; `unpack` decodes them."""
-    grid, keys = _shrunk(layer.hw, side), _shrunk(layer.kv_hw, side)
-    stored, sums = [], []
-    for chunk in torch.as_tensor(tokens_of(layer, grid)).split(CHUNK):
-        weights = layer.rows(chunk.tolist()).float().cpu()
-        weights = torch.cat((weights.mean(1, keepdim=True), weights[:, :MAX_HEADS]), dim=1)
-        sums.append(weights.sum(-1).numpy())
-        stored.append(_averaged(weights, layer, keys))
-    weights = np.concatenate(stored)
-    scales = np.abs(weights).max(-1).astype('<f4')
-    shares = weights / np.maximum(scales, np.finfo(np.float32).tiny)[..., None]
-    signed = bool((weights < 0).any())
-    codes = shares * 127 + 128 if signed else shares * 255
-    return dict(name=layer.name, kind=layer.kind, map=list(layer.hw), keys=list(layer.kv_hw), prefix=layer.prefix,
-                num_heads=layer.num_heads, heads=weights.shape[1] - 1, grid=list(grid), stored=list(keys),
-                signed=signed, weights=_text(codes.round().astype(np.uint8)), scales=_text(scales),
-                sums=_text(np.concatenate(sums).astype('<f4')))
-
-
-def _averaged(weights: Tensor, layer: AttentionLayer, keys: tuple[int, int]) -> np.ndarray:
-    """Average weights `(Q, h, M)` over blocks of the key map, to `(Q, h, prefix + kh * kw)`."""
-    maps = layer.on_map(weights).numpy()
-    for axis, (size, new) in enumerate(zip(layer.kv_hw, keys), start=2):
-        edges = np.arange(new) * size // new
-        counts = np.diff(edges, append=size).reshape(-1, *[1] * (3 - axis))
-        maps = np.add.reduceat(maps, edges, axis) / counts
-    return np.concatenate((weights[..., :layer.prefix].numpy(), maps.reshape(*maps.shape[:2], -1)), axis=-1)
-
-
-def _statistics(layers: list[AttentionLayer], queries: int) -> dict:
-    """Return means over images and heads, ranks on the first image, and the range of the row sums."""
-    first, heads = layers[0], [asdict(head) for layer in layers for head in head_statistics(layer, queries)]
-    statistics = {name: float(np.mean([head[name] for head in heads]))
-             for name in ('no_token', 'negative', 'distance', 'uniform_distance', 'prefix')}
-    statistics.update(row_sum=[min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)],
-                 tokens=[first.num_queries, first.num_keys], rank=None, effective_rank=None,
-                 entropy=float(np.mean([entropy(layer, queries).mean() / math.log(max(2, layer.num_keys))
-                                        for layer in layers])))
-    if max(statistics['tokens']) <= MAX_RANK_TOKENS:
-        values = singular_values(first)
-        statistics.update(rank=float(rank(values).double().mean()), effective_rank=float(effective_rank(values).mean()))
-    return dict(name=first.name, kind=first.kind, num_heads=first.num_heads, **statistics)
-
-
-def _side(layers: list[AttentionLayer], budget: int, pictures: int) -> int:
-    sizes = {side: sum(_packed_size(layer, side) for layer in layers) for side in range(1, MAX_SIDE + 1)}
-    fitting = [side for side, size in sizes.items() if pictures + size <= budget]
-    if not fitting:
-        raise ValueError(f'budget: expected at least {pictures + sizes[1]} bytes for these images, got {budget}. Raise '
-                         'it or use fewer images.')
-    return max(fitting)
-
-
-def _packed_size(layer: AttentionLayer, side: int) -> int:
-    """Return the bytes of a layer's three arrays in base64."""
-    rows = (layer.prefix + int(np.prod(_shrunk(layer.hw, side)))) * (1 + min(layer.num_heads, MAX_HEADS))
-    arrays = (rows * (layer.prefix + int(np.prod(_shrunk(layer.kv_hw, side)))), 4 * rows, 4 * rows)
-    return sum(-(-size // 3) * 4 for size in arrays)
-
-
 def _shrunk(size: tuple[int, int], side: int) -> tuple[int, int]:
     """Return the largest grid of about the same aspect ratio with at most `side * side` cells."""
     scale = min(1., side / (size[0] * size[1]) ** .5)
@@ -139,10 +123,38 @@ def _shrunk(size: tuple[int, int], side: int) -> tuple[int, int]:
     return rows, cols
 
 
-def _name(image: Image, number: int) -> str:
-    image = image[0] if isinstance(image, (list, tuple)) else image
-    return f'image {number}' if isinstance(image, np.ndarray) else Path(image).name
+def _short(name: str) -> str:
+    return re.sub(r'^backbone\.|\.(attn\.)?fn$', '', name)
 
 
-def _text(array: np.ndarray) -> str:
-    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode('ascii')
+def _text(array: Tensor) -> str:
+    return base64.b64encode(array.numpy().tobytes()).decode()
+
+
+def _statistics(layers: Sequence[AttentionLayer], queries: int) -> dict[str, Any]:
+    """Return means over images and heads, ranks on the first image, and the range of the row sums."""
+    first, heads = layers[0], [head for layer in layers for head in head_statistics(layer, queries)]
+    statistics = {name: float(np.mean([head[name] for head in heads]))
+                  for name in ('no_token', 'negative', 'distance', 'uniform_distance')}
+    entropies = [entropy(layer, queries).mean() / math.log(max(2, layer.num_keys)) for layer in layers]
+    ranks = dict.fromkeys(('rank', 'effective_rank', 'rank_fraction'), math.nan)
+    if max(first.num_queries, first.num_keys) <= MAX_RANK_TOKENS:
+        values = singular_values(first)
+        effective = float(effective_rank(values).mean())
+        ranks = dict(rank=float(rank(values).double().mean()), effective_rank=effective,
+                     rank_fraction=effective / min(first.num_queries, first.num_keys))
+    return dict(
+        name=_short(first.name), kind=first.kind, heads=first.num_heads, entropy=float(np.mean(entropies)),
+        matrix=f'{first.num_queries} × {first.num_keys}', **statistics, **ranks,
+        row_sum='{:.3f} to {:.3f}'.format(min(head['row_sum_min'] for head in heads),
+                                          max(head['row_sum_max'] for head in heads)))
+
+
+def _table(run: str, layers: Sequence[dict]) -> ResultTable:
+    rows = []
+    for number, layer in enumerate(layers):
+        ranks = [None if math.isnan(layer[name]) else f'{layer[name]:.1f}' for name in ('rank', 'effective_rank')]
+        rows.append((f'{number} {layer["name"]}', layer['kind'], layer['heads'], layer['matrix'], *ranks,
+                     layer['entropy'], layer['distance'], layer['uniform_distance'], layer['row_sum'],
+                     layer['negative'], round(layer['no_token'], 3) + 0.))  # + 0 turns -0 into 0
+    return ResultTable(f'Attention layers of {run}', HEADER, rows)

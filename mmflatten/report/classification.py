@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmflatten.report.layers import Encode, SampleLayer
+from mmflatten.report.samples import Encode, SampleLayer
 from mmflatten.results.reading import Results
 
 
@@ -11,5 +11,5 @@ def layers(results: Results, entry: dict, encode: Encode, score: float) -> tuple
     scores = np.asarray(entry['pred_score'])
     names = results.names(len(scores))
     true, best = names[int(np.asarray(entry['gt_label']).reshape(-1)[0])], int(scores.argmax())
-    return [SampleLayer('truth', 'Truth', text=true),
-            SampleLayer('prediction', 'Prediction', text=f'{names[best]} ({scores[best]:.2f})')], [true, names[best]]
+    return [SampleLayer('truth', text=true),
+            SampleLayer('prediction', text=f'{names[best]} ({scores[best]:.2f})')], [true, names[best]]

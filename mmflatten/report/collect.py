@@ -15,10 +15,9 @@ from mmflatten.engine.checkpoints.files import newest_checkpoint
 from mmflatten.errors import explain
 from mmflatten.measure.flops.model_cost import ModelCost
 from mmflatten.predict.predictor import Predictor
-from mmflatten.results.analysis import Analysis
-from mmflatten.results.curves import read_scalars
+from mmflatten.results.analysis import Analysis, analyze
+from mmflatten.results.curves import name_runs, read_scalars
 from mmflatten.results.reading import Results, read_results
-from mmflatten.results.tasks import analyze
 from mmflatten.tasks import Task, find_task
 
 RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
@@ -28,31 +27,21 @@ _SETTING = re.compile(r'^    (\w[\w .()]*): (.*[^:\n])$', re.MULTILINE)
 
 @dataclass
 class TrainedRun:
-    """Contents of a work dir. Missing parts are None or empty and listed in `missing`.
-
-    Attributes:
-        name: name of the folder, or its path if two folders have the same name.
-        records: records of the training's log, merged over resumes.
-        environment: machine and libraries of the training, from its log.
-        wall_time: seconds of the training, summed over resumes.
-        predictor: predictor with the newest checkpoint.
-        cost, seconds: filled by `measure_runs`; seconds of a call in each round.
-        missing: name of a missing part -> the command that creates it, or the error.
-    """
+    """Contents of a work dir. Missing parts are None or empty and listed in `missing`."""
 
     work_dir: Path
     name: str
     config: Config | None = None
-    records: list[dict] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
-    wall_time: float = 0
-    checkpoint: Path | None = None
+    records: list[dict] = field(default_factory=list)  # of the training's log, merged over resumes
+    environment: dict[str, str] = field(default_factory=dict)  # machine and libraries of the training
+    wall_time: float = 0  # seconds of the training, summed over resumes
+    checkpoint: Path | None = None  # the newest one
     predictor: Predictor | None = None
     results: Results | None = None
     analysis: Analysis | None = None
-    cost: ModelCost | None = None
-    seconds: tuple[float, ...] = ()
-    missing: dict[str, str] = field(default_factory=dict)
+    cost: ModelCost | None = None  # from `measure_runs`, as the next
+    seconds: tuple[float, ...] = ()  # of a call in each round
+    missing: dict[str, str] = field(default_factory=dict)  # name of a part -> command that creates it, or error
 
     @property
     def task(self) -> Task | None:
@@ -84,55 +73,43 @@ class TrainedRun:
 
 
 def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None = None) -> list[TrainedRun]:
-    """Read work dirs.
-
-    Args:
-        score: minimum score of detections in confusions and drawings.
-        device: device of the models, see `Predictor`.
-
-    Raises:
-        FileNotFoundError: a folder does not exist.
-        ValueError: a folder is not a work dir, or is listed twice.
-    """
-    paths = [Path(work_dir) for work_dir in work_dirs]
-    for path in paths:
+    """Read work dirs; arguments and errors are those of `write_report`."""
+    runs = [TrainedRun(path, name) for name, path in name_runs(work_dirs).items()]
+    for path in (run.work_dir for run in runs):
         if not path.is_dir():
             raise FileNotFoundError(f'work dir: {path} does not exist.')
-        if [other.resolve() for other in paths].count(path.resolve()) > 1:
-            raise ValueError(f'work dir: {path} is given twice.')
         if _config_file(path) is None and not any(path.glob(LOGS)) and not (path / RESULTS).exists():
             raise ValueError(f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the '
                              'work_dir of a training.')
-    names = [path.resolve().name for path in paths]
-    return [_read(TrainedRun(path, name if names.count(name) == 1 else str(path)), score, device)
-            for path, name in zip(paths, names)]
+    for run in runs:
+        _read(run, score, device)
+    return runs
 
 
-def _read(run: TrainedRun, score: float, device: str | None) -> TrainedRun:
-    file = _config_file(run.work_dir)
+def _read(run: TrainedRun, score: float, device: str | None) -> None:
+    folder, file, results = run.work_dir, _config_file(run.work_dir), run.work_dir / RESULTS
+    train = f'mmflatten train {file or "CONFIG"} --work-dir {folder}'
     if file is None:
-        run.missing['config'] = 'mmflatten train CONFIG --work-dir ' + str(run.work_dir)
+        run.missing['config'] = train
     else:
         run.config = run.attempt('config', read_config, str(file))
-    command = f'mmflatten {{}} {file or "CONFIG"} {{}}'
-    if any(run.work_dir.glob(LOGS)):
-        run.records = run.attempt('log', read_scalars, run.work_dir) or []
-        run.environment, run.wall_time = _read_logs(run.work_dir)
+    if any(folder.glob(LOGS)):
+        run.records = run.attempt('log', read_scalars, folder) or []
+        run.environment, run.wall_time = _read_logs(folder)
     else:
-        run.missing['log'] = command.format('train', f'--work-dir {run.work_dir}')
-    run.checkpoint = run.attempt('checkpoint', newest_checkpoint, run.work_dir)
+        run.missing['log'] = train
+    run.checkpoint = run.attempt('checkpoint', newest_checkpoint, folder)
     if run.checkpoint is None:
-        run.missing.setdefault('checkpoint', command.format('train', f'--work-dir {run.work_dir}'))
+        run.missing.setdefault('checkpoint', train)
     elif run.config is not None:
         run.predictor = run.attempt('model', Predictor, run.config, run.checkpoint, device)
-    if (run.work_dir / RESULTS).exists():
-        run.results = run.attempt('predictions', read_results, run.work_dir / RESULTS)
+    if results.exists():
+        run.results = run.attempt('predictions', read_results, results)
     else:
-        run.missing['predictions'] = command.format(
-            'test', f'{run.checkpoint or "CHECKPOINT"} --out {run.work_dir / RESULTS}')
+        test = f'mmflatten test {file or "CONFIG"} {run.checkpoint or "CHECKPOINT"}'
+        run.missing['predictions'] = f'{test} --out {results}'
     if run.results is not None:
         run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
-    return run
 
 
 def _config_file(work_dir: Path) -> Path | None:

@@ -7,18 +7,14 @@ from typing import Any
 import cv2
 from pycocotools import mask as coco_mask
 
-from mmflatten.report.layers import Encode, SampleLayer
+from mmflatten.report.samples import Encode, SampleLayer
 from mmflatten.results.reading import Results
 
 
 def layers(results: Results, entry: dict, encode: Encode, score: float) -> tuple[list[SampleLayer], list[str]]:
-    layers, classes = [], []
-    for key, kind in (('gt_instances', 'truth'), ('pred_instances', 'prediction')):
-        if key in entry:
-            shapes = _shapes(entry[key], results.origin.get('classes'), score)
-            layers.append(SampleLayer(kind, kind.capitalize(), shapes=shapes))
-            classes += [shape['class'] for shape in shapes]
-    return layers, classes
+    shown = [SampleLayer(kind, shapes=_shapes(entry[key], results.origin.get('classes'), score))
+             for key, kind in (('gt_instances', 'truth'), ('pred_instances', 'prediction')) if key in entry]
+    return shown, [shape['class'] for layer in shown for shape in layer.shapes]
 
 
 def _shapes(stored: dict, names: Sequence[str] | None, score: float) -> list[dict[str, Any]]:

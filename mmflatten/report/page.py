@@ -6,24 +6,27 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mmflatten.console import own_output, quiet_libraries
 from mmflatten.measure.speed.machine import BUSY_CPUS, describe_machine
-from mmflatten.report.attention_section import attention_section
+from mmflatten.report.attention import attention_section
+from mmflatten.report.charts import analysis_charts, cost_charts, curves, module_table
 from mmflatten.report.collect import TrainedRun, read_runs
-from mmflatten.report.comparison import config_difference, config_text, environment_table, summary_table, tiles
-from mmflatten.report.figures import Chart, curves, title_of
-from mmflatten.report.images import read_gallery
+from mmflatten.report.comparison import config_difference, environment_table, summary_table, tiles
 from mmflatten.report.measure import measure_runs, speed_table
-from mmflatten.report.modules import cost_charts, module_table
+from mmflatten.report.samples import read_gallery
+from mmflatten.results.analysis import plain
+from mmflatten.results.drawing import svg
 from mmflatten.version import __version__
 
+# Name of a section -> its title, and the parts of a run that it needs.
 SECTIONS = dict(
-    summary='Summary', curves='Training', metrics='Metrics and errors', samples='Samples', attention='Attention',
-    cost='Parameters and FLOPs', speed='Speed', environment='Environment', config='Config')
+    summary=('Summary', ['config', 'checkpoint', 'model']), curves=('Training', ['log']),
+    metrics=('Metrics and errors', ['predictions', 'metrics']), samples=('Samples', ['sample images']),
+    attention=('Attention', ['attention']), cost=('Parameters and FLOPs', ['FLOPs']), speed=('Speed', ['speed']),
+    environment=('Environment', []), config=('Config', ['config']))
 TEMPLATES = Path(__file__).parent / 'templates'
 
 
@@ -44,44 +47,43 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         runs = read_runs(work_dirs, score, device)
         busy = measure_runs(runs)
         context = dict(_context(runs, images, score), busy=busy if busy > BUSY_CPUS else 0)
-        context.update(attention_section(runs, context['gallery'].samples))
-    omit_attention = not context['attention'] and not any('attention' in run.missing for run in runs)
-    context['sections'] = {name: title for name, title in SECTIONS.items() if name != 'attention' or not omit_attention}
     Path(out).write_text(render(context), encoding='utf-8', errors='replace')  # file names may not be UTF-8
 
 
 def _context(runs: Sequence[TrainedRun], images: int, score: float) -> dict[str, Any]:
     """Return the variables of the templates."""
-    analyzed = [run for run in runs if run.analysis is not None]
-    plots = dict.fromkeys(name for run in analyzed for name in run.analysis.figures)
     main, others = curves(runs)
+    gallery = read_gallery(runs, images, score)
+    paths = list(dict.fromkeys(sample['path'] for sample in [*gallery['samples'][:1], *gallery['samples'][-1:]]))
+    attention = attention_section(runs, paths)
+    shown = attention['attention'] or any('attention' in run.missing for run in runs)
     return dict(
-        runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__, score=score,
-        tiles=tiles(runs[:1]), facts=summary_table(runs), charts=main, more_charts=others,
-        plots=[[Chart(title_of(name), run.analysis.figures[name], run.name if len(runs) > 1 else '')
-                for run in analyzed if name in run.analysis.figures] for name in plots],
-        gallery=read_gallery(runs, images, score),
+        runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__,
+        sections={name: section for name, section in SECTIONS.items() if name != 'attention' or shown},
+        tiles=tiles(runs[0]), facts=summary_table(runs), charts=main, more_charts=others,
+        plots=analysis_charts(runs), gallery=gallery, **attention,
         costs=[chart for run in runs if run.cost for chart in cost_charts(run.cost, run.name if len(runs) > 1 else '')],
         modules=[module_table(run.cost, run.name) for run in runs if run.cost],
         speed=speed_table(runs), machine=describe_machine(runs[0].predictor.device if runs[0].predictor else 'cpu'),
-        environment=environment_table(runs), difference=config_difference(runs), config_text=config_text)
+        environment=environment_table(runs), difference=config_difference(runs),
+        configs=[(run, Path(run.config.filename).read_text(encoding='utf-8')) for run in runs if run.config])
 
 
 def render(context: dict) -> str:
     """Render the page, with every `*.css` and `*.js` of the templates inline, `base` first."""
     environment = Environment(loader=PackageLoader('mmflatten.report'), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
-    environment.filters['cell'] = cell
+    environment.filters.update(cell=cell, svg=lambda plot: Markup(svg(plot)))
     styles, scripts = (Markup('\n'.join(path.read_text(encoding='utf-8') for path in sorted(
         TEMPLATES.glob(pattern), key=lambda path: (path.stem != 'base', path.name)))) for pattern in ('*.css', '*.js'))
-    return environment.get_template('report.html').render(
-        styles=styles, scripts=scripts, **context)
+    return environment.get_template('report.html').render(styles=styles, scripts=scripts, **context)
 
 
 def cell(value: object) -> str:
     """Format a value of a table; a dash marks a missing one."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+    value = plain(value)
+    if isinstance(value, float):
+        return f'{value:.3f}'
+    if isinstance(value, int):
         return f'{value:,}'
-    if isinstance(value, (float, np.floating)):
-        return f'{value:.3f}' if np.isfinite(value) else '–'
     return '–' if value is None else str(value)

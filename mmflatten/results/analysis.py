@@ -1,14 +1,20 @@
-"""Results of an analysis: numbers, tables and figures."""
+"""Analysis of a test: its numbers, tables and figures, and what several tasks compute alike."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mmflatten.results.figures import Plot
+import numpy as np
+import torch
+
+from mmflatten.results.figures import Plot, Reliability
+from mmflatten.results.reading import Results, ResultsError
 from mmflatten.text_table import align
 
 ROWS_ON_SCREEN = 20
+BINS = 10  # of confidences
 
 
 @dataclass
@@ -29,33 +35,41 @@ class ResultTable:
 
 @dataclass
 class Analysis:
-    """Analysis of one test.
-
-    Attributes:
-        task: classification, detection, segmentation or stereo.
-        images: number of images with predictions.
-        summary: metrics of the whole test.
-        worst_by: name of the value by which the worst images are sorted.
-        worst: index of an image and that value, worst first.
-        tables: name -> table, written as `<name>.csv`.
-        figures: name -> figure, written as `<name>.png`.
-        notes: what could not be computed, and why.
-    """
+    """Analysis of one test. Tables and figures are written as `<name>.csv` and `<name>.png`."""
 
     task: str
-    images: int
+    images: int  # number of images with predictions
     summary: dict[str, float]
-    worst_by: str
-    worst: list[tuple[int, float]]
+    worst_by: str  # name of the value by which the worst images are sorted
+    worst: list[tuple[int, float]]  # index of an image and that value, worst first
     tables: dict[str, ResultTable] = field(default_factory=dict)
     figures: dict[str, Plot] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what could not be computed, and why
 
     def text(self) -> str:
         """Format summary, tables and notes for the terminal."""
         summary = ResultTable(f'{self.task}, {self.images} images', ('measure', 'value'), list(self.summary.items()))
         parts = [table.text() for table in (summary, *self.tables.values())]
         return '\n\n'.join(parts + [f'note: {note}' for note in self.notes])
+
+
+def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
+    """Analyze the predictions of a test of any task.
+
+    Args:
+        worst: maximum number of worst images.
+        score: minimum score of detections in confusions and worst images.
+
+    Raises:
+        FileNotFoundError: the annotation file of detections does not exist.
+        ResultsError: the annotations are missing or do not fit, or scores are not finite.
+    """
+    for entry in results.entries:
+        scores = entry.get('pred_score', entry.get('pred_instances', {}).get('scores', 0))
+        if not torch.as_tensor(scores).isfinite().all():
+            raise ResultsError(f'scores: expected finite numbers, got NaN or infinity for {entry.get("img_path")} in '
+                               f'{results.path}. The model has diverged, or its number format overflows.')
+    return results.task.part('results').analyze(results, worst, score)
 
 
 def plain(value: Any) -> Any:
@@ -69,3 +83,32 @@ def _cell(value: Any) -> str:
     if value is None:
         return '-'
     return f'{value:.3f}' if isinstance(value, float) else str(value)
+
+
+def reliability(confidence: np.ndarray, correct: np.ndarray) -> Reliability:
+    """Bin predictions into `BINS` bins of equal width and compute the expected calibration error.
+
+    The error is the mean of |accuracy - confidence| over the predictions (Guo et al., 2017, equation 3).
+
+    Args:
+        confidence: (n,) from 0 to 1.
+        correct: (n,) bool.
+    """
+    bins = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], confidence)
+    counts, confidences, hits = (np.bincount(bins, weights) for weights in (None, confidence, correct))
+    used = counts > 0
+    counts, mean, accuracy = counts[used], confidences[used] / counts[used], hits[used] / counts[used]
+    return Reliability(mean, accuracy, counts, float(np.average(np.abs(accuracy - mean), weights=counts)))
+
+
+def most_confused(matrix: np.ndarray, names: Sequence[str]) -> ResultTable:
+    """List the pairs of confused classes, most frequent first.
+
+    Args:
+        matrix: (classes, classes); true classes are rows, predicted classes are columns.
+    """
+    totals, wrong = matrix.sum(1), matrix * ~np.eye(len(matrix), dtype=bool)
+    pairs = sorted(np.argwhere(wrong), key=lambda pair: -wrong[tuple(pair)])
+    return ResultTable('confusions, with their share of the true class', ('true', 'predicted', 'number', 'share'),
+                       [(names[row], names[column], int(matrix[row, column]), matrix[row, column] / totals[row])
+                        for row, column in pairs])

@@ -1,9 +1,8 @@
-"""Predicted and true instances in the formats of `pycocotools`."""
+"""True and predicted instances in the formats of `pycocotools`, and COCO's evaluation."""
 from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,75 +10,82 @@ from typing import Any
 import numpy as np
 from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 
 from mmflatten.results.reading import Results, ResultsError, require_truth
+
+MAX_DETECTIONS = (100, 300, 1000)  # as in mmdet
 
 
 @dataclass(frozen=True)
 class Instances:
-    """True instances, and detections in COCO's result format.
+    """True instances, and detections as annotations with a score."""
 
-    Attributes:
-        coco: annotations of the test.
-        categories: category id of each label.
-        image_ids: image id of each entry of the results.
-        detections: lists of dictionaries for 'bbox' and, if there are masks, 'segm'.
-    """
-
-    coco: COCO
-    categories: list[int]
-    image_ids: list[int]
-    detections: dict[str, list[dict]]
+    truth: COCO
+    categories: list[int]  # id of each label
+    image_ids: list[int]  # id of each entry of the results
+    detections: dict[str, COCO]  # for 'bbox' and, if there are masks, 'segm'
 
     @property
     def names(self) -> list[str]:
-        return [self.coco.cats[category]['name'] for category in self.categories]
+        return [self.truth.cats[category]['name'] for category in self.categories]
 
     def notes(self) -> list[str]:
         """Report images without predictions and repeated images, which AP and confusions count differently."""
-        tested, known = set(self.image_ids), len(self.coco.imgs)
-        notes = []
-        if len(tested) < known:
-            notes.append(f'{known - len(tested)} of {known} annotated images have no prediction: AP counts their '
+        tested, known, notes = len(set(self.image_ids)), len(self.truth.imgs), []
+        if tested < known:
+            notes.append(f'{known - tested} of {known} annotated images have no prediction: AP counts their '
                          'objects as missed, confusions ignore them')
-        if len(tested) < len(self.image_ids):
-            notes.append(f'{len(self.image_ids) - len(tested)} of {len(self.image_ids)} predictions repeat an img_id: '
+        if tested < len(self.image_ids):
+            notes.append(f'{len(self.image_ids) - tested} of {len(self.image_ids)} predictions repeat an img_id: '
                          'AP merges them, confusions count the objects of the image for each')
         return notes
 
-    @classmethod
-    def of(cls, results: Results) -> Instances:
-        """Read the annotation file of the test, or the annotations in the results if there is no file.
-
-        Raises:
-            FileNotFoundError: the annotation file does not exist.
-            ResultsError: there are no annotations, or they have other images or classes.
-        """
-        ann_file = results.setting('ann_file')
-        if ann_file is None:
-            require_truth(results.entries, 'gt_instances')
-        elif not Path(ann_file).is_file():
-            raise FileNotFoundError(f'ann_file: {ann_file} of {results.path} does not exist. Run the command in the '
-                                    'folder of the test, or pass a config with test_evaluator.ann_file with --config.')
-        image_ids = [entry.get('img_id', index) for index, entry in enumerate(results.entries)]
+    def evaluate(self, kind: str) -> COCOeval:
+        """Run COCO's evaluation of 'bbox' or 'segm' with mmdet's settings."""
         with contextlib.redirect_stdout(io.StringIO()):  # what pycocotools prints
-            coco = COCO(ann_file) if ann_file else _from_entries(results, image_ids)
-            names = results.origin.get('classes')
-            categories = coco.getCatIds(list(names)) if names else coco.getCatIds()
-        _require_fit(results, coco, image_ids, len(categories))
-        kinds = ['bbox', 'segm'] if 'masks' in results.entries[0]['pred_instances'] else ['bbox']
-        return cls(coco, categories, image_ids,
-                   {kind: _detections(results.entries, image_ids, categories, kind) for kind in kinds})
+            evaluation = COCOeval(self.truth, self.detections[kind], kind)
+            evaluation.params.catIds = self.categories
+            evaluation.params.imgIds = self.truth.getImgIds()
+            evaluation.params.maxDets = list(MAX_DETECTIONS)
+            evaluation.evaluate()
+            evaluation.accumulate()
+            evaluation.summarize()
+        return evaluation
 
-    def loaded(self, kind: str) -> COCO:
-        """Load the detections with `pycocotools`."""
+
+def read_instances(results: Results) -> Instances:
+    """Read the annotation file of the test, or the annotations in the results if there is no file.
+
+    Raises:
+        FileNotFoundError: the annotation file does not exist.
+        ResultsError: there are no annotations, or they have other images or classes.
+    """
+    ann_file, named = results.setting('ann_file'), results.origin.get('classes') or ()
+    image_ids = [entry.get('img_id', index) for index, entry in enumerate(results.entries)]
+    highest = max((int(label) for entry in results.entries for label in entry['pred_instances']['labels']), default=-1)
+    if ann_file is None:
+        truth = _truth_of_entries(results, image_ids, highest)
+    elif not Path(ann_file).is_file():
+        raise FileNotFoundError(f'ann_file: {ann_file} of {results.path} does not exist. Run the command in the folder '
+                                'of the test, or pass a config with test_evaluator.ann_file with --config.')
+    else:
         with contextlib.redirect_stdout(io.StringIO()):
-            if self.detections[kind]:
-                return self.coco.loadRes([dict(item) for item in self.detections[kind]])  # loadRes changes its argument
-            empty = COCO()
-            empty.dataset = {**self.coco.dataset, 'annotations': []}
-            empty.createIndex()
-            return empty
+            truth = COCO(ann_file)
+    unknown = [image_id for image_id in image_ids if image_id not in truth.imgs]
+    if unknown:
+        raise ResultsError(f'ann_file: {ann_file} has no image {unknown[0]} of {results.path}. Pass the config of the '
+                           'tested model with --config.')
+    categories = truth.getCatIds(list(named)) if named else truth.getCatIds()
+    if highest >= len(categories) or (named and len(named) != len(categories)):
+        raise ResultsError(f'ann_file: expected the {max(highest + 1, len(named))} classes of {results.path}, got '
+                           f'{len(categories)} in {ann_file}. Pass the config of the tested model with --config.')
+    detections = {}
+    for kind in ['bbox', 'segm'] if 'masks' in results.entries[0]['pred_instances'] else ['bbox']:
+        found = [annotation for image_id, entry in zip(image_ids, results.entries)
+                 for annotation in _annotations(entry['pred_instances'], image_id, categories, kind == 'segm')]
+        detections[kind] = _coco(truth.dataset['images'], truth.dataset['categories'], found)
+    return Instances(truth, categories, image_ids, detections)
 
 
 def corner_boxes(instances: dict[str, Any]) -> np.ndarray:
@@ -89,50 +95,40 @@ def corner_boxes(instances: dict[str, Any]) -> np.ndarray:
     return boxes
 
 
-def _detections(entries: Sequence[dict], image_ids: Sequence[int], categories: Sequence[int],
-                kind: str) -> list[dict]:
-    detections = []
-    for image_id, entry in zip(image_ids, entries):
-        instances = entry['pred_instances']
-        scores = instances.get('mask_scores', instances['scores']) if kind == 'segm' else instances['scores']
-        # COCO takes the area from the box if there is one, so masks are passed without boxes.
-        shapes = [dict(segmentation=mask) for mask in instances['masks']] if kind == 'segm' else [
-            dict(bbox=box) for box in corner_boxes(instances).tolist()]
-        detections += [dict(image_id=image_id, category_id=categories[int(label)], score=float(score), **shape)
-                  for label, score, shape in zip(instances['labels'], scores, shapes)]
-    return detections
-
-
-def _from_entries(results: Results, image_ids: Sequence[int]) -> COCO:
+def _annotations(instances: dict, image_id: int, categories: list[int] | range, masks: bool,
+                 crowd: int = 0) -> list[dict]:
+    """Return COCO annotations, whose area is that of the masks if these count."""
     annotations = []
-    for image_id, entry in zip(image_ids, results.entries):
-        for kind, crowd in (('gt_instances', 0), ('ignored_instances', 1)):
-            truth = entry.get(kind) or dict(bboxes=[], labels=[])
-            for index, (box, label) in enumerate(zip(corner_boxes(truth).tolist(), truth['labels'])):
-                mask = truth['masks'][index] if 'masks' in truth else None
-                area = float(coco_mask.area(mask)) if mask else box[2] * box[3]
-                annotations.append(dict(id=len(annotations) + 1, image_id=image_id, category_id=int(label), bbox=box,
-                                        area=area, iscrowd=crowd, **(dict(segmentation=mask) if mask else {})))
-    labels = [int(label) for entry in results.entries for label in entry['pred_instances']['labels']]
-    names = results.names(len(results.origin.get('classes') or ()) or 1 + max(
-        [*labels, *(annotation['category_id'] for annotation in annotations)], default=0))
+    scores = instances.get('mask_scores', instances.get('scores')) if masks else instances.get('scores')
+    for index, (box, label) in enumerate(zip(corner_boxes(instances).tolist(), instances['labels'])):
+        annotation = dict(image_id=image_id, category_id=categories[int(label)], bbox=box, area=box[2] * box[3],
+                          iscrowd=crowd)
+        if masks:
+            mask = instances['masks'][index]
+            annotation.update(segmentation=mask, area=float(coco_mask.area(mask)))
+        if scores is not None:
+            annotation.update(score=float(scores[index]))
+        annotations.append(annotation)
+    return annotations
+
+
+def _truth_of_entries(results: Results, image_ids: list[int], highest: int) -> COCO:
+    require_truth(results.entries, 'gt_instances')
+    truth = [(image_id, entry[kind], crowd) for image_id, entry in zip(image_ids, results.entries)
+             for kind, crowd in (('gt_instances', 0), ('ignored_instances', 1)) if entry.get(kind)]
+    highest = max([highest, *(int(label) for _, instances, _ in truth for label in instances['labels'])])
+    names = results.names(len(results.origin.get('classes') or ()) or 1 + max(highest, 0))
+    images = [dict(id=image_id, file_name=entry.get('img_path', ''), height=entry['ori_shape'][0],
+                   width=entry['ori_shape'][1]) for image_id, entry in zip(image_ids, results.entries)]
+    return _coco(images, [dict(id=label, name=name) for label, name in enumerate(names)], [
+        annotation for image_id, instances, crowd in truth
+        for annotation in _annotations(instances, image_id, range(highest + 1), 'masks' in instances, crowd)])
+
+
+def _coco(images: list[dict], categories: list[dict], annotations: list[dict]) -> COCO:
     coco = COCO()
-    coco.dataset = dict(
-        images=[dict(id=image_id, file_name=entry.get('img_path', ''), height=entry['ori_shape'][0],
-                     width=entry['ori_shape'][1]) for image_id, entry in zip(image_ids, results.entries)],
-        categories=[dict(id=label, name=name) for label, name in enumerate(names)], annotations=annotations)
-    coco.createIndex()
+    coco.dataset = dict(images=images, categories=categories,
+                        annotations=[dict(annotation, id=number) for number, annotation in enumerate(annotations, 1)])
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco.createIndex()
     return coco
-
-
-def _require_fit(results: Results, coco: COCO, image_ids: Sequence[int], classes: int) -> None:
-    unknown = [image_id for image_id in image_ids if image_id not in coco.imgs]
-    if unknown:
-        raise ResultsError(f'ann_file: {results.setting("ann_file")} has no image {unknown[0]} of {results.path}. Pass '
-                           'the config of the tested model with --config.')
-    highest = max((int(label) for entry in results.entries for label in entry['pred_instances']['labels']), default=-1)
-    named = results.origin.get('classes') or ()
-    if highest >= classes or (named and len(named) != classes):
-        raise ResultsError(f'ann_file: expected the {max(highest + 1, len(named))} classes of {results.path}, got '
-                           f'{classes} in {results.setting("ann_file")}. Pass the config of the tested model with '
-                           '--config.')

@@ -1,11 +1,13 @@
-"""Records of trainings from their logs, and curves of their metrics."""
+"""Records of trainings from their logs: merged over resumes, as curves, and compared."""
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from mmflatten.results.figures import Lines
+from mmflatten.text_table import align
 
 NOT_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
 
@@ -19,23 +21,20 @@ def read_scalars(work_dir: str | Path) -> list[dict]:
         FileNotFoundError: the work dir has no log of a training.
         ValueError: a log is damaged.
     """
-    merged: list[tuple[int, dict]] = []
+    merged: list[tuple[int, dict]] = []  # iteration and record
     for log in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
-        run = _dated(_read_lines(log))
-        if not any(is_training(record) for _, record in run):  # a test, or a run that stopped before its first record
-            continue
-        begin = min(iteration for iteration, record in run if is_training(record))
-        validated = {record['step'] for _, record in run if not is_training(record)}
-        merged = [(iteration, record) for iteration, record in merged if iteration < begin and (
-            is_training(record) or record['step'] not in validated)] + run
+        run, iteration = [], 0
+        for record in _read_lines(log):  # a validation takes the iteration of the training record before it
+            iteration = iteration_of(record) if is_training(record) else iteration
+            run.append((iteration, record))
+        trained = [iteration for iteration, record in run if is_training(record)]
+        if trained:  # not a test, nor a run that stopped before its first record
+            validated = {record['step'] for _, record in run if not is_training(record)}
+            merged = [(iteration, record) for iteration, record in merged if iteration < min(trained) and (
+                is_training(record) or record['step'] not in validated)] + run
     if not merged:
         raise FileNotFoundError(f'{work_dir}: no training log (*/vis_data/scalars.json).')
     return [record for _, record in merged]
-
-
-def is_training(record: dict) -> bool:
-    """Return True for a record of training iterations, False for one of a validation."""
-    return 'loss' in record
 
 
 def _read_lines(log: Path) -> list[dict]:
@@ -55,36 +54,39 @@ def _read_lines(log: Path) -> list[dict]:
     return records
 
 
-def _dated(records: list[dict]) -> list[tuple[int, dict]]:
-    """Pair each record with its iteration; a validation takes the iteration of the training record before it."""
-    dated, iteration = [], 0
-    for record in records:
-        iteration = record.get('iter', record['step']) if is_training(record) else iteration
-        dated.append((iteration, record))
-    return dated
+def is_training(record: dict) -> bool:
+    """Return True for a record of training iterations, False for one of a validation."""
+    return 'loss' in record
 
 
-def counts_epochs(scalars: list[dict]) -> bool:
-    """Return True if the steps of validations are epochs, as MMEngine logs them in training by epoch."""
-    last = max((record['step'] for record in scalars if not is_training(record)), default=0)
-    return last <= max((record.get('epoch', 0) for record in scalars if is_training(record)), default=0)
+def iteration_of(record: dict) -> int:
+    """Return the iteration of a record of training."""
+    return record.get('iter', record['step'])
+
+
+def is_undefined(key: str, value: float) -> bool:
+    """Return True for -1 of a COCO metric, which marks a metric without objects."""
+    return value == -1 and key.startswith('coco/')
+
+
+def name_runs(work_dirs: Sequence[str | Path]) -> dict[str, Path]:
+    """Map names to work dirs: the name of the folder, or its path if two folders have the same name.
+
+    Raises:
+        ValueError: a work dir is listed twice.
+    """
+    paths = [Path(work_dir).resolve() for work_dir in work_dirs]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise ValueError(f'work dir: {path} is given twice.')
+    names = [path.name for path in paths]
+    return {name if names.count(name) == 1 else str(work_dir): Path(work_dir)
+            for name, work_dir in zip(names, work_dirs)}
 
 
 def read_runs(work_dirs: Sequence[str | Path]) -> dict[str, list[dict]]:
-    """Read the records of several trainings: name of the work dir -> records.
-
-    Raises:
-        FileNotFoundError: a work dir has no log.
-        ValueError: a work dir is listed twice.
-    """
-    runs, seen = {}, set()
-    for work_dir in work_dirs:
-        path = Path(work_dir).resolve()
-        if path in seen:
-            raise ValueError(f'work dir: {work_dir} is given twice.')
-        seen.add(path)
-        runs[path.name if path.name not in runs else str(path)] = read_scalars(work_dir)
-    return runs
+    """Read the records of several trainings, by the names and with the errors of `name_runs` and `read_scalars`."""
+    return {name: read_scalars(path) for name, path in name_runs(work_dirs).items()}
 
 
 def keys_of(runs: Mapping[str, Sequence[dict]], keys: Sequence[str] | None = None) -> list[str]:
@@ -110,10 +112,39 @@ def curve(key: str, runs: Mapping[str, Sequence[dict]]) -> Lines:
         points = [(record['step'], record[key]) for record in records if key in record
                   and is_training(record) == of_training and not is_undefined(key, record[key])]
         lines[name] = tuple(zip(*points)) if points else ((), ())
-    by_epoch = not of_training and all(map(counts_epochs, runs.values()))
+    by_epoch = not of_training and all(map(_counts_epochs, runs.values()))
     return Lines(lines, 'epoch' if by_epoch else 'iteration', markers=not of_training)
 
 
-def is_undefined(key: str, value: float) -> bool:
-    """Return True for -1 of a COCO metric, which marks a metric without objects."""
-    return value == -1 and key.startswith('coco/')
+def _counts_epochs(records: Sequence[dict]) -> bool:
+    """Return True if the steps of validations are epochs, as MMEngine logs them in training by epoch."""
+    last = max((record['step'] for record in records if not is_training(record)), default=0)
+    return last <= max((record.get('epoch', 0) for record in records if is_training(record)), default=0)
+
+
+def render_comparison(work_dirs: Sequence[str | Path]) -> str:
+    """Format the last validation of trainings and the number and median time of their iterations.
+
+    There is a column for each training, a row for each metric that all have, and the difference of two trainings.
+
+    Raises:
+        FileNotFoundError: a work dir has no log.
+        ValueError: a log has no validation, or a work dir is listed twice.
+    """
+    runs = {}
+    for name, records in read_runs(work_dirs).items():
+        training = [record for record in records if is_training(record)]
+        validations = [record for record in records if record.keys() - NOT_METRICS and not is_training(record)]
+        if not validations:
+            raise ValueError(f'work dir: the log of {name} has no validation. Only validated runs can be compared.')
+        runs[name] = {**{key: value for key, value in validations[-1].items() if key not in NOT_METRICS},
+                      'validated after': validations[-1]['step'], 'iterations': iteration_of(training[-1]),
+                      's per iteration': median(record['time'] for record in training)}
+    first, *others = runs.values()
+    rows = []
+    for key in (key for key in first if all(key in run for run in others)):
+        rows.append([key, *(f'{run[key]:.4g}' if isinstance(run[key], float) else str(run[key])
+                            for run in runs.values())])
+        if len(runs) == 2:
+            rows[-1].append(f'{others[0][key] - first[key]:+.4g}')
+    return align(rows, ['', *runs, *(['difference'] if len(runs) == 2 else [])], {0})

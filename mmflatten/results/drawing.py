@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure, FigureBase
 
-from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, Plot, PrecisionRecall, Reliability
+from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, Plot, Reliability
 
 COLOURS = ('#2f74d0', '#e0702a', '#2d9c6b', '#b0509b', '#8467c9', '#b8922a', '#3aa0b3', '#c94f5a')
 DASHES = ('-', '--', ':', '-.')
@@ -21,7 +21,7 @@ STYLE = {'axes.axisbelow': True, 'axes.spines.top': False, 'axes.spines.right': 
          'legend.fontsize': 'small', 'legend.frameon': False, 'svg.fonttype': 'none'}
 MAX_NAMES = 40  # names along an axis that stay readable
 MAX_NUMBERS = 15  # classes of a matrix whose cells hold a number
-MAX_LEGEND = 12
+MAX_LEGEND, MAX_LEGEND_BESIDE = 12, 20  # lines, in and beside the axes
 
 
 def save_png(path: str | Path, panels: Mapping[str, Plot], columns: int = 3) -> None:
@@ -44,15 +44,9 @@ def svg(plot: Plot) -> str:
 
 
 def draw_schedule(iterations: np.ndarray, panels: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Draw settings of an optimizer over the iterations, one panel each.
-
-    Args:
-        iterations: (n,).
-        panels: title -> (n, parameter groups).
-        path: PNG file to write.
-    """
+    """Draw settings of an optimizer, title -> (n, parameter groups), over the iterations (n,) into a PNG file."""
     save_png(path, {title: Lines({f'group {number}': (iterations, column) for number, column in
-                                  enumerate(values.T, 1)}, 'iteration', (0, None))
+                                  enumerate(values.T, 1)}, 'iteration', limits=(0, None))
                     for title, values in panels.items()}, columns=len(panels))
 
 
@@ -69,13 +63,13 @@ def _figure(panels: Mapping[str, Plot], columns: int = 1) -> Figure:
 
 
 def _size(plot: Plot) -> tuple[float, float]:
-    """Width and height in inches."""
+    """Return width and height in inches."""
     if isinstance(plot, Confusion):
         side = 3.5 + 0.22 * min(len(plot.names), MAX_NAMES)
         return side + 1, side
     if isinstance(plot, Bars):
         return 5.5, 1 + 0.25 * len(plot.values)
-    return (4.5, 3.2) if isinstance(plot, Lines) else (5.5, 4)
+    return (4.5, 3.2) if isinstance(plot, Lines) and not plot.mean else (5.5, 4)
 
 
 @singledispatch
@@ -85,7 +79,8 @@ def _draw(plot: Plot, figure: FigureBase) -> None:
 
 @_draw.register
 def _(plot: Confusion, figure: FigureBase) -> None:
-    axes, fractions = figure.subplots(), plot.fractions
+    axes = figure.subplots()
+    fractions = plot.matrix / np.maximum(plot.matrix.sum(1, keepdims=True), 1)
     image = axes.imshow(fractions, cmap=HEAT, vmin=0, vmax=1, interpolation='none')
     figure.colorbar(image, ax=axes, label='fraction of the true class', shrink=.8)
     axes.set(xlabel='predicted', ylabel='true', xticks=[], yticks=[])
@@ -96,20 +91,6 @@ def _(plot: Confusion, figure: FigureBase) -> None:
         for row, column in np.argwhere(fractions >= 0.005):
             axes.text(column, row, f'{fractions[row, column]:.2f}', ha='center', va='center', fontsize='x-small',
                       color='white' if fractions[row, column] > 0.5 else 'black')
-
-
-@_draw.register
-def _(plot: PrecisionRecall, figure: FigureBase) -> None:
-    axes = figure.subplots()
-    for number, (name, values) in enumerate(plot.precision.items()):
-        if name == plot.mean:
-            axes.plot(plot.recall, values, label=name, color='black', linewidth=2.5)
-        else:
-            axes.plot(plot.recall, values, label=name, color=COLOURS[number % len(COLOURS)], linewidth=1)
-    axes.set(xlabel='recall', ylabel='precision', xlim=(0, 1), ylim=(0, 1.02))
-    axes.grid()
-    if len(plot.precision) <= MAX_NAMES // 2:
-        axes.legend(loc='center left', bbox_to_anchor=(1, .5))
 
 
 @_draw.register
@@ -148,12 +129,16 @@ def _(plot: Histogram, figure: FigureBase) -> None:
 def _(plot: Lines, figure: FigureBase) -> None:
     axes = figure.subplots()
     for number, (name, (x, y)) in enumerate(plot.lines.items()):
+        style = dict(color=COLOURS[number % len(COLOURS)], linestyle=DASHES[number % len(DASHES)])
+        if name == plot.mean:
+            style = dict(color='black', linewidth=2.5)
         if len(x):
-            axes.plot(x, np.asarray(y, dtype=float), label=name, color=COLOURS[number % len(COLOURS)],
-                      linestyle=DASHES[number % len(DASHES)], marker='o' if plot.markers or len(x) == 1 else '',
-                      markersize=4)
-    axes.set(xlabel=plot.label, ylim=plot.limits)
+            axes.plot(x, np.asarray(y, dtype=float), label=name, marker='o' if plot.markers or len(x) == 1 else '',
+                      markersize=4, **style)
+    axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
     axes.locator_params(axis='x', nbins=5)
     axes.grid()
-    if 1 < len(plot.lines) <= MAX_LEGEND:
+    if plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
+        axes.legend(loc='center left', bbox_to_anchor=(1, .5))
+    elif 1 < len(plot.lines) <= MAX_LEGEND:
         axes.legend()

@@ -15,43 +15,14 @@ class Confusion:
     names: Sequence[str]
 
     @property
-    def fractions(self) -> np.ndarray:
-        """(classes, classes) fractions of the true class; zeros for a class that does not occur."""
-        return self.matrix / np.maximum(self.matrix.sum(1, keepdims=True), 1)
-
-    @property
     def description(self) -> str:
         correct = float(np.trace(self.matrix) / max(self.matrix.sum(), 1))
         return f'Confusion matrix of {len(self.names)} classes; {correct:.1%} of the entries lie on the diagonal'
 
 
 @dataclass(frozen=True)
-class PrecisionRecall:
-    """Precision (n,) of each class over recall (n,).
-
-    Attributes:
-        mean: key of the mean over the classes in `precision`.
-    """
-
-    recall: np.ndarray
-    precision: Mapping[str, np.ndarray]
-    mean: str
-
-    @property
-    def description(self) -> str:
-        return f'Precision over recall: {", ".join(self.precision)}'
-
-
-@dataclass(frozen=True)
 class Reliability:
-    """Accuracy of predictions by confidence.
-
-    Attributes:
-        confidence: (bins,) mean confidence of each non-empty bin.
-        accuracy: (bins,) fraction of correct predictions.
-        counts: (bins,) number of predictions.
-        error: expected calibration error.
-    """
+    """Mean confidence, accuracy and number of the predictions in each non-empty bin (bins,), and calibration error."""
 
     confidence: np.ndarray
     accuracy: np.ndarray
@@ -90,24 +61,20 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines over a common axis.
+    """Lines over a common axis. A line without points keeps its place in the order of colours."""
 
-    Attributes:
-        lines: name -> x and y. A name without points keeps its place in the order of colours.
-        label: label of the horizontal axis.
-        limits: lower and upper limit of the vertical axis; None is automatic.
-        markers: mark the points.
-    """
-
-    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]
-    label: str
-    limits: tuple[float | None, float | None] = (None, None)
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # name -> x and y
+    x_label: str
+    y_label: str = ''
+    limits: tuple[float | None, float | None] = (None, None)  # of the vertical axis; None is automatic
     markers: bool = False
+    mean: str = ''  # name of the mean of the other lines, drawn in black
 
     @property
     def description(self) -> str:
-        return f'By {self.label}: ' + ', '.join(
-            f'{name} from {y[0]:.4g} to {y[-1]:.4g}' for name, (_, y) in self.lines.items() if len(y))
+        axes = f'{self.y_label} over {self.x_label}' if self.y_label else f'By {self.x_label}'
+        ends = [f'{name} from {y[0]:.4g} to {y[-1]:.4g}' for name, (_, y) in self.lines.items() if len(y)]
+        return f'{axes}: {", ".join(ends)}'
 
 
-Plot = Confusion | PrecisionRecall | Reliability | Bars | Histogram | Lines
+Plot = Confusion | Reliability | Bars | Histogram | Lines

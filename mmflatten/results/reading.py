@@ -11,7 +11,11 @@ from typing import Any
 
 import torch
 
-from mmflatten.tasks import Task, task_of_predictions, tasks
+from mmflatten.config_files import require_parts
+from mmflatten.engine.datasets import read_metainfo
+from mmflatten.engine.setup import load_config
+from mmflatten.engine.test import origin_of
+from mmflatten.tasks import Task, task_of, task_of_predictions, tasks
 
 # Functions that rebuild tensors and arrays. Nothing else that a file names is imported or called.
 _ALLOWED = {('collections', 'OrderedDict'), ('_codecs', 'encode'), ('torch._utils', '_rebuild_tensor_v2'),
@@ -29,7 +33,6 @@ class Results:
 
     Attributes:
         entries: a dictionary for each image, see `mmflatten.engine.predictions.DumpPredictions`.
-        task: task of the predictions.
         origin: `config`, `checkpoint`, `metrics`, `classes`, `palette` and `evaluator` (list of settings), if known.
     """
 
@@ -39,11 +42,7 @@ class Results:
     origin: dict[str, Any]
 
     def names(self, number: int) -> list[str]:
-        """Return the class names, or numbers if the names are unknown.
-
-        Raises:
-            ResultsError: the number of names differs from `number`.
-        """
+        """Return the class names, of which there must be `number`, or numbers if the names are unknown."""
         names = list(self.origin.get('classes') or map(str, range(number)))
         if len(names) != number:
             raise ResultsError(f'classes: got {len(names)} names, but the predictions of {self.path} have {number} '
@@ -55,12 +54,16 @@ class Results:
         return next((item[name] for item in self.origin.get('evaluator') or () if name in item), default)
 
 
-def read_results(path: str | Path) -> Results:
-    """Read predictions without running code from the file.
+def read_results(path: str | Path, config: str | None = None) -> Results:
+    """Read predictions without running code from the file, and their origin from the JSON file of the same name.
+
+    Args:
+        config: config of the tested model, which replaces the origin in the JSON file.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ResultsError: the path is a folder, the file has no predictions, or the JSON file is damaged.
+        ResultsError: the path is a folder, the file has no predictions, the JSON file is damaged, or the config is of
+            another task.
     """
     path = Path(path)
     if path.is_dir():
@@ -83,7 +86,8 @@ def read_results(path: str | Path) -> Results:
         known = ', '.join(task.prediction for task in tasks().values())
         raise ResultsError(f'results: expected one of {known} in each entry of {path}, got '
                            f'{", ".join(sorted(entries[0]))}.')
-    return Results(path, entries, task, _read_origin(path))
+    origin = _read_origin(path.with_suffix('.json'))
+    return Results(path, entries, task, {**origin, **_origin_of_config(config, task)} if config else origin)
 
 
 def require_truth(entries: Sequence[dict], key: str) -> None:
@@ -95,31 +99,35 @@ def require_truth(entries: Sequence[dict], key: str) -> None:
 
 
 def _read_origin(path: Path) -> dict[str, Any]:
-    """Read the JSON file of the same name if it exists."""
-    origin = path.with_suffix('.json')
-    if not origin.is_file():
+    if not path.is_file():
         return {}
     fix = 'Test again, or remove it and use --config.'
     try:
-        content = json.loads(origin.read_text(encoding='utf-8'))
+        content = json.loads(path.read_text(encoding='utf-8'))
     except ValueError as error:  # not JSON, or not UTF-8
-        raise ResultsError(f'{origin} is not JSON ({error}). {fix}') from error
+        raise ResultsError(f'{path} is not JSON ({error}). {fix}') from error
     if not isinstance(content, dict):
-        raise ResultsError(f'{origin}: expected a dictionary, got a {type(content).__name__}. {fix}')
+        raise ResultsError(f'{path}: expected a dictionary, got a {type(content).__name__}. {fix}')
     for name, kind in dict(config=str, checkpoint=str, classes=list, evaluator=list, metrics=dict).items():
         if not isinstance(content.get(name), (kind, type(None))):
-            raise ResultsError(f'{origin}: expected a {kind.__name__} for {name}, got {content[name]!r}. {fix}')
+            raise ResultsError(f'{path}: expected a {kind.__name__} for {name}, got {content[name]!r}. {fix}')
     return content
+
+
+def _origin_of_config(path: str, task: Task) -> dict[str, Any]:
+    """Return the origin that `mmflatten test` with this config would write to the JSON file."""
+    cfg = load_config(path)
+    require_parts(cfg, 'test_dataloader', 'test_evaluator')
+    if task_of(cfg) is not task:
+        raise ResultsError(f'--config: expected a config of {task.name}, as the predictions, got {path} of '
+                           f'{task_of(cfg).name}. Give the config of the tested model.')
+    return origin_of(cfg, read_metainfo(cfg))
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ('torch.storage', '_load_from_bytes'):
-            return _storage
+            return lambda content: torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
         if (module, name) in _ALLOWED or (module in _ARRAYS and name in ('_reconstruct', 'scalar')):
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f'{module}.{name} is not allowed in predictions')
-
-
-def _storage(content: bytes) -> Any:
-    return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)

@@ -18,11 +18,7 @@ HISTOGRAM = np.linspace(-20, 20, 81)
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
-    """Analyze disparities at the pixels that the test's `StereoMetric` evaluates.
-
-    Raises:
-        ResultsError: a pair has no true disparity, or no pixel is evaluated.
-    """
+    """Analyze disparities at the pixels that the test's `StereoMetric` evaluates."""
     require_truth(results.entries, 'gt_disparity')
     limit = results.setting('max_disp', MAX_DISPARITY)
     metric = StereoMetric(limit)
@@ -34,13 +30,12 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     epes = [sums['error'] / sums['pixels'] if sums['pixels'] else float('nan') for sums in metric.results]
     order = np.argsort(-np.nan_to_num(epes, nan=-1), kind='stable')[:worst]
     distances = _distance_table(true, predicted)
-    edges = np.concatenate([[-np.inf], HISTOGRAM, [np.inf]])
-    counts = np.histogram((predicted - true).numpy(), edges)[0]
+    counts = np.histogram((predicted - true).numpy(), HISTOGRAM)[0]
     return Analysis(
         'stereo', len(pairs), metric.compute_metrics(metric.results), 'end-point error in pixels',
         [(int(index), float(epes[index])) for index in order],
         dict(distances=distances, errors=_error_table(true, predicted)),
-        dict(error_histogram=Histogram(HISTOGRAM, counts[1:-1], 'predicted - true disparity in pixels'),
+        dict(error_histogram=Histogram(HISTOGRAM, counts, 'predicted - true disparity in pixels'),
              d1_by_distance=Bars({f'{row[0]} px': row[3] for row in distances.rows}, 'D1 in %')))
 
 
@@ -52,17 +47,15 @@ def _evaluated(entry: dict[str, Any], limit: float | None) -> tuple[torch.Tensor
 
 
 def _distance_table(true: torch.Tensor, predicted: torch.Tensor) -> ResultTable:
-    """Tabulate errors by true disparity, farthest points first."""
     rows = []
     for low, high in zip(DISPARITY_EDGES, DISPARITY_EDGES[1:]):
         inside = (true >= low) & (true < high)
         if inside.any():
             sums = image_sums(predicted[inside], true[inside], None)
-            rows.append((_interval(low, high), sums['pixels'],
-                         *(factor * sums[key] / sums['pixels']
-                           for key, factor in (('error', 1), ('d1', 100), ('bad1', 100), ('bad3', 100)))))
+            epe, d1, bad1, bad3 = (sums[key] / sums['pixels'] for key in ('error', 'd1', 'bad1', 'bad3'))
+            rows.append((_interval(low, high), sums['pixels'], epe, 100 * d1, 100 * bad1, 100 * bad3))
     return ResultTable('by true disparity in pixels, the farthest points first',
-                 ('disparity', 'pixels', 'EPE', 'D1 %', 'bad1 %', 'bad3 %'), rows)
+                       ('disparity', 'pixels', 'EPE', 'D1 %', 'bad1 %', 'bad3 %'), rows)
 
 
 def _error_table(true: torch.Tensor, predicted: torch.Tensor) -> ResultTable:

@@ -1,4 +1,4 @@
-"""Files of an analysis: tables, figures and `analysis.json`."""
+"""Files of an analysis: tables, figures, drawings of the worst images, and `analysis.json`."""
 from __future__ import annotations
 
 import csv
@@ -6,8 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mmflatten.checkpoints.rules import shorten
+from mmflatten.datasets.samples import write_contact_sheet
+from mmflatten.datasets.storage import read_rgb
+from mmflatten.engine.predictions import draw_sample
+from mmflatten.errors import explain
 from mmflatten.results.analysis import Analysis, plain
 from mmflatten.results.drawing import save_png
+from mmflatten.results.reading import Results, ResultsError
 
 FORMAT = 1  # of analysis.json, see docs/analysis_tools.md
 
@@ -37,3 +43,56 @@ def write_analysis(analysis: Analysis, out_dir: str | Path, source: dict[str, An
     path = out_dir / 'analysis.json'
     path.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
     return path
+
+
+def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score: float) -> tuple[list[dict], list[str]]:
+    """Draw the worst images into `worst/`, `<number>_<name of the image>.png` each, and on `worst.png`.
+
+    Args:
+        analysis: receives a note about images that were not drawn.
+        score: minimum score of instances.
+
+    Returns:
+        A dictionary with `image`, `value` and `file` (None if not drawn) for each image, and the errors of images that
+        exist but cannot be drawn.
+    """
+    missing, broken, files = [], [], []
+    worst = [dict(image=results.entries[index].get('img_path'), value=value, file=None)
+             for index, value in analysis.worst]
+    try:
+        visualizer = results.task.visualizer(metainfo_of(results))
+        for number, (index, _) in enumerate(analysis.worst):
+            entry = results.entries[index]
+            try:
+                image = read_rgb(entry['img_path'])
+                file = Path(out_dir, 'worst', f'{number:03d}_{Path(entry["img_path"]).stem}.png')
+                file.parent.mkdir(parents=True, exist_ok=True)
+                draw_sample(visualizer, image, results.task.restore(entry), str(file), score=score)
+                files.append(file)
+                worst[number]['file'] = str(file.relative_to(out_dir))
+            except FileNotFoundError as error:
+                missing.append(str(error))
+            except Exception as error:  # one image must not discard the analysis
+                broken.append(f'{worst[number]["image"]}: {explain(error)}')
+    except ResultsError as error:
+        missing.append(str(error))
+    if missing or broken:
+        analysis.notes.append(f'{len(worst) - len(files)} of {len(worst)} worst images are not drawn: '
+                              f'{shorten(broken + missing, 2)}')
+    if files:
+        write_contact_sheet(files, Path(out_dir, 'worst.png'))
+    return worst, broken
+
+
+def metainfo_of(results: Results) -> dict:
+    """Return classes and palette for a visualizer.
+
+    Raises:
+        ResultsError: the task requires them, and the origin of the results lacks them.
+    """
+    metainfo = {name: results.origin[name] for name in ('classes', 'palette') if results.origin.get(name)}
+    if results.task.needs_classes and len(metainfo) < 2:
+        raise ResultsError('classes, palette: missing in the results. Pass the config of the test with --config.')
+    if isinstance(metainfo.get('palette'), list):  # mmdet requires tuples, which JSON does not have
+        metainfo['palette'] = [tuple(colour) for colour in metainfo['palette']]
+    return metainfo

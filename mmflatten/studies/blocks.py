@@ -1,160 +1,136 @@
-"""Tables of a report: one block for each metric and combination of the factors after the first."""
-from __future__ import annotations
-
+"""Tables and figures of a report: one block for each metric and combination of the factors after the first."""
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from math import isnan
+from itertools import cycle, product
+from pathlib import Path
 from statistics import mean
 
-import pandas as pd
+from matplotlib.figure import Figure
 
-from mmflatten.studies.claims import judge, seed_means
-from mmflatten.studies.folder import Result
-from mmflatten.studies.grid import BEST, GRID
-from mmflatten.studies.statistics import Interval, Ranks, compare, holm, interval, pareto, rank
+from mmflatten.studies.runs import BEST, GRID, StudyRun
+from mmflatten.studies.statistics import compare, holm, interval, pareto, seed_means
 from mmflatten.studies.study import Study, counted
-from mmflatten.studies.tuning import sign, signed
 from mmflatten.text_table import align
 
 MACS = 'multiply-accumulates of an image (M)'
-TIMES = ['seconds', 'image', 'images/s']
+MAX_COLOURED = 8  # levels in a figure; if there are more, only those on a Pareto front are coloured
+STYLES = list(product('os^D', [f'C{number}' for number in range(10) if number != 7]))  # C7 is grey
+GREY = ('o', '0.7')
 TITLES = {GRID: 'One recipe for all', BEST: 'Each at its best'}
 
 
-@dataclass
 class Block:
-    """Results of one metric that differ in the level of the first factor and in the seed."""
+    """Runs of one metric that differ in the level of the first factor and in the seed.
 
-    study: Study
-    name: str
-    metric: str
-    results: Sequence[Result]
+    Attributes:
+        members: level of the first factor -> its runs.
+        devices: where the times were measured. Times on different devices are not compared.
+        costs: kind of cost -> level -> cost.
+        fronts: kind of cost -> level -> True on the Pareto front of metric and cost.
+    """
 
-    @cached_property
-    def members(self) -> dict[str, list[Result]]:
-        """Level of the first factor -> its results."""
-        members: dict[str, list[Result]] = defaultdict(list)
-        for result in self.results:
-            members[next(iter(result.levels.values()), self.study.name)].append(result)
-        return members
-
-    @cached_property
-    def intervals(self) -> dict[str, Interval]:
-        return {name: interval([run.value for run in runs]) for name, runs in self.members.items()}
-
-    @property
-    def sign(self) -> int:
-        return sign(self.study, self.metric)
-
-    @cached_property
-    def devices(self) -> list[str]:
-        """Devices on which the times were measured. Times on different devices are not compared."""
-        return sorted({run.machine['gpu'] if run.gpu_seconds else
-                       f'{run.machine["processor"]}, {counted(run.machine["threads"], "thread")}'
-                       for run in self.results})
-
-    def costs(self) -> dict[str, list[float]]:
-        """Kind of cost -> cost of each level."""
-        costs = {MACS: [runs[0].flops / 1e6 for runs in self.members.values()]}
+    def __init__(self, study: Study, name: str, metric: str, runs: Sequence[StudyRun]) -> None:
+        self.study, self.name, self.metric, self.runs = study, name, metric, runs
+        self.sign = study.sign(metric)
+        self.members: dict[str, list[StudyRun]] = defaultdict(list)
+        for run in runs:
+            self.members[next(iter(run.levels.values()), study.name)].append(run)
+        self.intervals = {level: interval([run.value for run in members]) for level, members in self.members.items()}
+        self.devices = sorted({run.machine['gpu'] if run.gpu_seconds else
+                               f'{run.machine["processor"]}, {counted(run.machine["threads"], "thread")}'
+                               for run in runs})
+        self.costs = {MACS: {level: members[0].flops / 1e6 for level, members in self.members.items()}}
         if len(self.devices) == 1:
-            costs['CPU or GPU seconds per run'] = [mean(map(_seconds, runs)) for runs in self.members.values()]
-        return costs
+            self.costs['CPU or GPU seconds per run'] = {
+                level: mean(map(_seconds, members)) for level, members in self.members.items()}
+        means = [self.sign * item.mean for item in self.intervals.values()]
+        self.fronts = {cost: dict(zip(values, pareto(list(values.values()), means)))
+                       for cost, values in self.costs.items()}
 
     def table(self) -> str:
         """A row for each level, best mean first, each compared with the level that the study file lists first."""
-        factor, timed = next(iter(self.study.factors), ''), len(self.devices) == 1
+        factor = next(iter(self.study.factors), '')
         order = sorted(self.members, key=lambda name: self.sign * self.intervals[name].mean, reverse=True)
         reference = next((name for name in self.study.factors.get(factor, ()) if name in self.members), order[0])
-        others = [name for name in order if name != reference]
-        values = seed_means(self.study, self.results, factor) if factor else {}
-        pairs = dict(zip(others, holm([compare(name, reference, values) for name in others])))
-        front = dict(zip(self.members, pareto(self.costs()[MACS], [
-            self.sign * item.mean for item in self.intervals.values()])))
+        values = seed_means(self.study, self.runs, factor) if factor else None
+        pairs = {pair.first: pair for pair in holm([compare(name, reference, values) for name in order
+                                                    if name != reference])}
         rows = []
         for name in order:
             pair, runs = pairs.get(name), self.members[name]
-            compared = ['', '', 'the reference'] if pair is None else [
-                format_interval(pair.difference, self.sign), format_p(pair.p_holm), pair.verdict]
+            compared = ('', '', 'the reference') if pair is None else (
+                pair.difference.text(self.sign), pair.p_text, pair.verdict)
             memory = [run.peak_memory for run in runs if run.peak_memory]
-            rows.append([name, str(self.intervals[name].number), format_interval(self.intervals[name]), *compared,
-                         f'{runs[0].params / 1e6:.3f}', f'{runs[0].flops / 1e6:.1f}', *(_times(runs) if timed else []),
-                         f'{mean(memory) / 2**20:.0f}' if memory else '',
-                         ', '.join(f'{value:g}' for value in (runs[0].tuned or {}).values()),
-                         'yes' if front[name] else ''])
-        header = [factor, 'seeds', self.metric, f'to {reference}', 'p', 'verdict', 'params (M)', 'MACs (M)',
-                  *(TIMES if timed else []), 'MiB', 'tuned', 'Pareto']
-        return align(rows, header, {0, 5}, markdown=True)
+            rows.append([
+                (factor, name), ('seeds', str(len(runs))), (self.metric, self.intervals[name].text()),
+                *zip((f'to {reference}', 'p', 'verdict'), compared),
+                ('params (M)', f'{runs[0].params / 1e6:.3f}'), ('MACs (M)', f'{runs[0].flops / 1e6:.1f}'),
+                *(_times(runs) if len(self.devices) == 1 else ()),
+                ('MiB', f'{mean(memory) / 2**20:.0f}' if memory else ''),
+                ('tuned', ', '.join(f'{value:g}' for value in (runs[0].tuned or {}).values())),
+                ('Pareto', 'yes' if self.fronts[MACS][name] else '')])
+        header = [title for title, _ in rows[0]]
+        return align([[cell for _, cell in row] for row in rows], header, {0, 5}, markdown=True)
 
 
-def blocks_of(study: Study, results: Iterable[Result]) -> list[Block]:
-    """Group finished results of one mode into blocks."""
-    groups: dict[tuple, list[Result]] = defaultdict(list)
-    for result in results:
-        groups[(result.metric, *list(result.levels.items())[1:])].append(result)
+def blocks_of(study: Study, runs: Iterable[StudyRun]) -> list[Block]:
+    """Group finished runs of one mode into blocks."""
+    groups: dict[tuple, list[StudyRun]] = defaultdict(list)
+    for run in runs:
+        groups[(run.metric, *list(run.levels.items())[1:])].append(run)
     return [Block(study, ', '.join(f'{factor} {level}' for factor, level in levels) or study.name, metric, members)
             for (metric, *levels), members in groups.items()]
 
 
-def _seconds(run: Result) -> float:
+def _seconds(run: StudyRun) -> float:
     """GPU time if there is one, else CPU time, which depends less on other processes than wall time."""
     return run.gpu_seconds or run.cpu_seconds
 
 
-def _times(runs: Sequence[Result]) -> list[str]:
+def _times(runs: Sequence[StudyRun]) -> list[tuple[str, str]]:
     size = next(iter(runs[0].throughput))
     speeds = [run.throughput[size] for run in runs if size in run.throughput]
-    return [f'{mean(map(_seconds, runs)):.0f}', size, f'{mean(speeds):.0f}']
+    return [('seconds', f'{mean(map(_seconds, runs)):.0f}'), ('image', size), ('images/s', f'{mean(speeds):.0f}')]
 
 
-def format_interval(item: Interval, sign: int = 1) -> str:
-    low, high = sorted((sign * item.low, sign * item.high))
-    return f'{sign * item.mean:.4g}' + (f' [{low:.4g}, {high:.4g}]' if item.number > 1 else '')
-
-
-def format_p(value: float) -> str:
-    if isnan(value):
-        return ''
-    return f'{value:.3f}' if value >= .0005 else '<0.001'
-
-
-def ranks_of(study: Study, results: Iterable[Result]) -> Ranks | None:
-    """Rank the levels of the first factor over the combinations of the others."""
-    if not study.factors:
-        return None
-    rows = []
-    for result in results:
-        level, *others = result.levels.values()
-        rows.append(dict(level=level, value=signed(study, result), block=str([result.metric, *others])))
-    return rank(pd.DataFrame(rows).pivot_table(index='block', columns='level', values='value'))
-
-
-def claim_rows(study: Study, results: Sequence[Result], mode: str) -> list[list[str]]:
-    """A row for every pair of each claim; the first of them names the claim."""
-    rows = []
-    for verdict in judge(study, results, mode):
-        where = ', '.join(f'{factor} {"/".join(levels)}' for factor, levels in verdict.claim.where.items()) or 'all'
-        tuned = ', tuned' if mode == BEST else ''
-        first = [verdict.claim.text, f'{study.name}: {where}{tuned}', verdict.claim.source, f'**{verdict.text}**']
-        for pair in verdict.pairs:
-            rows.append([*first, f'{pair.first} - {pair.second}', format_interval(pair.difference),
-                         f'{pair.effect:.2g}', format_p(pair.p_holm), format_p(pair.p_wilcoxon),
-                         str(pair.difference.number)])
-            first = [''] * len(first)
-    return rows
-
-
-def tuned_table(study: Study, results: Iterable[Result]) -> str:
+def tuned_table(study: Study, runs: Iterable[StudyRun]) -> str:
     """Each cell with the shared recipe beside the same cell with tuned settings; '' if nothing was tuned."""
-    cells: dict[tuple, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
-    for result in results:
-        cells[(*result.levels.values(), result.metric)][result.mode].append(result)
+    cells: dict[tuple, dict[str, list[StudyRun]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        cells[(*run.levels.values(), run.metric)][run.mode].append(run)
     rows = []
     for cell, modes in cells.items():
         if modes.keys() >= TITLES.keys():
             tuned = ', '.join(f'{path.rpartition(".")[2]} {value:g}' for path, value in modes[BEST][0].tuned.items())
-            rows.append([*cell, *(format_interval(interval([run.value for run in modes[mode]])) for mode in TITLES),
-                         tuned])
+            rows.append([*cell, *(interval([run.value for run in modes[mode]]).text() for mode in TITLES), tuned])
     header = [*study.factors, 'metric', *(title.lower() for title in TITLES.values()), 'tuned']
     return align(rows, header, set(range(len(header) - 3)), markdown=True) if rows else ''
+
+
+def draw_costs(block: Block, path: Path) -> None:
+    """Draw all levels with their 95 % intervals, best first, and beside it the Pareto front for each kind of cost."""
+    label = f'{block.metric} ({"higher" if block.sign > 0 else "lower"} is better)'
+    names = list(block.members)
+    figure = Figure(figsize=(4.5 * (1 + len(block.costs)), max(4.5, 0.2 * len(names) + 1)), layout='constrained')
+    levels, *panels = figure.subplots(1, 1 + len(block.costs))
+    means = {name: item.mean for name, item in block.intervals.items()}
+    errors = {name: 0 if item.number < 2 else item.high - item.mean for name, item in block.intervals.items()}
+    left, styles = cycle(STYLES), {}
+    for name in names:
+        coloured = len(names) <= MAX_COLOURED or any(front[name] for front in block.fronts.values())
+        styles[name] = dict(zip(('fmt', 'color'), next(left) if coloured else GREY))
+    order = sorted(names, key=means.__getitem__, reverse=block.sign < 0)
+    for row, name in enumerate(order):
+        levels.errorbar(means[name], row, xerr=errors[name], capsize=3, **styles[name])
+    levels.set_yticks(range(len(order)), order)
+    levels.grid(axis='x', color='0.9')
+    levels.set_xlabel(label)
+    for axes, (cost, points) in zip(panels, block.costs.items()):
+        front = sorted((points[name], means[name]) for name in names if block.fronts[cost][name])
+        axes.plot(*zip(*front), color='0.4', zorder=1)
+        for name in names:
+            axes.errorbar(points[name], means[name], errors[name], capsize=3,
+                          zorder=2 if styles[name]['color'] == GREY[1] else 3, **styles[name])
+        axes.margins(x=0.1)
+        axes.set(xlabel=cost, ylabel=label)
+    figure.savefig(path, dpi=100)

@@ -1,8 +1,5 @@
 """Config of a run from its base, options, budget and seed, and checks that every option exists."""
-from __future__ import annotations
-
 import copy
-import difflib
 import functools
 import inspect
 from collections.abc import Iterator
@@ -15,8 +12,9 @@ from torch.utils.data import DataLoader
 
 from mmflatten.config_files import require_parts
 from mmflatten.engine.setup import load_config
-from mmflatten.studies.grid import StudyRun
-from mmflatten.studies.study import Budget, StudyError
+from mmflatten.recipes.settings import schedulers, training_length
+from mmflatten.studies.runs import StudyRun
+from mmflatten.studies.study import Budget, StudyError, check_name
 
 SCHEDULED = ('begin', 'end', 'T_max', 'milestones')  # fields of a scheduler in epochs or iterations
 
@@ -52,22 +50,20 @@ def _drop_delete_markers(node: Any) -> None:
     """Remove `_delete_`, which MMEngine leaves in new fields."""
     if isinstance(node, dict):
         node.pop('_delete_', None)
-    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        node = list(node.values())
+    for item in node if isinstance(node, list) else ():
         _drop_delete_markers(item)
 
 
 def _set_length(cfg: Config, budget: Budget) -> None:
     """Train for the budget; schedules and warm-up are scaled with it."""
-    loop, by_epoch = cfg.train_cfg, bool(cfg.train_cfg.get('max_epochs'))
-    name, field = ('epochs', 'max_epochs') if by_epoch else ('iterations', 'max_iters')
-    before = loop[field]
-    length = getattr(budget, name) or (before if budget.seconds else None)
+    loop, (before, unit) = cfg.train_cfg, training_length(cfg)
+    length = getattr(budget, unit) or (before if budget.seconds else None)
     if length is None:
-        raise StudyError(f'budget.{name}: expected the length of the training of {cfg.filename}, got none. Set it.')
-    loop[field] = length
-    loop.val_interval = min(loop.get('val_interval', 1 if by_epoch else 1000), length)
-    schedulers = cfg.get('param_scheduler') or []
-    for scheduler in [schedulers] if isinstance(schedulers, dict) else schedulers:
+        raise StudyError(f'budget.{unit}: expected the length of the training of {cfg.filename}, got none. Set it.')
+    loop['max_epochs' if unit == 'epochs' else 'max_iters'] = length
+    loop.val_interval = min(loop.get('val_interval', 1 if unit == 'epochs' else 1000), length)
+    for scheduler in schedulers(cfg):
         for key in set(SCHEDULED) & set(scheduler):
             scheduler[key] = _scaled(scheduler[key], length / before)
 
@@ -82,29 +78,17 @@ def check_path(cfg: Config, path: str) -> None:
     """Raise StudyError if a path is neither in the config nor an argument of a class named in it."""
     node, name, scope = cfg._cfg_dict, '', cfg.get('default_scope') or 'mmengine'
     for part in path.split('.'):
-        known = _fields(node, name, scope)
-        if known is None:
-            return  # only the parent knows this class; building the model checks it
-        if part not in known:
-            near = difflib.get_close_matches(part, known, 1, 0.)
-            raise StudyError(f'{path}: expected a field of {name or cfg.filename}, got {part}. '
-                             + (f'Did you mean {near[0]}?' if near else 'Remove it.'))
-        if part not in node and not isinstance(node, (list, tuple)):
-            return  # an argument with a default; building the model checks its value
-        node, name = node[int(part)] if isinstance(node, (list, tuple)) else node[part], part
-
-
-def _fields(node: Any, name: str, scope: str) -> list[str] | None:
-    """Fields that can be set in a node of a config, arguments of its class included; None if the class is unknown."""
-    if isinstance(node, (list, tuple)):
-        return [str(number) for number in range(len(node))]
-    if not isinstance(node, dict):
-        return []
-    cls = DataLoader if name.endswith('_dataloader') else _find_class(node['type'], scope) if 'type' in node else object
-    if not inspect.isclass(cls):
-        return None
-    return [*node, *(argument for ancestor in cls.__mro__[:-1] if '__init__' in vars(ancestor)
-                     for argument in list(inspect.signature(ancestor.__init__).parameters)[1:])]
+        if isinstance(node, (list, tuple)):
+            node = {str(number): item for number, item in enumerate(node)}
+        fields = node if isinstance(node, dict) else {}
+        if part not in fields:
+            cls = _find_class(DataLoader if name.endswith('_dataloader') else fields.get('type', object), scope)
+            if inspect.isclass(cls):  # only the parent knows other types; building the model checks them and the value
+                arguments = [argument for ancestor in cls.__mro__[:-1] if '__init__' in vars(ancestor)
+                             for argument in list(inspect.signature(ancestor.__init__).parameters)[1:]]
+                check_name(path, part, dict.fromkeys([*fields, *arguments]))
+            return
+        node, name = fields[part], part
 
 
 def check_parts(cfg: Config) -> None:

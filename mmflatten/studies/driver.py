@@ -1,26 +1,23 @@
 """Driver of a study: submits the runs and records how they end. It can be killed and started again."""
-from __future__ import annotations
-
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mmflatten.studies.configs import config_of
-from mmflatten.studies.costs import Cost, check_runs
+from mmflatten.studies.costs import check_runs
 from mmflatten.studies.executors import LOG, NO_SPACE, Executor
-from mmflatten.studies.folder import FAILED, FINISHED, PRUNED, STOP, Result, StudyFolder, write_result
-from mmflatten.studies.grid import TRIAL, StudyRun
+from mmflatten.studies.folder import PROGRESS, RESULT, RUN, STOP, StudyFolder, read_json, write_json
+from mmflatten.studies.runs import ENDED, FAILED, FINISHED, TRIAL, StudyRun, best_runs, expand
 from mmflatten.studies.study import Study, StudyError, counted
-from mmflatten.studies.tuning import Pruner, best_runs
 
 ATTEMPTS = 3  # for a run whose process is killed
 POLL = 0.2  # seconds
 COSTS = ('wall_seconds', 'cpu_seconds', 'gpu_seconds', 'peak_memory')
-ENDED = (FINISHED, PRUNED, FAILED)
+COMPARED = {'config_hash': 'config', 'metrics': 'metrics', 'seconds': 'budget.seconds', 'throughput': 'throughput'}
 
 
 class Driver:
@@ -33,103 +30,124 @@ class Driver:
     def __init__(self, study: Study, folder: StudyFolder, executor: Executor, say: Callable[[str], None]) -> None:
         self.study, self.folder, self.executor, self.say = study, folder, executor, say
         self.start = time.monotonic()
-        self.results: dict[str, Result] = {}
+        self.runs: dict[str, StudyRun] = {}
         self.attempts: Counter[str] = Counter()
-        self.running: dict[str, tuple[StudyRun, Any]] = {}
+        self.running: dict[str, Any] = {}  # name -> handle of the executor
 
-    def go(self, runs: Sequence[StudyRun], costs: dict[str, Cost], changed: str | None = None,
-           retry_failed: bool = False) -> dict[str, Result]:
-        """Run the unfinished runs, then each cell with its tuned settings. Returns all results.
+    def go(self, changed: str | None = None, retry_failed: bool = False) -> list[StudyRun]:
+        """Run the unfinished runs, then each cell with its tuned settings. Returns all with their results.
+
+        Args:
+            changed: `keep` leaves runs that were started with other settings, `rerun` repeats them.
 
         Raises:
-            StudyError: the disk is full, the time is over, or a run was started with other settings.
+            StudyError: a run cannot be built or was started with other settings, the disk is full or the time over.
         """
         try:
-            self._run_all(runs, costs, changed, retry_failed)
-            best = best_runs(self.study, self.results)
-            if best:
-                self._run_all(best, check_runs(self.study, best), changed, retry_failed)
+            self._run_all(expand(self.study), changed, retry_failed)
+            self._run_all(best_runs(self.study, self.runs.values()), changed, retry_failed)
         finally:
-            for _, handle in self.running.values():
+            for handle in self.running.values():
                 self.executor.cancel(handle)
-        return self.results
+        return list(self.runs.values())
 
-    def _run_all(self, runs: Sequence[StudyRun], costs: dict[str, Cost], changed: str | None,
-                 retry_failed: bool) -> None:
-        contents = {run.name: self._content(run, costs[run.name]) for run in runs}
-        for name in self.folder.to_discard(contents, changed, retry_failed):
-            self.executor.withdraw(name)
-            shutil.rmtree(self.folder.run(name))
-        for run in runs:
-            result = self.folder.result(run.name)
-            if result and result.state == FAILED and retry_failed:
-                self.folder.reopen(run.name, contents[run.name])
-                result = None
-            self.results[run.name] = result or self._blank(run, costs[run.name])
-        pruner = Pruner(self.study, list(self.results.values()))
-        waiting = [run for run in runs if self.results[run.name].state not in ENDED]
+    def _run_all(self, runs: Sequence[StudyRun], changed: str | None, retry_failed: bool) -> None:
+        check_runs(self.study, runs)
+        self._discard_changed(runs, changed, retry_failed)
+        if retry_failed:
+            self._reopen_failed(runs)
+        self.runs.update({run.name: self.folder.read(run) for run in runs})
+        waiting = [run for run in runs if self.runs[run.name].state not in ENDED]
         while waiting or self.running:
             while waiting and len(self.running) < self.executor.slots and self._in_time(len(waiting)):
-                run = waiting.pop(0)
-                self._submit(run, costs[run.name], contents[run.name])
-            for name, (run, handle) in list(self.running.items()):
-                status = self.executor.poll(handle)
-                if status is None:
-                    if run.mode == TRIAL and pruner.is_hopeless(run, self.folder.progress(name)):
-                        (self.folder.run(name) / STOP).touch()
-                    continue
-                del self.running[name]
-                if self._record(run, status):
-                    pruner.add(self.results[name])
-                    self._tell(self.results[name], runs)
-                else:
-                    waiting.insert(0, run)
+                self._submit(waiting.pop(0))
+            for name, handle in list(self.running.items()):
+                run, folder, status = self.runs[name], self.folder.run(name), self.executor.poll(handle)
+                if status is not None:
+                    del self.running[name]
+                    if self._record(run, status):
+                        self._tell(self.runs[name], runs)
+                    else:
+                        waiting.insert(0, run)
+                elif is_hopeless(self.study, run, read_json(folder / PROGRESS), self.runs.values()):
+                    (folder / STOP).touch()
             time.sleep(POLL)
 
-    def _blank(self, run: StudyRun, cost: Cost) -> Result:
-        return Result(run.name, run.mode, run.levels, run.seed, run.tuned, params=cost.params, flops=cost.flops,
-                      config_hash=cost.config_hash)
-
-    def _content(self, run: StudyRun, cost: Cost) -> dict[str, Any]:
+    def _content(self, run: StudyRun) -> dict[str, Any]:
         """Content of `run.json`, which the worker reads beside the config."""
-        result, throughput = asdict(self._blank(run, cost)), self.study.throughput
+        result = run.result()
         del result['machine']
-        return dict(result=result, config_hash=cost.config_hash, metrics=list(self.study.metrics),
+        return dict(result=result, config_hash=run.config_hash, metrics=list(self.study.metrics),
                     seconds=self.study.budget.seconds,
-                    throughput={'shape': list(cost.shape), **throughput.model_dump()})
+                    throughput={'shape': list(run.shape), **self.study.throughput.model_dump()})
 
-    def _submit(self, run: StudyRun, cost: Cost, content: dict[str, Any]) -> None:
-        if shutil.disk_usage(self.folder.path).free < cost.disk:
+    def _discard_changed(self, runs: Sequence[StudyRun], changed: str | None, retry_failed: bool) -> None:
+        """Compare the study with the settings that its runs were started with, and discard runs if they are repeated.
+
+        Only the config of failed runs is compared if they are reopened.
+        """
+        differing = {}
+        for run in runs:
+            fields = _changed_fields(read_json(self.folder.run(run.name) / RUN), self._content(run))
+            known = self.folder.read(run)
+            if 'config' in fields or fields and not (retry_failed and known.state == FAILED):
+                differing[run.name] = fields
+                if changed == 'keep' and known.metric and known.metric not in self.study.metrics:
+                    raise StudyError(f'metrics: expected {known.metric}, by which {run.name} was judged, got '
+                                     f'{", ".join(self.study.metrics)}. Add it, or use --changed rerun.')
+        if differing and changed is None:
+            name, fields = next(iter(differing.items()))
+            raise StudyError(f'{self.folder.path}: expected runs that were started with this study file, got '
+                             f'{counted(len(differing), "run")} with another {", ".join(fields)} ({name}, ...). Use '
+                             '--changed keep to leave them or --changed rerun to repeat them.')
+        for name in differing if changed == 'rerun' else ():
+            self.executor.withdraw(name)
+            shutil.rmtree(self.folder.run(name))
+
+    def _reopen_failed(self, runs: Sequence[StudyRun]) -> None:
+        """Make failed runs ready to run again, with the current settings unless their config was kept."""
+        for run in runs:
+            folder = self.folder.run(run.name)
+            if read_json(folder / RESULT).get('state') == FAILED:
+                if read_json(folder / RUN).get('config_hash') == run.config_hash:
+                    write_json(folder / RUN, self._content(run))
+                (folder / RESULT).unlink()
+
+    def _submit(self, run: StudyRun) -> None:
+        if shutil.disk_usage(self.folder.path).free < run.disk:
             raise self._no_space()
-        folder = self.folder.prepare(run.name, config_of(run, self.study.budget), content)
+        folder = self.folder.prepare(run.name, config_of(run, self.study.budget), self._content(run))
         self.attempts[run.name] += 1
-        self.running[run.name] = run, self.executor.submit(folder)
+        self.running[run.name] = self.executor.submit(folder)
 
     def _record(self, run: StudyRun, status: int) -> bool:
         """Record a run whose process has ended. Returns False if it must be submitted again."""
-        result = self.folder.result(run.name)
-        if result is None and status == NO_SPACE:
+        folder = self.folder.run(run.name)
+        ended = (folder / RESULT).exists()
+        if not ended and status == NO_SPACE:
             raise self._no_space()
-        if result is None and status < 0 and self.attempts[run.name] < ATTEMPTS:
+        if not ended and status < 0 and self.attempts[run.name] < ATTEMPTS:
             self.say(f'{run.name} was killed; it resumes from its last checkpoint')
             return False
-        if result is None:
-            folder, progress, result = self.folder.run(run.name), self.folder.progress(run.name), self.results[run.name]
+        if not ended:
+            progress, log = read_json(folder / PROGRESS), folder / LOG
+            lines = log.read_text(encoding='utf-8', errors='replace').split('\n') if log.exists() else []
+            last = next((line.strip() for line in reversed(lines) if line.strip()), '')
             killed = f'killed {ATTEMPTS} times (out of memory?); ' if status < 0 else ''
-            result.state, result.error = FAILED, killed + _last_line(folder / LOG)
-            vars(result).update({key: progress[key] for key in COSTS if key in progress})
-            write_result(folder, result)
-        self.results[run.name] = result
+            run.state, run.error = FAILED, killed + last
+            vars(run).update({key: progress[key] for key in COSTS if key in progress})
+            write_json(folder / RESULT, run.result())
+        self.runs[run.name] = self.folder.read(run)
         return True
 
-    def _tell(self, result: Result, runs: Sequence[StudyRun]) -> None:
-        ended = [self.results[run.name] for run in runs if self.results[run.name].state in ENDED]
-        times = [item.wall_seconds for item in ended if item.wall_seconds]
+    def _tell(self, run: StudyRun, runs: Sequence[StudyRun]) -> None:
+        ended = [self.runs[other.name] for other in runs if self.runs[other.name].state in ENDED]
+        times = [other.wall_seconds for other in ended if other.wall_seconds]
         slots = min(self.executor.slots, len(runs))
         left = sum(times) / max(len(times), 1) * (len(runs) - len(ended)) / slots
-        outcome = f'{result.metric} {result.value:.4g}' if result.value is not None else result.error
-        self.say(f'[{len(ended)}/{len(runs)}] {result.name} {result.state}{": " if outcome else ""}{outcome}; '
-                 f'{result.wall_seconds:.0f} s; about {left / 60:.1f} min left')
+        outcome = run.error if run.value is None else f'{run.metric} {run.value:.4g}'
+        self.say(f'[{len(ended)}/{len(runs)}] {run.name} {run.state}{": " if outcome else ""}{outcome}; '
+                 f'{run.wall_seconds:.0f} s; about {left / 60:.1f} min left')
 
     def _in_time(self, waiting: int) -> bool:
         """Return True if another run may start. Raises StudyError if the time is over and no run is left running."""
@@ -147,7 +165,25 @@ class Driver:
                           'repeat the command; finished runs are kept.')
 
 
-def _last_line(log: Path) -> str:
-    """Last line of a log that is not empty."""
-    lines = log.read_text(encoding='utf-8', errors='replace').split('\n') if log.exists() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), '')
+def is_hopeless(study: Study, run: StudyRun, progress: Mapping[str, Any], runs: Iterable[StudyRun]) -> bool:
+    """Return True if a running trial should stop, by the median stopping rule (Golovin et al., Google Vizier, 2017).
+
+    Its best validation so far is worse than the median, at the same step, of the finished trials of its cell, of which
+    there must be three, or all others if a cell has fewer.
+    """
+    finished = [other.validations for other in runs if other.mode == TRIAL and other.state == FINISHED
+                and other.levels == run.levels and other.validations]
+    validations = progress.get('validations')
+    if run.mode != TRIAL or not validations or len(finished) < min(3, study.tune.trials - 1):
+        return False
+    sign, step = study.sign(progress['metric']), max(validations, key=int)
+    best = np.nanmax([sign * value for value in validations.values()])
+    median = np.nanmedian([sign * trial.get(step, np.nan) for trial in finished])
+    return bool(best < median or np.isnan(best))
+
+
+def _changed_fields(started: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    """Fields of the study file that changed since a run was started. Fields missing from an older file are ignored."""
+    def stated(value: Any) -> Any:  # the image shape follows from the config
+        return {key: item for key, item in value.items() if key != 'shape'} if isinstance(value, dict) else value
+    return [name for key, name in COMPARED.items() if key in started and stated(started[key]) != stated(content[key])]

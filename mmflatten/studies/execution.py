@@ -1,11 +1,14 @@
-"""Execution of one run: training, test, and speed of the model."""
-from __future__ import annotations
-
+"""Execution of one run: training with reports on its progress, test, and speed of the model."""
 import math
+import os
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from mmengine.hooks import Hook
+from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmflatten.engine.checkpoints.files import newest_checkpoint
 from mmflatten.engine.setup import build_runner, load_config
@@ -15,47 +18,139 @@ from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.measure.speed.models import RunSettings, model_subject
 from mmflatten.measure.speed.timing import measure
 from mmflatten.requirements import LIBRARIES, inspect
-from mmflatten.studies.folder import CONFIG, FINISHED, PRUNED, RUN, Result, git_commit, read_json, write_result
-from mmflatten.studies.grid import TRIAL
-from mmflatten.studies.progress import STOPPED_CHECKPOINT, ProgressHook, Pruned, TimeIsUp
+from mmflatten.studies.folder import CONFIG, PROGRESS, RESULT, RUN, STOP, read_json, write_json
+from mmflatten.studies.runs import FINISHED, PRUNED, TRIAL, StudyRun
+
+INTERVAL = 1.  # seconds between two reports
+STOPPED_CHECKPOINT = 'stopped.pth'
+TRAINED = 'training_seconds'
+
+
+class Pruned(Exception):
+    """The driver stopped a trial because others are better."""
+
+
+class TimeIsUp(Exception):
+    """The training has used `budget.seconds`. A checkpoint has been saved."""
+
+
+class ProgressHook(Hook):
+    """Write `progress.json` about once a second, add up the costs of all attempts, and stop the training early.
+
+    Args:
+        folder: of the run; a file `stop` in it stops the training.
+        metrics: names of metrics, of which the first that a validation has is reported.
+        seconds: training time, measured up to the last checkpoint; None for no limit.
+    """
+
+    priority = 'VERY_LOW'  # after the checkpoint
+
+    def __init__(self, folder: Path, metrics: list[str], seconds: float | None) -> None:
+        self.folder, self.metrics, self.seconds = folder, metrics, seconds
+        self.state: dict[str, Any] = {'validations': {}, **read_json(folder / PROGRESS)}
+        self.before, self.created = dict(self.state), time.monotonic()
+        self.reported, self.start = 0., math.inf
+
+    def before_train(self, runner: Runner) -> None:
+        self.start = time.monotonic() - runner.message_hub.runtime_info.get(TRAINED, 0.)  # from the checkpoint
+        self._count(runner)
+        self.report(runner)
+        if self._is_validation_missing(runner):
+            runner.val_loop.run()
+
+    def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
+        self._count(runner)
+        if time.monotonic() - self.reported >= INTERVAL or self.is_time_up():
+            self.report(runner)
+        if self.is_time_up():
+            runner.save_checkpoint(runner.work_dir, STOPPED_CHECKPOINT, save_optimizer=False)
+            raise TimeIsUp
+
+    def _count(self, runner: Runner) -> None:
+        self.state[TRAINED] = time.monotonic() - self.start
+        runner.message_hub.update_info(TRAINED, self.state[TRAINED])  # saved in checkpoints
+
+    def is_time_up(self) -> bool:
+        """Return True if the training, in all its processes, has used its seconds."""
+        return self.seconds is not None and self.state.get(TRAINED, 0.) >= self.seconds
+
+    def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
+        name = next((name for name in self.metrics if name in (metrics or {})), None)
+        if name is not None:
+            self.state['metric'], self.state['validations'][str(_step(runner))] = name, float(metrics[name])
+        self.report(runner)
+
+    def _is_validation_missing(self, runner: Runner) -> bool:
+        """Return True if the run was killed between a checkpoint and the validation after it."""
+        if runner.val_loop is None:
+            return False
+        step, loop = _step(runner), runner.train_loop
+        last = runner.max_epochs if isinstance(loop, EpochBasedTrainLoop) else runner.max_iters
+        due = step >= max(1, loop.val_begin) and (step % loop.val_interval == 0 or step == last)
+        return due and str(step) not in self.state['validations']
+
+    def report(self, runner: Runner) -> None:
+        """Write the progress. Raises Pruned if the driver wants the run to stop."""
+        self.reported = time.monotonic()
+        self.state.update(step=runner.iter, length=runner.max_iters, **self.costs())
+        write_json(self.folder / PROGRESS, self.state)
+        if (self.folder / STOP).exists():
+            raise Pruned
+
+    def costs(self) -> dict[str, float]:
+        """Time and memory of all attempts. `gpu_seconds` is the time for which a GPU was held."""
+        wall = self.before.get('wall_seconds', 0.) + time.monotonic() - self.created
+        if torch.cuda.is_available():
+            gpu, peak = wall, torch.cuda.max_memory_allocated()
+        else:  # `getrusage` would include the peak of the parent process
+            status = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines())
+            gpu, peak = 0., int(status['VmHWM'].split()[0]) * 1024
+        return dict(wall_seconds=wall, cpu_seconds=self.before.get('cpu_seconds', 0.) + sum(os.times()[:4]),
+                    gpu_seconds=gpu, peak_memory=max(peak, self.before.get('peak_memory', 0)))
+
+
+def _step(runner: Runner) -> int:
+    """Finished epochs or iterations, depending on the training loop."""
+    return runner.epoch if isinstance(runner.train_loop, EpochBasedTrainLoop) else runner.iter
 
 
 def execute_run(folder: Path) -> None:
     """Train, test and measure a run, and write its result."""
-    run, config = read_json(folder / RUN), folder / CONFIG
-    metrics = run['metrics']
-    hook = ProgressHook(folder, metrics, run['seconds'])
+    content, config = read_json(folder / RUN), folder / CONFIG
+    hook = ProgressHook(folder, content['metrics'], content['seconds'])
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
     machine = {**{name: version for name, version in versions.items() if version}, **describe_machine(device)}
-    result = Result(**run['result'], machine=machine)
-    result.state, result.git_commit = FINISHED, git_commit()
+    run = StudyRun(**content['result'], machine=machine)
+    run.state, run.git_commit = FINISHED, git_commit()
     try:
         checkpoint = train_run(folder, config, hook)
-        result.metrics = evaluate_run(folder, config, checkpoint)
-        result.metric = next((name for name in metrics if name in result.metrics), '')
-        if not result.metric:
-            raise ValueError(f'metrics: expected one of {", ".join(result.metrics)}, got {", ".join(metrics)}. Add a '
-                             'metric of the test.')
-        result.value = result.metrics[result.metric]
-        _check_metric(result, hook.state, metrics)
+        metrics = test(load_config(str(config), work_dir=str(folder / 'test')), checkpoint)
+        run.metrics = {name: float(value) for name, value in metrics.items()}
+        _judge(run, hook.state, content['metrics'])
     except Pruned:
-        result.state, result.metric = PRUNED, hook.state['metric']
-    result.validations = hook.state['validations']
-    vars(result).update(hook.costs())
-    if result.state == FINISHED:
-        result.throughput = _throughput(config, device, **run['throughput'])
-    write_result(folder, result)
+        run.state, run.metric = PRUNED, hook.state['metric']
+    run.validations = hook.state['validations']
+    vars(run).update(hook.costs())
+    if run.state == FINISHED:
+        run.throughput = _throughput(config, device, **content['throughput'])
+    write_json(folder / RESULT, run.result())
 
 
-def _check_metric(result: Result, progress: dict[str, Any], metrics: list[str]) -> None:
-    validated = progress.get('metric', result.metric)
-    if result.mode == TRIAL and validated != result.metric:
-        raise ValueError(f'metrics: expected one metric in validation and test, got {validated} and {result.metric}. '
-                         f'Put a metric that both measure first in {", ".join(metrics)}.')
-    values = [*list(progress['validations'].values())[-1:], result.value]
+def _judge(run: StudyRun, progress: dict[str, Any], names: list[str]) -> None:
+    """Set the metric of a run to the first of `names` that its test has."""
+    run.metric = next((name for name in names if name in run.metrics), '')
+    if not run.metric:
+        raise ValueError(f'metrics: expected one of {", ".join(run.metrics)}, got {", ".join(names)}. Add a metric of '
+                         'the test.')
+    run.value = run.metrics[run.metric]
+    validated = progress.get('metric', run.metric)
+    if run.mode == TRIAL and validated != run.metric:
+        raise ValueError(f'metrics: expected one metric in validation and test, got {validated} and {run.metric}. '
+                         f'Put a metric that both measure first in {", ".join(names)}.')
+    values = [*list(progress['validations'].values())[-1:], run.value]
     if not all(map(math.isfinite, values)):
-        raise ValueError(f'{result.metric}: expected finite values, got {", ".join(map(str, values))} in the last '
+        raise ValueError(f'{run.metric}: expected finite values, got {", ".join(map(str, values))} in the last '
                          'validation and the test. Lower the learning rate, or check the data.')
 
 
@@ -75,12 +170,6 @@ def train_run(folder: Path, config: Path, hook: ProgressHook) -> str:
     return str(newest_checkpoint(folder / 'train'))
 
 
-def evaluate_run(folder: Path, config: Path, checkpoint: str) -> dict[str, float]:
-    """Test a checkpoint and return its metrics."""
-    metrics = test(load_config(str(config), work_dir=str(folder / 'test')), checkpoint)
-    return {name: float(value) for name, value in metrics.items()}
-
-
 def _throughput(config: Path, device: str, shape: list[int], scales: list[float], batch: int,
                 seconds: float) -> dict[str, float]:
     """Images per second of inference at each size, from the shortest time, which other processes disturb least."""
@@ -91,3 +180,17 @@ def _throughput(config: Path, device: str, shape: list[int], scales: list[float]
         times, = measure([subject], seconds=seconds, device=device)
         speed[f'{size[0]}x{size[1]}'] = batch / min(times)
     return speed
+
+
+def git_commit() -> str:
+    """Commit of this package, with `-dirty` if its files were changed; '' if git does not track them."""
+    def git(*arguments: str) -> str:
+        return subprocess.run(['git', *arguments], cwd=Path(__file__).parents[1], capture_output=True,
+                              text=True).stdout.strip()
+    try:
+        if not git('ls-files', '__init__.py'):
+            return ''
+        changes = git('--no-optional-locks', 'status', '--porcelain', '.')
+        return git('rev-parse', 'HEAD') + ('-dirty' if changes else '')
+    except FileNotFoundError:  # git is not installed
+        return ''

@@ -1,6 +1,4 @@
 """Executors start the processes of runs and report how they end. The one here runs them on this machine."""
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -15,21 +13,21 @@ NO_SPACE = 75  # exit status of a run that needs more disk space (EX_TEMPFAIL of
 
 
 class Executor(Protocol):
-    """Interface between the driver and a machine or a cluster. A handle is whatever `submit` returns."""
+    """Interface between the driver and a machine or a cluster."""
 
     slots: int  # runs that may be submitted at the same time
 
     def submit(self, folder: Path) -> Any:
-        """Start the run of a folder."""
+        """Start the run of a folder. Returns a handle for `poll` and `cancel`."""
 
     def poll(self, handle: Any) -> int | None:
         """Exit status of a run, negative if it was killed; None while it is running."""
 
-    def withdraw(self, run: str) -> None:
-        """Cancel a run that was left by an earlier driver. Processes of this machine end with their driver."""
-
     def cancel(self, handle: Any) -> None:
         """Stop a run."""
+
+    def withdraw(self, run: str) -> None:
+        """Cancel a run that was left by an earlier driver. Processes of this machine end with their driver."""
 
 
 def start(folder: Path, cores: Sequence[int] = (), gpu: str | None = None, cwd: str | None = None) -> subprocess.Popen:
@@ -41,15 +39,17 @@ def start(folder: Path, cores: Sequence[int] = (), gpu: str | None = None, cwd: 
         cwd: directory that relative data paths refer to, by default the current one.
     """
     command = [sys.executable, '-m', 'mmflatten.studies.worker', str(folder), '--with-parent']
-    environment = dict(os.environ)
+    env = dict(os.environ)
     if cores:
-        command += ['--cores', *map(str, cores)]
-        environment['OMP_NUM_THREADS'] = str(len(cores))
+        env['OMP_NUM_THREADS'] = str(len(cores))
     if gpu is not None:
-        environment[VISIBLE] = gpu
+        env[VISIBLE] = gpu
     with open(folder / LOG, 'a', encoding='utf-8') as log:  # in a new session, so that Ctrl-C reaches the driver only
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=environment,
-                                cwd=cwd, start_new_session=True)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=env,
+                                   cwd=cwd, start_new_session=True)
+    if cores:
+        os.sched_setaffinity(process.pid, cores)  # before it starts its threads
+    return process
 
 
 def execute(folder: str, cwd: str) -> int:
@@ -62,17 +62,20 @@ class LocalExecutor(Executor):
     """Processes on this machine, each with its share of the cores, and with a GPU if there is one.
 
     Args:
-        workers: processes at the same time; cores and GPUs are distributed among them.
-        gpus: number of GPUs to use, the first of those in `CUDA_VISIBLE_DEVICES`.
+        workers: processes at the same time, among which cores and GPUs are distributed; None for one on each GPU, or
+            one on each core if there are none.
+        gpus: number of GPUs to use, the first of those in `CUDA_VISIBLE_DEVICES`; None for all.
     """
 
-    def __init__(self, workers: int, gpus: int = 0) -> None:
+    def __init__(self, workers: int | None = None, gpus: int | None = None) -> None:
+        import torch  # slow, and a job of a cluster needs only `execute`
         cores = sorted(os.sched_getaffinity(0))
+        gpus = torch.cuda.device_count() if gpus is None else gpus
         visible = os.environ[VISIBLE].split(',') if VISIBLE in os.environ else list(map(str, range(gpus)))
         names = visible[:gpus] or [None]
-        self.slots = workers
-        self.free = [(tuple(cores[worker::workers]) or (cores[worker % len(cores)],), names[worker % len(names)])
-                     for worker in range(workers)]
+        self.slots = workers or gpus or len(cores)
+        self.free = [(tuple(cores[worker::self.slots]) or (cores[worker % len(cores)],), names[worker % len(names)])
+                     for worker in range(self.slots)]
 
     def submit(self, folder: Path) -> tuple[subprocess.Popen, tuple]:
         place = self.free.pop(0)

@@ -1,53 +1,24 @@
-"""Folder of a study: one folder per run with its result, and a lock against a second driver."""
-from __future__ import annotations
-
+"""Folder of a study: one folder per run with its result, a lock against a second driver, and the status of all runs."""
 import contextlib
 import fcntl
 import json
 import os
-import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from mmengine.config import Config
 
 from mmflatten.engine.checkpoints.saving import atomic_write
-from mmflatten.studies.study import StudyError, counted
+from mmflatten.studies.runs import RUNNING, StudyRun, best_runs, expand
+from mmflatten.studies.study import Study, StudyError
+from mmflatten.text_table import align
 
 RESULT, PROGRESS, RUN, CONFIG, STOP, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'stop', 'lock'
-FINISHED, PRUNED, FAILED, RUNNING, WAITING = 'finished', 'pruned', 'failed', 'running', 'waiting'
-COMPARED = {'config_hash': 'config', 'metrics': 'metrics', 'seconds': 'budget.seconds', 'throughput': 'throughput'}
 LOCK_TIMEOUT = 1.  # seconds; `in_use` holds the lock for a moment
-
-
-@dataclass
-class Result:
-    """Result of a run, as in `result.json`. Times include all attempts of the run."""
-
-    name: str
-    mode: str = ''
-    levels: dict[str, str] = field(default_factory=dict)
-    seed: int = 0
-    tuned: dict[str, float] | None = None
-    state: str = WAITING
-    metric: str = ''
-    value: float | None = None
-    metrics: dict[str, float] = field(default_factory=dict)
-    validations: dict[str, float] = field(default_factory=dict)  # epoch or iteration -> metric
-    wall_seconds: float = 0.
-    cpu_seconds: float = 0.
-    gpu_seconds: float = 0.
-    peak_memory: int = 0  # bytes on the GPU if there is one, else of the process
-    throughput: dict[str, float] = field(default_factory=dict)  # height x width -> images per second
-    params: int = 0
-    flops: int = 0  # multiply-accumulates of one image
-    config_hash: str = ''
-    git_commit: str = ''
-    machine: dict[str, Any] = field(default_factory=dict)
-    error: str = ''
 
 
 class StudyFolder:
@@ -86,14 +57,13 @@ class StudyFolder:
             return not _acquire(lock, fcntl.LOCK_SH)
         return False
 
-    def result(self, name: str) -> Result | None:
-        """Result of a run that has ended."""
-        content = read_json(self.run(name) / RESULT)
-        return Result(**content) if content else None
-
-    def progress(self, name: str) -> dict[str, Any]:
-        """Progress of a run, written about once a second: `step`, `length`, `wall_seconds`, ..."""
-        return read_json(self.run(name) / PROGRESS)
+    def read(self, run: StudyRun) -> StudyRun:
+        """A run with its result, or with what it was started with if it has not ended."""
+        folder = self.run(run.name)
+        result, started = read_json(folder / RESULT), read_json(folder / RUN).get('result')
+        if not result and started:
+            result = {**started, 'state': RUNNING}
+        return replace(run, **result)
 
     def prepare(self, name: str, config: Config, content: Mapping[str, Any]) -> Path:
         """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files."""
@@ -106,46 +76,6 @@ class StudyFolder:
             write_json(folder / RUN, content)
         return folder
 
-    def reopen(self, name: str, content: Mapping[str, Any]) -> None:
-        """Make a failed run ready to run again, with the current settings unless its config was kept."""
-        folder = self.run(name)
-        if read_json(folder / RUN).get('config_hash') == content['config_hash']:
-            write_json(folder / RUN, content)
-        (folder / RESULT).unlink()
-
-    def to_discard(self, contents: Mapping[str, Mapping[str, Any]], changed: str | None,
-                   retry_failed: bool = False) -> list[str]:
-        """Compare the study with the settings that its runs were started with; returns the names of runs to discard.
-
-        Args:
-            contents: contents of `run.json` by name of the run.
-            changed: `keep` leaves changed runs, `rerun` discards them.
-            retry_failed: compare only the config of failed runs, because they will be reopened.
-
-        Raises:
-            StudyError: a run changed and `changed` is not set, or a kept run was judged by a metric that was removed.
-        """
-        differing = {}
-        for name, content in contents.items():
-            fields = _changed_fields(read_json(self.run(name) / RUN), content)
-            result = self.result(name)
-            reopened = retry_failed and result is not None and result.state == FAILED
-            if 'config' in fields or fields and not reopened:
-                differing[name] = fields
-        if differing and changed is None:
-            name, fields = next(iter(differing.items()))
-            raise StudyError(f'{self.path}: expected runs that were started with this study file, got '
-                             f'{counted(len(differing), "run")} with another {", ".join(fields)} ({name}, ...). Use '
-                             '--changed keep to leave them or --changed rerun to repeat them.')
-        if changed == 'rerun':
-            return list(differing)
-        for name in differing:
-            result, metrics = self.result(name), contents[name]['metrics']
-            if result and result.metric and result.metric not in metrics:
-                raise StudyError(f'metrics: expected {result.metric}, by which {name} was judged, got '
-                                 f'{", ".join(metrics)}. Add it, or repeat the runs with --changed rerun.')
-        return []
-
 
 def _acquire(lock: TextIO, kind: int) -> bool:
     try:
@@ -153,13 +83,6 @@ def _acquire(lock: TextIO, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _changed_fields(started: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
-    """Fields of the study file that changed since a run was started. Fields missing from an older file are ignored."""
-    def stated(value: Any) -> Any:  # the image shape follows from the config
-        return {key: item for key, item in value.items() if key != 'shape'} if isinstance(value, dict) else value
-    return [name for key, name in COMPARED.items() if key in started and stated(started[key]) != stated(content[key])]
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -176,20 +99,30 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         aside.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
 
 
-def write_result(folder: Path, result: Result) -> None:
-    """Write the result of a run, which marks the run as ended."""
-    write_json(folder / RESULT, asdict(result))
+def collect_runs(study: Study, folder: StudyFolder) -> list[StudyRun]:
+    """Read the results of all runs, in the order of the study file. Runs that have not ended are running or waiting.
+
+    Raises:
+        StudyError: the study has not been started.
+    """
+    if not (folder.path / 'runs').exists():
+        raise StudyError(f'{folder.path}: expected the folder of a study, got no runs in it. Start the study first.')
+    runs = list(map(folder.read, expand(study)))
+    return runs + list(map(folder.read, best_runs(study, runs)))
 
 
-def git_commit() -> str:
-    """Commit of this package, with `-dirty` if its files were changed; '' if git does not track them."""
-    def git(*arguments: str) -> str:
-        return subprocess.run(['git', *arguments], cwd=Path(__file__).parents[1], capture_output=True,
-                              text=True).stdout.strip()
-    try:
-        if not git('ls-files', '__init__.py'):
-            return ''
-        changes = git('--no-optional-locks', 'status', '--porcelain', '.')
-        return git('rev-parse', 'HEAD') + ('-dirty' if changes else '')
-    except FileNotFoundError:  # git is not installed
-        return ''
+def status_table(study: Study, folder: StudyFolder) -> str:
+    """Format one line per run, with the progress of running ones."""
+    rows, in_use = [], folder.in_use()
+    for run in collect_runs(study, folder):
+        state, done, seconds = run.state, '', run.wall_seconds
+        if state == RUNNING:
+            progress = read_json(folder.run(run.name) / PROGRESS)
+            state, seconds = state if in_use else 'interrupted', progress.get('wall_seconds', seconds)
+            if progress.get('length'):
+                done = f'{100 * progress["step"] / progress["length"]:.0f} %'
+        rows.append([run.name, state, done, run.metric, '' if run.value is None else f'{run.value:.4g}',
+                     f'{seconds:.0f}', run.error])
+    table = align(rows, ['run', 'state', 'done', 'metric', 'value', 'seconds', 'error'], {0, 1, 3, 6})
+    counts = ', '.join(f'{number} {state}' for state, number in Counter(row[1] for row in rows).items())
+    return f'{table}\n\n{counts}; {"a driver is at work" if in_use else "no driver is at work"}'

@@ -1,6 +1,4 @@
 """Runs on a Ray cluster. The runs of a lost node start again on another node and resume."""
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -30,26 +28,20 @@ class RayExecutor(Executor):
         ray.init(None if address == 'local' else address, log_to_driver=False, include_dashboard=False,
                  ignore_reinit_error=True, runtime_env={'env_vars': variables})
         self.task = ray.remote(num_cpus=cores, num_gpus=gpus, max_retries=RETRIES)(execute)
-        self.cores, self.gpus = cores, gpus
+        self.needs = {'CPU': cores, 'GPU': gpus}
 
     @property
     def slots(self) -> int:
         """Number of runs that fit on the cluster as it is now."""
         resources = ray.cluster_resources()
-        room = resources.get('CPU', 0) / self.cores
-        if self.gpus:
-            room = min(room, resources.get('GPU', 0) / self.gpus)
-        return max(1, int(room))
+        return max(1, int(min(resources.get(kind, 0) / number for kind, number in self.needs.items() if number)))
 
     def submit(self, folder: Path) -> Any:
         return self.task.remote(str(folder.absolute()), os.getcwd())
 
     def poll(self, handle: Any) -> int | None:
-        ended, _ = ray.wait([handle], timeout=0)
-        if not ended:
-            return None
         try:
-            return ray.get(handle)
+            return ray.get(handle) if ray.wait([handle], timeout=0)[0] else None
         except RayError:  # lost more often than Ray retries
             return KILLED
 

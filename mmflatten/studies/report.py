@@ -1,19 +1,14 @@
 """Report of studies: a Markdown page with tables, figures and claims, and a CSV file of all runs."""
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from mmflatten.studies.blocks import TITLES, blocks_of, claim_rows, ranks_of, tuned_table
-from mmflatten.studies.figures import draw_costs, draw_ranks
-from mmflatten.studies.folder import FAILED, FINISHED, Result, StudyFolder
-from mmflatten.studies.grid import TRIAL
-from mmflatten.studies.status import collect_results
+from mmflatten.studies.blocks import TITLES, blocks_of, draw_costs, tuned_table
+from mmflatten.studies.folder import StudyFolder, collect_runs
+from mmflatten.studies.runs import FAILED, FINISHED, TRIAL, StudyRun
+from mmflatten.studies.statistics import claim_rows
 from mmflatten.studies.study import Study, StudyError, counted
 from mmflatten.text_table import align
 
@@ -22,11 +17,10 @@ NOTE = f"""{MARKER} ... --report`, which replaces this page. docs/studies.md exp
 Intervals are 95 % confidence intervals over seeds (Student's t). Differences are paired by seed, with p-values from
 t-tests and Holm's correction over a table or over the claims of a study. A difference that is not significant is
 "inside the noise", neither better nor worse."""
-CLAIM_HEADER = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'd', 'p (Holm)',
-                'p (Wilcoxon)', 'seeds']
+CLAIM_HEADER = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'p (Holm)', 'seeds']
 
 
-def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
+def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path) -> Path:
     """Write one page on studies; the folder beside it with its name takes the figures and a table of all runs.
 
     Args:
@@ -39,23 +33,14 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
     if page.exists() and not page.read_text(encoding='utf-8').partition('\n\n')[2].startswith(MARKER):
         raise StudyError(f'--report: expected a new page or an earlier report, got {page}, which has other text above '
                          'the report. Name another page.')
-    collected = [(study, _finished(study, path)) for study, path in studies]
+    collected = [(study, _collect(study, folder)) for study, folder in studies]
     beside = page.with_suffix('')
     beside.mkdir(parents=True, exist_ok=True)
     claims, parts = [], []
-    for study, results in collected:
-        done = [result for result in results if result.state == FINISHED]
-        _write_csv(results, beside / f'{study.name}.csv')
-        parts += _head(study, results)
-        for mode, title in TITLES.items():
-            chosen = [result for result in done if result.mode == mode]
-            if chosen:
-                claims += claim_rows(study, chosen, mode)
-                parts += [f'### {title}', *_sections(study, chosen, mode, beside)]
-        tuned = tuned_table(study, done)
-        parts += ['### Both side by side', tuned] if tuned else []
-        failed = [[result.name, result.error.replace('|', '/')] for result in results if result.state == FAILED]
-        parts += ['### Failed runs', align(failed, ['run', 'error'], {0, 1}, markdown=True)] if failed else []
+    for study, runs in collected:
+        _write_csv(runs, beside / f'{study.name}.csv')
+        parts += [*_head(study, runs), *_results(study, runs, beside)]
+        claims += [row for mode in TITLES for row in claim_rows(study, runs, mode)]
     if claims:
         verdicts = Counter(row[3].strip('*') for row in claims if row[0])
         counts = ', '.join(f'{number} {verdict}' for verdict, number in verdicts.most_common())
@@ -66,65 +51,67 @@ def write_report(studies: Sequence[tuple[Study, Path]], page: Path) -> Path:
     return page
 
 
-def _finished(study: Study, path: Path) -> list[Result]:
+def _collect(study: Study, folder: StudyFolder) -> list[StudyRun]:
     """Read the results of a study that has finished runs."""
-    results = collect_results(study, StudyFolder(path))
-    done = [result for result in results if result.state == FINISHED]
-    if not done:
-        raise StudyError(f'{path}: expected finished runs of {study.name}, got none. Run the study first, or give the '
-                         f'file that the runs were started with (factors: {", ".join(study.factors)}).')
-    for result in done:
-        if result.metric not in study.metrics:
-            raise StudyError(f'metrics: expected {result.metric}, by which {result.name} was judged, got '
+    runs = collect_runs(study, folder)
+    finished = [run for run in runs if run.state == FINISHED]
+    if not finished:
+        raise StudyError(f'{folder.path}: expected finished runs of {study.name}, got none. Run the study first, or '
+                         f'give the file that the runs were started with (factors: {", ".join(study.factors)}).')
+    for run in finished:
+        if run.metric not in study.metrics:
+            raise StudyError(f'metrics: expected {run.metric}, by which {run.name} was judged, got '
                              f'{", ".join(study.metrics)}. Give the file that the runs were started with.')
-    return results
+    return runs
 
 
-def _head(study: Study, results: Sequence[Result]) -> list[str]:
-    states = ', '.join(f'{number} {state}' for state, number in Counter(item.state for item in results).items())
+def _head(study: Study, runs: Sequence[StudyRun]) -> list[str]:
+    states = ', '.join(f'{number} {state}' for state, number in Counter(run.state for run in runs).items())
     machines: dict[str, set[str]] = defaultdict(set)
-    for item in results:
-        if item.state == FINISHED:
-            name = f'{item.machine["processor"]}, GPU {item.machine["gpu"]}, PyTorch {item.machine["torch"]}'
-            machines[name].add(item.git_commit[:10] + item.git_commit[40:] or 'unknown')  # with -dirty
+    for run in runs:
+        if run.state == FINISHED:
+            name = f'{run.machine["processor"]}, GPU {run.machine["gpu"]}, PyTorch {run.machine["torch"]}'
+            machines[name].add(run.git_commit[:10] + run.git_commit[40:] or 'unknown')  # with -dirty
     ran_on = '; '.join(f'{name}, commit {" or ".join(sorted(commits))}' for name, commits in sorted(machines.items()))
-    hours = [sum(getattr(item, f'{kind}_seconds') for item in results) / 3600 for kind in ('wall', 'cpu', 'gpu')]
+    hours = [sum(getattr(run, f'{kind}_seconds') for run in runs) / 3600 for kind in ('wall', 'cpu', 'gpu')]
     lines = [f'## {study.name}', study.description,
-             f'{counted(len(results), "run")}: {states}; {hours[0]:.2f} hours of runs, {hours[1]:.2f} of CPU, '
+             f'{counted(len(runs), "run")}: {states}; {hours[0]:.2f} hours of runs, {hours[1]:.2f} of CPU, '
              f'{hours[2]:.2f} of GPU. Ran on: {ran_on}.']
     if study.tune:
-        trials = sum(item.mode == TRIAL for item in results)
+        trials = sum(run.mode == TRIAL for run in runs)
         lines.append(f'{trials} trials of {", ".join(study.tune.ranges)} chose the best settings of each cell.')
     return [line for line in lines if line]
 
 
-def _sections(study: Study, results: Sequence[Result], mode: str, beside: Path) -> list[str]:
-    """Tables and figures for the finished runs of one mode."""
+def _results(study: Study, runs: Sequence[StudyRun], beside: Path) -> list[str]:
+    """Tables and figures of a study."""
     parts = []
-    for number, block in enumerate(blocks_of(study, results)):
-        figure = beside / f'{study.name}_costs_{mode}_{number}.png'
-        draw_costs(list(block.members), list(block.intervals.values()), block.costs(), block.metric, block.sign > 0,
-                   figure)
-        parts += [f'#### {block.name}: {block.metric}', block.table()]
-        if len(block.devices) > 1:
-            parts.append('Times are omitted because the runs used different processors or thread counts '
-                         f'({"; ".join(block.devices)}).')
-        parts.append(f'![{block.name}]({beside.name}/{figure.name})')
-    ranks = ranks_of(study, results)
-    if ranks is not None:
-        figure = beside / f'{study.name}_ranks_{mode}.png'
-        draw_ranks(ranks, figure)
-        parts += ['#### Ranks over tasks', f"Friedman's test that all are alike: p = {ranks.friedman:.3g}. A bar joins "
-                  "levels that Nemenyi's test does not separate.", f'![Average ranks]({beside.name}/{figure.name})']
+    finished = [run for run in runs if run.state == FINISHED]
+    for mode, title in TITLES.items():
+        blocks = blocks_of(study, [run for run in finished if run.mode == mode])
+        parts += [f'### {title}'] if blocks else []
+        for number, block in enumerate(blocks):
+            figure = beside / f'{study.name}_costs_{mode}_{number}.png'
+            draw_costs(block, figure)
+            parts += [f'#### {block.name}: {block.metric}', block.table()]
+            if len(block.devices) > 1:
+                parts.append('Times are omitted because the runs used different processors or thread counts '
+                             f'({"; ".join(block.devices)}).')
+            parts.append(f'![{block.name}]({beside.name}/{figure.name})')
+    tuned = tuned_table(study, finished)
+    parts += ['### Both side by side', tuned] if tuned else []
+    failed = [[run.name, run.error.replace('|', '/')] for run in runs if run.state == FAILED]
+    parts += ['### Failed runs', align(failed, ['run', 'error'], {0, 1}, markdown=True)] if failed else []
     return parts
 
 
-def _write_csv(results: Sequence[Result], path: Path) -> None:
+def _write_csv(runs: Sequence[StudyRun], path: Path) -> None:
     """Write one row per run, with a column for every item of a mapping."""
-    rows: list[dict[str, Any]] = []
-    for result in results:
-        rows.append({})
-        for key, value in asdict(result).items():
-            items = {f'{key}.{name}': item for name, item in value.items()} if isinstance(value, dict) else {key: value}
-            rows[-1].update(items)
+    rows = []
+    for run in runs:
+        row = {}
+        for key, value in run.result().items():
+            row.update({f'{key}.{name}': item for name, item in value.items()} if isinstance(value, dict) else {
+                key: value})
+        rows.append(row)
     pd.DataFrame(rows, dtype=object).to_csv(path, index=False)

@@ -1,13 +1,10 @@
 """Runs as Slurm jobs, through submitit. A job that is preempted or out of time is queued again and resumes."""
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
 
 import submitit
 from submitit.core.utils import UncompletedJobError
-from submitit.helpers import DelayedSubmission
 
 from mmflatten.studies.executors import KILLED, Executor, execute
 from mmflatten.studies.study import StudyError
@@ -17,18 +14,11 @@ NAMES = dict(time='timeout_min', gpus='gpus_per_node', mem='mem_gb')  # submitit
 MAX_JOBS = 200
 
 
-class Job:
-    """Function of a job, which submitit pickles."""
+class Job(submitit.helpers.Checkpointable):
+    """Function of a job, which submitit pickles and queues again before Slurm ends it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.cwd = str(folder.absolute()), os.getcwd()
-
-    def __call__(self) -> int:
-        return execute(self.folder, self.cwd)
-
-    def checkpoint(self) -> DelayedSubmission:
-        """Queue the job again before Slurm ends it; the run resumes from its last checkpoint."""
-        return DelayedSubmission(self)
+    def __call__(self, folder: str, cwd: str) -> int:
+        return execute(folder, cwd)
 
 
 class SlurmExecutor(Executor):
@@ -49,23 +39,18 @@ class SlurmExecutor(Executor):
 
     def submit(self, folder: Path) -> submitit.Job:
         self.withdraw(folder.name)
-        job = self.executor.submit(Job(folder))
-        self._id_file(folder.name).write_text(job.job_id, encoding='utf-8')
+        job = self.executor.submit(Job(), str(folder.absolute()), os.getcwd())
+        (self.folder / f'{folder.name}.job').write_text(job.job_id, encoding='utf-8')
         return job
 
-    def _id_file(self, run: str) -> Path:
-        return self.folder / f'{run}.job'
-
     def withdraw(self, run: str) -> None:
-        file = self._id_file(run)
+        file = self.folder / f'{run}.job'
         if file.exists() and self.executor.cluster == SLURM:  # jobs outlive a driver that is killed
             submitit.SlurmJob(self.executor.folder, file.read_text(encoding='utf-8')).cancel(check=False)
 
     def poll(self, handle: submitit.Job) -> int | None:
-        if not handle.done():
-            return None
         try:
-            return handle.result()
+            return handle.result() if handle.done() else None
         except UncompletedJobError:
             return KILLED
 

@@ -1,15 +1,16 @@
-"""Means, paired tests and ranks of results, by scipy, statsmodels and scikit-posthocs."""
-from __future__ import annotations
-
+"""Means and paired tests of results, and the verdicts on claims that follow from them."""
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-import scikit_posthocs
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
+
+from mmflatten.studies.runs import BEST, FINISHED, StudyRun, matches
+from mmflatten.studies.study import Study, StudyError
 
 ALPHA = 0.05
 BETTER, WORSE, NOISE, UNTESTED = 'better', 'worse', 'inside the noise', 'too few seeds'
@@ -24,6 +25,10 @@ class Interval:
     high: float
     number: int
 
+    def text(self, sign: int = 1) -> str:
+        low, high = sorted((sign * self.low, sign * self.high))
+        return f'{sign * self.mean:.4g}' + (f' [{low:.4g}, {high:.4g}]' if self.number > 1 else '')
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -32,10 +37,14 @@ class Comparison:
     first: str
     second: str
     difference: Interval
-    effect: float  # Cohen's d: mean of the paired differences in units of their standard deviation
     p: float  # paired t-test; NaN if not tested
-    p_wilcoxon: float
-    p_holm: float = math.nan  # of the t-test, corrected for its family
+    p_holm: float = math.nan  # corrected for its family
+
+    @property
+    def p_text(self) -> str:
+        if math.isnan(self.p_holm):
+            return ''
+        return f'{self.p_holm:.3f}' if self.p_holm >= .0005 else '<0.001'
 
     @property
     def verdict(self) -> str:
@@ -57,22 +66,38 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, float(low), float(high), len(values))
 
 
-def compare(first: str, second: str, values: Mapping[str, Mapping[int, float]]) -> Comparison:
+def seed_means(study: Study, runs: Iterable[StudyRun], factor: str) -> pd.DataFrame:
+    """Average each level and seed over the combinations of the other factors that have all levels.
+
+    A seed counts once, because its runs are not independent. A seed that a level lacks in one of these combinations is
+    left out of this level.
+
+    Returns:
+        Metrics, negated if lower is better: a column for each level of the factor, a row for each seed.
+    """
+    rows = []
+    for run in runs:
+        block = str([run.metric, *(level for name, level in run.levels.items() if name != factor)])
+        rows.append((block, run.levels[factor], run.seed, study.sign(run.metric) * run.value))
+    frame = pd.DataFrame(rows, columns=['block', 'level', 'seed', 'value'])
+    values = frame.pivot(index='block', columns=['level', 'seed'], values='value')
+    complete = values.notna().T.groupby('level').any().all()
+    return values[complete].mean(skipna=False).unstack('level').reindex(columns=list(study.factors[factor]))
+
+
+def compare(first: str, second: str, values: pd.DataFrame) -> Comparison:
     """Compare two levels, paired by seed. Not tested if there are fewer than two different differences.
 
     Args:
-        values: level -> seed -> metric, larger is better.
+        values: from `seed_means`.
     """
-    seeds = sorted(values[first].keys() & values[second].keys())
-    differences = np.array([values[first][seed] - values[second][seed] for seed in seeds])
-    if len(seeds) > 1 and not differences.any():
-        return Comparison(first, second, interval(differences), 0., 1., 1.)
-    if len(seeds) < 2 or np.allclose(differences, differences[0], rtol=1e-9, atol=0):
+    differences = (values[first] - values[second]).dropna().to_numpy()
+    if len(differences) > 1 and not differences.any():
+        return Comparison(first, second, interval(differences), 1.)
+    if len(differences) < 2 or np.allclose(differences, differences[0], rtol=1e-9, atol=0):
         alone = replace(interval(differences), low=math.nan, high=math.nan)
-        return Comparison(first, second, alone, math.nan, math.nan, math.nan)
-    effect = float(differences.mean() / differences.std(ddof=1))
-    p, p_wilcoxon = stats.ttest_1samp(differences, 0).pvalue, stats.wilcoxon(differences).pvalue
-    return Comparison(first, second, interval(differences), effect, float(p), float(p_wilcoxon))
+        return Comparison(first, second, alone, math.nan)
+    return Comparison(first, second, interval(differences), float(stats.ttest_1samp(differences, 0).pvalue))
 
 
 def holm(family: Sequence[Comparison]) -> list[Comparison]:
@@ -82,33 +107,57 @@ def holm(family: Sequence[Comparison]) -> list[Comparison]:
     return [item if math.isnan(item.p) else replace(item, p_holm=float(next(corrected))) for item in family]
 
 
-@dataclass(frozen=True)
-class Ranks:
-    """Average ranks of levels over blocks (1 is the best), with Nemenyi's p-value for every pair."""
-
-    average: pd.Series
-    pairs: pd.DataFrame
-    friedman: float  # p-value of the hypothesis that all are alike
-    blocks: int
-
-
-def rank(means: pd.DataFrame) -> Ranks | None:
-    """Rank the columns (levels) within each row (block); larger is better.
-
-    Columns with gaps are left out. None if fewer than 3 columns or 2 rows remain.
-    """
-    complete = means.dropna(axis=1)
-    if complete.shape[0] < 2 or complete.shape[1] < 3:
-        return None
-    values = complete.to_numpy()
-    pairs = scikit_posthocs.posthoc_nemenyi_friedman(-values)
-    pairs.index = pairs.columns = complete.columns
-    return Ranks(complete.rank(axis=1, ascending=False).mean().sort_values(), pairs,
-                 float(stats.friedmanchisquare(*values.T).pvalue), len(complete))
-
-
 def pareto(costs: Sequence[float], values: Sequence[float]) -> list[bool]:
     """Mark the points on the Pareto front: no other point is as cheap and better, or cheaper and as good."""
     points = list(zip(costs, values))
     return [not any(other[0] <= cost and other[1] >= value and other != (cost, value) for other in points)
             for cost, value in points]
+
+
+def judge(study: Study, runs: Sequence[StudyRun]) -> list[tuple[str, list[Comparison]]]:
+    """Judge the claims of a study by finished runs of one mode, with Holm's correction over the pairs of all claims.
+
+    Returns:
+        For each claim its verdict, and a comparison of each two neighbours in its order.
+
+    Raises:
+        StudyError: a claim includes runs with different metrics.
+    """
+    pairs = []
+    for claim in study.claims:
+        factor = study.factor_of(claim)
+        chosen = [run for run in runs if matches(run.levels, {factor: claim.order, **claim.where})]
+        metrics = sorted({run.metric for run in chosen})
+        if len(metrics) > 1:
+            raise StudyError(f'claims: expected runs with one metric for {claim.text}, got {", ".join(metrics)}. '
+                             'Narrow it with `where`.')
+        values = seed_means(study, chosen, factor)
+        pairs.append([compare(first, second, values) for first, second in pairwise(claim.order)])
+    corrected = iter(holm([pair for group in pairs for pair in group]))
+    pairs = [[next(corrected) for _ in group] for group in pairs]
+    return [(_verdict(group), group) for group in pairs]
+
+
+def _verdict(pairs: Sequence[Comparison]) -> str:
+    """Verdict on a whole order: one contradicted step refutes it, all steps must be significant to confirm it."""
+    verdicts = {pair.verdict for pair in pairs}
+    if WORSE in verdicts:
+        return 'not reproduced'
+    if UNTESTED in verdicts:
+        return UNTESTED
+    return 'reproduced' if verdicts == {BETTER} else NOISE
+
+
+def claim_rows(study: Study, runs: Sequence[StudyRun], mode: str) -> list[list[str]]:
+    """A row for every pair of each claim, judged by the finished runs of a mode; the first of them names the claim."""
+    finished = [run for run in runs if run.state == FINISHED and run.mode == mode]
+    rows = []
+    for claim, (verdict, pairs) in zip(study.claims, judge(study, finished) if finished else ()):
+        where = ', '.join(f'{factor} {"/".join(levels)}' for factor, levels in claim.where.items()) or 'all'
+        tuned = ', tuned' if mode == BEST else ''
+        first = [claim.text, f'{study.name}: {where}{tuned}', claim.source, f'**{verdict}**']
+        for pair in pairs:
+            rows.append([*first, f'{pair.first} - {pair.second}', pair.difference.text(), pair.p_text,
+                         str(pair.difference.number)])
+            first = [''] * len(first)
+    return rows

@@ -1,23 +1,13 @@
 """Data model of a study file, checked by pydantic."""
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-SEED, BASE, FULL = 'seed', 'base', 'full'
+SEED, BASE = 'seed', 'base'
 
 
 class StudyError(ValueError):
@@ -28,12 +18,9 @@ def counted(number: int, thing: str) -> str:
     return f'{number} {thing}' if number == 1 else f'{number} {thing}s'
 
 
-def unknown(name: Any, known: Iterable[str]) -> str:
-    """Describe an unknown name, with the nearest known one."""
-    known = list(known)
-    near = difflib.get_close_matches(str(name), known, 1)
-    hint = f'Did you mean {near[0]}?' if near else 'Correct or remove it.'
-    return f'expected {"one of " if known else "no name"}{", ".join(known)}, got {name}. {hint}'
+def check_name(where: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise StudyError(f'{where}: expected one of {", ".join(known)}, got {name}. Correct or remove it.')
 
 
 def text_keys(value: Any) -> Any:
@@ -50,41 +37,20 @@ def _distinct(values: list) -> list:
     return values
 
 
-def _folder_name(name: str) -> str:
-    if not name or '/' in name or name.startswith('.'):
-        raise ValueError(f'expected a folder name, got {name!r}. Use a name without slashes and leading dots.')
-    return name
-
-
-def _seeds(value: Any) -> list[int]:
-    """Read a number of seeds or a list of seeds."""
-    seeds = list(range(value)) if type(value) is int else value
-    wrong = [seed for seed in seeds if type(seed) is not int or seed < 0] if isinstance(seeds, list) else []
-    if wrong or not isinstance(seeds, list) or not seeds:
-        fix = f'Remove {wrong[0]}.' if wrong else 'Give a number above zero or a list.'
-        raise ValueError(f'expected a number of seeds or a list of non-negative integers, got {value}. {fix}')
-    return seeds
-
-
 def _levels(factors: Any) -> Any:
-    """Write out the factors that are lists: a field of the config with its values, or attention classes."""
+    """Write out the factors that are lists: attention classes, bases, or values of a field of the config."""
     factors = text_keys(factors)
     if not isinstance(factors, dict):
         return factors
-    return {name: _levels_of(name, levels) if isinstance(levels, list) else text_keys(levels)
-            for name, levels in factors.items()}
-
-
-def _levels_of(factor: str, values: list) -> dict[str, dict[str, Any]]:
-    if factor not in ('attention', BASE) and '.' not in factor:
-        raise StudyError(f'factors.{factor}: expected a mapping of level names to options, got {values}. Only '
-                         'attention, base and fields of the config (model.backbone.drop_path_rate) can be lists.')
-    names = [str(value) for value in values]
-    if len(set(names)) < len(names):
-        raise StudyError(f'factors.{factor}: expected distinct levels, got {values}. Remove the repeated one.')
-    if factor == 'attention':
-        return {name: {'model.backbone.linear_attention': {'_delete_': True, 'type': name}} for name in names}
-    return {name: {factor: value} for name, value in zip(names, values)}
+    for factor, values in factors.items():
+        if isinstance(values, list) and (factor in ('attention', BASE) or '.' in factor):
+            if len(set(map(str, values))) < len(values):
+                raise ValueError(f'{factor}: expected distinct levels, got {values}. Remove the repeated one.')
+            factors[factor] = {str(value): {factor: value} for value in values}
+            if factor == 'attention':
+                factors[factor] = {name: {'model.backbone.linear_attention': {'_delete_': True, 'type': name}}
+                                   for name in values}
+    return {factor: text_keys(levels) for factor, levels in factors.items() if factor != SEED}
 
 
 def _metrics(value: Any) -> Any:
@@ -101,22 +67,36 @@ def _pattern(value: Any) -> Any:
             for factor, levels in value.items()} if isinstance(value, dict) else value
 
 
+def _seed_list(value: Any) -> Any:
+    """Read a number of seeds as the seeds from 0."""
+    return list(range(value)) if type(value) is int else value
+
+
+def _split_order(value: Any) -> Any:
+    return [step.strip() for step in value.split('>')] if isinstance(value, str) else value
+
+
 Count = Annotated[int, Field(gt=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seeds = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(_seed_list), Field(min_length=1),
+                  AfterValidator(_distinct)]
 Options = Annotated[dict[str, Any], BeforeValidator(text_keys)]
 Pattern = Annotated[dict[str, list[str]], BeforeValidator(_pattern)]
 Levels = dict[str, Options]  # name of a level -> fields of the config that it sets; `base` is a config
 
 
 class StudyPart(BaseModel):
-    """A mapping in a study file without unknown fields."""
+    """A mapping in a study file. Unknown fields are errors; empty ones have their default."""
 
     model_config = ConfigDict(frozen=True, extra='forbid', strict=True)
 
     @model_validator(mode='before')
     @classmethod
-    def _read_keys(cls, content: Any) -> Any:
-        return text_keys(content)
+    def _drop_empty_fields(cls, content: Any) -> Any:
+        content = text_keys(content)
+        if not isinstance(content, dict):
+            return content
+        return {key: value for key, value in content.items() if value is not None}
 
 
 class Budget(StudyPart):
@@ -155,8 +135,8 @@ class Tune(StudyPart):
                              'optim_wrapper.optimizer.lr: [1e-4, 1e-2].')
         for path, (low, high) in self.ranges.items():
             if not (0 if self.log else -math.inf) < low < high < math.inf:
-                fix = 'Use numbers above zero, or set log: false.' if self.log and low <= 0 else 'Sort them.'
-                raise StudyError(f'tune.{path}: expected [low, high], got [{low}, {high}]. {fix}')
+                raise ValueError(f'{path}: expected [low, high], got [{low}, {high}]. Sort them; numbers that are not '
+                                 'above zero need log: false.')
         return self
 
 
@@ -171,10 +151,8 @@ class Throughput(StudyPart):
 class Claim(StudyPart):
     """An order of levels of one factor that a paper states, from best to worst."""
 
-    order: Annotated[list[str], BeforeValidator(lambda text: [part.strip() for part in text.split('>')]
-                                                if isinstance(text, str) else text),
-                     Field(min_length=2), AfterValidator(_distinct)]
-    factor: Annotated[str, BeforeValidator(str)] = ''
+    order: Annotated[list[str], BeforeValidator(_split_order), Field(min_length=2), AfterValidator(_distinct)]
+    factor: str = ''
     where: Pattern = {}
     source: str = ''
 
@@ -182,36 +160,15 @@ class Claim(StudyPart):
     def text(self) -> str:
         return ' > '.join(self.order)
 
-    def resolve(self, factors: Mapping[str, Levels], where: str) -> Claim:
-        """Find the factor that the levels belong to, and check the names."""
-        fitting = [name for name in factors if set(self.order) <= set(factors[name]) and self.factor in ('', name)]
-        if len(fitting) != 1:
-            known = {name: list(levels) for name, levels in factors.items()}
-            raise StudyError(f'{where}.order: expected levels of one factor, got {self.text}. The factors are {known}; '
-                             'set `factor` if two have the same levels.')
-        others = {name: levels for name, levels in factors.items() if name != fitting[0]}
-        check_pattern(self.where, others, f'{where}.where of {self.text}')
-        return self.model_copy(update={'factor': fitting[0]})
-
-
-def check_pattern(pattern: Mapping[str, list[str]], factors: Mapping[str, Iterable[str]], where: str) -> None:
-    """Raise StudyError for a factor or a level that does not exist."""
-    for factor, levels in pattern.items():
-        if factor not in factors:
-            raise StudyError(f'{where}: {unknown(factor, factors)}')
-        for level in levels:
-            if level not in factors[factor]:
-                raise StudyError(f'{where}.{factor}: {unknown(level, factors[factor])}')
-
 
 class Study(StudyPart):
     """A study as its file describes it, for one of its sizes."""
 
-    name: Annotated[str, AfterValidator(_folder_name)]
+    name: Annotated[str, Field(pattern=r'^[^/.][^/]*$')]  # of a folder
     base: str | None = None
     options: Options = {}
     factors: Annotated[dict[str, Annotated[Levels, Field(min_length=1)]], BeforeValidator(_levels)] = {}
-    seeds: Annotated[list[int], BeforeValidator(_seeds), AfterValidator(_distinct)] = Field([0], alias='factors.seed')
+    seeds: Seeds = Field([0], validation_alias=AliasPath('factors', SEED))
     exclude: Annotated[list[Pattern], AfterValidator(_distinct)] = []
     budget: Budget
     metrics: Annotated[dict[str, Literal['higher', 'lower']], BeforeValidator(_metrics), Field(min_length=1)]
@@ -220,28 +177,29 @@ class Study(StudyPart):
     claims: Annotated[list[Claim], AfterValidator(_distinct)] = []
     description: Annotated[str, AfterValidator(str.strip)] = ''
 
-    @model_validator(mode='before')
-    @classmethod
-    def _take_seeds_from_factors(cls, content: Any) -> Any:
-        optional = ('exclude', 'claims')
-        content = {key: value for key, value in content.items() if value is not None or key not in optional}
-        factors = text_keys(content.get('factors'))
-        if isinstance(factors, dict) and SEED in factors:
-            content = {**content, f'factors.{SEED}': factors.pop(SEED), 'factors': factors}
-        return content
+    def factor_of(self, claim: Claim) -> str:
+        """Factor whose levels a claim orders."""
+        fitting = [name for name, levels in self.factors.items()
+                   if set(claim.order) <= set(levels) and claim.factor in ('', name)]
+        if len(fitting) != 1:
+            raise StudyError(f'claims: expected levels of one factor, got {claim.text}. Set `factor` if two factors '
+                             'have these levels.')
+        return fitting[0]
 
-    @field_validator('exclude')
-    @classmethod
-    def _check_exclude(cls, patterns: list[Pattern], info: ValidationInfo) -> list[Pattern]:
-        if 'factors' in info.data and 'seeds' in info.data:
-            factors = {**info.data['factors'], SEED: [str(seed) for seed in info.data['seeds']]}
-            for number, pattern in enumerate(patterns):
-                check_pattern(pattern, factors, f'exclude[{number}]')
-        return patterns
+    @model_validator(mode='after')
+    def _check_patterns(self) -> Study:
+        levels = {**self.factors, SEED: list(map(str, self.seeds))}
+        patterns = [('exclude', pattern, levels) for pattern in self.exclude]
+        for claim in self.claims:
+            others = {name: known for name, known in self.factors.items() if name != self.factor_of(claim)}
+            patterns.append((f'claims: where of {claim.text}', claim.where, others))
+        for where, pattern, known in patterns:
+            for factor, names in pattern.items():
+                check_name(where, factor, known)
+                for name in names:
+                    check_name(f'{where}: {factor}', name, known[factor])
+        return self
 
-    @field_validator('claims')
-    @classmethod
-    def _resolve_claims(cls, claims: list[Claim], info: ValidationInfo) -> list[Claim]:
-        if 'factors' not in info.data:
-            return claims
-        return [claim.resolve(info.data['factors'], f'claims[{number}]') for number, claim in enumerate(claims)]
+    def sign(self, metric: str) -> int:
+        """1 if a higher metric is better, -1 if a lower one is."""
+        return 1 if self.metrics[metric] == 'higher' else -1

@@ -4,8 +4,6 @@
 
 The folder holds `config.py` and `run.json`. `result.json` is written last.
 """
-from __future__ import annotations
-
 import argparse
 import fcntl
 import os
@@ -22,11 +20,8 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, prog='python -m mmflatten.studies.worker',
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('folder', type=Path, help='folder of the run')
-    parser.add_argument('--cores', type=int, nargs='+', help='cores to run on')
     parser.add_argument('--with-parent', action='store_true', help='end when the standard input is closed')
     args = parser.parse_args(argv)
-    if args.cores:  # before PyTorch starts its threads
-        os.sched_setaffinity(0, args.cores)
     if args.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     from mmflatten.errors import OUT_OF_SPACE, explain

@@ -27,14 +27,10 @@ def register_task(cls: type[Task]) -> type[Task]:
 
 
 @cache
-def _import_tasks() -> None:
-    for module in pkgutil.iter_modules(__path__, f'{__name__}.'):
-        importlib.import_module(module.name)
-
-
 def tasks() -> dict[str, Task]:
     """Return all tasks by their names."""
-    _import_tasks()
+    for module in pkgutil.iter_modules(__path__, f'{__name__}.'):
+        importlib.import_module(module.name)
     return _TASKS
 
 

@@ -70,11 +70,9 @@ def _instances(stored: dict, hw_shape: tuple[int, int]) -> InstanceData:
     return InstanceData(**fields)
 
 
-# The heads get regions of the finest map only: extractors sort those of several maps by a size that is unknown on the
-# meta device.
-
-
 def _forward_two_stages(model: nn.Module, image: Tensor) -> None:
+    # The heads get regions of the finest map only: extractors sort those of several maps by a size that is unknown on
+    # the meta device.
     from mmdet.models import roi_heads
     head, features = model.roi_head, model.extract_feat(image)
     if isinstance(head, roi_heads.SparseRoIHead):
@@ -83,7 +81,11 @@ def _forward_two_stages(model: nn.Module, image: Tensor) -> None:
     model.rpn_head(features)
     rois = image.new_empty(NUM_PROPOSALS, 5)
     if isinstance(head, roi_heads.HybridTaskCascadeRoIHead):
-        _htc_roi_head(head, features, rois)
+        semantic = head.semantic_head(features)[1] if head.with_semantic else None
+        for stage in range(head.num_stages):
+            head._bbox_forward(stage, features[:1], rois, semantic_feat=semantic)
+        if head.with_mask:
+            head._mask_forward(-1, features[:1], rois[:NUM_MASKS], semantic_feat=semantic, training=False)
     elif isinstance(head, roi_heads.CascadeRoIHead):
         for stage in range(head.num_stages):
             _boxes_and_masks(head, features, rois, stage)
@@ -98,14 +100,6 @@ def _boxes_and_masks(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor
     head._bbox_forward(*stage, features[:1], rois)
     if head.with_mask:
         head._mask_forward(*stage, features[:1], rois[:NUM_MASKS])
-
-
-def _htc_roi_head(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor) -> None:
-    semantic = head.semantic_head(features)[1] if head.with_semantic else None
-    for stage in range(head.num_stages):
-        head._bbox_forward(stage, features[:1], rois, semantic_feat=semantic)
-    if head.with_mask:
-        head._mask_forward(-1, features[:1], rois[:NUM_MASKS], semantic_feat=semantic, training=False)
 
 
 def _sparse_roi_head(head: nn.Module, features: tuple[Tensor, ...], queries: Tensor) -> None:

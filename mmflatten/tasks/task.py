@@ -27,7 +27,7 @@ class Task:
     | `report` | `layers(results, entry, encode, score)`, truth and predictions drawn over an image |
     | `explain` | `METHOD` and `targets(...)`, for class activation maps |
     | `export` | `wrap(model)`, the model with plain tensors as inputs and outputs |
-    | `own_data` | `read(request, base, out)`, for `mmflatten init` |
+    | `own_data` | `read(request, base)`, for `mmflatten init` |
 
     Attributes:
         name: such as `detection`.
@@ -100,7 +100,7 @@ class Task:
 
     def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
         """Build MMEngine's inferencer for a config and a checkpoint."""
-        raise NotImplementedError(f'{self.name}: the task has no inferencer. Implement Task.inferencer.')
+        raise NotImplementedError(f'{type(self).__name__}.inferencer: not implemented. Predictions require it.')
 
     def preprocess(self, inferencer: Any, images: list) -> dict:
         """Return `inputs` and `data_samples` of one batch, as the inferencer's pipeline prepares the images."""
@@ -109,7 +109,8 @@ class Task:
 
     def restore(self, entry: dict) -> BaseDataElement:
         """Return the data sample of a stored prediction, with what the visualizer draws of it."""
-        raise NotImplementedError(f'{self.name}: the task cannot restore predictions. Implement Task.restore.')
+        raise NotImplementedError(f'{type(self).__name__}.restore: not implemented. Drawings of stored predictions '
+                                  'require it.')
 
     def forward(self, model: nn.Module, image: Tensor) -> Any:
         """Compute raw outputs without data-dependent steps; works on the meta device."""

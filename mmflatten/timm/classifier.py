@@ -1,20 +1,18 @@
 """The two kinds of model that timm builds from a backbone: a classifier and a feature extractor."""
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from operator import mul
 
 import torch
-from mmengine.logging import MMLogger
 from timm.layers import SelectAdaptivePool2d
 from timm.models import FeatureInfo
 from torch import Tensor, nn
 
+from mmflatten.console import quiet_libraries
 from mmflatten.models.backbones.base import Backbone
 from mmflatten.models.backbones.plain import PlainBackbone
 
@@ -39,7 +37,7 @@ class _Model(nn.Module):
         self.backbone = self._construct()
         _set_in_channels(self.backbone, in_chans)
         if not next(self.parameters()).is_meta:
-            with _without_init_log():
+            with quiet_libraries():  # MMEngine logs the initialisation of every parameter
                 self.backbone.init_weights()
 
     def no_weight_decay(self) -> set[str]:
@@ -165,18 +163,6 @@ def _set_in_channels(backbone: Backbone, in_chans: int) -> None:
         parent, _, leaf = name.rpartition('.')
         setattr(backbone.get_submodule(parent), leaf, nn.Conv2d(
             in_chans, conv.out_channels, conv.kernel_size, conv.stride, conv.padding, bias=conv.bias is not None))
-
-
-@contextmanager
-def _without_init_log() -> Iterator[None]:
-    """Silence MMEngine's log of the initialisation of every parameter."""
-    logger = MMLogger.get_current_instance()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _feature_info(backbone: Backbone) -> list[dict]:

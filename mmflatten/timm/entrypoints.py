@@ -6,7 +6,6 @@ are those of the configs; a size without a config has the rate of the next small
 """
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -99,7 +98,9 @@ def _entrypoint(name: str) -> Callable[..., nn.Module]:
         if not features_only:
             return build_model_with_cfg(Classifier, name, pretrained, pretrained_filter_fn=_check_weights,
                                         backbone=backbone, last=levels - 1, **kwargs)
-        kwargs['out_indices'] = _absolute_indices(kwargs.get('out_indices', min(levels, 4)), levels)
+        indices = kwargs.get('out_indices', min(levels, 4))  # an int selects the last stages, -1 is the last stage
+        indices = range(-indices, 0) if isinstance(indices, int) else indices
+        kwargs['out_indices'] = tuple(index + levels if index < 0 else index for index in indices)
         return build_model_with_cfg(FeatureExtractor, name, pretrained, pretrained_filter_fn=_check_weights,
                                     kwargs_filter=_HEAD_ARGUMENTS, backbone=backbone, **kwargs)
 
@@ -114,12 +115,6 @@ def _levels(backbone: type[Backbone], arch: str | Mapping) -> int:
         return arch.get('depth', 12) if isinstance(arch, Mapping) else 12
     depths = arch.get('depths') if isinstance(arch, Mapping) else None
     return len(depths) if isinstance(depths, (list, tuple)) else 4
-
-
-def _absolute_indices(out_indices: int | tuple, levels: int) -> tuple[int, ...]:
-    """Convert timm's `out_indices` to non-negative indices: an int selects the last stages, -1 is the last stage."""
-    indices = range(-out_indices, 0) if isinstance(out_indices, int) else out_indices
-    return tuple(index + levels if index < 0 else index for index in indices)
 
 
 def _check_source(name: str, kwargs: Mapping) -> None:
@@ -150,6 +145,5 @@ def _check_weights(weights: dict[str, Tensor], model: Classifier | FeatureExtrac
     return weights
 
 
-# timm expects each entry point to be an attribute of the module that registers it.
 for _name in MODELS:
-    setattr(sys.modules[__name__], _name, register_model(_entrypoint(_name)))
+    register_model(_entrypoint(_name))

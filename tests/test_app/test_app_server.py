@@ -22,7 +22,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope='module')
 def server(tried):
-    from mmflatten.app.server import launch
+    from mmflatten.app.page import launch
     page = launch([tried(CLASSIFIER)], free_port())
     yield page
     page.close(verbose=False)

@@ -4,9 +4,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mmflatten.app.attention import MEAN
 from mmflatten.app.page import Page
-from mmflatten.app.trial import TriedModel
+from mmflatten.app.trial import MEAN, TriedModel
 
 CLASSIFIER, SEGMENTOR = 'flatten-swin-nano-mixed_digits', 'semantic-fpn_flatten-swin-nano-mixed_digits'
 
@@ -53,7 +52,7 @@ def test_click_layer_and_head_change_the_maps(two, picture):
 
 def test_missing_head_becomes_the_mean(two, picture):
     session = two.predict(.3, picture())[two.session]
-    few = session.trials[0].layers[1].num_heads
+    few = session[0].layers[1].num_heads
     changed = two.attend(session, 5, 5, 1, few, 1, 0)
     assert changed[two.parts[0].head].value == MEAN and changed[two.parts[1].head].value == 0
     assert len(changed[two.parts[0].head].choices) == few + 1

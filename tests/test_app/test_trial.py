@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from mmflatten.apis import Predictor
-from mmflatten.app.attention import MEAN, attention_view, network_pixel
-from mmflatten.app.tables import cost_table, result_table
+from mmflatten.app.trial import MEAN, attention_view, cost_table, network_pixel, result_table
 from mmflatten.measure.flops.model_cost import count_config
 
 # Config, size of the network input for an image of 120 x 96, number of layers, and a word of the results table.

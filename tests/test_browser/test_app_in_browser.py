@@ -15,7 +15,7 @@ NAMES = ('mask-rcnn_flatten-swin-nano_fpn_digits', 'flatten-swin-nano-mixed_digi
 @pytest.fixture(scope='module')
 def url(tmp_path_factory):
     """A detector and a classifier with random weights, served."""
-    from mmflatten.app.server import launch
+    from mmflatten.app.page import launch
     from mmflatten.app.trial import TriedModel
     from mmflatten.building import build_model
     from mmflatten.engine.setup import load_config

@@ -20,7 +20,7 @@ SMALL_MODELS = {
     'deit': ('deit_tiny_patch16_224', dict(SMALL_DEIT, img_size=64), 'deit', dict(
         type='FLattenDeiT', arch=dict(embed_dims=32, depth=2, num_heads=2), img_size=64, attn_types='S')),
 }
-MODELS_AT_224 = {
+NAMED_MODELS = {
     'swin': ('swin_tiny_patch4_window7_224', {}, 'timm_swin',
              dict(type='FLattenSwin', arch='tiny', attn_types='SSSS', out_indices=(3,))),
     'pvt_v2': ('pvt_v2_b1', {}, 'timm_pvt_v2',
@@ -47,12 +47,14 @@ def ours(backbone: dict, channels: int):
         head=dict(type='LinearClsHead', num_classes=10, in_channels=channels))).eval()
 
 
-def check(side: int, name: str, arguments: dict, family: str, backbone: dict) -> None:
+@pytest.mark.parametrize('case', SMALL_MODELS.values(), ids=SMALL_MODELS)
+def test_timm_weights_reproduce_logits_and_revert(case):
+    name, arguments, family, backbone = case
     model = theirs(name, arguments)
     state = model.state_dict()
     classifier = ours(backbone, model.num_features)
     classifier.load_state_dict(convert_state_dict(state, family), strict=True)
-    image = torch.randn(2, 3, side, side)
+    image = torch.randn(2, 3, 64, 64)
     with torch.no_grad():
         expected, logits = model(image), classifier.head(classifier.extract_feat(image))
     assert expected.std() > .05
@@ -62,14 +64,15 @@ def check(side: int, name: str, arguments: dict, family: str, backbone: dict) ->
     assert all(torch.equal(back[key], value) for key, value in state.items())
 
 
-@pytest.mark.parametrize('case', SMALL_MODELS.values(), ids=SMALL_MODELS)
-def test_timm_weights_reproduce_logits_and_revert(case):
-    check(64, *case)
-
-
-@pytest.mark.parametrize('case', MODELS_AT_224.values(), ids=MODELS_AT_224)
-def test_timm_weights_reproduce_logits_at_224(case):
-    check(224, *case)
+@pytest.mark.parametrize('case', NAMED_MODELS.values(), ids=NAMED_MODELS)
+def test_timm_weights_fit_named_architectures(case):
+    name, arguments, family, backbone = case
+    with torch.device('meta'):
+        model = timm.create_model(name, num_classes=10, **arguments)
+        expected = ours(backbone, model.num_features).state_dict()
+    converted = convert_state_dict(model.state_dict(), family)
+    assert converted.keys() == expected.keys()
+    assert all(converted[key].shape == value.shape for key, value in expected.items())
 
 
 @pytest.mark.parametrize('case', SMALL_MODELS.values(), ids=SMALL_MODELS)

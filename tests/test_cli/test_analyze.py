@@ -1,4 +1,4 @@
-"""`mmflatten analyze` on what `mmflatten test` wrote: the metrics of the test, and every file that its JSON names."""
+"""`mmflatten analyze` on results of `mmflatten test`: metrics, files and errors."""
 import json
 import os
 import pickle
@@ -12,7 +12,7 @@ import torch
 from mmflatten.cli import analyze
 from mmflatten.cli.main import main
 
-METRICS = dict(  # of the test -> of the analysis, and how many of the former make one of the latter
+METRICS = dict(  # metric of the test, metric of the analysis, ratio of their units
     classification=('accuracy/top1', 'top-1 accuracy', 100), segmentation=('mIoU', 'mIoU', 100),
     detection=('coco/bbox_mAP', 'bbox_mAP', 1))
 CONFIGS = dict(
@@ -25,10 +25,10 @@ def test_analysis_agrees_with_the_test_and_draws_the_worst(train_on, tmp_path, c
     run = train_on(CONFIGS[task])
     out = tmp_path / 'out'
     assert analyze.main([run.results, '--out', str(out), '--worst', '3']) == 0
-    known, found, units = METRICS[task]
+    tested, analyzed, ratio = METRICS[task]
     measured = json.loads(Path(run.results).with_suffix('.json').read_text())
     content = json.loads((out / 'analysis.json').read_text())
-    assert content['summary'][found] == pytest.approx(measured['metrics'][known] / units, abs=6e-4)
+    assert content['summary'][analyzed] == pytest.approx(measured['metrics'][tested] / ratio, abs=6e-4)
     assert content['task'] == task and content['source']['config'] == run.config
     assert f'{content["images"]} images' in capsys.readouterr().out
     files = [*(table['file'] for table in content['tables'].values()), *content['figures'].values(),
@@ -50,7 +50,7 @@ def disparities(tmp_path) -> Path:
     return tmp_path
 
 
-def test_stereo_pairs_are_analyzed_without_anything_beside_them(disparities):
+def test_stereo_results_are_analyzed_without_a_config(disparities):
     assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 0
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
     assert content['summary']['epe'] == 3 and content['summary']['d1'] == 50
@@ -58,7 +58,7 @@ def test_stereo_pairs_are_analyzed_without_anything_beside_them(disparities):
     assert cv2.imread(str(disparities / 'out' / content['worst'][0]['file'])).shape[0] == 20 * 10 + 20
 
 
-def test_images_that_are_gone_are_noted(disparities, capsys):
+def test_missing_images_are_noted(disparities, capsys):
     (disparities / 'left.png').unlink()
     assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 0
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
@@ -66,7 +66,7 @@ def test_images_that_are_gone_are_noted(disparities, capsys):
     assert 'left.png' in capsys.readouterr().out
 
 
-def test_a_picture_that_cannot_be_drawn_is_named_and_the_rest_is_kept(disparities, capsys):
+def test_unreadable_image_is_named_and_the_others_are_drawn(disparities, capsys):
     entries = pickle.loads((disparities / 'pairs.pkl').read_bytes())
     (disparities / 'broken.png').write_text('no picture')
     entries[1]['img_path'] = str(disparities / 'broken.png')
@@ -78,7 +78,7 @@ def test_a_picture_that_cannot_be_drawn_is_named_and_the_rest_is_kept(disparitie
     assert 'broken.png cannot be decoded' in content['notes'][0] and (disparities / 'out' / 'worst.png').exists()
 
 
-def test_a_picture_whose_name_is_not_utf_8_is_drawn(disparities):
+def test_image_with_a_name_outside_utf_8_is_drawn(disparities):
     name = os.fsdecode(b'left\xff.png')
     (disparities / 'left.png').rename(disparities / name)
     entries = pickle.loads((disparities / 'pairs.pkl').read_bytes())
@@ -91,15 +91,15 @@ def test_a_picture_whose_name_is_not_utf_8_is_drawn(disparities):
 
 
 @pytest.mark.parametrize('command', ['analyze', 'cam', 'attention', 'receptive-field', 'schedule', 'browse'])
-def test_a_file_in_place_of_the_folder_to_write_is_refused_by_name(tmp_path, capsys, command):
+def test_output_folder_that_is_a_file_is_an_error(tmp_path, capsys, command):
     (tmp_path / 'ok.json').write_text('{}')
     with pytest.raises(SystemExit):
         main([command, 'one', 'two', 'three', '--out', str(tmp_path / 'ok.json' / 'deeper')])
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert '--out' in said and str(tmp_path / 'ok.json') in said
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert '--out' in error and str(tmp_path / 'ok.json') in error
 
 
-def test_a_config_replaces_what_stands_beside_the_results(disparities, capsys):
+def test_config_option_replaces_the_recorded_config(disparities, capsys):
     config = disparities / 'stereo.py'
     name = Path(__file__).parents[2] / 'configs' / 'digits' / 'psmnet-tiny_digits-stereo.py'
     config.write_text(f"_base_ = ['{name}']\ntest_evaluator = dict(max_disp=4)\n")
@@ -109,22 +109,22 @@ def test_a_config_replaces_what_stands_beside_the_results(disparities, capsys):
     assert 'max_disp' in error and ' 4' in error  # all true disparities are 8 px
 
 
-def test_a_config_of_another_task_is_refused(disparities, capsys):
+def test_config_of_another_task_is_an_error(disparities, capsys):
     name = 'retinanet_flatten-swin-nano_fpn_digits'
     assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out'), '--config', name]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert name in said and 'detection' in said and 'stereo' in said
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert name in error and 'detection' in error and 'stereo' in error
 
 
-@pytest.mark.parametrize('content, said', [(b'', 'made.pkl'), (pickle.dumps([]), 'empty'),
+@pytest.mark.parametrize('content, word', [(b'', 'made.pkl'), (pickle.dumps([]), 'empty'),
                                            (pickle.dumps([dict(img_path='a')]), 'img_path')])
-def test_what_is_no_result_of_a_test_is_refused(tmp_path, capsys, content, said):
+def test_invalid_results_are_an_error(tmp_path, capsys, content, word):
     (tmp_path / 'made.pkl').write_bytes(content)
     assert analyze.main([str(tmp_path / 'made.pkl'), '--out', str(tmp_path / 'out')]) == 1
-    assert said in capsys.readouterr().err and not (tmp_path / 'out').exists()
+    assert word in capsys.readouterr().err and not (tmp_path / 'out').exists()
 
 
-def test_label_maps_without_known_colours_are_analyzed_and_not_drawn(tmp_path):
+def test_label_maps_without_colours_are_analyzed_but_not_drawn(tmp_path):
     maps = dict(data=torch.zeros(1, 4, 4, dtype=torch.uint8))
     (tmp_path / 'maps.pkl').write_bytes(pickle.dumps([dict(img_path='a.png', gt_sem_seg=maps, pred_sem_seg=maps)]))
     assert analyze.main([str(tmp_path / 'maps.pkl'), '--out', str(tmp_path / 'out')]) == 0

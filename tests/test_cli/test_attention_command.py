@@ -46,15 +46,16 @@ def last_line(capsys) -> str:
 def test_attention_of_every_task_writes_table_and_drawings(model_of, photo, tmp_path, capsys, task):
     name, images, layers, size = CASES[task]
     config, checkpoint = model_of(name)
-    assert attention([config, checkpoint, *[photo] * images, '--out', str(tmp_path / 'new' / 'out')]) == 0
+    out = tmp_path / 'new' / 'out'
+    assert attention([config, checkpoint, *[photo] * images, '--queries', '8', '--out', str(out)]) == 0
     shown = capsys.readouterr().out
-    content = json.loads((tmp_path / 'new' / 'out' / 'attention.json').read_text())
+    content = json.loads((out / 'attention.json').read_text())
     assert len(content['layers']) == layers and content['picture'] == list(size)
     assert content['query'] == [size[1] // 2, size[0] // 2]
     for number, layer in enumerate(content['layers']):
         assert layer['number'] == number and layer['layer'] in shown and layer['attention'] in shown
         assert len(layer['heads']) == layer['num_heads']
-        assert cv2.imread(str(tmp_path / 'new' / 'out' / layer['file'])) is not None
+        assert cv2.imread(str(out / layer['file'])) is not None
     if task == 'classification':  # its windows have no padding, so softmax rows sum to 1
         softmax = [head for layer in content['layers'] if layer['attention'].startswith('Softmax')
                    for head in layer['heads']]

@@ -1,4 +1,4 @@
-"""The baselines of other authors that the papers print: what is counted, and how they are trained."""
+"""Baselines of other authors in the papers' tables: parameters and training."""
 import pytest
 
 from mmflatten.measure.flops.meta import build_on_meta
@@ -9,7 +9,7 @@ from mmflatten.measure.papers.tables import PaperRow, paper_rows
     pytest.param(row, id=row.config) for row in paper_rows()
     if row.label in ('focal 5', 'focal 10') and 'resnet/' in row.config and 'reppoints' not in row.config
 ])
-def test_parameters_of_resnets_that_are_not_frozen_round_to_what_focal_prints(row: PaperRow, load_config) -> None:
+def test_trainable_parameters_of_resnets_equal_those_of_focal(row: PaperRow, load_config) -> None:
     config = load_config(row.config.removeprefix('configs/'))
     trainable = [parameter for parameter in build_on_meta(config.model, config.default_scope).parameters()
                  if parameter.requires_grad]
@@ -17,7 +17,7 @@ def test_parameters_of_resnets_that_are_not_frozen_round_to_what_focal_prints(ro
     assert round(sum(parameter.numel() for parameter in trainable) / 1e6, decimals) == float(row.cells['params_m'])
 
 
-def test_residual_networks_are_trained_on_plain_images_and_labels(load_config) -> None:
+def test_resnet_recipe_has_no_mixing_or_smoothing(load_config) -> None:
     config = load_config('resnet/resnet50_8xb32_in1k.py')
     classifier = build_on_meta(config.model, config.default_scope)
     assert classifier.data_preprocessor.batch_augments is None
@@ -33,6 +33,6 @@ def test_residual_networks_are_trained_on_plain_images_and_labels(load_config) -
     ('flatten_pvt/mask-rcnn_pvt-l_fpn_8xb1-1x_coco', 2e-4 / 1.4, 8),
     ('flatten_swin/swin-b_in22k-pre_16xb64_in1k-384px', 4e-5, 1024),
 ])
-def test_rates_are_those_of_the_batch(name: str, rate: float, batch: int, load_config) -> None:
+def test_learning_rate_of_batch(name: str, rate: float, batch: int, load_config) -> None:
     config = load_config(f'{name}.py')
     assert config.optim_wrapper.optimizer.lr == pytest.approx(rate) and config.auto_scale_lr.base_batch_size == batch

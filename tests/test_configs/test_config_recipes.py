@@ -1,4 +1,4 @@
-"""What the recipes do in a run: learning rates, averaged weights, samplers, sizes of images."""
+"""Recipes in a run: learning rates, averaged weights, samplers, image sizes."""
 import math
 from pathlib import Path
 
@@ -18,7 +18,7 @@ FLATTEN = sorted(path.relative_to(ROOT).as_posix() for family in ('deit', 'pvt',
 
 
 def learning_rates(config: Config, per_epoch: int, steps: int = 0) -> list[float]:
-    """The learning rate at every step of the training, or at the first `steps`."""
+    """Compute the learning rate at every step of the training, or at the first `steps`."""
     wrapper = build_optim_wrapper(nn.Linear(1, 1), dict(type='OptimWrapper', optimizer=config.optim_wrapper.optimizer))
     schedulers = [PARAM_SCHEDULERS.build(dict(part), default_args=dict(optimizer=wrapper, epoch_length=per_epoch))
                   for part in config.param_scheduler]
@@ -33,7 +33,7 @@ def learning_rates(config: Config, per_epoch: int, steps: int = 0) -> list[float
 
 
 @pytest.mark.parametrize('name', FLATTEN)
-def test_the_rate_of_a_classifier_is_5e_4_for_a_batch_of_512(name, load_config):
+def test_flatten_learning_rate_is_5e_4_per_512_images(name, load_config):
     config = load_config(name)
     assert config.optim_wrapper.optimizer.lr == pytest.approx(5e-4 * config.auto_scale_lr.base_batch_size / 512)
 
@@ -47,7 +47,7 @@ def test_the_rate_of_a_classifier_is_5e_4_for_a_batch_of_512(name, load_config):
     ('flatten_cswin/cswin-b_8xb128_in1k', 1e-5, 1e-6, 20),
     ('flatten_swin/swin-b_8xb64_in1k', .01 * 5e-4, .001 * 5e-4, 20),
 ])
-def test_rates_follow_the_official_scheduler_to_the_end_of_the_cool_down(name, low, first, warm_up, load_config):
+def test_learning_rates_follow_the_official_scheduler(name, low, first, warm_up, load_config):
     from timm.scheduler import CosineLRScheduler
     config, per_epoch = load_config(f'{name}.py'), 40
     peak = config.optim_wrapper.optimizer.lr
@@ -56,7 +56,7 @@ def test_rates_follow_the_official_scheduler_to_the_end_of_the_cool_down(name, l
         warmup_lr_init=first, warmup_t=warm_up * per_epoch, t_in_epochs=False)
     ours = learning_rates(config, per_epoch)
     theirs = [official._get_lr(step)[0] for step in range(len(ours))]
-    # In MMEngine a warm-up multiplies what the cosine gives, and ends a step earlier; the official one replaces it.
+    # In MMEngine a warm-up multiplies the cosine and ends a step earlier; the official warm-up replaces the cosine.
     assert ours == pytest.approx(theirs, abs=.012 * peak)
     assert ours[20 * per_epoch:] == pytest.approx(theirs[20 * per_epoch:], abs=.0003 * peak)
 
@@ -66,7 +66,7 @@ def test_rates_follow_the_official_scheduler_to_the_end_of_the_cool_down(name, l
     ('flatten_cswin/flatten-cswin-b_8xb32_in1k-384px', 2.5e-6, 2.5e-6, 2.5e-7),
     ('flatten_cswin/cswin-b_8xb32_in1k-384px', 5e-6, 5e-6, 5e-7),
 ])
-def test_rates_of_fine_tuning_at_384(name, peak, first, last, load_config):
+def test_learning_rates_of_fine_tuning_at_384(name, peak, first, last, load_config):
     rates = learning_rates(load_config(f'{name}.py'), 200)
     assert (rates[0], max(rates), rates[-1]) == pytest.approx((first, peak, last), rel=.07)
 
@@ -76,8 +76,8 @@ def test_rates_of_fine_tuning_at_384(name, peak, first, last, load_config):
     ('l2vit-b_8xb128_in22k', 1e-3, 1e-6, 1e-5, 5, 90),
     ('l2vit-b_in22k-pre_16xb64_in1k-384px', 4e-5, 4e-8, 4e-7, 5, 30),
 ])
-def test_l2vits_rates_are_those_of_its_authors_function(name, peak, first, last, warm_up, epochs, load_config):
-    """Linear over the warm-up, then a cosine over the iterations that are left."""
+def test_l2vit_learning_rates_equal_the_official_function(name, peak, first, last, warm_up, epochs, load_config):
+    """Linear warm-up, then a cosine over the remaining iterations."""
     length = 7
     rise = np.linspace(first, peak, warm_up * length)
     left = (epochs - warm_up) * length
@@ -86,7 +86,7 @@ def test_l2vits_rates_are_those_of_its_authors_function(name, peak, first, last,
                                atol=1e-8)
 
 
-def test_upernets_rate_is_the_warm_up_times_the_decay_from_the_first_iteration_on(load_config):
+def test_upernet_learning_rate_is_warm_up_times_decay(load_config):
     """mmseg 0.x: `lr * (1 - t / 160000)`, in the first 1500 iterations times a line from 1e-6 to 1."""
     found = learning_rates(load_config('flatten_swin/upernet_swin-t_8xb2-160k_ade20k-512x512.py'), 10**9, 3001)
     for step in (0, 750, 1498, 1500, 3000):
@@ -96,13 +96,13 @@ def test_upernets_rate_is_the_warm_up_times_the_decay_from_the_first_iteration_o
 
 @pytest.mark.parametrize('name', ['flatten_deit/flatten-deit-t_8xb128_in1k', 'l2vit/l2vit-deit-t-xca_8xb128_in1k',
                                   'flatten_pvt/pvt-s_8xb128_in1k', 'flatten_pvt_v2/pvtv2-b4_8xb128_in1k'])
-def test_every_image_of_deits_epoch_comes_three_times(name, load_config):
+def test_repeated_augmentation_samples_each_image_three_times(name, load_config):
     sampler = dict(load_config(f'{name}.py').train_dataloader.sampler)
     order = list(DATA_SAMPLERS.build(sampler, default_args=dict(dataset=range(12), seed=0)))
     assert len(order) == 12 and len(set(order)) == 4 and all(order.count(index) == 3 for index in order)
 
 
-def test_l2vits_moving_average_has_the_decay_of_the_paper_and_takes_batch_norms_along(load_config):
+def test_l2vit_ema_has_the_decay_of_the_paper_and_averages_batch_norms(load_config):
     hook = load_config('l2vit/l2vit-t_32xb128_in1k.py').custom_hooks[0].to_dict()
     assert hook.pop('type') == 'EMAHook'
     source = nn.BatchNorm1d(1)
@@ -116,7 +116,7 @@ def test_l2vits_moving_average_has_the_decay_of_the_paper_and_takes_batch_norms_
 
 
 class Slope(BaseModel):
-    """A weight that every step of SGD lowers by the learning rate."""
+    """A weight that decreases by the learning rate in every step of SGD."""
 
     def __init__(self):
         super().__init__()
@@ -126,7 +126,7 @@ class Slope(BaseModel):
         return dict(loss=self.weight.sum())
 
 
-def test_checkpoints_of_cswin_hold_the_averaged_weights_and_the_others_beside_them(tmp_path, load_config):
+def test_cswin_checkpoints_have_averaged_and_trained_weights(tmp_path, load_config):
     config = load_config('flatten_cswin/flatten-cswin-t_8xb256_in1k.py')
     runner = Runner(
         Slope(), str(tmp_path), train_dataloader=dict(batch_size=1, sampler=dict(type='DefaultSampler', shuffle=False),
@@ -137,7 +137,7 @@ def test_checkpoints_of_cswin_hold_the_averaged_weights_and_the_others_beside_th
         default_scope='mmpretrain', experiment_name='slope', log_level='ERROR')
     runner.train()
     saved = torch.load(tmp_path / 'epoch_1.pth', weights_only=False)
-    # After the steps to -1, -2, -3; the average starts at the first of them.
+    # The steps give -1, -2, -3; the average starts at -1.
     average = -1.
     for value in (-2., -3.):
         average = .99984 * average + (1 - .99984) * value
@@ -145,7 +145,7 @@ def test_checkpoints_of_cswin_hold_the_averaged_weights_and_the_others_beside_th
     assert saved['ema_state_dict']['module.weight'].item() == -3.
 
 
-def test_htc_trains_at_400_to_1400_pixels(load_config):
+def test_htc_resizes_to_400_to_1400_pixels(load_config):
     config = load_config('focal/htc_focal-l_fpn_ms-3x_coco.py')
     resize = TRANSFORMS.build(dict(next(step for step in config.train_pipeline if step.type == 'RandomResize'),
                                    resize_type='mmdet.Resize', type='mmcv.RandomResize'))
@@ -156,20 +156,20 @@ def test_htc_trains_at_400_to_1400_pixels(load_config):
     assert min(map(min, shapes)) < 600 and max(map(max, shapes)) > 1400
 
 
-# Swin's own detectors, and those of Focal's ablations beside them, whose recipe is Swin's 1x.
+# Swin's detectors, and those of Focal's ablations, which use Swin's 1x recipe.
 SWIN = {'flatten_swin/mask-rcnn_swin-t_fpn_1x': .1, 'flatten_swin/mask-rcnn_swin-t_fpn_ms-3x': .2,
         'flatten_swin/cascade-mask-rcnn_swin-s_fpn_ms-3x': .2, 'flatten_swin/atss_swin-t_fpn_ms-3x': .2,
         'focal/mask-rcnn_swin-t-no-shift_fpn_1x': .1, 'focal/mask-rcnn_swin-t-window-14_fpn_1x': .1}
 
 
 @pytest.mark.parametrize('name', SWIN)
-def test_detectors_with_swin_are_trained_at_many_scales_with_swins_drop_path(name, load_config):
+def test_swin_detectors_have_multi_scale_training_and_drop_path(name, load_config):
     config = load_config(f'{name}_coco.py')
     assert config.model.backbone.drop_path_rate == SWIN[name]
     assert any(step.type == 'RandomChoice' and 'RandomCrop' in str(step) for step in config.train_pipeline)
 
 
-def test_semantic_fpn_with_pvt_is_tested_at_sides_that_are_multiples_of_32(load_config):
+def test_semantic_fpn_tests_at_multiples_of_32(load_config):
     config = load_config('flatten_pvt/semantic-fpn_pvt-t_8xb4-40k_ade20k-512x512.py')
     results = dict(img=np.zeros((60, 81, 3), dtype=np.uint8), img_shape=(60, 81), seg_fields=[])
     for loader in (config.val_dataloader, config.test_dataloader):

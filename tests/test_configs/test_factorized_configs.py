@@ -1,4 +1,4 @@
-"""Configs of factorized attention in Mask R-CNN: attention where the rows of the paper say, and that it learns."""
+"""Configs of factorized attention in Mask R-CNN: positions and arguments of the attentions, weights, gradients."""
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ POSITIONS = {
     'fpn1-4+res3': {*LEVELS.values(), STAGES['res3']} - {LEVELS['fpn5']},
     **{name: {place} for name, place in {**STAGES, **LEVELS}.items()},
 }
-# Values that differ from a basis of 64 and one Gaussian head.
+# Differences from a basis of 64 and one head.
 VARIANTS = {'basis 32': dict(basis=32), 'basis 128': dict(basis=128), **{f'{h}-head': dict(heads=h) for h in (2, 4, 8)}}
 DEPTHS = {'resnet50': [3, 4, 6, 3], 'resnet101': [3, 4, 23, 3], 'resnext101': [3, 4, 23, 3]}
 
@@ -36,7 +36,7 @@ def expected_places(row) -> set[str]:
 
 @pytest.fixture(scope='module')
 def model_of():
-    """The model of a config on the meta device, built once."""
+    """Build the model of a config on the meta device, once per config."""
     models = {}
 
     def build(name: str):
@@ -49,7 +49,7 @@ def model_of():
 
 
 @pytest.mark.parametrize('row', ROWS, ids=lambda row: f'{row.label} {row.cells["method"]} {row.cells["backbone"]}')
-def test_a_config_has_attention_where_and_of_the_kind_that_its_row_says(row, model_of):
+def test_factorized_config_has_the_attentions_of_its_row(row, model_of):
     model = model_of(row.config)
     places = {name: module for name, module in model.named_modules() if isinstance(module, MapAttention)}
     assert places.keys() == expected_places(row)
@@ -70,7 +70,7 @@ def test_a_config_has_attention_where_and_of_the_kind_that_its_row_says(row, mod
     ('mask-rcnn_r101_fa-fpn-all-res3-res4_fpn_32xb1-24e_coco', 'resnet101'),
     ('mask-rcnn_x101_fa-fpn-all-res3-res4_fpn_32xb1-24e_coco', 'resnext101_64x4d'),
 ])
-def test_the_backbone_takes_all_weights_of_torchvision_but_the_classifier(name, weights, model_of):
+def test_factorized_backbone_accepts_torchvision_weights(name, weights, model_of):
     with torch.device('meta'):
         official = torchvision.models.get_model(weights, weights=None).state_dict()
     ours = model_of(f'configs/factorized/{name}.py').backbone.state_dict()
@@ -79,7 +79,7 @@ def test_the_backbone_takes_all_weights_of_torchvision_but_the_classifier(name, 
 
 
 @pytest.mark.parametrize('name', ['fa-fpn-all-res3-res4-2heads', 'nl-res3'])
-def test_attention_learns_and_frozen_stages_do_not(name, load_config):
+def test_factorized_attention_is_trained_and_frozen_stages_are_not(name, load_config):
     config = load_config(f'factorized/mask-rcnn_r50_{name}_fpn_32xb2-24e_coco.py')
     config.model.backbone.init_cfg = None
     model = MODELS.build(config.model).train()
@@ -87,6 +87,6 @@ def test_attention_learns_and_frozen_stages_do_not(name, load_config):
     sum(feature_map.square().mean() for feature_map in model.extract_feat(torch.randn(1, 3, 64, 64))).backward()
     learning = {key for key, value in model.named_parameters() if value.grad is not None and value.grad.any()}
     places = [key for key, module in model.named_modules() if isinstance(module, MapAttention)]
-    # A reprojection of zeros passes no gradient on: at the first step it alone learns.
+    # A zero reprojection passes no gradient, so at the first step only the reprojection learns.
     assert places and all(f'{place}.reprojection.weight' in learning for place in places)
     assert not any(key.startswith(('backbone.conv1', 'backbone.layer1')) for key in learning)

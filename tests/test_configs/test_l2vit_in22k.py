@@ -1,4 +1,4 @@
-"""L2ViT on ImageNet-22k: its files, its classes, and fine-tuning on ImageNet-1k from what it saved."""
+"""L2ViT on ImageNet-22k: data, classes, and fine-tuning on ImageNet-1k."""
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ CLASSES_22K = 21841
 
 
 def class_folders(root: Path, number: int, images: int) -> Path:
-    """Folders of classes as ImageNet has them, the first `images` of them with an image."""
+    """Write class folders like ImageNet's, with an image in the first `images` of them."""
     pixels = np.random.default_rng(0).integers(0, 255, (40, 60, 3), dtype=np.uint8)
     for split in ('train', 'val'):
         for label in range(number):
@@ -30,7 +30,7 @@ def class_folders(root: Path, number: int, images: int) -> Path:
 
 
 def read_small(name: str, root: Path, work_dir: Path) -> Config:
-    """The config with small channels and its data below `root`, loading in this process."""
+    """Read the config with few channels, data in `root`, and no loader processes."""
     config = read_for_a_run(str(FOLDER / f'{name}.py'), work_dir=str(work_dir))
     init_default_scope(config.default_scope)
     config.model.backbone.arch = SMALL
@@ -50,7 +50,7 @@ def build(config: Config) -> torch.nn.Module:
     return model
 
 
-def test_the_files_of_imagenet_22k_are_read_and_a_step_trains_its_classes(tmp_path):
+def test_imagenet_22k_is_read_and_all_classes_are_trained(tmp_path):
     root = class_folders(tmp_path / 'imagenet22k', 4, 3)
     config = read_small('l2vit-b_8xb128_in22k', root, tmp_path)
     loaders = {split: Runner.build_dataloader(config[f'{split}_dataloader'], seed=0) for split in ('train', 'val')}
@@ -67,7 +67,7 @@ def test_the_files_of_imagenet_22k_are_read_and_a_step_trains_its_classes(tmp_pa
     assert model.head.fc.weight.grad.shape == (CLASSES_22K, 64)
 
 
-def test_a_list_of_images_spares_the_search_in_the_folders(tmp_path):
+def test_image_list_replaces_the_folder_search(tmp_path):
     root = class_folders(tmp_path / 'imagenet22k', 2, 2)
     (root / 'meta').mkdir()
     (root / 'meta' / 'train.txt').write_text('n00000001/n00000001_1.JPEG 21840\n')
@@ -78,7 +78,7 @@ def test_a_list_of_images_spares_the_search_in_the_folders(tmp_path):
 
 @pytest.mark.parametrize('name', ['l2vit-b_in22k-pre_16xb64_in1k-224px',
                                   pytest.param('l2vit-b_in22k-pre_16xb64_in1k-384px', marks=pytest.mark.full)])
-def test_fine_tuning_takes_the_backbone_and_a_new_head(name, tmp_path):
+def test_fine_tuning_loads_the_backbone_and_a_new_head(name, tmp_path):
     old = build(read_small('l2vit-b_8xb128_in22k', tmp_path, tmp_path)).state_dict()
     torch.save(dict(state_dict=old), tmp_path / '22k.pth')
     config = read_small(name, class_folders(tmp_path / 'imagenet', 1000, 4), tmp_path / 'run')
@@ -90,7 +90,7 @@ def test_fine_tuning_takes_the_backbone_and_a_new_head(name, tmp_path):
     saved = torch.load(tmp_path / 'run' / 'epoch_1.pth', weights_only=False)
     averaged = saved['state_dict']
     trained = {key.removeprefix('module.'): value for key, value in saved['ema_state_dict'].items()}
-    for state in (averaged, trained):  # two steps at up to 1.1e-5 hardly move anything but the statistics
+    for state in (averaged, trained):  # two steps at up to 1.1e-5 hardly change anything except the statistics
         for key, value in old.items():
             if key.startswith('backbone.') and 'running' not in key and 'num_batches' not in key:
                 torch.testing.assert_close(state[key], value, rtol=0, atol=2e-5)

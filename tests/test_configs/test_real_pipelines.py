@@ -1,6 +1,6 @@
-"""Every config trains for an iteration and is validated, by the tools' own way, on files in its data set's format.
+"""Every config trains an iteration and validates on files in the format of its data set.
 
-So is one config of each task tested with test-time augmentation.
+One config of each task is tested with test-time augmentation.
 """
 import ast
 import math
@@ -14,11 +14,11 @@ from mmengine.model import revert_sync_batchnorm
 from mmengine.registry import MODELS
 
 from mmflatten.engine.setup import build_runner
+from mmflatten.engine.test import add_tta
 from mmflatten.engine.test import test as run_test
-from mmflatten.engine.tta import add_tta
 
 ROOT = Path(__file__).parents[2] / 'configs'
-# Stereo matching has images in pairs and a test of its own.
+# Stereo configs, which take pairs of images, have a separate test.
 CONFIGS = sorted(path for path in ROOT.glob('*/*.py')
                  if path.parent.name not in ('_base_', 'psmnet') and 'stereo' not in path.stem)
 SMALL = re.compile(r'-t_|-t-|-b0|nano|r50')
@@ -27,7 +27,7 @@ AVERAGE_PRECISIONS = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
 
 
 def bases_of(path: Path) -> set[Path]:
-    """All files that a config inherits from, at any distance."""
+    """Return all files that a config inherits from, directly or indirectly."""
     assignments = [node for node in ast.parse(path.read_text(encoding='utf-8')).body if isinstance(node, ast.Assign)]
     names = [name for node in assignments if getattr(node.targets[0], 'id', '') == '_base_'
              for name in ast.literal_eval(node.value)]
@@ -36,15 +36,15 @@ def bases_of(path: Path) -> set[Path]:
 
 
 def kinds_of(path: Path) -> set:
-    """What a config is an example of: its model, its data, its family, and mixed letters."""
+    """Return the kinds of a config: its model and data parts, its family, and mixed letters."""
     parts = {base for base in bases_of(path) if base.parent.name in ('models', 'datasets')}
-    parts -= set().union(*map(bases_of, parts))  # what another part varies is not run itself
+    parts -= set().union(*map(bases_of, parts))  # parts that another part inherits from
     larger = {part for part in parts if re.search('384|640|_56|_112', part.stem)}  # the same pipeline
     return {*parts - larger, path if 'mixed' in path.stem else path.parent.name}
 
 
 def sample() -> set[Path]:
-    """Few configs, small ones, that are an example of everything together."""
+    """Choose a few small configs that cover all kinds."""
     kinds = {path: kinds_of(path) for path in CONFIGS}
     chosen, left = set(), set().union(*kinds.values())
     while left:
@@ -55,7 +55,7 @@ def sample() -> set[Path]:
 
 
 SAMPLE = sample()
-LARGE = {path for path in SAMPLE if '-l_' in path.stem}  # the only ones of their kind that there are
+LARGE = {path for path in SAMPLE if '-l_' in path.stem}  # the only configs of their kind
 
 
 class Record(Hook):
@@ -80,7 +80,7 @@ def expected_metrics(config) -> set[str]:
     pytest.param(path, id=path.relative_to(ROOT).as_posix(), marks=[] if path in SAMPLE - LARGE else [pytest.mark.full])
     for path in CONFIGS
 ])
-def test_one_training_step_and_one_validation_through_the_real_pipeline(path, short_run):
+def test_config_trains_a_step_and_validates(path, short_run):
     config = short_run(path)
     runner, record = build_runner(config), Record()
     runner.register_hook(record)
@@ -88,7 +88,7 @@ def test_one_training_step_and_one_validation_through_the_real_pipeline(path, sh
 
     assert record.losses and all(torch.isfinite(loss).all() for loss in record.losses.values())
     assert all(torch.isfinite(parameter).all() for parameter in runner.model.parameters())
-    # The warm-up may begin with a step too small for float32; the optimizer's averages show that it was taken.
+    # The first step of the warm-up may be too small for float32, but it changes the optimizer's averages.
     first = next(parameter for parameter in runner.model.backbone.parameters() if parameter.requires_grad)
     averages = [value for value in runner.optim_wrapper.optimizer.state[first].values() if torch.is_tensor(value)]
     assert any(value.count_nonzero() for value in averages)
@@ -98,7 +98,7 @@ def test_one_training_step_and_one_validation_through_the_real_pipeline(path, sh
 
 @pytest.mark.parametrize('name', ['flatten-swin-t_8xb128_in1k', 'mask-rcnn_flatten-swin-t_fpn_1x_coco',
                                   'upernet_flatten-swin-t_8xb2-160k_ade20k-512x512'])
-def test_every_task_is_tested_with_test_time_augmentation(name, short_run, tmp_path):
+def test_task_runs_with_test_time_augmentation(name, short_run, tmp_path):
     config = short_run(ROOT / 'flatten_swin' / f'{name}.py')
     model = dict(config.model, data_preprocessor=config.model.get('data_preprocessor') or config.data_preprocessor)
     torch.save(dict(state_dict=revert_sync_batchnorm(MODELS.build(model)).state_dict()), tmp_path / 'model.pth')

@@ -1,4 +1,4 @@
-"""Runtime and schedules that every config inherits."""
+"""Runtime and schedules in `configs/_base_`."""
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ BASES = Path(__file__).parents[2] / 'configs' / '_base_'
 def learning_rates(schedule: str, steps_per_epoch: int, steps: int) -> list[float]:
     cfg = Config.fromfile(BASES / 'schedules' / schedule)
     wrapper = build_optim_wrapper(torch.nn.Linear(1, 1), cfg.optim_wrapper)
-    # What the runner hands to every scheduler.
+    # Arguments from the runner.
     schedulers = [PARAM_SCHEDULERS.build(s, default_args=dict(optimizer=wrapper, epoch_length=steps_per_epoch))
                   for s in cfg.param_scheduler]
     rates = []
@@ -28,7 +28,7 @@ def learning_rates(schedule: str, steps_per_epoch: int, steps: int) -> list[floa
     return rates
 
 
-def test_imagenet_schedule_follows_the_official_one():
+def test_imagenet_schedule_equals_the_official_one():
     from timm.scheduler import CosineLRScheduler
     per_epoch = 10
     ours = learning_rates('imagenet_adamw_300e.py', per_epoch, 300 * per_epoch)
@@ -37,7 +37,7 @@ def test_imagenet_schedule_follows_the_official_one():
         optimizer, t_initial=300 * per_epoch, lr_min=1e-5, warmup_lr_init=1e-6, warmup_t=20 * per_epoch,
         t_in_epochs=False)
     theirs = [official._get_lr(step)[0] for step in range(300 * per_epoch)]
-    # In MMEngine a warm-up multiplies what the cosine gives; the official one replaces it. Parts of the peak of 1e-3.
+    # In MMEngine a warm-up multiplies the cosine; the official warm-up replaces it. The peak is 1e-3.
     assert ours[:200] == pytest.approx(theirs[:200], abs=0.006e-3)
     assert ours[200:] == pytest.approx(theirs[200:], abs=0.00012e-3)
 
@@ -48,13 +48,13 @@ def test_imagenet_schedule_follows_the_official_one():
     ('ade20k_160k.py', 10**9, {0: 6e-11, 1499: 6e-5 * (1 - 1499 / 160000), 20000: 6e-5 * (1 - 20000 / 160000)}),
     ('ade20k_40k.py', 10**9, {0: 2e-4, 10000: 2e-4 * 0.75**0.9}),
 ])
-def test_learning_rates_of_the_papers(schedule, per_epoch, rates):
+def test_schedule_has_the_learning_rates_of_the_papers(schedule, per_epoch, rates):
     found = learning_rates(schedule, per_epoch, max(rates) + 1)
     for step, rate in rates.items():
         assert found[step] == pytest.approx(rate, rel=2e-3, abs=1e-9), step
 
 
-def test_only_matrices_and_kernels_decay_in_imagenet_training():
+def test_imagenet_schedule_decays_only_matrices_and_kernels():
     cfg = Config.fromfile(BASES / 'schedules' / 'imagenet_adamw_300e.py')
     model = FLattenSwin(arch=dict(embed_dims=8, depths=(2, 2), num_heads=(1, 1)), attn_types='LS', img_size=64,
                          out_indices=(1, ))
@@ -68,7 +68,7 @@ def test_only_matrices_and_kernels_decay_in_imagenet_training():
 
 
 @pytest.mark.parametrize('schedule', sorted(path.name for path in (BASES / 'schedules').glob('*.py')))
-def test_bases_fit_together(tmp_path, schedule):
+def test_schedule_combines_with_the_default_runtime(tmp_path, schedule):
     child = tmp_path / 'child.py'
     child.write_text(f"_base_ = ['{BASES}/default_runtime.py', '{BASES}/schedules/{schedule}']\n")
     cfg = Config.fromfile(child)

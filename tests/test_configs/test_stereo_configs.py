@@ -1,4 +1,4 @@
-"""Configs of stereo: where attention sits, and every one of them trained and validated on small real files."""
+"""Stereo configs: position of the attention, and training and validation on small files in real layouts."""
 import re
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def digit_pairs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope='module')
 def data_of(tmp_path_factory, digit_pairs):
-    """The root of a data set in the layout that a config wants, made of the digit pairs."""
+    """Data set -> root folder with digit pairs in its layout."""
     root = tmp_path_factory.mktemp('layouts')
     for subset in ('flyingthings3d', 'monkaa', 'driving'):
         (root / 'sceneflow').mkdir(exist_ok=True)
@@ -49,7 +49,7 @@ def data_of(tmp_path_factory, digit_pairs):
 
 
 def write_kitti(root: Path, folders: tuple[str, ...]) -> None:
-    """162 pairs, so that two are left for validation."""
+    """Write 162 pairs, of which two are for validation."""
     rng = np.random.default_rng(0)
     image = rng.integers(0, 256, (32, 64, 3)).astype(np.uint8)
     disparity = rng.integers(0, 12 * 256, (32, 64)).astype(np.uint16)
@@ -69,7 +69,7 @@ def model_of(name: str):
     ('psmnet_8xb3-100e_sceneflow', None), ('psmnet_fa_8xb3-100e_sceneflow', FactorizedAttention),
     ('psmnet_nl_8xb3-100e_sceneflow', ConventionalAttention), ('psmnet-tiny_digits-stereo', None),
     ('psmnet-tiny-fa_digits-stereo', FactorizedAttention)])
-def test_attention_sits_where_the_name_says_and_is_counted(name, kind):
+def test_stereo_config_has_the_attention_and_parameters_of_its_name(name, kind):
     model = model_of(name)
     found = [module for module in model.modules() if isinstance(module, (FactorizedAttention, ConventionalAttention))]
     assert [type(module) for module in found] == ([] if kind is None else [kind])
@@ -80,7 +80,7 @@ def test_attention_sits_where_the_name_says_and_is_counted(name, kind):
         assert parameters == OFFICIAL_PARAMETERS + (0 if kind is None else 49_536)
 
 
-def test_with_and_without_attention_differ_in_nothing_else():
+def test_stereo_configs_differ_only_in_attention():
     pair = [Config.fromfile(DIGITS / f'psmnet-tiny{mark}_digits-stereo.py') for mark in ('', '-fa')]
     attention = pair[1].model.pop('attention')
     assert attention.type == 'mmflatten.FactorizedAttention'
@@ -89,7 +89,7 @@ def test_with_and_without_attention_differ_in_nothing_else():
 
 @pytest.mark.parametrize('path', [
     pytest.param(path, id=path.stem, marks=[] if path.stem in SAMPLE else pytest.mark.full) for path in CONFIGS])
-def test_one_epoch_and_one_validation_through_the_real_pipeline(path, data_of, tmp_path):
+def test_stereo_config_trains_an_epoch_and_validates(path, data_of, tmp_path):
     kind = re.search(r'digits|garments|sceneflow|kitti\d+', path.stem)[0]
     options = {f'model.{key}': value for key, value in TINY.items()}
     parts = range(3) if kind == 'sceneflow' else [None]

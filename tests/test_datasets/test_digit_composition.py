@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mmflatten.datasets.scenes.canvas import Canvas, Sprite
-from mmflatten.datasets.scenes.digits import load_glyphs, load_halves
+from mmflatten.datasets.scenes.digits import DIGITS, load_glyphs
 from mmflatten.datasets.scenes.glyph import render_glyph
 from mmflatten.datasets.scenes.scene import MIN_CONTRAST, MIN_VISIBLE, sample_scene
 
@@ -99,28 +99,28 @@ def test_missing_scikit_learn_error_says_how_to_install_it(monkeypatch):
 
 def test_sources_share_no_digit_and_no_background():
     train, val = load_glyphs('train'), load_glyphs('val')
-    assert not set(train.indices) & set(val.indices)
+    assert not set(train.numbers) & set(val.numbers)
     images = [{image.tobytes() for image in part.images} for part in (train, val)]
     assert not images[0] & images[1] and len(images[0] | images[1]) == 1797
     assert (np.bincount(val.labels) >= 30).all()
-    train, val = load_halves('train'), load_halves('val')
+    train, val = DIGITS.load_photographs('train'), DIGITS.load_photographs('val')
     for name, left in zip(train.names, train.regions):
         assert train.first_column + left.shape[1] < val.first_column, name
 
 
 @pytest.mark.parametrize('height, width', [(160, 160), (32, 32), (512, 512), (96, 300)])
 def test_background_crop_has_size_and_origin(height, width):
-    photographs, rng = load_halves('val'), np.random.default_rng(0)
+    photographs, rng = DIGITS.load_photographs('val'), np.random.default_rng(0)
     for _ in range(20):
         pixels, source = photographs.crop(rng, height, width)
-        x, y, cut_width, cut_height = source.box
+        x, y, cut_width, cut_height = source['box']
         assert pixels.shape == (height, width, 3) and pixels.dtype == np.uint8
         assert 448 <= x and x + cut_width <= 640 and 0 <= y and y + cut_height <= 427
 
 
 @pytest.mark.parametrize('size', [32, 160])
 def test_scene_digits_are_whole_and_visible(size):
-    glyphs, photographs = load_glyphs('train'), load_halves('train')
+    glyphs, photographs = load_glyphs('train'), DIGITS.load_photographs('train')
     counts = []
     for number in range(40):
         scene = sample_scene(np.random.default_rng(number), glyphs, photographs, size)
@@ -134,7 +134,7 @@ def test_scene_digits_are_whole_and_visible(size):
 
 
 def test_digits_overlap_sometimes_and_stand_out():
-    glyphs, photographs = load_glyphs('train'), load_halves('train')
+    glyphs, photographs = load_glyphs('train'), DIGITS.load_photographs('train')
     hidden, weak = 0, 0
     for number in range(40):
         scene = sample_scene(np.random.default_rng(number), glyphs, photographs, 160)
@@ -146,7 +146,7 @@ def test_digits_overlap_sometimes_and_stand_out():
 
 
 def test_scene_depends_on_seed():
-    glyphs, photographs = load_glyphs('val'), load_halves('val')
+    glyphs, photographs = load_glyphs('val'), DIGITS.load_photographs('val')
     first, again, other = (
         sample_scene(np.random.default_rng(seed), glyphs, photographs, 96).picture for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)

@@ -10,8 +10,19 @@ from PIL import Image
 
 from mmflatten.cli.data import main
 from mmflatten.datasets import fashion
-from mmflatten.datasets.canvases import CELLS, RED, CanvasOptions, build_canvases, sample_canvas
-from mmflatten.datasets.fashion import GARMENT_CLASSES, SHA256, FashionOptions, build_fashion, find_files, load_garments
+from mmflatten.datasets.fashion import (
+    CELLS,
+    GARMENT_CLASSES,
+    RED,
+    SHA256,
+    CanvasOptions,
+    FashionOptions,
+    build_canvases,
+    build_fashion,
+    find_files,
+    load_garments,
+    sample_canvas,
+)
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
 SIDE = fashion.SIDE

@@ -1,7 +1,6 @@
 """Memory-mapped index: round trip, damage, and memory of loader processes."""
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -34,9 +33,9 @@ def test_index_round_trip(tmp_path):
 
 def test_index_opens_without_reading_rows(paths):
     root, entries = paths
-    start = time.process_time()
     dataset = IndexedImages(str(root), split='train')
-    assert time.process_time() - start < .5
+    dataset.full_init()
+    assert isinstance(dataset.index.rows.base, np.memmap) and isinstance(dataset.data_list, range)
     for i in np.random.default_rng(0).integers(0, NUMBER, 100).tolist():
         assert dataset.get_data_info(i) == dict(
             img_path=f'{root}/train/{entries[i].name}', gt_label=entries[i].label, sample_idx=i)
@@ -81,5 +80,5 @@ def test_damaged_index_is_an_error(tmp_path, damage, words):
 
 
 def test_empty_index_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match='a.index'):
+    with pytest.raises(ValueError, match='source: no images'):
         write_index(tmp_path / 'a.index', [], [])

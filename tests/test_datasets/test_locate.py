@@ -1,4 +1,4 @@
-"""What a user is told when data is missing."""
+"""Hints for missing data."""
 import pytest
 
 from mmflatten.locate import DATA_FOLDERS, missing_data_hint

@@ -1,4 +1,4 @@
-"""SceneFlow and KITTI: which files make a pair, and what is said of pairs that are not whole."""
+"""SceneFlow and KITTI: pairing of files, and errors for incomplete pairs."""
 from pathlib import Path
 
 import cv2

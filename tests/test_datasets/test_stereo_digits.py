@@ -11,13 +11,13 @@ from PIL import Image
 from mmflatten.datasets.build import content_hash, is_finished
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.datasets.scenes.canvas import Sprite
-from mmflatten.datasets.scenes.digits import load_glyphs, load_halves
-from mmflatten.datasets.scenes.photographs import BackgroundSource
-from mmflatten.datasets.scenes.stereo_build import StereoSceneOptions, build_stereo_scenes
-from mmflatten.datasets.scenes.stereo_scene import (
+from mmflatten.datasets.scenes.digits import DIGITS, load_glyphs
+from mmflatten.datasets.scenes.stereo_build import (
     SUPERSAMPLING,
     SceneLayer,
+    StereoSceneOptions,
     add_grain,
+    build_stereo_scenes,
     compose,
     max_disparity,
     sample_stereo_scene,
@@ -57,12 +57,12 @@ def noise(height: int, width: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8)
 
 
-SOURCE = BackgroundSource('x.jpg', (0, 0, 1, 1))
+BACKGROUND = dict(photograph='x.jpg', box=[0, 0, 1, 1])
 
 
 def test_integer_disparities_move_layers_by_whole_pixels():
     layer = SceneLayer(square(250, side=4, top=2, left=9), flat(5, 4))
-    scene = compose(noise(8, 28), flat(2, 8), [layer], width=20, source=SOURCE)
+    scene = compose(noise(8, 28), flat(2, 8), [layer], width=20, background=BACKGROUND)
     assert (scene.left[2:6, 9:13] == 250).all() and (scene.right[2:6, 4:8] == 250).all()
     expected = np.full((8, 20), 2.0)
     expected[2:6, 9:13] = 5
@@ -76,7 +76,7 @@ def test_integer_disparities_move_layers_by_whole_pixels():
 
 def test_visible_pixels_have_equal_colours_at_integer_disparities():
     layers = [SceneLayer(square(200, 5, 1, 12), flat(4, 5)), SceneLayer(square(90, 3, 4, 15), flat(7, 3))]
-    scene = compose(noise(10, 40), flat(3, 10), layers, width=30, source=SOURCE)
+    scene = compose(noise(10, 40), flat(3, 10), layers, width=30, background=BACKGROUND)
     # A pixel of the fine grid blends its neighbours when enlarged, the same ones in both views: equal to the last bit.
     rows, columns = np.nonzero(~scene.occluded)
     partner = columns - scene.disparity[rows, columns].astype(int)
@@ -86,7 +86,7 @@ def test_visible_pixels_have_equal_colours_at_integer_disparities():
 
 def test_quarter_pixel_disparity_is_exact():
     layer = SceneLayer(square(240, side=4, top=2, left=8), flat(2.25, 4))
-    scene = compose(np.zeros((8, 28, 3), np.uint8), flat(1, 8), [layer], width=20, source=SOURCE)
+    scene = compose(np.zeros((8, 28, 3), np.uint8), flat(1, 8), [layer], width=20, background=BACKGROUND)
     assert scene.disparity[3, 9] == 2.25
     row = scene.right[3, :, 0].astype(float) / 240
     assert row[5:11].tolist() == [0.25, 1, 1, 1, 0.75, 0]  # from 5.75 to 9.75
@@ -96,7 +96,7 @@ def test_quarter_pixel_disparity_is_exact():
 def test_tilted_layer_moves_each_row_by_its_disparity():
     sprite = square(250, side=4, top=0, left=10)
     layer = SceneLayer(sprite, to_cells(np.repeat([3.0, 4.0, 5.0, 6.0], S)))
-    scene = compose(np.zeros((4, 28, 3), np.uint8), flat(1, 4), [layer], width=20, source=SOURCE)
+    scene = compose(np.zeros((4, 28, 3), np.uint8), flat(1, 4), [layer], width=20, background=BACKGROUND)
     for row, disparity in enumerate((3, 4, 5, 6)):
         assert np.flatnonzero(scene.right[row, :, 0]).tolist() == list(range(10 - disparity, 14 - disparity))
         assert (scene.disparity[row, 10:14] == disparity).all()
@@ -104,7 +104,7 @@ def test_tilted_layer_moves_each_row_by_its_disparity():
 
 @pytest.mark.parametrize('height', [32, 96])
 def test_random_scene_views_agree(height):
-    glyphs, photographs = load_glyphs('train'), load_halves('train')
+    glyphs, photographs = load_glyphs('train'), DIGITS.load_photographs('train')
     shares = []
     for number in range(6):
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, height)
@@ -124,7 +124,7 @@ def test_random_scene_views_agree(height):
 
 
 def test_floor_disparity_grows_downwards():
-    glyphs, photographs = load_glyphs('train'), load_halves('train')
+    glyphs, photographs = load_glyphs('train'), DIGITS.load_photographs('train')
     for number in range(5):
         scene = sample_stereo_scene(np.random.default_rng(number), glyphs, photographs, 48)
         floor = scene.disparity.min(axis=1)

@@ -1,4 +1,4 @@
-"""Disparity files: what is read is what was written, and damage is named with its file."""
+"""Disparity files: exact round trips, and errors that name damaged files."""
 import re
 
 import cv2

@@ -1,4 +1,4 @@
-"""Transforms of stereo pairs: images and maps stay in step, and pairs that do not fit are named."""
+"""Transforms of stereo pairs: images and maps stay consistent, and errors name pairs of different sizes."""
 import cv2
 import numpy as np
 import pytest

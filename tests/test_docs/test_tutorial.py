@@ -1,4 +1,4 @@
-"""The files and commands of docs/tutorial.md, run in order on little data and for one epoch."""
+"""The files and commands of docs/tutorial.md, run in order on few images and for one epoch."""
 import importlib
 import re
 import runpy
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mmflatten.registry import MODELS
+from mmflatten.report import measure
 
 ROOT = Path(__file__).parents[2]
 LOADERS = [f'{part}_dataloader.{option}' for part in ('train', 'val', 'test')
@@ -32,8 +33,9 @@ def commands() -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
-    """A working folder with the configs of the repository and the files that the page says to save."""
+    """A working folder with the configs of the repository and the files of the page."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measure, 'SECONDS', 0)
     monkeypatch.syspath_prepend(tmp_path)  # PYTHONPATH=.
     (tmp_path / 'configs').symlink_to(ROOT / 'configs')
     files = re.findall(r'`(\w+\.py)`:\n\n```python\n(.*?)```', page(), re.DOTALL)
@@ -72,7 +74,7 @@ def test_tutorial_commands_run_in_order(folder, monkeypatch, capsys):
         printed[line] = capsys.readouterr().out
     counts = next(text for line, text in printed.items() if ' flops ' in line)
     for row in re.findall(r'^(\S+ +64x64 +\S+)', page(), re.MULTILINE):
-        assert row in counts  # the figures that the page prints
+        assert row in counts  # the numbers on the page
     *_, compared = (text for line, text in printed.items() if 'compare_runs' in line)
     assert all(name in compared for name in ('flatten-swin-nano_digits', 'hydra', 'mine', 'accuracy/top1'))
     assert list(Path('attention').glob('00_*.png')) and Path('comparison.html').stat().st_size > 100_000

@@ -1,4 +1,4 @@
-"""What cannot work ends with status 1 and one last line that names the field, the file and the value."""
+"""Invalid configs, data and checkpoints end with status 1 and a last line that names field, file and value."""
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from mmflatten.engine.checkpoints.files import what_is_wrong
-from mmflatten.engine.hooks.channels import require_matching_channels
+from mmflatten.engine.hooks.checks import require_matching_channels
 from mmflatten.models import backbones
 
 
 @dataclass
 class Case:
-    """A run spoiled by `spoil` or `options`; `words` are in the last line, where {run} is the run's folder."""
+    """A run made invalid by `spoil` or `options`, and `words` of the last line. {run} is the folder of the run."""
 
     words: tuple[str, ...]
     options: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ CLASSIFIER = {
                             ('model.backbone.arch.embed_dims=9', 'model.backbone.arch.num_heads=(2,2)')),
     'unknown scope': Case(('default_scope', 'mmpretrian', 'mmpretrain'), ('default_scope=mmpretrian', )),
     'channels of the head': Case(('model.head.in_channels (20)', '16'), ('model.head.in_channels=20', )),
-    'fewer classes than data': Case(('model.head.num_classes is 1', '2 classes'),
+    'fewer classes than data': Case(('model.head.num_classes', 'expected 2', 'got 1'),
                                     ('model.head.num_classes=1', 'data_preprocessor.num_classes=1')),
     'epochs of another loop': Case(('by_epoch=False', ), ('default_hooks.checkpoint.by_epoch=False', )),
     'unknown metric': Case(('save_best (mAP)', 'accuracy/top1'), ('default_hooks.checkpoint.save_best=mAP', )),
@@ -49,7 +49,7 @@ CLASSIFIER = {
 DETECTOR = {
     'channels of the neck': Case(('model.neck.in_channels ([8, 16, 30, 64])', '[8, 16, 32, 64]'),
                                  ('model.neck.in_channels=[8,16,30,64]', )),
-    'other number of classes': Case(('model.bbox_head.num_classes is 3', '2 classes'),
+    'other number of classes': Case(('model.bbox_head.num_classes', 'expected 2', 'got 3'),
                                     ('model.bbox_head.num_classes=3', )),
     'no images': Case(('CocoDataset', 'ann_file=instances.json'), (), lambda run: run.annotate(images=0)),
     'all images filtered out': Case(('CocoDataset', 'filter_cfg'),
@@ -86,23 +86,23 @@ def check(case: Case, run: Any, fails: Callable) -> None:
 
 
 @pytest.mark.parametrize('name', CLASSIFIER)
-def test_a_classifier_that_cannot_be_trained(name, tiny, fails):
+def test_invalid_classifier_run_names_the_cause(name, tiny, fails):
     check(CLASSIFIER[name], tiny, fails)
 
 
 @pytest.mark.parametrize('name', DETECTOR)
-def test_a_detector_that_cannot_be_trained(name, detection, fails):
+def test_invalid_detector_run_names_the_cause(name, detection, fails):
     check(DETECTOR[name], detection, fails)
 
 
-def test_a_segmentor_without_images_does_not_wait_forever(segmentation, fails):
+def test_segmentor_without_images_is_rejected(segmentation, fails):
     for path in (segmentation.data / 'images').iterdir():
         path.unlink()
     line = fails('train', segmentation.config)
     assert 'BaseSegDataset' in line and f'data_root={segmentation.data}' in line
 
 
-def test_a_label_map_with_an_unknown_class_is_named_and_ignored_labels_are_not(segmentation, tools, fails):
+def test_label_map_with_unknown_class_is_named_and_ignored_labels_pass(segmentation, tools, fails):
     path = segmentation.data / 'maps' / '2.png'
     labels = np.full((64, 64), 1, np.uint8)
     labels[:9] = 255
@@ -116,7 +116,7 @@ def test_a_label_map_with_an_unknown_class_is_named_and_ignored_labels_are_not(s
 
 @pytest.mark.parametrize('workers', [0, 1])
 @pytest.mark.parametrize('fault', ['no image', 'nothing', 'label'])
-def test_a_broken_sample_is_named_in_any_process(tiny, fails, workers, fault):
+def test_broken_sample_is_named_with_and_without_workers(tiny, fails, workers, fault):
     image, label = (tiny.data / 'gone.png', 1) if fault == 'nothing' else (tiny.images[5], 5 if fault == 'label' else 1)
     if fault == 'no image':
         image.write_bytes(b'no image')
@@ -127,12 +127,12 @@ def test_a_broken_sample_is_named_in_any_process(tiny, fails, workers, fault):
     assert str(image) in line and 'label 5' in line or fault != 'label', line
 
 
-def test_a_category_that_is_no_class_and_a_box_over_the_border_are_no_mistakes(detection, tools):
+def test_unused_category_and_box_across_the_border_are_accepted(detection, tools):
     detection.annotate(categories=('cat', 'bird', 'dog'), bbox=[50, 4, 20, 20])
     assert tools.train([detection.config]) == 0
 
 
-def test_checkpoints_that_cannot_be_loaded(tiny, fails, trained):
+def test_checkpoint_error_names_file_and_reason(tiny, fails, trained):
     other = ['--cfg-options', 'model.backbone.attn_types=SS']
     for tool, arguments in (('test', [trained]), ('train', ['--resume', trained])):
         line = fails(tool, tiny.config, *arguments, *other)
@@ -159,7 +159,7 @@ def test_checkpoints_that_cannot_be_loaded(tiny, fails, trained):
         assert f'checkpoint {paths[name]}' in line and word in line, line
 
 
-def test_nan_loss_leaves_the_last_good_checkpoint(tiny, fails):
+def test_nan_loss_keeps_the_last_good_checkpoint(tiny, fails):
     exploding = "param_scheduler = [dict(type='MultiStepLR', by_epoch=True, milestones=[1], gamma=1e30)]\n"
     for hooks, words in (('', 'at iteration 6 (epoch 2): loss=nan'),
                          ('default_hooks = dict(finite_loss=None)', 'NaN or infinite at iteration 8')):
@@ -171,7 +171,7 @@ def test_nan_loss_leaves_the_last_good_checkpoint(tiny, fails):
         assert all(weight.isfinite().all() for weight in torch.load(good, weights_only=False)['state_dict'].values())
 
 
-def test_options_that_cannot_work(tiny, fails, monkeypatch):
+def test_invalid_option_is_rejected(tiny, fails, monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
     monkeypatch.delenv('RANK', raising=False)
     (tiny.folder / 'folder.pkl').mkdir()
@@ -186,14 +186,14 @@ def test_options_that_cannot_work(tiny, fails, monkeypatch):
 @pytest.mark.parametrize('arguments', [
     ['--epochs', '3'], ['--cfg-options', 'a.b=1', 'train_cfg.max_epochs'], ['--cfg-options', '=3'], ['--seed', '-1'],
     ['--seed', '4294967296'], ['--seed', 'x']])
-def test_errors_of_the_command_line_end_with_status_2(tiny, tools, capsys, arguments):
+def test_command_line_errors_exit_with_status_2(tiny, tools, capsys, arguments):
     with pytest.raises(SystemExit) as stop:
         tools.train([tiny.config, *arguments])
     assert stop.value.code == 2
     assert arguments[0] in capsys.readouterr().err.rstrip().splitlines()[-1]
 
 
-def test_a_missing_config_and_a_part_of_one(tiny, fails):
+def test_missing_or_partial_config_is_named(tiny, fails):
     line = fails('train', tiny.folder / 'nothing.py')
     assert f'config {tiny.folder}/nothing.py' in line and 'tiny.py' in line
 
@@ -207,7 +207,7 @@ def test_a_missing_config_and_a_part_of_one(tiny, fails):
 
 @pytest.mark.parametrize('channels, index, fits', [
     ([8, 16], [0, 1], True), ([8, 17], [0, 1], False), (16, 1, True), (8, 1, False), (16, -1, True), ([16], [5], True)])
-def test_a_segmentation_head_is_compared_with_the_maps_it_takes(channels, index, fits):
+def test_segmentation_head_channels_match_its_maps(channels, index, fits):
     model = torch.nn.Module()
     model.backbone = backbones.FLattenSwin(arch=dict(embed_dims=8, depths=(1, 1), num_heads=(1, 1)), attn_types='LS',
                                            out_indices=(0, 1))

@@ -8,7 +8,7 @@ from mmpretrain.structures import DataSample
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from mmflatten.engine.cpu_amp import CPUAmpOptimWrapper
+from mmflatten.engine.optim import CPUAmpOptimWrapper
 from mmflatten.engine.setup import build_runner, load_config, set_amp
 
 DOUBLED = dict(arch=dict(embed_dims=8, depths=(1, 1, 1, 1), num_heads=(1, 2, 4, 8)))  # to 64 channels

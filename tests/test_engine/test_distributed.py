@@ -9,18 +9,46 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 
-KILLER = '''
+# A model and data that import no library of a task, which each process would pay for.
+LINE = '''
 import os
 import signal
+import torch
 from mmengine.hooks import Hook
-from mmengine.registry import HOOKS
+from mmengine.model import BaseModel
+from mmengine.registry import DATASETS, HOOKS, MODELS
 
+@DATASETS.register_module()
+class Ones(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return dict(inputs=torch.ones(1))
+
+@MODELS.register_module()
+class Line(BaseModel):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+
+    def forward(self, inputs, mode):
+        return dict(loss=self.layer(torch.stack(inputs)).square().mean())
 
 @HOOKS.register_module()
 class KilledOnce(Hook):
     def before_train_iter(self, runner, batch_idx, data_batch=None):
-        if runner.iter == 3 and runner.rank == 1 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':
+        if runner.iter == 3 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':
             os.kill(os.getpid(), signal.SIGKILL)
+'''
+CONFIG = '''
+custom_imports = dict(imports=['line'])
+custom_hooks = [dict(type='KilledOnce')]
+model = dict(type='Line')
+train_dataloader = dict(batch_size=4, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
+                        dataset=dict(type='Ones'))
+optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.1))
+train_cfg = dict(by_epoch=True, max_epochs=2)
 '''
 
 
@@ -33,14 +61,10 @@ def run_script(tiny, script, *arguments) -> subprocess.CompletedProcess:
 
 
 def test_training_restarts_from_its_last_checkpoint_after_a_process_is_killed(tiny, monkeypatch):
-    (tiny.folder / 'killed_once.py').write_text(KILLER)
-    tiny.write_config(extra='''
-        custom_imports = dict(imports=['killed_once'])
-        custom_hooks = [dict(type='KilledOnce')]
-        train_cfg['max_epochs'] = 2
-    ''')
+    (tiny.folder / 'line.py').write_text(LINE)
+    tiny.config.write_text(CONFIG)
     monkeypatch.setenv('MAX_RESTARTS', '1')
-    finished = run_script(tiny, 'dist_train.sh', tiny.config, 2, '--strategy', 'fsdp')
+    finished = run_script(tiny, 'dist_train.sh', tiny.config, 1, '--work-dir', tiny.work_dir)
     assert finished.returncode == 0, finished.stdout
     # An epoch has two iterations; the process was killed in the second epoch.
     assert 'no checkpoint yet' in finished.stdout and 'resumed epoch: 1, iter: 2' in finished.stdout

@@ -48,7 +48,7 @@ LISTING = '''
                       and not same(before.get(key, LIBRARIES), after.get(key, LIBRARIES)))
 
     def run(build, name, path, stock=False):
-        config = Config.fromfile(path)
+        config = Config.fromfile(path, format_python_code=False)  # formatting takes seconds
         config.work_dir, config.experiment_name = f'{config.work_dir}/{name}', name
         if stock:
             config.default_hooks = None

@@ -20,8 +20,9 @@ MISTAKES = {
                                 ('no category Cat', 'cat, dog')),
     'a name in other letters, in mmdet itself': (
         "train_dataloader['dataset'].update(type='CocoDataset', metainfo=dict(classes=('Cat', 'dog')))",
-        ('CocoDataset', '2 classes', 'has 1 of them')),
-    'classes of COCO in the model': ("model['bbox_head']['num_classes'] = 80", ('bbox_head.num_classes is 80', '2')),
+        ('train_dataloader.dataset', 'instances.json has 1 of the 2 classes')),
+    'classes of COCO in the model': ("model['bbox_head']['num_classes'] = 80",
+                                     ('bbox_head.num_classes', 'expected 2', 'got 80')),
     'other classes for validation': (
         "model['bbox_head']['num_classes'] = 1\n"
         "train_dataloader['dataset']['metainfo'] = dict(classes=('cat', ))\n"

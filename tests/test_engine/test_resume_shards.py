@@ -24,8 +24,9 @@ USE = '''
 '''
 
 
-@pytest.mark.parametrize('by_epoch, last', [(True, 'epoch_4.pth'), (False, 'iter_16.pth')])
-def test_resumed_training_on_shards_equals_training_on_folders(tiny, tools, monkeypatch, by_epoch, last):
+@pytest.mark.parametrize('by_epoch, last, length', [
+    (True, 'epoch_2.pth', 'train_cfg.max_epochs=2'), (False, 'iter_8.pth', 'train_cfg.max_iters=8')])
+def test_resumed_training_on_shards_equals_training_on_folders(tiny, tools, monkeypatch, by_epoch, last, length):
     (tiny.folder / 'stopper.py').write_text(STOPPER)
     monkeypatch.syspath_prepend(str(tiny.folder))
     tiny.write_config(by_epoch, USE)
@@ -34,10 +35,11 @@ def test_resumed_training_on_shards_equals_training_on_folders(tiny, tools, monk
     assert main(['shards', str(source), '--out', str(packed)]) == 0
 
     straight = tiny.folder / 'straight'
-    assert tools.train([tiny.config, '--no-validate', '--work-dir', straight, '--seed', 3]) == 0
-    here = [f'train_dataloader.dataset.{option}' for option in (
-        'type=mmflatten.IndexedImages', f'data_root={packed}', 'split=train')]
-    monkeypatch.setenv('STOP_AT', '10')  # in the third of four epochs
+    assert tools.train([tiny.config, '--no-validate', '--work-dir', straight, '--seed', 3, '--cfg-options',
+                        length]) == 0
+    here = [length, *(f'train_dataloader.dataset.{option}' for option in (
+        'type=mmflatten.IndexedImages', f'data_root={packed}', 'split=train'))]
+    monkeypatch.setenv('STOP_AT', '5')  # in the second epoch
     assert tools.train([tiny.config, '--no-validate', '--seed', 3, '--cfg-options', *here]) == 130
     assert not (tiny.work_dir / last).exists()
     monkeypatch.delenv('STOP_AT')

@@ -53,18 +53,13 @@ def test_amp_type_is_that_of_the_option_or_else_of_the_config(foreign, monkeypat
         set_amp(cfg, None)
 
 
-def test_scaled_learning_rate_reaches_the_optimizer(tiny, tools):
-    options = ['auto_scale_lr.base_batch_size=8', 'train_cfg.max_epochs=1']
+def test_training_scales_the_learning_rate_and_warns_of_an_unusable_gpu(tiny, tools, monkeypatch):
+    monkeypatch.setattr('mmflatten.engine.runner.gpu_problem', lambda: 'the driver is too old')
     tiny.write_config(extra='auto_scale_lr = dict(base_batch_size=8)')
-    assert tools.train([tiny.config, '--no-validate', '--auto-scale-lr', '--cfg-options', *options]) == 0
+    options = ['--auto-scale-lr', '--cfg-options', 'train_cfg.max_epochs=1']
+    assert tools.train([tiny.config, '--no-validate', *options]) == 0
     saved = torch.load(tiny.work_dir / 'epoch_1.pth', weights_only=False)
     # 0.05 for a batch of 8; the batch is 4.
     assert saved['optimizer']['param_groups'][0]['initial_lr'] == pytest.approx(0.025)
-
-
-def test_training_warns_about_an_unusable_gpu(tiny, tools, monkeypatch):
-    monkeypatch.setattr('mmflatten.engine.runner.gpu_problem', lambda: 'the driver is too old')
-    tiny.write_config()
-    assert tools.train([tiny.config, '--no-validate', '--cfg-options', 'train_cfg.max_epochs=1']) == 0
     log, = tiny.work_dir.glob('*/*.log')
     assert log.read_text().count('WARNING - the driver is too old') == 1

@@ -13,7 +13,7 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
-from mmflatten.engine.tta import tta_pipeline
+from mmflatten.engine.test import tta_pipeline
 
 BASES = Path(__file__).parents[2] / 'configs' / '_base_'
 SIZE = 96

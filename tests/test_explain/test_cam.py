@@ -13,8 +13,7 @@ from mmflatten.apis import Predictor
 from mmflatten.building import build_model
 from mmflatten.cli.cam import METHODS as OFFERED
 from mmflatten.engine.setup import load_config
-from mmflatten.explain.cam import METHODS, cam, default_layer
-from mmflatten.explain.cam_targets import TargetModel
+from mmflatten.explain.cam import METHODS, TargetModel, cam, default_layer
 
 DIGITS = Path(__file__).parents[2] / 'configs' / 'digits'
 PYRAMID = dict(embed_dims=(8, 12, 20, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 5, 8))
@@ -143,13 +142,13 @@ def test_layers_by_stage_and_by_name(swin, photo):
     assert cam(swin, photo, [1], 'stages.2.blocks.1.attn')[1][0].heat.any()
 
 
-@pytest.mark.parametrize(('arguments', 'said'), [
+@pytest.mark.parametrize(('arguments', 'named'), [
     (dict(classes=['dog']), 'class.*0.*dog'), (dict(classes=[10]), 'class.*9.*10'),
     (dict(layer='stages.7'), r'layer.*stages\.7'), (dict(layer=4), 'layer.*3.*4'), (dict(layer='head'), 'layer.*shape'),
     (dict(layer='stages.0'), 'tuple'), (dict(layer='data_preprocessor'), 'layer.*0 of data_preprocessor'),
     (dict(method='scorecam'), 'method.*gradcam.*scorecam')])
-def test_what_is_not_there_is_named(swin, photo, arguments, said):
-    with pytest.raises(ValueError, match=said):
+def test_unknown_class_layer_or_method_is_named(swin, photo, arguments, named):
+    with pytest.raises(ValueError, match=named):
         cam(swin, photo, **arguments)
 
 
@@ -249,6 +248,14 @@ def test_boxes_of_a_neck_without_top_down_path_use_the_stage_of_their_level(phot
         _delete_=True, type='ChannelMapper', in_channels=[64, 128, 256], out_channels=64, kernel_size=1)})
     found = cam(random_predictor(cfg, tmp_path), photo, score=0., top=20)[1]
     assert 'backbone.norms.1' in {a.layer for a in found} and all(a.heat is not None and a.heat.any() for a in found)
+
+
+def test_boxes_of_a_dense_head_with_softmax_have_maps(photo, tmp_path):
+    loss = dict(_delete_=True, type='CrossEntropyLoss')
+    predictor = random_predictor(load_config(str(DIGITS / f'{DETECTORS[1]}.py'), {'model.bbox_head.loss_cls': loss}),
+                                 tmp_path)
+    found = cam(predictor, photo, score=0., top=3)[1]
+    assert len(found) == 3 and all(a.heat.any() for a in found)
 
 
 def test_region_target_is_the_mean_logit_over_its_pixels(photo, tmp_path):

@@ -7,8 +7,8 @@ import torch
 from mmengine.model import BaseModel
 
 from mmflatten.export.engines import load_engine
-from mmflatten.export.export import TOLERANCE, difference, random_images, write
-from mmflatten.export.formats import SUFFIXES, side_range, trace
+from mmflatten.export.export import TOLERANCE, compare
+from mmflatten.export.formats import SUFFIXES, random_images, side_range, trace, write
 from mmflatten.export.wrappers import ExportedFeatures
 from mmflatten.registry import MODELS
 
@@ -17,7 +17,8 @@ PVT = dict(embed_dims=(8, 16, 16, 32), depths=(1, 1, 1, 1), num_heads=(1, 2, 2, 
 FAMILIES = {
     'FLattenDeiT': dict(arch=dict(embed_dims=16, depth=2, num_heads=2), attn_types='LS', img_size=64,
                         out_type='featmap'),
-    'FLattenSwin': dict(arch=PYRAMID, img_size=64, softmax_window=4, attn_types='LSSS'),
+    'FLattenSwin': dict(arch=dict(embed_dims=16, depths=(1, 2), num_heads=(1, 2), mlp_ratio=2.), img_size=64,
+                        softmax_window=4, attn_types='LS', out_indices=(0, 1)),
     'FLattenPVT': dict(arch=PVT, img_size=64, attn_types='LLSS'),
     'FLattenPVTv2': dict(arch=PVT, img_size=64, attn_types='LLSS'),
     'FLattenCSwin': dict(arch=PYRAMID, img_size=64),
@@ -60,7 +61,7 @@ def metadata_of(module, size=(64, 64), dynamic=True):
     name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in FAMILIES])
 def test_open_sizes_agree_with_pytorch(tmp_path, name):
     module, file = build(name), tmp_path / 'model.onnx'
-    write(module, file, 'onnx', metadata_of(module))
+    write(module, file, metadata_of(module))
     engines = [load_engine(file, threads=1)]
     if name in QUICK:
         import openvino
@@ -69,12 +70,12 @@ def test_open_sizes_agree_with_pytorch(tmp_path, name):
         engines.append(load_engine(tmp_path / 'vino.xml', threads=1))
     for engine in engines:
         for size in SIZES:
-            assert difference(module, engine, random_images(module, size)) < TOLERANCE, size
+            assert compare('', module, engine, size) < TOLERANCE, size
 
 
 def test_shifted_windows_agree_at_open_sizes():
     module = build('FLattenSwin')
-    program = trace(module, (torch.rand(1, 3, 64, 64),), dynamic=True).module()
+    program = trace(module, (64, 64), dynamic=True).module()
     for size in [(33, 33), (33, 200), (200, 200)]:  # 2, 7 and 1 rows of windows in the shifted block of stage 2
         image = torch.rand(1, 3, *size, generator=torch.Generator().manual_seed(0)) * 255
         with torch.no_grad():
@@ -86,10 +87,10 @@ def test_shifted_windows_agree_at_open_sizes():
 def test_format_keeps_outputs_and_metadata_at_a_fixed_size(tmp_path, format):
     module = build('FLattenDeiT')
     file, metadata = tmp_path / f'model{SUFFIXES[format]}', metadata_of(module, (48, 80), dynamic=False)
-    write(module, file, format, metadata)
+    write(module, file, metadata)
     engine = load_engine(file, threads=1)
     assert engine.metadata == metadata
-    assert difference(module, engine, random_images(module, (48, 80))) < TOLERANCE
+    assert compare('', module, engine, (48, 80)) < TOLERANCE
     with pytest.raises(ValueError, match='64x64'):
         engine(*random_images(module, (64, 64)))
 
@@ -98,7 +99,7 @@ def test_operator_without_onnx_support_is_named(tmp_path):
     module = build('FLattenDeiT')
     module.forward = lambda image: (torch.linalg.eigvalsh(image @ image.mT),)
     with pytest.raises(ValueError, match='eigvalsh|linalg_eigh'):
-        write(module, tmp_path / 'model.onnx', 'onnx', metadata_of(module, dynamic=False))
+        write(module, tmp_path / 'model.onnx', metadata_of(module, dynamic=False))
 
 
 def one_block(**attention):
@@ -109,19 +110,19 @@ def one_block(**attention):
 def test_circulant_attention_is_rejected_by_onnx_at_open_sizes(tmp_path):
     module = one_block(type='CirculantAttention')
     with pytest.raises(ValueError, match='--dynamic.*Fourier'):
-        write(module, tmp_path / 'model.onnx', 'onnx', metadata_of(module))
+        write(module, tmp_path / 'model.onnx', metadata_of(module))
 
 
 @pytest.mark.full
 def test_agent_attention_agrees_at_open_sizes(tmp_path):
     module, file = one_block(type='AgentAttention', num_agents=4), tmp_path / 'model.onnx'
-    write(module, file, 'onnx', metadata_of(module))
-    assert difference(module, load_engine(file, threads=1), random_images(module, (41, 53))) < TOLERANCE
+    write(module, file, metadata_of(module))
+    assert compare('', module, load_engine(file, threads=1), (41, 53)) < TOLERANCE
 
 
 def test_image_outside_the_open_range_is_rejected(tmp_path):
     module = build('FLattenDeiT')
-    write(module, tmp_path / 'model.pt2', 'pt2', metadata_of(module))
+    write(module, tmp_path / 'model.pt2', metadata_of(module))
     least = side_range(module)[0]
     engine = load_engine(tmp_path / 'model.pt2')
     assert engine(*random_images(module, (least, 64)))['map0'].shape[-2] == 2

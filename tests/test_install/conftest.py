@@ -1,4 +1,4 @@
-"""Python in a process of its own, where it finds what a test puts before the libraries."""
+"""Python in a new process, with modules and metadata of a test in front of the installed libraries."""
 import os
 import subprocess
 import sys
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def run_python(tmp_path) -> Callable[..., tuple[int, str]]:
-    """Run Python where packages and metadata in `tmp_path` hide the real ones; exit status, and all that it printed."""
+    """Run Python with packages and metadata in `tmp_path` hiding the real ones; returns exit status and output."""
 
     def run(*arguments: str, python: Path | str = sys.executable) -> tuple[int, str]:
         environment = {**os.environ, 'PYTHONPATH': f'{tmp_path}{os.pathsep}{ROOT}', 'OMP_NUM_THREADS': '1'}

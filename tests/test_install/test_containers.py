@@ -1,4 +1,4 @@
-"""The examples of `docker/` name what is there; nothing here can build or run them."""
+"""Files and addresses in the examples of `docker/`, which are not built or run."""
 import re
 from pathlib import Path
 
@@ -10,17 +10,17 @@ DOCKER = ROOT / 'docker'
 
 
 @pytest.mark.parametrize('name', ['cpu.Dockerfile', 'cuda.Dockerfile'])
-def test_an_image_copies_and_makes_what_is_there(name):
+def test_dockerfile_copies_existing_files(name):
     text = (DOCKER / name).read_text()
     copied = [source for line in re.findall(r'^COPY (.+) \S+$', text, re.MULTILINE) for source in line.split()]
     assert [source for source in copied if not (ROOT / source).exists()] == []
-    # What installing the package reads must be among it.
+    # Files that the installation of the package reads.
     assert {'setup.py', 'pyproject.toml', 'requirements', 'mmflatten', 'mmcv-torch-ops'} <= set(copied)
     script, = re.findall(r'^RUN python (\S+)$', text, re.MULTILINE)
     assert (ROOT / script).is_file() and script.split('/')[0] in copied
 
 
-def test_the_machines_of_the_job_meet_where_its_service_puts_the_first():
+def test_kubernetes_job_uses_the_address_of_its_service():
     service, job = yaml.safe_load_all((DOCKER / 'kubernetes-job.yaml').read_text())
     name, spec = job['metadata']['name'], job['spec']
     pod = spec['template']['spec']

@@ -1,4 +1,4 @@
-"""Imports point one way, and the parts of the package work with the few libraries they need."""
+"""Directions of imports, sizes of rooms, and parts of the package without the libraries that they do not need."""
 import ast
 import re
 import subprocess
@@ -33,7 +33,7 @@ sys.meta_path.insert(0, Blocker())
 
 
 def imported_modules(file: Path) -> set[str]:
-    """Every module a file imports, relative imports resolved, functions' own imports and those for types included."""
+    """Return all modules that a file imports, including imports inside functions and for types."""
     package = file.relative_to(ROOT).with_suffix('').parts[:-1]
     names = set()
     for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
@@ -48,13 +48,13 @@ def imported_modules(file: Path) -> set[str]:
 
 
 def module_path(name: str) -> Path | None:
-    """The file or folder of a module of this package."""
+    """Return the file or folder of a module of this package, or None."""
     path = ROOT / name.replace('.', '/')
-    return path if path.is_dir() else path.with_suffix('.py') if path.with_suffix('.py').exists() else None
+    return next((path for path in (path, path.with_suffix('.py')) if path.exists()), None)
 
 
 def edges(folder: Path) -> list[tuple[str, str, str]]:
-    """Which file or folder of `folder` imports which other one, and in which words."""
+    """Return (importing part, imported part, description) for every import between the parts of a folder."""
     inside = '.'.join(folder.relative_to(ROOT).parts) + '.'
     found = []
     for file in sorted(folder.rglob('*.py')):
@@ -67,13 +67,13 @@ def edges(folder: Path) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize('folder, floors', [(PACKAGE, FLOORS), (PACKAGE / 'models', MODEL_FLOORS)])
-def test_no_floor_imports_one_above_it(folder, floors):
+def test_floor_imports_only_lower_floors(folder, floors):
     level = {area: number for number, areas in enumerate(floors) for area in areas}
     assert [text for area, other, text in edges(folder) if level[other] > level[area]] == []
 
 
 @pytest.mark.parametrize('package', sorted(str(file.parent.relative_to(ROOT)) for file in PACKAGE.rglob('__init__.py')))
-def test_nothing_in_a_package_imports_itself_through_others(package):
+def test_package_has_no_import_cycle(package):
     graph = {}
     for area, other, _ in edges(ROOT / package):
         graph.setdefault(area, set()).add(other)
@@ -81,22 +81,22 @@ def test_nothing_in_a_package_imports_itself_through_others(package):
 
 
 def num_lines(path: Path) -> int:
-    """Lines of Python and templates."""
+    """Count the lines of Python and templates."""
     files = [path.with_suffix('.py')] if not path.is_dir() else [
         file for file in path.rglob('*') if file.suffix == '.py' or file.is_file() and file.parent.name == 'templates']
     return sum(len(file.read_text(encoding='utf-8').splitlines()) for file in files)
 
 
 @pytest.mark.parametrize('room', [room for floor in FLOORS for room in floor])
-def test_room_keeps_its_budget_of_lines(room):
+def test_room_stays_within_its_lines(room):
     assert num_lines(PACKAGE / room) <= BUDGETS.get(room, SMALL)
 
 
-def test_package_keeps_its_budget_of_lines():
+def test_package_stays_within_its_lines():
     assert num_lines(PACKAGE) <= TOTAL
 
 
-def test_only_tasks_compare_scopes_and_tasks():
+def test_only_tasks_compare_task_names():
     names = 'mm[a-z]+|classification|detection|segmentation|stereo'
     pattern = re.compile(rf"""(scope|task)\b[^\n'"]*\s(==|!=|in)\s*\(?['"]({names})['"]""")
     files = [file for file in PACKAGE.rglob('*.py') if file.parent.name != 'tasks']
@@ -105,14 +105,14 @@ def test_only_tasks_compare_scopes_and_tasks():
 
 
 @pytest.mark.parametrize('area', BARRED)
-def test_area_imports_none_of_the_libraries_barred_there(area):
+def test_area_does_not_import_barred_libraries(area):
     files = sorted((PACKAGE / area).rglob('*.py'))
     assert files
     assert [f'{file.relative_to(ROOT)} imports {name}' for file in files for name in sorted(imported_modules(file))
             if name.split('.')[0] in BARRED[area]] == []
 
 
-def test_importing_the_package_loads_no_library(run_python):
+def test_package_import_loads_no_library(run_python):
     code = "import sys, mmflatten\nprint(sorted({'torch', 'numpy', 'mmengine', 'mmcv'} & set(sys.modules)))\n"
     assert run_python('-c', code) == (0, '[]\n')
 
@@ -124,7 +124,7 @@ LIBRARIES = {'operators': ('torch', 'einops'), 'backbones': ('torch', 'einops', 
 
 
 @pytest.mark.parametrize('script, absent', SCRIPTS.items())
-def test_core_runs_while_other_libraries_are_blocked(run_python, script, absent):
+def test_core_runs_with_other_libraries_blocked(run_python, script, absent):
     code = BLOCKER.format(blocked=absent) + f'runpy.run_path({str(ISOLATED / script)!r} + ".py")\n'
     status, output = run_python('-c', code)
     assert status == 0 and f'{script} run' in output, output
@@ -132,8 +132,8 @@ def test_core_runs_while_other_libraries_are_blocked(run_python, script, absent)
 
 @pytest.mark.full
 @pytest.mark.parametrize('script, absent', SCRIPTS.items())
-def test_core_runs_in_an_environment_with_its_libraries_alone(run_python, script, absent):
-    """Takes up to 5 GB of disk for a minute; uv finds torch in the cache that set-up left."""
+def test_core_runs_in_an_environment_with_only_its_libraries(run_python, script, absent):
+    """Takes up to 5 GB of disk for a minute; uv finds torch in the cache of the set-up."""
     constraints = ROOT / 'requirements' / 'constraints.txt'
     with tempfile.TemporaryDirectory() as folder:
         python = Path(folder) / 'bin' / 'python'

@@ -1,4 +1,4 @@
-"""Set-up recovers a broken environment, is not misled by the caller's settings and replaces an mmcv that fails."""
+"""Set-up: broken environments, settings of the caller, and replacement of an mmcv that fails."""
 import importlib.util
 import json
 import sys
@@ -36,7 +36,7 @@ def installer():
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """An environment whose Python only notes how it is called."""
+    """An environment whose Python only records its calls."""
     python = tmp_path / '.venv' / 'bin' / 'python'
     python.parent.mkdir(parents=True)
     python.write_text(STAND_IN)
@@ -56,7 +56,7 @@ def add_package(folder: Path, name: str, *files: str) -> Path:
     return info
 
 
-def test_half_made_environment_is_made_anew(installer, tmp_path, monkeypatch):
+def test_installer_recreates_an_incomplete_environment(installer, tmp_path, monkeypatch):
     env = installer.Environment(tmp_path / '.venv')
     env.folder.mkdir()
     for name in ('left over', 'pyvenv.cfg'):
@@ -66,7 +66,7 @@ def test_half_made_environment_is_made_anew(installer, tmp_path, monkeypatch):
     assert env.output('-c', 'print(1)') == '1' and not (env.folder / 'left over').exists()
 
 
-def test_environment_of_a_python_that_is_too_old_is_made_anew(installer, folder, monkeypatch):
+def test_installer_recreates_an_environment_with_an_old_python(installer, folder, monkeypatch):
     (folder / 'pyvenv.cfg').touch()
     (folder / 'too old').touch()
     env = installer.Environment(folder)
@@ -75,20 +75,20 @@ def test_environment_of_a_python_that_is_too_old_is_made_anew(installer, folder,
     assert env.output('-c', 'print(1)') == '1'
 
 
-def test_folder_that_is_no_environment_is_left_alone(installer, tmp_path):
+def test_installer_rejects_a_folder_that_is_not_an_environment(installer, tmp_path):
     (tmp_path / 'precious.txt').touch()
     with pytest.raises(installer.SetupError, match='not a virtual environment'):
         installer.Environment(tmp_path).create()
     assert (tmp_path / 'precious.txt').exists()
 
 
-def test_working_environment_gets_the_pins_and_is_not_made_anew(installer, folder):
+def test_installer_installs_pins_into_a_working_environment(installer, folder):
     installer.install(installer.Environment(folder))
     (packages, _), = uv_calls(folder)
     assert '-r requirements/setup.txt' in packages and '-c requirements/constraints.txt' in packages
 
 
-def test_settings_of_pip_reach_uv_and_those_that_mislead_it_do_not(installer, folder, monkeypatch):
+def test_installer_passes_index_and_certificate_of_pip_to_uv(installer, folder, monkeypatch):
     for name in ('PYTHONPATH', 'PIP_TARGET', 'UV_NO_BUILD_ISOLATION'):
         monkeypatch.setenv(name, 'elsewhere')
     monkeypatch.setenv('SSL_CERT_FILE', '/own')
@@ -100,7 +100,7 @@ def test_settings_of_pip_reach_uv_and_those_that_mislead_it_do_not(installer, fo
         assert variables['UV_DEFAULT_INDEX'] == 'https://mirror/simple' and variables['SSL_CERT_FILE'] == '/own'
 
 
-def test_packages_installed_in_part_are_forgotten_and_whole_ones_kept(installer, folder):
+def test_installer_removes_partly_installed_packages(installer, folder):
     partial = add_package(folder, 'partial', 'partial-1.0.dist-info/RECORD', 'partial.py')
     whole = add_package(folder, 'whole', 'whole-1.0.dist-info/RECORD')
     (add_package(folder, 'without_record') / 'RECORD').unlink()
@@ -110,7 +110,7 @@ def test_packages_installed_in_part_are_forgotten_and_whole_ones_kept(installer,
 
 
 @pytest.mark.parametrize('fails', [True, False])
-def test_compiled_mmcv_is_replaced_only_if_it_does_not_run(installer, folder, fails):
+def test_installer_replaces_compiled_mmcv_only_if_it_fails(installer, folder, fails):
     extension = folder / 'lib' / 'python3' / 'site-packages' / 'mmcv' / '_ext.cpython-311-x86_64-linux-gnu.so'
     extension.parent.mkdir(parents=True)
     extension.touch()
@@ -121,7 +121,7 @@ def test_compiled_mmcv_is_replaced_only_if_it_does_not_run(installer, folder, fa
     assert len(replaced) == fails and all('--no-cache' in call for call in replaced)
 
 
-def test_failure_is_one_line_and_the_exit_status(installer, folder, monkeypatch, capsys):
+def test_installer_failure_is_one_line_and_status_1(installer, folder, monkeypatch, capsys):
     (folder / 'fails').write_text('uv pip install')
     monkeypatch.setattr(sys, 'argv', ['install.py', str(folder)])
     assert installer.main() == 1

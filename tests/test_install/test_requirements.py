@@ -23,11 +23,11 @@ def without(*names: str) -> dict:
     return {name: version for name, version in TESTED.items() if name not in names}
 
 
-def test_tested_versions_pass_silently(check_task):
+def test_check_task_accepts_tested_versions(check_task):
     assert check_task(TESTED, torchvision_needs=f"torch=={TESTED['torch']}") == (0, '')
 
 
-def test_missing_and_old_libraries_are_named_with_the_fix(check_task, tmp_path):
+def test_check_task_names_missing_and_old_libraries(check_task, tmp_path):
     (tmp_path / 'numpy-2.2.6.dist-info').mkdir()  # partly removed: without METADATA
     old = {'torch': '2.3.1', 'einops': '0.3.0', 'onedl-mmdetection': '3.5.0'}
     status, output = check_task({**without('onedl-mmengine', 'numpy'), **old})
@@ -38,7 +38,7 @@ def test_missing_and_old_libraries_are_named_with_the_fix(check_task, tmp_path):
         assert library.required in output and f'{library.distribution}=={library.tested}' in output
 
 
-def test_untested_versions_give_one_warning(check_task):
+def test_check_task_warns_once_of_untested_versions(check_task):
     status, output = check_task({**TESTED, 'torch': '2.16.0', 'onedl-mmdetection': '4.0', 'numpy': '2.99'})
     assert status == 0
     assert len(output.splitlines()) == 1
@@ -46,21 +46,21 @@ def test_untested_versions_give_one_warning(check_task):
 
 
 @pytest.mark.parametrize('version', ['2.4', '2.4.0+cpu', '2.10.0', '2.15.1+cu132'])
-def test_versions_compare_by_their_release_numbers(check_task, version):
+def test_check_task_compares_release_numbers(check_task, version):
     assert check_task({**TESTED, 'torch': version}) == (0, '')
 
 
 @pytest.mark.parametrize('versions, removed', [
     ({**without('onedl-mmcv'), 'mmcv': '2.2.0'}, 'mmcv'),
     ({**TESTED, 'mmcv': LIBRARIES['mmcv'].tested}, 'onedl-mmcv mmcv')])
-def test_unmaintained_original_is_rejected_and_its_removal_is_part_of_the_fix(check_task, versions, removed):
+def test_check_task_rejects_original_mmcv(check_task, versions, removed):
     status, output = check_task(versions)
     assert status == 1
     assert f'pip uninstall -y {removed} && pip install --no-cache-dir --find-links dist onedl-mmcv==' in output
 
 
 @pytest.mark.parametrize('scope, refused', [('mmdet', True), ('mmseg', False), ('mmflatten', False)])
-def test_only_libraries_of_the_task_are_required(check_task, scope, refused):
+def test_check_task_requires_only_libraries_of_the_task(check_task, scope, refused):
     status, output = check_task(without('onedl-mmdetection'), scope)
     assert (status == 1) is refused and ('pip install onedl-mmdetection==' in output) is refused
 
@@ -68,12 +68,12 @@ def test_only_libraries_of_the_task_are_required(check_task, scope, refused):
 @pytest.mark.parametrize('torch, needs, refused', [
     ('2.15.0+cu132', 'torch==2.15.0', False), ('2.14.1', 'torch==2.15.0', True),
     ('2.15.0', 'torch (>=2.14.0)', False), ('2.13.0', 'torch (>=2.14.0)', True)])
-def test_torchvision_for_another_torch_is_rejected(check_task, torch, needs, refused):
+def test_check_task_rejects_torchvision_for_another_torch(check_task, torch, needs, refused):
     status, output = check_task({**TESTED, 'torch': torch}, torchvision_needs=needs)
     assert (status == 1) is refused and ('torch==2.15.0 torchvision==0.29.2' in output) is refused
 
 
-def test_source_checkout_without_metadata_counts_as_installed(check_task, tmp_path):
+def test_check_task_accepts_a_checkout_without_metadata(check_task, tmp_path):
     (tmp_path / 'einops').mkdir()
     (tmp_path / 'einops' / '__init__.py').touch()
     assert check_task(without('einops')) == (0, '')

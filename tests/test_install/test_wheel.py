@@ -1,4 +1,4 @@
-"""From the wheel alone, in a clean virtual environment and a folder without the checkout, models are found by name."""
+"""The wheel: its contents, and its use in a clean virtual environment and a folder without the checkout."""
 import json
 import os
 import shutil
@@ -6,39 +6,54 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from email.parser import Parser
 from pathlib import Path
+from types import SimpleNamespace
+from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
+
+from mmflatten import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).parent / 'isolated' / 'wheel.py'
+PIP = [sys.executable, '-m', 'pip', '--disable-pip-version-check', '-q']
 NAME, OTHER = 'flatten-swin-nano_digits', 'l2vit-nano_digits'
-PROBE = f'''
-import json, mmflatten
-from mmflatten.apis import get_model, list_models
-model = get_model({NAME!r}, **{{'backbone.drop_path_rate': 0.}})
-print(json.dumps([mmflatten.__file__, list_models('*nano_digits', task='classification'), type(model).__name__]))
-'''
 
 
 @pytest.fixture(scope='module')
-def environment(tmp_path_factory) -> Path:
-    """A virtual environment with the wheel; all other libraries come from the one that runs the tests."""
+def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('wheel')
     sources = folder / 'sources'
     sources.mkdir()
     for name in ('mmflatten', 'configs', 'tools', 'requirements'):
         shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns('__pycache__'))
-    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'README.md', 'model-index.yml'):
+    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'README.md', 'LICENSE', 'model-index.yml'):
         shutil.copy(ROOT / name, sources)
-    pip = [sys.executable, '-m', 'pip', '--disable-pip-version-check', '-q']
-    subprocess.run([*pip, 'wheel', '--no-deps', '--no-build-isolation', '-w', folder, sources], check=True)
+    subprocess.run([*PIP, 'wheel', '--no-deps', '--no-build-isolation', '-w', folder, sources], check=True)
     wheel, = folder.glob('*.whl')
-    venv.create(folder / 'env', with_pip=False)
-    subprocess.run([*pip, '--python', folder / 'env', 'install', '--no-deps', '--no-index', wheel], check=True,
+    return wheel
+
+
+@pytest.fixture(scope='module')
+def environment(wheel) -> Path:
+    """A virtual environment with the wheel; all other libraries come from the one that runs the tests."""
+    folder = wheel.parent / 'env'
+    venv.create(folder, with_pip=False)
+    subprocess.run([*PIP, '--python', folder, 'install', '--no-deps', '--no-index', wheel], check=True,
                    env=clean_variables())
-    packages, = (folder / 'env' / 'lib').glob('*/site-packages')
+    packages, = (folder / 'lib').glob('*/site-packages')
     (packages / 'libraries.pth').write_text(sysconfig.get_paths()['purelib'] + '\n')
-    return folder / 'env'
+    return folder
+
+
+@pytest.fixture(scope='module')
+def used(environment, tmp_path_factory) -> SimpleNamespace:
+    """The `folder` in which `isolated/wheel.py` ran, and its `results`."""
+    folder = tmp_path_factory.mktemp('use')
+    run(environment, folder, 'python', str(SCRIPT))
+    return SimpleNamespace(folder=folder, results=json.loads((folder / 'results.json').read_text()))
 
 
 def clean_variables() -> dict[str, str]:
@@ -52,36 +67,39 @@ def run(environment: Path, folder: Path, *command: str) -> str:
     return result.stdout
 
 
-def test_models_are_found_and_built_by_name(environment, tmp_path):
-    file, names, kind = json.loads(run(environment, tmp_path, 'python', '-c', PROBE).splitlines()[-1])
-    assert Path(file).is_relative_to(environment)
-    assert NAME in names and kind == 'ImageClassifier'
+def test_wheel_has_all_modules_tables_and_runtime_requirements(wheel):
+    with ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        metadata, = (name for name in names if name.endswith('.dist-info/METADATA'))
+        info = Parser().parsestr(archive.read(metadata).decode())
+    package = ROOT / 'mmflatten'
+    files = [path for pattern in ('**/*.py', '**/*.csv', 'py.typed', 'report/templates/*')
+             for path in package.glob(pattern)]
+    assert {path.relative_to(ROOT).as_posix() for path in files} <= names
+    assert info['Version'] == __version__
+    declared = [Requirement(line) for line in info.get_all('Requires-Dist')]
+    runtime = (ROOT / 'requirements' / 'runtime.txt').read_text().splitlines()
+    assert {str(item) for item in declared if item.marker is None} == {
+        str(Requirement(line)) for line in runtime if line and not line.startswith('#')}
 
 
-def test_commands_take_names_and_paths_of_the_checkout(environment, tmp_path):
+def test_wheel_command_lists_models(environment, tmp_path):
     assert NAME in run(environment, tmp_path, 'mmflatten', 'models', '*nano_digits')
-    table = run(environment, tmp_path, 'mmflatten', 'flops', NAME, f'configs/digits/{OTHER}.py')
-    assert NAME in table and OTHER in table
 
 
-def test_a_model_is_trained_and_used_in_a_folder_without_the_checkout(environment, tmp_path):
-    run(environment, tmp_path, 'mmflatten', 'data', 'digits', '--train', '4', '--val', '2', '--size', '96')
-    run(environment, tmp_path, 'mmflatten', 'train', NAME, '--cfg-options', 'train_cfg.max_epochs=1',
-        'train_dataloader.num_workers=0', 'train_dataloader.persistent_workers=False',
-        'val_dataloader.num_workers=0', 'val_dataloader.persistent_workers=False')
-    checkpoint = (tmp_path / 'work_dirs' / NAME / 'last_checkpoint').read_text()
-    run(environment, tmp_path, 'mmflatten', 'predict', NAME, checkpoint, 'data/digits/crops/val/*/*.png',
-        '--out', 'found')
-    assert (tmp_path / 'found' / 'classes.csv').is_file()
-    images, lists = 'data/digits/images', 'data/digits/annotations'
-    run(environment, tmp_path, 'mmflatten', 'init', '--task', 'det', '--base', 'retinanet_flatten-swin-nano_fpn_digits',
-        '--images', f'{images}/training', f'{images}/validation',
-        '--ann', f'{lists}/instances_train.json', f'{lists}/instances_val.json', '--out', 'mine.py')
-    assert 'num_classes' in (tmp_path / 'mine.py').read_text()
+def test_wheel_models_are_found_built_and_counted_by_name(environment, used):
+    assert Path(used.results['file']).is_relative_to(environment)
+    assert NAME in used.results['models'] and used.results['kind'] == 'ImageClassifier'
+    assert NAME in used.results['flops'] and OTHER in used.results['flops']
+
+
+def test_wheel_trains_predicts_and_writes_a_config_without_the_checkout(used):
+    assert (used.folder / 'found' / 'classes.csv').is_file()
+    assert 'num_classes' in (used.folder / 'mine.py').read_text()
 
 
 @pytest.mark.full
-def test_wheels_give_a_working_detector_in_an_empty_environment(tmp_path):
+def test_wheels_train_a_detector_in_an_empty_environment(tmp_path):
     """Takes 6 GB of disk for a minute; uv finds the packages in the cache that set-up left."""
     sources = tmp_path / 'sources'
     shutil.copytree(ROOT, sources, ignore=shutil.ignore_patterns('.*', '__pycache__', 'build', 'data', 'work_dirs'))

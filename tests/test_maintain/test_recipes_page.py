@@ -1,44 +1,16 @@
-"""The page of recipes: phrases of a config, sources of its settings, sections."""
-import tempfile
+"""The page of recipes: phrases of a config, sources of its settings, sections. `test_docs` renders all configs."""
 from pathlib import Path
 
 import pytest
 from mmengine.config import Config
 from recipe_page import page
-from recipe_page.page import ConfigRecipe, read_recipes, render_page
+from recipe_page.page import ConfigRecipe, render_page
 from recipe_page.recipe import SETTINGS, Recipe
 from recipe_page.sources import SourceLine, lines_of, source_lines
 
 from mmflatten.recipes.settings import base_batch, gpus_of, grad_accum_steps, plain
 
-ROOT = Path(__file__).parents[2]
-CONFIGS = ROOT / 'configs'
-MEMORY = Path('/dev/shm')
-
-
-@pytest.fixture(scope='module')
-def recipes() -> list[ConfigRecipe]:
-    """Recipes of all configs. MMEngine copies base files to a temporary folder; in memory this is twice as fast."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tempfile, 'tempdir', str(MEMORY) if MEMORY.is_dir() else None)
-        return read_recipes(ROOT)
-
-
-def test_page_has_known_rows(recipes):
-    text = render_page(recipes)
-    sections = text.split('\n## ')[1:]
-    section = next(part for part in sections if '[flatten-swin-t_8xb128_in1k](../configs/flatten_swin/' in part)
-    assert section.splitlines()[0].split('. ')[1].startswith('ImageNet-1k, 300 epochs, batch 1024')
-    assert 'AdamW 1e-3, gradients clipped at 5' in section and '20 epochs from 1e-6' in section
-    assert f'{len(recipes)} configs with {len(sections)} recipes.' in text
-
-
-def test_every_config_has_sources_and_every_source_line_is_used(recipes):
-    paths = {path.relative_to(CONFIGS).as_posix() for path in CONFIGS.glob('*/*.py') if path.parent.name != '_base_'}
-    assert {recipe.name for recipe in recipes} == paths
-    assert all(set(recipe.sources) == set(SETTINGS) for recipe in recipes)
-    used = {line for recipe in recipes for line in recipe.sources.values()}
-    assert [line for line in source_lines() if line not in used] == []
+CONFIGS = Path(__file__).parents[2] / 'configs'
 
 
 @pytest.mark.parametrize('config, phrases', [
@@ -79,7 +51,7 @@ def test_plain_format(value, text):
 
 
 def test_batch_size_in_config_name():
-    for path in sorted(CONFIGS.glob('*/*_*xb*.py'))[::8]:
+    for path in sorted(CONFIGS.glob('*/*_*xb*.py'))[::16]:
         cfg = Config.fromfile(path)
         assert f'{gpus_of(cfg)}xb{cfg.train_dataloader.batch_size}' in path.stem
         assert gpus_of(cfg) * cfg.train_dataloader.batch_size * grad_accum_steps(cfg) == base_batch(cfg), path.name

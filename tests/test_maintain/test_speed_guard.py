@@ -1,4 +1,4 @@
-"""The guard against slower models, with made-up ratios and tables, and the bound that products set."""
+"""The guard against slower models, with invented ratios and tables, and the time of the matrix products alone."""
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from speed_ratios import processor_family, read_table, slower, write_table
+from speed_guard import processor_family, read_table, slower, write_table
 from torch.profiler import profile
 
 from mmflatten.measure.speed.bound import products_alone
@@ -19,7 +19,7 @@ TABLE = {'inference A': 1., 'inference B': 2., 'training A': .5}
 
 @pytest.fixture
 def without_onednn() -> Iterator[None]:
-    """Projections by `F.linear`, whose name the profiler knows."""
+    """Projections by `F.linear`, which the profiler lists by name."""
     with torch.backends.mkldnn.flags(enabled=False):
         yield
 
@@ -33,12 +33,12 @@ def without_onednn() -> Iterator[None]:
     ({'inference A': 1., 'training A': .5}, ['inference B']),
     (TABLE | {'training B': 1.}, ['training B']),
 ])
-def test_more_than_a_tenth_slower_fails_and_so_does_what_has_no_pair(measured: dict[str, float],
+def test_slower_lists_lower_and_unmatched_ratios(measured: dict[str, float],
                                                                     bad: list[str]) -> None:
     assert slower(measured, TABLE) == bad
 
 
-def test_a_family_of_processors_replaces_its_own_rows_alone(tmp_path: Path) -> None:
+def test_write_table_replaces_only_the_rows_of_its_processor_family(tmp_path: Path) -> None:
     path = tmp_path / 'ratios.csv'
     assert read_table('one', path) == {}
     write_table('one', TABLE, path)
@@ -48,7 +48,7 @@ def test_a_family_of_processors_replaces_its_own_rows_alone(tmp_path: Path) -> N
     assert read_table('third', path) == {}
 
 
-def test_the_tool_asks_for_a_table_writes_one_and_fails_where_a_ratio_falls(
+def test_speed_guard_needs_a_table_writes_one_and_fails_for_lower_ratios(
         load_tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     tool: ModuleType = load_tool('speed_guard')
     path, ratios, threads = tmp_path / 'ratios.csv', dict(TABLE), torch.get_num_threads()
@@ -67,11 +67,11 @@ def test_the_tool_asks_for_a_table_writes_one_and_fails_where_a_ratio_falls(
     torch.set_num_threads(threads)
 
 
-def test_processor_clock_does_not_count_sleep() -> None:
+def test_cpu_clock_does_not_count_sleep() -> None:
     assert cpu_clock(lambda: time.sleep(.05), 1) < .03
 
 
-def test_products_of_a_model_run_alone_with_the_shapes_they_have_in_it(without_onednn) -> None:
+def test_products_alone_have_the_shapes_of_the_model(without_onednn) -> None:
     x = torch.randn(2, 5, 7, 8)
     convolution, project = torch.nn.Conv2d(5, 6, 3, padding=1), torch.nn.Linear(8, 3)
 
@@ -90,7 +90,7 @@ def test_products_of_a_model_run_alone_with_the_shapes_they_have_in_it(without_o
     assert not any(name.removeprefix('aten::') in ('relu', 'softmax', 'add') for name in run)
 
 
-def test_products_of_a_backbone_are_all_found(without_onednn) -> None:
+def test_products_alone_finds_all_products_of_a_backbone(without_onednn) -> None:
     subject = model_subject(SWIN, RunSettings(batch=2, size=(32, 32)))
     names = []
     for call in (subject.call, products_alone(subject.call)):

@@ -53,12 +53,12 @@ def tool(load_tool) -> ModuleType:
     (dict(params_m=''), True),
     (dict(params_m='', flops_g=''), None),
 ])
-def test_an_entry_agrees_if_its_parameters_and_its_flops_do(cells, agrees):
+def test_entry_agrees_if_parameters_and_flops_do(cells, agrees):
     assert counted(swin_t(**cells)).agrees is agrees
     assert ZooEntry(swin_t(**cells)).agrees is None, 'nothing was counted'
 
 
-def test_csv_keeps_everything_and_calls_the_papers_numbers_the_papers():
+def test_csv_round_trip_and_columns():
     missing = ZooEntry(PaperRow.of(paper='focal', table='11', cause='no head'))
     entries = [counted(swin_t(cause='one, with a comma')), missing]
     assert from_csv(to_csv(entries)) == entries
@@ -68,24 +68,24 @@ def test_csv_keeps_everything_and_calls_the_papers_numbers_the_papers():
     assert first['paper_top1'] == '81.3' and 'top1' not in first and first['agrees'] == 'yes'
 
 
-def test_a_config_is_counted_once_for_each_size_and_a_broken_one_does_not_stop_the_others(tmp_path):
+def test_count_rows_counts_a_config_once_per_size_and_continues_after_errors(tmp_path):
     broken = tmp_path / 'configs' / 'mine' / 'broken.py'
     broken.parent.mkdir(parents=True)
     broken.write_text('model = dict(')
     (tmp_path / 'configs' / 'flatten_swin').symlink_to(ROOT / 'configs' / 'flatten_swin')
     (tmp_path / 'configs' / '_base_').symlink_to(ROOT / 'configs' / '_base_')
     rows = [swin_t(), PaperRow.of(config='configs/mine/broken.py'), swin_t(table='9'), PaperRow.of(paper='focal')]
-    said = []
+    reports = []
     (first, failed, second, without), failures = count_rows(
-        rows, tmp_path, lambda done, total, what: said.append(f'[{done}/{total}] {what}'))
-    assert said == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
+        rows, tmp_path, lambda done, total, what: reports.append(f'[{done}/{total}] {what}'))
+    assert reports == [f'[1/2] {SWIN_T}', '[2/2] configs/mine/broken.py failed']
     assert first.params == second.params == 28_288_354 and first.image == '224x224' and first.agrees
     assert first.attention == 'Softmax'
     assert not failed.counted and not without.counted
     assert len(failures) == 1 and 'configs/mine/broken.py' in failures[0]
 
 
-def test_every_config_of_the_repository_is_in_the_zoo(rows):
+def test_zoo_rows_have_every_config(rows):
     assert rows[:len(paper_rows())] == list(paper_rows())
     others = rows[len(paper_rows()):]
     named = {row.config for row in rows} - {''}
@@ -94,8 +94,8 @@ def test_every_config_of_the_repository_is_in_the_zoo(rows):
     assert all(row.cells['task'] and not row.cells['paper'] for row in others)
 
 
-def test_committed_files_have_every_row_and_config_of_today(rows, committed, tool):
-    """Without counting again; `--check` does that, in the full sweep."""
+def test_committed_zoo_files_match_rows_and_configs(rows, committed, tool):
+    """The counts are checked only in the full sweep, by `--check`."""
     fix = 'run tools/maintain/reproduce_tables.py'
     assert [entry.row for entry in committed] == rows, fix
     assert all(entry.counted for entry in committed if entry.row.config), fix
@@ -105,12 +105,12 @@ def test_committed_files_have_every_row_and_config_of_today(rows, committed, too
         name for name in files if name.startswith('configs/')}
 
 
-def test_a_row_has_a_cause_exactly_where_it_differs(committed):
+def test_rows_that_differ_have_a_cause(committed):
     assert [entry.row for entry in committed if (entry.agrees is False) != bool(entry.row.cause)] == []
 
 
 @pytest.mark.full
-def test_committed_files_hold_what_counting_gives(tool, capsys):
+def test_committed_zoo_files_match_counts(tool, capsys):
     assert tool.main(['--check']) == 0, capsys.readouterr().err
 
 
@@ -127,11 +127,11 @@ def test_committed_files_hold_what_counting_gives(tool, capsys):
     ('configs/vittt/h-vittt-t_8xb128_in1k.py', 'TTT'),
     ('configs/resnet/resnet50_8xb32_in1k.py', ''),
 ])
-def test_a_config_is_listed_with_the_attentions_of_its_model(config, attention):
+def test_attentions_of_config(config, attention):
     assert attentions_of(ROOT / config) == attention
 
 
-def test_pages_hold_the_results_by_task_and_what_differs():
+def test_zoo_pages_list_results_by_task_and_differences():
     detector = swin_t(task='detection', dataset='coco', table='2a', method='mask-rcnn', schedule='1x', top1='')
     entries = [counted(swin_t()), counted(detector), counted(swin_t(table='4')), counted(swin_t(table='11')),
                counted(swin_t(paper='focal', table='fig5')), counted(swin_t(paper='focal', table='9')),
@@ -144,7 +144,7 @@ def test_pages_hold_the_results_by_task_and_what_differs():
         'FLatten Transformer, Table 4: ImageNet-1k',
         'FLatten Transformer, Table 8: ImageNet-1k', 'FLatten Transformer, Table 11: ImageNet-1k',
         'Focal Transformer, Table 9: ImageNet-1k', 'Focal Transformer, Figure 5: ImageNet-1k',
-        'Classification: configs that no paper has']
+        'Classification: configs without a paper']
     assert "| paper's top-1 (%) |" in classification and '| [mine](../../configs/digits/mine.py) ' in classification
     assert f'| [swin-t, mask-rcnn, 1x](../../{SWIN_T}) ' in render_task_page(entries, 'detection')
     assert f'| [psmnet + attention](../../{SWIN_T}) ' in render_task_page(entries, 'stereo')
@@ -156,7 +156,7 @@ def test_pages_hold_the_results_by_task_and_what_differs():
     assert '## What differs' in wrong['model_zoo.md']
 
 
-def test_page_gives_each_cause_once_with_its_rows_and_the_figures_that_differ():
+def test_zoo_page_lists_each_cause_with_its_rows():
     head = dict(params_m='31', cause='the paper counts a head twice')
     pages = render_pages([counted(swin_t(**head)), counted(swin_t(flops_g='5.0', cause='Inference: no attention')),
                           counted(swin_t(flops_g='4.6', backbone='right')), counted(swin_t(table='9', **head))])
@@ -171,7 +171,7 @@ def test_page_gives_each_cause_once_with_its_rows_and_the_figures_that_differ():
     assert not any('right' in line for line in lines)
 
 
-def test_page_counts_what_each_table_prints_and_names_what_is_out_of_reach():
+def test_coverage_page_counts_results_and_lists_missing_models():
     printed = [dict(paper='flatten', table='8', results='4', note='four'),
                dict(paper='focal', table='9', results='1', note='')]
     missing = [dict(paper=paper, table=table, task='classification', model=model, reason=f'no {model}')
@@ -186,7 +186,7 @@ def test_page_counts_what_each_table_prints_and_names_what_is_out_of_reach():
         '- ViL (Table 8, Table 9): no ViL', '- CvT (Table 8): no CvT', '- TNT (Table 9): no TNT']
 
 
-def test_metafiles_name_the_paper_for_every_figure_and_hold_counted_sizes():
+def test_metafiles_have_results_with_paper_and_counted_sizes():
     detector = PaperRow.of(paper='flatten', table='2a', task='detection', dataset='coco', backbone='swin-t',
                            ap_box='43.7', ap_mask='39.8', config='configs/flatten_swin/mask.py')
     words = swin_t(top1='fail', ap_box='44', config='configs/l2vit/x.py')
@@ -205,7 +205,7 @@ def test_metafiles_name_the_paper_for_every_figure_and_hold_counted_sizes():
     assert yaml.safe_load(files['model-index.yml']) == {'Import': list(files)[:2]}
 
 
-def test_tool_prints_one_table(tool, capsys):
+def test_reproduce_tables_prints_one_table(tool, capsys):
     assert tool.main(['--paper', 'flatten', '--table', '5']) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith('## FLatten Transformer, Table 5: ImageNet-1k')
@@ -214,11 +214,11 @@ def test_tool_prints_one_table(tool, capsys):
 
 
 @pytest.mark.parametrize('arguments, status, words', [
-    (['--paper', 'flatten', '--table', '99'], 1, '--table (99)'),
+    (['--paper', 'flatten', '--table', '99'], 1, 'got 99'),
     (['--table', '8'], 2, '--table'),
     (['--check', '--paper', 'focal'], 2, '--check'),
 ])
-def test_tool_refuses_what_makes_no_sense(tool, capsys, arguments, status, words):
+def test_reproduce_tables_rejects_wrong_options(tool, capsys, arguments, status, words):
     if status == 2:
         with pytest.raises(SystemExit):
             tool.main(arguments)
@@ -227,7 +227,7 @@ def test_tool_refuses_what_makes_no_sense(tool, capsys, arguments, status, words
     assert words in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_check_names_the_files_that_are_not_up_to_date_and_changes_none(tool, tmp_path, capsys, monkeypatch):
+def test_check_names_outdated_files_and_writes_nothing(tool, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tool, 'ROOT', tmp_path)
     tool.write_or_compare({'a.md': 'one', 'b.md': 'two'}, check=False)
     tool.write_or_compare({'a.md': 'one', 'b.md': 'two'}, check=True)

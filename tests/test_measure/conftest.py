@@ -1,5 +1,6 @@
-"""The baselines of mmdet and mmseg from their own configs."""
+"""Costs of configs, counted once, and the baselines of mmdet and mmseg from their own configs."""
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import mmdet
@@ -7,6 +8,11 @@ import mmseg
 import pytest
 from mmengine.config import Config, ConfigDict
 
+from mmflatten.measure.flops.model_cost import ModelCost
+from mmflatten.measure.papers.costs import count_beside_papers
+from mmflatten.measure.papers.tables import rows_of_config
+
+ROOT = Path(__file__).parents[2]
 SWIN_T = dict(type='SwinTransformer', embed_dims=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7)
 SWIN_CHANNELS = [96, 192, 384, 768]
 BACKBONES = {
@@ -23,6 +29,18 @@ KINDS = {
     'atss': (mmdet, 'atss/atss_r50_fpn_1x_coco.py'),
     'upernet': (mmseg, 'upernet/upernet_r50_4xb4-160k_ade20k-512x512.py'),
 }
+
+
+@pytest.fixture(scope='session')
+def cost_of_config() -> Callable[..., ModelCost]:
+    """`cost_of_config('configs/mila/mila-t_8xb128_in1k.py', shape)`; the default shape is that of the paper."""
+    counted = cache(count_beside_papers)
+
+    def cost(config: str, shape: tuple[int, int] | None = None) -> ModelCost:
+        rows = rows_of_config(ROOT / config)
+        return counted(ROOT / config, shape or (rows[0].shape if rows else None))
+
+    return cost
 
 
 @pytest.fixture(scope='session')

@@ -91,7 +91,7 @@ def test_htc_counts_every_stage_and_the_semantic_branch(known_model: KnownModel)
     assert not counts.uncounted
 
 
-def test_sparse_rcnn_counts_its_own_proposals_and_dynamic_convolutions(known_model: KnownModel) -> None:
+def test_sparse_rcnn_counts_learned_proposals_and_dynamic_convolutions(known_model: KnownModel) -> None:
     cost = cost_of(known_model('sparse-rcnn', 'swin-t'))
     assert f'{cost.params / 1e6:.1f}' == '109.7'  # Focal, table 5
     dynamic_conv = cost.counts.within('roi_head.bbox_head.0.instance_interactive_conv')
@@ -99,7 +99,7 @@ def test_sparse_rcnn_counts_its_own_proposals_and_dynamic_convolutions(known_mod
     assert not cost.counts.uncounted
 
 
-def test_reppoints_v2_costs_what_swins_release_prints() -> None:
+def test_reppoints_v2_cost_equals_the_swin_release() -> None:
     """45 M and 283 G with Swin-T, in the README of its detectors."""
     cost = cost_of(Config.fromfile(CONFIGS / 'focal' / 'reppoints-v2_swin-t_bifpn_ms-3x_coco.py').model)
     assert cost.params / 1e6 == pytest.approx(44.92, abs=0.005)
@@ -112,7 +112,7 @@ def test_reppoints_v2_costs_what_swins_release_prints() -> None:
     dict(type='RepPointsHead', num_classes=80, in_channels=256),
     dict(type='FCOSHead', num_classes=80, in_channels=256),
 ])
-def test_other_one_stage_heads_count_and_leave_nothing_out(known_model: KnownModel, bbox_head: dict) -> None:
+def test_one_stage_heads_are_counted_without_gaps(known_model: KnownModel, bbox_head: dict) -> None:
     config = known_model('atss', 'r50')
     config['type'], config['bbox_head'], config['train_cfg'] = 'SingleStageDetector', bbox_head, None
     counts = count_model(build_on_meta(config, 'mmdet'), (256, 320)).counts

@@ -43,7 +43,7 @@ def convolutions(height: int, width: int) -> int:
     return int(2 * (stem + residual + pools + fusion) + matching + 3 * hourglass + heads)
 
 
-def test_a_stereo_config_is_counted_with_two_images_of_the_size_of_a_training_crop(config):
+def test_stereo_config_is_counted_with_two_images_of_the_training_crop(config):
     cost = count_config(config())
     assert cost.shape == (256, 512)
     assert cost.params == 5_224_768
@@ -70,7 +70,7 @@ def test_counting_on_meta_equals_counting_a_real_run():
     assert not meta.counts.uncounted and not real.uncounted
 
 
-def test_backbones_of_this_project_are_no_stereo_models():
+def test_backbone_of_this_project_has_no_task():
     arch = dict(embed_dims=16, depths=[1], num_heads=[1])
     backbone = build_on_meta(dict(type='FLattenSwin', arch=arch, attn_types='L', out_indices=(0,)), 'mmflatten')
     assert task_of_model(backbone) is None
@@ -78,6 +78,6 @@ def test_backbones_of_this_project_are_no_stereo_models():
     assert task_of_model(build_on_meta(dict(type='PSMNet'), 'mmflatten')).name == 'stereo'
 
 
-def test_an_image_too_small_for_the_model_is_refused_with_the_config(config):
+def test_too_small_image_is_an_error_that_names_the_config(config):
     with pytest.raises(ValueError, match=r'psmnet\.py.*cannot run at 128x512.*256x256'):
         count_config(config(), (128, 512))

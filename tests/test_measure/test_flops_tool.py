@@ -1,4 +1,4 @@
-"""`tools/analysis/get_flops.py` as its users meet it."""
+"""`mmflatten flops`: tables, JSON and errors."""
 import json
 from pathlib import Path
 from types import ModuleType
@@ -33,7 +33,7 @@ def table_of(output: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip('|').split('|')] for line in lines if '---' not in line]
 
 
-def test_a_config_is_counted_and_written_as_json(tool: ModuleType, tiny: str, tmp_path: Path, capsys) -> None:
+def test_config_is_counted_and_written_as_json(tool: ModuleType, tiny: str, tmp_path: Path, capsys) -> None:
     assert tool.main([tiny, '--json', str(tmp_path / 'out.json')]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith('config') and lines[2].split()[:2] == ['tiny', '224x224']
@@ -44,13 +44,13 @@ def test_a_config_is_counted_and_written_as_json(tool: ModuleType, tiny: str, tm
     assert result['uncounted'] == {} and result['elementwise_not_counted']['aten::gelu'] > 0
 
 
-def test_shape_changes_the_count(tool: ModuleType, tiny: str, capsys: pytest.CaptureFixture) -> None:
+def test_flops_command_counts_at_shape(tool: ModuleType, tiny: str, capsys: pytest.CaptureFixture) -> None:
     assert tool.main([tiny, '--shape', '65', '97', '--markdown']) == 0
     header, row = table_of(capsys.readouterr().out)
     assert row[header.index('image')] == '65x97'
 
 
-def test_tree_of_modules_sums_up(tool: ModuleType, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_modules_sum_up_to_the_model(tool: ModuleType, tiny: str, tmp_path: Path, capsys) -> None:
     out = tmp_path / 'out.json'
     assert tool.main([tiny, '--by-module', '--depth', '1', '--json', str(out)]) == 0
     tree = capsys.readouterr().out.split('\nmodule ')[1].splitlines()[2:]
@@ -61,7 +61,7 @@ def test_tree_of_modules_sums_up(tool: ModuleType, tiny: str, tmp_path: Path, ca
     assert modules['']['params'] == modules['backbone']['params'] + modules['head']['params'] == result['params']
 
 
-def test_paper_numbers_stand_beside_ours(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_numbers_of_the_paper_are_compared(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     config = tmp_path / 'configs' / 'flatten_swin' / 'flatten-swin-t_8xb128_in1k.py'
     config.parent.mkdir(parents=True)
     config.write_text(TINY.replace('embed_dims=16, depths=[1, 1, 2, 1], num_heads=[1, 2, 4, 8]',
@@ -80,7 +80,7 @@ def test_paper_numbers_stand_beside_ours(tool: ModuleType, tmp_path: Path, capsy
     assert row[3:5] == ['29', '+0.7%~'] and row[7:9] == ['-', '-']  # FLOPs of another size are not compared
 
 
-def test_several_configs_show_progress_and_one_failure_does_not_hide_the_others(
+def test_failure_of_one_config_does_not_hide_the_others(
         tool: ModuleType, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / 'wrong.py').write_text(TINY.replace('in_channels=128', 'in_channels=100'))
     assert tool.main([str(tmp_path / 'wrong.py'), tiny]) == 1
@@ -93,14 +93,14 @@ def test_several_configs_show_progress_and_one_failure_does_not_hide_the_others(
 
 @pytest.mark.parametrize('write, arguments, message', [
     (None, [], 'config.py'),
-    (TINY, ['--json', '.'], '--json .'),
+    (TINY, ['--json', '.'], '--json: '),
     ('a = 1', [], 'model'),
     ('1 +', [], 'config.py'),
     ("model = dict(type='ImageClassifier')", [], '--shape H W'),
     (TINY.replace('in_channels=128', 'in_channels=100'), [], 'cannot run at 224x224'),
     (TINY, ['--json', 'no/such/folder/out.json'], 'no/such/folder'),
 ])
-def test_bad_input_ends_with_one_message(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture, write: str,
+def test_errors_name_the_value(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture, write: str,
                                          arguments: list[str], message: str) -> None:
     config = tmp_path / 'config.py'
     if write:

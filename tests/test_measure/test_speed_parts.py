@@ -1,21 +1,20 @@
-"""What `tools/analysis/benchmark.py` is made of: turns in rounds, ratios, memory, crossovers, models by name."""
+"""The parts of `mmflatten benchmark`: rounds, ratios, memory, crossovers, models by name."""
 import math
-import os
-import time
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from mmflatten.measure.flops.meta import parameters_on_meta
-from mmflatten.measure.speed.crossovers import crossover, format_crossover
-from mmflatten.measure.speed.machine import seconds_of_others
+from mmflatten.measure.speed import machine, timing
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import DTYPES, ZOO, RunSettings, build_model, make_call, model_subject, parse_spec
 from mmflatten.measure.speed.operators import OPERATORS, map_of, operator_subject
-from mmflatten.measure.speed.table import ratio_columns, result_rows
+from mmflatten.measure.speed.results import crossover, format_crossover, ratio_columns, result_rows
 from mmflatten.measure.speed.timing import MIN_ROUNDS, Subject, clock_of, measure
 
 SWIN = 'FLattenSwin:arch=dict(embed_dims=8,depths=(1,1,1,1),num_heads=(1,1,2,2))'
@@ -32,7 +31,7 @@ def test_every_operator_runs_and_trains() -> None:
 
 
 @pytest.mark.parametrize('train', [False, True])
-def test_a_compiled_model_has_an_open_batch_in_inference(monkeypatch, train) -> None:
+def test_compiled_model_has_a_dynamic_batch_in_inference(monkeypatch, train) -> None:
     sizes = []
 
     def backend(graph, inputs):
@@ -45,53 +44,83 @@ def test_a_compiled_model_has_an_open_batch_in_inference(monkeypatch, train) -> 
     assert bool(sizes) != train
 
 
-def test_subjects_take_turns_in_every_round() -> None:
+class FakeTime:
+    """A clock that only calls of `subject` advance."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.calls = 0., []
+        monkeypatch.setattr(timing, 'time', SimpleNamespace(monotonic=lambda: self.now))
+
+    def subject(self, name: str, seconds: float) -> Subject:
+        def call() -> None:
+            self.calls.append(name)
+            self.now += seconds
+
+        return Subject(name, call)
+
+    def clock(self, call: timing.Call, number: int) -> float:
+        start = self.now
+        for _ in range(number):
+            call()
+        return (self.now - start) / number
+
+
+@pytest.fixture
+def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    return FakeTime(monkeypatch)
+
+
+def test_subjects_take_turns_in_every_round(fake_time: FakeTime) -> None:
+    reports = []
+    times = measure([fake_time.subject(name, 0.03) for name in 'abc'], rounds=4, clock=fake_time.clock,
+                    progress=lambda *report: reports.append(report))
+    assert fake_time.calls == ['a', 'a', 'b', 'b', 'c', 'c'] + list('abc') * 4  # two calls each to warm up
+    assert [rounds for rounds, _, _ in reports] == [1, 2, 3, 4]
+    assert [elapsed for _, elapsed, _ in reports] == pytest.approx([.09, .18, .27, .36])
+    assert [left for _, _, left in reports] == pytest.approx([.27, .18, .09, 0])
+    assert np.array(times) == pytest.approx(np.full((3, 4), 0.03))
+
+
+def test_short_calls_are_repeated_within_a_sample(fake_time: FakeTime) -> None:
+    times, _ = measure([fake_time.subject(name, 0.003) for name in 'ab'], rounds=2, clock=fake_time.clock)
+    runs = [(name, len(list(run))) for name, run in groupby(fake_time.calls)]
+    assert runs == [('a', 2), ('b', 2)] + [('a', 7), ('b', 7)] * 2  # 7 calls take 20 ms
+    assert times == pytest.approx([0.003, 0.003])  # per call, not per sample
+
+
+def test_time_limit_ends_a_run_after_the_minimum_of_rounds(fake_time: FakeTime) -> None:
+    slow = fake_time.subject('slow', 0.05)
+    assert len(measure([slow], seconds=0.01, clock=fake_time.clock)[0]) == MIN_ROUNDS
+    assert len(measure([slow, slow], seconds=0.26, clock=fake_time.clock)[0]) == 5
+
+
+@pytest.mark.parametrize('clock', [timing.clock_of('cpu'), timing.cpu_clock])
+def test_clocks_make_the_calls_and_return_seconds(clock: timing.Clock) -> None:
     calls = []
-    subjects = [Subject(name, lambda name=name: (calls.append(name), time.sleep(0.03))) for name in 'abc']
-    told = []
-    times = measure(subjects, rounds=4, progress=lambda *report: told.append(report))
-    assert calls == ['a', 'a', 'b', 'b', 'c', 'c'] + list('abc') * 4  # two calls each to warm up
-    assert [rounds for rounds, _, _ in told] == [1, 2, 3, 4] and told[-1][2] == 0
-    assert [len(seconds) for seconds in times] == [4, 4, 4] and min(map(min, times)) >= 0.03
+    assert clock(lambda: calls.append(None), 3) >= 0
+    assert len(calls) == 3
 
 
-def test_short_calls_are_repeated_within_a_sample() -> None:
-    calls = []
-    subjects = [Subject(name, lambda name=name: (calls.append(name), time.sleep(0.002))) for name in 'ab']
-    times, _ = measure(subjects, rounds=2)
-    runs = [(name, len(list(run))) for name, run in groupby(calls)]
-    assert [name for name, _ in runs] == list('ab' * 3) and all(number > 2 for _, number in runs[2:])
-    assert all(0.002 <= seconds < 0.02 for seconds in times)  # per call, not per sample
-
-
-def test_time_bounds_a_run_but_leaves_rounds_for_a_spread() -> None:
-    slow = Subject('slow', lambda: time.sleep(0.05))
-    assert len(measure([slow], seconds=0.01)[0]) == MIN_ROUNDS
-    start = time.monotonic()
-    number = len(measure([slow, slow], seconds=0.25)[0])
-    assert MIN_ROUNDS <= number <= 5 and time.monotonic() - start < 2
-
-
-def test_ratio_is_taken_within_rounds_and_withstands_a_change_of_load() -> None:
+def test_ratio_is_taken_within_rounds() -> None:
     reference = (1., 1., 1., 9., 9.)  # the machine became nine times slower in the middle of the run
     assert set(ratio_columns((.5, .5, .5, 4.5, 4.5), reference).values()) == {2}
 
 
 @pytest.mark.parametrize('seconds, expected', [((4., 1., 3., 2., 5.), (2, 3, 4, 1)), ((7.,), (7, 7, 7, 7))])
-def test_a_row_holds_quartiles_median_and_best(seconds: tuple[float, ...], expected: tuple[float, ...]) -> None:
+def test_row_holds_quartiles_median_and_best(seconds: tuple[float, ...], expected: tuple[float, ...]) -> None:
     row, = result_rows([Subject('one', print)], [seconds], [2 ** 20], SMALL, reference=None)
     assert tuple(row[name] for name in ('q1_s', 'median_s', 'q3_s', 'best_s')) == expected
     assert (row['peak_mib'], row['reference'], row['ratio']) == (1, '', '')
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a GPU')
-def test_gpu_is_timed_by_its_own_events_and_asked_for_its_own_peak() -> None:
+def test_gpu_has_its_own_clock_and_peak_memory() -> None:
     x = torch.ones(2048, 2048, device='cuda')
     assert peak_memory(lambda: x @ x, 'cuda') == x.nbytes
     assert 0 < clock_of('cuda')(lambda: x @ x, 10) < 1
 
 
-def test_crossover_is_where_straight_lines_in_logarithmic_axes_meet() -> None:
+def test_crossover_interpolates_in_logarithmic_axes() -> None:
     tokens = [100, 1000, 10000]
     quadratic, linear = [n * n * 1e-6 for n in tokens], [n * 5e-4 for n in tokens]
     assert crossover(tokens, quadratic, linear) == pytest.approx(500, rel=1e-9)
@@ -103,7 +132,7 @@ def test_crossover_is_where_straight_lines_in_logarithmic_axes_meet() -> None:
                                                                                   'above 10000']
 
 
-def test_peak_memory_counts_what_lives_at_once() -> None:
+def test_peak_memory_counts_tensors_alive_at_once() -> None:
     given = torch.zeros(1000)
 
     def call() -> torch.Tensor:
@@ -131,7 +160,7 @@ def test_half_precision_runs_under_autocast(dtype: str) -> None:
     assert model_subject(SWIN, replace(SMALL, dtype=dtype)).call().dtype == DTYPES[dtype]
 
 
-def test_specs_are_read_like_calls() -> None:
+def test_specs_are_parsed_like_calls() -> None:
     assert parse_spec('FLattenSwin') == ('FLattenSwin', {})
     assert parse_spec("A:arch=tiny,ratios=(8, 4),stem='4L',on=True,rate=.1,nested=dict(type=B)") == (
         'A', dict(arch='tiny', ratios=(8, 4), stem='4L', on=True, rate=.1, nested=dict(type='B')))
@@ -143,8 +172,18 @@ def test_every_model_of_the_zoo_builds() -> None:
             assert sum(p.numel() for p in build_model(spec, (224, 224)).parameters()) > 5e6
 
 
-def test_seconds_of_others_leave_out_idle_time_and_this_process(tmp_path, monkeypatch) -> None:
+def test_load_of_others_is_that_of_the_system_without_this_process(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(machine, 'PROC', tmp_path)
+    assert math.isnan(machine.seconds_of_others())
+    monkeypatch.setattr(machine, 'os', SimpleNamespace(sysconf=lambda name: 100, times=lambda: (3., 1., .5, .5, 99.)))
+    # user, nice, system, idle, iowait, irq, softirq, steal, guest, in 1/100 s; idle and iowait do not count.
     (tmp_path / 'stat').write_text('cpu  1000 200 300 90000 800 10 20 70 5 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n')
-    monkeypatch.setattr('mmflatten.measure.speed.machine.Path', lambda _: tmp_path / 'stat')
-    monkeypatch.setattr('mmflatten.measure.speed.machine.os.times', lambda: (1., 2., 0., 0., 9.))
-    assert seconds_of_others() == 1600 / os.sysconf('SC_CLK_TCK') - 3
+    assert machine.seconds_of_others() == pytest.approx(16 - 5)
+
+
+def test_processor_and_free_memory_are_read_from_proc(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(machine, 'PROC', tmp_path)
+    assert machine.cpuinfo() == {} and machine.free_memory('cpu') == math.inf
+    (tmp_path / 'cpuinfo').write_text('processor\t: 0\nmodel name\t: Fast\n\nprocessor\t: 1\nmodel name\t: Slow\n')
+    (tmp_path / 'meminfo').write_text('MemTotal:  8192 kB\nMemAvailable:  2048 kB\n')
+    assert machine.cpuinfo()['model name'] == 'Fast' and machine.free_memory('cpu') == 2

@@ -1,4 +1,4 @@
-"""`tools/analysis/benchmark.py` as its users meet it."""
+"""`mmflatten benchmark`: rows, tables, figure and errors."""
 import csv
 import json
 from pathlib import Path
@@ -9,8 +9,8 @@ import torch
 from matplotlib.image import imread
 
 from mmflatten.cli import benchmark
-from mmflatten.measure.speed.crossovers import forecast
 from mmflatten.measure.speed.operators import OPERATORS
+from mmflatten.measure.speed.results import forecast
 from mmflatten.models.attention import TokenMixer
 from mmflatten.registry import MODELS
 
@@ -50,7 +50,7 @@ def rows_of(path: Path) -> list[dict]:
         return list(csv.DictReader(file))
 
 
-def test_configs_backbones_and_timm_stand_side_by_side(tool: ModuleType, config: str, tmp_path: Path,
+def test_configs_backbones_and_timm_are_compared(tool: ModuleType, config: str, tmp_path: Path,
                                                        capsys: pytest.CaptureFixture) -> None:
     out, everything = tmp_path / 'out.csv', tmp_path / 'out.json'
     assert tool.main([config, SWIN, '--vs', 'timm:test_vit', *QUICK, '--csv', str(out), '--json', str(everything)]) == 0
@@ -90,32 +90,32 @@ def test_operators_give_rows_crossovers_and_a_plot(tool: ModuleType, tmp_path: P
     assert '[2/2]' in captured.err and 's left' in captured.err
 
 
-def test_an_attention_is_left_out_where_it_should_take_too_long_or_too_much(tool, tmp_path, capsys, monkeypatch):
+def test_attention_beyond_limit_or_memory_is_skipped(tool, tmp_path, capsys, monkeypatch):
     run = ['--operators', 'hydra', 'softmax', '--tokens', '16', '64', '256', '--embed-dims', '8', '--heads', '2',
            '--rounds', '2', '--threads', '1', '--csv', str(tmp_path / 'out.csv'), '--plot', str(tmp_path / 'out.png')]
     assert tool.main([*run, '--limit', '1e-9']) == 0
     assert [row['tokens'] for row in rows_of(tmp_path / 'out.csv')] == ['16', '16']
-    said = capsys.readouterr().err
-    assert all(f'{name} is left out from 64 tokens on' in said for name in ('softmax', 'hydra'))
+    err = capsys.readouterr().err
+    assert all(f'{name} is skipped from 64 tokens on' in err for name in ('softmax', 'hydra'))
     costs = dict(hydra=(1., 4., 16.), softmax=(1., 16., 300.))
     monkeypatch.setattr(benchmark, 'peak_memory', lambda call, device: next(peaks) * 2 ** 20)
-    monkeypatch.setattr(benchmark, 'free_memory', lambda device: 200.)
+    monkeypatch.setattr(benchmark.machine, 'free_memory', lambda device: 200.)
     peaks = iter([cost for pair in zip(*costs.values()) for cost in pair])
     assert tool.main(run) == 0
     assert [(row['tokens'], row['name'], row['reference']) for row in rows_of(tmp_path / 'out.csv')] == [
         ('16', 'hydra', 'softmax'), ('16', 'softmax', 'softmax'), ('64', 'hydra', 'softmax'),
         ('64', 'softmax', 'softmax'), ('256', 'hydra', '')]
-    assert 'softmax is left out from 256 tokens on' in capsys.readouterr().err
+    assert 'softmax is skipped from 256 tokens on' in capsys.readouterr().err
 
 
-def test_costs_are_carried_on_by_the_power_of_the_last_two():
+def test_forecast_follows_the_power_law_of_the_last_two_costs():
     assert forecast([10, 100, 1000], [3., 1., 100.], 2000) == pytest.approx(400)
     assert forecast([10, 100], [5., 5.], 10000) == pytest.approx(5)
     assert forecast([10], [2.], 100) == pytest.approx(200) and forecast([], [], 100) == 0
 
 
 def test_every_attention_has_a_name():
-    named = {cfg['type'] for cfg in OPERATORS.values()}
+    named = {spec.partition(':')[0] for spec in OPERATORS.values()}
     assert named == {name for name, cls in MODELS.module_dict.items()
                      if isinstance(cls, type) and issubclass(cls, TokenMixer) and not name.startswith('Test')} | {
         'CrossShapedAttention'}
@@ -135,7 +135,8 @@ def test_bound_is_timed_in_the_same_rounds(tool: ModuleType, tmp_path: Path) -> 
     (['FLattenSwin:tiny'], '(tiny)'),
     (['FLattenSwin:depth=3'], 'depth'),
     (['timm:no_such_model'], 'no_such_model'),
-    ([SWIN, '--device', 'tpu'], '--device tpu'),
+    ([SWIN, '--device', 'tpu'], 'tpu'),
+    ([SWIN, '--device', 'cuda:99'], 'cuda:99'),
     ([SWIN, '--csv', 'no/folder/out.csv'], 'no/folder'),
     ([SWIN, '--tokens', '16'], '--tokens'),
     (['--operators', 'softmax', '--vs', 'linear'], '--vs'),
@@ -143,7 +144,7 @@ def test_bound_is_timed_in_the_same_rounds(tool: ModuleType, tmp_path: Path) -> 
     (['--operators', 'LinearAttention:feature=elu'], 'feature'),
     (['--operators', 'softmax', '--heads', '5'], '--heads 5'),
 ])
-def test_bad_input_ends_with_one_message(tool: ModuleType, capsys: pytest.CaptureFixture, arguments: list[str],
+def test_errors_name_the_value(tool: ModuleType, capsys: pytest.CaptureFixture, arguments: list[str],
                                          message: str) -> None:
     assert tool.main(arguments) == 1
     assert message in capsys.readouterr().err.splitlines()[-1]

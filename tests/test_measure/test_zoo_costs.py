@@ -1,35 +1,33 @@
-"""Configs beside the papers' rows: what they cost is what the papers print, each in its own way of counting."""
-from pathlib import Path
-
+"""Costs of configs compared with the papers' rows, each counted as its paper counts."""
 import pytest
 import torch
 from torch import nn
 
 from mmflatten.measure.flops.model_cost import count_model
-from mmflatten.measure.papers.costs import PaperCost, count_beside_papers, render, table_rows
+from mmflatten.measure.papers.costs import PaperCost, render, table_rows
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
-
-ROOT = Path(__file__).parents[2]
 
 
 def params() -> list:
-    """Every config; the first of each family and head that has figures is the sample, the others the full sweep."""
-    kinds, figures = {}, set()
+    """Every config. Those outside the full sweep have each family in a classifier and a dense model, and each head."""
+    seen, sample = {None}, {}
     for row in paper_rows():
-        head = row.cells['method'].partition(',')[0] if row.cells['task'] != 'classification' else ''
+        dense = row.cells['task'] != 'classification'
+        family = row.cells['backbone'].rpartition('-')[0], dense
+        head = (row.cells['task'], row.cells['method'].partition(',')[0]) if dense else None
+        has_figures = bool(row.cells['params_m'] or row.cells['flops_g'])
         if row.config:
-            kinds.setdefault(row.config, (row.cells['backbone'].rpartition('-')[0], row.cells['task'], head))
-            figures.update([row.config] if row.cells['params_m'] or row.cells['flops_g'] else [])
-    first = {kind: config for config, kind in reversed(kinds.items()) if config in figures}
-    return [pytest.param(config, marks=[] if first.get(kind) == config else [pytest.mark.full])
-            for config, kind in kinds.items()]
+            sample[row.config] = sample.get(row.config, False) or has_figures and not {family, head} <= seen
+        if row.config and has_figures:
+            seen |= {family, head}
+    return [pytest.param(config, marks=[] if sampled else [pytest.mark.full]) for config, sampled in sample.items()]
 
 
 @pytest.mark.parametrize('config', params())
-def test_what_a_config_costs_agrees_with_the_papers_or_the_row_says_why(config: str) -> None:
+def test_cost_of_config_agrees_with_the_papers_unless_its_row_has_a_cause(cost_of_config, config: str) -> None:
     rows = [row for row in paper_rows() if row.config == config]
     for shape in dict.fromkeys(row.shape for row in rows):
-        cost = count_beside_papers(ROOT / config, shape)
+        cost = cost_of_config(config, shape)
         assert {name for name in cost.counts.uncounted if not name.startswith('aten::_fft')} == set()
         for entry in (PaperCost.of(row, cost) for row in rows if row.shape == shape):
             assert (entry.agrees is not False) is not bool(entry.row.cause), entry
@@ -47,7 +45,7 @@ class Spectrum(nn.Module):
         return torch.fft.rfft(maps) if maps.shape[-1] > 8 else maps @ maps
 
 
-def test_each_paper_is_shown_by_its_own_way_of_counting() -> None:
+def test_flops_are_counted_as_the_paper_counts() -> None:
     with torch.device('meta'):
         cost = count_model(Spectrum(), (10, 10))  # 8 * 64 * 27 in the convolution, 8 * 8 ** 3 in the product
     rows = tuple(row for row in paper_rows() if row.label in ('flatten 2b', 'focal 5')
@@ -59,13 +57,13 @@ def test_each_paper_is_shown_by_its_own_way_of_counting() -> None:
     assert focal[7] == '742' and focal[9] == 'focal 5' and focal[6].endswith('*')
 
 
-def test_an_operator_without_a_formula_is_named() -> None:
+def test_operator_without_a_formula_is_named() -> None:
     with torch.device('meta'):
         cost = count_model(Spectrum(), (12, 12))
     assert table_rows('spectrum', cost, [])[0][-1] == 'aten::_fft_r2c (1x)'
 
 
-def test_configs_of_one_name_are_shown_by_their_path() -> None:
+def test_configs_with_equal_names_are_shown_by_path() -> None:
     with torch.device('meta'):
         cost = count_model(Spectrum(), (10, 10))
     table = render(dict.fromkeys(('a/one.py', 'b/one.py', 'b/two.py'), cost), markdown=True)

@@ -1,4 +1,4 @@
-"""The papers' results as carried data."""
+"""The papers' results in tables.csv."""
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from mmflatten.measure.papers.tables import PaperRow, paper_rows, rows_of_config
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_printed_result_has_a_row_or_a_reason() -> None:
+def test_printed_results_have_a_row_or_a_reason() -> None:
     printed = {(table['paper'], table['table']): int(table['results']) for table in printed_results()}
     carried = Counter((row.cells['paper'], row.cells['table']) for row in paper_rows())
     without = Counter((result['paper'], result['table']) for result in out_of_reach())
@@ -19,7 +19,7 @@ def test_every_printed_result_has_a_row_or_a_reason() -> None:
     assert {paper for paper, _ in printed} == set(PAPERS) - {''}
 
 
-def test_every_row_has_a_config_and_nothing_is_listed_twice() -> None:
+def test_rows_have_a_config_and_are_unique() -> None:
     assert [row.config for row in paper_rows() if not (ROOT / row.config).is_file()] == []
     columns = ('paper', 'table', 'task', 'method', 'backbone', 'schedule', 'flops_input_hw')
     rows = Counter(tuple(row.cells[name] for name in columns) for row in paper_rows())
@@ -28,19 +28,19 @@ def test_every_row_has_a_config_and_nothing_is_listed_twice() -> None:
     assert all(other['reason'] for other in out_of_reach())
 
 
-def test_shape_is_read_and_may_be_missing() -> None:
+def test_row_shape_may_be_missing() -> None:
     shapes = {row.label: row.shape for row in paper_rows()}
     assert shapes['flatten 2a'] == (800, 1280) and shapes['factorized 1'] is None
 
 
-def test_config_is_found_from_anywhere_and_may_serve_several_rows(tmp_path: Path) -> None:
+def test_rows_of_config_need_its_path_below_configs(tmp_path: Path) -> None:
     rows = rows_of_config(tmp_path / 'configs/flatten_swin/flatten-swin-t_8xb128_in1k.py')
     assert [row.label for row in rows] == ['flatten 8', 'flatten 3b', 'flatten 5', 'flatten 6', 'flatten 7', 'l2vit 2']
     assert rows_of_config(tmp_path / 'flatten-swin-t_8xb128_in1k.py') == ()
     assert rows_of_config(tmp_path / 'configs/flatten_swin/mine.py') == ()
 
 
-def test_products_are_left_out_where_the_tables_leave_them_out() -> None:
+def test_products_are_excluded_for_rows_that_exclude_them() -> None:
     def with_products(label: str, backbone: str) -> bool:
         rows = [row for row in paper_rows() if row.label == label and row.cells['backbone'] == backbone]
         return rows[0].with_products
@@ -67,5 +67,5 @@ def test_printed_precision_allows_rounding_up_or_down(value: float, printed: str
     (255_100_000_000, '250', False),  # 2.04 %
     (1, '', None),
 ])
-def test_flops_agree_if_they_round_to_the_papers_or_are_within_2_percent(flops, printed, agrees) -> None:
+def test_flops_agree_if_rounded_or_within_2_percent(flops, printed, agrees) -> None:
     assert PaperRow.of(flops_g=printed).flops_agree(flops) is agrees

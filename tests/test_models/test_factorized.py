@@ -1,5 +1,6 @@
 """FactorizedAttention and ConventionalAttention: the eight modules of the paper and the official outputs."""
 import importlib.util
+import re
 from itertools import product
 from pathlib import Path
 
@@ -174,16 +175,16 @@ def test_modules_run_in_half_precision(cls, normalization):
 
 
 @pytest.mark.parametrize('wrong, named', [
-    (dict(basis_channels=10, num_heads=4), r'basis_channels \(10\) must be divisible by num_heads \(4\)'),
-    (dict(value_channels=6, num_heads=4), r'value_channels \(6\) must be divisible by num_heads \(4\)'),
-    (dict(value_channels=8, reprojection=False), r'value_channels \(8\) must be in_channels \(16\)'),
-    (dict(basis_channels=0), r'basis_channels \(0\)'),
-    (dict(basis_channels=8.), r'basis_channels \(8\.0\)'),
-    (dict(num_heads=-1), r'num_heads \(-1\)'),
-    (dict(feed_forward_channels=0), r'feed_forward_channels \(0\)'),
-    (dict(normalization='softmax'), r"normalization \('softmax'\) must be one of \['dot', 'gaussian'\]"),
-    (dict(ndim=1), r'ndim \(1\)'),
-    (dict(zero_init=True, residual=False), r'zero_init \(True\)'),
+    (dict(basis_channels=10, num_heads=4), r'basis_channels: .*\(4\), got 10'),
+    (dict(value_channels=6, num_heads=4), r'value_channels: .*\(4\), got 6'),
+    (dict(value_channels=8, reprojection=False), r'value_channels: .*\(16\).* got 8'),
+    (dict(basis_channels=0), 'basis_channels: .* got 0'),
+    (dict(basis_channels=8.), r'basis_channels: .* got 8\.0'),
+    (dict(num_heads=-1), 'num_heads: .* got -1'),
+    (dict(feed_forward_channels=0), 'feed_forward_channels: .* got 0'),
+    (dict(normalization='softmax'), r"normalization: .*\['dot', 'gaussian'\], got 'softmax'"),
+    (dict(ndim=1), 'ndim: .* got 1'),
+    (dict(zero_init=True, residual=False), 'zero_init: .* got True'),
 ])
 @pytest.mark.parametrize('cls', CLASSES)
 def test_modules_reject_invalid_arguments(cls, wrong, named):
@@ -191,10 +192,9 @@ def test_modules_reject_invalid_arguments(cls, wrong, named):
         cls(16, **wrong)
 
 
-@pytest.mark.parametrize('shape, named', [((2, 8, 5, 7), r'\(2, 8, 5, 7\).*in_channels \(16\)'),
-                                          ((2, 16, 5, 7, 3), r'\(2, 16, 5, 7, 3\) must be \(B, C, H, W\)')])
-def test_module_rejects_wrong_input_shapes(shape, named):
-    with pytest.raises(ValueError, match=named):
+@pytest.mark.parametrize('shape', [(2, 8, 5, 7), (2, 16, 5, 7, 3)])
+def test_module_rejects_wrong_input_shapes(shape):
+    with pytest.raises(ValueError, match=re.escape(f'(B, C, H, W) with C = in_channels (16), got {shape}')):
         build(FactorizedAttention)(torch.zeros(shape).double())
 
 

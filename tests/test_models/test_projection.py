@@ -58,7 +58,7 @@ def test_gelu_is_fused_where_onednn_is_used(kind: str) -> None:
 def test_token_conv_applies_gelu_after_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x = TokenConv(12, 3, gelu=True), torch.randn(2, 35, 12)
     expected = layer(x, (5, 7))
-    monkeypatch.setattr('mmflatten.models.layers.position.pick_kernel', lambda *args: True)
+    monkeypatch.setattr('mmflatten.models.layers.token_conv.pick_kernel', lambda *args: True)
     torch.testing.assert_close(layer(x, (5, 7)), expected)
 
 
@@ -105,8 +105,8 @@ def test_projection_variable_only_warns(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(('make', 'message'), [
-    (lambda: TokenConv(10, 3, num_groups=3), r'embed_dims \(10\).*num_groups \(3\)'),
-    (lambda: TokenConv(12, 3, num_groups=3, gelu=True), r'num_groups \(3\).*gelu'),
+    (lambda: TokenConv(10, 3, num_groups=3), r'num_groups: .*\(10\), got 3'),
+    (lambda: TokenConv(12, 3, num_groups=3, gelu=True), 'num_groups: .*gelu.* got 3'),
     (lambda: FeedForward(4, 8, TokenConv(8, 3)), 'inner: .*TokenConv'),
 ])
 def test_layers_reject_invalid_arguments(make: Callable[[], object], message: str) -> None:

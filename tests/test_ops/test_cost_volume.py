@@ -2,7 +2,7 @@
 import pytest
 import torch
 
-from mmflatten.ops import concat_cost_volume, reference_stereo, soft_argmax_disparity
+from mmflatten.ops import concat_cost_volume, reference, soft_argmax_disparity
 
 
 def maps(*shape: int, number: int = 2) -> list[torch.Tensor]:
@@ -14,7 +14,7 @@ def maps(*shape: int, number: int = 2) -> list[torch.Tensor]:
 @pytest.mark.parametrize('num_shifts', [1, 4, 9])
 def test_concat_cost_volume_equals_twin(size, num_shifts):
     left, right = maps(2, 3, *size)
-    volumes = [build(left, right, num_shifts) for build in (concat_cost_volume, reference_stereo.concat_cost_volume)]
+    volumes = [build(left, right, num_shifts) for build in (concat_cost_volume, reference.concat_cost_volume)]
     assert volumes[0].shape == (2, 6, num_shifts, *size)
     assert torch.equal(*volumes)
     weights = torch.randn_like(volumes[0])
@@ -50,7 +50,7 @@ def test_concat_cost_volume_rejects_wrong_arguments(right, num_shifts, message):
 @pytest.mark.parametrize('num_disparities', [1, 7, 64])
 def test_soft_argmax_disparity_equals_twin(num_disparities):
     scores, = maps(2, num_disparities, 3, 5, number=1)
-    results = [regress(scores * 9) for regress in (soft_argmax_disparity, reference_stereo.soft_argmax_disparity)]
+    results = [regress(scores * 9) for regress in (soft_argmax_disparity, reference.soft_argmax_disparity)]
     torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
     gradients = [torch.autograd.grad(result.square().sum(), scores)[0] for result in results]
     torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-10)

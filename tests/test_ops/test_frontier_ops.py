@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mmflatten import ops
-from mmflatten.ops import neighborhood, reference
+from mmflatten.ops import reference, whole_map
 
 MAPS = [(1, 1), (1, 7), (3, 5), (4, 4), (9, 7)]
 
@@ -178,7 +178,7 @@ def natten_calls(monkeypatch):
         return reference.neighborhood_attention(
             *tokens, hw_shape=(H, W), kernel_size=kernel_size, dilation=dilation).transpose(1, 2).unflatten(1, (H, W))
 
-    monkeypatch.setattr(neighborhood, '_natten', lambda: SimpleNamespace(na2d=na2d))
+    monkeypatch.setattr(whole_map, '_natten', lambda: SimpleNamespace(na2d=na2d))
     monkeypatch.setattr(torch.Tensor, 'is_cuda', True)
     return calls
 

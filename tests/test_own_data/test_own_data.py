@@ -5,15 +5,14 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from mmengine.config import Config
 
-from mmflatten.own_data.classification import read_classification
-from mmflatten.own_data.data import OwnDataError
-from mmflatten.own_data.detection import read_detection
+from mmflatten.own_data import classification, detection, segmentation, stereo
+from mmflatten.own_data.data import OwnDataError, Request
 from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures, split
-from mmflatten.own_data.segmentation import read_segmentation
-from mmflatten.own_data.stereo import read_stereo
 
 SIZE = (48, 64)  # height, width
+BASE = Config(dict(model=dict(max_disp=48)))
 
 
 def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> Path:
@@ -41,11 +40,15 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def detection(folder: Path, *contents: dict, **options):
+def request(folder: Path, *ann: Path, classes: list[str] | None = None) -> Request:
+    return Request('', [folder / 'images'], '', folder / 'mine.py', ann, classes, val_share=0.3)
+
+
+def read_detection(folder: Path, *contents: dict, classes: list[str] | None = None):
     files = [folder / f'{i}.json' for i in range(len(contents))]
     for file, content in zip(files, contents):
         file.write_text(json.dumps(content))
-    return read_detection([folder / 'images'], files, folder / 'mine.py', 0.3, **options)
+    return detection.read(request(folder, *files, classes=classes), None)
 
 
 def found(data) -> dict[str, bool]:
@@ -53,7 +56,7 @@ def found(data) -> dict[str, bool]:
 
 
 def test_valid_detection_data_is_split(folder):
-    data = detection(folder, coco())
+    data = read_detection(folder, coco())
     assert not data.problems and data.classes == ('round', 'square') and data.counts == (4, 2)
     halves = [json.loads(text) for text in data.lists.values()]
     assert [len(half['images']) for half in halves] == [4, 2]
@@ -83,7 +86,7 @@ def test_annotation_problem_is_named(name, folder):
     change, stops = ANNOTATIONS[name]
     content = coco()
     content['annotations'][0].update(change)
-    data = detection(folder, content)
+    data = read_detection(folder, content)
     assert found(data) == {name: stops}
     if stops:
         with pytest.raises(OwnDataError, match=name):
@@ -104,17 +107,17 @@ NAN = float('nan')
 def test_invalid_numbers_and_masks_are_named(change, name, folder):
     content = coco()
     content['annotations'][0].update(change)
-    assert name in found(detection(folder, content))
+    assert name in found(read_detection(folder, content))
 
 
 def test_masks_are_evaluated_only_if_all_are_usable(folder):
     content = coco()
     for i, entry in enumerate(content['annotations']):
         entry['segmentation'] = [[4, 4, 24, 4, 24, 24]] if i % 2 else dict(size=[*SIZE], counts=[SIZE[0] * SIZE[1]])
-    data = detection(folder, content)
+    data = read_detection(folder, content)
     assert not data.problems and data.evaluator['metric'] == ['bbox', 'segm']
     content['annotations'][0]['segmentation']['size'] = [8, 8]
-    assert detection(folder, content).evaluator['metric'] == 'bbox'
+    assert read_detection(folder, content).evaluator['metric'] == 'bbox'
 
 
 @pytest.mark.parametrize('kind, change, words', [
@@ -130,14 +133,14 @@ def test_wrong_type_names_the_entry(kind, change, words, folder):
     content = coco()
     content[kind][1] = {**content[kind][1], **change} if isinstance(change, dict) else change
     with pytest.raises(OwnDataError, match='(?s)0.json.*' + '.*'.join(words)):
-        detection(folder, content)
+        read_detection(folder, content)
 
 
 def test_corner_boxes_are_recognised(folder):
     content = coco()
     for entry in content['annotations']:
         entry['bbox'] = [40, 30, 60, 45]
-    assert found(detection(folder, content))['boxes like [x1, y1, x2, y2]']
+    assert found(read_detection(folder, content))['boxes like [x1, y1, x2, y2]']
 
 
 ENTRIES = {
@@ -154,7 +157,7 @@ def test_image_or_category_problem_is_named(name, folder):
     kind, change = ENTRIES[name]
     content = coco()
     content[kind][0].update(change)
-    assert found(detection(folder, content)).get(name) is True
+    assert found(read_detection(folder, content)).get(name) is True
 
 
 def test_all_problems_are_reported_together(folder):
@@ -162,7 +165,7 @@ def test_all_problems_are_reported_together(folder):
     content['annotations'][0]['category_id'] = 1
     content['annotations'][1]['bbox'] = [99, 4, 20, 20]
     truncate(folder / 'images' / '3.png')
-    data = detection(folder, content)
+    data = read_detection(folder, content)
     assert found(data) == {'unknown category_id': True, 'box outside its image': True, 'broken image': True}
     with pytest.raises(OwnDataError, match=r'(?s)unknown category_id \(1\).*outside.*broken image'):
         data.require_usable()
@@ -171,7 +174,7 @@ def test_all_problems_are_reported_together(folder):
 def test_category_order_must_match_between_parts(folder):
     val = coco()
     val['categories'].reverse()
-    assert found(detection(folder, coco(), val)) == {'categories differ between training and validation': True}
+    assert found(read_detection(folder, coco(), val)) == {'categories differ between training and validation': True}
 
 
 def test_class_without_training_objects_is_a_warning(folder):
@@ -179,22 +182,22 @@ def test_class_without_training_objects_is_a_warning(folder):
     train['images'], val['images'] = train['images'][:3], val['images'][3:]
     train['annotations'] = [entry for entry in train['annotations'][:6] if entry['category_id'] == 7]
     val['annotations'] = val['annotations'][6:]
-    assert found(detection(folder, train, val)) == {'class without an object in training': False}
+    assert found(read_detection(folder, train, val)) == {'class without an object in training': False}
 
 
 @pytest.mark.parametrize('classes', [None, ['square']])
 def test_training_without_objects_is_an_error(classes, folder):
     content = coco()
     content['annotations'] = [entry for entry in content['annotations'] if classes and entry['category_id'] == 7]
-    problem, = detection(folder, content, classes=classes).problems
+    problem, = read_detection(folder, content, classes=classes).problems
     assert problem.stops and problem.where == [f'annotations of {folder / "0.json"}'] and 'square' in str(problem)
 
 
 def test_classes_option_keeps_the_file_order(folder):
-    assert detection(folder, coco(), classes=['square']).classes == ('square', )
-    assert detection(folder, coco(), classes=['square', 'round']).classes == ('round', 'square')
+    assert read_detection(folder, coco(), classes=['square']).classes == ('square', )
+    assert read_detection(folder, coco(), classes=['square', 'round']).classes == ('round', 'square')
     with pytest.raises(OwnDataError, match='(?s)round, square.*oval'):
-        detection(folder, coco(), classes=['oval'])
+        read_detection(folder, coco(), classes=['oval'])
 
 
 @pytest.mark.parametrize('content, word', [
@@ -204,20 +207,18 @@ def test_classes_option_keeps_the_file_order(folder):
     (dict(shapes=[], imagePath='0.png'), 'labelme'), (dict(images=[]), 'categories'), ([], 'images')])
 def test_annotations_of_another_task_are_an_error(content, word, folder):
     with pytest.raises(OwnDataError, match=f'(?s)0.json.*{word}'):
-        detection(folder, content)
+        read_detection(folder, content)
 
 
 def test_paths_of_another_task_are_an_error(folder):
     file = folder / 'a.json'
     file.write_text(json.dumps(coco()))
-    with pytest.raises(OwnDataError, match='(?s)images.*--task seg'):
-        read_detection([folder / 'images'], [folder / 'images'], folder / 'mine.py', 0.3)
-    with pytest.raises(OwnDataError, match='(?s)a.json.*--task det'):
-        read_segmentation([folder / 'images'], [file], folder / 'mine.py', 0.3, ['a'])
-    with pytest.raises(OwnDataError, match='(?s)CLASS/IMAGE.*0.png'):
-        read_classification([folder / 'images'], folder / 'mine.py', 0.3)
-    with pytest.raises(OwnDataError, match='left, right, disparity'):
-        read_stereo([folder / 'images'], folder / 'mine.py', 0.3, 48)
+    for module, ann, words in ((detection, folder / 'images', '(?s)images.*--task seg'),
+                               (segmentation, file, '(?s)a.json.*--task det'),
+                               (classification, file, '(?s)CLASS/IMAGE.*0.png'),
+                               (stereo, file, 'left, right, disparity')):
+        with pytest.raises(OwnDataError, match=words):
+            module.read(request(folder, ann), BASE)
 
 
 def test_duplicate_images_are_errors_only_across_parts(folder):

@@ -1,4 +1,4 @@
-"""docs/own_data.md, run as its reader runs it: from a folder of images to drawn predictions."""
+"""The commands of docs/own_data.md: from a folder of images to drawn predictions."""
 import json
 import os
 import re
@@ -35,7 +35,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope='module')
 def shown(folder) -> str:
-    """What the commands print."""
+    """Output of the commands."""
     code = blocks('own_data.md', '## From a folder to drawings')
     (folder / 'relabel.py').write_text(next(text for language, text in code if language == 'python'))
     script = ''.join(text for language, text in code if language == 'shell')
@@ -46,17 +46,17 @@ def shown(folder) -> str:
     return result.stdout
 
 
-def test_the_page_says_what_init_shows(shown):
+def test_page_quotes_the_output_of_init(shown):
     output, = (text for language, text in blocks('own_data.md') if language == '')
     assert output in shown
 
 
-def test_it_reaches_the_stated_ap(shown):
+def test_training_reaches_the_lowest_ap(shown):
     *_, tested = re.findall(r'coco/bbox_mAP_50: ([\d.]+)', shown)
     assert float(tested) > LOWEST_AP50
 
 
-def test_predictions_are_drawn_and_have_the_users_names(shown, folder):
+def test_predictions_are_drawn_with_user_classes(shown, folder):
     found = json.loads((folder / 'found' / 'predictions.json').read_text())
     assert [category['name'] for category in found['categories']] == ['round', 'straight']
     assert len(found['images']) == 10 and {entry['category_id'] for entry in found['annotations']} <= {0, 1}
@@ -68,5 +68,5 @@ def test_predictions_are_drawn_and_have_the_users_names(shown, folder):
         assert (before != after).any() == (image['id'] in drawn)
 
 
-def test_the_vietnamese_page_has_the_same_code():
+def test_vietnamese_page_has_the_same_code():
     assert blocks('own_data.vi.md') == blocks('own_data.md')

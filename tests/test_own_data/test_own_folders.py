@@ -6,17 +6,19 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from mmengine.config import Config
 from PIL import Image
 
 from mmflatten.datasets.stereo import write_pfm
 from mmflatten.own_data import pictures
-from mmflatten.own_data.classification import read_classification
-from mmflatten.own_data.data import OwnDataError
+from mmflatten.own_data.classification import read as read_classification
+from mmflatten.own_data.data import OwnDataError, Request
 from mmflatten.own_data.pictures import find_images, picture_problems, read_pictures
-from mmflatten.own_data.segmentation import read_segmentation
-from mmflatten.own_data.stereo import read_stereo
+from mmflatten.own_data.segmentation import read as read_segmentation
+from mmflatten.own_data.stereo import read as read_stereo
 
 SIZE = (48, 64)  # height, width
+BASE = Config(dict(model=dict(max_disp=48)))
 NOT_UTF8 = os.fsdecode(b'a\xe9')
 
 
@@ -28,6 +30,10 @@ def write_image(path: Path, seed: int, size: tuple[int, int] = SIZE) -> Path:
 
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-len(path.read_bytes()) // 2])
+
+
+def request(folder: Path, *images: Path, **options) -> Request:
+    return Request('', images, '', folder / 'mine.py', val_share=0.25, **options)
 
 
 def found(data) -> dict[str, bool]:
@@ -78,10 +84,10 @@ def maps(tmp_path) -> Path:
 
 
 def segmentation(folder: Path, classes=('sky', 'ground')):
-    return read_segmentation([folder / 'images'], [folder / 'maps'], folder / 'mine.py', 0.3, classes)
+    return read_segmentation(request(folder, folder / 'images', ann=[folder / 'maps'], classes=classes), BASE)
 
 
-def test_sound_label_maps(maps):
+def test_valid_label_maps_are_split(maps):
     (maps / 'classes.txt').write_text('sky\nground\n')
     data = segmentation(maps, None)
     assert not data.problems and data.classes == ('sky', 'ground') and data.counts == (4, 2)
@@ -102,13 +108,13 @@ MAPS = {
 
 
 @pytest.mark.parametrize('name', MAPS)
-def test_a_fault_of_a_label_map(name, maps):
+def test_label_map_problem_is_named(name, maps):
     MAPS[name](maps / 'maps' / '3.png')
     assert found(segmentation(maps)) == {name: name != 'label map without an image'}
 
 
 @pytest.mark.parametrize('mode', ['1', 'P', 'I;16'])
-def test_label_maps_of_every_depth_are_read_as_mmseg_reads_them(mode, maps):
+def test_label_maps_of_every_depth_are_read_like_mmseg(mode, maps):
     for path in (maps / 'maps').iterdir():
         labels = np.zeros(SIZE, np.uint8)
         labels[:12] = 1
@@ -123,7 +129,7 @@ def test_label_maps_of_every_depth_are_read_as_mmseg_reads_them(mode, maps):
 
 
 @pytest.mark.parametrize('name', ['a\nb', ' a ', NOT_UTF8])
-def test_names_that_a_list_cannot_hold_are_refused(name, maps, classes, stereo):
+def test_file_names_unfit_for_a_list_are_an_error(name, maps, classes, stereo):
     for path in [*maps.glob('*/0.*'), classes / 'data' / 'cat']:
         path.rename(path.with_name(name + path.suffix))
     for read in (segmentation, classification, disparities):
@@ -140,26 +146,26 @@ def classes(tmp_path) -> Path:
 
 
 def classification(folder: Path, name: str = 'data'):
-    return read_classification([folder / name], folder / 'mine.py', 0.2)
+    return read_classification(request(folder, folder / name), BASE)
 
 
-def test_class_folders_are_split_class_by_class(classes):
+def test_class_folders_are_split_per_class(classes):
     data = classification(classes)
     assert not data.problems and data.classes == ('cat', 'dog') and data.counts == (8, 2)
     assert [line.split()[1] for line in [*data.lists.values()][1].splitlines()] == ['0', '1']
 
 
-def test_faults_of_class_folders(classes):
+def test_class_folder_problems_are_named(classes):
     (classes / 'data' / 'empty').mkdir()
     assert found(classification(classes)) == {'class folder without images': True}
     (classes / 'data' / 'empty').rmdir()
     for name in ('cat', 'cow'):
         write_image(classes / 'val' / name / '0.png', 30 + len(name + name[-1]) + ord(name[1]))
-    assert found(read_classification([classes / 'data', classes / 'val'], classes / 'mine.py', 0.2)) == {
-        'class folder in only one part': True}
+    data = read_classification(request(classes, classes / 'data', classes / 'val'), BASE)
+    assert found(data) == {'class folder in only one part': True}
 
 
-def test_a_class_that_cannot_be_split_is_named(classes):
+def test_class_too_small_to_split_is_named(classes):
     path = write_image(classes / 'data' / 'cow' / '0.png', 20)
     for name in ('0.png', 'copy.png'):
         path.with_name(name).write_bytes(path.read_bytes())
@@ -169,7 +175,7 @@ def test_a_class_that_cannot_be_split_is_named(classes):
 
 @pytest.mark.parametrize('name', ['.ipynb_checkpoints/0.txt', '.ipynb_checkpoints/0.png',
                                   'cat/.ipynb_checkpoints/0.png', 'cat/._0.png', 'cat/folder.png/0.txt'])
-def test_folders_and_what_is_hidden_below_the_named_folder_are_no_images(name, classes):
+def test_hidden_files_and_folders_are_skipped(name, classes):
     root = (classes / 'data').rename(classes / '.data')
     before = classification(classes, root.name)
     (root / name).parent.mkdir(exist_ok=True)
@@ -188,12 +194,12 @@ def stereo(tmp_path) -> Path:
 
 
 def disparities(folder: Path):
-    return read_stereo([folder], folder / 'mine.py', 0.25, 48)
+    return read_stereo(request(folder, folder), BASE)
 
 
 @pytest.mark.parametrize('name, read', [('images', segmentation), ('data/cat', classification), ('left', disparities),
                                         ('right', disparities)])
-def test_a_link_to_nothing_is_a_broken_image(name, read, maps, classes, stereo):
+def test_dangling_link_is_a_broken_image(name, read, maps, classes, stereo):
     (maps / name / '1.png').unlink()
     (maps / name / '1.png').symlink_to('gone')
     problem, = read(maps).problems
@@ -213,7 +219,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize('name', PAIRS)
-def test_a_fault_of_a_stereo_pair(name, stereo):
+def test_stereo_pair_problem_is_named(name, stereo):
     assert not disparities(stereo).problems
     PAIRS[name](stereo)
     assert found(disparities(stereo)) == {name: name != 'disparity beyond max_disp'}

@@ -13,7 +13,7 @@ import torch
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.predict.inputs import Input, Inputs
 from mmflatten.predict.predictor import PredictionError
-from mmflatten.predict.results import FOLDERS, ResultFolder
+from mmflatten.predict.results import ResultFolder
 from mmflatten.tasks import tasks
 
 
@@ -120,7 +120,7 @@ def test_truncated_video_is_reported(tmp_path):
 
 def test_inputs_in_output_folders_are_rejected(tmp_path):
     outside, inside = write_image(tmp_path / 'a.png'), write_image(tmp_path / 'out' / 'label_maps' / 'a.png')
-    folders = [tmp_path / 'out' / name for name in FOLDERS]
+    folders = ResultFolder.replaced(tmp_path / 'out', tasks()['segmentation'])
     Inputs([outside]).require_outside(folders)
     (tmp_path / 'link').symlink_to(Path(inside).parent)
     for word in (inside, f'{tmp_path}/link/a.png'):

@@ -1,4 +1,4 @@
-"""The recipe checker: slips planted into shipped configs, one screen, and its exit status."""
+"""`mmflatten check`: mistakes in configs, the report of one screen, and the exit status."""
 import copy
 from functools import cache
 from pathlib import Path
@@ -9,7 +9,6 @@ import pytest
 from mmengine.config import Config, ConfigDict
 
 from mmflatten.recipes.checks import CHECKS, warnings_of
-from mmflatten.recipes.disk import checkpoints_of
 from mmflatten.recipes.settings import gpus_of
 from mmflatten.recipes.training import Training
 
@@ -21,7 +20,7 @@ SEGMENTOR = 'digits/semantic-fpn_flatten-swin-nano_digits.py'
 COCO_DETECTOR = 'flatten_swin/retinanet_swin-t_fpn_1x_coco.py'  # its classes are those of the data set's type
 EMA = {'custom_hooks': [dict(type='EMAHook', momentum=0.01)]}
 
-SLIPS = [
+MISTAKES = [
     ('batch', SEGMENTOR, {'train_dataloader.batch_size': 4}),
     ('batch', SEGMENTOR, {'optim_wrapper.accumulative_counts': 2}),
     ('unit', SEGMENTOR, {'param_scheduler.1.by_epoch': True}),
@@ -68,32 +67,32 @@ def training(name: str, options: dict[str, Any] | None = None, **kwargs: Any) ->
             cfg.param_scheduler[1] = ConfigDict(value)
         else:
             cfg.merge_from_dict({key: value})
-    return Training.of(cfg, **{'gpus': gpus_of(parsed(name)), **kwargs})
+    return Training(cfg, **{'gpus': gpus_of(parsed(name)), **kwargs})
 
 
-@pytest.mark.parametrize('name, config, options', SLIPS)
-def test_a_planted_slip_gives_its_warning_and_no_other(name, config, options):
-    assert [warning.name for warning in warnings_of(training(config, options))] == [name]
+@pytest.mark.parametrize('name, config, options', MISTAKES)
+def test_check_warns_of_the_mistake_alone(name, config, options):
+    assert [check for check, _ in warnings_of(training(config, options))] == [name]
 
 
-def test_every_check_has_a_planted_slip():
-    assert {name for name, _, _ in SLIPS} == set(CHECKS)
+def test_every_check_has_a_mistake_here():
+    assert {name for name, _, _ in MISTAKES} == set(CHECKS)
 
 
 @pytest.mark.parametrize('config', SHIPPED)
-def test_shipped_recipes_have_no_warning(config):
+def test_check_accepts_shipped_configs(config):
     assert warnings_of(training(config)) == []
 
 
 @pytest.mark.full
 @pytest.mark.parametrize('config', sorted(path.relative_to(CONFIGS).as_posix() for path in CONFIGS.glob('[!_]*/*.py')))
-def test_no_shipped_recipe_at_all_has_a_warning(config):
+def test_no_shipped_recipe_has_a_warning(config):
     assert warnings_of(training(config)) == []
 
 
-def test_another_number_of_gpus_needs_a_scaled_rate_and_scaling_satisfies_it():
+def test_batch_check_accepts_a_scaled_rate():
     config = 'flatten_swin/mask-rcnn_swin-t_fpn_1x_coco.py'
-    assert [warning.name for warning in warnings_of(training(config, gpus=4))] == ['batch']
+    assert [name for name, _ in warnings_of(training(config, gpus=4))] == ['batch']
     scaled = training(config, {'auto_scale_lr.enable': True}, gpus=4)
     assert warnings_of(scaled) == [] and scaled.batch == 8 and scaled.lr_factor == 0.5
     accumulated = training(config, {'auto_scale_lr.enable': True, 'optim_wrapper.accumulative_counts': 4}, gpus=4)
@@ -101,11 +100,11 @@ def test_another_number_of_gpus_needs_a_scaled_rate_and_scaling_satisfies_it():
     assert scaled.epoch_length == 14_659  # 117,266 images on 4 GPUs, 2 at a time
 
 
-def test_averages_and_a_state_without_optimizer_change_the_size_of_a_checkpoint():
-    plain = checkpoints_of(training(CLASSIFIER))
-    averaged = checkpoints_of(training(CLASSIFIER, EMA))
+def test_checkpoint_size_includes_averages_and_optimizer():
+    plain = training(CLASSIFIER).checkpoints
+    averaged = training(CLASSIFIER, EMA).checkpoints
     assert averaged.size - plain.size == plain.weights and plain.optimizer > 1.9 * plain.weights
-    without = checkpoints_of(training(CLASSIFIER, {'default_hooks.checkpoint.save_optimizer': False}))
+    without = training(CLASSIFIER, {'default_hooks.checkpoint.save_optimizer': False}).checkpoints
     assert without.size == plain.weights
     assert plain.written == 5 and plain.kept == 3 and plain.most == 4 * plain.size
 
@@ -115,7 +114,7 @@ def tool(load_tool) -> ModuleType:
     return load_tool('check_recipe')
 
 
-def test_tool_prints_one_screen_and_ends_with_1_where_it_warns(tool, capsys):
+def test_report_fits_one_screen_and_warnings_set_the_status(tool, capsys):
     config = str(CONFIGS / DETECTOR)
     assert tool.main([config, '--dataset-size', '4000']) == 0
     out = capsys.readouterr().out
@@ -128,14 +127,14 @@ def test_tool_prints_one_screen_and_ends_with_1_where_it_warns(tool, capsys):
     assert 'warning (resume)' in out and 'warning (schedule)' in out
 
 
-def test_tool_says_nothing_of_frozen_parameters_one_by_one(tool, capsys):
+def test_report_has_one_row_for_frozen_parameters(tool, capsys):
     assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', 'model.backbone.frozen_stages=1', 'load_from=a.pth',
                       'optim_wrapper.paramwise_cfg.norm_decay_mult=0']) == 0
     captured = capsys.readouterr()
     assert 'frozen' in captured.out and 'requires_grad' not in captured.out + captured.err
 
 
-def test_tool_shows_the_ends_of_a_layer_decay(tool, capsys):
+def test_report_shows_highest_and_lowest_rate_of_layer_decay(tool, capsys):
     assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', 'optim_wrapper.paramwise_cfg.layer_decay_rate=0.5',
                       'optim_wrapper.constructor=mmflatten.LayerDecayOptimWrapperConstructor']) == 0
     out = capsys.readouterr().out
@@ -147,7 +146,7 @@ def test_tool_shows_the_ends_of_a_layer_decay(tool, capsys):
     (['optim_wrapper=None'], ('optim_wrapper', )),
     (['auto_scale_lr.base_batch_size=0', 'auto_scale_lr.enable=True'], ('auto_scale_lr.base_batch_size', )),
 ])
-def test_tool_names_what_it_does_not_know(tool, capsys, options, words):
+def test_missing_fields_are_named(tool, capsys, options, words):
     assert tool.main([str(CONFIGS / CLASSIFIER), '--cfg-options', *options]) == 1
     error = capsys.readouterr().err
     assert all(word in error for word in words)

@@ -1,15 +1,15 @@
-"""The schedule that is computed is the one that a real training had, iteration by iteration."""
+"""The computed schedule equals that of a real training in every iteration."""
 import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.hooks import Hook
+from mmengine.model import BaseModel
 from torch import nn
 
 from mmflatten.cli import schedule as command
 from mmflatten.engine.setup import build_runner, load_config
-from mmflatten.recipes.datasets import TrainingSet
-from mmflatten.recipes.schedule import distinct_groups, ema_momentum, schedule_of
+from mmflatten.recipes.schedule import average_momentum, schedule_of
 from mmflatten.recipes.training import Training
 
 # Warm-up by iterations, a cosine by epochs turned into iterations, steps of the decay by epochs; groups by rate and by
@@ -56,14 +56,14 @@ class Recorder(Hook):
         self.momenta.append(float((moved * whole).sum() / (whole * whole).sum()))
 
 
-def test_every_iteration_is_that_of_a_real_training(config_on):
+def test_schedule_equals_a_real_training(config_on):
     config = str(config_on('flatten-swin-nano_digits', TRAINING))
     runner, recorder = build_runner(load_config(config)), Recorder()
     runner.register_hook(recorder)
     runner.train()
 
     images = len(runner.train_dataloader.dataset)
-    schedule = schedule_of(Training.of(load_config(config), gpus=1, images=images))
+    schedule = schedule_of(Training(load_config(config), gpus=1, images=images))
     assert len(recorder.settings) == len(schedule.iterations) > 10
     columns = [schedule.values[kind] for kind in ('lr', 'weight_decay', 'momentum')]
     for index, real in enumerate(recorder.settings):
@@ -75,42 +75,46 @@ def test_every_iteration_is_that_of_a_real_training(config_on):
     np.testing.assert_allclose(schedule.ema[begun], np.array(recorder.momenta)[begun], rtol=1e-3)
 
 
-def training_of(optimizer: torch.optim.Optimizer, model: nn.Module | None = None, images: int = 6,
-                **changes: object) -> Training:
-    cfg = dict(train_cfg=dict(max_epochs=3), train_dataloader=dict(batch_size=2), optim_wrapper=dict())
-    return Training(Config({**cfg, **changes}), 1, TrainingSet('made up', images, 'here'), model, optimizer)
+class Pair(BaseModel):
+    """Two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+
+    def forward(self, inputs: torch.Tensor, mode: str) -> torch.Tensor:
+        return self.layers(inputs)
 
 
-def model_and_optimizer() -> tuple[nn.Module, torch.optim.Optimizer]:
-    model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
-    groups = [dict(params=[weight], lr=0.1 if weight.ndim == 1 else 0.2) for weight in model.parameters()]
-    return model, torch.optim.SGD(groups, lr=1.)
+def pair_training(**changes: object) -> Training:
+    """Three epochs of three iterations; biases have half the rate."""
+    optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.2), paramwise_cfg=dict(bias_lr_mult=0.5))
+    cfg = dict(model=dict(type=Pair), train_cfg=dict(max_epochs=3), optim_wrapper=optim_wrapper,
+               train_dataloader=dict(batch_size=2, dataset=dict(type='MadeUp')))
+    return Training(Config({**cfg, **changes}), gpus=1, images=6)
 
 
-def test_groups_with_equal_settings_are_one_and_the_optimizer_stays_as_it_is():
-    model, optimizer = model_and_optimizer()
-    probe, groups = distinct_groups(optimizer, model)
-    assert [(group.tensors, group.parameters, group.example) for group in groups] == [(2, 10, '0.weight'),
-                                                                                      (2, 4, '0.bias')]
-    schedule = schedule_of(training_of(optimizer, model, param_scheduler=dict(type='ExponentialLR', gamma=0.5)), 4)
+def test_schedule_has_a_group_for_equal_settings_and_leaves_the_optimizer_unchanged():
+    training = pair_training(param_scheduler=dict(type='ExponentialLR', gamma=0.5))
+    schedule = schedule_of(training, 4)
+    assert [(group.tensors, group.parameters, group.example) for group in schedule.groups] == [
+        (2, 10, 'layers.0.weight'), (2, 4, 'layers.0.bias')]
     assert schedule.iterations.tolist() == [1, 5, 9]  # the last is kept
     np.testing.assert_allclose(schedule.values['lr'], [[0.2, 0.1], [0.1, 0.05], [0.05, 0.025]])
-    assert [group['lr'] for group in optimizer.param_groups] == [0.2, 0.1] * 2 and len(probe.param_groups) == 2
+    assert [group['lr'] for group in training.optimizer.param_groups] == [0.2, 0.1] * 2
 
 
-def test_a_scheduler_that_waits_for_metrics_is_refused():
-    model, optimizer = model_and_optimizer()
+def test_schedule_rejects_a_scheduler_that_depends_on_metrics():
     with pytest.raises(ValueError, match='ReduceOnPlateauLR'):
-        schedule_of(training_of(optimizer, model, param_scheduler=dict(type='ReduceOnPlateauLR', monitor='loss')))
+        schedule_of(pair_training(param_scheduler=dict(type='ReduceOnPlateauLR', monitor='loss')))
 
 
-def test_an_average_that_begins_with_an_epoch_is_a_copy_until_then():
+def test_average_that_begins_with_an_epoch_is_a_copy_before():
     hook = dict(type='EMAHook', momentum=0.25, begin_epoch=2)
-    found = ema_momentum(hook, np.arange(1, 8), training_of(None))
-    np.testing.assert_allclose(found, [np.nan] * 4 + [0.25] * 3)
+    np.testing.assert_allclose(average_momentum(hook, np.arange(1, 8), pair_training()), [np.nan] * 4 + [0.25] * 3)
 
 
-def test_the_command_counts_the_images_and_writes_figure_and_table(scenes, config_on, tmp_path, capsys):
+def test_command_counts_images_and_writes_figure_and_table(scenes, config_on, tmp_path, capsys):
     config = config_on('flatten-swin-nano_digits')
     assert command.main([str(config), '--out', str(tmp_path / 'out'), '--every', '3', '--gpus', '1']) == 0
     images = len(list(scenes.glob('crops/train/*/*.png')))
@@ -120,7 +124,7 @@ def test_the_command_counts_the_images_and_writes_figure_and_table(scenes, confi
     assert rows[-1].split(',')[0] == str(-(-images // 2)) and (tmp_path / 'out' / 'schedule.png').exists()
 
 
-def test_data_that_is_not_there_must_be_told_in_numbers(config_on, tmp_path, capsys):
+def test_command_requires_the_size_of_missing_data(config_on, tmp_path, capsys):
     arguments = [str(config_on('flatten-swin-nano_digits')), '--out', str(tmp_path / 'out'), '--cfg-options',
                  'train_dataloader.dataset.data_root=nowhere/']
     assert command.main(arguments) == 1

@@ -1,4 +1,4 @@
-"""What is said of a training beforehand, against MMEngine's Runner: rates, checkpoints, parameters, images."""
+"""`Training` agrees with MMEngine's Runner: rates, checkpoints, parameters, images."""
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,8 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from mmflatten.recipes.datasets import training_set
-from mmflatten.recipes.disk import checkpoints_of
 from mmflatten.recipes.parameters import parameters_by
+from mmflatten.recipes.settings import training_set
 from mmflatten.recipes.training import Training
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -75,31 +74,31 @@ def toy_config(loop: str) -> Config:
 
 
 @pytest.mark.parametrize('loop', LOOPS)
-def test_rates_and_checkpoints_are_those_of_mmengines_runner(loop, tmp_path):
+def test_rates_and_checkpoints_equal_those_of_mmengine(loop, tmp_path):
     cfg, rates = toy_config(loop), Rates()
     runner = Runner(Toy(), str(tmp_path), custom_hooks=[rates], log_level='ERROR', **{
         key: value for key, value in cfg.to_dict().items() if key != 'model'})
     runner.train()
-    checked = Training.of(cfg, images=10)
+    checked = Training(cfg, images=10)
     assert checked.iterations == len(rates.seen)
     torch.testing.assert_close([list(pair) for pair in zip(*checked.rates.values())], rates.seen)
     if loop == 'steps':
-        written, found = list(tmp_path.glob('epoch_*.pth')), checkpoints_of(checked)
+        written, found = list(tmp_path.glob('epoch_*.pth')), checked.checkpoints
         assert len(written) == found.kept == 1 and found.written == 2
         assert written[0].stat().st_size == pytest.approx(found.size, rel=0.02)
 
 
-def test_parameters_are_told_apart_by_decay_and_rate_and_frozen_ones_belong_to_neither():
-    checked = Training.of(toy_config('steps'), images=10)
+def test_parameters_are_grouped_by_decay_and_rate():
+    checked = Training(toy_config('steps'), images=10)
     checked.model.norm.bias.requires_grad_(False)
     decays, rates = (
         parameters_by(setting, checked.model, checked.optimizer) for setting in ('weight_decay', 'lr'))
-    assert {key: (group.numbers, list(group.kinds)) for key, group in decays.items()} == {
+    assert {key: (group.parameters, list(group.kinds)) for key, group in decays.items()} == {
         0.05: (100_100, ['linear layers', 'biases']), 0.: (100, ['norms']), None: (100, ['norms'])}
     assert {key: group.tensors for key, group in rates.items()} == {0.01: 1, 0.005: 2, None: 1}
 
 
-def test_images_are_counted_in_an_annotation_file_that_is_there(tmp_path):
+def test_images_are_counted_in_an_existing_annotation_file(tmp_path):
     file = tmp_path / 'annotations.json'
     file.write_text('{"images": [{"id": 1, "width": 40, "height": 40}, {"id": 2, "width": 9, "height": 40}, '
                     '{"id": 3, "width": 40, "height": 40}], "annotations": [{"image_id": 1}, {"image_id": 2}]}')
@@ -114,7 +113,7 @@ def test_images_are_counted_in_an_annotation_file_that_is_there(tmp_path):
     ('imagenet_bs128_224', 1_281_167), ('in22k_bs128_224', 14_197_122), ('coco_instance', 117_266),
     ('ade20k_512x512', 20_210), ('sceneflow_stereo', 35_454), ('kitti_stereo', 160), ('digits_coco', 1000),
     ('digits_cls', 4405)])
-def test_standard_sets_have_their_known_size(base, images, monkeypatch, tmp_path):
+def test_training_set_knows_standard_data_sets(base, images, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # no data here
     cfg = Config.fromfile(CONFIGS / '_base_' / 'datasets' / f'{base}.py')
     assert training_set(cfg.train_dataloader.dataset).images == images

@@ -1,6 +1,7 @@
 """Work dirs of `mmflatten train` and `mmflatten test --out WORK_DIR/results.pkl`, and their pages."""
 import shutil
 from collections import Counter
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -92,7 +93,8 @@ def written(tmp_path):
 
 @pytest.fixture(scope='session')
 def work_dir(train_on):
-    """The work dir of a training, with the results of its test inside."""
+    """The work dir of a training, with the results of its test inside; each config is trained once."""
+    @cache
     def make(name: str) -> Path:
         run = train_on(name)
         for suffix in ('.pkl', '.json'):

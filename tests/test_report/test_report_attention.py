@@ -1,4 +1,4 @@
-"""What the viewer decodes is what the layers attend, for every kind of map, and fits into its budget."""
+"""Data of the attention viewer: rows of every kind of map, their budget, and statistics of the layers."""
 import base64
 import itertools
 import json
@@ -13,12 +13,11 @@ from mmengine.registry import DefaultScope
 from mmflatten.apis import Predictor
 from mmflatten.building import build_model
 from mmflatten.engine.setup import load_config
-from mmflatten.explain.attention import AttentionProbe
-from mmflatten.explain.attention.spectrum import effective_rank, singular_values
+from mmflatten.explain.attention import AttentionProbe, effective_rank, singular_values
 from mmflatten.explain.attention.statistics import head_statistics
 from mmflatten.explain.maps import probe_image
 from mmflatten.registry import MODELS
-from mmflatten.report.attention import attention_data, packed, tokens_of, unpack
+from mmflatten.report.attention import attention_data, packed, tokens_of
 
 CONFIG = Path(__file__).parents[2] / 'configs' / 'digits' / 'flatten-swin-nano-mixed_digits.py'
 SMALL = dict(embed_dims=16, depths=(1, 1), num_heads=(2, 4))
@@ -41,13 +40,21 @@ def layers_of(name):
     return probe.layers
 
 
+def unpack(data):
+    """Weights (queries, heads, keys), scales and sums (queries, heads), decoded as the page does."""
+    queries = data['prefix'] + data['grid'][0] * data['grid'][1]
+    codes = np.frombuffer(base64.b64decode(data['codes']), np.int8).reshape(queries, data['heads'], -1)
+    rows = np.frombuffer(base64.b64decode(data['rows']), '<f4').reshape(queries, data['heads'], 2)
+    return codes / 127 * rows[..., :1], rows[..., 0], rows[..., 1]
+
+
 def blocks_of(row, prefix, kv_hw, stored):
     """Prefix weights, then the mean of each block of the map, one by one."""
     weights = row[prefix:].reshape(kv_hw)
-    edges = [[number * size // new for number in range(new + 1)] for size, new in zip(kv_hw, stored)]
-    means = [weights[top:bottom, left:right].mean() for top, bottom in zip(edges[0], edges[0][1:])
-             for left, right in zip(edges[1], edges[1][1:])]
-    return np.array([*row[:prefix], *means])
+    edges = [[(number * size // new, -(-(number + 1) * size // new)) for number in range(new)]
+             for size, new in zip(kv_hw, stored)]
+    return np.array([*row[:prefix], *(weights[top:bottom, left:right].mean()
+                                      for top, bottom in edges[0] for left, right in edges[1])])
 
 
 @pytest.mark.parametrize('side', [24, 6])
@@ -58,14 +65,15 @@ def test_decoded_rows_are_those_of_the_layer(name, side):
         tokens = tokens_of(layer, data['grid'])
         rows = layer.rows(tokens).numpy()
         rows = np.concatenate((rows.mean(1, keepdims=True), rows[:, :32]), axis=1)
-        decoded = unpack(data)
+        decoded, scales, sums = unpack(data)
         assert decoded.shape[:2] == rows.shape[:2]
+        np.testing.assert_allclose(sums, rows.sum(-1), rtol=1e-4, atol=1e-6)
         assert data['signed'] == bool((rows < 0).any()) and (data['signed'] or name != 'negative')
-        pairs = zip(rows.reshape(-1, layer.num_keys), decoded.reshape(-1, decoded.shape[-1]))
-        for row, found in itertools.islice(pairs, 0, None, 13):
+        pairs = zip(rows.reshape(-1, layer.num_keys), decoded.reshape(-1, decoded.shape[-1]), scales.reshape(-1))
+        for row, found, scale in itertools.islice(pairs, 0, None, 13):
             wanted = blocks_of(row, layer.prefix, layer.kv_hw, data['stored'])
-            step = np.abs(wanted).max() / (127 if data['signed'] else 255)
-            np.testing.assert_allclose(found, wanted, rtol=0, atol=step / 2 * 1.001)
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=np.abs(wanted).max() / 127 / 2 * 1.001)
+            assert scale == pytest.approx(np.abs(wanted).max(), rel=1e-5)
         if side == 24:
             assert data['grid'] == list(layer.hw) and data['stored'] == list(layer.kv_hw)
             assert tokens == list(range(layer.num_queries))
@@ -73,7 +81,7 @@ def test_decoded_rows_are_those_of_the_layer(name, side):
             assert max(np.prod(data['grid']), np.prod(data['stored'])) <= 36
 
 
-def test_a_query_of_the_grid_lies_in_its_cell():
+def test_query_of_the_grid_lies_in_its_cell():
     layer = layers_of('windows')[0]  # of 11 x 13 tokens
     tokens = np.array(tokens_of(layer, (5, 6))).reshape(5, 6)
     places = np.stack((tokens // 13, tokens % 13), axis=-1)
@@ -94,30 +102,19 @@ def photo() -> np.ndarray:
     return cv2.resize(np.random.default_rng(0).integers(0, 255, (8, 10, 3), np.uint8), (120, 96))
 
 
-def characters(data):
-    return sum(len(image['picture']) + sum(len(layer[name]) for layer in image['layers']
-                                           for name in ('weights', 'scales', 'sums')) for image in data['images'])
+def characters(images):
+    return sum(len(layer[name]) for image in images for layer in image['layers'] for name in ('codes', 'rows'))
 
 
-def test_data_of_a_predictor_keep_to_the_budget_and_have_its_statistics(predictor, photo):
-    small = attention_data(predictor, [photo, photo[:, ::-1]], 60_000, queries=8)
-    large = attention_data(predictor, [photo], queries=8)
-    assert characters(small) <= 60_000 < characters(large)
-    assert large['images'][0]['layers'][0]['grid'] == [16, 16]
-    image, probe = large['images'][0], probe_image(predictor, photo)[0]
-    assert image['size'] == [64, 64] and image['picture'].startswith('data:image/webp;base64,')
-    for number, layer in enumerate(probe.layers):
-        data, found = image['layers'][number], large['layers'][number]
-        sums = np.frombuffer(base64.b64decode(data['sums']), '<f4').reshape(-1, 1 + layer.num_heads)
-        wanted = layer.rows(tokens_of(layer, data['grid'])[:3]).sum(-1)
-        np.testing.assert_allclose(sums[:3, 1:], wanted, rtol=1e-4)
+def test_data_keep_to_the_budget_and_have_the_statistics_of_their_layers(predictor, photo):
+    small, _ = attention_data(predictor, dict(one=photo, two=photo[:, ::-1]), 60_000, queries=8)
+    (image,), statistics = attention_data(predictor, dict(one=photo), queries=8)
+    assert characters(small) <= 60_000 < characters([image])
+    assert image['layers'][0]['grid'] == (16, 16)
+    probe, _ = probe_image(predictor, photo)
+    assert image['size'] == (64, 64) and image['picture'].startswith('data:image/webp;base64,')
+    for layer, found in zip(probe.layers, statistics, strict=True):
         assert found['effective_rank'] == pytest.approx(float(effective_rank(singular_values(layer)).mean()), rel=1e-3)
         assert 0 < found['entropy'] <= 1 + 1e-6
-        uniform = head_statistics(layer, 8)[0].uniform_distance
+        uniform = head_statistics(layer, 8)[0]['uniform_distance']
         assert found['uniform_distance'] == pytest.approx(uniform)
-
-
-def test_a_budget_for_nothing_is_named(predictor, photo):
-    with pytest.raises(ValueError, match='budget') as raised:
-        attention_data(predictor, [photo], 1_000)
-    assert str(1_000) in str(raised.value)

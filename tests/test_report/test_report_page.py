@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mmflatten.cli.report import main
-from mmflatten.report import attention_section
+from mmflatten.report import attention
 from mmflatten.results.curves import is_training, read_scalars
 
 TASKS = dict(  # config, a metric, a chart of the analysis, and a column of its first table
@@ -53,14 +53,21 @@ def test_page_has_the_numbers_of_its_run(work_dir, written, task):
         found['data-layer'] for tag, found, _ in page.elements if tag != 'button' and 'data-layer' in found}
 
 
-def test_older_tested_checkpoint_is_named(work_dir, written, tmp_path):
+def test_older_tested_checkpoint_and_failed_attention_are_named(work_dir, written, tmp_path, monkeypatch):
+    def fail(*_):
+        raise ValueError('the model (ResNet) has none')
+
+    monkeypatch.setattr(attention, 'attention_data', fail)
     run = tmp_path / 'older'
     shutil.copytree(work_dir('flatten-swin-nano_digits'), run)
     (run / 'last_checkpoint').unlink()  # it names the folder that was copied
     beside = json.loads((run / 'results.json').read_text())
     (run / 'results.json').write_text(json.dumps(dict(beside, checkpoint=str(run / 'epoch_0.pth'))))
-    note, = (text for _, text in written(run).all('p', class_='note') if 'tested' in text)
+    page = written(run)
+    note, = (text for _, text in page.all('p', class_='note') if 'tested' in text)
     assert note.startswith('older: ') and str(run / 'epoch_0.pth') in note and str(run / 'epoch_1.pth') in note
+    missing, = (text for _, text in page.all('div', class_='missing'))
+    assert 'attention' in missing and 'ResNet' in missing
 
 
 def test_two_runs_are_compared(classifiers, written):
@@ -83,52 +90,35 @@ def _rate(run: Path) -> str:
 
 
 def test_missing_part_is_named_with_its_command(classifiers, written, tmp_path):
-    bare = tmp_path / 'bare'
+    """A run without a checkpoint is counted at the size of the other run."""
+    bare, config = tmp_path / 'bare', next(classifiers['straight'].glob('*.py'))
     bare.mkdir()
-    config = next(classifiers['straight'].glob('*.py'))
-    shutil.copy(config, bare)
-    page = written(bare)
-    said = ' '.join(text for _, text in page.all('div', class_='missing'))
-    assert f'mmflatten train {bare / config.name} --work-dir {bare}' in said
-    assert f'mmflatten test {bare / config.name} CHECKPOINT --out {bare / "results.pkl"}' in said
-    assert set(page.charts) == {'Parameters', 'Multiply-accumulates'}
-
-    logged = tmp_path / 'logged'
-    shutil.copytree(next(classifiers['straight'].glob('*/vis_data')), logged / '1' / 'vis_data')
-    (logged / 'epoch_1.pth').write_bytes(b'PK broken')
-    (logged / 'results.pkl').write_bytes(b'broken')
-    page = written(logged)
-    said = ' '.join(text for _, text in page.all('div', class_='missing'))
-    assert 'epoch_1.pth' in said or str(logged) in said
-    assert 'results.pkl' in said and 'loss' in page.charts
-
-
-def test_run_without_checkpoint_is_counted_at_the_size_of_the_other(classifiers, written, tmp_path):
-    config = next(classifiers['straight'].glob('*.py'))
-    (tmp_path / 'bare').mkdir()
-    (tmp_path / 'bare' / config.name).write_text(config.read_text() + "model['backbone']['img_size'] = 32\n")
-    page = written(classifiers['straight'], tmp_path / 'bare')
+    (bare / config.name).write_text(config.read_text() + "model['backbone']['img_size'] = 32\n")
+    page = written(classifiers['straight'], bare)
+    missing = ' '.join(text for _, text in page.all('div', class_='missing'))
+    assert f'mmflatten train {bare / config.name} --work-dir {bare}' in missing
+    assert f'mmflatten test {bare / config.name} CHECKPOINT --out {bare / "results.pkl"}' in missing
     sizes = [text for _, text in page.all('p', class_='note') if 'counted for' in text]
     assert len(sizes) == 2 and all('64 × 64' in text for text in sizes)
 
 
-def test_failed_attention_is_named(work_dir, written, monkeypatch):
-    def fail(*_):
-        raise ValueError('the model (ResNet) has none')
+def test_broken_part_is_named_with_its_file(classifiers, written, tmp_path):
+    shutil.copytree(next(classifiers['straight'].glob('*/vis_data')), tmp_path / 'logged' / '1' / 'vis_data')
+    (tmp_path / 'logged' / 'epoch_1.pth').write_bytes(b'PK broken')
+    (tmp_path / 'logged' / 'results.pkl').write_bytes(b'broken')
+    page = written(tmp_path / 'logged')
+    missing = ' '.join(text for _, text in page.all('div', class_='missing'))
+    assert str(tmp_path / 'logged') in missing and 'results.pkl' in missing and 'loss' in page.charts
 
-    monkeypatch.setattr(attention_section, 'attention_data', fail)
-    said = [text for _, text in written(work_dir('flatten-swin-nano_digits')).all('div', class_='missing')]
-    assert len(said) == 1 and 'attention' in said[0] and 'ResNet' in said[0]
 
-
-@pytest.mark.parametrize('words, said', [
+@pytest.mark.parametrize('words, named', [
     (['nowhere'], 'nowhere'), (['empty'], 'empty'), (['run', 'run'], 'run'), (['run', '--out', 'page.txt'], 'page.txt'),
     (['run', '--out', 'none/page.html'], 'none')])
-def test_bad_input_is_named_and_writes_no_page(tmp_path, monkeypatch, capsys, words, said):
+def test_bad_input_is_named_and_writes_no_page(tmp_path, monkeypatch, capsys, words, named):
     monkeypatch.chdir(tmp_path)
     Path('empty').mkdir()
     Path('run').mkdir()
     Path('run/config.py').write_text('')
     assert main(words) == 1
-    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert named in capsys.readouterr().err.splitlines()[-1]
     assert not list(tmp_path.rglob('page.*')) and not Path('report.html').exists()

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from mmflatten.report.charts import largest_modules
 from mmflatten.report.detection import layers
-from mmflatten.report.modules import largest_modules
 from mmflatten.results.drawing import svg
-from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, PrecisionRecall, Reliability
+from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, Reliability
 
 
 @pytest.fixture
@@ -54,7 +54,8 @@ def test_instance_layers_have_outline_class_and_score():
 
 @pytest.mark.parametrize('plot, words', [
     (Confusion(np.array([[3, 1], [0, 0]]), ['cat', '<b>']), ['cat', '&lt;b&gt;', '0.75']),
-    (PrecisionRecall(np.array([0., 1]), dict(mean=np.array([1., np.nan])), 'mean'), ['mean', 'recall']),
+    (Lines(dict(cat=((0, 1), (1, .5)), mean=((0, 1), (1, .5))), 'recall', 'precision', mean='mean'),
+     ['mean', 'recall', 'precision']),
     (Reliability(np.array([.5]), np.array([.25]), np.array([4]), .25), ['0.250', 'calibrated']),
     (Bars(dict(a=.5, b=float('nan')), 'IoU'), ['IoU', '0.5']),
     (Histogram(np.array([0, 1, 2]), np.array([7, 8]), 'error'), ['error', 'pixels']),

@@ -1,16 +1,20 @@
-"""The demo from end to end on a few small scenes: training, test, figures and drawings."""
+"""The demo on a few small scenes: training, test, figures and drawings."""
 import importlib.util
 import json
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 import torch
+from pycocotools import mask as coco_mask
 
+from mmflatten.cli import test, train
 from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
 from mmflatten.report import measure
 from mmflatten.results.curves import read_scalars
-from mmflatten.results.instances import draw_predictions
+from mmflatten.results.reading import Results
+from mmflatten.tasks import tasks
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,23 +34,20 @@ def demo():
     return module
 
 
-@pytest.fixture
-def run_demo(demo, digits, monkeypatch):
-    """Run the demo, whose tools start processes of their own; returns the exit status."""
+def test_demo_writes_figures_drawings_and_curves(demo, digits, tmp_path, monkeypatch, capfd):
+    def run_tool(name: str, *arguments: str) -> float:
+        assert {'train.py': train, 'test.py': test}[name].main(arguments) == 0, capfd.readouterr().err[-2000:]
+        return 1.
+
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv('OMP_NUM_THREADS', '1')
-    monkeypatch.setenv('PYTHONPATH', str(ROOT))
+    monkeypatch.setattr(demo, 'run_tool', run_tool)
     monkeypatch.setattr(measure, 'SECONDS', 0)
     annotations = digits / 'annotations' / 'instances_val.json'
     settings = [f'{split}_dataloader.dataset.data_root={digits}' for split in ('train', 'val', 'test')] + [
         f'{split}_evaluator.ann_file={annotations}' for split in ('val', 'test')] + [
         'train_cfg.max_epochs=2', 'train_cfg.val_interval=1', 'default_hooks.logger.interval=1']
-    return lambda work_dir, *options: demo.main(['--work-dir', str(work_dir), '--cfg-options', *settings, *options])
-
-
-def test_demo_leaves_figures_drawings_and_curves(run_demo, tmp_path, capfd):
     work_dir = tmp_path / 'demo'
-    assert run_demo(work_dir) == 0, capfd.readouterr().err[-2000:]
+    assert demo.main(['--work-dir', str(work_dir), '--cfg-options', *settings]) == 0
 
     summary = json.loads((work_dir / 'summary.json').read_text())
     assert summary['images'] == dict(train=8, test=3)
@@ -67,15 +68,14 @@ def test_demo_leaves_figures_drawings_and_curves(run_demo, tmp_path, capfd):
     assert (work_dir / 'report.html').stat().st_size > 10 ** 6
 
 
-def test_demo_stops_where_a_tool_stops(run_demo, tmp_path, capfd):
-    assert run_demo(tmp_path / 'demo', 'model.backbone.attn_types=LX') == 1
-    lines = capfd.readouterr().err.rstrip().splitlines()
-    assert any('attn_types' in line for line in lines[:-1])
-    assert lines[-1] == 'tools/train.py ended with status 1; its message stands above'
+def test_failed_tool_ends_the_demo(demo, capfd):
+    with pytest.raises(ChildProcessError, match='train.py ended with status 2'):
+        demo.run_tool('train.py')
+    assert 'config' in capfd.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize('name', ['mask-rcnn_flatten-swin-nano_fpn_digits.py', 'summary.json'])
-def test_only_what_a_demo_left_is_deleted(tmp_path, name, demo):
+def test_demo_deletes_only_its_own_files(tmp_path, name, demo):
     mine = tmp_path / 'mine'
     mine.mkdir()
     (mine / 'thesis.tex').write_text('years of work')
@@ -94,7 +94,7 @@ def test_only_what_a_demo_left_is_deleted(tmp_path, name, demo):
 
 
 @pytest.mark.parametrize('name', ['retinanet_flatten-swin-nano_fpn_digits', 'flatten-swin-nano_digits'])
-def test_a_config_without_masks_is_refused_before_anything_is_deleted(tmp_path, capsys, demo, name):
+def test_demo_rejects_config_without_masks(tmp_path, capsys, demo, name):
     (tmp_path / 'summary.json').write_text('')
     config = ROOT / 'configs' / 'digits' / f'{name}.py'
     assert demo.main(['--config', str(config), '--work-dir', str(tmp_path)]) == 1
@@ -102,14 +102,15 @@ def test_a_config_without_masks_is_refused_before_anything_is_deleted(tmp_path, 
     assert (tmp_path / 'summary.json').exists()
 
 
-def test_a_scene_without_predictions_shows_the_truth_alone(digits, tmp_path):
-    empty = dict(bboxes=torch.zeros(0, 4), scores=torch.zeros(0), labels=torch.zeros(0, dtype=torch.int64), masks=[])
-    scene = json.loads((digits / 'annotations' / 'instances_val.json').read_text())['images'][0]
+def test_scene_without_predictions_shows_only_the_truth(digits, demo, tmp_path):
+    empty = dict(bboxes=torch.zeros(0, 4), labels=torch.zeros(0, dtype=torch.int64), masks=[])
+    truth = dict(bboxes=torch.tensor([[8., 8, 40, 40]]), labels=torch.tensor([3]),
+                 masks=[coco_mask.encode(np.asfortranarray(np.eye(64, dtype=np.uint8)))])
     image = next((digits / 'images' / 'validation').glob('*0.png'))
-    prediction = dict(img_id=scene['id'], img_path=str(image), pred_instances=empty)
-    palette = [(10 * i, 200 - 10 * i, 100) for i in range(10)]
-    file, = draw_predictions([prediction], str(digits / 'annotations' / 'instances_val.json'), tuple('0123456789'),
-                             palette, tmp_path, side=64)
+    entry = dict(img_path=str(image), ori_shape=(64, 64), gt_instances=truth,
+                 pred_instances=dict(empty, scores=torch.zeros(0)))
+    origin = dict(classes=list('0123456789'), palette=[[10 * i, 200 - 10 * i, 100] for i in range(10)])
+    file, = demo.draw(Results(Path('made-up.pkl'), [entry], tasks()['detection'], origin), tmp_path, side=64)
     drawing, scene = cv2.imread(str(file)), cv2.imread(str(image))
     assert (drawing[:, 64:] == scene).all()
     assert (drawing[:, :64] != scene).any()

@@ -8,11 +8,10 @@ import torch
 from mmdet.evaluation import CocoMetric
 from pycocotools import mask as coco_mask
 
-from mmflatten.results.analysis import Analysis
-from mmflatten.results.coco import Instances
-from mmflatten.results.matching import match_instances
+from mmflatten.results.analysis import Analysis, analyze
+from mmflatten.results.coco import read_instances
+from mmflatten.results.detection import count_confusions
 from mmflatten.results.reading import Results, ResultsError
-from mmflatten.results.tasks import analyze
 from mmflatten.tasks import tasks
 
 CLASSES = tuple('0123456789')
@@ -85,13 +84,13 @@ ONE = dict(
 
 def test_confusions_of_classes_and_background():
     results = results_of([ONE])
-    matches = match_instances(results, Instances.of(results), 0.3)
-    counted = {tuple(place): int(matches.matrix[tuple(place)]) for place in np.argwhere(matches.matrix)}
+    matrix, errors = count_confusions(results, read_instances(results), 0.3)
+    counted = {tuple(place): int(matrix[tuple(place)]) for place in np.argwhere(matrix)}
     background = len(CLASSES)
     assert counted == {(0, 0): 1, (1, 0): 1, (1, background): 1, (background, 1): 1}
-    assert matches.errors.tolist() == [3] and analyze(results).worst == [(0, 3)]
-    lower = match_instances(results, Instances.of(results), 0.05)
-    assert lower.matrix[1, background] == 0 and lower.errors.tolist() == [2]
+    assert errors.tolist() == [3] and analyze(results).worst == [(0, 3)]
+    matrix, errors = count_confusions(results, read_instances(results), 0.05)
+    assert matrix[1, background] == 0 and errors.tolist() == [2]
 
 
 def test_tide_counts_errors_by_kind():
@@ -107,15 +106,15 @@ def test_tide_counts_errors_by_kind():
 
 
 def test_missing_tidecv_is_noted(monkeypatch):
-    monkeypatch.setattr('mmflatten.results.tide.is_installed', lambda: False)
+    monkeypatch.setattr('mmflatten.results.detection.has_tide', lambda: False)
     found = analyze(results_of([ONE]))
     assert 'bbox_errors' not in found.tables and 'tidecv' in found.notes[0]
 
 
 def test_images_without_a_prediction_and_repeated_ones_are_noted(scenes, found_in_scenes):
     ann_file = scenes / 'annotations' / 'instances_val.json'
-    kinds = Instances.of(results_of(found_in_scenes, ann_file)), Instances.of(results_of(found_in_scenes[:3], ann_file))
-    assert kinds[0].notes() == [] and '1 of 4 annotated images' in kinds[1].notes()[0]
+    whole, part = (read_instances(results_of(entries, ann_file)) for entries in (found_in_scenes, found_in_scenes[:3]))
+    assert whole.notes() == [] and '1 of 4 annotated images' in part.notes()[0]
     found = analyze(results_of([*found_in_scenes, found_in_scenes[0]], ann_file))
     assert '1 of 5 predictions repeat an img_id' in found.notes[0]
     broken = dict(ONE, pred_instances=dict(ONE['pred_instances'], scores=torch.full((5,), float('inf'))))

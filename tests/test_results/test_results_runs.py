@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.results.runs import read_run, render_comparison
+from mmflatten.results.curves import render_comparison
 
 
 def write_log(work_dir: Path, *records: dict) -> Path:
@@ -30,27 +30,24 @@ def runs(tmp_path) -> list[Path]:
     return [one, two]
 
 
-def test_run_has_its_last_validation_and_median_time(runs):
-    assert read_run(runs[0]) == {'stereo/epe': 2, 'stereo/d1': 30, 'stereo/own': 1, 'validated after': 2,
-                                 'iterations': 60, 's per iteration': 0.4}
-
-
 def test_tool_prints_shared_metrics_and_the_difference(load_tool, runs, capsys):
     module = load_tool('compare_runs')
     assert module.main([str(run) for run in runs]) == 0
     lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
     assert lines['plain'] == ['attention', 'difference']
+    assert lines['s'] == ['per', 'iteration', '0.4', '0.5', '+0.1'] and lines['validated'] == ['after', '2', '2', '+0']
     assert lines['stereo/epe'] == ['2', '1.5', '-0.5'] and lines['stereo/d1'] == ['30', '31', '+1']
     assert 'stereo/own' not in lines and lines['iterations'] == ['60', '60', '+0']
     assert module.main([str(runs[0].parent / 'nowhere')]) == 1
     assert 'nowhere' in capsys.readouterr().err
 
 
-def test_three_runs_have_no_difference(runs):
-    table = render_comparison([runs[0], runs[1], runs[1]])
-    assert 'difference' not in table and table.count('attention') == 2
+def test_three_runs_have_no_difference(runs, tmp_path):
+    third = write_log(tmp_path / 'third', training(60, 0.5), validation(2, epe=1))
+    table = render_comparison([*runs, third])
+    assert 'difference' not in table and 'third' in table and 'd1' not in table
 
 
 def test_log_without_validation_is_named(tmp_path):
     with pytest.raises(ValueError, match='bare.*validation'):
-        read_run(write_log(tmp_path / 'bare', training(10, 1)))
+        render_comparison([write_log(tmp_path / 'bare', training(10, 1))])

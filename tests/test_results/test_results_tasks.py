@@ -7,10 +7,8 @@ import torch
 from mmseg.evaluation import IoUMetric
 
 from mmflatten.results import drawing
-from mmflatten.results.analysis import Analysis, ResultTable
-from mmflatten.results.calibration import reliability
+from mmflatten.results.analysis import Analysis, ResultTable, analyze, reliability
 from mmflatten.results.reading import Results, ResultsError
-from mmflatten.results.tasks import analyze
 from mmflatten.results.writing import write_analysis
 from mmflatten.tasks import tasks
 

@@ -11,13 +11,12 @@ import yaml
 
 from mmflatten.studies import driver as driver_module
 from mmflatten.studies.configs import config_of
-from mmflatten.studies.costs import Cost
 from mmflatten.studies.driver import Driver
 from mmflatten.studies.executors import Executor
-from mmflatten.studies.folder import FINISHED, RUN, Result, StudyFolder, write_result
-from mmflatten.studies.grid import digest, expand
+from mmflatten.studies.folder import RESULT, RUN, StudyFolder, write_json
+from mmflatten.studies.runs import FINISHED, StudyRun, digest
+from mmflatten.studies.study import Study
 from mmflatten.studies.study_file import read_study
-from mmflatten.studies.tuning import trials_of
 
 REPOSITORY = Path(__file__).parents[2]
 CONFIG = '''
@@ -97,10 +96,10 @@ class FakeExecutor(Executor):
         if isinstance(value, int):
             (folder / 'log.txt').write_text('Traceback\nValueError: the cause\n')
             return value
-        result = Result(**run['result'], machine=dict(processor='none', gpu='none', torch='2', threads=1))
-        result.state, result.metric, result.value, result.throughput = FINISHED, 'accuracy/top1', value, {'32x32': 9.}
-        result.validations, result.cpu_seconds = {'1': value / 2, '2': value}, 3.
-        write_result(folder, result)
+        done = StudyRun(**run['result'], machine=dict(processor='none', gpu='none', torch='2', threads=1))
+        done.state, done.metric, done.value, done.throughput = FINISHED, 'accuracy/top1', value, {'32x32': 9.}
+        done.validations, done.cpu_seconds = {'1': value / 2, '2': value}, 3.
+        write_json(folder / RESULT, done.result())
         return 0
 
     def withdraw(self, run: str) -> None:
@@ -119,17 +118,17 @@ def fake_executor() -> type:
 
 
 @pytest.fixture
-def drive(tmp_path, monkeypatch) -> Callable[..., dict[str, Result]]:
-    """Drive a study file with a FakeExecutor in the folder `out`; returns the results."""
-    monkeypatch.setattr(driver_module, 'POLL', 0)
+def drive(tmp_path, monkeypatch) -> Callable[..., list[StudyRun]]:
+    """Drive a study file with a FakeExecutor in the folder `out`; returns the runs."""
+    def check_runs(study: Study, runs: list[StudyRun]) -> None:
+        for run in runs:
+            run.config_hash = digest(config_of(run, study.budget).to_dict())[:12]
+            run.params, run.flops, run.shape, run.disk = 10**6, 10**7, (32, 32), 10**6
 
-    def run(path: Path, executor: FakeExecutor, **options: object) -> dict[str, Result]:
-        study = read_study(path)
-        runs = expand(study) + trials_of(study)
-        hashes = {run.name: digest(config_of(run, study.budget).to_dict())[:12] for run in runs}
-        costs = {name: Cost(value, 10**6, 10**7, (32, 32), 10**6, 8, 4) for name, value in hashes.items()}
+    def run(path: Path, executor: FakeExecutor, **options: object) -> list[StudyRun]:
         (tmp_path / 'out').mkdir(exist_ok=True)
-        driver = Driver(study, StudyFolder(tmp_path / 'out'), executor, lambda line: None)
-        return driver.go(runs, costs, **options)
+        return Driver(read_study(path), StudyFolder(tmp_path / 'out'), executor, lambda line: None).go(**options)
 
+    monkeypatch.setattr(driver_module, 'POLL', 0)
+    monkeypatch.setattr(driver_module, 'check_runs', check_runs)
     return run

@@ -7,11 +7,10 @@ import pytest
 
 from mmflatten.cli import study as command
 from mmflatten.studies import slurm_executor
-from mmflatten.studies.costs import check_runs
 from mmflatten.studies.driver import Driver
 from mmflatten.studies.executors import LocalExecutor
-from mmflatten.studies.folder import FINISHED, StudyFolder
-from mmflatten.studies.grid import expand
+from mmflatten.studies.folder import StudyFolder
+from mmflatten.studies.runs import FINISHED, expand
 from mmflatten.studies.slurm_executor import SlurmExecutor, read_options
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
@@ -27,7 +26,7 @@ def wait_for(condition, seconds: float = 300.):
 
 def test_local_executor_distributes_cores_and_gpus():
     cores = sorted(os.sched_getaffinity(0))
-    one, = LocalExecutor(1).free
+    one, = LocalExecutor(1, gpus=0).free
     assert one == (tuple(cores), None)
     several = LocalExecutor(3, gpus=2).free
     assert [gpu for _, gpu in several] == ['0', '1', '0']
@@ -101,10 +100,18 @@ def test_command_refuses_options_that_it_would_ignore(study_file, capsys, argume
     assert option in line and arguments[-1] in line
 
 
-def test_job_is_queued_again_when_it_is_preempted(tmp_path):
-    job = slurm_executor.Job(tmp_path)
-    again = job.checkpoint()
-    assert again.function is job and job.folder == str(tmp_path)
+def test_job_is_queued_again_when_it_is_preempted():
+    job = slurm_executor.Job()
+    again = job.checkpoint('folder', 'cwd')
+    assert again.function is job and again.args == ('folder', 'cwd')
+
+
+def test_local_executor_reports_a_killed_process_and_frees_its_place(tmp_path):
+    executor = LocalExecutor(1, gpus=0)
+    process, place = handle = executor.submit(tmp_path)
+    assert not executor.free
+    process.kill()
+    assert wait_for(lambda: executor.poll(handle)) == -9 and executor.free == [place]
 
 
 @pytest.mark.full
@@ -114,19 +121,18 @@ def test_ray_executor_resumes_the_run_of_a_lost_node(study_file, tmp_path):
     from mmflatten.studies.ray_executor import RayExecutor
     study = read_study(study_file(budget=dict(epochs=40), factors=dict(seed=2), options={'train_cfg.val_interval': 2}))
     runs, folder, lines = expand(study), StudyFolder(tmp_path / 'out'), []
-    costs = check_runs(study, runs)
     cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=1))
     try:
         lost = cluster.add_node(num_cpus=1)
         executor = RayExecutor(cluster.address)
         assert wait_for(lambda: executor.slots == 2)
         driver = threading.Thread(target=lambda: lines.append(
-            Driver(study, folder, executor, lines.append).go(runs, costs)))
+            Driver(study, folder, executor, lines.append).go()))
         driver.start()
         wait_for(lambda: len(list(folder.path.glob('runs/*/train/epoch_*.pth'))) >= 2)
         cluster.remove_node(lost, allow_graceful=False)
         driver.join(500)
-        assert {result.state for result in lines[-1].values()} == {FINISHED}
+        assert {result.state for result in lines[-1]} == {FINISHED}
         logs = [(folder.run(run.name) / 'log.txt').read_text() for run in runs]
         assert sorted(log.count('resumed epoch') for log in logs) == [0, 1]
     finally:

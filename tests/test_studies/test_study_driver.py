@@ -11,24 +11,13 @@ import yaml
 from mmflatten.cli import study as command
 from mmflatten.studies import driver as driver_module
 from mmflatten.studies import execution
+from mmflatten.studies.driver import is_hopeless
 from mmflatten.studies.executors import NO_SPACE
-from mmflatten.studies.folder import (
-    FAILED,
-    FINISHED,
-    PRUNED,
-    RESULT,
-    RUN,
-    Result,
-    StudyFolder,
-    read_json,
-    write_json,
-)
-from mmflatten.studies.grid import BEST, TRIAL, StudyRun
+from mmflatten.studies.folder import PROGRESS, RESULT, RUN, StudyFolder, collect_runs, read_json, write_json
 from mmflatten.studies.report import write_report
-from mmflatten.studies.status import collect_results
+from mmflatten.studies.runs import BEST, FAILED, FINISHED, PRUNED, TRIAL, StudyRun, expand
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
-from mmflatten.studies.tuning import Pruner, trials_of
 from mmflatten.studies.worker import main as work
 
 RATE = 'optim_wrapper.optimizer.lr'
@@ -41,21 +30,22 @@ def test_driver_keeps_finished_runs_and_repeats_failed_ones_on_request(
     executor = fake_executor(lambda run: 1 if run['result']['levels']['attention'] == 'vanilla' else 60.)
     first = drive(path, executor)
     assert len(executor.submitted) == 4
-    assert [(result.state, result.error) for result in first.values()] == [
+    assert [(result.state, result.error) for result in first] == [
         (FINISHED, '')] * 2 + [(FAILED, 'ValueError: the cause')] * 2
-    assert collect_results(read_study(path), StudyFolder(tmp_path / 'out')) == list(first.values())
+    read = collect_runs(read_study(path), StudyFolder(tmp_path / 'out'))
+    assert [run.result() for run in read] == [run.result() for run in first]
     assert command.main([str(path), '--status', '--work-dir', str(tmp_path / 'out')]) == 0
     assert '2 finished, 2 failed' in capsys.readouterr().out
 
     executor = fake_executor()
     assert drive(path, executor) == first and not executor.submitted
     again = drive(path, executor, retry_failed=True)
-    assert len(executor.submitted) == 2 and {result.state for result in again.values()} == {FINISHED}
+    assert len(executor.submitted) == 2 and {result.state for result in again} == {FINISHED}
 
 
 def test_driver_gives_up_a_run_that_is_killed_every_time(study_file, drive, fake_executor):
     executor = fake_executor(lambda run: -9)
-    result, = drive(study_file(factors=dict(seed=1)), executor).values()
+    result, = drive(study_file(factors=dict(seed=1)), executor)
     assert result.state == FAILED and 'memory' in result.error
     assert len(executor.submitted) == driver_module.ATTEMPTS
 
@@ -70,7 +60,7 @@ def test_driver_stops_at_a_full_disk_and_resumes_later(study_file, drive, fake_e
             drive(path, fake_executor())
     executor = fake_executor()
     results = drive(path, executor)
-    assert len(executor.submitted) == 3 and {result.state for result in results.values()} == {FINISHED}
+    assert len(executor.submitted) == 3 and {result.state for result in results} == {FINISHED}
 
 
 @pytest.mark.parametrize('changes, field', [
@@ -97,24 +87,24 @@ def test_corrected_metric_reaches_failed_runs_and_keeps_their_training(study_fil
     def outcome(run: dict) -> float | int:
         return 50. if 'accuracy/top1' in run['metrics'] else 1
 
-    failed, = drive(study_file(metrics=['top1'], factors=dict(seed=1)), fake_executor(outcome)).values()
+    failed, = drive(study_file(metrics=['top1'], factors=dict(seed=1)), fake_executor(outcome))
     trained = tmp_path / 'out' / 'runs' / failed.name / 'trained'
     trained.touch()
-    done, = drive(study_file(factors=dict(seed=1)), fake_executor(outcome), retry_failed=True).values()
+    done, = drive(study_file(factors=dict(seed=1)), fake_executor(outcome), retry_failed=True)
     assert (failed.state, done.state) == (FAILED, FINISHED) and trained.exists()
 
 
-def test_run_folder_that_was_left_incomplete_is_used_again(study_file, drive, fake_executor, tmp_path, monkeypatch):
+def test_incomplete_run_folder_is_used_again(study_file, drive, fake_executor, tmp_path, monkeypatch):
     path = study_file(factors=dict(seed=1))
     with monkeypatch.context() as patch, pytest.raises(OSError):
         patch.setattr('mmflatten.studies.folder.write_json', Mock(side_effect=OSError(errno.ENOSPC, 'full')))
         drive(path, fake_executor())
     assert list(tmp_path.glob('out/runs/*/config.py'))
-    result, = drive(path, fake_executor()).values()
+    result, = drive(path, fake_executor())
     assert result.state == FINISHED
 
 
-def test_run_that_an_older_version_started_is_unchanged(study_file, drive, fake_executor, tmp_path):
+def test_run_of_an_older_version_counts_as_unchanged(study_file, drive, fake_executor, tmp_path):
     path = study_file(factors=dict(seed=1))
     drive(path, fake_executor())
     file, = tmp_path.glob('out/runs/*/run.json')
@@ -141,13 +131,13 @@ def test_tuning_gives_every_cell_its_best_rate_and_survives_growth(study_file, d
 
     path = study_file(tune=TUNE)
     before = drive(path, fake_executor(accuracy))
-    trials = [result for result in before.values() if result.mode == TRIAL]
+    trials = [result for result in before if result.mode == TRIAL]
     assert [result.tuned[RATE] for result in trials] == [1e-4, 1e-3, 1e-2] * 2
-    best = [result for result in before.values() if result.mode == BEST]
+    best = [result for result in before if result.mode == BEST]
     assert [(result.levels['attention'], result.tuned[RATE], result.value) for result in best] == [
         ('focused', 1e-2, 60.)] * 2 + [('vanilla', 1e-4, 60.)] * 2
     assert {result.seed for result in trials}.isdisjoint(result.seed for result in best)
-    report = write_report([(read_study(path), tmp_path / 'out')], tmp_path / 'page.md').read_text()
+    report = write_report([(read_study(path), StudyFolder(tmp_path / 'out'))], tmp_path / 'page.md').read_text()
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in report.splitlines()]
     assert ['focused', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.01'] in rows
     assert ['vanilla', 'accuracy/top1', '50 [50, 50]', '60 [60, 60]', 'lr 0.0001'] in rows
@@ -156,29 +146,48 @@ def test_tuning_gives_every_cell_its_best_rate_and_survives_growth(study_file, d
     grown = study_file(tune=TUNE, factors={**factors, 'seed': 3})
     with pytest.raises(StudyError, match='MiB free'):  # before any of the new runs has ended
         drive(grown, fake_executor(lambda run: NO_SPACE))
-    kept = collect_results(read_study(grown), StudyFolder(tmp_path / 'out'))
-    assert set(before) == {result.name for result in kept if result.state == FINISHED}
+    kept = collect_runs(read_study(grown), StudyFolder(tmp_path / 'out'))
+    assert {result.name for result in before} == {result.name for result in kept if result.state == FINISHED}
     executor = fake_executor(accuracy)
     drive(grown, executor)
     assert len(executor.submitted) == 2 + 2  # the new seed in the grid, and with tuned settings
 
 
 @pytest.mark.parametrize('metric, way', [('higher', 1), ('lower', -1)])
-def test_pruner_stops_a_trial_below_the_median_of_its_cell(study_file, metric, way):
+def test_is_hopeless_compares_with_the_median_of_the_cell(study_file, metric, way):
     study = read_study(study_file(metrics={'m': metric}, tune={RATE: [1e-4, 1e-2], 'trials': 4}))
-    ended = [Result(str(number), TRIAL, dict(attention='vanilla'), tuned={RATE: 1e-3}, state=state, metric='m',
-                    value=number, validations={'1': way * number, '2': way * (number + 9)})
-             for number, state in enumerate([FINISHED, FINISHED, FINISHED, PRUNED])]
-    pruner = Pruner(study, ended)
-    run = StudyRun('x', dict(attention='vanilla'), 9, '', {}, TRIAL, {RATE: 2e-3})
-    other = StudyRun('x', dict(attention='focused'), 9, '', {}, TRIAL, {RATE: 2e-3})
-    assert pruner.is_hopeless(run, dict(metric='m', validations={'1': way * .5}))
-    assert not pruner.is_hopeless(run, dict(metric='m', validations={'1': way * 1.5}))
-    assert not pruner.is_hopeless(run, dict(metric='m', validations={}))
-    assert not pruner.is_hopeless(other, dict(metric='m', validations={'1': way * .5}))
+    runs = [StudyRun(str(number), TRIAL, dict(attention='vanilla'), state=state, metric='m',
+                     validations={'1': way * number, '2': way * (number + 9)})
+            for number, state in enumerate([FINISHED, FINISHED, FINISHED, PRUNED])]
+    for level, validations, expected in (('vanilla', {'1': way * .5}, True), ('vanilla', {'1': way * 1.5}, False),
+                                         ('vanilla', {}, False), ('focused', {'1': way * .5}, False)):
+        run = StudyRun('x', TRIAL, dict(attention=level))
+        assert is_hopeless(study, run, dict(metric='m', validations=validations), runs) == expected
+    run = StudyRun('x', TRIAL, dict(attention='vanilla'))
+    assert not is_hopeless(study, run, dict(metric='m', validations={'1': -way}), runs[:2])  # too few to judge by
 
 
-def test_worker_tells_a_full_disk_from_other_failures(tmp_path, monkeypatch, capsys):
+def test_driver_stops_a_hopeless_trial(study_file, drive, fake_executor, tmp_path):
+    class Slow(fake_executor):
+        """The last trial is running until the driver asks it to stop."""
+
+        def submit(self, folder):
+            run = read_json(folder / RUN)
+            if run['result']['mode'] == TRIAL and run['result']['tuned'][RATE] == 1e-2:
+                write_json(folder / PROGRESS, dict(metric='accuracy/top1', validations={'1': 1.}))
+                return folder
+            return super().submit(folder)
+
+        def poll(self, handle):
+            if isinstance(handle, int):
+                return handle
+            return 1 if (handle / 'stop').exists() else None
+
+    runs = drive(study_file(tune=TUNE, factors=dict(seed=1)), Slow())
+    assert [run.state for run in runs if run.mode == TRIAL] == [FINISHED, FINISHED, FAILED]
+
+
+def test_worker_distinguishes_a_full_disk_from_other_failures(tmp_path, monkeypatch, capsys):
     (tmp_path / RUN).touch()
     for error, status in ((OSError(errno.ENOSPC, 'No space left on device'), NO_SPACE), (OSError('something else'), 1)):
         monkeypatch.setattr(execution, 'execute_run', Mock(side_effect=error))
@@ -193,48 +202,49 @@ def test_worker_tells_a_full_disk_from_other_failures(tmp_path, monkeypatch, cap
     ('', dict(validations={'1': float('nan'), '2': 5.}), 50., None)])
 def test_run_fails_if_its_metric_cannot_be_judged(tmp_path, monkeypatch, mode, validated, value, words):
     monkeypatch.setattr(execution, 'train_run', lambda *arguments: '')
-    monkeypatch.setattr(execution, 'evaluate_run', lambda *arguments: {'epe': value, 'acc': 9.})
+    monkeypatch.setattr(execution, 'load_config', lambda *arguments, **options: None)
+    monkeypatch.setattr(execution, 'test', lambda *arguments: {'epe': value, 'acc': 9.})
     monkeypatch.setattr(execution, '_throughput', lambda *arguments: {})
     monkeypatch.setattr(execution, 'git_commit', lambda: 'now')
     write_json(tmp_path / RUN, dict(result=dict(name='x', mode=mode, git_commit='before'), metrics=['epe', 'acc'],
                                     seconds=None, throughput={}))
-    write_json(tmp_path / 'progress.json', validated)
+    write_json(tmp_path / PROGRESS, validated)
     if words:
         with pytest.raises(ValueError, match=words):
             execution.execute_run(tmp_path)
         assert not (tmp_path / RESULT).exists()
     else:
         execution.execute_run(tmp_path)
-        result = Result(**read_json(tmp_path / RESULT))
+        result = StudyRun(**read_json(tmp_path / RESULT))
         assert result.value == value and result.git_commit == 'now' and result.machine['mmengine']
 
 
 @pytest.mark.parametrize('diverging, status', [(1, 0), (3, 1)])
 def test_study_fails_by_trials_if_a_cell_has_no_finished_trial(study_file, monkeypatch, capsys, diverging, status):
     path = study_file(tune=TUNE, factors=dict(seed=1))
-    trials = [Result(run.name, run.mode, run.levels, state=FAILED if number < diverging else FINISHED)
-              for number, run in enumerate(trials_of(read_study(path)))]
-    monkeypatch.setattr(driver_module.Driver, 'go', lambda *arguments: {trial.name: trial for trial in trials})
+    trials = [StudyRun(run.name, run.mode, run.levels, state=FAILED if number < diverging else FINISHED)
+              for number, run in enumerate(expand(read_study(path))[1:])]
+    monkeypatch.setattr(driver_module.Driver, 'go', lambda *arguments: trials)
     assert command.main([str(path), '--work-dir', str(path.parent / 'out')]) == status
     output = capsys.readouterr()
     assert f'{3 - diverging} of 3 runs' in output.out
     assert f'{diverging} run' in output.err and '--retry-failed' in output.err
 
 
-def test_study_that_fails_does_not_stop_the_next(study_file, monkeypatch, capsys, tmp_path):
+def test_failed_study_does_not_stop_the_next(study_file, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     studies, ran = [], []
     for name in ('first', 'second'):
         studies.append(str(study_file(name=name).rename(tmp_path / f'{name}.yaml')))
-    monkeypatch.setattr(driver_module.Driver, 'go', lambda self, *arguments: ran.append(self.study.name) or {
-        'x': Result('x', state=FAILED if self.study.name == 'first' else FINISHED)})
+    monkeypatch.setattr(driver_module.Driver, 'go', lambda self, *arguments: ran.append(self.study.name) or [
+        StudyRun('x', state=FAILED if self.study.name == 'first' else FINISHED)])
     assert command.main(studies) == 1
     *lines, last = capsys.readouterr().err.splitlines()
     assert ran == ['first', 'second'] and '1 of 2' in last and 'first' in last
     assert any(line.startswith('first: 1 run ') for line in lines)
 
 
-def test_report_does_not_take_a_study_file_for_its_page(study_file, capsys):
+def test_report_rejects_a_study_file_as_its_page(study_file, capsys):
     path = study_file()
     content = path.read_text()
     with pytest.raises(SystemExit):
@@ -243,13 +253,13 @@ def test_report_does_not_take_a_study_file_for_its_page(study_file, capsys):
 
 
 @pytest.mark.parametrize('option', [['--status'], ['--report', 'page.md']])
-def test_study_that_was_not_started_has_no_status_and_no_report(study_file, tmp_path, capsys, monkeypatch, option):
+def test_status_and_report_reject_a_study_without_runs(study_file, tmp_path, capsys, monkeypatch, option):
     monkeypatch.chdir(tmp_path)
     assert command.main([str(study_file()), *option, '--work-dir', str(tmp_path / 'none')]) == 1
     assert str(tmp_path / 'none') in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_study_folder_admits_one_driver_and_waits_for_a_look_at_its_status(tmp_path):
+def test_study_folder_lock_excludes_a_second_driver_and_outlasts_status(tmp_path):
     with open(tmp_path / 'lock', 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)  # as `in_use` does
         release = threading.Timer(.1, fcntl.flock, [lock, fcntl.LOCK_UN])

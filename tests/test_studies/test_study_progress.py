@@ -7,9 +7,8 @@ import torch
 from mmengine.runner import ValLoop
 
 from mmflatten.engine.setup import load_config
-from mmflatten.studies.execution import train_run
+from mmflatten.studies.execution import STOPPED_CHECKPOINT, ProgressHook, train_run
 from mmflatten.studies.folder import PROGRESS, write_json
-from mmflatten.studies.progress import STOPPED_CHECKPOINT, ProgressHook
 
 
 def test_progress_hook_counts_the_seconds_of_the_checkpoint_only(tmp_path):

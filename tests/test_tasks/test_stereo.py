@@ -1,4 +1,4 @@
-"""Drawings of a stereo pair: which panels there are, and what their colours say."""
+"""Drawings of a stereo pair: their panels and colours."""
 import os
 
 import cv2
@@ -39,7 +39,7 @@ def panels(path) -> list[np.ndarray]:
     return [drawing[:, start:start + WIDTH] for start in starts]
 
 
-def test_four_panels_show_image_truth_prediction_and_error(tmp_path, image, sample):
+def test_stereo_drawing_shows_image_truth_prediction_and_error(tmp_path, image, sample):
     visualizer = VISUALIZERS.build(dict(type='mmflatten.StereoVisualizer', name='four', max_error=4))
     visualizer.add_datasample('x', image, sample, out_file=tmp_path / 'x.png')
     left, true, predicted, error = panels(tmp_path / 'x.png')
@@ -53,7 +53,7 @@ def test_four_panels_show_image_truth_prediction_and_error(tmp_path, image, samp
     assert np.abs(error[HEIGHT // 2:].astype(int) - half).max() <= 2  # 2 px of 4 at every known pixel
 
 
-def test_what_is_not_there_gets_no_panel(tmp_path, image, sample):
+def test_stereo_drawing_omits_missing_panels(tmp_path, image, sample):
     visualizer = StereoVisualizer(name='few')
     for options, number in ((dict(draw_pred=False), 2), (dict(draw_gt=False), 2), (dict(), 4)):
         visualizer.add_datasample('x', image, sample, out_file=tmp_path / 'x.png', **options)
@@ -62,37 +62,37 @@ def test_what_is_not_there_gets_no_panel(tmp_path, image, sample):
     assert len(panels(tmp_path / 'x.png')) == 1
 
 
-def test_a_drawing_goes_to_a_folder_whose_name_is_not_utf8(tmp_path, image, sample):
+def test_stereo_drawing_is_written_to_folder_with_bytes_in_its_name(tmp_path, image, sample):
     (tmp_path / os.fsdecode(b'o\xff')).mkdir()
     StereoVisualizer(name='bytes').add_datasample('x', image, sample, out_file=tmp_path / os.fsdecode(b'o\xff/x.png'))
     assert [path.name for path in tmp_path.rglob('*.png')] == ['x.png']
 
 
-def test_small_images_are_enlarged_so_that_titles_can_be_read(image):
+def test_stereo_drawing_enlarges_small_images(image):
     drawing = StereoVisualizer(name='small').draw_pair(image[:20, :50], np.zeros((20, 50)), np.ones((20, 50), bool))
     assert drawing.shape == (6 * 20 + TITLE_HEIGHT, 2 * 6 * 50 + GAP, 3)
 
 
-def test_drawings_go_to_the_backends_under_the_step(tmp_path, image, sample):
+def test_stereo_drawing_is_stored_by_backends_with_its_step(tmp_path, image, sample):
     visualizer = StereoVisualizer(name='saved', vis_backends=[dict(type='LocalVisBackend')], save_dir=str(tmp_path))
     visualizer.add_datasample('pair', image, sample, step=7)
     found, = tmp_path.rglob('*.png')
     assert found.name == 'pair_7.png' and len(panels(found)) == 4
 
 
-def test_a_map_of_another_size_is_refused(image, sample):
+def test_stereo_drawing_rejects_map_of_another_size(image, sample):
     with pytest.raises(ValueError, match=r'gt_disparity has \(100, 300\) \(height, width\) and the image \(90, 300\)'):
         StereoVisualizer(name='odd').add_datasample('x', image[:90], sample)
 
 
-def test_too_small_is_as_wrong_as_too_large(image, sample):
+def test_stereo_drawing_shows_absolute_errors(image, sample):
     truth, valid = sample.gt_disparity.data[0].numpy() + 5, sample.gt_disparity.valid[0].numpy()
     low, high = (StereoVisualizer(name='sign').draw_pair(image, truth, valid, truth + error)[TITLE_HEIGHT:, -WIDTH:]
                  for error in (-3, 3))
     assert np.abs(low.astype(int) - high).max() <= 2 and high.max() > 100
 
 
-def test_padding_of_the_pipeline_is_cut_off(tmp_path, image, sample):
+def test_stereo_drawing_crops_padding(tmp_path, image, sample):
     visualizer = StereoVisualizer(name='padded')
     visualizer.add_datasample('x', image, sample, out_file=tmp_path / 'x.png')
     results = StereoPad(size=(HEIGHT + 12, WIDTH + 20))(dict(
@@ -104,12 +104,12 @@ def test_padding_of_the_pipeline_is_cut_off(tmp_path, image, sample):
     assert (tmp_path / 'x.png').read_bytes() == (tmp_path / 'y.png').read_bytes()
 
 
-def test_a_pair_without_any_known_pixel_is_drawn(image, sample):
+def test_stereo_drawing_accepts_pairs_without_valid_pixels(image, sample):
     drawing = StereoVisualizer(name='none').draw_pair(
         image, np.zeros((HEIGHT, WIDTH)), np.zeros((HEIGHT, WIDTH), bool), np.full((HEIGHT, WIDTH), 3.0))
     assert drawing.shape[1] == 4 * WIDTH + 3 * GAP
 
 
-def test_the_largest_error_must_be_positive():
+def test_stereo_visualizer_rejects_invalid_max_error():
     with pytest.raises(ValueError, match=r'max_error \(0\) must be positive'):
         StereoVisualizer(name='bad', max_error=0)

@@ -1,4 +1,4 @@
-"""Print the last validation of several trainings side by side, and how long their iterations took.
+"""Print the last validation and the time per iteration of several trainings side by side.
 
     python tools/analysis/compare_runs.py work_dirs/psmnet-tiny_digits-stereo work_dirs/psmnet-tiny-fa_digits-stereo
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
-from mmflatten.results.runs import render_comparison
+from mmflatten.results.curves import render_comparison
 
 
 @command_line

@@ -1,4 +1,4 @@
-"""Memory and computation of factorized and conventional attention: the paper's formulas beside the modules counted.
+"""Compare memory and computation of factorized and conventional attention by the paper's formulas and as counted.
 
     python tools/maintain/attention_complexity.py
     python tools/maintain/attention_complexity.py --plot figures.png --markdown
@@ -21,21 +21,22 @@ HEADER = ('input', 'channels', 'module', 'MB, formula', 'MB, training', 'MB, inf
 NOTES = """\
 formula: Table 9, corrected where it contradicts itself (docs/factorized.md); b = k = m = c / 2, for BERT c.
 GMAC: 1e9 multiply-accumulates, half of the paper's MACC, which counts a multiplication and an addition as two.
-training, inference: tensors alive at the peak of one forward pass in float32, with and without what the backward pass
-needs; the input counts, parameters do not. Counted on the meta device: none of this was allocated. A fused softmax
-kernel (GPU) keeps no matrix of a conventional Gaussian module; the dot-product modules here have no such kernel."""
+training, inference: bytes of live tensors at the peak of one forward pass in float32, with and without those kept for
+the backward pass, including the input but not parameters. They are counted on the meta device without allocating
+memory. A fused softmax kernel (GPU) does not store the matrix of a conventional Gaussian module; there is no such
+kernel for the dot-product modules in these tables."""
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--plot', type=Path, default=Path('work_dirs/attention_complexity.png'), metavar='PNG',
-                        help='where to draw the figures (default: %(default)s)')
+                        help='file for the figures (default: %(default)s)')
     parser.add_argument('--markdown', action='store_true', help='print Markdown tables')
     return parser.parse_args(argv)
 
 
 def case_rows(cases: Iterable[Case]) -> list[tuple[str, ...]]:
-    """Two rows for each input, and one with what factorizing saves."""
+    """Make three rows for each input: conventional, factorized and their ratio."""
     rows = []
     for case in cases:
         figures = {kind: case_figures(kind, case) for kind in ('CA', 'FA')}
@@ -48,19 +49,19 @@ def case_rows(cases: Iterable[Case]) -> list[tuple[str, ...]]:
 
 
 def case_figures(kind: str, case: Case) -> tuple[float, ...]:
-    """The figures of a row: memory in MB by formula, in training and in inference; GMAC by formula and counted."""
+    """Compute memory in MB (formula, training, inference) and GMAC (formula, counted)."""
     _, formula, counted = costs(kind, case)
     return (formula.nbytes / 1e6, counted.nbytes / 1e6, counted.inference_nbytes / 1e6, formula.operations / 2e9,
             counted.operations / 2e9)
 
 
 def number(value: float) -> str:
-    """Four significant digits without an exponent."""
+    """Format a number with four significant digits and no exponent."""
     return f'{value:.0f}' if value >= 1000 else f'{value:.4g}'
 
 
 def module_rows() -> list[tuple[str, ...]]:
-    """The paper's eight modules on the 64 x 64 map of 64 channels, four heads where there are several."""
+    """Make a row for each of the paper's eight modules on a 64 x 64 map with 64 channels and one or four heads."""
     rows = []
     for form in FORMS:
         case = Case((64, 64), 64, form, h=4 if form in ('multi', 'Tfm') else 1)
@@ -82,7 +83,7 @@ def main(argv: Sequence[str]) -> None:
               'GMAC, counted')
     print(f'Eight modules, 64x64, 64 channels\n{align(module_rows(), header, {0}, markdown)}\n')
     rows = [(item.text, item.paper, *map(number, item.figures), item.remark) for item in statements()]
-    header = ('what the paper says', 'paper', 'printed formulas', 'corrected', 'counted', '')
+    header = ('figure in the text', 'paper', 'printed formulas', 'corrected', 'counted', '')
     print(f'{align(rows, header, {0, 5}, markdown)}\n\n{NOTES}')
     draw_attention_complexity(arguments.plot)
     print(f'\n{arguments.plot}')

@@ -1,9 +1,9 @@
-"""Latency of the seven backbones as tiny classifiers in four runtimes on the CPU, side by side in one run.
+"""Measure the latency of tiny classifiers with each backbone in four CPU runtimes.
 
     python tools/maintain/benchmark_engines.py --threads 2 --size 224
 
-PyTorch as it is, torch.compile with frozen weights (which requires a C++ compiler), ONNX Runtime and OpenVINO; batch 1,
-float32, random weights. See docs/export.md.
+The runtimes are eager PyTorch, torch.compile with frozen weights (requires a C++ compiler), ONNX Runtime and OpenVINO,
+with batch size 1, float32 and random weights. docs/export.md has the results.
 """
 import argparse
 import sys
@@ -26,7 +26,7 @@ ENGINES = ('eager', 'compile', 'onnxruntime', 'openvino')
 
 
 def subjects_of(spec: str, size: int, threads: int, folder: Path) -> list[Subject]:
-    """The same model in every runtime."""
+    """Prepare a model in every runtime. Raises ValueError if the outputs differ."""
     import onnxruntime
     import openvino
     from torch._inductor import config as inductor
@@ -56,20 +56,21 @@ def subjects_of(spec: str, size: int, threads: int, folder: Path) -> list[Subjec
     for engine, call in zip(ENGINES[1:], calls[1:]):
         error = np.abs(call() - expected).max() / np.abs(expected).max()
         if not error < 1e-4:
-            raise ValueError(f'{spec}: {engine} differs from eager by {error:.1e}')
+            raise ValueError(f'{engine}: expected the output of eager PyTorch, got a relative error of {error:.1e} '
+                             f'with {spec}.')
     return [Subject(engine, call) for engine, call in zip(ENGINES, calls)]
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('names', nargs='*', default=list(ZOO), help=f'of {", ".join(ZOO)} (default: all)')
+    parser.add_argument('names', nargs='*', default=list(ZOO), help=f'one or more of {", ".join(ZOO)} (default: all)')
     parser.add_argument('--threads', type=int, default=2, help='CPU threads (default: 2)')
-    parser.add_argument('--size', type=int, default=224, help='side of the image (default: 224)')
-    parser.add_argument('--seconds', type=float, default=5., help='per model and runtime (default: 5)')
+    parser.add_argument('--size', type=int, default=224, help='image side in pixels (default: 224)')
+    parser.add_argument('--seconds', type=float, default=5., help='seconds per model and runtime (default: 5)')
     arguments = parser.parse_args(argv)
     unknown = [name for name in arguments.names if name not in ZOO]
     if unknown:
-        parser.error(f'{", ".join(unknown)}: must be of {", ".join(ZOO)}')
+        parser.error(f'names: expected {", ".join(ZOO)}, got {", ".join(unknown)}')
     return arguments
 
 
@@ -90,7 +91,7 @@ def main(argv: Sequence[str]) -> None:
     others = (seconds_of_others() - before) / (time.monotonic() - start)
     machine = {**describe_machine('cpu'), 'allocator': allocator, 'CPUs used by others': f'{others:.2f}'}
     print(*(f'{key}: {value}' for key, value in machine.items()), sep='\n')
-    print(f'\nmedian ms of one image, and in brackets the speed relative to eager within a round\n\n'
+    print(f'\nmedian ms per image; in brackets, median speed relative to eager in the same round\n\n'
           f'{align(rows, ("model", *ENGINES), {0}, markdown=True)}')
 
 

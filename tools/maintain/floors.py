@@ -1,8 +1,8 @@
-"""Draw docs/floors.png: the rooms of mmflatten on their floors, and which room imports which.
-
-The floors are those of `layout.py`, the arrows are read from the source. Arrows that others imply are left out.
+"""Draw docs/floors.png: the rooms of mmflatten on their floors, with an arrow from a room to each room it imports.
 
     python tools/maintain/floors.py
+
+The floors are from `layout.py`, the imports from the source. Arrows that follow from others are omitted.
 """
 import argparse
 import ast
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def imported(file: Path) -> Iterator[str]:
-    """Yield the names of the modules that a file imports, imports inside of functions included."""
+    """Yield the names of the modules that a file imports, including imports inside functions."""
     for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -42,7 +42,7 @@ def arrows(rooms: list[str]) -> set[tuple[str, str]]:
 
 
 def draw(path: Path) -> None:
-    """Draw only the rooms that are folders; single files are named in the text of the documentation."""
+    """Draw the rooms that are folders; the documentation lists the single files."""
     floors = [[room for room in floor if (ROOT / 'mmflatten' / room).is_dir()] for floor in FLOORS]
     floors = [floor for floor in floors if floor]
     center = {room: ((i + 0.5) / len(floor), number) for number, floor in enumerate(floors)

@@ -1,12 +1,12 @@
-"""Layout of the package: floors, from the ground up, and the largest number of lines of each room.
+"""Layout of the package: floors, from the bottom up, and the maximum number of lines of each room.
 
-A module imports from its own floor or from one below. `tests/test_install/test_imports.py` checks both tables, and
-`floors.py` draws the floors.
+A module imports only from its own floor and the floors below. `tests/test_install/test_imports.py` checks both tables,
+and `floors.py` draws the floors.
 """
 FLOORS = (
     ('version', 'requirements', 'driver', 'config_library', 'text_table', 'building', 'locate', 'ops', 'structures'),
     ('registry', 'checkpoints', 'errors'),
-    ('config_files', 'models', 'evaluation', 'console'),
+    ('classes', 'config_files', 'models', 'evaluation', 'console'),
     ('datasets', 'timm'),
     ('tasks',),
     ('measure',),
@@ -20,10 +20,10 @@ FLOORS = (
     ('__main__',),
 )
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
-# Lines of Python and templates. Raise a number only in a commit that says what users get for it.
+# Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
-    'ops': 3650, 'models': 6460, 'checkpoints': 950, 'timm': 370, 'tasks': 450, 'datasets': 2990, 'own_data': 1180,
-    'engine': 2150, 'predict': 840, 'explain': 1380, 'measure': 1530, 'results': 1500, 'report': 1840, 'recipes': 910,
-    'studies': 2290, 'export': 680, 'app': 510, 'cli': 1960,
+    'ops': 3390, 'models': 6170, 'checkpoints': 900, 'timm': 350, 'tasks': 430, 'datasets': 2510, 'own_data': 990,
+    'engine': 1920, 'predict': 740, 'explain': 1070, 'measure': 1450, 'results': 1210, 'report': 1440, 'recipes': 790,
+    'studies': 1900, 'export': 600, 'app': 410, 'cli': 1760,
 }
-TOTAL = 32750
+TOTAL = 29100

@@ -1,7 +1,7 @@
-"""Speed of reading folders and tar shards, or the memory of an index with `--paths`: docs/data_at_scale.md.
+"""Compare the speed of reading folders and tar shards, or measure the memory of an index (`--paths`).
 
 The images are synthetic JPEGs of ImageNet's size, read in random order by one process with one thread. Rounds are
-interleaved; medians are printed.
+interleaved; medians are printed. docs/data_at_scale.md has the results.
 """
 import argparse
 import os
@@ -23,7 +23,7 @@ from mmengine.registry import DATASETS, DefaultScope
 from torch.utils.data import DataLoader
 
 from mmflatten.cli.common import positive, tool_parser
-from mmflatten.cli.data import main as make
+from mmflatten.cli.data import main as data_command
 from mmflatten.console import command_line
 from mmflatten.datasets.image_index import Entry, write_index
 from mmflatten.datasets.indexed_images import IndexedImages
@@ -34,7 +34,7 @@ MIB = 2**20
 
 
 def make_images(root: Path, number: int) -> float:
-    """Write JPEGs of 500 x 375 in class folders and return their mean size in KB."""
+    """Write JPEGs of 500 x 375 pixels in class folders and return their mean size in KB."""
     rng, sizes = np.random.default_rng(0), []
     for i in range(number):
         coarse, fine = (rng.integers(0, 256, shape, np.uint8) for shape in ((12, 16, 3), (375, 500, 3)))
@@ -47,8 +47,8 @@ def make_images(root: Path, number: int) -> float:
     return statistics.mean(sizes) / 1000
 
 
-def forget(root: Path) -> None:
-    """Drop the files below a folder from the page cache."""
+def drop_from_cache(root: Path) -> None:
+    """Drop the files in a folder from the page cache."""
     for path in root.rglob('*'):
         if path.is_file():
             with open(path, 'rb') as file:
@@ -60,10 +60,10 @@ def compare(number: int, rounds: int) -> None:
     """Print images per second for each layout."""
     torch.set_num_threads(1)
     cv2.setNumThreads(0)
-    with tempfile.TemporaryDirectory() as place, DefaultScope.overwrite_default_scope('mmpretrain'):
-        root = Path(place)
+    with tempfile.TemporaryDirectory() as folder, DefaultScope.overwrite_default_scope('mmpretrain'):
+        root = Path(folder)
         size = make_images(root / 'folders', number)
-        make(['shards', f'{root}/folders', '--out', f'{root}/tar', '--no-check'])
+        data_command(['shards', f'{root}/folders', '--out', f'{root}/tar', '--no-check'])
         pipeline = Config.fromfile(PIPELINE).train_pipeline
         classes = dict(classes=tuple(map(str, range(CLASSES))))
         layouts = {'folders': DATASETS.build(dict(type='ImageNet', data_root=f'{root}/folders', split='train',
@@ -74,7 +74,7 @@ def compare(number: int, rounds: int) -> None:
             order = np.random.default_rng(seed).permutation(number).tolist()
             for name, dataset in layouts.items():
                 read = partial(_read, dataset)
-                forget(root / name)
+                drop_from_cache(root / name)
                 for what, run, clock in (('from disk', read, time.perf_counter), ('cached', read, time.process_time),
                                          ('augmented', dataset.__getitem__, time.process_time)):
                     start = clock()
@@ -106,12 +106,12 @@ class AllPages:
 
 def index_of_paths(number: int) -> None:
     """Print the time to open an index of `number` paths, and the memory of loader processes after reading all of it."""
-    with tempfile.TemporaryDirectory() as place:
-        index = Path(place, 'train.index')
+    with tempfile.TemporaryDirectory() as folder:
+        index = Path(folder, 'train.index')
         write_index(index, (Entry(f'n{i // 650:08d}/n{i // 650:08d}_{i}.JPEG', i // 650) for i in range(number)), ())
         size = sum(path.stat().st_size for path in index.iterdir()) / MIB
         before, start = psutil.Process().memory_info().rss / MIB, time.perf_counter()
-        dataset = IndexedImages(place, split='train')
+        dataset = IndexedImages(folder, split='train')
         opened, after = 1000 * (time.perf_counter() - start), psutil.Process().memory_info().rss / MIB
         print(f'{number} paths, {size:.0f} MiB, opened in {opened:.1f} ms; memory of the process {before:.0f} MiB '
               f'before and {after:.0f} MiB after')
@@ -119,7 +119,7 @@ def index_of_paths(number: int) -> None:
         start = time.process_time()
         for i in numbers:
             dataset.get_data_info(i)
-        print(f'{1e6 * (time.process_time() - start) / len(numbers):.1f} us for a sample')
+        print(f'{1e6 * (time.process_time() - start) / len(numbers):.1f} us per sample')
         loader = DataLoader(AllPages(dataset), 1, num_workers=2, persistent_workers=True)
         for _ in loader:
             pass

@@ -1,6 +1,7 @@
-"""MkDocs hook: pages from files outside `docs/`, generated pages, links to copies of files, the table of the model zoo.
+"""MkDocs hook: adds pages from outside `docs/` and generated pages, converts links, inserts the model zoo table.
 
-Pages have one source for the repository and the site; only their links change here.
+A page has the same source in the repository and on the site. Links to other files of the repository become links to
+copies.
 """
 import posixpath
 import re
@@ -15,20 +16,20 @@ from mkdocs.utils import get_relative_url
 from recipe_page.page import read_recipes, render_page
 from recipe_page.sources import FILE as RECIPE_SOURCES
 from zoo.names import TASKS
-from zoo.page import render_task_page
+from zoo.page import TABLE, render_task_page
 from zoo.records import ZooEntry, from_csv
-from zoo_table import MARK, read_rows, render_table
+from zoo_table import read_rows, render_table
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {'docs/tutorial.md': 'index.md', 'docs/tutorial.vi.md': 'index.vi.md', 'README.md': 'overview.md',
          'README_vi.md': 'overview.vi.md', 'CONTRIBUTING.md': 'contributing.md', 'CHANGELOG.md': 'changelog.md'}
 SOURCES = {page: source for source, page in PAGES.items()}
-OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the header of the site has it
+OTHER_LANGUAGE = re.compile(r'\s*\[(?:Tiếng Việt|English)\]\([^)]*\)')  # the site has this link in its header
 TASK_PAGES = {task: f'model_zoo/{task}.md' for task in TASKS}
-# Links to this table lead to the page that is generated from it.
+# A link to this table becomes a link to the page that is generated from it.
 SHOWN_ON = {RECIPE_SOURCES.relative_to(ROOT).as_posix(): 'recipes.md'}
 TARGET = re.compile(r'(?<=\]\()[^)\s]+(?=\))')
-ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # for each a browser asks for a sitemap
+ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>')  # makes browsers request a sitemap
 
 
 @cache
@@ -54,7 +55,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     for source in PAGES:
         inside = files.get_file_from_path(source.removeprefix('docs/'))
         if source.startswith('docs/') and inside is not None:
-            files.remove(inside)  # the tutorial is the first page of the site, under that page's name
+            files.remove(inside)  # the tutorial is index.html
 
 
 def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
@@ -66,48 +67,48 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     source = SOURCES.get(page.file.src_uri, f'docs/{page.file.src_uri}')
-    fallback = page.file.locale != page.file.locale_alternate_of  # in English among the Vietnamese pages
+    fallback = page.file.locale != page.file.locale_alternate_of  # an English page among the Vietnamese ones
 
     def link(match: re.Match) -> str:
         path, mark, anchor = match[0].partition('#')
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         if not path or '..' in target or not (ROOT / target).is_file():
             return match[0]  # an address, an anchor, a generated page, or an error that MkDocs reports
-        place = _place(target, config, files)
-        if fallback and anchor and files.get_file_from_path(place).locale != page.file.locale:
+        uri = _uri_of(target, config, files)
+        if fallback and anchor and files.get_file_from_path(uri).locale != page.file.locale:
             mark = anchor = ''  # the translated page has other headings
-        return posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or '.') + mark + anchor
+        return posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or '.') + mark + anchor
 
     if fallback:
         page.meta['search'] = {'exclude': True}  # the English page is indexed
-    if MARK in markdown:
-        page.meta['hide'] = ['toc']  # room for the table
+    if TABLE in markdown:
+        page.meta['hide'] = ['toc']  # to make room for the table
         links = ', '.join(f'[{TASKS[task]}]({page})' for task, page in TASK_PAGES.items())
-        markdown = markdown.replace(MARK, f"The papers' tables by task: {links}.\n\n{MARK}")
+        markdown = markdown.replace(TABLE, f"The papers' tables by task: {links}.\n\n{TABLE}")
     return TARGET.sub(link, OTHER_LANGUAGE.sub('', markdown))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     def address(file: str) -> str:
-        copy = files.src_uris[_place(file, config, files)]
+        copy = files.src_uris[_uri_of(file, config, files)]
         return get_relative_url(copy.url, page.url)
 
-    if MARK not in html:
+    if TABLE not in html:
         return html
-    return html.replace(MARK, render_table(read_rows(ROOT / 'docs' / 'model_zoo.csv'), address))
+    return html.replace(TABLE, render_table(read_rows(ROOT / 'docs' / 'model_zoo.csv'), address))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     return ALTERNATE.sub('', output)
 
 
-def _place(target: str, config: MkDocsConfig, files: Files) -> str:
-    """Path in the site of a file of the repository: a page, or a copy as text, which every browser shows."""
+def _uri_of(target: str, config: MkDocsConfig, files: Files) -> str:
+    """Return the path in the site of a file of the repository: a page, or a copy as .txt, which browsers display."""
     if target in PAGES or target in SHOWN_ON:
         return PAGES.get(target) or SHOWN_ON[target]
     if target.startswith('docs/'):
         return target.removeprefix('docs/')
-    place = f'repository/{target}.txt'
-    if place not in files.src_uris:
-        files.append(File.generated(config, place, abs_src_path=str(ROOT / target)))
-    return place
+    uri = f'repository/{target}.txt'
+    if uri not in files.src_uris:
+        files.append(File.generated(config, uri, abs_src_path=str(ROOT / target)))
+    return uri

@@ -1,6 +1,6 @@
-"""Write the model zoo: every row of the papers' tables beside what its config costs, counted without data or a GPU.
+"""Write the model zoo: the rows of the papers' tables with the counted costs of their configs. Needs no data or GPU.
 
-    python tools/maintain/reproduce_tables.py                             # docs/model_zoo* and the metafiles
+    python tools/maintain/reproduce_tables.py                             # write docs/model_zoo* and the metafiles
     python tools/maintain/reproduce_tables.py --check                     # fail if these files are not up to date
     python tools/maintain/reproduce_tables.py --paper flatten --table 8   # print some of the rows, write nothing
 """
@@ -29,43 +29,44 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument('--table', help='with --paper: only this table, such as 8, 2a or fig5')
     arguments = parser.parse_args(argv)
     if arguments.table and not arguments.paper:
-        parser.error('--table needs --paper: every paper has its own tables')
+        parser.error(f'--table: expected --paper as well, got only --table {arguments.table}')
     if arguments.check and arguments.paper:
-        parser.error('--check compares whole files; leave --paper out')
+        parser.error('--check: compares whole files. Remove --paper')
     return arguments
 
 
 def rows_of_table(paper: str, table: str | None) -> list[PaperRow]:
-    """The rows of a paper, or of one of its tables."""
+    """Return the rows of a paper, or of one of its tables."""
     rows = [row for row in paper_rows() if row.cells['paper'] == paper and table in (None, row.cells['table'])]
     if not rows:
-        raise ValueError(f'--table ({table}) is not a table of {paper} with results')
+        tables = dict.fromkeys(row.cells['table'] for row in paper_rows() if row.cells['paper'] == paper)
+        raise ValueError(f'--table: expected one of {", ".join(tables)}, got {table}.')
     return rows
 
 
 def files_of(entries: list[ZooEntry]) -> dict[str, str]:
-    """Path from the root of the repository and text of everything that is generated."""
+    """Render all generated files: path in the repository -> text."""
     pages = {f'docs/{name}': text for name, text in render_pages(entries).items()}
     return {'docs/model_zoo.csv': to_csv(entries), **pages, **render_metafiles(entries)}
 
 
 def write_or_compare(files: dict[str, str], check: bool) -> None:
-    """Write the files, or raise where one on the disk says something else.
+    """Write the files that differ from those on disk.
 
     Raises:
-        ValueError: `check` and a file is not up to date.
+        ValueError: `check` is set and a file differs.
     """
     stale = [name for name, text in files.items()
              if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding='utf-8') != text]
     if check:
         if stale:
-            raise ValueError(f'not up to date: {", ".join(stale)}; run tools/maintain/reproduce_tables.py')
+            raise ValueError(f'not up to date: {", ".join(stale)}. Run python tools/maintain/reproduce_tables.py')
         print(f'{len(files)} files are up to date')
         return
     for name in stale:
         (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / name).write_text(files[name], encoding='utf-8')
-    print(f'{len(stale)} of {len(files)} files written anew: {", ".join(stale) or "nothing had changed"}')
+    print(f'{len(stale)} of {len(files)} files written: {", ".join(stale) or "no changes"}')
 
 
 @command_line

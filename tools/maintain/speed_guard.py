@@ -1,49 +1,118 @@
-"""Whether a model has become slower: ratios to timm's Swin-T, in one thread, against the committed ones.
+"""Compare the speed of models with a committed table of ratios to timm's Swin-T, in one thread.
 
-    python tools/maintain/speed_guard.py            # fails where a ratio is more than 10 % below the table's
-    python tools/maintain/speed_guard.py --write    # puts the ratios into the table, for this processor family
+    python tools/maintain/speed_guard.py            # fails if a ratio is more than 10 % below the table
+    python tools/maintain/speed_guard.py --write    # writes the ratios of this processor family into the table
+
+Ratios depend on the processor, so each processor family has its own rows. Times are CPU times, which other processes
+hardly affect.
 """
 import argparse
+import csv
+import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
 
 import torch
-from speed_ratios import TABLE, measure_ratios, processor_family, read_table, slower, write_table
 
 from mmflatten.cli.common import positive, tool_parser
 from mmflatten.console import command_line
-from mmflatten.measure.speed.machine import keep_freed_memory
+from mmflatten.measure.speed.machine import cpuinfo, keep_freed_memory
+from mmflatten.measure.speed.models import REFERENCE, ZOO, RunSettings, model_subject
+from mmflatten.measure.speed.timing import cpu_clock, measure
 from mmflatten.text_table import align
 
+TABLE = Path(__file__).with_name('speed_ratios.csv')
+TOLERANCE = 0.1
+BATCH = 2
 ROUNDS = 15
+TRAINED = {
+    'FLatten-Swin-T': ZOO['FLatten-Swin-T'],
+    'Swin-T': 'FLattenSwin:arch=tiny,attn_types=SSSS',
+    'PVTv2-B2': 'FLattenPVTv2:arch=b2,attn_types=SSSS',
+    'Focal-T': ZOO['Focal-T'],
+}
+
+Ratios = dict[str, float]  # 'inference FLatten-Swin-T' -> throughput relative to timm's Swin-T
 
 
-def parser() -> argparse.ArgumentParser:
-    made = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument('--write', action='store_true', help='write the table in the place of comparing with it')
-    made.add_argument('--rounds', type=positive, default=ROUNDS, metavar='N', help=f'(default: {ROUNDS})')
-    return made
+def processor_family() -> str:
+    """Return vendor, family and model of the processor, such as 'GenuineIntel family 6 model 207'."""
+    info = cpuinfo()
+    if 'vendor_id' not in info:
+        return platform.processor() or platform.machine()
+    return f'{info["vendor_id"]} family {info["cpu family"]} model {info["model"]}'
+
+
+def measure_ratios(rounds: int, report: Callable[[str], None]) -> Ratios:
+    """Measure the ratio of each model, the median over the rounds."""
+    ratios = {}
+    for train, models in ((False, ZOO), (True, TRAINED)):
+        mode = 'training' if train else 'inference'
+        report(f'{mode}: {len(models)} models in {rounds} rounds')
+        settings = RunSettings(BATCH, train=train)
+        subjects = [model_subject(spec, settings) for spec in (REFERENCE, *models.values())]
+        reference, *times = measure(subjects, rounds=rounds, clock=cpu_clock)
+        for name, seconds in zip(models, times):
+            ratios[f'{mode} {name}'] = median(swin / model for swin, model in zip(reference, seconds))
+    return ratios
+
+
+def read_table(family: str, path: Path = TABLE) -> Ratios:
+    """Read the ratios of a processor family; empty if there are none."""
+    return {row['what']: float(row['ratio']) for row in _rows(path) if row['family'] == family}
+
+
+def write_table(family: str, ratios: Mapping[str, float], path: Path = TABLE) -> None:
+    """Replace the ratios of a processor family, and keep those of other families."""
+    rows = [row for row in _rows(path) if row['family'] != family]
+    rows += [dict(family=family, what=name, ratio=f'{ratio:.3f}') for name, ratio in ratios.items()]
+    with path.open('w', newline='', encoding='utf-8') as file:
+        writer = csv.DictWriter(file, ('family', 'what', 'ratio'), lineterminator='\n')
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    if not path.is_file():
+        return []
+    with path.open(newline='', encoding='utf-8') as file:
+        return list(csv.DictReader(file))
+
+
+def slower(measured: Mapping[str, float], table: Mapping[str, float], tolerance: float = TOLERANCE) -> list[str]:
+    """List the models whose ratio is more than `tolerance` below the table, or missing on either side."""
+    return [name for name in {**table, **measured}
+            if name not in table or name not in measured or measured[name] < (1 - tolerance) * table[name]]
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--write', action='store_true', help='write the table instead of comparing with it')
+    parser.add_argument('--rounds', type=positive, default=ROUNDS, metavar='N', help='(default: %(default)s)')
+    return parser.parse_args(argv)
 
 
 @command_line
 def main(argv: Sequence[str]) -> int:
-    arguments = parser().parse_args(argv)
+    arguments = parse_arguments(argv)
     family = processor_family()
     table = read_table(family)
     if not arguments.write and not table:
-        raise ValueError(f'{TABLE.name} has no ratios of this processor family ({family}). Write them at a commit that '
-                         'is fast enough: python tools/maintain/speed_guard.py --write')
+        raise ValueError(f'{TABLE.name}: no ratios for this processor family, got {family}. Write them at a commit '
+                         'that is fast enough: python tools/maintain/speed_guard.py --write')
     torch.set_num_threads(1)
     keep_freed_memory()
     ratios = measure_ratios(arguments.rounds, lambda text: print(text, file=sys.stderr, flush=True))
-    bad = [] if arguments.write else slower(ratios, table)
-    cells = [(what, *(f'{side[what]:.3f}' if what in side else '-' for side in (ratios, table)),
-              'FAILED' if what in bad else '') for what in {**table, **ratios}]
+    failed = [] if arguments.write else slower(ratios, table)
+    cells = [(name, *(f'{side[name]:.3f}' if name in side else '-' for side in (ratios, table)),
+              'FAILED' if name in failed else '') for name in {**table, **ratios}]
     print(family, align(cells, ("ratio to timm's Swin-T", 'now', 'table', ''), {0, 3}), sep='\n\n')
     if arguments.write:
         write_table(family, ratios)
         print(f'\nwritten to {TABLE}')
-    return int(bool(bad))
+    return int(bool(failed))
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""The rows of docs/model_zoo.csv as one HTML table, with the filters that docs/assets/zoo_table.js makes work."""
+"""HTML table of the rows of docs/model_zoo.csv, with filters for docs/assets/zoo_table.js."""
 import csv
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
@@ -9,9 +9,8 @@ from zoo.names import ACCURACIES, FAMILIES, TASKS, model_name, place
 from mmflatten.measure.papers.tables import PaperRow
 from mmflatten.text_table import giga
 
-MARK = '<!-- model zoo -->'
 AGREEMENT = {'yes': 'agrees', 'no': 'differs', '': 'not printed'}
-# Title of a column, and whether it holds numbers.
+# Title of a column -> True if its values are numbers.
 COLUMNS = {'model': False, 'family': False, 'task': False, 'attention': False, "paper's table": False, 'image': False,
            'params (M)': True, "paper's params": True, 'FLOPs (G)': True, "paper's FLOPs": True, 'agreement': False,
            "paper's accuracy": True}
@@ -19,14 +18,14 @@ FILTERS = ('family', 'task', 'attention', 'agreement')
 
 
 def read_rows(file: Path) -> list[dict[str, str]]:
-    """The rows of the CSV with the cells of the table besides, by their titles."""
+    """Read the rows of the CSV, and add the cells of the table by column title."""
     with file.open(newline='', encoding='utf-8') as stream:
         return [{**row, **_cells(row)} for row in csv.DictReader(stream)]
 
 
 def _cells(row: Mapping[str, str]) -> dict[str, str]:
     accuracies = [f'{row[f"paper_{name}"]} {title}' for name, title in ACCURACIES.items() if row[f'paper_{name}']]
-    printed_here = row['image'] == row['paper_flops_input_hw']
+    same_size = row['image'] == row['paper_flops_input_hw']
     star = '' if PaperRow(dict(row)).with_products else '*'
     return {'model': model_name(row), 'family': FAMILIES.get(PurePosixPath(row['config']).parent.name, ('', ''))[0],
             'task': TASKS.get(row['task'], ''), 'attention': row['attention'] or 'none',
@@ -34,16 +33,16 @@ def _cells(row: Mapping[str, str]) -> dict[str, str]:
             'params (M)': f'{int(row["params"]) / 1e6:.2f}' if row['params'] else '',
             "paper's params": row['paper_params_m'],
             'FLOPs (G)': giga(int(row['flops'])) + star if row['flops'] else '',
-            "paper's FLOPs": row['paper_flops_g'] if printed_here else '',
+            "paper's FLOPs": row['paper_flops_g'] if same_size else '',
             'agreement': AGREEMENT[row['agrees']], "paper's accuracy": ', '.join(accuracies)}
 
 
 def render_table(rows: Iterable[Mapping[str, str]], address: Callable[[str], str]) -> str:
-    """Filters and table.
+    """Render filters and table.
 
     Args:
-        rows: as `read_rows` gives them.
-        address: of a config in the site, by its path in the repository.
+        rows: result of `read_rows`.
+        address: converts a config's path in the repository to its address in the site.
     """
     rows = list(rows)
     head = ''.join(f'<th scope="col"{_number(title)} aria-sort="none"><button type="button">{escape(title)}</button>'

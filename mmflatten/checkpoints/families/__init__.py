@@ -2,12 +2,11 @@
 from mmflatten.checkpoints.families.deit import DEIT
 from mmflatten.checkpoints.families.efficient_attention import EFFICIENT_ATTENTION
 from mmflatten.checkpoints.families.flatten_cswin import FLATTEN_CSWIN
-from mmflatten.checkpoints.families.flatten_pvt import FLATTEN_PVT, FLATTEN_PVT_V2, PVT
-from mmflatten.checkpoints.families.flatten_swin import FLATTEN_SWIN
+from mmflatten.checkpoints.families.flatten_pvt import FLATTEN_PVT, FLATTEN_PVT_V2, PVT, TIMM_PVT_V2
+from mmflatten.checkpoints.families.flatten_swin import FLATTEN_SWIN, TIMM_SWIN
 from mmflatten.checkpoints.families.focal import FOCAL
 from mmflatten.checkpoints.families.l2vit import L2VIT
 from mmflatten.checkpoints.families.psmnet import PSMNET, PSMNET_BASIC
-from mmflatten.checkpoints.families.timm import TIMM_PVT_V2, TIMM_SWIN
 from mmflatten.checkpoints.rules import Family
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (

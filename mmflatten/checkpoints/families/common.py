@@ -5,9 +5,13 @@ from mmflatten.checkpoints.rules import Key, Part, affine, single
 
 QKV_BIAS = 'qkv_bias'
 
+PROJECTION = affine({'proj': 'projection', 'norm': 'norm'})
+PATCH_EMBED = Part('patch_embed', 'backbone.stages.0.embed', {'patch embedding': PROJECTION})
 HEAD = Part('head', 'head.fc', {'linear layer': affine({'': ''})})
 # The official classifiers normalise only the last stage.
 LAST_NORM = Part('norm', 'backbone.norms.{last}', {'norm': affine({'': ''})})
+# Tensors as wide as the last stage, which detect missing stages.
+WIDTHS = ('backbone.stages.{last}.blocks.0.attn.norm.weight', 'backbone.norms.{last}.weight', 'head.fc.weight')
 
 FFN = affine({'norm2': 'ffn.norm', 'mlp.fc1': 'ffn.fn.fc1', 'mlp.fc2': 'ffn.fn.fc2'})
 

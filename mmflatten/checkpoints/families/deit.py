@@ -1,9 +1,4 @@
-"""DeiT as in timm, and FLatten-DeiT.
-
-FLatten-DeiT is not released. Its names follow other DeiTs by the same authors.
-"""
-from __future__ import annotations
-
+"""DeiT as in timm, and FLatten-DeiT, which is not released: its names follow other DeiTs by the same authors."""
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, attention, focused
 from mmflatten.checkpoints.rules import Family, Part, affine, single
 

@@ -1,6 +1,4 @@
 """Attention module of cmsflash/efficient-attention, which calls the coefficients queries and the basis keys."""
-from __future__ import annotations
-
 from mmflatten.checkpoints.rules import Family, Part, affine
 
 _PROJECTION = {'projection': affine({'': ''})}

@@ -1,7 +1,7 @@
 """FLatten-CSwin, including CSwin: LeapLabTHU/FLatten-Transformer `models/flatten_cswin.py`."""
 from __future__ import annotations
 
-from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, QKV_BIAS, focused
+from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, QKV_BIAS, WIDTHS, focused
 from mmflatten.checkpoints.rules import Family, Key, Part, affine
 
 _BLOCK = (*affine({'norm1': 'attn.norm', 'proj': 'attn.fn.proj'}),
@@ -27,4 +27,4 @@ FLATTEN_CSWIN = Family('flatten_cswin', (
         for linear in (True, False) for number in (1, 2)}),
     LAST_NORM,
     HEAD,
-), widths=('backbone.stages.{last}.blocks.0.attn.norm.weight', 'backbone.norms.{last}.weight', 'head.fc.weight'))
+), widths=WIDTHS)

@@ -1,11 +1,11 @@
-"""PVT, FLatten-PVT (including PVT without class token) and FLatten-PVTv2 (including PVTv2).
+"""PVT, FLatten-PVT (including PVT without class token), FLatten-PVTv2 (including PVTv2) and timm's PVTv2.
 
 Official code: whai362/PVT `classification/pvt.py`, LeapLabTHU/FLatten-Transformer `models/flatten_pvt.py` and
 `models/flatten_pvt_v2.py`.
 """
 from __future__ import annotations
 
-from mmflatten.checkpoints.families.common import FFN, HEAD, QKV_BIAS, focused
+from mmflatten.checkpoints.families.common import FFN, HEAD, PATCH_EMBED, PROJECTION, QKV_BIAS, focused
 from mmflatten.checkpoints.rules import Family, Key, Part, affine, single, stacked
 
 _MIXER = 'attn.fn'
@@ -15,7 +15,7 @@ _REDUCTION = affine({'attn.sr': f'{_MIXER}.reduction.conv', 'attn.norm': f'{_MIX
 _LINEAR = focused('attn', _MIXER)
 
 _EMBED = Part('patch_embed{i+1}', 'backbone.stages.{i}.embed',
-              {'patch embedding': affine({'proj': 'projection', 'norm': 'norm'})})
+              {'patch embedding': PROJECTION})
 
 
 def _blocks(common: tuple[Key, ...]) -> Part:
@@ -53,3 +53,13 @@ FLATTEN_PVT_V2 = Family('flatten_pvt_v2', (
     Part('norm{i+1}', 'backbone.stages.{i}.norm', {'norm': affine({'': ''})}),
     HEAD,
 ), widths=_WIDTHS)
+
+_TIMM_BLOCK = (*_BLOCK, *affine({'mlp.dwconv': 'ffn.fn.inner.conv'}))
+TIMM_PVT_V2 = Family('timm_pvt_v2', (
+    PATCH_EMBED,
+    Part('stages.{i}.downsample', 'backbone.stages.{i}.embed', {'downsampling': PROJECTION}, first_stage=1),
+    Part('stages.{i}.blocks.{j}', 'backbone.stages.{i}.blocks.{j}', {
+        'softmax block': _TIMM_BLOCK, 'softmax block with spatial reduction': (*_TIMM_BLOCK, *_REDUCTION)}),
+    Part('stages.{i}.norm', 'backbone.stages.{i}.norm', {'norm': affine({'': ''})}),
+    HEAD,
+), widths=_WIDTHS, entry='state_dict')

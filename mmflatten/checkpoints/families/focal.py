@@ -1,7 +1,7 @@
 """Focal Transformer, version 1: microsoft/Focal-Transformer `classification/focal_transformer.py`."""
 from __future__ import annotations
 
-from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, attention
+from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, PATCH_EMBED, PROJECTION, WIDTHS, attention
 from mmflatten.checkpoints.rules import Family, Key, Part, affine, single
 
 _MIXER = 'attn.fn'
@@ -11,7 +11,6 @@ _BLOCK = (*attention(_MIXER), *FFN,
           *single('attn.relative_position_bias_table_to_neighbors', f'{_MIXER}.neighbor_bias.table',
                   option='neighbours in stage {i}'))
 _MAX_LEVELS = 3
-_EMBED = affine({'proj': 'projection', 'norm': 'norm'})
 
 
 def _pooled(levels: int) -> tuple[Key, ...]:
@@ -27,11 +26,11 @@ _BUFFERS = ('attn.relative_position_index', 'attn.valid_ind_rolled',
             *(f'attn.valid_ind_unfold_{k}' for k in range(_MAX_LEVELS)))
 
 FOCAL = Family('focal', (
-    Part('patch_embed', 'backbone.stages.0.embed', {'patch embedding': _EMBED}),
-    Part('layers.{i-1}.downsample', 'backbone.stages.{i}.embed', {'downsampling': _EMBED}, first_stage=1),
+    PATCH_EMBED,
+    Part('layers.{i-1}.downsample', 'backbone.stages.{i}.embed', {'downsampling': PROJECTION}, first_stage=1),
     Part('layers.{i}.blocks.{j}', 'backbone.stages.{i}.blocks.{j}',
          {f'block with {levels} pooled levels': (*_BLOCK, *_pooled(levels)) for levels in range(_MAX_LEVELS + 1)},
          dropped={**dict.fromkeys(_BUFFERS, _INDEX), 'attn_mask': 'a mask determined by the map size'}),
     LAST_NORM,
     HEAD,
-), widths=('backbone.stages.{last}.blocks.0.attn.norm.weight', 'backbone.norms.{last}.weight', 'head.fc.weight'))
+), widths=WIDTHS)

@@ -1,7 +1,7 @@
 """L2ViT: ChuanyangZheng/L2ViT `classification/models/l2vit.py`."""
 from __future__ import annotations
 
-from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, attention
+from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM, PROJECTION, WIDTHS, attention
 from mmflatten.checkpoints.rules import Family, Part, affine, batch_norm, single
 
 _CPE = affine({'cpe.0.proj': 'cpe.fn.conv'})
@@ -21,7 +21,7 @@ L2VIT = Family('l2vit', (
     Part('downsample_layers.0', 'backbone.stages.0.embed', {
         'stem of two convolutions': _STEM,
         'stem of four convolutions': _DEEP_STEM,
-        'patch embedding': affine({'proj': 'projection', 'norm': 'norm'})}),
+        'patch embedding': PROJECTION}),
     Part('downsample_layers.{i}', 'backbone.stages.{i}.embed',
          {'downsampling': affine({'proj': 'projection', 'norm': 'input_norm'})}, first_stage=1),
     Part('stages.{i}.{j}', 'backbone.stages.{i}.blocks.{j}', {'window block': _WINDOW, 'linear block': _LINEAR}),
@@ -29,4 +29,4 @@ L2VIT = Family('l2vit', (
     Part('last_proj', 'backbone.last_projection', {'model without last projection': (),
                                                    'last projection': affine({'': ''})}),
     HEAD,
-), widths=('backbone.stages.{last}.blocks.0.attn.norm.weight', 'backbone.norms.{last}.weight'))
+), widths=WIDTHS[:2])

@@ -1,14 +1,8 @@
 """Handwritten digits on two photographs, all shipped by scikit-learn."""
-from dataclasses import dataclass
-
 import numpy as np
 
-from mmflatten.datasets.packages import sklearn_datasets
-
-from .canvas import Sprite
 from .glyph import render_glyph
-from .photographs import Photographs, load_photographs
-from .source import Source
+from .source import Objects, Source, load_photographs, sklearn_datasets
 
 # The splits do not depend on the seed, so a model can be tested on scenes of another seed.
 NUM_VAL_GLYPHS = 360  # the last of the 1797 images in file order; 33 to 37 of each digit
@@ -18,46 +12,25 @@ MIN_HEIGHT = 12  # pixels; smaller digits are unreadable
 MAX_TURN = 20  # degrees
 
 
-@dataclass(frozen=True)
-class Glyphs:
-    """Handwritten digits of one split.
-
-    Attributes:
-        images: (n, 8, 8) float32 in [0, 1].
-        labels: (n,), 0 to 9.
-        indices: (n,), positions in `sklearn.datasets.load_digits`.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
-    indices: np.ndarray
-
-    def sample(self, rng: np.random.Generator, size: int) -> Sprite:
-        """Sample a digit, each equally likely, with random scale, rotation, slant and stroke width."""
-        position = int(rng.choice(np.flatnonzero(self.labels == rng.integers(10))))
-        low, high = np.log(np.maximum(np.multiply(HEIGHT_RANGE, size), MIN_HEIGHT))
-        opacity = render_glyph(
-            self.images[position],
-            height=float(np.exp(rng.uniform(low, high))),
-            angle=rng.uniform(-MAX_TURN, MAX_TURN),
-            slant=rng.uniform(-0.15, 0.25),
-            threshold=rng.uniform(0.42, 0.56))
-        shade = np.ones((*opacity.shape, 3), dtype=np.float32)
-        return Sprite(opacity, shade, int(self.labels[position]), int(self.indices[position]))
-
-
-def load_glyphs(split: str) -> Glyphs:
-    """Load the 1437 training or 360 validation images of `sklearn.datasets.load_digits` (8 x 8, values 0 to 16)."""
+def load_glyphs(split: str) -> Objects:
+    """Load the 1437 training or 360 validation images of `sklearn.datasets.load_digits`, 8 x 8 in [0, 1]."""
     digits = sklearn_datasets().load_digits()
     border = len(digits.target) - NUM_VAL_GLYPHS
     part = slice(None, border) if split == 'train' else slice(border, None)
-    indices = np.arange(len(digits.target))[part]
-    return Glyphs((digits.images[part] / 16).astype(np.float32), digits.target[part], indices)
+    return Objects((digits.images[part] / 16).astype(np.float32), digits.target[part],
+                   np.arange(len(digits.target))[part], _render)
 
 
-def load_halves(split: str) -> Photographs:
-    """Load the left part (training) or the right part (validation) of both photographs, 427 pixels high."""
-    return load_photographs(('china.jpg', 'flower.jpg'), PHOTOGRAPH_COLUMNS[split])
+def _render(rng: np.random.Generator, image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Render a digit with random scale, rotation, slant and stroke width."""
+    low, high = np.log(np.maximum(np.multiply(HEIGHT_RANGE, size), MIN_HEIGHT))
+    opacity = render_glyph(
+        image,
+        height=float(np.exp(rng.uniform(low, high))),
+        angle=rng.uniform(-MAX_TURN, MAX_TURN),
+        slant=rng.uniform(-0.15, 0.25),
+        threshold=rng.uniform(0.42, 0.56))
+    return opacity, np.ones((*opacity.shape, 3), dtype=np.float32)
 
 
 DIGIT_CLASSES = tuple(str(digit) for digit in range(10))
@@ -72,5 +45,5 @@ DIGITS = Source(
     licenses=(dict(id=1, name='Creative Commons Attribution 2.0',
                    url='https://creativecommons.org/licenses/by/2.0/'), ),
     load_objects=load_glyphs,
-    load_photographs=load_halves,
+    load_photographs=lambda split: load_photographs(('china.jpg', 'flower.jpg'), PHOTOGRAPH_COLUMNS[split]),
     license_ids={})

@@ -1,16 +1,13 @@
 """Garments of Fashion-MNIST on photographs shipped by scikit-learn and scikit-image."""
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import cv2
 import numpy as np
 
-from mmflatten.datasets.fashion import GARMENT_CLASSES, SIDE, Garments, find_files, load_garments
+from mmflatten.datasets.fashion import GARMENT_CLASSES, SIDE, find_files, load_garments
 
-from .canvas import Sprite
-from .photographs import Photographs, load_photographs
-from .source import Source
+from .glyph import antialias, tight_window
+from .source import Objects, Source, load_photographs
 
 PHOTOGRAPHS = {
     'train': ('china.jpg', 'rocket.jpg', 'coffee.png', 'coins.png', 'brick.png', 'grass.png', 'ihc.png'),
@@ -25,21 +22,12 @@ FAINT = 16  # of 255; parts without a brighter pixel are remains of the backgrou
 DARKEST = 0.25  # brightness of a black garment, so that its colour stays visible
 
 
-@dataclass(frozen=True)
-class GarmentSprites:
-    """Garments as sprites."""
-
-    garments: Garments
-
-    def sample(self, rng: np.random.Generator, size: int) -> Sprite:
-        """Sample a garment, each class equally likely, with random scale, rotation and mirroring."""
-        position = int(rng.choice(np.flatnonzero(self.garments.labels == rng.integers(len(GARMENT_CLASSES)))))
-        low, high = np.log(np.maximum(np.multiply(SIDE_RANGE, size), MIN_GARMENT_SIDE))
-        image = self.garments.images[position]
-        image = image[:, ::-1] if rng.random() < 0.5 else image
-        opacity, shade = render_garment(image, float(np.exp(rng.uniform(low, high))), rng.uniform(-MAX_TURN, MAX_TURN))
-        return Sprite(opacity, np.repeat(DARKEST + (1 - DARKEST) * shade[..., None], 3, axis=2),
-                      int(self.garments.labels[position]), int(self.garments.numbers[position]))
+def _render(rng: np.random.Generator, image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Render a garment with random scale, rotation and mirroring."""
+    low, high = np.log(np.maximum(np.multiply(SIDE_RANGE, size), MIN_GARMENT_SIDE))
+    image = image[:, ::-1] if rng.random() < 0.5 else image
+    opacity, shade = render_garment(image, float(np.exp(rng.uniform(low, high))), rng.uniform(-MAX_TURN, MAX_TURN))
+    return opacity, np.repeat(DARKEST + (1 - DARKEST) * shade[..., None], 3, axis=2)
 
 
 def render_garment(image: np.ndarray, side: float, angle: float = 0.) -> tuple[np.ndarray, np.ndarray]:
@@ -58,11 +46,8 @@ def render_garment(image: np.ndarray, side: float, angle: float = 0.) -> tuple[n
     turn = cv2.getRotationMatrix2D(((SIDE - 1) / 2, (SIDE - 1) / 2), angle, side / SIDE)
     turn[:, 2] += (length - SIDE) / 2
     weight, light = (cv2.warpAffine(part, turn, (length, length), flags=cv2.INTER_LINEAR) for part in (weight, light))
-    # Weight divided by its gradient is a distance in pixels, so the edge is one pixel wide at every scale.
-    slope = np.hypot(*np.gradient(weight))
-    opacity = np.clip((weight - 0.5) / np.maximum(slope, 0.02) + 0.5, 0, 1).astype(np.float32)
-    rows, columns = np.flatnonzero(opacity.any(axis=1)), np.flatnonzero(opacity.any(axis=0))
-    tight = np.s_[rows[0]:rows[-1] + 1, columns[0]:columns[-1] + 1]
+    opacity = antialias(weight, 0.5, 0.02)
+    tight = tight_window(opacity)
     return opacity[tight], np.clip(light / np.maximum(weight, 1e-3), 0, 1)[tight].astype(np.float32)
 
 
@@ -74,18 +59,9 @@ def garment_mask(image: np.ndarray) -> np.ndarray:
     return ((area >= DUST * area[1:].sum()) & (peak >= FAINT))[parts]
 
 
-def load_sprites(split: str, folder: Path) -> GarmentSprites:
-    """Load the 60,000 training or 10,000 validation garments."""
-    return GarmentSprites(load_garments(split, folder))
-
-
-def load_whole_photographs(split: str) -> Photographs:
-    """Load the seven training or three validation photographs."""
-    return load_photographs(PHOTOGRAPHS[split])
-
-
 def garments(folder: Path | None = None) -> Source:
     """Create the source of the Fashion-MNIST files in `folder`, or in a default folder."""
+    files = find_files(folder)
     return Source(
         name='garment',
         number='garment',
@@ -99,6 +75,6 @@ def garments(folder: Path | None = None) -> Source:
                        url='https://creativecommons.org/publicdomain/zero/1.0/'),
                   dict(id=2, name='Creative Commons Attribution 2.0',
                        url='https://creativecommons.org/licenses/by/2.0/')),
-        load_objects=partial(load_sprites, folder=find_files(folder)),
-        load_photographs=load_whole_photographs,
+        load_objects=lambda split: Objects(*load_garments(split, files), _render),
+        load_photographs=lambda split: load_photographs(PHOTOGRAPHS[split]),
         license_ids={'china.jpg': 2, 'flower.jpg': 2})

@@ -28,7 +28,6 @@ def render_glyph(image: np.ndarray, height: float, angle: float = 0., slant: flo
         slant: horizontal shift per unit of height.
         threshold: ink density at the edge; a lower value gives a broader stroke.
     """
-    field = ink_field(image)
     scale = height / (FIELD_SIZE * image.shape[0] / (image.shape[0] + 2 * FRAME))
     turn = np.deg2rad(angle)
     rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
@@ -36,9 +35,19 @@ def render_glyph(image: np.ndarray, height: float, angle: float = 0., slant: flo
     side = int(np.ceil(scale * FIELD_SIZE * (np.sqrt(2) + abs(slant)))) + 4
     # The centre of the field maps to the centre of the canvas, in pixel centres.
     offset = (side - 1) / 2 - linear @ np.full(2, (FIELD_SIZE - 1) / 2)
-    warped = cv2.warpAffine(field, np.column_stack([linear, offset]), (side, side), flags=cv2.INTER_LINEAR)
-    slope = np.hypot(*np.gradient(warped))
-    # Density divided by its gradient is a distance in pixels, so the edge is one pixel wide at every scale.
-    opacity = np.clip((warped - threshold) / np.maximum(slope, 0.04) + 0.5, 0, 1).astype(np.float32)
-    rows, columns = np.flatnonzero(opacity.any(axis=1)), np.flatnonzero(opacity.any(axis=0))
-    return opacity[rows[0]:rows[-1] + 1, columns[0]:columns[-1] + 1]
+    field = cv2.warpAffine(ink_field(image), np.column_stack([linear, offset]), (side, side), flags=cv2.INTER_LINEAR)
+    opacity = antialias(field, threshold, 0.04)
+    return opacity[tight_window(opacity)]
+
+
+def antialias(field: np.ndarray, threshold: float, min_slope: float) -> np.ndarray:
+    """Compute the opacity, (H, W) float32 in [0, 1], of the region where a smooth field is above a threshold."""
+    # The field divided by its gradient is a distance in pixels, so the edge is one pixel wide at every scale.
+    slope = np.hypot(*np.gradient(field))
+    return np.clip((field - threshold) / np.maximum(slope, min_slope) + 0.5, 0, 1).astype(np.float32)
+
+
+def tight_window(mask: np.ndarray) -> tuple[slice, slice]:
+    """Return the rows and columns of the smallest window with all values of (H, W) that are not 0."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return tuple(slice(int(places[0]), int(places[-1]) + 1) for places in (rows, columns))

@@ -3,12 +3,12 @@ import colorsys
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .canvas import Canvas, Sprite
-from .photographs import BackgroundSource, Photographs
-from .source import Objects
+from .source import Objects, Photographs
 
 MAX_OBJECTS = 8
 MIN_VISIBLE = 0.85  # fraction of an object's pixels; other placements are rejected
@@ -30,14 +30,15 @@ class Scene:
         picture: (H, W, 3) uint8 RGB.
         sprites: back to front.
         masks: visible pixels, (n, H, W) bool.
-        index_map: (H, W) uint8, 0 soft rim of an object, 1 background, 2 to 11 classes.
+        index_map: class of each pixel as in ADE20K, (H, W) uint8: 0 soft rim of an object, 1 background, 2 to 11.
+        background: `photograph` and `box` of the background.
     """
 
     picture: np.ndarray
     sprites: tuple[Sprite, ...]
     masks: np.ndarray
     index_map: np.ndarray
-    background: BackgroundSource
+    background: dict[str, Any]
 
 
 def sample_scene(rng: np.random.Generator, objects: Objects, photographs: Photographs, size: int) -> Scene:
@@ -48,15 +49,18 @@ def sample_scene(rng: np.random.Generator, objects: Objects, photographs: Photog
     background, source = photographs.crop(rng, size, size)
     canvas, sprites = Canvas(background * rng.uniform(*BACKGROUND_GAIN)), []
     for _ in range(rng.integers(1, MAX_OBJECTS + 1)):
-        sprite = place_sprite(rng, canvas, objects.sample(rng, size))
+        sprite = _place(rng, canvas, objects.sample(rng, size))
         if sprite is not None:
             sprite = dataclasses.replace(sprite, colour=sample_colour(rng, canvas, sprite, sprites))
             canvas.paste(sprite)
             sprites.append(sprite)
-    return Scene(canvas.picture(), tuple(sprites), canvas.masks(), index_map(canvas, sprites), source)
+    values = np.array([sprite.label + FIRST_CLASS for sprite in sprites] + [BACKGROUND], dtype=np.uint8)
+    index_map = values[canvas.owner]  # -1, the background, is the last value
+    index_map[canvas.rim] = UNLABELLED
+    return Scene(canvas.picture(), tuple(sprites), canvas.masks(), index_map, source)
 
 
-def place_sprite(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sprite | None:
+def _place(rng: np.random.Generator, canvas: Canvas, sprite: Sprite) -> Sprite | None:
     """Place a sprite at random inside the canvas so that every object stays visible; None if it does not fit."""
     room = np.subtract(canvas.owner.shape, sprite.opacity.shape)
     if room.min() < 0:
@@ -93,15 +97,6 @@ def sample_colour(rng: np.random.Generator, canvas: Canvas, sprite: Sprite, belo
 
 
 def _boxes_touch(one: Sprite, other: Sprite) -> bool:
-    """Return True if the bounding boxes of two sprites intersect."""
     return all(start < other_start + other_length and other_start < start + length
                for start, length, other_start, other_length in zip(
                    (one.top, one.left), one.opacity.shape, (other.top, other.left), other.opacity.shape))
-
-
-def index_map(canvas: Canvas, sprites: Sequence[Sprite]) -> np.ndarray:
-    """Return the class of each pixel as in ADE20K, (H, W) uint8; see `Scene`."""
-    values = np.array([sprite.label + FIRST_CLASS for sprite in sprites] + [BACKGROUND], dtype=np.uint8)
-    indices = values[canvas.owner]  # -1, the background, is the last entry
-    indices[canvas.rim] = UNLABELLED
-    return indices

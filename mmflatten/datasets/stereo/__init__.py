@@ -1,10 +1,14 @@
 """Stereo pairs with disparity: SceneFlow, KITTI and user folders, with loading and augmentation."""
 from mmflatten.datasets.stereo.files import StereoDataError, read_disparity, read_kitti_disparity, read_pfm, write_pfm
-from mmflatten.datasets.stereo.folder import StereoFolderDataset
-from mmflatten.datasets.stereo.kitti import KITTIStereoDataset
-from mmflatten.datasets.stereo.loading import LoadDisparity, LoadStereoPair, PackStereoInputs
-from mmflatten.datasets.stereo.sceneflow import SceneFlowDataset
-from mmflatten.datasets.stereo.transforms import StereoPad, StereoPhotometricJitter, StereoRandomCrop
+from mmflatten.datasets.stereo.layouts import KITTIStereoDataset, SceneFlowDataset, StereoFolderDataset
+from mmflatten.datasets.stereo.transforms import (
+    LoadDisparity,
+    LoadStereoPair,
+    PackStereoInputs,
+    StereoPad,
+    StereoPhotometricJitter,
+    StereoRandomCrop,
+)
 
 __all__ = [
     'KITTIStereoDataset', 'LoadDisparity', 'LoadStereoPair', 'PackStereoInputs', 'SceneFlowDataset', 'StereoDataError',

@@ -1,6 +1,4 @@
 """Base class of stereo data sets."""
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +8,9 @@ from mmengine.dataset import BaseDataset
 
 from mmflatten.datasets.stereo.files import StereoDataError
 from mmflatten.locate import missing_data_hint
+
+REQUIRED = dict(right_path='right image', disparity_path='disparity', occlusion_path='occlusion mask',
+                noc_disparity_path='disparity')
 
 
 class StereoDataset(BaseDataset):
@@ -38,20 +39,13 @@ class StereoDataset(BaseDataset):
         return 'see its pairs()'
 
     def load_data_list(self) -> list[dict]:
-        """List all pairs.
-
-        Raises:
-            FileNotFoundError: a folder is missing.
-            StereoDataError: a right image, a disparity or all pairs are missing.
-        """
-        entries = []
-        for number, entry in enumerate(self.pairs()):
-            for key, what in (('right_path', 'right image'), ('disparity_path', 'disparity'),
-                              ('occlusion_path', 'occlusion mask'), ('noc_disparity_path', 'disparity')):
+        """List all pairs. Raises StereoDataError if a right image, a disparity or all pairs are missing."""
+        entries = [dict(sample_id=number, **entry) for number, entry in enumerate(self.pairs())]
+        for entry in entries:
+            for key, what in REQUIRED.items():
                 if key in entry and not os.path.isfile(entry[key]):
                     raise StereoDataError(f'{what} {entry[key]} of left image {entry["img_path"]} does not exist. '
                                           'Unpack the archive again, or remove the pair from the data set.')
-            entries.append(dict(sample_id=number, **entry))
         if not entries:
             raise StereoDataError(f'data_root ({self.data_root}): {type(self).__name__} found no image pairs at '
                                   f'{self.place()}')
@@ -59,11 +53,7 @@ class StereoDataset(BaseDataset):
 
 
 def require_folder(folder: Path) -> Path:
-    """Return the folder.
-
-    Raises:
-        FileNotFoundError: it does not exist; known data sets get a hint how to obtain them.
-    """
+    """Return the folder. Raises FileNotFoundError if it does not exist, with a hint how to obtain known data sets."""
     if not folder.is_dir():
         hint = missing_data_hint(folder) or 'Check data_root in the config.'
         raise FileNotFoundError(f'data not found: {folder} does not exist. {hint}')

@@ -1,6 +1,4 @@
 """Disparity in files: PFM (SceneFlow, Middlebury) and 16-bit PNG (KITTI)."""
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -9,7 +7,6 @@ import numpy as np
 
 KITTI_SCALE = 256  # a KITTI PNG stores disparity in 1/256 pixels; 0 means not measured
 _PFM_HEADER = re.compile(rb'(P[fF])\s+(\d+)\s+(\d+)\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s')
-_LONGEST_HEADER = 200
 
 
 class StereoDataError(ValueError):
@@ -17,12 +14,7 @@ class StereoDataError(ValueError):
 
 
 def read_disparity(path: str | Path) -> np.ndarray:
-    """Read disparity in pixels, (H, W) float32, from a `.pfm` or a KITTI `.png`; not finite where it is unknown.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        StereoDataError: the file is damaged or has another format.
-    """
+    """Read disparity in pixels, (H, W) float32, from a `.pfm` or a KITTI `.png`; not finite where it is unknown."""
     readers = {'.pfm': read_pfm, '.png': read_kitti_disparity}
     suffix = Path(path).suffix.lower()
     if suffix not in readers:
@@ -37,7 +29,7 @@ def read_pfm(path: str | Path) -> np.ndarray:
     bottom to top.
     """
     content = Path(path).read_bytes()
-    header = _PFM_HEADER.match(content[:_LONGEST_HEADER])
+    header = _PFM_HEADER.match(content[:200])
     if header is None:
         raise StereoDataError(f'disparity {path}: no PFM header (Pf, width, height, scale). Copy or unpack it again.')
     if header[1] != b'Pf':
@@ -54,7 +46,7 @@ def read_pfm(path: str | Path) -> np.ndarray:
 
 
 def write_pfm(path: str | Path, values: np.ndarray) -> None:
-    """Write (H, W) values as a grey little-endian portable float map; the same values give the same bytes."""
+    """Write (H, W) values as a grey little-endian portable float map."""
     height, width = values.shape
     header = f'Pf\n{width} {height}\n-1.0\n'.encode('ascii')
     Path(path).write_bytes(header + np.ascontiguousarray(values[::-1], dtype='<f4').tobytes())
@@ -81,12 +73,7 @@ def read_mask(path: str | Path) -> np.ndarray:
 
 
 def decode_image(path: str | Path, flag: int) -> np.ndarray:
-    """Decode an image file with OpenCV.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        StereoDataError: OpenCV cannot decode it.
-    """
+    """Decode an image file with OpenCV. Raises StereoDataError if it is damaged."""
     content = np.frombuffer(Path(path).read_bytes(), dtype=np.uint8)
     image = cv2.imdecode(content, flag) if content.size else None
     if image is None:

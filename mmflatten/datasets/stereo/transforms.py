@@ -1,27 +1,81 @@
-"""Augmentations of stereo pairs that keep images and maps consistent."""
-from __future__ import annotations
-
-from collections.abc import Sequence
+"""Transforms of stereo pairs: loading, augmentation that keeps images and maps consistent, and packing."""
+from collections.abc import Callable, Sequence
 
 import cv2
 import numpy as np
+import torch
 from mmcv.transforms import BaseTransform
+from mmengine.structures import PixelData
 
-from mmflatten.datasets.stereo.loading import IMAGES, MAPS
+from mmflatten.datasets.stereo.files import StereoDataError, read_disparity, read_image, read_mask
 from mmflatten.registry import TRANSFORMS
+from mmflatten.structures import StereoDataSample
+
+IMAGES = ('left', 'right')
+MAPS = ('disparity', 'valid', 'occlusion')  # ground truth for the left image, (H, W) each
+META_KEYS = ('sample_id', 'img_path', 'left_path', 'right_path', 'disparity_path', 'ori_shape', 'img_shape')
+
+
+class StereoTransform(BaseTransform):
+    """Transform whose text names its arguments."""
+
+    def __repr__(self) -> str:
+        arguments = ', '.join(f'{name}={value}' for name, value in vars(self).items())
+        return f'{type(self).__name__}({arguments})'
 
 
 @TRANSFORMS.register_module()
-class StereoRandomCrop(BaseTransform):
-    """Crop the same random window from both images and all maps.
+class LoadStereoPair(StereoTransform):
+    """Read `left` and `right`, (H, W, 3) uint8 BGR of one size, from `img_path` and `right_path`."""
+
+    def transform(self, results: dict) -> dict:
+        results['left_path'] = results['img_path']
+        results['left'] = read_image(results['img_path'])
+        results['right'] = _read(read_image, 'right_path', results)
+        results['img_shape'] = results['ori_shape'] = results['left'].shape[:2]
+        return results
+
+
+@TRANSFORMS.register_module()
+class LoadDisparity(StereoTransform):
+    """Read the ground truth of the left image: `disparity` (H, W) float32 in pixels and `valid` (H, W) bool.
+
+    `disparity` is 0 where it is unknown. If the data set has occlusion, `occlusion` (H, W) bool is True for pixels
+    hidden from the right camera. Raises StereoDataError for a damaged file, and for disparities of another size than
+    the left image or of the opposite sign.
+    """
+
+    def transform(self, results: dict) -> dict:
+        if 'disparity_path' not in results:
+            raise StereoDataError(f'{results["img_path"]} has no disparity (disparity_path), as in test splits. Remove '
+                                  'LoadDisparity from the pipeline, or choose a split with ground truth.')
+        disparity = _read(read_disparity, 'disparity_path', results)
+        valid = np.isfinite(disparity)
+        if np.count_nonzero(disparity[valid] < 0) > np.count_nonzero(valid) / 2:  # some data sets store the opposite
+            raise StereoDataError(f'disparity {results["disparity_path"]}: expected positive values as in SceneFlow '
+                                  'and KITTI, got negative values for most pixels. Change the sign in the files.')
+        results['valid'], results['disparity'] = valid, np.where(valid, disparity, np.float32(0))
+        if 'occlusion_path' in results:
+            results['occlusion'] = _read(read_mask, 'occlusion_path', results)
+        elif 'noc_disparity_path' in results:
+            results['occlusion'] = valid & ~np.isfinite(_read(read_disparity, 'noc_disparity_path', results))
+        return results
+
+
+def _read(reader: Callable[[str], np.ndarray], key: str, results: dict) -> np.ndarray:
+    """Read a file of the size of the left image."""
+    values, (height, width) = reader(results[key]), results['left'].shape[:2]
+    if values.shape[:2] != (height, width):
+        raise StereoDataError(f'{key} {results[key]}: expected {width} x {height} pixels as in the left image '
+                              f'{results["img_path"]}, got {values.shape[1]} x {values.shape[0]}.')
+    return values
+
+
+@TRANSFORMS.register_module()
+class StereoRandomCrop(StereoTransform):
+    """Crop the same random window of `crop_size`, (height, width), from both images and all maps.
 
     Disparities do not change. The match of a pixel may lie outside of the other window.
-
-    Args:
-        crop_size: (height, width).
-
-    Raises:
-        ValueError: a pair is smaller than `crop_size`.
     """
 
     def __init__(self, crop_size: Sequence[int]) -> None:
@@ -40,12 +94,9 @@ class StereoRandomCrop(BaseTransform):
         results['img_shape'] = self.crop_size
         return results
 
-    def __repr__(self) -> str:
-        return f'{type(self).__name__}(crop_size={self.crop_size})'
-
 
 @TRANSFORMS.register_module()
-class StereoPad(BaseTransform):
+class StereoPad(StereoTransform):
     """Pad both images and all maps at the top and right, as in PSMNet; padded pixels are not valid.
 
     Args:
@@ -72,24 +123,16 @@ class StereoPad(BaseTransform):
         results['img_shape'] = tuple(padded)
         return results
 
-    def __repr__(self) -> str:
-        return (f'{type(self).__name__}(size={self.size}, size_divisor={self.size_divisor}, '
-                f'pad_val={self.pad_val})')
-
 
 @TRANSFORMS.register_module()
-class StereoPhotometricJitter(BaseTransform):
+class StereoPhotometricJitter(StereoTransform):
     """Change brightness, contrast, saturation and gamma, usually alike in both images.
 
-    Real cameras differ in exposure and white balance, which `asymmetric_prob` simulates.
-
     Args:
-        brightness: x for a factor from 1 - x to 1 + x.
-        contrast: likewise, around the mean of the image.
-        saturation: likewise, around its grey version.
-        gamma: x for an exponent from 1 - x to 1 + x.
+        brightness, contrast, saturation, gamma: x for a factor, or exponent, from 1 - x to 1 + x.
         prob: probability of any change.
-        asymmetric_prob: fraction of these changes that is drawn for each image separately.
+        asymmetric_prob: fraction of these changes that is drawn for each image separately, since real cameras differ
+            in exposure and white balance.
     """
 
     def __init__(self, brightness: float = 0.3, contrast: float = 0.3, saturation: float = 0.3, gamma: float = 0.2,
@@ -98,24 +141,35 @@ class StereoPhotometricJitter(BaseTransform):
         for name, value in self.spread.items():
             if not 0 <= value < 1:
                 raise ValueError(f'{name} ({value}) must be at least 0 and below 1')
-        for name, value in dict(prob=prob, asymmetric_prob=asymmetric_prob).items():
-            if not 0 <= value <= 1:
-                raise ValueError(f'{name} ({value}) must be a probability, 0 to 1')
         self.prob, self.asymmetric_prob = prob, asymmetric_prob
+        for name in ('prob', 'asymmetric_prob'):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f'{name} ({getattr(self, name)}) must be a probability, 0 to 1')
 
     def transform(self, results: dict) -> dict:
         if np.random.rand() >= self.prob:
             return results
-        left = self._draw()
-        right = self._draw() if np.random.rand() < self.asymmetric_prob else left
-        results['left'], results['right'] = jitter(results['left'], **left), jitter(results['right'], **right)
+        for side in IMAGES:
+            if side == 'left' or np.random.rand() < self.asymmetric_prob:
+                factors = {name: np.random.uniform(1 - value, 1 + value) for name, value in self.spread.items()}
+            results[side] = jitter(results[side], **factors)
         return results
 
-    def _draw(self) -> dict[str, float]:
-        return {name: float(np.random.uniform(1 - value, 1 + value)) for name, value in self.spread.items()}
 
-    def __repr__(self) -> str:
-        return f'{type(self).__name__}({self.spread}, prob={self.prob}, asymmetric_prob={self.asymmetric_prob})'
+@TRANSFORMS.register_module()
+class PackStereoInputs(StereoTransform):
+    """Pack `inputs` = dict(left=, right=) of (3, H, W) tensors, and a `StereoDataSample` with `meta_keys`."""
+
+    def __init__(self, meta_keys: Sequence[str] = META_KEYS) -> None:
+        self.meta_keys = tuple(meta_keys)
+
+    def transform(self, results: dict) -> dict:
+        inputs = {side: torch.from_numpy(np.ascontiguousarray(results[side].transpose(2, 0, 1))) for side in IMAGES}
+        sample = StereoDataSample(metainfo={key: results[key] for key in self.meta_keys if key in results})
+        if 'disparity' in results:
+            truth = {key: torch.from_numpy(np.ascontiguousarray(results[key]))[None] for key in MAPS if key in results}
+            sample.gt_disparity = PixelData(data=truth.pop('disparity'), **truth)
+        return dict(inputs=inputs, data_samples=sample)
 
 
 def jitter(image: np.ndarray, brightness: float, contrast: float, saturation: float, gamma: float) -> np.ndarray:

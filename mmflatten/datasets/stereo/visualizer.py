@@ -1,6 +1,4 @@
-"""A stereo pair's left image, its disparity as it is and as predicted, and where the two differ."""
-from __future__ import annotations
-
+"""Drawings of a stereo pair: left image, true and predicted disparity, and the error."""
 import os
 from typing import Any
 
@@ -13,7 +11,6 @@ from mmflatten.registry import VISUALIZERS
 from mmflatten.structures import StereoDataSample
 
 TITLE_HEIGHT, GAP = 20, 4
-UNKNOWN = (0, 0, 0)  # RGB of pixels without a true disparity
 
 
 @VISUALIZERS.register_module()
@@ -47,14 +44,13 @@ class StereoVisualizer(Visualizer):
             show: open a window as well.
         """
         sample = data_sample or StereoDataSample()
-        truth = sample.gt_disparity if draw_gt and 'gt_disparity' in sample else None
-        predicted = sample.pred_disparity if draw_pred and 'pred_disparity' in sample else None
-        padded = tuple(sample.get('ori_shape', ())) == image.shape[:2]
-        drawing = self.draw_pair(
-            image,
-            None if truth is None else _map(truth.data, image, 'gt_disparity', padded),
-            None if truth is None else _map(truth.valid, image, 'gt_disparity.valid', padded),
-            None if predicted is None else _map(predicted.data, image, 'pred_disparity', padded))
+        maps: list[np.ndarray | None] = [None, None, None]
+        if draw_gt and 'gt_disparity' in sample:
+            maps[:2] = (_cut(values, image, 'gt_disparity', sample)
+                        for values in (sample.gt_disparity.data, sample.gt_disparity.valid))
+        if draw_pred and 'pred_disparity' in sample:
+            maps[2] = _cut(sample.pred_disparity.data, image, 'pred_disparity', sample)
+        drawing = self.draw_pair(image, *maps)
         self.set_image(drawing)
         if show:
             self.show(drawing, win_name=name, wait_time=wait_time)
@@ -65,16 +61,17 @@ class StereoVisualizer(Visualizer):
 
     def draw_pair(self, image: np.ndarray, true: np.ndarray | None = None, valid: np.ndarray | None = None,
                   predicted: np.ndarray | None = None, right: np.ndarray | None = None) -> np.ndarray:
-        """The panels side by side, RGB uint8.
+        """Draw the panels side by side, RGB uint8.
 
         Args:
             image, right: (H, W, 3); the right image stands beside the left one where it is given.
             true, valid, predicted: (H, W); disparities in pixels.
         """
         panels = [('left image', image.astype(np.uint8))]
-        panels += [] if right is None else [('right image', right.astype(np.uint8))]
-        known = [values for values in (None if true is None else true[valid], predicted) if values is not None]
-        top = max(1.0, float(known[0].max())) if known and known[0].size else 1.0
+        if right is not None:
+            panels.append(('right image', right.astype(np.uint8)))
+        reference = predicted if true is None else true[valid]
+        top = 1. if reference is None else max(1., float(reference.max(initial=0)))
         if true is not None:
             panels.append((f'true, 0 to {top:.0f} px', colour_map(true, top, cv2.COLORMAP_TURBO, valid)))
         if predicted is not None:
@@ -88,17 +85,17 @@ class StereoVisualizer(Visualizer):
 
 
 def colour_map(values: np.ndarray, top: float, scheme: int, valid: np.ndarray | None = None) -> np.ndarray:
-    """Colours (H, W, 3) RGB of values (H, W) from 0 to `top`; black where not `valid`."""
+    """Return colours (H, W, 3) RGB of values (H, W) from 0 to `top`; black where not `valid`."""
     levels = np.rint(255 * np.clip(values / top, 0, 1)).astype(np.uint8)
     colours = np.ascontiguousarray(cv2.applyColorMap(levels, scheme)[..., ::-1])
     if valid is not None:
-        colours[~valid] = UNKNOWN
+        colours[~valid] = 0
     return colours
 
 
-def side_by_side(panels: list[tuple[str, np.ndarray]]) -> np.ndarray:
-    """Panels (H, W, 3) of one size in a row on white, small ones enlarged so that their titles fit."""
-    factor = max(1, -(-300 // panels[0][1].shape[1]))
+def side_by_side(panels: list[tuple[str, np.ndarray]], min_width: int = 300) -> np.ndarray:
+    """Draw panels (H, W, 3) of one size in a row on white, enlarged to `min_width` pixels so that their titles fit."""
+    factor = max(1, -(-min_width // panels[0][1].shape[1]))
     parts = []
     for title, panel in panels:
         panel = panel.repeat(factor, 0).repeat(factor, 1)
@@ -109,10 +106,12 @@ def side_by_side(panels: list[tuple[str, np.ndarray]]) -> np.ndarray:
     return np.hstack(parts)[:, :-GAP]
 
 
-def _map(values: Any, image: np.ndarray, name: str, padded: bool) -> np.ndarray:
+def _cut(values: Any, image: np.ndarray, name: str, sample: StereoDataSample) -> np.ndarray:
+    """Return a map (1, H, W) as an array of the size of the image, without padding."""
     array, (height, width) = values.detach().cpu().numpy()[0], image.shape[:2]
-    if padded and array.shape[0] >= height and array.shape[1] >= width:
+    is_original = tuple(sample.get('ori_shape', ())) == (height, width)
+    if is_original and array.shape[0] >= height and array.shape[1] >= width:
         array = array[array.shape[0] - height:, :width]  # padding is above and to the right
-    if array.shape != image.shape[:2]:
-        raise ValueError(f'{name} has {array.shape} (height, width) and the image {image.shape[:2]}; they must agree')
+    if array.shape != (height, width):
+        raise ValueError(f'{name} has {array.shape} (height, width) and the image {(height, width)}; they must agree')
     return array

@@ -20,15 +20,13 @@ from mmengine.utils import apply_to
 from torch import Tensor
 from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
 
-from mmflatten.checkpoints.files import SAFETENSORS
+from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.safe_pickle import load_without_code
 
 LAST_CHECKPOINT = 'last_checkpoint'
 SHARDED = '.sharded'  # suffix of a folder of `torch.distributed.checkpoint` with `rest.pth` beside the shards
 REST = 'rest.pth'  # the state of the training, with meta tensors in place of the sharded ones
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.(?:pth|sharded)')
-_ZIP_MAGIC = b'PK'
-_PICKLE_MAGIC = b'\x80'
 _NUMPY_TYPES = [type(np.dtype(code)) for code in np.typecodes['AllInteger'] + np.typecodes['AllFloat'] + '?']
 _METADATA_GLOBALS = {('torch', 'Size'), ('torch.serialization', '_get_layout'), ('pathlib', 'PosixPath'),
                      ('pathlib._local', 'PosixPath')}  # the last in Python 3.13
@@ -90,16 +88,13 @@ def read_sharded(folder: Path) -> dict:
 
     with open(folder / '.metadata', 'rb') as file:
         metadata = _MetadataUnpickler(file).load()
-
-    class Reader(FileSystemReader):
-        def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
-            return metadata
-
+    reader = FileSystemReader(folder)
+    reader.read_metadata = lambda *args, **kwargs: metadata  # its own unpickles any class
     state = map_tensors(read_file(folder / REST), allocate)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', UserWarning)  # about `no_dist`, which is intended: each process reads all
-            load(shards, storage_reader=Reader(folder), no_dist=True)
+            load(shards, storage_reader=reader, no_dist=True)
     except CheckpointException as error:  # not a subclass of Exception
         raise next(iter(error.failures.values()))[0] from error
     return state
@@ -121,18 +116,25 @@ def what_is_wrong(path: str | Path) -> str | None:
     """Read a checkpoint and describe its damage; None if it is complete.
 
     PyTorch's files are zip archives with a checksum per tensor, so truncation and flipped bits are detected without
-    unpickling. Files in the older format and shards have no checksums.
+    unpickling. Files in the older format, safetensors and shards have no checksums.
     """
     path = Path(path)
-    if path.is_dir():
-        return _folder_problem(path)
-    if path.suffix == SAFETENSORS:
-        return _safetensors_problem(path)
+    if path.is_dir() or path.suffix == SAFETENSORS:
+        if (path / REST).is_file() and (problem := what_is_wrong(path / REST)) is not None:
+            return f'{REST}: {problem}'
+        try:
+            if path.is_dir():
+                read_sharded(path)
+            else:
+                read_safetensors(path)
+        except Exception as error:
+            return f'it is incomplete ({type(error).__name__}: {" ".join(str(error).split())[:200]})'
+        return None
     with open(path, 'rb') as file:
         start = file.read(2)
-    if start[:1] == _PICKLE_MAGIC:
+    if start[:1] == b'\x80':  # a pickle, the older format
         return None
-    if start != _ZIP_MAGIC:
+    if start != b'PK':
         return 'it is not a PyTorch checkpoint' if start else 'it is empty'
     try:
         with zipfile.ZipFile(path) as archive:
@@ -140,27 +142,6 @@ def what_is_wrong(path: str | Path) -> str | None:
     except zipfile.BadZipFile:
         return f'it is truncated ({path.stat().st_size} bytes)'
     return None if damaged is None else f'its part {damaged} is damaged'
-
-
-def _folder_problem(folder: Path) -> str | None:
-    if (folder / REST).is_file() and (problem := what_is_wrong(folder / REST)) is not None:
-        return f'{REST}: {problem}'
-    try:
-        read_sharded(folder)
-    except Exception as error:
-        return f'it is incomplete ({type(error).__name__}: {" ".join(str(error).split())[:200]})'
-    return None
-
-
-def _safetensors_problem(path: Path) -> str | None:
-    """Check the length that the header states; the format has no checksums."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, 'pt'):
-            return None
-    except SafetensorError as error:
-        return f'it is not a complete safetensors file ({error})'
 
 
 def require_whole(path: str | Path) -> None:

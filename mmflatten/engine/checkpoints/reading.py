@@ -1,14 +1,24 @@
-"""Replace MMEngine's reading of local checkpoints by one that checks them and runs no code from them."""
+"""Read local checkpoints without running code from them, and load weights into a model; errors name the first keys."""
 import contextlib
-from collections.abc import Iterator
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mmengine.logging import print_log
 from mmengine.runner import CheckpointLoader
+from mmengine.runner.checkpoint import load_state_dict
+from torch import nn
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
+from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import Inert
-from mmflatten.engine.checkpoints.files import SHARDED, read_file, read_sharded, require_whole
+from mmflatten.engine.checkpoints.files import SHARDED, CheckpointError, read_file, read_sharded, require_whole
+
+WITHOUT_MODULE = ((r'^module\.', ''),)  # prefix of DistributedDataParallel
+_TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')
 
 
 @contextlib.contextmanager
@@ -26,7 +36,7 @@ def safe_reading() -> Iterator[None]:
         CheckpointLoader._schemes = table
 
 
-def load_from_local(filename: str, map_location: Any = None) -> Any:
+def load_from_local(filename: str, map_location: Any = 'cpu') -> Any:
     """Read a checkpoint. Objects of foreign classes become inert placeholders, and a warning names them.
 
     A safetensors file gives a state dict. It and a sharded checkpoint are read into CPU memory.
@@ -44,10 +54,67 @@ def load_from_local(filename: str, map_location: Any = None) -> Any:
     return read_file(path, map_location)
 
 
+def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool = True,
+                 revise_keys: Sequence[tuple[str, str]] = WITHOUT_MODULE) -> None:
+    """Load the content of a checkpoint as MMEngine does, with the resizing that parts of the model do in their hooks.
+
+    Args:
+        strict: require every key and shape to match. Otherwise a head may differ, but at least one key must match:
+            MMEngine would log the mismatch and keep a random model.
+        revise_keys: pairs of a regular expression in the names of the weights and its replacement.
+
+    Raises:
+        CheckpointError: the content has no weights, or they do not fit.
+    """
+    require_dict(checkpoint, filename)
+    bare, expected = checkpoint.get('state_dict', checkpoint), model.state_dict()
+    weights = OrderedDict(bare)
+    for pattern, replacement in revise_keys:
+        weights = OrderedDict((re.sub(pattern, replacement, key), value) for key, value in weights.items())
+    weights._metadata = getattr(bare, '_metadata', OrderedDict())  # versions of the modules
+    if not any(key in expected for key in weights):
+        raise CheckpointError(
+            f'checkpoint {filename} has no key of the model. Its first keys are {shorten(weights, 3)} and those of the '
+            f'model {shorten(expected, 3)}. `mmflatten convert` converts official checkpoints.')
+    try:
+        load_state_dict(model, weights, strict)
+    except RuntimeError as error:
+        parts = {
+            'missing': [key for key in expected if key not in weights],
+            'not in the model': [key for key in weights if key not in expected],
+            'of another shape': [f'{key} {tuple(value.shape)} instead of {tuple(expected[key].shape)}'
+                                 for key, value in weights.items()
+                                 if key in expected and value.shape != expected[key].shape]}
+        differences = '; '.join(f'{label}: {shorten(keys, 3)}' for label, keys in parts.items() if keys)
+        raise CheckpointError(f'checkpoint {filename} does not fit the model of the config: '
+                              f'{differences or error}') from error
+
+
+def require_dict(checkpoint: Any, filename: str) -> None:
+    """Raise CheckpointError if the content of a file is not a dictionary."""
+    if not isinstance(checkpoint, dict):
+        raise CheckpointError(f'checkpoint {filename}: expected a dict of weights, got {type(checkpoint).__name__}. '
+                              'Save the state_dict() of the model.')
+
+
+def require_training_state(checkpoint: dict, filename: str) -> None:
+    """Raise CheckpointError if training cannot resume from a checkpoint; warn about missing parts."""
+    fix = f'To start from its weights: --cfg-options load_from={filename}'
+    if 'meta' not in checkpoint or 'message_hub' not in checkpoint:
+        raise CheckpointError(f'checkpoint {filename} cannot be resumed: it has weights only. {fix}')
+    if has_placeholders([checkpoint.get(name) for name in _TRAINING_STATE]):
+        raise CheckpointError(f'checkpoint {filename} cannot be resumed: its training state has objects of foreign '
+                              f'classes. {fix}')
+    missing = [name for name in _TRAINING_STATE if name not in checkpoint]
+    if missing:
+        print_log(f'{filename} has no {" and no ".join(missing)}: training starts with new ones', logger='current',
+                  level=logging.WARNING)
+
+
 def has_placeholders(content: Any) -> bool:
     """Return True if nested containers hold an object that `load_from_local` replaced."""
     if isinstance(content, dict):
-        return any(map(has_placeholders, content.values()))
+        content = list(content.values())
     if isinstance(content, (list, tuple, set)):
         return any(map(has_placeholders, content))
     return isinstance(content, Inert)

@@ -74,9 +74,8 @@ def remove_leftovers(folder: str | Path) -> None:
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)
-    else:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            path.unlink()
+    elif os.path.lexists(path):
+        path.unlink()
 
 
 def save_distributed(runner: Runner, out_dir: str, filename: str, file_client_args: None = None,

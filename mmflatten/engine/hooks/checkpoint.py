@@ -1,46 +1,24 @@
 """Periodic checkpoints that survive kills, full disks and diverging models, and from which training resumes exactly."""
 import contextlib
+import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
-from mmengine.dist import get_rank, is_main_process
-from mmengine.fileio import BaseStorageBackend
+from mmengine.dist import all_gather_object, get_rank, is_main_process
 from mmengine.hooks import CheckpointHook as _CheckpointHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmflatten.checkpoints.rules import shorten
-from mmflatten.engine.checkpoints import random_states
 from mmflatten.engine.checkpoints.files import SHARDED
 from mmflatten.engine.checkpoints.saving import CheckpointWriteError, remove_leftovers
+from mmflatten.engine.hooks.training import NonFiniteError
 from mmflatten.engine.strategies import is_sharded
 from mmflatten.registry import HOOKS
 
 _STATE_KEY = 'mmflatten'
-
-
-class NonFiniteWeightsError(ArithmeticError):
-    """The model has NaN or infinite weights, so it is not saved."""
-
-
-class _DelayedRemoval:
-    """A file backend that collects removals. MMEngine 0.10 deletes an outdated checkpoint before it writes the new."""
-
-    def __init__(self, backend: BaseStorageBackend) -> None:
-        self.outdated: list[str] = []
-        self.backend = backend
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.backend, name)
-
-    def remove(self, filepath: str) -> None:
-        self.outdated.append(str(filepath))
-
-    rmtree = remove
-
-    def remove_now(self, kept: set) -> None:
-        for path in set(self.outdated) - kept:
-            (self.backend.rmtree if self.backend.isdir(path) else self.backend.remove)(path)
 
 
 @HOOKS.register_module()
@@ -49,7 +27,7 @@ class CheckpointHook(_CheckpointHook):
 
     - An outdated checkpoint is deleted only after the new one is complete (`max_keep_ckpts`, `save_best`). The Runner
       writes checkpoints atomically.
-    - A model with NaN or infinite weights is not saved; NonFiniteWeightsError is raised.
+    - A model with NaN or infinite weights is not saved; NonFiniteError is raised.
     - The checkpoint contains the random states of all processes and the seed of the sampler. With `num_workers=0`, a
       resumed run on the CPU equals an uninterrupted one bit for bit. Two things are not restored: random augmentations
       in loader processes (they start from the seed; the order of the samples is exact), and accumulated gradients if
@@ -84,7 +62,11 @@ class CheckpointHook(_CheckpointHook):
             # The message hub has the old path; the file may have been moved.
             self.last_ckpt = str(runner._load_from)
             runner.message_hub.update_info('last_ckpt', self.last_ckpt)
-        _isolate_loaders(runner)
+        # An iterator over a loader draws a number when it is created. From the global generator, that would shift all
+        # later random numbers of a resumed run, which creates one iterator more than an uninterrupted run.
+        for loader in [loop.dataloader for loop in (runner.train_loop, runner.val_loop) if loop is not None]:
+            if loader.generator is None:
+                loader.generator = torch.Generator().manual_seed(runner.seed)
         self._restore(runner)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
@@ -108,24 +90,35 @@ class CheckpointHook(_CheckpointHook):
             self.interval = runner.train_loop.val_interval
 
     def _restore(self, runner: Runner) -> None:
+        """Restore the random states of this process. A GPU state is ignored without a GPU."""
         states, self._resumed_states = self._resumed_states, {}
         if not states:
             return
         sampler = _train_sampler(runner)
         if states.get('sampler_seed') is not None and hasattr(sampler, 'seed'):
             sampler.seed = states['sampler_seed']
-        ranks = states['random']
-        if len(ranks) == runner.world_size:
-            random_states.restore(ranks[get_rank()])
-        else:
-            runner.logger.warning(f'The checkpoint has random states of {len(ranks)} processes and this run has '
-                                  f'{runner.world_size}, so random states start from the seed')
+        if len(states['random']) != runner.world_size:
+            runner.logger.warning(f'The checkpoint has random states of {len(states["random"])} processes and this run '
+                                  f'has {runner.world_size}, so random states start from the seed')
+            return
+        states = states['random'][get_rank()]
+        random.setstate(states['python'])
+        name, keys, *rest = states['numpy']
+        np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
+        torch.set_rng_state(states['torch'].cpu())
+        if 'cuda' in states and torch.cuda.is_available():
+            torch.cuda.set_rng_state(states['cuda'].cpu())
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
-        _require_finite_weights(runner, meta['iter'], self.last_ckpt)
+        broken = [name for name, weight in runner.model.named_parameters() if not weight.detach().isfinite().all()]
+        if broken:
+            raise NonFiniteError(
+                f'weights are NaN or infinite at iteration {meta["iter"]} ({shorten(broken, 3)}) and were not saved. '
+                f'Last good checkpoint: {self.last_ckpt or "none yet"}. Lower the learning rate or clip gradients, '
+                'then continue with --resume.')
         # Collective, unlike saving, which may be done by the main process alone.
-        self._saved_states = dict(
-            random=random_states.capture_all_ranks(), sampler_seed=getattr(_train_sampler(runner), 'seed', None))
+        self._saved_states = dict(random=all_gather_object(_random_states()),
+                                  sampler_seed=getattr(_train_sampler(runner), 'seed', None))
         with self._replacing(runner):
             super()._save_checkpoint_with_step(runner, step, meta)
 
@@ -139,12 +132,16 @@ class CheckpointHook(_CheckpointHook):
 
     @contextlib.contextmanager
     def _replacing(self, runner: Runner) -> Iterator[None]:
-        """Delete outdated checkpoints at the end. If saving fails, restore the name of the last checkpoint."""
-        if isinstance(self.file_backend, _DelayedRemoval):  # saving the best one saves the last one again
+        """Delete outdated checkpoints at the end, not before the new one is written as MMEngine 0.10 does.
+
+        If saving fails, restore the name of the last checkpoint.
+        """
+        if isinstance(self.file_backend, SimpleNamespace):  # saving the best one saves the last one again
             yield
             return
-        previous, self.file_backend = self.last_ckpt, _DelayedRemoval(self.file_backend)
-        delayed = self.file_backend
+        previous, backend, outdated = self.last_ckpt, self.file_backend, set()
+        self.file_backend = SimpleNamespace(isfile=backend.isfile, isdir=backend.isdir, join_path=backend.join_path,
+                                            remove=outdated.add, rmtree=outdated.add)
         try:
             yield
         except BaseException as error:
@@ -155,18 +152,10 @@ class CheckpointHook(_CheckpointHook):
                 raise CheckpointWriteError(error.errno, f'{error.strerror}. {kept} Continue with --resume.') from error
             raise
         finally:
-            self.file_backend = delayed.backend
+            self.file_backend = backend
         best = getattr(self, 'best_ckpt_path_dict', {})
-        delayed.remove_now(kept={getattr(self, 'best_ckpt_path', None), *best.values()})
-
-
-def _require_finite_weights(runner: Runner, iteration: int, last_good: str | None) -> None:
-    broken = [name for name, weight in runner.model.named_parameters() if not weight.detach().isfinite().all()]
-    if broken:
-        raise NonFiniteWeightsError(
-            f'weights are NaN or infinite at iteration {iteration} ({shorten(broken, 3)}) and were not saved. Last '
-            f'good checkpoint: {last_good or "none yet"}. Lower the learning rate or clip gradients, then continue '
-            'with --resume.')
+        for path in outdated - {getattr(self, 'best_ckpt_path', None), *best.values()}:
+            (backend.rmtree if backend.isdir(path) else backend.remove)(path)
 
 
 def _train_sampler(runner: Runner) -> Any:
@@ -175,13 +164,9 @@ def _train_sampler(runner: Runner) -> Any:
     return loader.sampler if hasattr(loader.sampler, 'seed') else getattr(loader.batch_sampler, 'sampler', None)
 
 
-def _isolate_loaders(runner: Runner) -> None:
-    """Give each data loader its own generator.
-
-    An iterator over a loader draws a number when it is created. From the global generator, that would shift all later
-    random numbers of a resumed run, which creates one iterator more than an uninterrupted run.
-    """
-    loops = (runner.train_loop, runner.val_loop)
-    for loader in [loop.dataloader for loop in loops if loop is not None]:
-        if loader.generator is None:
-            loader.generator = torch.Generator().manual_seed(runner.seed)
+def _random_states() -> dict[str, Any]:
+    """Return the states of Python, NumPy, PyTorch and the current GPU, in types that load safely."""
+    name, keys, *rest = np.random.get_state()
+    states = dict(python=random.getstate(), numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
+                  torch=torch.get_rng_state())
+    return {**states, 'cuda': torch.cuda.get_rng_state()} if torch.cuda.is_available() else states

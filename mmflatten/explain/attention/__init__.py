@@ -1,6 +1,5 @@
 """Attention weights of any mixer, computed without its formula."""
-from mmflatten.explain.attention.layer import AttentionLayer
-from mmflatten.explain.attention.probe import AttentionProbe
-from mmflatten.explain.attention.spectrum import effective_rank, entropy, rank, singular_values
+from mmflatten.explain.attention.layer import AttentionLayer, AttentionProbe
+from mmflatten.explain.attention.statistics import effective_rank, entropy, rank, singular_values
 
 __all__ = ['AttentionLayer', 'AttentionProbe', 'effective_rank', 'entropy', 'rank', 'singular_values']

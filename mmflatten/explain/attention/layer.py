@@ -1,21 +1,17 @@
-"""One attention layer on one image."""
-from __future__ import annotations
-
+"""Attention layers of a model on one image."""
 from collections.abc import Sequence
-from functools import cached_property
+from contextlib import ExitStack
+from functools import cached_property, partial
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from mmflatten.explain.attention.values import mix, mix_rows
-from mmflatten.models.attention import (
-    CrossShapedAttention,
-    HydraAttention,
-    MapAttention,
-    TokenMixer,
-    Windowed,
-)
+from mmflatten.explain.attention.values import mix
+from mmflatten.explain.layer_maps import match_name
+from mmflatten.models.attention import CrossShapedAttention, HydraAttention, MapAttention, TokenMixer, Windowed
 
+ATTENTIONS = (TokenMixer, Windowed, CrossShapedAttention, MapAttention)
 PARTS = ('attention', 'local', 'both')
 MAX_BYTES = 2 ** 30
 CHUNK = 16  # queries at a time, because the time of a backward pass grows with their number
@@ -29,23 +25,31 @@ class AttentionLayer:
     such as those of depthwise convolutions, are averaged over the channels. Cross-covariance attention mixes the
     channels of a head, so its matrix is the identity.
 
+    Methods raise ValueError for a token, pixel, head or part that does not exist.
+
     Attributes:
         name: name of the module in the model.
         kind: class of the mixer, and whether it runs in windows or stripes.
         num_heads: `h`; the number of channels in Hydra attention.
         hw, kv_hw: `(H, W)` of the query map and the key map.
         prefix: number of tokens before both maps, such as a class token.
+        num_queries, num_keys: `N` and `M`, including prefix tokens.
         local: names of the depthwise convolutions of the values.
     """
 
     def __init__(self, name: str, module: nn.Module, x: Tensor, hw_shape: tuple[int, int]) -> None:
         module = module.mixer if isinstance(module, Windowed) and module.window_size is None else module
         self.name, self.module, self.x, self.hw = name, module, x, hw_shape
-        self.mixers = _inner(module)
-        self.kind = _kind(module, self.mixers)
+        self.mixers = _mixers(module)
+        self.kind = type(self.mixers[0]).__name__
+        if isinstance(module, Windowed):
+            self.kind += ' in shifted windows' if module.shift else ' in windows'
+        elif isinstance(module, CrossShapedAttention):
+            self.kind += ' in stripes'
         self.num_heads = sum(mixer.widths[0] if isinstance(mixer, HydraAttention) else mixer.num_heads
                              for mixer in self.mixers)
         self.prefix = 0 if isinstance(module, MapAttention) else x.shape[1] - hw_shape[0] * hw_shape[1]
+        self.num_queries = self.prefix + hw_shape[0] * hw_shape[1]
         self.local = sorted({part for mixer in self.mixers if isinstance(mixer, TokenMixer)
                              for part in mixer.local_convolutions()})
 
@@ -56,14 +60,8 @@ class AttentionLayer:
         with torch.no_grad():
             return self.module.projections(self.x, self.hw)[3].kv_hw
 
-    @property
-    def num_queries(self) -> int:
-        """Number of queries `N`, including prefix tokens."""
-        return self.prefix + self.hw[0] * self.hw[1]
-
-    @property
+    @cached_property
     def num_keys(self) -> int:
-        """Number of keys `M`, including prefix tokens."""
         return self.prefix + self.kv_hw[0] * self.kv_hw[1]
 
     def rows(self, queries: Sequence[int], part: str = 'attention') -> Tensor:
@@ -72,9 +70,6 @@ class AttentionLayer:
         Args:
             queries: token indices. Prefix tokens come first, then the map in row-major order.
             part: 'attention', 'local' (the depthwise convolutions) or 'both'.
-
-        Raises:
-            ValueError: the token or part is unknown.
         """
         if part not in PARTS:
             raise ValueError(f'part: expected one of {", ".join(PARTS)}, got {part!r}.')
@@ -87,7 +82,7 @@ class AttentionLayer:
         return self._derivatives(queries, part == 'both')
 
     def row(self, query: int, head: int | None = None, part: str = 'attention') -> Tensor:
-        """Compute the weights of one query, `(h, M)`, or `(M,)` for one head. Errors as in `rows` and `check_head`."""
+        """Compute the weights of one query, `(h, M)`, or `(M,)` for one head."""
         self.check_head(head)
         row = self.rows([query], part)[0]
         return row if head is None else row[head]
@@ -97,26 +92,18 @@ class AttentionLayer:
         return weights[..., self.prefix:].unflatten(-1, self.kv_hw)
 
     def matrix(self, head: int | None = None, part: str = 'attention', max_bytes: int = MAX_BYTES) -> Tensor:
-        """Compute all weights, `(h, N, M)`, or `(N, M)` for one head.
-
-        Raises:
-            ValueError: they take more than `max_bytes`, or as in `row`.
-        """
+        """Compute all weights, `(h, N, M)`, or `(N, M)` for one head. Raises ValueError above `max_bytes`."""
         self.check_head(head)
         size = self.num_heads * self.num_queries * self.num_keys * self.x.element_size()
         if size > max_bytes:
             raise ValueError(f'max_bytes: the {self.num_heads} x {self.num_queries} x {self.num_keys} matrix of layer '
                              f'{self.name} takes {size}, got {max_bytes}. Use `rows` for some queries.')
-        queries = torch.arange(self.num_queries).split(CHUNK)
-        matrix = torch.cat([self.rows(chunk.tolist(), part) for chunk in queries]).transpose(0, 1)
+        chunks = torch.arange(self.num_queries).split(CHUNK)
+        matrix = torch.cat([self.rows(chunk.tolist(), part) for chunk in chunks]).transpose(0, 1)
         return matrix if head is None else matrix[head]
 
     def token_at(self, x: float, y: float, size: tuple[int, int]) -> int:
-        """Return the query at a pixel of the network input of `(height, width)`.
-
-        Raises:
-            ValueError: the pixel is outside of the input.
-        """
+        """Return the query at a pixel of the network input of `(height, width)`."""
         height, width = size
         if not (0 <= x < width and 0 <= y < height):
             raise ValueError(f'query: expected a pixel from 0,0 to {width - 1},{height - 1} of the network input, '
@@ -127,12 +114,7 @@ class AttentionLayer:
     def totals(self) -> Tensor:
         """Compute the row sums over all keys, `(h, N)`, including those that are not tokens, such as zero padding."""
         with torch.no_grad():
-            ones = self._values().fill_(1)
-            if isinstance(self.module, MapAttention):
-                y_1NC = mix_rows(self.module, self.x, self.hw, ones, torch.arange(self.num_queries), False)
-            else:
-                y_1NC = mix(self.module, self.x, self.hw, ones, padding=1.)
-        return y_1NC[0].unflatten(1, (self.num_heads, -1)).mean(-1).T
+            return self._by_head(mix(self.module, self.x, self.hw, self._values().fill_(1), padding=1.)[0])
 
     def check_head(self, head: int | None) -> None:
         """Raise ValueError if the head does not exist."""
@@ -140,30 +122,78 @@ class AttentionLayer:
             raise ValueError(f'head: expected 0 to {self.num_heads - 1} in layer {self.name}, got {head}.')
 
     def _values(self) -> Tensor:
-        if isinstance(self.module, MapAttention):
-            channels = self.module.values.out_channels
-        else:
-            channels = sum(mixer.widths[0] for mixer in self.mixers)
+        map_attention = isinstance(self.module, MapAttention)
+        channels = self.module.values.out_channels if map_attention else sum(mixer.widths[0] for mixer in self.mixers)
         return self.x.new_zeros(1, self.num_keys, channels)
 
     def _derivatives(self, queries: Sequence[int], local: bool) -> Tensor:
         leaf = self._values().requires_grad_()
         index = torch.as_tensor(list(queries), device=leaf.device)
         with torch.enable_grad():
-            y_1QC = mix_rows(self.module, self.x, self.hw, leaf, index, local)
+            y_1QC = mix(self.module, self.x, self.hw, leaf, queries=index, local=local)
             rows = [torch.autograd.grad(y_C.sum(), leaf, retain_graph=True)[0][0] for y_C in y_1QC[0]]
-        return torch.stack([row.unflatten(1, (self.num_heads, -1)).mean(-1).T for row in rows])
+        return torch.stack([self._by_head(row) for row in rows])
+
+    def _by_head(self, tokens_NC: Tensor) -> Tensor:
+        """Average over the channels of each head, `(h, N)`."""
+        return tokens_NC.unflatten(1, (self.num_heads, -1)).mean(-1).T
 
 
-def _inner(module: nn.Module) -> list[nn.Module]:
+def _mixers(module: nn.Module) -> list[nn.Module]:
     """Return the mixers inside a module: two for cross-shaped windows, otherwise one."""
     if isinstance(module, CrossShapedAttention):
-        return [mixer for branch in module.branches for mixer in _inner(branch)]
-    return _inner(module.mixer) if isinstance(module, Windowed) else [module]
+        return [mixer for branch in module.branches for mixer in _mixers(branch)]
+    return _mixers(module.mixer) if isinstance(module, Windowed) else [module]
 
 
-def _kind(module: nn.Module, mixers: list[nn.Module]) -> str:
-    inner = type(mixers[0]).__name__
-    if isinstance(module, Windowed):
-        return f'{inner} in shifted windows' if module.shift else f'{inner} in windows'
-    return f'{inner} in stripes' if isinstance(module, CrossShapedAttention) else inner
+class AttentionProbe:
+    """Attention weights of all layers of a model, recorded with hooks that are removed on exit.
+
+        with AttentionProbe(model) as probe:
+            model(image)
+        probe.layer('stages.2.blocks.0.attn.fn').row(query=0)      # (heads, keys)
+
+    Only the first image of the first call of each module is recorded. Attention on volumes has no map and is skipped.
+    The model is a backbone or a whole model; one without attention raises ValueError. `names` has the attention modules
+    that are not inside another one, in model order.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.names: list[str] = []
+        for name, module in model.named_modules():
+            inside = any(not outer or name.startswith(f'{outer}.') for outer in self.names)
+            if isinstance(module, ATTENTIONS) and not inside and getattr(module, 'ndim', 2) == 2:
+                self.names.append(name)
+        if not self.names:
+            raise ValueError(f'model: expected a model with an attention of mmflatten, got {type(model).__name__}.')
+        self._model, self._hooks = model, ExitStack()
+        self._layers: dict[str, AttentionLayer] = {}
+
+    def __enter__(self) -> Self:
+        self._layers.clear()
+        for name in self.names:
+            module = self._model.get_submodule(name)
+            self._hooks.enter_context(module.register_forward_pre_hook(partial(self._record, name)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._hooks.close()
+
+    @property
+    def layers(self) -> list[AttentionLayer]:
+        """The layers called in the forward pass, in model order."""
+        return [self._layers[name] for name in self.names if name in self._layers]
+
+    def layer(self, name: str) -> AttentionLayer:
+        """Return the layer with an index in `layers`, or with a name as in `match_name`."""
+        names = [layer.name for layer in self.layers]
+        if name.isdecimal() and int(name) < len(names):
+            return self.layers[int(name)]
+        return self._layers[match_name(name, names, names)]
+
+    def _record(self, name: str, module: nn.Module, args: tuple) -> None:
+        if name not in self._layers:
+            x, hw_shape = args[0], args[1] if len(args) > 1 else args[0].shape[-2:]
+            with torch.inference_mode(False):  # the copy must support gradients
+                first = x[:1].detach().clone()
+            self._layers[name] = AttentionLayer(name, module, first, (int(hw_shape[0]), int(hw_shape[1])))

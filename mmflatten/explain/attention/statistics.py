@@ -1,61 +1,43 @@
-"""Statistics of attention weights: row sums, negative weights, locality."""
-from __future__ import annotations
-
-from dataclasses import asdict, dataclass
-
+"""Statistics of attention weights: row sums, negative weights, locality, rank and entropy."""
 import torch
 from torch import Tensor
 
 from mmflatten.explain.attention.layer import CHUNK, AttentionLayer
 from mmflatten.text_table import align
 
+THRESHOLD = 0.01
 HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'no token', 'negative', 'distance', 'uniform',
           'prefix', 'besides')
 
 
-@dataclass(frozen=True)
-class HeadStatistics:
-    """Statistics of one head over a sample of queries.
+def head_statistics(layer: AttentionLayer, number: int = 64) -> list[dict[str, float]]:
+    """Compute the statistics of each head over at most `number` evenly spaced queries of the map.
 
-    Attributes:
-        row_sum, row_sum_min, row_sum_max: mean, minimum and maximum of the sum of a query's weights over all tokens.
-        no_token: mean weight that is not on a token of the map but on the padding of windows. In focal attention it
-            also includes the weight that the learned pooling removes or, if negative, adds.
-        negative: fraction of negative weights in the sum of absolute weights.
-        distance: mean distance from the query in query tokens, weighted by absolute weights, without prefix tokens.
-        uniform_distance: `distance` for equal weights.
-        prefix: fraction of the prefix tokens, such as a class token, in the sum of absolute weights.
+    - `row_sum`, `row_sum_min`, `row_sum_max`: mean, minimum and maximum of the sum of a query's weights.
+    - `no_token`: mean weight that is not on a token of the map but on the padding of windows. In focal attention it
+      also includes the weight that the learned pooling removes or, if negative, adds.
+    - `negative`, `prefix`: fractions of negative weights and of prefix tokens in the sum of absolute weights.
+    - `distance`: mean distance from the query in query tokens, weighted by absolute weights, without prefix tokens.
+    - `uniform_distance`: `distance` for equal weights.
     """
-
-    row_sum: float
-    row_sum_min: float
-    row_sum_max: float
-    no_token: float
-    negative: float
-    distance: float
-    uniform_distance: float
-    prefix: float
-
-
-def head_statistics(layer: AttentionLayer, number: int = 64) -> list[HeadStatistics]:
-    """Compute the statistics of each head over at most `number` evenly spaced queries of the map."""
     queries = spread(layer, number)
-    totals = layer.totals().double()[:, queries.to(layer.x.device)].cpu()
+    totals = layer.totals().double().cpu()[:, queries]
     sums = []
     for chunk in queries.split(CHUNK):
         weights = layer.rows(chunk.tolist()).double().cpu()
-        size = weights.abs()
-        away = distances(layer, chunk)[:, None]
+        size, away = weights.abs(), _distances(layer, chunk)[:, None]
         sums.append(torch.stack((
             weights.sum(-1), size.sum(-1), (-weights).clamp(min=0).sum(-1),
             (size[..., layer.prefix:] * away).sum(-1), size[..., layer.prefix:].sum(-1),
             away.mean(-1).expand(weights.shape[:2]))))
     row_sum, size, negative, moment, on_map, uniform = torch.cat(sums, dim=1).transpose(1, 2)  # each (h, Q)
     tiny = torch.finfo(size.dtype).tiny
-    columns = (row_sum.mean(1), row_sum.amin(1), row_sum.amax(1), (totals - row_sum).mean(1),
-               negative.sum(1) / size.sum(1).clamp(min=tiny), moment.sum(1) / on_map.sum(1).clamp(min=tiny),
-               uniform.mean(1), 1 - on_map.sum(1) / size.sum(1).clamp(min=tiny))
-    return [HeadStatistics(*values) for values in torch.stack(columns, dim=1).tolist()]
+    columns = dict(
+        row_sum=row_sum.mean(1), row_sum_min=row_sum.amin(1), row_sum_max=row_sum.amax(1),
+        no_token=(totals - row_sum).mean(1), negative=negative.sum(1) / size.sum(1).clamp(min=tiny),
+        distance=moment.sum(1) / on_map.sum(1).clamp(min=tiny), uniform_distance=uniform.mean(1),
+        prefix=1 - on_map.sum(1) / size.sum(1).clamp(min=tiny))
+    return [{name: float(column[head]) for name, column in columns.items()} for head in range(layer.num_heads)]
 
 
 def spread(layer: AttentionLayer, number: int) -> Tensor:
@@ -64,7 +46,7 @@ def spread(layer: AttentionLayer, number: int) -> Tensor:
     return torch.linspace(0, tokens - 1, min(number, tokens)).round().long() + layer.prefix
 
 
-def distances(layer: AttentionLayer, queries: Tensor) -> Tensor:
+def _distances(layer: AttentionLayer, queries: Tensor) -> Tensor:
     """Compute distances between the centres of queries and of all keys of the map, in query tokens, `(Q, M)`."""
     (H, W), (h, w) = layer.hw, layer.kv_hw
     place = queries - layer.prefix
@@ -74,11 +56,48 @@ def distances(layer: AttentionLayer, queries: Tensor) -> Tensor:
     return torch.hypot(rows, cols)
 
 
-def describe(layer: AttentionLayer, heads: list[HeadStatistics]) -> dict:
+def singular_values(layer: AttentionLayer, part: str = 'attention') -> Tensor:
+    """Compute the singular values of the `(N, M)` matrix of each head, `(h, min(N, M))` in descending order.
+
+    They are in float64 on the CPU. Prefix tokens are included. The matrix of a layer in windows has one block per
+    window. `part` is that of `AttentionLayer.rows`; 'both' is the matrix of FLatten Transformer, eq. 11. Errors are
+    those of `AttentionLayer.matrix`.
+    """
+    return torch.linalg.svdvals(layer.matrix(part=part).cpu().double())
+
+
+def rank(values: Tensor, threshold: float = THRESHOLD) -> Tensor:
+    """Count the singular values `(h, n)` above `threshold` times the largest of their head, `(h,)`."""
+    return (values > threshold * values[:, :1]).sum(-1)
+
+
+def effective_rank(values: Tensor) -> Tensor:
+    """Compute the exponential of the entropy of normalised singular values `(h, n)`, `(h,)`.
+
+    It is `n` for equal values, and 1 for a single nonzero value. Source: Roy and Vetterli, 2007, The effective rank.
+    """
+    return torch.special.entr(normalised(values)).sum(-1).exp()
+
+
+def entropy(layer: AttentionLayer, number: int = 64) -> Tensor:
+    """Compute the mean entropy of the weights of a query in nats, `(h,)`.
+
+    It is 0 for a single key and `ln M` for equal weights of all `M` keys. Absolute weights are normalised to sum 1. A
+    query without weights counts as 0. The mean is over `number` evenly spaced queries of the map.
+    """
+    return torch.cat([torch.special.entr(normalised(layer.rows(chunk.tolist()).cpu().double())).sum(-1)
+                      for chunk in spread(layer, number).split(CHUNK)]).mean(0)
+
+
+def normalised(x: Tensor) -> Tensor:
+    """Normalise absolute values to sum 1 along the last dimension. Zeros remain zeros."""
+    return x.abs() / x.abs().sum(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
+
+
+def describe(layer: AttentionLayer, heads: list[dict[str, float]]) -> dict:
     """Return a layer and its statistics in a form that JSON can store."""
     return dict(layer=layer.name, attention=layer.kind, num_heads=layer.num_heads, map=list(layer.hw),
-                keys=list(layer.kv_hw), prefix=layer.prefix, besides=layer.local,
-                heads=[asdict(head) for head in heads])
+                keys=list(layer.kv_hw), prefix=layer.prefix, besides=layer.local, heads=heads)
 
 
 def table(described: list[dict]) -> str:
@@ -86,21 +105,11 @@ def table(described: list[dict]) -> str:
     rows = []
     for layer in described:
         heads = layer['heads']
-
-        def mean(name: str, heads: list[dict] = heads) -> str:
-            return _number(sum(head[name] for head in heads) / len(heads))
-
-        low, high = min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)
-        means = [mean(name) for name in ('no_token', 'negative', 'distance', 'uniform_distance', 'prefix')]
-        rows.append((str(layer['number']), layer['layer'], layer['attention'], str(layer['num_heads']),
-                     _size(layer['map']), _size(layer['keys']), f'{_number(low)} to {_number(high)}', *means,
-                     ', '.join(layer['besides']) or '-'))
+        numbers = [min(head['row_sum_min'] for head in heads), max(head['row_sum_max'] for head in heads)]
+        numbers += [sum(head[name] for head in heads) / len(heads)
+                    for name in ('no_token', 'negative', 'distance', 'uniform_distance', 'prefix')]
+        low, high, *means = (f'{round(number, 3) + 0.:.3f}' for number in numbers)  # -0 + 0 is 0
+        sizes = ('{} x {}'.format(*layer[name]) for name in ('map', 'keys'))
+        rows.append((str(layer['number']), layer['layer'], layer['attention'], str(layer['num_heads']), *sizes,
+                     f'{low} to {high}', *means, ', '.join(layer['besides']) or '-'))
     return align(rows, HEADER, left=(1, 2, 12))
-
-
-def _size(size: list[int]) -> str:
-    return f'{size[0]} x {size[1]}'
-
-
-def _number(value: float) -> str:
-    return f'{round(value, 3) + 0.:.3f}'  # -0 + 0 is 0

@@ -1,6 +1,6 @@
 """Count multiply-accumulates of the operators that run, on any device; on meta tensors nothing is computed.
 
-There are two totals because papers and libraries mean different things by "FLOPs".
+Papers and libraries mean two things by "FLOPs":
 
 *Multiply-accumulates* (`OperationCounts.macs`): convolutions, linear layers and every product of two activations, such
 as `q k^T` and `p v`, explicit or inside fused attention. Biases and elementwise arithmetic (activations, softmax,
@@ -11,9 +11,7 @@ of `mmengine.analysis`: the multiply-accumulates, plus 5 per element of a layer 
 2 of a batch norm in evaluation mode (1 without weights), 1 per output element of nearest-neighbour resizing, 4 of
 bilinear resizing and grid sampling, and 1 per input element of adaptive average pooling. It gives the published FLOPs
 of ResNet-50, Swin and PVT in Mask R-CNN, Cascade Mask R-CNN, ATSS and UperNet within 0.1 %
-(`tests/test_measure/test_flops_models.py`).
-
-`docs/flops.md` compares the two with other counters.
+(`tests/test_measure/test_flops_models.py`). `docs/flops.md` compares the two with other counters.
 """
 from __future__ import annotations
 
@@ -99,51 +97,41 @@ class OperationCounter:
         return f'in {name or "the model"}, {shown}, input {", ".join(map(str, shapes)) or "without tensors"}'
 
     def __enter__(self) -> OperationCounter:
+
+        def start(module: nn.Module, inputs: Any) -> None:
+            shapes = [tuple(tensor.shape) for tensor in _tensors(inputs)]
+            self._running.append((self._names.get(id(module), self.module), module, shapes))
+
+        def end(module: nn.Module, inputs: Any, output: Any) -> None:
+            self._running.pop()
+
         if self._names:
-            self._exits.callback(register_module_forward_pre_hook(self._open).remove)
-            self._exits.callback(register_module_forward_hook(self._close).remove)
-        self._exits.enter_context(_Watch(self.observe))
+            self._exits.callback(register_module_forward_pre_hook(start).remove)
+            self._exits.callback(register_module_forward_hook(end).remove)
+        self._exits.enter_context(_Watch(self._count))
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._exits.close()
 
-    def _open(self, module: nn.Module, inputs: Any) -> None:
-        shapes = [tuple(tensor.shape) for tensor in _tensors(inputs)]
-        self._running.append((self._names.get(id(module), self.module), module, shapes))
-
-    def _close(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        self._running.pop()
-
-    def observe(self, func: OpOverload, args: tuple, kwargs: dict, out: Any) -> None:
-        """Count one operator that ran."""
-        name = rules.operator_name(func)
+    def _count(self, func: OpOverload, args: tuple, kwargs: dict, out: Any) -> None:
+        name, counts, module = rules.operator_name(func), self.counts, self.module
         if name in rules.MAC_RULES:
-            cost = rules.MAC_RULES[name](*args, **kwargs, out=out)
+            cost = Counter(rules.MAC_RULES[name](*args, **kwargs, out=out))
             if MATMUL in cost:
-                cost = {LINEAR if self._holds_parameter(name, args) else PRODUCT: cost[MATMUL]}
-            self.add(name, cost)
+                factors = _tensors(args[1:] if 'add' in name else args)
+                linear = any(factor.untyped_storage() in self._parameters for factor in factors)
+                cost[LINEAR if linear else PRODUCT] = cost.pop(MATMUL)
+            counts.by_module[module].update(cost)
+            counts.by_operator[name] += macs_of(cost)
         elif rules.is_free(func):
             return
         elif rules.is_elementwise(func):
-            self.add_elementwise(name, out)
+            counts.elementwise[name] += next((tensor.numel() for tensor in _tensors(out)), 0)
             if name in rules.OPENMMLAB_RULES:
-                self.counts.by_module[self.module].update(rules.OPENMMLAB_RULES[name](*args, **kwargs, out=out))
+                counts.by_module[module].update(rules.OPENMMLAB_RULES[name](*args, **kwargs, out=out))
         elif _tensors(out):
-            self.counts.uncounted[name] += 1
-
-    def _holds_parameter(self, operator: str, args: tuple) -> bool:
-        factors = args[1:] if 'add' in operator else args
-        return any(factor.untyped_storage() in self._parameters for factor in _tensors(factors))
-
-    def add(self, operator: str, cost: dict[str, int]) -> None:
-        """Count `cost` for the running module."""
-        self.counts.by_module[self.module].update(cost)
-        self.counts.by_operator[operator] += macs_of(Counter(cost))
-
-    def add_elementwise(self, operator: str, out: Any) -> None:
-        """Record an elementwise operator and its output."""
-        self.counts.elementwise[operator] += next((tensor.numel() for tensor in _tensors(out)), 0)
+            counts.uncounted[name] += 1
 
 
 class _Watch(TorchDispatchMode):

@@ -3,17 +3,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from mmengine.config import Config
 from torch import nn
 
 from mmflatten.config_files import read_config, require_parts
-from mmflatten.measure.flops.counter import OperationCounter, OperationCounts
-from mmflatten.measure.flops.inputs import dummy_forward, image_shape
+from mmflatten.measure.flops.counter import OperationCounter, OperationCounts, macs_of
 from mmflatten.measure.flops.meta import build_on_meta
+from mmflatten.measure.flops.rules import OTHER, PRODUCT
 from mmflatten.requirements import check_task
-from mmflatten.tasks import find_task
+from mmflatten.tasks import find_task, task_of, task_of_model
+from mmflatten.text_table import align, giga
+from mmflatten.version import __version__
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,41 @@ class ModelCost:
     def params(self) -> int:
         return count_parameters(self.model)
 
+    def render_modules(self, name: str, depth: int, markdown: bool = False) -> str:
+        """Render the tree of modules down to `depth` levels; `name` is the name of the whole model.
+
+        Modules that have neither parameters nor operations are left out.
+        """
+        total, indent = max(self.counts.macs, 1), 2 * ('&nbsp;' if markdown else ' ')
+        rows = []
+        for path, module in self.model.named_modules():
+            level = path.count('.') + 1 if path else 0
+            kinds, params = self.counts.within(path), count_parameters(module)
+            macs = macs_of(kinds)
+            if level <= depth and (params or macs):
+                label = f'{level * indent}{path.rpartition(".")[2] or name} ({type(module).__name__})'
+                rows.append((label, f'{params / 1e6:.3f}', giga(macs), f'{100 * macs / total:.1f}',
+                             giga(kinds[PRODUCT]), giga(macs + kinds[OTHER])))
+        header = ('module', 'params (M)', 'MACs (G)', '%', 'of these products (G)', "papers' way (G)")
+        return align(rows, header, {0}, markdown)
+
+    def as_json(self, with_modules: bool = False) -> dict[str, Any]:
+        """Convert to JSON, in single units (not millions or billions)."""
+        counts = self.counts
+        result = {
+            'shape': list(self.shape), 'params': self.params, 'macs': counts.macs,
+            'papers_convention': counts.papers_convention(),
+            'papers_convention_without_products': counts.papers_convention(with_products=False),
+            'by_kind': dict(counts.by_kind), 'by_operator': dict(counts.by_operator),
+            'elementwise_not_counted': dict(counts.elementwise), 'uncounted': dict(counts.uncounted),
+            'versions': {'mmflatten': __version__, 'torch': torch.__version__},
+        }
+        if with_modules:
+            result['modules'] = {name: {'type': type(module).__name__, 'params': count_parameters(module),
+                                        'macs': macs_of(counts.within(name))}
+                                 for name, module in self.model.named_modules()}
+        return result
+
 
 def count_parameters(module: nn.Module) -> int:
     """Number of parameters of a module and its submodules."""
@@ -35,17 +73,21 @@ def count_parameters(module: nn.Module) -> int:
 
 
 def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
-    """Count a model on the meta device for an image of `shape` = (H, W), without padding.
+    """Count a model on the meta device for an image of `shape` = (H, W), or a stereo pair, without padding.
 
     The model is a classifier, detector, segmentor or stereo model of OpenMMLab, or a module that takes an image.
 
     Raises:
         ValueError: the model cannot run at this shape, or is not on the meta device.
     """
-    counter = OperationCounter(model)
+    counter, task = OperationCounter(model), task_of_model(model)
+    image = torch.empty(1, 3, *shape, device='meta')
     try:
         with torch.no_grad(), counter:
-            dummy_forward(model, shape)
+            if task is None:
+                model(image)
+            else:
+                task.forward(model, image)
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), '') or type(error).__name__
         raise ValueError(f'model {type(model).__name__}: cannot run at {shape[0]}x{shape[1]}: {reason} '
@@ -63,9 +105,14 @@ def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> Mode
         ValueError: the config has no model, or its model cannot be built or run at this shape.
     """
     config = read_model_config(path)
-    shape = shape or _usual_shape(config)
+    scope = config.get('default_scope')
     try:
-        return count_model(build_on_meta(config.model, config.get('default_scope', 'mmengine')), shape)
+        if shape is None:
+            task = find_task(scope)
+            if task is None:
+                raise ValueError(f'default_scope: no default image size, got {scope!r}. Add --shape H W.')
+            shape = image_shape(config) if task.fixed_size else task.input_shape
+        return count_model(build_on_meta(config.model, scope or 'mmengine'), shape)
     except ValueError as error:
         raise ValueError(f'config {path}: {error}') from error
 
@@ -84,9 +131,8 @@ def read_model_config(path: str | Path) -> Config:
     return config
 
 
-def _usual_shape(config: Config) -> tuple[int, int]:
-    task = find_task(config.get('default_scope'))
-    if task is None:
-        raise ValueError(f'default_scope: no default image size, got {config.get("default_scope")!r}. '
-                         'Add --shape H W.')
-    return image_shape(config) if task.fixed_size else task.input_shape
+def image_shape(cfg: Config) -> tuple[int, int]:
+    """Return (H, W) of training images: of the preprocessor or the backbone, else the task's usual size."""
+    preprocessor, backbone = (cfg.model.get(part) or {} for part in ('data_preprocessor', 'backbone'))
+    size = preprocessor.get('size') or backbone.get('img_size') or task_of(cfg).input_shape
+    return (size, size) if isinstance(size, int) else tuple(size)

@@ -23,24 +23,28 @@ Cost = dict[str, int]
 Rule = Callable[..., Cost]
 
 
+def _from_torch(name: str, formula: Callable[..., int]) -> Rule:
+    kind = CONV if 'conv' in name else MATMUL
+    return lambda *args, out, **kwargs: {kind: formula(*args, out_val=out, **kwargs) // 2}
+
+
 def _attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
     """`q k^T` and `p v`; causal and masked attention count in full, like their explicit form."""
     out = out[0] if isinstance(out, (tuple, list)) else out
     return {PRODUCT: prod(out.shape[:-2]) * query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1])}
 
 
-def _self_attention_layer(query: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
+def _self_attention_layer(query: Tensor, *args: Any, **kwargs: Any) -> Cost:
     """Fused `nn.MultiheadAttention` in evaluation mode: four projections and two products."""
     B, N, C = query.shape
     return {LINEAR: 4 * B * N * C * C, PRODUCT: 2 * B * N * N * C}
 
 
-def _encoder_layer(src: Tensor, *args: Any, out: Any, **kwargs: Any) -> Cost:
+def _encoder_layer(src: Tensor, *args: Any, **kwargs: Any) -> Cost:
     """Fused `nn.TransformerEncoderLayer` in evaluation mode; `args[13]` is the first weight of its MLP."""
-    cost = _self_attention_layer(src, out=out)
+    cost = _self_attention_layer(src)
     cost[LINEAR] += 2 * src.numel() * args[13].shape[0]
-    cost[OTHER] = 2 * 5 * src.numel()
-    return cost
+    return {**cost, OTHER: 2 * 5 * src.numel()}
 
 
 def _deformable_conv(x: Tensor, weight: Tensor, *args: Any, out: Tensor, **kwargs: Any) -> Cost:
@@ -48,63 +52,48 @@ def _deformable_conv(x: Tensor, weight: Tensor, *args: Any, out: Tensor, **kwarg
     return {CONV: out.shape[0] * prod(out.shape[2:]) * weight.numel()}
 
 
-def _from_torch(name: str, formula: Callable[..., int]) -> Rule:
-    kind = CONV if 'conv' in name else MATMUL
-    return lambda *args, out, **kwargs: {kind: formula(*args, out_val=out, **kwargs) // 2}
+MAC_RULES: dict[str, Rule] = {
+    **{packet._qualified_op_name: _from_torch(packet._qualified_op_name, formula)
+       for packet, formula in flop_registry.items() if isinstance(packet, OpOverloadPacket)},
+    **dict.fromkeys((
+        'aten::scaled_dot_product_attention', 'aten::_scaled_dot_product_flash_attention',
+        'aten::_scaled_dot_product_flash_attention_for_cpu', 'aten::_scaled_dot_product_efficient_attention',
+        'aten::_scaled_dot_product_cudnn_attention', 'aten::_scaled_dot_product_fused_attention_overrideable',
+    ), _attention),
+    'aten::_native_multi_head_attention': _self_attention_layer,
+    'aten::_transformer_encoder_layer_fwd': _encoder_layer,
+    **dict.fromkeys(('aten::mv', 'aten::dot', 'aten::vdot'), lambda a, b, **kwargs: {MATMUL: a.numel()}),
+    'aten::addmv': lambda self, a, b, **kwargs: {MATMUL: a.numel()},
+    'aten::addbmm': lambda self, a, b, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
+    'mmflatten::linear_attention': lambda q, k, *args, **kwargs: {PRODUCT: multiply_accumulates(q.shape, k.shape)},
+    'torchvision::deform_conv2d': _deformable_conv,
+}
+MAC_RULES |= {'aten::_addmm_activation': MAC_RULES['aten::addmm'], 'aten::_int_mm': MAC_RULES['aten::mm']}
 
 
-def _mac_rules() -> dict[str, Rule]:
-    packets = {packet._qualified_op_name: formula for packet, formula in flop_registry.items()
-               if isinstance(packet, OpOverloadPacket)}
-    rules = {name: _from_torch(name, formula) for name, formula in packets.items()}
-    for kernel in ('scaled_dot_product_attention', '_scaled_dot_product_flash_attention',
-                   '_scaled_dot_product_flash_attention_for_cpu', '_scaled_dot_product_efficient_attention',
-                   '_scaled_dot_product_cudnn_attention', '_scaled_dot_product_fused_attention_overrideable'):
-        rules[f'aten::{kernel}'] = _attention
-    rules |= {
-        'aten::_native_multi_head_attention': _self_attention_layer,
-        'aten::_transformer_encoder_layer_fwd': _encoder_layer,
-        **dict.fromkeys(('aten::mv', 'aten::dot', 'aten::vdot'), lambda a, b, **kwargs: {MATMUL: a.numel()}),
-        'aten::addmv': lambda self, a, b, **kwargs: {MATMUL: a.numel()},
-        'aten::addbmm': lambda self, a, b, **kwargs: {MATMUL: a.numel() * b.shape[-1]},
-        'aten::_addmm_activation': rules['aten::addmm'], 'aten::_int_mm': rules['aten::mm'],
-        'mmflatten::linear_attention': lambda q, k, *args, **kwargs: {PRODUCT: multiply_accumulates(q.shape, k.shape)},
-        'torchvision::deform_conv2d': _deformable_conv,
-    }
-    return rules
+def _norm(weight_at: int, with_weight: int, without: int) -> Rule:
+    return lambda *args, **kwargs: {OTHER: args[0].numel() * (without if args[weight_at] is None else with_weight)}
 
 
-MAC_RULES = _mac_rules()
-
-
-def _norm(weight_at: int) -> Rule:
-    return lambda *args, out, **kwargs: {OTHER: args[0].numel() * (4 if args[weight_at] is None else 5)}
-
-
-def _batch_norm(x: Tensor, weight: Tensor | None, *args: Any, out: Any, **kwargs: Any) -> Cost:
-    return {OTHER: x.numel() * (1 if weight is None else 2)}  # in evaluation mode
-
-
-def _output(factor: int) -> Rule:
+def _resize(factor: int) -> Rule:
     return lambda *args, out, **kwargs: {OTHER: factor * out.numel()}
 
 
-def _mean(x: Tensor, dim: Any = None, *args: Any, out: Any, **kwargs: Any) -> Cost:
+def _mean(x: Tensor, dim: Any = None, *args: Any, **kwargs: Any) -> Cost:
     # nn.AdaptiveAvgPool2d(1) is dispatched as this mean.
     return {OTHER: x.numel()} if x.dim() == 4 and list(dim or ()) == [-1, -2] else {}
 
 
 # Elementwise arithmetic that `mmengine.analysis` counts, with its factors.
 OPENMMLAB_RULES: dict[str, Rule] = {
-    'aten::native_layer_norm': _norm(2),
-    'aten::native_group_norm': _norm(1),
-    'aten::native_batch_norm': _batch_norm,
-    'aten::cudnn_batch_norm': _batch_norm,
-    'aten::_native_batch_norm_legit_no_training': _batch_norm,
-    'aten::upsample_nearest2d': _output(1),
-    'aten::upsample_bilinear2d': _output(4),
-    'aten::grid_sampler_2d': _output(4),
-    'aten::_adaptive_avg_pool2d': lambda x, *args, out, **kwargs: {OTHER: x.numel()},
+    'aten::native_layer_norm': _norm(2, 5, 4),
+    'aten::native_group_norm': _norm(1, 5, 4),
+    **dict.fromkeys(('aten::native_batch_norm', 'aten::cudnn_batch_norm',
+                     'aten::_native_batch_norm_legit_no_training'), _norm(1, 2, 1)),  # in evaluation mode
+    'aten::upsample_nearest2d': _resize(1),
+    'aten::upsample_bilinear2d': _resize(4),
+    'aten::grid_sampler_2d': _resize(4),
+    'aten::_adaptive_avg_pool2d': lambda x, *args, **kwargs: {OTHER: x.numel()},
     'aten::mean': _mean,
 }
 

@@ -5,13 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TypeAlias
 
 from mmflatten.measure.flops.model_cost import ModelCost, count_config
 from mmflatten.measure.papers.tables import PaperRow, difference, rows_of_config
 from mmflatten.text_table import align, giga
-
-Cells: TypeAlias = tuple[str, str, str]
 
 HEADER = ('config', 'image', 'params (M)', 'paper', 'diff', 'MACs (G)', "papers' way (G)", 'paper', 'diff', 'table',
           'not counted')
@@ -55,15 +52,14 @@ class PaperCost:
         verdicts = {self.row.params_agree(self.params), self.row.flops_agree(self.flops)} - {None}
         return all(verdicts) if verdicts else None
 
-    def params_cells(self, decimals: int) -> Cells:
+    def params_cells(self, decimals: int) -> tuple[str, str, str]:
         """Format parameters in millions, the paper's, and the difference."""
         printed = self.row.cells['params_m']
         if not self.counted:
             return '-', printed or '-', '-'
-        value = self.params / 1e6
-        return f'{value:.{decimals}f}', printed or '-', difference(value, printed)
+        return f'{self.params / 1e6:.{decimals}f}', printed or '-', difference(self.params / 1e6, printed)
 
-    def flops_cells(self) -> Cells:
+    def flops_cells(self) -> tuple[str, str, str]:
         """Format FLOPs in 1e9 ('*': without products), the paper's if quoted at this image size, and the difference."""
         printed = self.row.cells['flops_g']
         if not self.counted:
@@ -90,15 +86,15 @@ def render(costs: Mapping[str, ModelCost], markdown: bool = False) -> str:
 
 def table_rows(name: str, cost: ModelCost, published: Sequence[PaperRow]) -> list[tuple[str, ...]]:
     """Make a row for each distinct pair of published numbers, or one if there is none; columns as in `HEADER`."""
-    uncounted = ', '.join(f'{name} ({calls}x)' for name, calls in sorted(cost.counts.uncounted.items())) or 'none'
+
+    def numbers(row: PaperRow) -> list[str]:
+        return [row.cells[column] for column in ('paper', 'params_m', 'flops_g', 'flops_input_hw', 'task')]
+
+    uncounted = ', '.join(f'{operator} ({calls}x)' for operator, calls in sorted(cost.counts.uncounted.items()))
     rows = []
-    for _, group in groupby(sorted(published or [PaperRow.of()], key=_numbers), key=_numbers):
+    for _, group in groupby(sorted(published or [PaperRow.of()], key=numbers), key=numbers):
         same = list(group)
         entry, tables = PaperCost.of(same[0], cost), dict.fromkeys(row.cells['table'] for row in same)
         rows.append((name, entry.image, *entry.params_cells(decimals=3), giga(entry.macs), *entry.flops_cells(),
-                     f'{same[0].cells["paper"]} {", ".join(tables)}'.strip() or '-', uncounted))
+                     f'{same[0].cells["paper"]} {", ".join(tables)}'.strip() or '-', uncounted or 'none'))
     return rows
-
-
-def _numbers(row: PaperRow) -> list[str]:
-    return [row.cells[name] for name in ('paper', 'params_m', 'flops_g', 'flops_input_hw', 'task')]

@@ -1,8 +1,8 @@
 """The papers' results in `tables.csv`, one row per published result.
 
 A result is a line of a table, once for each detector that the line reports. Evaluations of one training that share a
-line (classes and boxes, one scale and several) are one result. The same result in two tables is two rows. Of SLAB and
-later attentions the rows are those of their READMEs; `table` is `paper` or `notes` for figures from elsewhere. A model
+line (classes and boxes, one scale and several) are one result. The same result in two tables is two rows. The rows of
+SLAB and later attentions are from their READMEs; `table` is `paper` or `notes` for figures from elsewhere. A model
 without any accuracy is listed for its config.
 
 `config` is the path, from the root of the repository, of the config that reproduces the row; rows may share a config.
@@ -67,7 +67,7 @@ class PaperRow:
                        and self.cells['backbone'].startswith(backbone) for paper, task, backbone in WITHOUT_PRODUCTS)
 
     def params_agree(self, params: int) -> bool | None:
-        """Return True if a number of parameters rounds to the printed one, None if none is printed."""
+        """Return True if `params` rounds to the printed number, None if none is printed."""
         printed = self.cells['params_m']
         return within_printed_precision(params / 1e6, printed) if printed else None
 

@@ -27,11 +27,10 @@ def products_alone(call: Callable[[], object]) -> Callable[[], None]:
     eager = torch.compiler.set_stance('force_eager') if hasattr(torch.compiler, 'set_stance') else nullcontext()
     with eager, _Products() as collector:
         call()
-    products = collector.products
 
     def repeat() -> None:
         with torch.inference_mode():
-            for product in products:
+            for product in collector.products:
                 product()
 
     return repeat
@@ -51,10 +50,10 @@ class _Products(TorchDispatchMode):
         if out is not NotImplemented:
             return out
         kind = func.overloadpacket
-        if kind is aten.mm or kind is aten.addmm:
+        if kind in (aten.mm, aten.addmm):
             x, weight = args[-2:]
             self._add(Linear.project, x, weight.t(), None)
-        elif kind is aten.bmm or kind is aten.baddbmm:
+        elif kind in (aten.bmm, aten.baddbmm):
             self._add(torch.bmm, *args[-2:])
         elif kind is aten.convolution:
             self._add(aten.convolution, *args[:2], None, *args[3:])
@@ -63,13 +62,12 @@ class _Products(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def _add(self, product: Callable[..., Tensor], *args: Any) -> None:
-        self.products.append(partial(product, *map(self._stand_in, args)))
-
-    def _stand_in(self, value: Any) -> Any:
-        """Replace a tensor by ones of the same shape and layout; return anything else unchanged."""
-        if not isinstance(value, Tensor):
-            return value
-        key = value.shape, value.stride(), value.dtype, value.device
-        if key not in self._stand_ins:
-            self._stand_ins[key] = torch.ones_like(value)
-        return self._stand_ins[key]
+        """Collect a product of these arguments, with ones of the same shape and layout in place of tensors."""
+        arguments = list(args)
+        for index, value in enumerate(args):
+            if isinstance(value, Tensor):
+                key = value.shape, value.stride(), value.dtype, value.device
+                if key not in self._stand_ins:
+                    self._stand_ins[key] = torch.ones_like(value)
+                arguments[index] = self._stand_ins[key]
+        self.products.append(partial(product, *arguments))

@@ -14,6 +14,7 @@ from mmflatten.version import __version__
 
 BUSY_CPUS = 0.1  # used by other processes, above which a measurement is disturbed
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # options of glibc's `mallopt`
+PROC = Path('/proc')  # missing on other systems than Linux
 
 
 def keep_freed_memory() -> str:
@@ -30,35 +31,30 @@ def keep_freed_memory() -> str:
 
 def describe_machine(device: str) -> dict[str, str | int]:
     """Describe the machine and the software as this process uses them."""
-    libraries = {'MKL': torch.backends.mkl, 'oneDNN': torch.backends.mkldnn}
+    kind, libraries = torch.device(device).type, {'MKL': torch.backends.mkl, 'oneDNN': torch.backends.mkldnn}
+    with torch.no_grad():
+        onednn = kind == 'cpu' and uses_onednn(torch.empty(1, 1, device='cpu'))
     return {
-        'processor': _processor_name(),
+        'processor': cpuinfo().get('model name') or platform.processor() or platform.machine(),
         'cpus': available_cpus(),
         'threads': torch.get_num_threads(),
-        'gpu': torch.cuda.get_device_name(device) if torch.device(device).type == 'cuda' else 'not used',
+        'gpu': torch.cuda.get_device_name(device) if kind == 'cuda' else 'not used',
         'system': f'{platform.system()} {platform.machine()}',
         'python': platform.python_version(),
         'torch': torch.__version__,
         'blas': ', '.join(name for name, library in libraries.items() if library.is_available()) or 'no MKL, no oneDNN',
-        'projections': _projections() if torch.device(device).type == 'cpu' else 'F.linear',
+        'projections': 'oneDNN' if onednn else 'F.linear',  # product that `Linear` uses in eager inference
         'mmflatten': __version__,
     }
 
 
-def _projections() -> str:
-    """Return the name of the product that `Linear` uses in eager inference."""
-    with torch.no_grad():
-        return 'oneDNN' if uses_onednn(torch.empty(1, 1, device='cpu')) else 'F.linear'
-
-
-def _processor_name() -> str:
-    return cpuinfo().get('model name') or platform.processor() or platform.machine()
+def _read(path: Path) -> str:
+    return path.read_text(encoding='utf-8') if path.is_file() else ''
 
 
 def cpuinfo() -> dict[str, str]:
     """Fields of the first processor in `/proc/cpuinfo`; empty on other systems than Linux."""
-    path = Path('/proc/cpuinfo')
-    first, _, _ = (path.read_text(encoding='utf-8') if path.is_file() else '').partition('\n\n')
+    first, _, _ = _read(PROC / 'cpuinfo').partition('\n\n')
     return {name.strip(): value.strip() for name, _, value in (line.partition(':') for line in first.splitlines())}
 
 
@@ -71,16 +67,15 @@ def free_memory(device: str) -> float:
     """Free memory of a device in MiB, infinity if unknown."""
     if torch.device(device).type == 'cuda':
         return torch.cuda.mem_get_info(device)[0] / 2 ** 20
-    info = Path('/proc/meminfo')
-    lines = info.read_text(encoding='utf-8').splitlines() if info.is_file() else []
+    lines = _read(PROC / 'meminfo').splitlines()
     return next((int(line.split()[1]) / 2 ** 10 for line in lines if line.startswith('MemAvailable')), math.inf)
 
 
 def seconds_of_others() -> float:
     """CPU seconds used by other processes since the system started, NaN without `/proc`."""
-    stat = Path('/proc/stat')
-    if not stat.is_file():
+    fields = _read(PROC / 'stat').split(maxsplit=9)[1:9]
+    if not fields:
         return math.nan
-    user, nice, system, _, _, irq, softirq, steal = map(int, stat.read_text().split(maxsplit=9)[1:9])
+    user, nice, system, _, _, irq, softirq, steal = map(int, fields)
     everyone = (user + nice + system + irq + softirq + steal) / os.sysconf('SC_CLK_TCK')
     return everyone - sum(os.times()[:4])

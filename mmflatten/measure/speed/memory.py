@@ -19,17 +19,13 @@ def peak_memory(call: Callable[[], object], device: str = 'cpu') -> int:
     are added up, so the result is exact and repeatable; buffers inside oneDNN and MKL are not included.
     """
     call()  # allocates what is kept, such as a compiled graph
-    if torch.device(device).type == 'cpu':
-        return _peak_on_cpu(call)
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    call()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before
-
-
-def _peak_on_cpu(call: Callable[[], object]) -> int:
+    if torch.device(device).type != 'cpu':
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        call()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # the profiler warns about profiling a single cycle
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:

@@ -84,7 +84,13 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
         ImportError: timm is required but not installed.
     """
     if spec.startswith(TIMM_PREFIX):
-        return _build_timm(spec.removeprefix(TIMM_PREFIX), size)
+        import timm
+        name = spec.removeprefix(TIMM_PREFIX)
+        model = timm.create_model(name, pretrained=False)
+        fixed = model.pretrained_cfg.get('fixed_input_size')
+        if fixed and tuple(model.pretrained_cfg['input_size'][1:]) != size:
+            model = timm.create_model(name, pretrained=False, img_size=size)
+        return model
     if spec.endswith('.py'):
         config = read_model_config(spec)
         with DefaultScope.overwrite_default_scope(config.get('default_scope', 'mmengine')):
@@ -114,15 +120,6 @@ class Classifier(nn.Module):
     def forward(self, image_B3HW: Tensor) -> Tensor:
         features = self.backbone(image_B3HW)[-1]
         return self.head(features.mean((2, 3)) if features.dim() == 4 else features)
-
-
-def _build_timm(name: str, size: tuple[int, int]) -> nn.Module:
-    import timm
-    model = timm.create_model(name, pretrained=False)
-    settings = model.pretrained_cfg
-    if settings.get('fixed_input_size') and tuple(settings['input_size'][1:]) != size:
-        model = timm.create_model(name, pretrained=False, img_size=size)
-    return model
 
 
 def model_subject(spec: str, settings: RunSettings, name: str | None = None) -> Subject:

@@ -16,47 +16,47 @@ from mmflatten.models.attention import Windowed, build_mixer
 
 SOFTMAX = 'softmax'
 EXPLICIT = 'softmax-explicit'  # with the N x M matrix in memory, without fused kernels
-# Name -> config of the mixer; `window` applies it within windows.
-OPERATORS: dict[str, dict[str, Any]] = {
-    SOFTMAX: dict(type='SoftmaxAttention'),
-    EXPLICIT: dict(type='SoftmaxAttention'),
-    'window': dict(type='SoftmaxAttention', relative_position_bias=True, window=7),
-    'cross-shaped': dict(type='CrossShapedAttention', split=7),
-    'focal': dict(type='FocalAttention'),
-    'spatial-reduction': dict(type='SoftmaxAttention', sr_ratio=8),
-    'focused': dict(type='FocusedLinearAttention'),
-    'linear': dict(type='LinearAttention'),
-    'elu': dict(type='LinearAttention', feature_map='elu'),
-    'leaky-relu': dict(type='LinearAttention', feature_map='leaky_relu'),
-    'efficient': dict(type='EfficientAttention'),
-    'hydra': dict(type='HydraAttention'),
-    'angular': dict(type='LinearAngularAttention'),
-    'enhanced': dict(type='EnhancedLinearAttention'),
-    'clamped': dict(type='ClampedLinearAttention', lcm_kernel=7),
-    'xca': dict(type='CrossCovarianceAttention'),
-    'cosformer': dict(type='CosFormerAttention'),
-    'sima': dict(type='SimAAttention'),
-    'linformer': dict(type='LinformerAttention'),
-    'performer': dict(type='PerformerAttention'),
-    'nystrom': dict(type='NystromAttention'),
-    'neighborhood': dict(type='NeighborhoodAttention'),
-    'routing': dict(type='BiLevelRoutingAttention'),
-    'multi-scale': dict(type='MultiScaleLinearAttention'),
-    'agent': dict(type='AgentAttention'),
-    'manhattan': dict(type='ManhattanAttention'),
-    'slab': dict(type='FocusedLinearAttention', focusing_factor=None, feature_floor=0),
-    'mila': dict(type='MambaInspiredLinearAttention'),
-    'inline': dict(type='InLineAttention'),
-    'rala': dict(type='RankAugmentedLinearAttention'),
-    'gated-softmax': dict(type='GatedSoftmaxAttention'),
-    'polaformer': dict(type='PolarityAwareLinearAttention'),
-    'polaformer++': dict(type='ExponentialPolarityAttention'),
-    'nala': dict(type='NormAwareLinearAttention'),
-    'mala': dict(type='MagnitudeAwareLinearAttention'),
-    'visual-contrast': dict(type='VisualContrastAttention'),
-    'circulant': dict(type='CirculantAttention'),
-    'mhla': dict(type='TokenLevelMultiHeadAttention'),
-    'ttt': dict(type='TTTAttention'),
+# Name -> class and arguments of the mixer; `window` applies it within windows.
+OPERATORS = {
+    SOFTMAX: 'SoftmaxAttention',
+    EXPLICIT: 'SoftmaxAttention',
+    'window': 'SoftmaxAttention:relative_position_bias=True,window=7',
+    'cross-shaped': 'CrossShapedAttention:split=7',
+    'focal': 'FocalAttention',
+    'spatial-reduction': 'SoftmaxAttention:sr_ratio=8',
+    'focused': 'FocusedLinearAttention',
+    'linear': 'LinearAttention',
+    'elu': 'LinearAttention:feature_map=elu',
+    'leaky-relu': 'LinearAttention:feature_map=leaky_relu',
+    'efficient': 'EfficientAttention',
+    'hydra': 'HydraAttention',
+    'angular': 'LinearAngularAttention',
+    'enhanced': 'EnhancedLinearAttention',
+    'clamped': 'ClampedLinearAttention:lcm_kernel=7',
+    'xca': 'CrossCovarianceAttention',
+    'cosformer': 'CosFormerAttention',
+    'sima': 'SimAAttention',
+    'linformer': 'LinformerAttention',
+    'performer': 'PerformerAttention',
+    'nystrom': 'NystromAttention',
+    'neighborhood': 'NeighborhoodAttention',
+    'routing': 'BiLevelRoutingAttention',
+    'multi-scale': 'MultiScaleLinearAttention',
+    'agent': 'AgentAttention',
+    'manhattan': 'ManhattanAttention',
+    'slab': 'FocusedLinearAttention:focusing_factor=None,feature_floor=0',
+    'mila': 'MambaInspiredLinearAttention',
+    'inline': 'InLineAttention',
+    'rala': 'RankAugmentedLinearAttention',
+    'gated-softmax': 'GatedSoftmaxAttention',
+    'polaformer': 'PolarityAwareLinearAttention',
+    'polaformer++': 'ExponentialPolarityAttention',
+    'nala': 'NormAwareLinearAttention',
+    'mala': 'MagnitudeAwareLinearAttention',
+    'visual-contrast': 'VisualContrastAttention',
+    'circulant': 'CirculantAttention',
+    'mhla': 'TokenLevelMultiHeadAttention',
+    'ttt': 'TTTAttention',
 }
 
 
@@ -68,9 +68,7 @@ def map_of(tokens: int) -> tuple[int, int]:
 
 def mixer_config(name: str) -> dict[str, Any]:
     """Config of an attention by its name in `OPERATORS`, or by class as in 'LinearAttention:feature_map=elu'."""
-    if name in OPERATORS:
-        return dict(OPERATORS[name])
-    kind, arguments = parse_spec(name)
+    kind, arguments = parse_spec(OPERATORS.get(name, name))
     if kind not in attention.__all__:
         raise ValueError(f'--operators: expected {", ".join(OPERATORS)}, or a class of mmflatten.models.attention '
                          f'with arguments, such as FocusedLinearAttention:focusing_factor=4, got {name}.')

@@ -11,7 +11,7 @@ import torch
 
 # A sample repeats a short call for about this long, so that the resolution of the clock does not matter.
 SAMPLE_SECONDS = 0.02
-MIN_ROUNDS = 3  # even if the time is over after the first; fewer have no spread
+MIN_ROUNDS = 3  # even beyond the time limit, because fewer have no quartiles
 
 Call = Callable[[], object]
 Clock = Callable[[Call, int], float]  # `clock(call, number)`: seconds per call over `number` calls in a row
@@ -46,7 +46,10 @@ def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: f
         Seconds per call of each subject in each round.
     """
     clock = clock or clock_of(device)
-    repeats = [_warm_up(subject.call, clock) for subject in subjects]
+    repeats = []
+    for subject in subjects:
+        clock(subject.call, 1)
+        repeats.append(max(1, math.ceil(SAMPLE_SECONDS / max(clock(subject.call, 1), 1e-6))))
     budget, by_round = seconds * len(subjects), []
     done, elapsed, start = 0, 0., time.monotonic()
     while done < rounds and (done < MIN_ROUNDS or elapsed * (done + 1) / done <= budget):
@@ -54,12 +57,6 @@ def measure(subjects: Sequence[Subject], *, rounds: float = math.inf, seconds: f
         done, elapsed = done + 1, time.monotonic() - start
         progress(done, elapsed, max(0., min(budget - elapsed, elapsed / done * (rounds - done))))
     return list(zip(*by_round))
-
-
-def _warm_up(call: Call, clock: Clock) -> int:
-    """Warm up, and return the number of calls per sample."""
-    clock(call, 1)
-    return max(1, math.ceil(SAMPLE_SECONDS / max(clock(call, 1), 1e-6)))
 
 
 def clock_of(device: str) -> Clock:

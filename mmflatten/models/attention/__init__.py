@@ -1,39 +1,48 @@
-"""Token mixers, one per file."""
-from mmflatten.models.attention.agent import AgentAttention
-from mmflatten.models.attention.angular import LinearAngularAttention
+"""Token mixers."""
 from mmflatten.models.attention.base import TokenMixer, build_mixer
 from mmflatten.models.attention.block_heads import TokenLevelMultiHeadAttention
-from mmflatten.models.attention.circulant import CirculantAttention
 from mmflatten.models.attention.clamped import ClampedLinearAttention
-from mmflatten.models.attention.cosformer import CosFormerAttention
-from mmflatten.models.attention.cross_covariance import CrossCovarianceAttention
 from mmflatten.models.attention.cross_shaped import CrossShapedAttention
-from mmflatten.models.attention.efficient import EfficientAttention
-from mmflatten.models.attention.enhanced import EnhancedLinearAttention
 from mmflatten.models.attention.focal import FocalAttention
 from mmflatten.models.attention.focused import FocusedLinearAttention
-from mmflatten.models.attention.gated import GatedMixer, GatedSoftmaxAttention
-from mmflatten.models.attention.hydra import HydraAttention
+from mmflatten.models.attention.gated import (
+    GatedMixer,
+    GatedSoftmaxAttention,
+    MagnitudeAwareLinearAttention,
+    NormAwareLinearAttention,
+    RankAugmentedLinearAttention,
+)
 from mmflatten.models.attention.inline import InLineAttention
-from mmflatten.models.attention.linear import LinearAttention
-from mmflatten.models.attention.linformer import LinformerAttention
-from mmflatten.models.attention.magnitude_aware import MagnitudeAwareLinearAttention
+from mmflatten.models.attention.landmarks import (
+    AgentAttention,
+    LinformerAttention,
+    NystromAttention,
+    VisualContrastAttention,
+)
+from mmflatten.models.attention.linear import (
+    CosFormerAttention,
+    CrossCovarianceAttention,
+    EfficientAttention,
+    EnhancedLinearAttention,
+    HydraAttention,
+    LinearAngularAttention,
+    LinearAttention,
+    PerformerAttention,
+    SimAAttention,
+)
 from mmflatten.models.attention.mamba_inspired import MambaInspiredLinearAttention
-from mmflatten.models.attention.manhattan import ManhattanAttention
 from mmflatten.models.attention.map_attention import ConventionalAttention, FactorizedAttention, MapAttention
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_tokens, values_at_queries
 from mmflatten.models.attention.multi_scale import MultiScaleLinearAttention
-from mmflatten.models.attention.neighborhood import NeighborhoodAttention
-from mmflatten.models.attention.norm_aware import NormAwareLinearAttention
-from mmflatten.models.attention.nystrom import NystromAttention
-from mmflatten.models.attention.performer import PerformerAttention
 from mmflatten.models.attention.polarity_aware import ExponentialPolarityAttention, PolarityAwareLinearAttention
-from mmflatten.models.attention.rank_augmented import RankAugmentedLinearAttention
-from mmflatten.models.attention.routing import BiLevelRoutingAttention
-from mmflatten.models.attention.sima import SimAAttention
 from mmflatten.models.attention.softmax import SoftmaxAttention
 from mmflatten.models.attention.ttt import TTTAttention
-from mmflatten.models.attention.visual_contrast import VisualContrastAttention
+from mmflatten.models.attention.whole_map import (
+    BiLevelRoutingAttention,
+    CirculantAttention,
+    ManhattanAttention,
+    NeighborhoodAttention,
+)
 from mmflatten.models.attention.windowed import Windowed
 
 __all__ = [

@@ -8,8 +8,16 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.attention.maps import Maps, values_at_queries
-from mmflatten.models.attention.spatial_reduction import SpatialReduction
-from mmflatten.models.layers import FullRangeLinear, Linear, TokenConv
+from mmflatten.models.layers import (
+    FullRangeLinear,
+    Linear,
+    TokenConv,
+    join_prefix,
+    map_to_tokens,
+    pad_to_multiple,
+    split_prefix,
+    tokens_to_map,
+)
 from mmflatten.ops import merge_heads, split_heads
 from mmflatten.registry import MODELS
 
@@ -26,7 +34,7 @@ class TokenMixer(BaseModule):
         qkv_bias: use a bias in the projections of queries, keys and values.
         sr_ratio: factor by which each side of the keys' map is reduced (PVT).
         lepe_kernel: kernel size of a depthwise convolution of the values that is added to the result (CSwin's locally
-            enhanced positional encoding); 0 for none.
+            enhanced positional encoding); 0 for none, None for `default_lepe`.
         project: False omits all projections. The input is then `(B, N, 3, C)`, queries, keys and values, followed by
             `extra_projections`, so that another module can project and pass a part of its channels.
     """
@@ -40,6 +48,9 @@ class TokenMixer(BaseModule):
     extra_projections: tuple[str, ...] = ()
     """Widths of further projections of the input, such as a gate: 'C', or 'd' for the width of a head."""
 
+    default_lepe = 0
+    """Default of `lepe_kernel`: the kernel size in the paper of the attention."""
+
     multiplies = False
     """True if the input of the last projection is a product, such as with a gate, that can exceed float16."""
 
@@ -47,20 +58,21 @@ class TokenMixer(BaseModule):
     """True if `attend` reads `maps.x`. With `project=False` the last part of the input is then `x`."""
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
-                 sr_ratio: int = 1, lepe_kernel: int = 0, project: bool = True,
+                 sr_ratio: int = 1, lepe_kernel: int | None = None, project: bool = True,
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
-        if num_heads < 1 or embed_dims % num_heads:
-            raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_heads ({num_heads})')
+        check_heads(embed_dims, num_heads)
         if sr_ratio < 1 or (sr_ratio > 1 and not project):
-            raise ValueError(f'sr_ratio ({sr_ratio}) must be at least 1, and 1 with project=False')
+            raise ValueError(f'sr_ratio: expected at least 1, and 1 with project=False, got {sr_ratio}.')
         if not project and 'd' in self.extra_projections:
-            raise ValueError(f"extra_projections {self.extra_projections} must all be 'C' with project=False")
+            raise ValueError(f'project: expected True, because projections of {type(self).__name__} are as wide as a '
+                             'head, got False. Use it outside CrossShapedAttention.')
         self.num_heads = num_heads
         self.widths = [embed_dims] * 3 + [{'C': embed_dims, 'd': embed_dims // num_heads}[width]
                                           for width in self.extra_projections]
         self.qkv = Linear(embed_dims, sum(self.widths), bias=qkv_bias) if project else None
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
+        lepe_kernel = self.default_lepe if lepe_kernel is None else lepe_kernel
         self.lepe = TokenConv(embed_dims, lepe_kernel) if lepe_kernel else None
         last = FullRangeLinear if self.multiplies else Linear
         self.proj: nn.Module = last(embed_dims, embed_dims) if project else nn.Identity()
@@ -81,8 +93,8 @@ class TokenMixer(BaseModule):
             ValueError: a mask is given and keys are reduced.
         """
         if mask is not None and self.reduction is not None:
-            raise ValueError(f'sr_ratio ({self.reduction.sr_ratio}) must be 1 in windows that mask padding, because '
-                             'reduced keys would mix tokens with padding')
+            raise ValueError('sr_ratio: expected 1 in windows that mask padding, because reduced keys mix tokens with '
+                             f'padding, got {self.reduction.sr_ratio}.')
         q, k, v, maps = self.projections(x, hw_shape, mask)
         if self.splits_heads:
             q_BhNd, k_BhMd, v_BhMd = (split_heads(part, self.num_heads) for part in (q, k, v))
@@ -98,13 +110,13 @@ class TokenMixer(BaseModule):
         """The attention operator.
 
         Args:
-            q: queries `(B, h, N, d)`, or `(B, N, C)` with `splits_heads = False`, as returned by `projections`.
+            q: queries `(B, h, N, d)`, or with `splits_heads = False` those that `projections` returns, `(B, N, C)`.
             k: keys of `M` tokens.
             v: values of the same tokens.
             maps: shapes of the maps, mask, prefix tokens and further projections.
 
         Returns:
-            `(B, h, N, d)`, or `(B, N, C)` with `splits_heads = False`.
+            `(B, h, N, d)`, or `(B, N, C)` with `splits_heads = False`, in the order of the input.
         """
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
@@ -127,6 +139,9 @@ class TokenMixer(BaseModule):
                     mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
         """Project the input.
 
+        A mixer that overrides this method may return its tokens in another order and number, and then also overrides
+        `values_on_map`.
+
         Returns:
             Queries `(B, N, C)`, keys and values `(B, M, C)`, and the maps for `attend`.
         """
@@ -147,6 +162,32 @@ class TokenMixer(BaseModule):
         return q, k, v, Maps((H, W), kv_hw, mask, prefix, x, tuple(extra))
 
 
+class SpatialReduction(BaseModule):
+    """PVT's reduction of keys and values: a strided convolution on the map of the tokens, followed by a norm.
+
+    Prefix tokens, such as a class token, are only normalised and stay before the map. Source: Pyramid Vision
+    Transformer (ICCV 2021), sec. 3.3.
+    """
+
+    def __init__(self, embed_dims: int, sr_ratio: int) -> None:
+        super().__init__()
+        self.sr_ratio = sr_ratio
+        self.conv = nn.Conv2d(embed_dims, embed_dims, sr_ratio, sr_ratio)
+        self.norm = nn.LayerNorm(embed_dims)
+
+    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> tuple[Tensor, tuple[int, int]]:
+        """Reduced tokens and the shape of their map, which is first zero-padded to a multiple of `sr_ratio`."""
+        prefix, tokens = split_prefix(x_BNC, hw_shape)
+        x_BCHW = self.conv(pad_to_multiple(tokens_to_map(tokens, hw_shape), (self.sr_ratio, self.sr_ratio)))
+        return self.norm(join_prefix(prefix, map_to_tokens(x_BCHW))), (x_BCHW.shape[2], x_BCHW.shape[3])
+
+
+def check_heads(embed_dims: int, num_heads: int) -> None:
+    """Raise ValueError unless the heads divide the channels."""
+    if num_heads < 1 or embed_dims % num_heads:
+        raise ValueError(f'num_heads: expected a divisor of embed_dims ({embed_dims}), got {num_heads}.')
+
+
 def square_side(name: str, number: int) -> int:
     """Side of a square grid of `number` cells.
 
@@ -155,7 +196,7 @@ def square_side(name: str, number: int) -> int:
     """
     side = round(max(number, 0) ** .5)
     if side < 1 or side ** 2 != number:
-        raise ValueError(f'{name} ({number}) must be a square number, such as 49')
+        raise ValueError(f'{name}: expected a square number, such as 49, got {number}.')
     return side
 
 
@@ -171,5 +212,6 @@ def build_mixer(cfg: dict, **defaults) -> TokenMixer:
         ValueError: `cfg` is not a dict with a type.
     """
     if not isinstance(cfg, Mapping) or 'type' not in cfg:
-        raise ValueError(f"the mixer ({cfg!r}) must be a dict with a type, such as dict(type='FocusedLinearAttention')")
+        raise ValueError("mixer: expected a dict with a type, such as dict(type='FocusedLinearAttention'), "
+                         f'got {cfg!r}.')
     return MODELS.build({**defaults, **cfg, '_scope_': 'mmflatten'})

@@ -21,16 +21,14 @@ class TokenLevelMultiHeadAttention(TokenMixer):
 
     Args:
         num_blocks: number of blocks, a square number.
-
-    Raises:
-        ValueError: `num_blocks` is not a square number.
     """
 
     splits_heads = False  # the norms run over all channels
+    default_lepe = 5
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_blocks: int = 16,
-                 lepe_kernel: int = 5, **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.q_norm, self.k_norm = (nn.Parameter(torch.ones(embed_dims)) for _ in range(2))
         self.mixing = nn.Parameter(_initial_mixing(square_side('num_blocks', num_blocks)))
 

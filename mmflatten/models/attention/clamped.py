@@ -33,7 +33,7 @@ class ClampedLinearAttention(TokenMixer):
                  temperature: bool = True, lcm_kernel: int | None = None, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if min_denominator <= 0:
-            raise ValueError(f'min_denominator ({min_denominator}) must be positive')
+            raise ValueError(f'min_denominator: expected a positive number, got {min_denominator}.')
         self.min_denominator = min_denominator
         head_dims = embed_dims // num_heads
         self.temperature = nn.Parameter(torch.full((num_heads, 1, 1), head_dims ** -0.5)) if temperature else None

@@ -6,7 +6,7 @@ from einops import rearrange
 from mmengine.model import BaseModule, ModuleList
 from torch import Tensor, nn
 
-from mmflatten.models.attention.base import build_mixer
+from mmflatten.models.attention.base import build_mixer, check_heads
 from mmflatten.models.attention.windowed import Windowed
 from mmflatten.models.layers import Linear
 from mmflatten.registry import MODELS
@@ -32,9 +32,6 @@ class CrossShapedAttention(BaseModule):
         qkv_bias: use a bias in the projections of queries, keys and values.
         sr_ratio: must be 1, because stripes of reduced maps are not defined.
         project: False omits the projections, as in `TokenMixer`.
-
-    Raises:
-        ValueError: an argument is out of range.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, split: int | None = 7,
@@ -42,12 +39,11 @@ class CrossShapedAttention(BaseModule):
                  qkv_bias: bool = True, sr_ratio: int = 1, project: bool = True,
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
-        if num_heads < 1 or embed_dims % num_heads:
-            raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_heads ({num_heads})')
+        check_heads(embed_dims, num_heads)
         if split is not None and split < 1:
-            raise ValueError(f'split ({split}) must be at least 1, or None for the whole map')
+            raise ValueError(f'split: expected at least 1, or None for the whole map, got {split}.')
         if sr_ratio != 1:
-            raise ValueError(f'sr_ratio ({sr_ratio}) must be 1, because cross-shaped windows do not reduce keys')
+            raise ValueError(f'sr_ratio: expected 1, because cross-shaped windows do not reduce keys, got {sr_ratio}.')
         H, W = grid_size
         # Windows of the branches, and their sizes in pre-training.
         stripes: list[tuple[tuple[int | None, int | None] | None, tuple[int, int]]]

@@ -7,10 +7,17 @@ from mmengine.model import ModuleList
 from torch import Tensor
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.focal_windows import WindowGrid
 from mmflatten.models.attention.maps import Maps
-from mmflatten.models.layers import NeighborBias, PooledBias, RelativePositionBias, join_prefix, split_prefix
-from mmflatten.models.layers.window_pool import WindowPool, sub_windows
+from mmflatten.models.layers import (
+    NeighborBias,
+    PooledBias,
+    RelativePositionBias,
+    WindowGrid,
+    WindowPool,
+    join_prefix,
+    split_prefix,
+    sub_windows,
+)
 from mmflatten.ops import (
     focal_attention,
     merge_heads,

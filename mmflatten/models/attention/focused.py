@@ -37,9 +37,11 @@ class FocusedLinearAttention(TokenMixer):
                  feature_floor: float = _EPS, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if focusing_factor is not None and focusing_factor <= 0:
-            raise ValueError(f'focusing_factor ({focusing_factor}) must be positive, or None for no focusing')
+            raise ValueError(f'focusing_factor: expected a positive number, or None for no focusing, '
+                             f'got {focusing_factor}.')
         if feature_floor < 0 or (focusing_factor is not None and feature_floor == 0):
-            raise ValueError(f'feature_floor ({feature_floor}) must be positive, or 0 with focusing_factor=None')
+            raise ValueError('feature_floor: expected a positive number, or 0 with focusing_factor=None, '
+                             f'got {feature_floor}.')
         self.focusing_factor, self.feature_floor = focusing_factor, feature_floor
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims)) if focusing_factor else None
         self.positional_encoding = GridTable(embed_dims, grid_size) if kernel_size else None

@@ -1,28 +1,33 @@
-"""Base class of gated attentions (RALA, MALA, PolaFormer), and gated softmax attention."""
+"""Gated attentions of RALA, MALA and NaLaFormer, with their base class."""
 from __future__ import annotations
 
-from torch import Tensor
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps
+from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_tokens
 from mmflatten.models.attention.softmax import SoftmaxAttention
-from mmflatten.ops import rotary_2d, widen
+from mmflatten.ops import (
+    global_key_weights,
+    linear_attention,
+    magnitude_aware_attention,
+    no_autocast,
+    positive_power,
+    rotary_2d,
+    signed_parts,
+    upcast,
+    widen,
+)
 from mmflatten.registry import MODELS
 
 
 class GatedMixer(TokenMixer):
-    """Mixer whose output, including a depthwise convolution of the values, is multiplied by a projection of the input.
-
-    Args:
-        lepe_kernel: kernel size of that convolution, 5 in the papers.
-    """
+    """Mixer whose output, plus a depthwise convolution of the values, is multiplied by a projection of the input."""
 
     extra_projections = ('C',)
     multiplies = True
-
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, lepe_kernel: int = 5,
-                 **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
+    default_lepe = 5
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
         return widen(y_BNC) * maps.extra[0]
@@ -38,3 +43,61 @@ class GatedSoftmaxAttention(GatedMixer, SoftmaxAttention):
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         rotated_q, rotated_k = (rotary_2d(x, hw).to(x.dtype) for x, hw in ((q_BhNd, maps.hw), (k_BhMd, maps.kv_hw)))
         return super().attend(rotated_q, rotated_k, v_BhMd, maps)
+
+
+@MODELS.register_module()
+class RankAugmentedLinearAttention(GatedMixer):
+    """Linear attention with keys weighted by similarity to the mean query, with rotary positions and a gate.
+
+    Source: RALA (Fan et al., CVPR 2025). The feature map is ELU + 1; the denominator does not use positions.
+    """
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNd, k_BhMd = (F.elu(x) + 1 for x in upcast(q_BhNd, k_BhMd))
+        weights_BhM1 = global_key_weights(mean_of_real(q_BhNd, maps.mask), k_BhMd, real_tokens(k_BhMd, maps.mask))
+        k_BhMd = fill_masked(k_BhMd * weights_BhM1, maps.mask, 0.)
+        return linear_attention(q_BhNd, k_BhMd, widen(v_BhMd), rotated_q_BhNd=rotary_2d(q_BhNd, maps.hw),
+                                rotated_k_BhMd=rotary_2d(k_BhMd, maps.kv_hw))
+
+
+@MODELS.register_module()
+class MagnitudeAwareLinearAttention(GatedMixer):
+    """Linear attention whose weights sum to 1 and become sharper with larger queries, with rotary positions and a gate.
+
+    Source: MALA (Fan et al., ICCV 2025). The feature map is ELU + 1.
+    """
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNd, k_BhMd = (F.elu(x) + 1 for x in upcast(q_BhNd, k_BhMd))
+        k_BhMd = mean_of_real(k_BhMd, maps.mask)
+        v_BhMd = widen(v_BhMd)
+        mean_v_Bh1d = mean_of_real(v_BhMd, maps.mask).mean(dim=-2, keepdim=True)
+        return magnitude_aware_attention(q_BhNd, k_BhMd, v_BhMd, rotated_q_BhNd=rotary_2d(q_BhNd, maps.hw),
+                                         rotated_k_BhMd=rotary_2d(k_BhMd, maps.kv_hw), mean_v_Bh1e=mean_v_Bh1d)
+
+
+@MODELS.register_module()
+class NormAwareLinearAttention(GatedMixer):
+    """Linear attention with queries raised to a power that grows with their norm, followed by a norm and a gate.
+
+    With `x+- = relu(+-x)`, the features of queries are `[q+, q-] / |q|` to the power `3 (1/2 + tanh |q|)`, those of
+    keys `[k+, k-]` of the cubed keys. In the numerator each half is rotated by its position. Source: the released code
+    of NaLaFormer (Meng et al., 2025), which does not contain the cosine map of the paper.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.norm = nn.LayerNorm(embed_dims)
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
+        with no_autocast(q_BhNd):
+            length_BhN1 = torch.linalg.vector_norm(q_BhNd, dim=-1, keepdim=True).clamp(min=1e-6)
+            q_BhNf = positive_power(signed_parts(q_BhNd / length_BhN1), 3 * (.5 + length_BhN1.tanh()))
+            k_BhMf = mean_of_real(signed_parts(k_BhMd ** 3), maps.mask)
+        rotated_q, rotated_k = (torch.cat([rotary_2d(part, hw) for part in x.chunk(2, dim=-1)], dim=-1)
+                                for x, hw in ((q_BhNf, maps.hw), (k_BhMf, maps.kv_hw)))
+        return linear_attention(q_BhNf, k_BhMf, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)
+
+    def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
+        return self.norm(y_BNC.to(next(self.norm.parameters()).dtype)) * F.silu(maps.extra[0])

@@ -1,24 +1,35 @@
-"""Linear attention with simple feature maps."""
+"""Linear attentions with a feature map or normalisation each, as compared in FLatten (Table 3) and L2ViT (Table 8)."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
+from math import log
 
+import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
-from mmflatten.models.attention.maps import Maps, fill_masked, real_or_not
-from mmflatten.ops import linear_attention, upcast
+from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real, real_or_not, real_tokens, values_at_queries
+from mmflatten.models.layers import TokenConv, check_odd
+from mmflatten.ops import (
+    angular_attention,
+    cosformer_map,
+    cross_covariance_attention,
+    efficient_attention,
+    hydra_attention,
+    linear_attention,
+    merge_heads,
+    orthogonal_features,
+    random_feature_map,
+    sima_attention,
+    split_heads,
+    upcast,
+)
 from mmflatten.ops.kernels import fused_linear_attention, pick_kernel
+from mmflatten.ops.kernels.closed_form import ACTIVATIONS, EPS
 from mmflatten.registry import MODELS
 
-_EPS = 1e-6
-
-FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
-    'relu': lambda x: F.relu(x) + _EPS,
-    'elu': lambda x: F.elu(x) + 1,
-    'leaky_relu': F.leaky_relu,
-}
+FEATURE_MAPS = ('elu', 'leaky_relu', 'relu')
 
 
 @MODELS.register_module()
@@ -38,15 +49,155 @@ class LinearAttention(TokenMixer):
                  min_denominator: float | None = None, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if feature_map not in FEATURE_MAPS:
-            raise ValueError(f'feature_map ({feature_map!r}) must be one of {sorted(FEATURE_MAPS)}; the L1 norm of '
-                             "L2ViT's Table 1 is dict(type='SimAAttention')")
-        self.map_name, self.feature_map = feature_map, FEATURE_MAPS[feature_map]
+            raise ValueError(f'feature_map: expected one of {FEATURE_MAPS}, got {feature_map!r}. For the L1 '
+                             "norm of L2ViT's Table 1 use dict(type='SimAAttention').")
+        self.map_name, self.feature_map = feature_map, partial(ACTIVATIONS[feature_map], floor=EPS)
         self.min_denominator = min_denominator
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1]):
-            return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.map_name, floor=_EPS,
+            return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.map_name, floor=EPS,
                                           min_denominator=self.min_denominator, weight_WM=real_or_not(maps.mask))
         q_BhNd, k_BhMd = (self.feature_map(x) for x in upcast(q_BhNd, k_BhMd))
         k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
         return linear_attention(q_BhNd, k_BhMd, v_BhMd, min_denominator=self.min_denominator)
+
+
+@MODELS.register_module()
+class EnhancedLinearAttention(LinearAttention):
+    """ReLU linear attention plus a depthwise convolution of the values.
+
+    Source: EfficientViT (Cai et al., ICCV 2023), the "enhanced linear attention" of FLatten's Table 3, whose 5.8 M
+    parameters for DeiT-T imply a 5 x 5 kernel.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 5,
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.dwc = TokenConv(embed_dims, kernel_size)
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        local_BNC = self.dwc(values_at_queries(merge_heads(v_BhMd), maps), maps.hw)
+        return super().attend(q_BhNd, k_BhMd, v_BhMd, maps) + split_heads(local_BNC, self.num_heads)
+
+
+@MODELS.register_module()
+class EfficientAttention(TokenMixer):
+    """Linear attention with softmax of the queries over channels and of the keys over tokens.
+
+    Source: Shen et al., Factorized (Efficient) Attention; FLatten, Table 3; L2ViT, Table 8.
+    """
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        return efficient_attention(q_BhNd, fill_masked(k_BhMd, maps.mask, -torch.inf), v_BhMd)
+
+
+@MODELS.register_module()
+class HydraAttention(TokenMixer):
+    """Linear attention with as many heads as channels; `num_heads` has no effect.
+
+    Source: Bolya et al., Hydra Attention, 2022; FLatten, Table 3.
+    """
+
+    splits_heads = False
+
+    def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
+        return hydra_attention(q_BNC, fill_masked(k_BMC, maps.mask, 0.), v_BMC)
+
+
+@MODELS.register_module()
+class SimAAttention(TokenMixer):
+    """Attention without softmax, whose queries and keys have unit L1 norm over the tokens.
+
+    Source: Koohpayegani and Pirsiavash, SimA, 2022; L2ViT, Table 8, and Table 1 as the "L1 norm".
+    """
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        # The norm of the queries is also over tokens, so padding must be excluded there too.
+        q_BhNd, k_BhMd = (fill_masked(x, maps.mask, 0.) for x in (q_BhNd, k_BhMd))
+        return sima_attention(q_BhNd, k_BhMd, v_BhMd)
+
+
+@MODELS.register_module()
+class CosFormerAttention(TokenMixer):
+    """ReLU linear attention whose scores decrease with the distance on the map; see `cosformer_map` for two axes.
+
+    Source: Qin et al., cosFormer, 2022; L2ViT, Table 8.
+    """
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNd, k_BhMd = (F.relu(x) + EPS for x in upcast(q_BhNd, k_BhMd))
+        k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
+        return linear_attention(cosformer_map(q_BhNd, maps.hw), cosformer_map(k_BhMd, maps.kv_hw), v_BhMd)
+
+
+@MODELS.register_module()
+class LinearAngularAttention(TokenMixer):
+    """The linear part of the angular kernel, plus a convolution of the values along the flattened map.
+
+    This is the inference form. In training, Castling-ViT adds an auxiliary branch, softmax attention thresholded to its
+    large entries, which becomes sparser and finally vanishes. It is not implemented here, because FLatten's comparison
+    uses only the linear part. Source: You et al., Castling-ViT, CVPR 2023; FLatten, Table 3.
+
+    Args:
+        kernel_size: of the convolution; all channels of a head share its weights.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, kernel_size: int = 9,
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        check_odd(kernel_size)
+        self.dwc = nn.Conv2d(num_heads, num_heads, (kernel_size, 1), padding=(kernel_size // 2, 0), groups=num_heads,
+                             bias=False)
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        k_BhMd = fill_masked(k_BhMd, maps.mask, 0.)
+        v_BhNd = split_heads(values_at_queries(merge_heads(v_BhMd), maps), self.num_heads)
+        return angular_attention(q_BhNd, k_BhMd, v_BhMd, own_BhNe=v_BhNd) + self.dwc(v_BhNd)
+
+
+@MODELS.register_module()
+class CrossCovarianceAttention(TokenMixer):
+    """Attention between channels (XCA). Keys cannot be reduced, because their covariance pairs them with the queries.
+
+    Source: Ali et al., XCiT, 2021; L2ViT, Table 8.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, sr_ratio: int = 1,
+                 **kwargs) -> None:
+        if sr_ratio != 1:
+            raise ValueError(f'sr_ratio: expected 1, because XCA needs as many keys as queries, got {sr_ratio}.')
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.temperature = nn.Parameter(torch.ones(num_heads, 1, 1))
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNd, k_BhMd = (fill_masked(x, maps.mask, 0.) for x in (q_BhNd, k_BhMd))
+        return cross_covariance_attention(q_BhNd, k_BhMd, v_BhMd, temperature=self.temperature)
+
+
+@MODELS.register_module()
+class PerformerAttention(TokenMixer):
+    """Linear attention with positive random features, whose products approximate the softmax kernel.
+
+    Source: Performer (Choromanski et al., ICLR 2021), FAVOR+. The random directions are drawn once and saved with the
+    model.
+
+    Args:
+        num_features: number of features; `d ln d` by default.
+        seed: random seed of the directions.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_features: int | None = None,
+                 seed: int = 0, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        width = embed_dims // num_heads
+        number = max(1, int(width * log(width))) if num_features is None else num_features
+        generator = torch.Generator().manual_seed(seed)
+        with torch.device('cpu'):
+            features = orthogonal_features(number, width, generator)
+        self.register_buffer('features', features.to(torch.get_default_device()))
+
+    def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
+        q_BhNf = random_feature_map(q_BhNd, self.features, over_tokens=False)
+        k_BhMf = random_feature_map(k_BhMd, self.features, over_tokens=True, real=real_tokens(k_BhMd, maps.mask))
+        return linear_attention(q_BhNf, mean_of_real(k_BhMf, maps.mask), v_BhMd)

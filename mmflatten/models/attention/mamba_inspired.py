@@ -28,12 +28,14 @@ class MambaInspiredLinearAttention(TokenMixer):
 
     splits_heads = False
     multiplies = True
+    default_lepe = 3
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
-                 lepe_kernel: int = 3, **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, qkv_bias=qkv_bias, lepe_kernel=lepe_kernel, **kwargs)
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, qkv_bias=qkv_bias, **kwargs)
         if self.qkv is None or self.reduction is not None:
-            raise ValueError('project must be True and sr_ratio 1 in MambaInspiredLinearAttention')
+            raise ValueError('project, sr_ratio: expected True and 1 in MambaInspiredLinearAttention, '
+                             f'got {kwargs.get("project", True)} and {kwargs.get("sr_ratio", 1)}.')
         self.qkv = Linear(embed_dims, 2 * embed_dims, bias=qkv_bias)
         self.input, self.gate = (Linear(embed_dims, embed_dims) for _ in range(2))
         self.conv = TokenConv(embed_dims, 3)
@@ -42,8 +44,8 @@ class MambaInspiredLinearAttention(TokenMixer):
                     mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Maps]:
         prefix = x.shape[1] - hw_shape[0] * hw_shape[1]
         if prefix:
-            raise ValueError(f'prefix ({prefix}) must be 0 (with_cls_token=False), because the convolution of the '
-                             'input drops prefix tokens')
+            raise ValueError('with_cls_token: expected False, because the convolution of the input drops prefix '
+                             f'tokens, got {prefix} of them.')
         u_BNC = F.silu(self.conv(fill_masked(self.input(x), mask, 0.), hw_shape))
         assert self.qkv is not None
         q_BNC, k_BNC = self.qkv(u_BNC).chunk(2, dim=-1)

@@ -19,7 +19,7 @@ from mmflatten.ops import (
 )
 from mmflatten.registry import MODELS
 
-_CONVOLUTIONS = {2: nn.Conv2d, 3: nn.Conv3d}
+_FORMS = {2: '(B, C, H, W)', 3: '(B, C, T, H, W)'}  # of the input, by ndim
 
 
 class MapAttention(BaseModule):
@@ -53,17 +53,18 @@ class MapAttention(BaseModule):
         value_channels = in_channels if value_channels is None else value_channels
         _check_widths(in_channels, basis_channels, value_channels, num_heads, feed_forward_channels)
         if normalization not in self.operators:
-            raise ValueError(f'normalization ({normalization!r}) must be one of {sorted(self.operators)}')
-        if ndim not in _CONVOLUTIONS:
-            raise ValueError(f'ndim ({ndim!r}) must be 2, for maps (B, C, H, W), or 3, for volumes (B, C, T, H, W)')
+            raise ValueError(f'normalization: expected one of {sorted(self.operators)}, got {normalization!r}.')
+        if ndim not in _FORMS:
+            raise ValueError(f'ndim: expected one of {_FORMS}, got {ndim!r}.')
         if residual and not reprojection and value_channels != in_channels:
-            raise ValueError(f'value_channels ({value_channels}) must be in_channels ({in_channels}) for a residual '
-                             'connection without reprojection; set reprojection=True or residual=False')
+            raise ValueError(f'value_channels: expected in_channels ({in_channels}) for a residual connection without '
+                             f'reprojection, got {value_channels}. Set reprojection=True or residual=False.')
         if zero_init and not residual:
-            raise ValueError('zero_init (True) requires residual=True, because the output would be zero without it')
+            raise ValueError('zero_init: expected False with residual=False, because the output would be zero, got '
+                             'True.')
         self.in_channels, self.num_heads, self.ndim = in_channels, num_heads, ndim
         self.normalization, self.residual, self.zero_init = normalization, residual, zero_init
-        conv = _CONVOLUTIONS[ndim]
+        conv = nn.Conv2d if ndim == 2 else nn.Conv3d
         self.out_channels = out_channels = in_channels if reprojection else value_channels
         self.coefficients = conv(in_channels, basis_channels, 1)
         self.basis = conv(in_channels, basis_channels, 1)
@@ -107,8 +108,8 @@ class MapAttention(BaseModule):
 
     def _check_input(self, x: Tensor) -> None:
         if x.dim() != self.ndim + 2 or x.shape[1] != self.in_channels:
-            form = '(B, C, H, W)' if self.ndim == 2 else '(B, C, T, H, W)'
-            raise ValueError(f'input {tuple(x.shape)} must be {form} with C = in_channels ({self.in_channels})')
+            raise ValueError(f'x: expected {_FORMS[self.ndim]} with C = in_channels ({self.in_channels}), got '
+                             f'{tuple(x.shape)}.')
 
     def _zero_last_projections(self) -> None:
         if not self.zero_init:
@@ -162,7 +163,7 @@ def _check_widths(in_channels: int, basis_channels: int, value_channels: int, nu
         widths['feed_forward_channels'] = feed_forward_channels
     for name, width in widths.items():
         if not isinstance(width, int) or width < 1:
-            raise ValueError(f'{name} ({width!r}) must be a positive integer')
+            raise ValueError(f'{name}: expected a positive integer, got {width!r}.')
     for name in ('basis_channels', 'value_channels'):
         if widths[name] % num_heads:
-            raise ValueError(f'{name} ({widths[name]}) must be divisible by num_heads ({num_heads})')
+            raise ValueError(f'{name}: expected a multiple of num_heads ({num_heads}), got {widths[name]}.')

@@ -139,6 +139,7 @@ def require_whole_map(mixer: object, maps: Maps) -> None:
         ValueError: there are prefix tokens, reduced keys or a mask.
     """
     if maps.prefix or maps.mask is not None or not same_size(maps.hw, maps.kv_hw):
-        raise ValueError(f'{type(mixer).__name__} requires a whole map: prefix ({maps.prefix}) must be 0, kv_hw '
-                         f'{maps.kv_hw} equal to hw {maps.hw}, and mask None. Use with_cls_token=False, sr_ratio=1 and '
-                         'windows that divide the map.')
+        found = 'no mask' if maps.mask is None else 'a mask'
+        raise ValueError(f'{type(mixer).__name__}: expected all tokens of a map {maps.hw}, got {maps.prefix} prefix '
+                         f'tokens, keys of {maps.kv_hw} and {found}. Use with_cls_token=False, sr_ratio=1 and windows '
+                         'that divide the map.')

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real
-from mmflatten.models.layers import Linear, on_map
+from mmflatten.models.layers import Linear, check_odd, on_map
 from mmflatten.ops import linear_attention, merge_heads, split_heads, upcast
 from mmflatten.registry import MODELS
 
@@ -22,10 +22,7 @@ class MultiScaleLinearAttention(TokenMixer):
 
     Args:
         kernel_size: of the depthwise convolution, odd.
-        project: must be True, because the last projection takes both results.
-
-    Raises:
-        ValueError: `kernel_size` is even, keys are reduced or `project` is False.
+        project, sr_ratio: must be True and 1, because the last projection takes both results, of one map.
     """
 
     splits_heads = False
@@ -34,9 +31,9 @@ class MultiScaleLinearAttention(TokenMixer):
                  **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         if self.qkv is None or self.reduction is not None:
-            raise ValueError('project must be True and sr_ratio 1 in MultiScaleLinearAttention')
-        if kernel_size < 1 or kernel_size % 2 == 0:
-            raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
+            raise ValueError('project, sr_ratio: expected True and 1 in MultiScaleLinearAttention, '
+                             f'got {kwargs.get("project", True)} and {kwargs.get("sr_ratio", 1)}.')
+        check_odd(kernel_size)
         self.aggregate = nn.Sequential(
             nn.Conv2d(3 * embed_dims, 3 * embed_dims, kernel_size, padding=kernel_size // 2, groups=3 * embed_dims,
                       bias=False),

@@ -41,10 +41,11 @@ class PolarityAwareLinearAttention(GatedMixer):
     """
 
     splits_heads = False
+    default_lepe = 0  # `dwc` is the convolution of the values
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, alpha: float = 4.,
-                 kernel_size: int = 5, lepe_kernel: int = 0, **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, lepe_kernel=lepe_kernel, **kwargs)
+                 kernel_size: int = 5, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_halves(embed_dims, num_heads)
         self.alpha = alpha
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims))
@@ -54,16 +55,14 @@ class PolarityAwareLinearAttention(GatedMixer):
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
-        q_BhNd, k_BhMd, v_BhMd = (split_heads(x, self.num_heads) for x in (*self._scaled(q_BNC, k_BMC), v_BMC))
-        with no_autocast(q_BhNd):
+        with no_autocast(q_BNC):
+            scaled = (split_heads(x / F.softplus(self.scale), self.num_heads) for x in upcast(q_BNC, k_BMC))
             power = (1 + self.alpha * self.power.sigmoid()).repeat(1, 1, 1, 2)
-            q_BhNf, k_BhMf = (positive_power(signed_parts(x), power) for x in (q_BhNd, k_BhMd))
-        y_BhNd = polarity_attention(q_BhNf, swap(q_BhNf), mean_of_real(k_BhMf, maps.mask), v_BhMd)
+            q_BhNf, k_BhMf = (positive_power(signed_parts(x), power) for x in scaled)
+        k_BhMf = mean_of_real(k_BhMf, maps.mask)
+        halves = zip((q_BhNf, swap(q_BhNf)), split_heads(v_BMC, self.num_heads).chunk(2, dim=-1))
+        y_BhNd = torch.cat([linear_attention(q, k_BhMf, v) for q, v in halves], dim=-1)
         return merge_heads(y_BhNd) + self.dwc(values_at_queries(v_BMC, maps), maps.hw)
-
-    def _scaled(self, *tokens: Tensor) -> list[Tensor]:
-        with no_autocast(tokens[0]):
-            return [x / F.softplus(self.scale) for x in upcast(*tokens)]
 
 
 @MODELS.register_module()
@@ -96,13 +95,6 @@ class ExponentialPolarityAttention(GatedMixer):
         return torch.cat(halves, dim=-1)
 
 
-def polarity_attention(same_q_BhNf: Tensor, opposite_q_BhNf: Tensor, k_BhMf: Tensor, v_BhMd: Tensor) -> Tensor:
-    """Linear attention of one half of the values by each set of query features, `(B, h, N, d)`."""
-    first, second = v_BhMd.chunk(2, dim=-1)
-    return torch.cat((linear_attention(same_q_BhNf, k_BhMf, first), linear_attention(opposite_q_BhNf, k_BhMf, second)),
-                     dim=-1)
-
-
 def swap(x_BhNf: Tensor) -> Tensor:
     """`[x+, x-]` to `[x-, x+]`."""
     return x_BhNf.roll(x_BhNf.shape[-1] // 2, dims=-1)
@@ -111,8 +103,8 @@ def swap(x_BhNf: Tensor) -> Tensor:
 def check_halves(embed_dims: int, num_heads: int) -> None:
     """Raise a ValueError if the width of a head is odd."""
     if embed_dims // num_heads % 2:
-        raise ValueError(f'embed_dims ({embed_dims}) / num_heads ({num_heads}) must be even, because the values of a '
-                         'head are split into halves')
+        raise ValueError(f'num_heads: expected heads of an even width, because their values are split into halves, got '
+                         f'{num_heads} heads for {embed_dims} channels.')
 
 
 def _exponential(x: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:

@@ -48,7 +48,11 @@ def stage_plan(settings: Mapping, img_size: int | Sequence[int], letters: Sequen
     number, dims = len(letters), settings['embed_dims']
     dims = [dims * 2 ** i for i in range(number)] if isinstance(dims, int) else list(dims)
     ratios = settings.get('mlp_ratios') or [settings['mlp_ratio']] * number
-    grids = stage_grids(img_size, [stride * 2 ** i for i in range(number)])
+    sides = tuple(img_size) if isinstance(img_size, (list, tuple)) else (img_size, img_size)
+    if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
+        raise ValueError(f'img_size: expected a positive integer or (H, W), got {img_size!r}.')
+    strides = [stride * 2 ** i for i in range(number)]
+    grids = [(-(-sides[0] // total), -(-sides[1] // total)) for total in strides]
     last = max(sum(map(len, letters)) - 1, 1)
     rates = iter(drop_path_rate * block / last for block in range(last + 1))
     return [StagePlan(before, now, heads, int(now * ratio), grid, tuple(zip(stage, rates)))
@@ -58,13 +62,9 @@ def stage_plan(settings: Mapping, img_size: int | Sequence[int], letters: Sequen
 
 def resolve_arch(arch: str | dict, table: Mapping[str, dict],
                  required: Sequence[str] = ('embed_dims', 'depths', 'num_heads')) -> dict:
-    """Return the settings of a named or user-defined architecture.
+    """Return the settings of an architecture: a name in `table`, or a dict with the same keys.
 
-    Args:
-        arch: a key of `table`, or a dict with the keys in `required` and optionally other keys of the named
-            architectures.
-        table: named architectures of the family.
-        required: required keys of a dict.
+    Only the keys in `required` have no default.
 
     Raises:
         ValueError: unknown name, missing or unknown key, invalid value, or per-stage settings of different lengths.
@@ -101,17 +101,10 @@ def _check_setting(key: str, value: Any, default: Any) -> None:
 
 def per_stage(name: str, values: int | Sequence[int], stages: int, least: int = 1,
               repeat: bool = False) -> tuple[int, ...]:
-    """Return one integer per stage.
-
-    Args:
-        name: argument name, for the error message.
-        values: one integer per stage, or with `repeat` also a single integer for all stages.
-        stages: number of stages.
-        least: smallest allowed integer.
-        repeat: allow a single integer.
+    """Return one integer per stage; with `repeat` a single integer holds for all stages.
 
     Raises:
-        ValueError: wrong type or length, or an integer below `least`.
+        ValueError: wrong type or length, or an integer below `least`. The message begins with `name`.
     """
     numbers = [values] * stages if repeat and isinstance(values, int) else values
     if not isinstance(numbers, (list, tuple)) or len(numbers) != stages or not all(
@@ -121,25 +114,7 @@ def per_stage(name: str, values: int | Sequence[int], stages: int, least: int = 
     return tuple(numbers)
 
 
-def check_choice(name: str, value: object, choices: Sequence) -> None:
-    """Raise ValueError unless the value is one of the choices."""
-    if value not in choices:
-        raise ValueError(f'{name}: expected one of {list(choices)}, got {value!r}.')
-
-
 def check_side(name: str, value: int) -> None:
     """Raise ValueError unless the side of a window or patch is a positive integer."""
     if not isinstance(value, int) or value < 1:
         raise ValueError(f'{name}: expected a positive integer, got {value!r}.')
-
-
-def stage_grids(img_size: int | Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the token map size `(H, W)` of an image at each stride, rounded up.
-
-    Raises:
-        ValueError: `img_size` is neither a positive integer nor a pair of them.
-    """
-    sides = tuple(img_size) if isinstance(img_size, (list, tuple)) else (img_size, img_size)
-    if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
-        raise ValueError(f'img_size: expected a positive integer or (H, W), got {img_size!r}.')
-    return [(-(-sides[0] // stride), -(-sides[1] // stride)) for stride in strides]

@@ -12,8 +12,11 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
+from mmflatten.models.layers import make_norms_progressive
+
 DEFAULT_INIT = [dict(type='TruncNormal', layer='Linear', std=.02, bias=0.),
                 dict(type='Constant', layer='LayerNorm', val=1., bias=0.)]
+CONV_INIT = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)]
 _INDEX = re.compile(r'(?:stages|blocks)\.(\d+)\.')
 
 
@@ -47,16 +50,7 @@ def _keep_running_statistics(block: nn.Module) -> Iterator[None]:
 
 
 def check_indices(out_indices: Sequence[int], number: int, what: str) -> tuple[int, ...]:
-    """Return `out_indices` as a sorted tuple.
-
-    Args:
-        out_indices: indices of stages or blocks.
-        number: number of stages or blocks.
-        what: 'stage' or 'block', for the error message.
-
-    Raises:
-        ValueError: `out_indices` is empty, or has repeated or out-of-range indices.
-    """
+    """Return the indices of stages or blocks as a sorted tuple; raise ValueError unless they are distinct and exist."""
     indices = tuple(sorted(out_indices)) if isinstance(out_indices, (list, tuple, range)) else ()
     if not indices or len(set(indices)) != len(indices) or indices[0] < 0 or indices[-1] >= number:
         raise ValueError(f'out_indices: expected distinct {what} indices from 0 to {number - 1}, got {out_indices!r}.')
@@ -92,10 +86,19 @@ class Backbone(BaseModule):
     # checkpoint that may be ignored. A classifier only has the output norm of its last stage.
     new_weights: tuple[str, ...] = (r'norms\..*',)
     droppable_weights: tuple[str, ...] = (r'norms\..*',)
+    default_init = DEFAULT_INIT
 
     def __init__(self, frozen_stages: int = -1, init_cfg: dict | list | None = None) -> None:
-        super().__init__(DEFAULT_INIT if init_cfg is None else init_cfg)
+        super().__init__(self.default_init if init_cfg is None else init_cfg)
         self.frozen_stages = frozen_stages
+
+    def finish(self, number: int, progressive_norm: int) -> None:
+        """Apply `progressive_norm` and `frozen_stages` to a network with this number of stages or blocks."""
+        if progressive_norm:
+            make_norms_progressive(self, progressive_norm)
+        if not -1 <= self.frozen_stages <= number:
+            raise ValueError(f'frozen_stages: expected an integer from -1 to {number}, got {self.frozen_stages}.')
+        self.freeze()
 
     def layers(self) -> list[list[str]]:
         """Return the parameter name prefixes of each layer for layer-wise learning rate decay.

@@ -30,6 +30,8 @@ V2_ARCHS = {
     'b5': dict(_WIDE, depths=(3, 6, 40, 3), mlp_ratios=(4., 4., 4., 4.)),
 }
 _BLOCK_EPS = 1e-6
+# Kernel size, stride and padding of the embeddings of the first stage and of the others, by version.
+_PATCHES = {1: ((4, 4, 0), (2, 2, 0)), 2: ((7, 4, 3), (3, 2, 1))}
 
 
 @MODELS.register_module()
@@ -52,6 +54,7 @@ class FLattenPVT(PyramidBackbone):
     """
 
     archs = ARCHS
+    version = 1
     droppable_weights = (*Backbone.droppable_weights, r'stages\.\d\.(embed\.cls_token|norm\..*)')
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
@@ -73,31 +76,16 @@ class FLattenPVT(PyramidBackbone):
                 grid = (ceil(stage.grid[0] / ratio), ceil(stage.grid[1] / ratio))
                 mixer = build_mixer(mixers[letter], embed_dims=dims, num_heads=stage.num_heads, grid_size=grid,
                                     qkv_bias=qkv_bias, sr_ratio=ratio)
-                ffn = self._feed_forward(dims, stage.hidden_dims)
+                inner = TokenConv(stage.hidden_dims, 3, gelu=True) if self.version == 2 else None
+                ffn = FeedForward(dims, stage.hidden_dims, inner)
                 blocks.append(pre_norm_block(mixer, ffn, dims, rate, _BLOCK_EPS))
             token = with_cls_token and i == len(letters) - 1
-            embed = (ClassTokenEmbed if token else ConvEmbed)(stage.in_channels, dims, *self._patches(first=i == 0))
-            norm = nn.LayerNorm(dims, _BLOCK_EPS) if token else self._norm(dims)
-            position = self._position(dims, stage.grid, num_prefix=int(token))
+            kernel_stride_padding = _PATCHES[self.version][min(i, 1)]
+            embed = (ClassTokenEmbed if token else ConvEmbed)(stage.in_channels, dims, *kernel_stride_padding)
+            norm = nn.LayerNorm(dims, _BLOCK_EPS) if token or self.version == 2 else None
+            position = GridTable(dims, stage.grid, int(token), std=.02) if self.version == 1 else None
             stages.append((ClassTokenStage if token else Stage)(embed, blocks, norm, position))
         super().__init__(stages, None, **kwargs)
-
-    @staticmethod
-    def _patches(first: bool) -> tuple[int, int, int]:
-        """Return the kernel size, stride and padding of a stage's embedding."""
-        return (4, 4, 0) if first else (2, 2, 0)
-
-    @staticmethod
-    def _position(embed_dims: int, grid: tuple[int, int], num_prefix: int) -> nn.Module | None:
-        return GridTable(embed_dims, grid, num_prefix, std=.02)
-
-    @staticmethod
-    def _feed_forward(embed_dims: int, hidden_dims: int) -> FeedForward:
-        return FeedForward(embed_dims, hidden_dims)
-
-    @staticmethod
-    def _norm(embed_dims: int) -> nn.Module | None:
-        return None
 
 
 @MODELS.register_module()
@@ -114,6 +102,7 @@ class FLattenPVTv2(FLattenPVT):
     """
 
     archs = V2_ARCHS
+    version = 2
 
     def __init__(self, arch: str | dict = 'b0', **kwargs) -> None:
         super().__init__(arch, **kwargs)
@@ -129,19 +118,3 @@ class FLattenPVTv2(FLattenPVT):
                 nn.init.normal_(conv.weight, std=(2 / fan_out) ** .5)
                 if conv.bias is not None:
                     nn.init.zeros_(conv.bias)
-
-    @staticmethod
-    def _patches(first: bool) -> tuple[int, int, int]:
-        return (7, 4, 3) if first else (3, 2, 1)
-
-    @staticmethod
-    def _position(embed_dims: int, grid: tuple[int, int], num_prefix: int) -> None:
-        return None
-
-    @staticmethod
-    def _feed_forward(embed_dims: int, hidden_dims: int) -> FeedForward:
-        return FeedForward(embed_dims, hidden_dims, inner=TokenConv(hidden_dims, 3, gelu=True))
-
-    @staticmethod
-    def _norm(embed_dims: int) -> nn.Module:
-        return nn.LayerNorm(embed_dims, _BLOCK_EPS)

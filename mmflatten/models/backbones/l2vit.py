@@ -7,14 +7,14 @@ from itertools import cycle, islice
 from torch import Tensor, nn
 
 from mmflatten.models.attention import Windowed, build_mixer
-from mmflatten.models.backbones.arch import check_choice, check_side, resolve_arch, stage_plan
-from mmflatten.models.backbones.base import DEFAULT_INIT
+from mmflatten.models.backbones.arch import check_side, resolve_arch, stage_plan
+from mmflatten.models.backbones.base import CONV_INIT
 from mmflatten.models.backbones.letters import SOFTMAX, check_letters, letter_mixers
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import (
     Block,
     ConvEmbed,
-    ConvStem,
+    ConvStack,
     FeedForward,
     Linear,
     LocalConcentration,
@@ -22,6 +22,7 @@ from mmflatten.models.layers import (
     NormedDownsample,
     Residual,
     TokenConv,
+    conv_bn,
     map_shape,
     map_to_tokens,
     output_map,
@@ -68,18 +69,19 @@ class L2ViT(PyramidBackbone):
     """
 
     droppable_weights = (*PyramidBackbone.droppable_weights, r'last_projection\..*')
+    default_init = CONV_INIT
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224, window_size: int = 7,
                  block_order: str | Sequence[str] = 'WL', conv_stem: bool | str = True,
                  overlapped_downsample: bool = False, lcm_kernel: int | None = 7, min_denominator: float = 100.,
                  temperature: bool = True, mlp: str = 'plain', last_projection: bool | int = False,
                  linear_attention: dict | None = None, qkv_bias: bool = True, mask_padding: bool = False,
-                 drop_path_rate: float = 0.1, mixers: dict | None = None, init_cfg: dict | list | None = None,
-                 **kwargs) -> None:
+                 drop_path_rate: float = 0.1, mixers: dict | None = None, **kwargs) -> None:
         settings = resolve_arch(arch, ARCHS)
         check_side('window_size', window_size)
-        check_choice('conv_stem', conv_stem, STEMS)
-        check_choice('mlp', mlp, tuple(MLPS))
+        for name, value, choices in (('conv_stem', conv_stem, STEMS), ('mlp', mlp, tuple(MLPS))):
+            if value not in choices:
+                raise ValueError(f'{name}: expected one of {choices}, got {value!r}.')
         clamped = dict(type='ClampedLinearAttention', min_denominator=min_denominator, temperature=temperature)
         mixers = letter_mixers(mixers, linear_attention, {'L': clamped, **dict.fromkeys('WVCS', SOFTMAX)})
         letters = _repeat(block_order, settings['depths'], mixers)
@@ -100,8 +102,7 @@ class L2ViT(PyramidBackbone):
             embed = (NormedDownsample(stage.in_channels, dims, overlapped_downsample) if stages else
                      _stem(conv_stem, dims))
             stages.append(Stage(embed, blocks))
-        init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
-        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], init_cfg=init_cfg, **kwargs)
+        super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
         if not isinstance(last_projection, int) or last_projection < 0:
             raise ValueError('last_projection: expected True, False or a number of channels, '
                              f'got {last_projection!r}.')
@@ -132,9 +133,17 @@ def _repeat(block_order: str | Sequence[str], depths: Sequence[int], mixers: dic
 
 
 def _stem(conv_stem: bool | str, embed_dims: int) -> nn.Module:
+    half = embed_dims // 2
     if conv_stem == 'overlapped':
         return ConvEmbed(3, embed_dims, 7, 4, 3)
-    return ConvStem(embed_dims, conv_stem == '4L') if conv_stem else ConvEmbed(3, embed_dims, 4, 4)
+    if conv_stem == '4L':
+        layers = [*conv_bn(3, half, 7, 2), nn.ReLU(), *conv_bn(half, half, 3), nn.ReLU(), *conv_bn(half, half, 3),
+                  nn.ReLU(), nn.Conv2d(half, embed_dims, 2, 2)]
+    elif conv_stem:
+        layers = [*conv_bn(3, half, 3, 2, bias=True), nn.ReLU(), *conv_bn(half, embed_dims, 3, 2, bias=True)]
+    else:
+        return ConvEmbed(3, embed_dims, 4, 4)
+    return ConvStack(layers, embed_dims, stride=4, norm=True)
 
 
 def _block(mixer: nn.Module, ffn: nn.Module, embed_dims: int, two_encodings: bool, lcm_kernel: int | None,

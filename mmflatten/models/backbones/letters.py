@@ -10,13 +10,7 @@ SOFTMAX = dict(type='SoftmaxAttention')
 
 def letter_mixers(mixers: Mapping[str, dict] | None, linear_attention: dict | None,
                   defaults: Mapping[str, dict]) -> dict[str, dict]:
-    """Return the mixer config of each letter: the family's defaults, updated with the user's configs.
-
-    Args:
-        mixers: configs by letter, such as `dict(L=dict(type='FocusedLinearAttention'),
-            H=dict(type='HydraAttention'))`.
-        linear_attention: shorthand for `mixers=dict(L=...)`.
-        defaults: configs of the family's letters.
+    """Return the mixer config of each letter: the family's defaults, updated with `mixers` and `linear_attention`.
 
     Raises:
         ValueError: a letter that is not a capital or is reserved (`M`), a config without type, or two configs for `L`.

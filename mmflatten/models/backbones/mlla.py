@@ -12,6 +12,7 @@ from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
 from mmflatten.models.layers import (
     Block,
     ConvFeedForward,
+    ConvStack,
     FeedForward,
     Residual,
     TokenConv,
@@ -66,7 +67,7 @@ class MLLA(PyramidBackbone):
                 mixer = build_mixer(mixers[letter], embed_dims=stage.embed_dims, num_heads=stage.num_heads,
                                     grid_size=stage.grid, qkv_bias=qkv_bias)
                 blocks.append(self._block(mixer, stage.embed_dims, stage.hidden_dims, rate))
-            embed = WideDownsample(stage.in_channels, stage.embed_dims) if stages else self._stem(stage.embed_dims)
+            embed = _downsample(stage.in_channels, stage.embed_dims) if stages else self._stem(stage.embed_dims)
             stages.append(Stage(embed, blocks))
         super().__init__(stages, [nn.LayerNorm(stage.embed_dims) for stage in plan], **kwargs)
 
@@ -147,24 +148,9 @@ class WideStem(nn.Module):
         return map_to_tokens(x_BCHW), map_shape(x_BCHW)
 
 
-class WideDownsample(nn.Module):
-    """Downsampling by 2 through a hidden width of `4 C`, `(B, C', H, W) -> (B, N, C), (H / 2, W / 2)`.
-
-    Args:
-        in_channels: channels `C'` of the map.
-        embed_dims: channels `C` of the tokens.
-    """
-
-    stride = 2
-
-    def __init__(self, in_channels: int, embed_dims: int) -> None:
-        super().__init__()
-        self.out_channels = embed_dims
-        wide = 4 * embed_dims
-        self.convs = nn.Sequential(nn.Conv2d(in_channels, wide, 1), nn.ReLU(),
-                                   nn.Conv2d(wide, wide, 3, 2, 1, groups=wide), nn.ReLU(),
-                                   *conv_bn(wide, embed_dims, 1, bias=True))
-
-    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
-        x_BCHW = self.convs(pad_to_multiple(x_BCHW, (2, 2)))
-        return map_to_tokens(x_BCHW), map_shape(x_BCHW)
+def _downsample(in_channels: int, embed_dims: int) -> ConvStack:
+    """Return a downsampling by 2 through a hidden width of four times the output channels."""
+    wide = 4 * embed_dims
+    layers = [nn.Conv2d(in_channels, wide, 1), nn.ReLU(), nn.Conv2d(wide, wide, 3, 2, 1, groups=wide), nn.ReLU(),
+              *conv_bn(wide, embed_dims, 1, bias=True)]
+    return ConvStack(layers, embed_dims, stride=2)

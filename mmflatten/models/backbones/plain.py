@@ -7,14 +7,7 @@ from mmengine.model import ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
-from mmflatten.models.layers import (
-    ClassTokenEmbed,
-    ConvEmbed,
-    GridTable,
-    make_norms_progressive,
-    output_map,
-    split_prefix,
-)
+from mmflatten.models.layers import ClassTokenEmbed, ConvEmbed, GridTable, output_map, split_prefix
 
 OUT_TYPES = ('cls_token', 'featmap')
 
@@ -72,11 +65,7 @@ class PlainBackbone(Backbone):
         self.is_whole = len(self.blocks) == len(blocks)
         self.norms = ModuleDict({str(i): nn.LayerNorm(embed.out_channels, norm_eps) for i in self.out_indices})
         self.with_cp = with_cp
-        if progressive_norm:
-            make_norms_progressive(self, progressive_norm)
-        if not -1 <= frozen_stages <= len(self.blocks):
-            raise ValueError(f'frozen_stages: expected an integer from -1 to {len(self.blocks)}, got {frozen_stages}.')
-        self.freeze()
+        self.finish(len(self.blocks), progressive_norm)
 
     @property
     def out_channels(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from mmengine.model import BaseModule, ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
-from mmflatten.models.layers import make_norms_progressive, output_map, tokens_to_map
+from mmflatten.models.layers import output_map, tokens_to_map
 
 
 class Stage(BaseModule):
@@ -68,11 +68,7 @@ class PyramidBackbone(Backbone):
             stage.with_cp = with_cp
         norms = {} if output_norms is None else {str(i): output_norms[i] for i in self.out_indices}
         self.norms = ModuleDict(norms)
-        if progressive_norm:
-            make_norms_progressive(self, progressive_norm)
-        if not -1 <= frozen_stages <= len(self.stages):
-            raise ValueError(f'frozen_stages: expected an integer from -1 to {len(self.stages)}, got {frozen_stages}.')
-        self.freeze()
+        self.finish(len(self.stages), progressive_norm)
 
     @property
     def out_channels(self) -> tuple[int, ...]:

@@ -7,19 +7,10 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention import build_mixer
 from mmflatten.models.backbones.arch import resolve_arch, stage_plan
-from mmflatten.models.backbones.base import DEFAULT_INIT
+from mmflatten.models.backbones.base import CONV_INIT
 from mmflatten.models.backbones.letters import letter_mixers, parse_attn_types
 from mmflatten.models.backbones.pyramid import PyramidBackbone, Stage
-from mmflatten.models.layers import (
-    Block,
-    ConvFeedForward,
-    Residual,
-    TokenConv,
-    conv_bn,
-    map_shape,
-    map_to_tokens,
-    pad_to_multiple,
-)
+from mmflatten.models.layers import Block, ConvFeedForward, ConvStack, Residual, TokenConv, conv_bn
 from mmflatten.registry import MODELS
 
 _ARCH = dict(mlp_ratio=3.5)
@@ -53,12 +44,13 @@ class RAVLT(PyramidBackbone):
     """
 
     droppable_weights = (*PyramidBackbone.droppable_weights, r'last_projection\..*')
+    default_init = CONV_INIT
 
     def __init__(self, arch: str | dict = 'tiny', img_size: int | Sequence[int] = 224,
                  attn_types: str | Sequence[str] = 'LLSS', linear_attention: dict | None = None, qkv_bias: bool = True,
                  drop_path_rate: float = 0.1, mixers: dict | None = None,
                  layer_scale: float | Sequence[float] | None = 1., ffn_encoding: bool = False,
-                 last_projection: int = 0, init_cfg: dict | list | None = None, **kwargs) -> None:
+                 last_projection: int = 0, **kwargs) -> None:
         settings = resolve_arch(arch, ARCHS)
         mixers = letter_mixers(mixers, linear_attention, MIXERS)
         plan = stage_plan(settings, img_size, parse_attn_types(attn_types, settings['depths'], mixers), drop_path_rate)
@@ -78,11 +70,9 @@ class RAVLT(PyramidBackbone):
                 ffn = Residual(ConvFeedForward(dims, stage.hidden_dims), nn.LayerNorm(dims, 1e-6), rate, factors)
                 second = dict(cpe2=Residual(TokenConv(dims, 3))) if ffn_encoding else {}
                 blocks.append(Block(cpe=Residual(TokenConv(dims, 3)), attn=attn, **second, ffn=ffn))
-            embed = NormedConvs([(stage.in_channels, dims, 2)] if stages else _stem(dims))
-            stages.append(Stage(embed, blocks))
+            stages.append(Stage(_embed(stage.in_channels, dims, not stages), blocks))
         norms = None if last_projection else [nn.LayerNorm(stage.embed_dims) for stage in plan]
-        init_cfg = [*DEFAULT_INIT, dict(type='TruncNormal', layer='Conv2d', std=.02)] if init_cfg is None else init_cfg
-        super().__init__(stages, norms, init_cfg=init_cfg, **kwargs)
+        super().__init__(stages, norms, **kwargs)
         self.last_channels = last_projection if self.is_whole else 0
         self.last_projection = nn.Sequential(
             *conv_bn(plan[-1].embed_dims, last_projection, 1, bias=True), nn.SiLU()) if self.last_channels else None
@@ -98,30 +88,12 @@ class RAVLT(PyramidBackbone):
         return (*maps, last if self.last_projection is None else self.last_projection(last))
 
 
-class NormedConvs(nn.Module):
-    """3 x 3 convolutions with batch norm, and GELU between them: `(B, C', H, W) -> (B, N, C), (H / s, W / s)`.
-
-    Maps are zero-padded on the right and at the bottom to a multiple of the total stride `s`.
-
-    Args:
-        layers: input channels, output channels and stride of each convolution.
-    """
-
-    def __init__(self, layers: Sequence[tuple[int, int, int]]) -> None:
-        super().__init__()
-        modules: list[nn.Module] = []
-        self.stride = 1
-        for in_channels, out_channels, stride in layers:
-            modules += [*conv_bn(in_channels, out_channels, 3, stride, bias=True), nn.GELU()]
-            self.stride *= stride
-        self.out_channels = layers[-1][1]
-        self.convs = nn.Sequential(*modules[:-1])
-
-    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
-        x_BCHW = self.convs(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
-        return map_to_tokens(x_BCHW), map_shape(x_BCHW)
-
-
-def _stem(embed_dims: int) -> list[tuple[int, int, int]]:
+def _embed(in_channels: int, embed_dims: int, first: bool) -> ConvStack:
+    """Return 3 x 3 convolutions with batch norm, and GELU between them: four in the first stage, then one."""
     half = embed_dims // 2
-    return [(3, half, 2), (half, half, 1), (half, half, 1), (half, embed_dims, 2)]
+    convs = [(in_channels, embed_dims, 2)]
+    if first:
+        convs = [(in_channels, half, 2), (half, half, 1), (half, half, 1), (half, embed_dims, 2)]
+    layers = [layer for inputs, channels, stride in convs
+              for layer in (*conv_bn(inputs, channels, 3, stride, bias=True), nn.GELU())]
+    return ConvStack(layers[:-1], embed_dims, stride=4 if first else 2)

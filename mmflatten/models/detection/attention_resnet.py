@@ -1,11 +1,10 @@
 """ResNet and ResNeXt with attention after selected stages."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mmdet.models.backbones import ResNet, ResNeXt
-from torch import nn
 
 from mmflatten.models.detection.insertion import build_attention, check_positions
 from mmflatten.registry import MODELS
@@ -38,14 +37,10 @@ class AttentionAfterStages(ResNet):
     def _freeze_stages(self) -> None:
         """Freeze stages except for their attention, which is not pre-trained and would stay random."""
         super()._freeze_stages()
-        for attention in self._frozen_attentions():
-            attention.requires_grad_(True).train(self.training)
-
-    def _frozen_attentions(self) -> Iterator[nn.Module]:
         for stage in range(1, self.frozen_stages + 1):
             attention = getattr(getattr(self, f'layer{stage}'), 'attention', None)
             if attention is not None:
-                yield attention
+                attention.requires_grad_(True).train(self.training)
 
 
 @MODELS.register_module()

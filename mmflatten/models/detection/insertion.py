@@ -11,12 +11,7 @@ DEFAULT_ATTENTION = dict(type='FactorizedAttention')
 
 
 def check_positions(attention_after: Sequence[int], number: int, what: str) -> tuple[int, ...]:
-    """Return `attention_after` as a sorted tuple.
-
-    Args:
-        attention_after: stage or level numbers, counted from 1 as in the paper.
-        number: number of stages or levels.
-        what: 'stage' or 'level', for the error message.
+    """Return the numbers of stages or levels, counted from 1 as in the paper, as a sorted tuple.
 
     Raises:
         ValueError: not a sequence of integers, or repeated or out-of-range numbers.

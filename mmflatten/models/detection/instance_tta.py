@@ -140,8 +140,7 @@ def _mask_probabilities(roi_head: Any, view: View, boxes: list[Tensor]) -> list[
     else:
         logits = roi_head._mask_forward(-1, view.maps, rois, training=False, **view.semantic)['mask_preds']
     masks = torch.stack([head_logits.sigmoid() for head_logits in logits]).mean(0)
-    return [torch.flip(image_masks, _MASK_AXES[meta['flip_direction']]) if meta.get('flip') else image_masks
-            for image_masks, meta in zip(masks.split(counts), view.metas)]
+    return [_flip_masks(image_masks, meta) for image_masks, meta in zip(masks.split(counts), view.metas)]
 
 
 def _apply_nms(views: tuple[InstanceData, ...] | list[InstanceData], nms: dict, limit: int) -> InstanceData:
@@ -176,12 +175,15 @@ def _flip(boxes: Tensor, meta: dict, shape: tuple[int, int]) -> Tensor:
     return bbox_flip(boxes, shape, meta['flip_direction']) if meta.get('flip') else boxes
 
 
+def _flip_masks(masks: Tensor, meta: dict) -> Tensor:
+    return torch.flip(masks, _MASK_AXES[meta['flip_direction']]) if meta.get('flip') else masks
+
+
 def _unflip(view: DetDataSample) -> InstanceData:
     """Return the final detections of one view, already at the original size, without its flip."""
     source, meta = view.pred_instances, view.metainfo
     result = InstanceData(bboxes=_flip(source.bboxes, meta, meta['ori_shape']), scores=source.scores,
                           labels=source.labels)
     if 'masks' in source:
-        flip = meta.get('flip')
-        result.masks = torch.flip(source.masks, _MASK_AXES[meta['flip_direction']]) if flip else source.masks
+        result.masks = _flip_masks(source.masks, meta)
     return result

@@ -1,13 +1,15 @@
 """Embedding and downsampling layers. They take a map and return tokens and the shape of their map."""
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmflatten.models.layers.linear import Linear
-from mmflatten.models.layers.tokens import map_shape, map_to_tokens
+from mmflatten.models.layers.tokens import map_shape, map_to_tokens, tokens_to_map
 from mmflatten.ops.sizes import ceil_div, certain, same_size
 
 
@@ -47,6 +49,19 @@ class ConvEmbed(BaseModule):
         return self.norm(map_to_tokens(x_BCHW)), map_shape(x_BCHW)
 
 
+class NormedDownsample(ConvEmbed):
+    """L2ViT's downsampling by 2, with normalisation before the convolution."""
+
+    def __init__(self, in_channels: int, embed_dims: int, overlapped: bool) -> None:
+        kernel_size, padding = (3, 1) if overlapped else (2, 0)
+        super().__init__(in_channels, embed_dims, kernel_size, 2, padding, norm=False)
+        self.input_norm = nn.LayerNorm(in_channels)
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        tokens = self.input_norm(map_to_tokens(x_BCHW))
+        return super().forward(tokens_to_map(tokens, map_shape(x_BCHW)))
+
+
 class ClassTokenEmbed(ConvEmbed):
     """`ConvEmbed` with a class token before the tokens: `(B, C_in, H, W) -> (B, 1 + H' W', C), (H', W')`.
 
@@ -61,6 +76,34 @@ class ClassTokenEmbed(ConvEmbed):
         tokens, hw_shape = super().forward(x_BCHW)
         prefix = self.cls_token.to(tokens.dtype).expand(tokens.shape[0], -1, -1)
         return torch.cat((prefix, tokens), dim=1), hw_shape
+
+
+def conv_bn(in_channels: int, channels: int, kernel_size: int, stride: int = 1, bias: bool = False) -> list[nn.Module]:
+    """A convolution padded by half its kernel, followed by batch normalisation."""
+    return [nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=bias),
+            nn.BatchNorm2d(channels)]
+
+
+class ConvStack(BaseModule):
+    """Several convolutions, then a norm: `(B, C_in, H, W) -> (B, H' W', C), (H', W')` with `H' = ceil(H / stride)`.
+
+    Args:
+        layers: convolutions, norms and activations.
+        embed_dims: channels of the tokens.
+        stride: of all layers together. Maps are first zero-padded at the right and the bottom to a multiple of it.
+        norm: normalise the tokens.
+    """
+
+    def __init__(self, layers: Sequence[nn.Module], embed_dims: int, stride: int, norm: bool = False) -> None:
+        super().__init__()
+        self.stride = stride
+        self.out_channels = embed_dims
+        self.convs = nn.Sequential(*layers)
+        self.norm = nn.LayerNorm(embed_dims) if norm else nn.Identity()
+
+    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        x_BCHW = self.convs(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
+        return self.norm(map_to_tokens(x_BCHW)), map_shape(x_BCHW)
 
 
 class PatchMerging(BaseModule):

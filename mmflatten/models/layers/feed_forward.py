@@ -6,8 +6,7 @@ from mmengine.model import BaseModule
 from torch import Tensor
 
 from mmflatten.models.layers.linear import Linear, LinearGELU
-from mmflatten.models.layers.local_concentration import NormalizedConv
-from mmflatten.models.layers.position import TokenConv
+from mmflatten.models.layers.token_conv import NormalizedConv, TokenConv
 
 
 class FeedForward(BaseModule):

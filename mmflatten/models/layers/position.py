@@ -1,4 +1,4 @@
-"""Depthwise convolutions on tokens, and learned position tables that adapt to the size of the map."""
+"""Learned position tables that adapt to the size of the map."""
 from __future__ import annotations
 
 from math import isqrt
@@ -9,68 +9,10 @@ from einops import rearrange
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers.linear import uses_onednn
-from mmflatten.models.layers.tokens import on_map
 from mmflatten.ops import resize_grid, resize_relative_position_bias
-from mmflatten.ops.kernels import pick_kernel, token_convolution
 from mmflatten.ops.sizes import same_size
 
-
-class ConvGELU(nn.Conv2d):
-    """`gelu(conv(x))`; oneDNN computes both in one pass where `uses_onednn` holds."""
-
-    def forward(self, x_BCHW: Tensor) -> Tensor:
-        if not uses_onednn(x_BCHW):
-            return F.gelu(super().forward(x_BCHW))
-        return torch.ops.mkldnn._convolution_pointwise(
-            x_BCHW, self.weight, self.bias, self.padding, self.stride, self.dilation, self.groups, 'gelu', [], 'none')
-
-
-def depthwise(channels: int, kernel_size: int, gelu: bool = False) -> nn.Conv2d:
-    """A depthwise convolution that keeps the size of the map, optionally followed by GELU.
-
-    Raises:
-        ValueError: `kernel_size` is even or not positive.
-    """
-    if kernel_size < 1 or kernel_size % 2 == 0:
-        raise ValueError(f'kernel_size ({kernel_size}) must be odd and positive, so that the map keeps its size')
-    conv = ConvGELU if gelu else nn.Conv2d
-    return conv(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels)
-
-
-class TokenConv(BaseModule):
-    """Depthwise convolution on the map of the tokens; the output for prefix tokens (a class token) is zero.
-
-    Args:
-        embed_dims: channels `C`.
-        kernel_size: odd.
-        num_groups: number of groups of `C / num_groups` consecutive channels that share the same weights. FLatten's
-            heads do: `num_groups=num_heads`.
-        gelu: apply GELU to the output. Requires `num_groups=1`.
-    """
-
-    def __init__(self, embed_dims: int, kernel_size: int, num_groups: int = 1, init_cfg: dict | None = None, *,
-                 gelu: bool = False) -> None:
-        super().__init__(init_cfg)
-        if embed_dims % num_groups:
-            raise ValueError(f'embed_dims ({embed_dims}) must be divisible by num_groups ({num_groups})')
-        if gelu and num_groups > 1:
-            raise ValueError(f'num_groups ({num_groups}) must be 1 with gelu=True')
-        self.num_groups = num_groups
-        self.gelu = gelu
-        self.conv = depthwise(embed_dims // num_groups, kernel_size, gelu)
-
-    def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        if self.conv.bias is not None and pick_kernel(x_BNC):
-            y_BNC = token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
-            return F.gelu(y_BNC) if self.gelu else y_BNC
-        return on_map(self._convolve, x_BNC, hw_shape)
-
-    def _convolve(self, x_BCHW: Tensor) -> Tensor:
-        if self.num_groups == 1:
-            return self.conv(x_BCHW)
-        weight, bias = (p.repeat(self.num_groups, *[1] * (p.dim() - 1)) for p in self.conv.parameters())
-        return F.conv2d(x_BCHW, weight, bias, padding=self.conv.padding, groups=x_BCHW.shape[1])
+_AGENT_GRID = 7  # side of the coarse table in the official code of Agent Attention
 
 
 class GridTable(BaseModule):
@@ -169,6 +111,70 @@ class RelativePositionBias(BaseModule):
             side = (square_size(table.shape[0], prefix + 'table')[0] + 1) // 2
             state_dict[prefix + 'table'] = resize_relative_position_bias(table, (side, side), self.window_size)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class AgentBias(BaseModule):
+    """Learned bias for every head, agent and token: the sum of a coarse map, a row term and a column term.
+
+    The parameters keep their pre-training size, and `forward` resizes them bilinearly. A checkpoint with a different
+    number of agents, rows or columns is resized when it is loaded.
+
+    Args:
+        num_heads: heads `h`.
+        num_agents: agents `a`, a square number.
+        grid_size: `(H, W)` of the map in pre-training.
+        num_prefix: number of prefix tokens with a learned bias; further ones have a bias of zero.
+    """
+
+    def __init__(self, num_heads: int, num_agents: int, grid_size: tuple[int, int], num_prefix: int = 0) -> None:
+        super().__init__()
+        H, W = grid_size
+        self.grid = nn.Parameter(torch.empty(num_heads, num_agents, _AGENT_GRID, _AGENT_GRID))
+        self.rows = nn.Parameter(torch.empty(num_heads, num_agents, H, 1))
+        self.cols = nn.Parameter(torch.empty(num_heads, num_agents, 1, W))
+        self.prefix = nn.Parameter(torch.empty(num_heads, num_agents, num_prefix)) if num_prefix else None
+        self.reset_parameters()
+
+    def init_weights(self) -> None:
+        super().init_weights()
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters from a truncated normal distribution with standard deviation 0.02."""
+        for table in self.parameters():
+            nn.init.trunc_normal_(table, std=.02)
+
+    def forward(self, hw_shape: tuple[int, int], num_prefix: int = 0) -> Tensor:
+        """Biases `(1, h, a, N)` for a map of this shape, prefix tokens first."""
+        fine = _resize(self.rows + self.cols, hw_shape)
+        bias_1haN = (_resize(self.grid, hw_shape) + fine).flatten(2)[None]
+        if not num_prefix:
+            return bias_1haN
+        learned = bias_1haN[..., :0] if self.prefix is None else self.prefix[None, ..., :num_prefix]
+        zeros = bias_1haN.new_zeros(*bias_1haN.shape[:3], num_prefix - learned.shape[-1])
+        return torch.cat((learned, zeros, bias_1haN), dim=-1)
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
+        for name, parameter in self.named_parameters():
+            table = state_dict.get(prefix + name)
+            if table is not None and table.dim() == parameter.dim() and table.shape[0] == parameter.shape[0]:
+                state_dict[prefix + name] = self._fitted(table, parameter, prefix + name)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    @staticmethod
+    def _fitted(table: Tensor, parameter: Tensor, name: str) -> Tensor:
+        """Resize a table to the rows, columns and agents of a parameter."""
+        if table.dim() == 4:
+            table = _resize(table, (parameter.shape[2], parameter.shape[3]))
+        if table.shape[1] == parameter.shape[1]:
+            return table
+        (side, _), (new_side, _) = (square_size(x.shape[1], name) for x in (table, parameter))
+        agents = rearrange(table, 'h (y x) ... -> h (...) y x', y=side, x=side)
+        return _resize(agents, (new_side, new_side)).flatten(2).transpose(1, 2).reshape(parameter.shape)
+
+
+def _resize(x: Tensor, size: tuple[int, int]) -> Tensor:
+    return x if same_size((x.shape[-2], x.shape[-1]), size) else F.interpolate(x, size=size, mode='bilinear')
 
 
 def square_size(length: int, name: str) -> tuple[int, int]:

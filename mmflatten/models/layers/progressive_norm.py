@@ -22,7 +22,7 @@ class ProgressiveBatchNorm(nn.Module):
     def __init__(self, channels: int, steps: int, eps: float = 1e-5) -> None:
         super().__init__()
         if steps < 1:
-            raise ValueError(f'steps ({steps}) must be at least 1')
+            raise ValueError(f'steps: expected at least 1, got {steps}.')
         self.steps = steps
         self.layer_norm = nn.LayerNorm(channels, eps)
         self.batch_norm = nn.BatchNorm1d(channels)

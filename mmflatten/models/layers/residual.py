@@ -1,12 +1,33 @@
-"""Residual branches and blocks, shared by all families."""
+"""Residual branches, stochastic depth and blocks, shared by all families."""
 from __future__ import annotations
 
 import torch
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
-from mmflatten.models.layers.drop_path import DropPath
-from mmflatten.models.layers.position import TokenConv
+from mmflatten.models.layers.token_conv import TokenConv
+
+
+class DropPath(nn.Module):
+    """In training, zero a branch for a fraction `drop_prob` of the samples and rescale it for the others.
+
+    Source: Huang et al., Deep Networks with Stochastic Depth (ECCV 2016).
+    """
+
+    def __init__(self, drop_prob: float) -> None:
+        super().__init__()
+        self.drop_prob = drop_prob
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`(B, ...)` to the same shape."""
+        if not self.training or not self.drop_prob:
+            return x
+        keep = 1 - self.drop_prob
+        mask = x.new_empty(x.shape[0], *[1] * (x.dim() - 1)).bernoulli_(keep)
+        return x * (mask / keep)
+
+    def extra_repr(self) -> str:
+        return f'drop_prob={self.drop_prob}'
 
 
 class Residual(BaseModule):

@@ -1,6 +1,8 @@
 """The two 3-D networks of PSMNet, which compute disparity scores from a cost volume."""
 from __future__ import annotations
 
+from functools import partial
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -8,11 +10,7 @@ from mmflatten.models.stereo.conv import ConvNorm
 
 NUM_BLOCKS = 4  # residual blocks in `BasicAggregation`
 NUM_HOURGLASSES = 3
-
-
-def conv3d(in_channels: int, out_channels: int, stride: int = 1, relu: bool = True) -> ConvNorm:
-    """Build a 3 x 3 x 3 convolution with batch norm and, by default, ReLU."""
-    return ConvNorm(3, in_channels, out_channels, 3, stride, relu=relu)
+conv3d = partial(ConvNorm, 3, kernel_size=3)
 
 
 class UpConv3d(nn.Module):

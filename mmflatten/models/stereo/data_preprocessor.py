@@ -5,16 +5,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from mmengine.model import BaseDataPreprocessor
 from torch import Tensor
 
-from mmflatten.models.stereo.padding import pad_top_right
 from mmflatten.registry import MODELS
 from mmflatten.structures import StereoDataSample
 
 IMAGENET_MEAN = (123.675, 116.28, 103.53)
 IMAGENET_STD = (58.395, 57.12, 57.375)
 SIDES = ('left', 'right')
+
+
+def pad_top_right(x: Tensor, size: tuple[int, int]) -> Tensor:
+    """Zero-pad `(..., h, w)` at the top and on the right to `size` = (H, W). Disparities begin at the left edge."""
+    return F.pad(x, (0, size[1] - x.shape[-1], size[0] - x.shape[-2], 0))
+
+
+def crop_top_right(x: Tensor, size: tuple[int, int]) -> Tensor:
+    """Crop `(..., H, W)` to `size` at the top and on the right, the inverse of `pad_top_right`."""
+    return x[..., x.shape[-2] - size[0]:, :size[1]]
 
 
 @MODELS.register_module()

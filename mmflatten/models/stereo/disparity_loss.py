@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmflatten.models.stereo.padding import pad_top_right
+from mmflatten.models.stereo.data_preprocessor import pad_top_right
 from mmflatten.structures import StereoDataSample
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -12,12 +13,7 @@ from mmflatten.models.detection.insertion import build_attention
 from mmflatten.models.stereo.conv import ConvNorm
 
 STRIDE = 4  # stride of the features
-
-
-def conv2d(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, dilation: int = 1,
-           relu: bool = True) -> ConvNorm:
-    """Build a 2-D convolution with batch norm and, by default, ReLU."""
-    return ConvNorm(2, in_channels, out_channels, kernel_size, stride, dilation, relu=relu)
+conv2d = partial(ConvNorm, 2)
 
 
 class ResidualBlock(nn.Module):

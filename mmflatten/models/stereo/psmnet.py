@@ -11,9 +11,9 @@ from torch import Tensor
 
 from mmflatten.models.layers import map_shape
 from mmflatten.models.stereo.aggregation import AGGREGATIONS
+from mmflatten.models.stereo.data_preprocessor import crop_top_right
 from mmflatten.models.stereo.disparity_loss import disparity_loss, stack_truth
 from mmflatten.models.stereo.features import STRIDE, StereoFeatures
-from mmflatten.models.stereo.padding import crop_top_right
 from mmflatten.ops import concat_cost_volume, soft_argmax_disparity, upcast
 from mmflatten.registry import MODELS
 from mmflatten.structures import StereoDataSample

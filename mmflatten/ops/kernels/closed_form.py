@@ -25,7 +25,7 @@ from mmflatten.ops.precision import no_autocast, upcast
 
 EPS = 1e-6
 # `relu(x) + floor` for 'relu' and 'focused'.
-ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
+ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
     'relu': lambda x, floor: F.relu(x) + floor,
     'focused': lambda x, floor: F.relu(x) + floor,
     'elu': lambda x, floor: F.elu(x) + 1,

@@ -1,28 +1,28 @@
 // Samples: toggles show layers, filters choose images.
 const gallery = document.getElementById('gallery');
 if (gallery) {
-  const toggles = $$('.toggle', gallery);
-  const showLayers = () => toggles.forEach(toggle => $$(`[data-layer="${toggle.dataset.layer}"]`, gallery)
-    .filter(layer => layer !== toggle)
-    .forEach(layer => layer.classList.toggle('off', toggle.getAttribute('aria-pressed') !== 'true')));
+  const toggles = $$('.toggle', gallery), samples = $$('.sample', gallery);
+  const isPressed = toggle => toggle.getAttribute('aria-pressed') === 'true';
+  const showLayers = () => toggles.forEach(toggle => $$(`.sample [data-layer="${toggle.dataset.layer}"]`, gallery)
+    .forEach(layer => layer.toggleAttribute('hidden', !isPressed(toggle))));
   toggles.forEach(toggle => toggle.addEventListener('click', () => {
-    const pressed = toggle.getAttribute('aria-pressed') !== 'true';
+    const pressed = !isPressed(toggle);
     if (pressed && gallery.dataset.exclusive === 'true') toggles.forEach(other => other.setAttribute('aria-pressed', false));
     toggle.setAttribute('aria-pressed', pressed);
     showLayers();
   }));
   const [group, kind] = ['sample-group', 'sample-class'].map(id => document.getElementById(id));
   const filter = () => {
-    const samples = $$('.sample', gallery);
-    const shown = samples.filter(sample => (!group.value || sample.dataset.group === group.value)
-      && (!kind?.value || JSON.parse(sample.dataset.classes).includes(kind.value)));
-    samples.forEach(sample => { sample.hidden = !shown.includes(sample); });
-    document.getElementById('sample-count').value = `${shown.length} of ${samples.length} images`;
+    samples.forEach(({dataset}, i) => {
+      samples[i].hidden = (group.value && dataset.group !== group.value)
+        || (kind?.value && !JSON.parse(dataset.classes).includes(kind.value));
+    });
+    const shown = samples.filter(sample => !sample.hidden).length;
+    document.getElementById('sample-count').value = `${shown} of ${samples.length} images`;
   };
   [group, kind].forEach(select => select?.addEventListener('change', filter));
-  $$('.enlarge', gallery).forEach(button => button.addEventListener('click', () => {
-    button.setAttribute('aria-pressed', button.closest('.sample').classList.toggle('large'));
-  }));
+  $$('.enlarge', gallery).forEach(button => button.addEventListener('click', () =>
+    button.setAttribute('aria-pressed', button.closest('.sample').classList.toggle('large'))));
   showLayers();
   filter();
 }

@@ -1,4 +1,4 @@
-"""Build every backbone and run it forward and backward; as a script where there are torch, einops and mmengine."""
+"""Build every backbone and run it forward and backward. Requires torch, einops and mmengine."""
 import torch
 
 from mmflatten.models import backbones

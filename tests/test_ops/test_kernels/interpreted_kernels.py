@@ -19,12 +19,13 @@ MARGIN = 4096
 RESULTS = ('y', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale', 'grad_temperature', 'state')
 # `shape` is (B, h, N, M, d). `tile` replaces entries of the tile table, whose small blocks are slow to interpret.
 CASES = {
-    'focused': dict(shape=(2, 2, 49, 49, 32), tile=dict(BLOCK=32), windows=1),  # both images share one window
-    'width 24, keys apart': dict(shape=(2, 3, 50, 37, 24), tile=dict(BLOCK=64)),
+    # Both images share one window, and both heads one tile.
+    'focused': dict(shape=(2, 2, 49, 49, 32), tile=dict(HP=2, GROUPS=1, BLOCK=32), windows=1),
+    'width 24, keys apart': dict(shape=(1, 2, 50, 37, 24), tile=dict(BLOCK=64)),
     'width 64, sweeps over heads': dict(shape=(1, 2, 49, 49, 64), tile=dict(BLOCK=64)),
     'one head': dict(shape=(2, 1, 49, 49, 16), tile=dict(BLOCK=64), others=()),
     'full: power 4': dict(shape=(1, 2, 49, 49, 16), options=dict(power=4), tile=dict(BLOCK=64), others=('position',)),
-    'bfloat16, 5,000 tokens': dict(shape=(1, 2, 5000, 5000, 16), dtype=torch.bfloat16, tile=dict(BLOCK=1024),
+    'bfloat16, 3,000 tokens': dict(shape=(1, 2, 3000, 3000, 16), dtype=torch.bfloat16, tile=dict(BLOCK=1024),
                                    others=('position', 'local')),
     'float16, large': dict(shape=(1, 2, 196, 196, 32), dtype=torch.float16, tile=dict(BLOCK=128), size=100.,
                            others=('local',)),

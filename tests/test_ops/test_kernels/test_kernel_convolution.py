@@ -20,7 +20,7 @@ def test_token_conv_fused_equals_eager(kernel_size, num_groups, prefix, monkeypa
         return y, *torch.autograd.grad((y * y.sin()).sum(), [x, *layer.parameters()])
 
     expected = results()
-    monkeypatch.setattr('mmflatten.models.layers.position.pick_kernel', lambda *args: True)
+    monkeypatch.setattr('mmflatten.models.layers.token_conv.pick_kernel', lambda *args: True)
     assert_close(results(), expected, rtol=1e-10, atol=1e-10)
 
 
@@ -35,7 +35,7 @@ def test_token_convolution_passes_opcheck():
 def test_token_convolution_counts_macs_of_convolution(monkeypatch):
     layer, x = TokenConv(12, 5, num_groups=3).to('meta'), torch.empty(2, 36, 12, device='meta')
     macs = count_operations(layer, x, (5, 7)).by_kind
-    monkeypatch.setattr('mmflatten.models.layers.position.pick_kernel', lambda *args: True)
+    monkeypatch.setattr('mmflatten.models.layers.token_conv.pick_kernel', lambda *args: True)
     assert count_operations(layer, x, (5, 7)).by_kind == macs
 
 

@@ -1,4 +1,4 @@
-"""What the papers plot of attentions: curves by layer, distributions, matrices, focal levels and biases."""
+"""Drawings of attentions as in the papers: curves by layer, distributions, matrices, focal levels and biases."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-WIDTH = 3.4  # inches of a panel
+WIDTH = 3.4  # of a panel, in inches
 LOCAL = ' + local'
 
 
 def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels: Sequence[str], title: str) -> Figure:
-    """A panel for each quantity, in it a line for each model over the number of the layer.
+    """Draw a panel for each quantity, with a line for each model over the layer number.
 
     Args:
-        curves: quantity to model to a value for each layer, None where there is none. A model's name that ends in
-            `LOCAL` is drawn dashed, in the colour of the model.
-        labels: names of the y axes, one for each quantity.
-        title: stands above all.
+        curves: quantity -> model -> value for each layer, None if it has none. A model whose name ends in `LOCAL` gets
+            a dashed line in the colour of the model without it.
+        labels: titles of the y axes, one for each quantity.
+        title: title of the figure.
     """
     figure, panels = _panels(len(curves), title)
     names = list(dict.fromkeys(name.removesuffix(LOCAL) for lines in curves.values() for name in lines))
@@ -33,7 +33,7 @@ def by_layer(curves: Mapping[str, Mapping[str, Sequence[float | None]]], labels:
 
 
 def distribution_figure(curves: Mapping[str, Mapping[str, Sequence[float]]], shares: Sequence[float]) -> Figure:
-    """A panel for each layer: how much of its weight a query gives to a share of the keys, the heaviest first."""
+    """Draw a panel for each layer: fraction of the weight over the fraction of the keys, heaviest keys first."""
     figure, panels = _panels(len(curves), 'Weight held by the keys with the largest weights')
     names = list(dict.fromkeys(name for lines in curves.values() for name in lines))
     for panel, (layer, lines) in zip(panels, curves.items()):
@@ -47,7 +47,7 @@ def distribution_figure(curves: Mapping[str, Mapping[str, Sequence[float]]], sha
 
 
 def focusing_figure(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Figure:
-    """Entropy of the weights, as a share of that of equal weights, over the power of the focused function."""
+    """Draw the entropy of the weights, relative to equal weights, over the power of the focused function."""
     figure, (panel,) = _panels(1, 'Power of the focused function')
     for name, (powers, entropies) in curves.items():
         panel.plot(powers, entropies, marker='o', label=name)
@@ -58,7 +58,10 @@ def focusing_figure(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]
 
 
 def matrices_figure(matrices: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Attention matrices `(N, M)`, each scaled to the 99th percentile of its sizes; signed ones are red and blue."""
+    """Draw attention matrices `(N, M)`, each scaled to the 99th percentile of its absolute values.
+
+    Matrices with negative values are drawn in red and blue.
+    """
     figure, panels = _panels(len(matrices), title, columns=4, width=2.7)
     for panel, (name, matrix) in zip(panels, matrices.items()):
         signed, top = matrix.min() < 0, max(np.percentile(np.abs(matrix), 99), np.finfo(np.float32).tiny)
@@ -69,7 +72,7 @@ def matrices_figure(matrices: Mapping[str, np.ndarray], title: str) -> Figure:
 
 
 def levels_figure(models: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
-    """A panel for each model: for each layer the weight on each level, one bar upon the other."""
+    """Draw a panel for each model, with a stacked bar of the weight on each level for every layer."""
     figure, panels = _panels(len(models), 'Weight by level of focal attention')
     for panel, (name, levels) in zip(panels, models.items()):
         below = np.zeros(len(next(iter(levels.values()))))
@@ -82,7 +85,7 @@ def levels_figure(models: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure
 
 
 def biases_figure(biases: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Learned biases `(side, side)` of the pooled tokens around a window, all on one scale; the window is marked."""
+    """Draw learned biases `(side, side)` of the pooled tokens around a window, which a cross marks, on one scale."""
     figure, panels = _panels(len(biases), title, columns=8, width=1.6)
     top = max(np.abs(bias).max() for bias in biases.values())
     for panel, (name, bias) in zip(panels, biases.items()):
@@ -106,5 +109,5 @@ def _panels(number: int, title: str, columns: int = 3, width: float = WIDTH) -> 
 
 
 def _legend(figure: Figure, panels: Sequence) -> None:
-    found = {label: line for panel in panels for line, label in zip(*panel.get_legend_handles_labels())}
-    figure.legend(found.values(), found.keys(), loc='outside right center', fontsize='small')
+    lines = {label: line for panel in panels for line, label in zip(*panel.get_legend_handles_labels())}
+    figure.legend(lines.values(), lines.keys(), loc='outside right center', fontsize='small')

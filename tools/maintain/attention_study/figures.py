@@ -1,10 +1,10 @@
-"""The papers' pictures of attention, of models and images of one's own."""
+"""The papers' figures of attention for given models and images. Each `draw_*` writes PNGs and returns their numbers."""
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from attention_study import drawings as draw
+from attention_study import drawings
 from attention_study.basis import basis_of_image, draw_basis_masks, find_attention, most_used
 from attention_study.focal_levels import is_focal, level_shares, pooled_biases
 from attention_study.measures import SHARES, concentration, distribution, focusing, has_focus, ranks
@@ -12,57 +12,58 @@ from attention_study.study import Options, Study, save, shrink
 from mmengine.registry import DefaultScope
 
 from mmflatten.explain.attention import AttentionLayer
-from mmflatten.explain.attention.spectrum import THRESHOLD
+from mmflatten.explain.attention.statistics import THRESHOLD
 from mmflatten.explain.drawings import attention_figure, receptive_field_figure
 from mmflatten.explain.layer_maps import stages
 from mmflatten.explain.receptive_field import receptive_field
 from mmflatten.models.attention import FactorizedAttention
 
 
-def parts(layer: AttentionLayer) -> dict[str, str]:
-    """What is drawn of a layer: mark behind the model's label, and part."""
-    return {'': 'attention', draw.LOCAL: 'both'} if layer.local else {'': 'attention'}
+def drawn_parts(layer: AttentionLayer) -> dict[str, str]:
+    """Map a suffix of the model's label to a part of the layer: attention, and both with its convolution."""
+    return {'': 'attention', drawings.LOCAL: 'both'} if layer.local else {'': 'attention'}
 
 
-def of_distribution(studies: list[Study], options: Options) -> dict:
-    found = {study.label: study.measure(distribution) for study in studies}
-    count = max(map(len, found.values()))
-    curves = {f'layer {number}': {label: records[number]['held'] for label, records in found.items()
+def draw_distribution(studies: list[Study], options: Options) -> dict:
+    models = {study.label: study.measure(distribution) for study in studies}
+    count = max(map(len, models.values()))
+    curves = {f'layer {number}': {label: records[number]['held'] for label, records in models.items()
                                   if number < len(records)} for number in range(count)}
-    save(options, 'distribution', draw.distribution_figure(curves, SHARES))
-    return dict(shares_of_keys=SHARES, models=found)
+    save(options, 'distribution', drawings.distribution_figure(curves, SHARES))
+    return dict(shares_of_keys=SHARES, models=models)
 
 
-def of_focusing(studies: list[Study], options: Options) -> dict:
-    found = {study.label: study.measure(focusing, has_focus) for study in studies}
+def draw_focusing(studies: list[Study], options: Options) -> dict:
+    models = {study.label: study.measure(focusing, has_focus) for study in studies}
     curves = {f'{label}, layer {record["number"]}':
               (record['powers'], [value / record['uniform_entropy'] for value in record['entropy']])
-              for label, records in found.items() for record in records}
-    save(options, 'focusing', draw.focusing_figure(curves))
-    return found
+              for label, records in models.items() for record in records}
+    save(options, 'focusing', drawings.focusing_figure(curves))
+    return models
 
 
-def of_matrices(studies: list[Study], options: Options) -> dict:
+def draw_matrices(studies: list[Study], options: Options) -> dict:
     layers = {study.label: study.at(options.layer) for study in studies}
     matrices = {label + mark: layer.matrix(part=part).mean(0).cpu().numpy() for label, layer in layers.items()
-                for mark, part in parts(layer).items()}
-    save(options, 'matrices', draw.matrices_figure(matrices, f'Matrices of layer {options.layer}, mean over the heads'))
+                for mark, part in drawn_parts(layer).items()}
+    title = f'Matrices of layer {options.layer}, mean over the heads'
+    save(options, 'matrices', drawings.matrices_figure(matrices, title))
     return {label: dict(layer=options.layer, shape=list(matrix.shape), largest=float(matrix.max()),
                         smallest=float(matrix.min())) for label, matrix in matrices.items()}
 
 
-def of_rank(studies: list[Study], options: Options) -> dict:
-    found = {study.label: study.measure(ranks) for study in studies}
+def draw_rank(studies: list[Study], options: Options) -> dict:
+    models = {study.label: study.measure(ranks) for study in studies}
     curves = {key: {label + mark: [record.get(part, {}).get(key) for record in records]
-                    for label, records in found.items() for mark, part in (('', 'attention'), (draw.LOCAL, 'both'))
+                    for label, records in models.items() for mark, part in (('', 'attention'), (drawings.LOCAL, 'both'))
                     if any(part in record for record in records)} for key in ('rank', 'effective_rank')}
     labels = f'singular values > {THRESHOLD} of the largest', 'effective rank'
-    save(options, 'rank', draw.by_layer(curves, labels, 'Rank of the attention matrix, mean over heads and images'))
-    return dict(threshold=THRESHOLD, models=found)
+    save(options, 'rank', drawings.by_layer(curves, labels, 'Rank of the attention matrix, mean over heads and images'))
+    return dict(threshold=THRESHOLD, models=models)
 
 
-def of_maps(studies: list[Study], options: Options) -> dict:
-    found = {}
+def draw_maps(studies: list[Study], options: Options) -> dict:
+    numbers = {}
     for number, image in enumerate(options.images):
         picture = studies[0].pictures[number]
         query = options.query or (picture.shape[1] // 2, picture.shape[0] // 2)
@@ -70,78 +71,79 @@ def of_maps(studies: list[Study], options: Options) -> dict:
         for study in studies:
             layer = study.at(options.layer, number)
             token = layer.token_at(*query, study.pictures[number].shape[:2])
-            for mark, part in parts(layer).items():
+            for mark, part in drawn_parts(layer).items():
                 row = layer.row(token, part=part).mean(0)[layer.prefix:]
                 maps[study.label + mark] = row.unflatten(0, layer.kv_hw).cpu().numpy()
         title = f'Weights of layer {options.layer} for the query at {query[0]},{query[1]}, mean over the heads'
         save(options, f'maps_{number}', attention_figure(picture, maps, query, title))
-        found[f'maps_{number}'] = dict(image=str(image), query=list(query), layer=options.layer, largest={
+        numbers[f'maps_{number}'] = dict(image=str(image), query=list(query), layer=options.layer, largest={
             label: float(np.abs(weights).max()) for label, weights in maps.items()})
-    return found
+    return numbers
 
 
-def of_concentration(studies: list[Study], options: Options) -> dict:
-    found = {study.label: study.measure(concentration) for study in studies}
+def draw_concentration(studies: list[Study], options: Options) -> dict:
+    models = {study.label: study.measure(concentration) for study in studies}
     curves = {key: {label: [record[key] / record[f'uniform_{key}'] if record[f'uniform_{key}'] else None
-                            for record in records] for label, records in found.items()}
+                            for record in records] for label, records in models.items()}
               for key in ('entropy', 'distance')}
-    save(options, 'concentration', draw.by_layer(curves, ('entropy / ln M', 'mean distance / that of equal weights'),
-                                              'Concentration of the weights, mean over heads and images'))
-    return found
+    figure = drawings.by_layer(curves, ('entropy / ln M', 'mean distance / that of equal weights'),
+                               'Concentration of the weights, mean over heads and images')
+    save(options, 'concentration', figure)
+    return models
 
 
-def of_receptive_field(studies: list[Study], options: Options) -> dict:
-    found, drawn = {}, {}
+def draw_receptive_field(studies: list[Study], options: Options) -> dict:
+    numbers, fields = {}, {}
     for study in studies:
         model = study.predictor.model
         inputs = [study.predictor.prepare(image)['inputs'][0] for image in options.images]
         field = receptive_field(model, inputs, options.stage)
-        drawn[f'{study.label}, radius {field.radius:.1f}'] = field.values
-        found[study.label] = [dict(stage=stage, **receptive_field(model, inputs, stage).figures())
-                              for stage in range(len(stages(model)))]
+        fields[f'{study.label}, radius {field.radius:.1f}'] = field.values
+        numbers[study.label] = [dict(stage=stage, **receptive_field(model, inputs, stage).figures())
+                                for stage in range(len(stages(model)))]
     title = f'Effective receptive field of stage {options.stage}, mean over images'
-    save(options, 'receptive-field', receptive_field_figure(drawn, title))
-    return found
+    save(options, 'receptive-field', receptive_field_figure(fields, title))
+    return numbers
 
 
-def of_levels(studies: list[Study], options: Options) -> dict:
-    found = {study.label: study.measure(
+def draw_levels(studies: list[Study], options: Options) -> dict:
+    models = {study.label: study.measure(
         lambda layer: dict(shares={level: share.mean().item() for level, share in level_shares(layer).items()}),
         is_focal) for study in studies}
-    drawn = {label: {level: [record['shares'].get(level, 0.) for record in records]
-                     for level in dict.fromkeys(level for record in records for level in record['shares'])}
-             for label, records in found.items()}
-    save(options, 'levels', draw.levels_figure(drawn))
-    return found
+    bars = {label: {level: [record['shares'].get(level, 0.) for record in records]
+                    for level in dict.fromkeys(level for record in records for level in record['shares'])}
+            for label, records in models.items()}
+    save(options, 'levels', drawings.levels_figure(bars))
+    return models
 
 
-def of_biases(studies: list[Study], options: Options) -> dict:
-    found = {}
+def draw_biases(studies: list[Study], options: Options) -> dict:
+    numbers = {}
     for study in studies:
         biases = {f'layer {number}, level {level}, head {head}': bias.cpu().numpy()
                   for number, layer in enumerate(study.layers) if is_focal(layer)
                   for level, heads in enumerate(pooled_biases(layer), 1) for head, bias in enumerate(heads)}
         drawn = {name: bias for name, bias in biases.items() if bias.size > 1} or biases
-        save(options, f'biases_{study.label}', draw.biases_figure(drawn, f'{study.label}: biases of pooled tokens'))
-        found[study.label] = {name: bias.tolist() for name, bias in biases.items()}
-    return found
+        save(options, f'biases_{study.label}', drawings.biases_figure(drawn, f'{study.label}: biases of pooled tokens'))
+        numbers[study.label] = {name: bias.tolist() for name, bias in biases.items()}
+    return numbers
 
 
-def of_basis(studies: list[Study], options: Options) -> dict:
-    found = {}
+def draw_basis(studies: list[Study], options: Options) -> dict:
+    numbers = {}
     for study in studies:
         cfg, model = study.predictor.cfg, study.predictor.model
-        name, attention = find_attention(model)
+        name, attention = find_attention(model, options.module)
         with DefaultScope.overwrite_default_scope(study.predictor.scope):
             results = [basis_of_image(model, attention, cfg.test_dataloader.dataset.pipeline, image)
                        for image in options.images]
-        masks = most_used(results, 6)
+        masks = options.masks or most_used(results, 6)
         path = options.out / f'basis_{study.label}.png'
         draw_basis_masks(results, masks, path)
         shrink(path)
-        found[study.label] = dict(module=name, masks=masks, shares=[
-            [float(result.shares[mask]) for mask in masks] for result in results])
-    return found
+        numbers[study.label] = dict(module=name, masks=masks, shares=[
+            [float(result.coefficients[mask]) for mask in masks] for result in results])
+    return numbers
 
 
 def is_factorized(layer: AttentionLayer) -> bool:
@@ -152,18 +154,18 @@ def has_pools(layer: AttentionLayer) -> bool:
     return is_focal(layer) and len(layer.module.pools) > 0
 
 
-# What draws a figure, which layers it is about, and what these have.
+# Function that draws the figure, condition on a layer of the model (None: every model), and its name in messages.
 FIGURES: dict[str, tuple[Callable, Callable | None, str]] = {
-    'distribution': (of_distribution, None, ''),
-    'focusing': (of_focusing, has_focus, 'a focused function'),
-    'matrices': (of_matrices, None, ''),
-    'rank': (of_rank, None, ''),
-    'maps': (of_maps, None, ''),
-    'concentration': (of_concentration, None, ''),
-    'receptive-field': (of_receptive_field, None, ''),
-    'levels': (of_levels, is_focal, 'FocalAttention'),
-    'biases': (of_biases, has_pools, 'FocalAttention with pooled tokens'),
-    'basis': (of_basis, is_factorized, 'FactorizedAttention'),
+    'distribution': (draw_distribution, None, ''),
+    'focusing': (draw_focusing, has_focus, 'a focused function'),
+    'matrices': (draw_matrices, None, ''),
+    'rank': (draw_rank, None, ''),
+    'maps': (draw_maps, None, ''),
+    'concentration': (draw_concentration, None, ''),
+    'receptive-field': (draw_receptive_field, None, ''),
+    'levels': (draw_levels, is_focal, 'FocalAttention'),
+    'biases': (draw_biases, has_pools, 'FocalAttention with pooled tokens'),
+    'basis': (draw_basis, is_factorized, 'FactorizedAttention'),
 }
 
 
@@ -171,25 +173,25 @@ def make_figures(models: dict[str, tuple[str, str]], options: Options, names: li
     """Draw figures into `options.out`.
 
     Args:
-        models: label to config and checkpoint.
-        options: what they are of.
-        names: of `FIGURES`; None for all that a model suits.
+        models: label -> config and checkpoint.
+        options: settings of the figures.
+        names: names of `FIGURES`; None for all that apply to one of the models.
 
     Returns:
-        The numbers, by figure.
+        The numbers of each figure.
 
     Raises:
         PredictionError: an image cannot be read.
-        ValueError: no model has what a figure in `names` is about, or the layer or query that is asked for.
+        ValueError: a figure in `names` applies to no model, or a layer, query, module or mask does not exist.
     """
     studies = [Study.of(label, *files, options) for label, files in models.items()]
     options.out.mkdir(parents=True, exist_ok=True)
-    found = {}
+    numbers = {}
     for name in names or FIGURES:
-        figure, about, words = FIGURES[name]
-        suited = [study for study in studies if about is None or any(map(about, study.layers))]
-        if not suited and names:
-            raise ValueError(f'figure ({name}) needs {words}, which none of the models has: {", ".join(models)}')
-        if suited:
-            found[name] = figure(suited, options)
-    return found
+        draw, condition, required = FIGURES[name]
+        suitable = [study for study in studies if condition is None or any(map(condition, study.layers))]
+        if not suitable and names:
+            raise ValueError(f'--figure {name}: expected a model with {required}, got {", ".join(models)}.')
+        if suitable:
+            numbers[name] = draw(suitable, options)
+    return numbers

@@ -1,4 +1,4 @@
-"""What the papers plot of a layer, as plain numbers: means over its heads."""
+"""Measures of an attention layer that the papers plot, as plain numbers, averaged over its heads."""
 from __future__ import annotations
 
 import copy
@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mmflatten.explain.attention.layer import AttentionLayer
-from mmflatten.explain.attention.spectrum import effective_rank, entropy, normalised, rank, singular_values
-from mmflatten.explain.attention.statistics import CHUNK, head_statistics, spread
+from mmflatten.explain.attention import AttentionLayer, effective_rank, entropy, rank, singular_values
+from mmflatten.explain.attention.statistics import CHUNK, head_statistics, normalised, spread
 
 SHARES = [round(number / 20, 2) for number in range(21)]  # of the keys
 POWERS = (1, 2, 3, 4, 6)
 
 
 def ranks(layer: AttentionLayer) -> dict:
-    """Rank above `spectrum.THRESHOLD` and effective rank, without and with the depthwise convolution of the values.
+    """Rank above `statistics.THRESHOLD` and effective rank, without and with the depthwise convolution of the values.
 
     Source: FLatten Transformer, Figure 5.
     """
@@ -30,21 +29,21 @@ def ranks(layer: AttentionLayer) -> dict:
 
 
 def concentration(layer: AttentionLayer, number: int = 64) -> dict:
-    """Entropy of a query's weights and their mean distance, beside those of equal weights. Source: L2ViT, sec. 4.2.
+    """Compute the entropy of the weights and their mean distance in tokens, and the same for equal weights.
 
-    Over `number` queries spread evenly over the map; distances in its tokens.
+    Means over `number` queries spread evenly over the map. Source: L2ViT, sec. 4.2.
     """
     heads = head_statistics(layer, number)
     return dict(entropy=entropy(layer, number).mean().item(), uniform_entropy=math.log(layer.num_keys),
-                distance=float(np.mean([head.distance for head in heads])),
-                uniform_distance=float(np.mean([head.uniform_distance for head in heads])))
+                distance=float(np.mean([head['distance'] for head in heads])),
+                uniform_distance=float(np.mean([head['uniform_distance'] for head in heads])))
 
 
 def distribution(layer: AttentionLayer, number: int = 64) -> dict:
-    """How much of its weight a query gives to the keys it weighs most: for each of `SHARES` of the keys the weight.
+    """Compute the fraction of the weight on the heaviest keys, for each fraction of the keys in `SHARES`.
 
-    Equal weights give the shares themselves; a query that attends nothing counts with zeros, so that the last value may
-    be below 1. Source: FLatten Transformer, Figure 3, which shows maps.
+    Equal weights give `SHARES` itself. A query whose weights are all zero counts as zeros, so the last value may be
+    below 1. Source: FLatten Transformer, Figure 3, which shows maps.
     """
     held = np.zeros(layer.num_keys + 1)
     queries = spread(layer, number)
@@ -55,15 +54,15 @@ def distribution(layer: AttentionLayer, number: int = 64) -> dict:
 
 
 def focusing(layer: AttentionLayer, powers: Sequence[float] = POWERS, number: int = 64) -> dict:
-    """Entropy of the weights for other powers of the focused function, queries and keys of the trained layer.
+    """Compute the entropy of the weights for other powers of the focused function of a trained layer.
 
-    Power 1 leaves directions as they are. Source: FLatten Transformer, Figure 4, an example of four keys.
+    Power 1 does not change directions. Source: FLatten Transformer, Figure 4, an example of four keys.
 
     Raises:
         ValueError: the layer has no focused function.
     """
     if not has_focus(layer):
-        raise ValueError(f'layer {layer.name} ({layer.kind}) has no focused function')
+        raise ValueError(f'layer {layer.name}: expected a focused function, got {layer.kind}.')
     other = AttentionLayer(layer.name, copy.deepcopy(layer.module), layer.x, layer.hw)
     found = []
     for power in powers:
@@ -75,15 +74,17 @@ def focusing(layer: AttentionLayer, powers: Sequence[float] = POWERS, number: in
 
 
 def has_focus(layer: AttentionLayer) -> bool:
-    """Whether a focused function is in all of its mixers."""
+    """Return True if every mixer of the layer has a focused function."""
     return all(getattr(mixer, 'focusing_factor', None) for mixer in layer.mixers)
 
 
-def mean(found: Sequence[Any]) -> Any:
-    """Of the same measure on several images: numbers are averaged, in lists and tables too, and words stay."""
-    first = found[0]
+def mean(records: Sequence[Any]) -> Any:
+    """Average the records of several images: numbers are averaged, also in lists and dicts; strings stay."""
+    first = records[0]
     if isinstance(first, dict):
-        return {key: mean([each[key] for each in found]) for key in first}
+        return {key: mean([record[key] for record in records]) for key in first}
     if isinstance(first, list):
-        return [mean(values) for values in zip(*found, strict=True)]
-    return first if isinstance(first, str) or all(each == first for each in found) else float(np.mean(found))
+        return [mean(values) for values in zip(*records, strict=True)]
+    if isinstance(first, str) or all(record == first for record in records):
+        return first
+    return float(np.mean(records))

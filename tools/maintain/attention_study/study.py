@@ -1,4 +1,4 @@
-"""Models on images, for the figures of their attentions."""
+"""A model run on images, with its attention layers, for the figures."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,15 +17,17 @@ from mmflatten.predict.predictor import Predictor
 
 @dataclass(frozen=True)
 class Options:
-    """What the figures are of.
+    """Settings of the figures.
 
     Attributes:
-        images: files.
-        out: folder that the PNGs are written into.
-        layer: number of the layer of maps and matrices.
-        query: of maps, `(x, y)` in pixels of the picture as the network sees it; None for the middle.
-        stage: whose receptive field is drawn, from 0 or, from the end, -1.
-        device: that the models run on; None takes a GPU if there is one.
+        images: image files.
+        out: folder for the PNGs.
+        layer: number of the layer in maps and matrices.
+        query: query of the maps, `(x, y)` in pixels of the picture as the network sees it; None for its centre.
+        stage: stage whose receptive field is drawn, from 0; -1 is the last.
+        device: device of the models; None takes a GPU if there is one.
+        module: name of the factorized attention whose basis masks are drawn; None for the one after fpn1.
+        masks: basis masks to draw; None for the six with the largest coefficients.
     """
 
     images: list[str]
@@ -34,11 +36,13 @@ class Options:
     query: tuple[int, int] | None = None
     stage: int = 0
     device: str | None = None
+    module: str | None = None
+    masks: list[int] | None = None
 
 
 @dataclass
 class Study:
-    """A model and what its attentions did on every image."""
+    """A model, and its attention layers recorded on every image."""
 
     label: str
     predictor: Predictor
@@ -47,27 +51,29 @@ class Study:
 
     @classmethod
     def of(cls, label: str, config: str, checkpoint: str, options: Options) -> Study:
-        """Run a model on the images; errors as in `probe_image`."""
+        """Run a model on the images. Raises the errors of `probe_image`."""
         predictor = Predictor(config, checkpoint, options.device)
         probes, pictures = zip(*[probe_image(predictor, image) for image in options.images])
         return cls(label, predictor, list(probes), list(pictures))
 
     @property
     def layers(self) -> list[AttentionLayer]:
-        """Of the first image."""
+        """Layers recorded on the first image."""
         return self.probes[0].layers
 
-    def measure(self, of: Callable[[AttentionLayer], dict], when: Callable = lambda layer: True) -> list[dict]:
-        """A record for each layer of a kind: the mean over the images."""
+    def measure(self, measure_layer: Callable[[AttentionLayer], dict], when: Callable = lambda layer: True
+                ) -> list[dict]:
+        """Measure the layers for which `when` is true; returns a record per layer, the mean over the images."""
         return [dict(number=number, layer=layer.name, kind=layer.kind, heads=layer.num_heads, map=list(layer.hw),
-                     keys=list(layer.kv_hw), **mean([of(probe.layers[number]) for probe in self.probes]))
+                     keys=list(layer.kv_hw), **mean([measure_layer(probe.layers[number]) for probe in self.probes]))
                 for number, layer in enumerate(self.layers) if when(layer)]
 
     def at(self, number: int, image: int = 0) -> AttentionLayer:
-        """The layer of a number. Raises: ValueError: there is none."""
+        """Return a layer by number. Raises ValueError if there is none."""
         layers = self.probes[image].layers
         if number >= len(layers):
-            raise ValueError(f'layer ({number}) must be a number from 0 to {len(layers) - 1} for model {self.label}')
+            raise ValueError(f'--layer: expected a number from 0 to {len(layers) - 1} for model {self.label}, '
+                             f'got {number}.')
         return layers[number]
 
 
@@ -79,5 +85,5 @@ def save(options: Options, name: str, figure: Figure) -> None:
 
 
 def shrink(path: Path) -> None:
-    """Leave a PNG 256 colours, chosen to be close to all, which makes it about a third as large."""
+    """Reduce a PNG to a palette of 256 colours, which makes it about a third as large."""
     Image.open(path).convert('RGB').quantize(256, Image.Quantize.MAXCOVERAGE).save(path, optimize=True)

@@ -13,15 +13,15 @@ from torch.utils._pytree import tree_leaves
 
 
 def live_peak(function: Callable[[Tensor], Any], x: Tensor, *, training: bool = False) -> int:
-    """Largest number of bytes of live tensors during `function(x)`, including `x` but not parameters.
+    """Compute the peak number of bytes of live tensors during `function(x)`, including `x` but not parameters.
 
-    Meta tensors are counted without being allocated. A storage counts once, however many views it has. Buffers inside
-    kernels and the overhead of the allocator are not included.
+    Works with meta tensors. A storage counts once, regardless of its number of views. Temporary buffers of kernels and
+    the overhead of the allocator are not included.
 
     Args:
         function: a module or a function.
         x: input, on the device of the parameters.
-        training: keep what the backward pass needs.
+        training: keep the tensors that the backward pass needs.
     """
     known = [*function.parameters(), *function.buffers()] if isinstance(function, nn.Module) else []
     with torch.set_grad_enabled(training), _LiveStorages(x, known) as storages:

@@ -1,4 +1,4 @@
-"""Memory and computation of factorized and conventional attention over the size of the input, as Figures 4 and 5."""
+"""Plot of memory and computation of factorized and conventional attention by input size, as in Figures 4 and 5."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 COLORS = {'FA': 'tab:blue', 'CA': 'tab:red'}
 NAMES = {'FA': 'factorized', 'CA': 'conventional'}
-# The maps of Figure 4, and the volumes with the channels that the paper's architectures have there.
+# The maps of Figure 4, and the volumes with the channels of the paper's architectures.
 BARS = (*MAPS, *(case for case in VOLUMES if (case.label, case.c) in {('28x28x4', 512), ('64x64x32', 64)}))
 
 
 def draw_attention_complexity(path: str | Path) -> None:
-    """Write a PNG: bars from the formulas, dots from the counted modules, BERT's memory over the sequence length."""
+    """Write a PNG with bars by formula, dots as counted, and the memory of BERT over the sequence length."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(16, 4.8), layout='constrained')

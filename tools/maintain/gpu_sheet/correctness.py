@@ -1,4 +1,4 @@
-"""The fused operators against float64 on the same device, and every family under autocast against itself in float32."""
+"""Errors of the fused operators relative to float64, and of every model family under autocast relative to float32."""
 from __future__ import annotations
 
 import torch
@@ -8,9 +8,9 @@ from mmflatten.measure.speed.models import DTYPES, build_model
 from mmflatten.ops.kernels import closed_form, set_kernels_enabled
 from mmflatten.ops.kernels.attention import _backward, _forward
 
-# Largest difference from float64, relative to the largest value, by the type of the inputs.
+# Largest allowed error relative to the largest value, by input type.
 TOLERANCES = {'fp32': 1e-4, 'fp16': 2e-3, 'bf16': 1.2e-2}
-# Images, heads, tokens, width of a head.
+# Images, heads, tokens, channels of a head.
 SIZES = [(4, 3, 49, 32), (2, 3, 3137, 32), (2, 1, 784, 64), (2, 3, 197, 64), (2, 5, 784, 64), (2, 12, 196, 24),
          (1, 4, 5000, 16)]
 FAMILIES = {
@@ -22,7 +22,7 @@ FAMILIES = {
 
 
 def operator_rows(device: str, quick: bool = False) -> list[dict]:
-    """A row for each size, feature map and type: the largest error of the results and of the gradients."""
+    """Measure the largest error of outputs and gradients; a row for each size, feature map and type."""
     rows = []
     cases = [(size, feature_map) for size in SIZES[:1 if quick else 2] for feature_map in closed_form.ACTIVATIONS]
     cases += [] if quick else [(size, 'focused') for size in SIZES[2:]]
@@ -46,24 +46,25 @@ def _errors(size: tuple[int, int, int, int], feature_map: str, dtype: torch.dtyp
     local = torch.randn(B, h, N, d, device=device).to(dtype)
     grad = torch.randn(B, N, h, d, device=device).to(dtype)
     options = closed_form.Options(feature_map, 3, 1e-6, 0. if feature_map in ('focused', 'elu') else .2 * N)
-    given = (q, k, v, position, rescale, None, temperature)
-    y, state = _forward(*given, local, *options)
-    found = (y, *_backward(grad, *given, state, *options))
-    given = tuple(x if x is None else x.double() for x in given)
-    y, state = closed_form.forward(*given, local.double(), options)
-    expected = (y, *closed_form.backward(grad.double(), *given, state, options))
-    return [_difference(a, b) for a, b in zip(found, expected)]
+    inputs = (q, k, v, position, rescale, None, temperature)
+    y, state = _forward(*inputs, local, *options)
+    actual = (y, *_backward(grad, *inputs, state, *options))
+    inputs = tuple(x if x is None else x.double() for x in inputs)
+    y, state = closed_form.forward(*inputs, local.double(), options)
+    expected = (y, *closed_form.backward(grad.double(), *inputs, state, options))
+    return [_difference(a, b) for a, b in zip(actual, expected)]
 
 
-def _difference(found: Tensor, expected: Tensor) -> float:
-    error = (found.double() - expected).abs().max() / expected.abs().max().clamp(min=1e-30)
-    return float(error) if found.isfinite().all() else float('inf')
+def _difference(actual: Tensor, expected: Tensor) -> float:
+    error = (actual.double() - expected).abs().max() / expected.abs().max().clamp(min=1e-30)
+    return float(error) if actual.isfinite().all() else float('inf')
 
 
 def family_rows(family: str, side: int, device: str) -> list[dict]:
-    """A row for each half-precision type: logits and gradients with the kernels, against float32 without.
+    """Measure errors of logits and gradients in half precision; a row for each type.
 
-    `eager` is what autocast alone makes of them: the kernels must not be much worse.
+    The reference is float32 without the kernels. The error with the kernels must not be much larger than `eager`, the
+    error of autocast alone.
     """
     torch.manual_seed(0)
     model = build_model(FAMILIES[family], (side, side)).to(device).eval()
@@ -80,7 +81,7 @@ def family_rows(family: str, side: int, device: str) -> list[dict]:
 
 
 def _step(model: nn.Module, image: Tensor, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
-    """Logits, and the gradients of all parameters in a row."""
+    """Return the logits, and the gradients of all parameters as one vector."""
     with torch.autocast(image.device.type, dtype=dtype or torch.float32, enabled=dtype is not None):
         logits = model(image)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

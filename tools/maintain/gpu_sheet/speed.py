@@ -1,4 +1,4 @@
-"""Time and memory of fused linear attention, its eager form and its rivals, and of models with and without it."""
+"""Time and memory of fused linear attention and its alternatives, and of models with and without it."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ FORWARD_BYTES, BACKWARD_BYTES = 5 * HALF, 7 * HALF  # per element: k, v, q, loca
 
 
 class Case(NamedTuple):
-    """Focused attention of a stage: images, tokens, channels, heads; `compiled` times compiled eager code as well."""
+    """Focused attention of a stage: images, tokens, channels, heads, and if compiled eager code is timed, too."""
 
     name: str
     B: int
@@ -42,7 +42,7 @@ MODEL_SIZES = [(128, (224, 224)), (2, (800, 1280)), (2, (512, 2048))]  # batch, 
 
 
 def copy_bandwidth(device: str, quick: bool = False) -> float:
-    """Bytes per second that a copy reads and writes."""
+    """Measure the bytes per second that a copy reads and writes."""
     source = torch.empty(2 ** (20 if quick else 28), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     (times,) = measure([Subject('copy', lambda: target.copy_(source))], rounds=5, device=device)
@@ -50,11 +50,11 @@ def copy_bandwidth(device: str, quick: bool = False) -> float:
 
 
 def attention_rows(case: Case, device: str, rounds: int) -> list[dict]:
-    """A row for each way to compute the attention of a case in bfloat16."""
+    """Time the attention of a case in bfloat16; a row for each implementation."""
     torch.manual_seed(0)
     B, N, C, h = case.B, case.N, case.C, case.h
     qkv = torch.randn(B, N, 3 * C, device=device).bfloat16()
-    leaves = [x.detach().requires_grad_() for x in qkv.chunk(3, dim=-1)]  # views, as a projection gives them
+    leaves = [x.detach().requires_grad_() for x in qkv.chunk(3, dim=-1)]  # views, like the outputs of a projection
     local = torch.randn(B, N, C, device=device).bfloat16()
     rescale, grad = torch.rand(C, device=device) + .5, torch.randn(B, N, C, device=device).bfloat16()
     steps = {name: (forward_call(way, leaves, local, rescale, h), training_call(way, leaves, local, rescale, h, grad))
@@ -85,15 +85,15 @@ def training_call(way: Callable, leaves: list[Tensor], local: Tensor, rescale: T
 
 
 def ways(case: Case) -> dict[str, Callable]:
-    """How focused attention can be computed here, and the softmax attention whose place it takes."""
-    found = {'kernels': fused, 'eager': eager}
+    """Return the implementations of focused attention for a case, and softmax attention for comparison."""
+    functions = {'kernels': fused, 'eager': eager}
     if tile_table.fits_window(case.N, case.N, 'focused', case.h, case.C // case.h, torch.bfloat16):
-        found['kernels of images'] = fused_as_image
+        functions['kernels of images'] = fused_as_image
     if case.compiled:
-        found['compiled eager'] = torch.compile(eager, dynamic=False)
-    if (rival := flash_bla()) is not None:
-        found['flash_bla'] = lambda *args: eager(*args, attend=rival)
-    return found | {'softmax (SDPA)': softmax}
+        functions['compiled eager'] = torch.compile(eager, dynamic=False)
+    if (attend := flash_bla()) is not None:
+        functions['flash_bla'] = lambda *args: eager(*args, attend=attend)
+    return functions | {'softmax (SDPA)': softmax}
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads: int) -> Tensor:
@@ -103,7 +103,7 @@ def fused(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads
 
 
 def fused_as_image(*args: Any) -> Tensor:
-    """By the kernels of images, also where those of windows could: the backward pass follows."""
+    """Use the image kernels even if the window kernels support the size; the backward pass uses the same set."""
     largest, tile_table.LARGEST_WINDOW = tile_table.LARGEST_WINDOW, 0
     try:
         return fused(*args)
@@ -125,19 +125,18 @@ def softmax(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, hea
 
 
 def flash_bla() -> Callable | None:
-    """The kernels of flash-bidirectional-linear-attention, if it is installed."""
+    """Return the kernel of flash-bidirectional-linear-attention, or None if it is not installed."""
     try:
-        from flash_bla.ops.linear_attn.fused import linear_attention as rival
+        from flash_bla.ops.linear_attn.fused import linear_attention as attend
     except ImportError:
         return None
-    return rival
+    return attend
 
 
 def model_rows(batch: int, size: tuple[int, int], device: str, rounds: int) -> list[dict]:
-    """A row for the training step of each model in bfloat16: with the kernels, without, and its softmax twin."""
+    """Time a training step in bfloat16; a row each with kernels, without them, and with softmax attention."""
     settings = RunSettings(batch, size, 'bf16', device, train=True)
-    picked = {name: model_subject(spec, settings, name) for name, spec in MODELS.items()}
-    first, second = picked.values()
+    first, second = (model_subject(spec, settings, name) for name, spec in MODELS.items())
     subjects = [(f'{first.name}, kernels', first, True), (f'{first.name}, eager', first, False),
                 (second.name, second, True)]
 
@@ -155,5 +154,5 @@ def model_rows(batch: int, size: tuple[int, int], device: str, rounds: int) -> l
 
 
 def kernels_run(device: str) -> bool:
-    """Whether a model on this device takes the kernels."""
+    """Return True if a model on this device uses the kernels."""
     return pick_kernel(torch.empty(1, device=device), width=32)

@@ -6,7 +6,7 @@ from typing import Any
 
 from mmengine.config import Config, ConfigDict
 
-_SILENT = ('Load', 'Pack')  # transforms that load or pack
+_OMITTED = ('Load', 'Pack')  # prefixes of transforms that are not augmentations
 
 
 def augmentation(cfg: Config) -> str:
@@ -33,7 +33,7 @@ def _pipeline(dataset: ConfigDict) -> Sequence[ConfigDict]:
 def _transforms(pipeline: Sequence[ConfigDict]) -> Iterator[str]:
     for item in pipeline:
         name = item.type.split('.')[-1]
-        if not name.startswith(_SILENT):
+        if not name.startswith(_OMITTED):
             yield _NAMES[name](item) if name in _NAMES else name
 
 

@@ -1,21 +1,23 @@
 """All configs, recipe by recipe, as a Markdown page."""
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from mmengine.config import Config
 from recipe_page.recipe import SETTINGS, Recipe
 from recipe_page.sources import FILE, SourceLine, files_of, lines_of
 
-from mmflatten.recipes.datasets import DATA_SETS, training_set
-from mmflatten.recipes.settings import training_length
+from mmflatten.recipes.settings import DATA_SETS, training_length, training_set
 from mmflatten.text_table import align
 
 TITLES = dict(batch='batch', rate='optimizer and rate', schedule='schedule', decay='weight decay',
               augmentation='augmentation', drop_path='drop path', ema='EMA')
 
+MEMORY = Path('/dev/shm')
 INTRODUCTION = """\
 # Recipes
 
@@ -66,11 +68,20 @@ class ConfigRecipe:
         return (self.data, *(value for name, value in asdict(self.recipe).items() if name != 'drop_path'))
 
 
+@cache
 def read_recipes(root: Path) -> list[ConfigRecipe]:
-    """Read the recipe of every config of a repository, sorted by name."""
+    """Read the recipe of every config of a repository, sorted by name.
+
+    MMEngine copies the base files of a config to a temporary folder, which is faster in memory.
+    """
     configs = root / 'configs'
     paths = sorted(path for path in configs.glob('*/*.py') if path.parent.name != '_base_')
-    return [ConfigRecipe.read(path, configs) for path in paths]
+    usual = tempfile.tempdir
+    tempfile.tempdir = str(MEMORY) if MEMORY.is_dir() else usual
+    try:
+        return [ConfigRecipe.read(path, configs) for path in paths]
+    finally:
+        tempfile.tempdir = usual
 
 
 def render_page(recipes: Sequence[ConfigRecipe]) -> str:

@@ -13,13 +13,13 @@ from mmflatten.models.backbones.ravlt import MIXERS
 
 FACTORIZED = dict(type='FactorizedAttention')
 _SOFT = dict.fromkeys('SWVC', SOFTMAX)
-# Default letters of a backbone, and the mixers that its letters stand for; '' is for backbones not listed.
+# Default letters of a backbone, and the mixer of each letter; '' is for all other backbones.
 DEFAULTS = {'': ('', dict(_SOFT, L=FOCUSED)), 'L2ViT': ('WL', dict(_SOFT, L=dict(type='ClampedLinearAttention'))),
             'RAVLT': ('LLSS', MIXERS), 'MLLA': ('L', dict(L=MLLA.attention)), 'HViTTT': ('L', dict(L=HViTTT.attention))}
 
 
 def attentions_of(config: str | Path) -> str:
-    """List the attention classes once each, without the suffix `Attention`: 'FocusedLinear, Softmax'."""
+    """List the distinct attention classes without the suffix `Attention`, such as 'FocusedLinear, Softmax'."""
     model = Config.fromfile(config).model
     names = [mixer['type'].removeprefix('mmflatten.').removesuffix('Attention')
              for mixer in [*_mixers(model.get('backbone', {})), *_inserted(model)]]
@@ -27,7 +27,7 @@ def attentions_of(config: str | Path) -> str:
 
 
 def _mixers(backbone: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Configs of the token mixers of a backbone of this project, in the order of its letters."""
+    """List the configs of a backbone's token mixers, in the order of its letters."""
     kind = backbone.get('type', '').removeprefix('mmflatten.')
     if kind == 'FocalTransformer':
         return [dict(type='FocalAttention')]
@@ -38,7 +38,7 @@ def _mixers(backbone: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _inserted(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Configs of the attentions between the layers of a backbone, of a neck or of PSMNet."""
+    """List the configs of attentions between the layers of a backbone, a neck or PSMNet."""
     necks = model.get('neck') or []
     parts = [model.get('backbone', {}), *([necks] if isinstance(necks, Mapping) else necks)]
     mixers = [part.get('attention') or FACTORIZED for part in parts if part.get('attention_after')]

@@ -1,4 +1,4 @@
-"""Metafiles in OpenMMLab's format: a collection for each folder of configs, with the papers' figures named as such."""
+"""Metafiles in OpenMMLab's format: a collection for each folder of configs, with the papers' results."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from zoo.records import ZooEntry
 
 INDEX = 'model-index.yml'
 HEADER = '# Written by `python tools/maintain/reproduce_tables.py`; do not edit.\n'
-RESULTS_NOTE = '# Results are figures that the papers print, as "Reported By" says; none is of this project.\n'
+RESULTS_NOTE = '# Results are copied from the papers named in "Reported By". This project has measured none of them.\n'
 
 PAPERS = {
     'flatten': dict(Title='FLatten Transformer: Vision Transformer using Focused Linear Attention',
@@ -42,7 +42,7 @@ PAPERS = {
     'circulant': dict(Title='Vision Transformers are Circulant Attention Learners',
                       URL='https://arxiv.org/abs/2512.21542'),
 }
-# Task and metric of every figure that a row may print.
+# Column of a row -> task and metric.
 METRICS = {
     'top1': ('Image Classification', 'Top 1 Accuracy'), 'ap_box': ('Object Detection', 'box AP'),
     'ap_mask': ('Instance Segmentation', 'mask AP'), 'miou': ('Semantic Segmentation', 'mIoU'),
@@ -52,7 +52,7 @@ METRICS = {
 
 
 def render_metafiles(entries: Sequence[ZooEntry]) -> dict[str, str]:
-    """Path from the root of the repository and text of every metafile, and of the index of them."""
+    """Render every metafile and their index: path in the repository -> text."""
     counted = sorted((entry for entry in entries if entry.counted), key=lambda entry: entry.row.config)
     files = {}
     for folder, group in groupby(counted, key=lambda entry: str(PurePosixPath(entry.row.config).parent)):
@@ -74,7 +74,7 @@ def _metafile(family: str, entries: list[ZooEntry]) -> dict[str, Any]:
 
 
 def _model(config: str, collection: str, entries: list[ZooEntry]) -> dict[str, Any]:
-    # Rows of one config differ in FLOPs by the way their paper counts; multiply-accumulates are ours for all of them.
+    # FLOPs of one config depend on the convention of the row's paper; its multiply-accumulates are always the same.
     first = entries[0]
     metadata = {'Task': first.row.cells['task'], 'Parameters': first.params, 'FLOPs': first.macs,
                 'Image Size': first.image}
@@ -86,10 +86,10 @@ def _model(config: str, collection: str, entries: list[ZooEntry]) -> dict[str, A
 def _results(entry: ZooEntry) -> list[dict[str, Any]]:
     cells, by_task = entry.row.cells, {}
     for column, (task, metric) in METRICS.items():
-        # A classifier's row may hold what a detector reached with its weights; that is no result of this config.
-        figure = _number(cells[column])
-        if figure is not None and (cells['task'] != 'classification' or column == 'top1'):
-            by_task.setdefault(task, {})[metric] = figure
+        # The row of a classifier may include results of a detector that uses its weights.
+        value = _number(cells[column])
+        if value is not None and (cells['task'] != 'classification' or column == 'top1'):
+            by_task.setdefault(task, {})[metric] = value
     source = f'the paper ({place(cells)})'
     return [{'Task': task, 'Dataset': DATASETS[cells['dataset']], 'Metrics': metrics, 'Reported By': source}
             for task, metrics in by_task.items()]

@@ -1,4 +1,4 @@
-"""What a reader of the model zoo sees in the place of the short names in its tables."""
+"""Full names of the papers, tables, tasks, data sets and metrics in the model zoo."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ PAPERS = {'flatten': 'FLatten Transformer', 'l2vit': 'L2ViT', 'focal': 'Focal Tr
           'mila': 'MILA', 'rala': 'RALA', 'polaformer': 'PolaFormer', 'mala': 'MALA', 'polaformerpp': 'PolaFormer++',
           'nala': 'NaLaFormer', 'biformer': 'BiFormer', 'mhla': 'MHLA', 'vittt': 'ViT^3',
           'circulant': 'Circulant Attention', 'vca': 'Visual-contrast Attention', 'rmt': 'RMT',
-          '': 'Configs that no paper has'}
-# Where figures stand whose table is not recorded; `notes` were taken from a paper by others and not checked.
+          '': 'Configs without a paper'}
+# Sources other than a numbered table. `notes` are numbers that others copied from a paper; they were not checked.
 PLACES = {'readme': 'README', 'paper': 'in the paper', 'notes': 'notes on the paper'}
 TASKS = {'classification': 'Classification', 'detection': 'Detection', 'segmentation': 'Segmentation',
          'stereo': 'Stereo matching'}
@@ -18,7 +18,7 @@ DATASETS = {'imagenet1k': 'ImageNet-1k', 'imagenet22k': 'ImageNet-22k', 'coco': 
             'sceneflow': 'SceneFlow', 'digits': 'digit scenes'}
 ACCURACIES = {'top1': 'top-1 (%)', 'ap_box': 'box AP', 'ap_mask': 'mask AP', 'miou': 'mIoU',
               'miou_ms': 'mIoU, multi-scale', 'macc': 'mAcc', 'epe': 'EPE (px)'}
-# Collection and paper of a folder of configs; rows of another paper may name its configs too.
+# Folder of configs -> collection and paper. Rows of other papers may also name its configs.
 FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatten-PVT', 'flatten'),
             'flatten_pvt_v2': ('FLatten-PVTv2', 'flatten'),
             'flatten_swin': ('FLatten-Swin', 'flatten'), 'flatten_cswin': ('FLatten-CSwin', 'flatten'),
@@ -33,17 +33,17 @@ FAMILIES = {'flatten_deit': ('FLatten-DeiT', 'flatten'), 'flatten_pvt': ('FLatte
 
 
 def place(cells: Mapping[str, str]) -> str:
-    """'FLatten Transformer, Table 2a' for a row's cells."""
+    """Return the paper and table of a row, such as 'FLatten Transformer, Table 2a'."""
     return f'{PAPERS[cells["paper"]]}, {table_name(cells["table"])}'
 
 
 def table_name(table: str) -> str:
-    """'Table 2a', 'Figure 5' or 'README' for '2a', 'fig5' or 'readme'."""
+    """Convert '2a', 'fig5' or 'readme' to 'Table 2a', 'Figure 5' or 'README'."""
     return f'Figure {table[3:]}' if table.startswith('fig') else PLACES.get(table, f'Table {table}')
 
 
 def model_name(cells: Mapping[str, str]) -> str:
-    """'swin-t, mask-rcnn, 1x' for a row of a paper, the config's name for a config that no paper has."""
+    """Return the model of a row, such as 'swin-t, mask-rcnn, 1x', or the config's name if it is in no paper."""
     if not cells['paper']:
         return PurePosixPath(cells['config']).stem
     parts = [cells[column] for column in ('backbone', 'method', 'schedule') if cells[column] not in ('', '-', '300e')]

@@ -14,7 +14,7 @@ from mmflatten.text_table import align
 COMMAND = 'python tools/maintain/reproduce_tables.py'
 NOTE = f'Written by `{COMMAND}` (without data, weights or a GPU); do not edit.'
 GENERATED = 'This page is generated from `docs/model_zoo.csv`.'
-TABLE = '<!-- model zoo -->'  # the site shows all rows here
+TABLE = '<!-- model zoo -->'  # the site inserts the table of all rows here
 
 INTRODUCTION = """\
 # Model zoo
@@ -74,8 +74,8 @@ def render_coverage(entries: Iterable[ZooEntry], printed: Sequence[Mapping[str, 
     """Render the page that counts printed and available results and lists the models out of reach.
 
     Args:
-        printed: the `paper`, its `table`, the number of `results` in it, and a `note`.
-        missing: the `paper`, `table` and `model` of every result that is out of reach, and the `reason`.
+        printed: `paper`, `table`, number of `results` and `note` of each table.
+        missing: `paper`, `table`, `model` and `reason` of each result that is out of reach.
     """
     here = Counter((entry.row.cells['paper'], entry.row.cells['table']) for entry in entries if entry.row.config)
     out = Counter((row['paper'], row['table']) for row in missing)
@@ -93,7 +93,7 @@ def render_coverage(entries: Iterable[ZooEntry], printed: Sequence[Mapping[str, 
 
 
 def _models(missing: Iterable[Mapping[str, str]]) -> str:
-    """'ViL-Small; ViL-Base (Table 3, Table 4); ViL-S (Table 9)'."""
+    """Group the models by their tables: 'ViL-Small; ViL-Base (Table 3, Table 4); ViL-S (Table 9)'."""
     tables: dict[str, list[str]] = {}
     for row in missing:
         tables.setdefault(row['model'], []).append(table_name(row['table']))
@@ -107,8 +107,8 @@ def _summary(entries: Sequence[ZooEntry]) -> str:
     rows = [entry for entry in entries if entry.row.cells['paper']]
     verdicts = Counter(entry.agrees for entry in rows)
     configs = {entry.row.config for entry in rows if entry.row.config}
-    own = {entry.row.config for entry in entries if entry.row.config} - configs
-    return (f'{len(rows)} results with {len(configs)} configs, and {len(own)} configs of our own. '
+    others = {entry.row.config for entry in entries if entry.row.config} - configs
+    return (f'{len(rows)} results with {len(configs)} configs, and {len(others)} configs of our own. '
             f'For {len(rows) - verdicts[None]} of the results the papers print parameters or FLOPs: '
             f'{verdicts[True]} agree with ours, {verdicts[False]} differ.')
 
@@ -126,7 +126,7 @@ def _differences(entries: Sequence[ZooEntry]) -> list[str]:
 
 
 def _difference(entry: ZooEntry) -> str:
-    """'Table 8, [pvtv2-b0](...): 3.67 M parameters, the paper 3.4 (+7.8%)'."""
+    """Render a row that differs: 'Table 8, [pvtv2-b0](...): 3.67 M parameters, the paper 3.4 (+7.8%)'."""
     parts = []
     if entry.row.params_agree(entry.params) is False:
         parts.append(('M parameters', *entry.params_cells(decimals=2)))

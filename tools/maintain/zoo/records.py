@@ -1,4 +1,4 @@
-"""Records of the model zoo: the papers' rows with the cost of their configs here, then the configs without a row."""
+"""Records of the model zoo: the papers' rows with the cost of their configs, then the configs without a row."""
 from __future__ import annotations
 
 import csv
@@ -27,9 +27,9 @@ DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'mmflatten.C
 
 @dataclass(frozen=True)
 class ZooEntry(PaperCost):
-    """A row of a paper, or a config without a row, with its cost here."""
+    """A row of a paper, or a config without a row, with its counted cost."""
 
-    attention: str = ''  # of the config's model, as `attentions_of` names them
+    attention: str = ''  # from `attentions_of`
 
     def csv_cells(self) -> dict[str, object]:
         cells = self.row.cells
@@ -64,12 +64,12 @@ def from_csv(text: str) -> list[ZooEntry]:
 
 
 def printed_results() -> list[dict[str, str]]:
-    """Number of `results` that each `table` of each `paper` prints, counted in the paper, with an optional `note`."""
+    """Read the number of `results` in each `table` of each `paper`, counted by hand, with an optional `note`."""
     return _read('printed_rows.csv')
 
 
 def out_of_reach() -> list[dict[str, str]]:
-    """Results without a row: `paper`, `table`, `task`, `model`, and the `reason` why no config here reproduces it."""
+    """Read the results without a row: `paper`, `table`, `task`, `model`, and the `reason` why there is no config."""
     return _read('out_of_reach.csv')
 
 
@@ -80,16 +80,17 @@ def _read(name: str) -> list[dict[str, str]]:
 
 def zoo_rows(root: Path) -> list[PaperRow]:
     """Return every row of the papers' tables, then an empty row for each other config below `root`."""
-    named = {row.config for row in paper_rows()}
+    in_papers = {row.config for row in paper_rows()}
     paths = {path.relative_to(root).as_posix(): path for path in sorted(root.glob('configs/*/*.py'))
              if path.parent.name != '_base_'}
-    return [*paper_rows(), *(_row_without_paper(config, path) for config, path in paths.items() if config not in named)]
+    return [*paper_rows(),
+            *(_row_without_paper(config, path) for config, path in paths.items() if config not in in_papers)]
 
 
 def _row_without_paper(config: str, path: Path) -> PaperRow:
     try:
         content = Config.fromfile(path)
-    except Exception:  # counting it reports the error
+    except Exception:  # reported when the config is counted
         return PaperRow.of(config=config)
     dataset = content.get('train_dataloader', {}).get('dataset', {})
     while 'dataset' in dataset:
@@ -114,7 +115,7 @@ def count_rows(rows: Sequence[PaperRow], root: Path, report: Callable[[int, int,
     for done, (config, shape) in enumerate(tasks, 1):
         try:
             costs[config, shape] = count_beside_papers(root / config, shape), attentions_of(root / config)
-        except Exception as error:  # one broken config, in whatever way, must not hide the others
+        except Exception as error:  # a broken config must not stop the others
             failures.append(str(error) if config in str(error) else f'config {config}: {error}')
         report(done, len(tasks), config if (config, shape) in costs else f'{config} failed')
     return [_entry(row, *costs.get((row.config, row.shape), (None, ''))) for row in rows], failures

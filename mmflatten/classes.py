@@ -1,0 +1,58 @@
+"""Checks that the classes of a data set agree with the heads of a model, a checkpoint and another data set."""
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from torch import Tensor, nn
+
+from mmflatten.checkpoints.rules import shorten
+
+HEADS = re.compile(r'(?:^|.*\.)(?:head|decode_head|auxiliary_head|bbox_head|mask_head)(?:\.\d+)?')  # paths in a model
+
+
+class ClassesError(ValueError):
+    """Classes that do not agree, or that would be ignored."""
+
+
+def wrong_heads(model: nn.Module, classes: int, where: str, exact: bool) -> Iterator[str]:
+    """Yield a message for each head whose `num_classes` does not match the number of classes of a data set.
+
+    Args:
+        classes: 0 if the number is unknown.
+        where: field of the data set in the config.
+        exact: reject heads with more classes too.
+    """
+    for name, head in model.named_modules():
+        number = getattr(head, 'num_classes', None)
+        if not classes or not isinstance(number, int) or not HEADS.fullmatch(name):
+            continue
+        if number < classes or (exact and number != classes):
+            yield (f'model.{name}.num_classes: expected {classes}, the number of classes of {where}, got {number}. '
+                   'Correct it, or set metainfo=dict(classes=...) of the data set.')
+
+
+def require_same(found: Sequence[str], expected: Sequence[str], where: str, other: str, fix: str) -> None:
+    """Raise ClassesError if two lists of names differ; an empty list is unknown and fits any other."""
+    found, expected = tuple(found or ()), tuple(expected or ())
+    if found and expected and found != expected:
+        raise ClassesError(f'{where}: expected the {len(expected)} classes of {other} ({shorten(expected, 5)}), got '
+                           f'{len(found)} ({shorten(found, 5)}). {fix}')
+
+
+def require_usable(metainfo: Mapping, where: str) -> None:
+    """Raise ClassesError for class names that MMEngine 0.10 would ignore, or read letter by letter."""
+    for key in ('CLASSES', 'PALETTE'):
+        if key in metainfo:
+            raise ClassesError(f'metainfo of {where}: {key} is ignored. Use the keys classes and palette.')
+    classes = metainfo.get('classes')
+    if isinstance(classes, str) and not os.path.isfile(classes):
+        raise ClassesError(f'metainfo.classes of {where}: expected a sequence of names or a file, got {classes!r}. For '
+                           f'a single class, write classes=({classes!r}, ).')
+
+
+def require_labels(labels: Tensor, classes: int, ignored: int, path: str | None) -> None:
+    """Raise ClassesError if integer labels contain one that is neither a class nor ignored by the loss."""
+    unknown = labels[(labels != ignored) & ((labels < 0) | (labels >= classes))]
+    if unknown.numel():
+        raise ClassesError(f'{path} has the label {unknown[0].item()}, and the model has {classes} classes (0 to '
+                           f'{classes - 1}). Correct the label, or num_classes of the head.')

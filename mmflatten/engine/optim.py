@@ -1,0 +1,99 @@
+"""Optimizer wrapper for mixed precision without a GPU, and layer-wise learning rate decay."""
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from mmengine.optim import DefaultOptimWrapperConstructor, OptimWrapper
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from mmflatten.engine.hooks.checks import bare_model
+from mmflatten.ops import upcast
+from mmflatten.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS
+
+
+@OPTIM_WRAPPERS.register_module()
+class CPUAmpOptimWrapper(OptimWrapper):
+    """bfloat16 autocast in backbone and neck on the CPU; heads, losses, weights and optimizer stay in float32.
+
+    MMEngine 0.10's `AmpOptimWrapper` requires an accelerator, and mmcv's operators on boxes do not support bfloat16 on
+    the CPU, so heads are left out. A model without a backbone runs in autocast as a whole. bfloat16 has the range of
+    float32, so losses are not scaled, and training may resume with either wrapper from a checkpoint of the other.
+
+    Raises:
+        ValueError: a parameter is on a GPU, where it would be trained in float32.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        devices = {parameter.device.type for group in self.param_groups for parameter in group['params']}
+        if elsewhere := devices - {'cpu', 'meta'}:
+            raise ValueError(f'optim_wrapper.type: mmflatten.CPUAmpOptimWrapper requires parameters on the CPU, got '
+                             f'{min(elsewhere)}. Use --amp, which chooses the wrapper for the device.')
+
+    @contextmanager
+    def optim_context(self, model: nn.Module) -> Iterator[None]:
+        bare = bare_model(model)
+        parts = [part for name in ('backbone', 'neck') if (part := getattr(bare, name, None)) is not None]
+        with super().optim_context(model), _autocast_inside(parts or [bare]):
+            yield
+
+
+@contextmanager
+def _autocast_inside(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Run the forward passes of `modules` in bfloat16 autocast and return their outputs in float32."""
+    entered: list[torch.autocast] = []
+
+    def enter(module: nn.Module, inputs: tuple) -> None:
+        entered.append(torch.autocast('cpu', torch.bfloat16))
+        entered[-1].__enter__()
+
+    def leave(module: nn.Module, inputs: tuple, output: Any) -> Any:
+        entered.pop().__exit__(None, None, None)
+        return tree_map_only(Tensor, lambda x: upcast(x)[0], output)
+
+    handles = [handle for module in modules for handle in (
+        module.register_forward_pre_hook(enter), module.register_forward_hook(leave, always_call=True))]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@OPTIM_WRAPPER_CONSTRUCTORS.register_module()
+class LayerDecayOptimWrapperConstructor(DefaultOptimWrapperConstructor):
+    """MMEngine's constructor with one more rule: `lr * layer_decay_rate ** (layers between a parameter and the head)`.
+
+    The backbone's `get_layer_depth` gives the layer of a parameter: the embedding is the first, and each block is one
+    more. Neck, heads and output norms have the full rate. The other rules of `paramwise_cfg` apply too.
+
+        optim_wrapper = dict(
+            constructor='mmflatten.LayerDecayOptimWrapperConstructor',
+            paramwise_cfg=dict(layer_decay_rate=0.8, norm_decay_mult=0.0))
+    """
+
+    def _validate_cfg(self) -> None:
+        super()._validate_cfg()
+        rate = self.paramwise_cfg.get('layer_decay_rate')
+        if not isinstance(rate, (int, float)) or not 0 < rate <= 1:
+            raise ValueError(f'paramwise_cfg.layer_decay_rate: expected a number above 0 and at most 1, got {rate}. '
+                             'Without layer decay, remove optim_wrapper.constructor.')
+        if self.base_lr is None:
+            raise ValueError('optimizer.lr: required with layer_decay_rate, which multiplies it.')
+
+    def add_params(self, params: list[dict], module: nn.Module, prefix: str = '', **kwargs: Any) -> None:
+        super().add_params(params, module, prefix, **kwargs)
+        if prefix:  # a part of the model
+            return
+        backbone = getattr(module, 'backbone', None)
+        if not hasattr(backbone, 'get_layer_depth'):
+            raise ValueError('layer_decay_rate: requires a backbone with get_layer_depth, such as those of mmflatten, '
+                             f'got {type(backbone).__name__} in {type(module).__name__}.')
+        rate = self.paramwise_cfg['layer_decay_rate']
+        names = {id(parameter): name for name, parameter in module.named_parameters()}
+        for group in params:
+            depth, number = backbone.get_layer_depth(names[id(group['params'][0])], 'backbone.')
+            group['lr_scale'] = rate ** (number - 1 - depth)
+            group['lr'] = group.get('lr', self.base_lr) * group['lr_scale']
