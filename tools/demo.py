@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> None:
     options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
 
     seconds = {'train': run_tool('train.py', args.config, '--work-dir', str(work_dir), *options)}
-    cfg = Config.fromfile(work_dir / Path(args.config).name)  # as the training wrote it, options included
+    cfg = Config.fromfile(work_dir / Path(args.config).name)  # written by the training, with the options
     checkpoint = (work_dir / 'last_checkpoint').read_text().strip()
     results = work_dir / 'results.pkl'
     seconds['test'] = run_tool('test.py', args.config, checkpoint, '--work-dir', str(work_dir / 'test'),
@@ -63,10 +63,10 @@ def main(argv: Sequence[str]) -> None:
     write_report([work_dir], work_dir / 'report.html')
     print(f'\nbbox mAP {summary["bbox_mAP"]:.3f}, segm mAP {summary["segm_mAP"]:.3f} on {len(predictions.entries)} '
           f'held-out scenes, {sum(seconds.values()) / 60:.1f} minutes\n'
-          f'  {work_dir}/summary.json     the figures\n'
-          f'  {work_dir}/predictions/     {len(drawings)} scenes, truth on the left, prediction on the right\n'
-          f'  {work_dir}/curves.png       losses and mAP over the training\n'
-          f'  {work_dir}/report.html      all of this and more on one page, for a browser')
+          f'  {work_dir}/summary.json     metrics\n'
+          f'  {work_dir}/predictions/     {len(drawings)} scenes: truth on the left, prediction on the right\n'
+          f'  {work_dir}/curves.png       loss and mAP during the training\n'
+          f'  {work_dir}/report.html      a page with all of this: open it in a browser')
 
 
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
@@ -82,8 +82,8 @@ def require_masks(config: str) -> None:
     """Raise ValueError before the training if a config does not predict boxes and masks."""
     metric = read_config(config).get('test_evaluator', {}).get('metric')
     if not {'bbox', 'segm'} <= set([metric] if isinstance(metric, str) else metric or ()):
-        raise ValueError(f'--config ({config}) must find boxes and masks: test_evaluator.metric ({metric!r}) must be '
-                         "['bbox', 'segm']")
+        raise ValueError(f"--config ({config}): test_evaluator.metric: expected ['bbox', 'segm'], got {metric!r}. "
+                         'Use the config of a model that predicts boxes and masks.')
 
 
 def empty(work_dir: Path, config: str) -> None:
@@ -97,8 +97,8 @@ def empty(work_dir: Path, config: str) -> None:
     # Training starts with a copy of its config, and a completed demo has a summary.
     of_a_demo = [work_dir / name for name in (Path(config).name, Path(CONFIG).name, 'summary.json')]
     if not work_dir.is_dir() or (any(work_dir.iterdir()) and not any(path.is_file() for path in of_a_demo)):
-        raise ValueError(f'--work-dir ({work_dir}) holds something that is not a demo, which would be deleted; name '
-                         'another folder')
+        raise ValueError(f'--work-dir: {work_dir} contains files that are not of a demo and would be deleted. Name '
+                         'another folder.')
     shutil.rmtree(work_dir)
 
 
@@ -108,7 +108,7 @@ def run_tool(name: str, *arguments: str) -> float:
     start = time.perf_counter()
     status = subprocess.run([sys.executable, str(ROOT / 'tools' / name), *arguments]).returncode
     if status:
-        raise ChildProcessError(f'tools/{name} ended with status {status}; its message stands above')
+        raise ChildProcessError(f'tools/{name} failed with exit status {status}. See its message above.')
     return time.perf_counter() - start
 
 
