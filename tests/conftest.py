@@ -1,11 +1,14 @@
-"""What every test has: MMEngine's global state is that of a new process, and no config is formatted."""
+"""Fixtures of all tests: a fixed seed, MMEngine's global state of a new process, and no formatting of configs."""
 import importlib.util
+import random
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.registry import DefaultScope
 from mmengine.visualization import Visualizer
@@ -27,7 +30,10 @@ def no_config_is_formatted():
 
 @pytest.fixture(autouse=True)
 def fresh_global_state():
-    """No default scope, logger, message hub or visualizer of another test, and none left behind."""
+    """Start each test with seed 0, and without a default scope, logger, message hub or visualizer of another test."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
     _forget()
     yield
     _forget()
