@@ -1,4 +1,5 @@
-"""Fixtures of all tests: a fixed seed, MMEngine's global state of a new process, and no formatting of configs."""
+"""Fixtures of all tests: a fixed seed, MMEngine's global state of a new process, and no wasted time."""
+import gc
 import importlib.util
 import random
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import torch
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.registry import DefaultScope
 from mmengine.visualization import Visualizer
+from torch.utils.data import _utils as loader_utils
 from yapf.yapflib import yapf_api
 
 CONFIGS = Path(__file__).parents[1] / 'configs' / 'digits'
@@ -21,11 +23,20 @@ ITERATION = 'train_cfg = dict(max_iters=1, val_interval=1)'
 
 
 @pytest.fixture(autouse=True, scope='session')
-def no_config_is_formatted():
-    """MMEngine has a whole config formatted for each log, file and checkpoint, which is half of a small training."""
+def short_waits():
+    """Format no configs, which is half of a small training, and wait 0.2 s for stopped loader workers, not 5 s."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yapf_api, 'FormatCode', lambda text, **style: (text, True))
+        patch.setattr(loader_utils, 'MP_STATUS_CHECK_INTERVAL', .2)
         yield
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True, scope='module')
+def frozen_modules():
+    """Exempt imported modules from garbage collection: MMEngine collects for each data set, for a second at the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
