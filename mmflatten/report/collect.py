@@ -115,6 +115,7 @@ def _read(run: TrainedRun, score: float, device: str | None) -> None:
 def _config_file(work_dir: Path) -> Path | None:
     """Return the newest config file of a work dir."""
     files = [*work_dir.glob('*.py')] or [*work_dir.glob('*/vis_data/config.py')]
+    files = [path for path in files if path.stat().st_size]  # mmpretrain's vis_scheduler.py leaves an empty one
     return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 

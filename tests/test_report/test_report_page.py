@@ -94,6 +94,7 @@ def test_missing_part_is_named_with_its_command(classifiers, written, tmp_path):
     bare, config = tmp_path / 'bare', next(classifiers['straight'].glob('*.py'))
     bare.mkdir()
     (bare / config.name).write_text(config.read_text() + "\nmodel['backbone']['img_size'] = 32\n")
+    (bare / '20261123_145827.py').touch()  # mmpretrain's vis_scheduler.py leaves such a file
     page = written(classifiers['straight'], bare)
     missing = ' '.join(text for _, text in page.all('div', class_='missing'))
     assert f'mmflatten train {bare / config.name} --work-dir {bare}' in missing
