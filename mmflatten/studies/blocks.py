@@ -60,13 +60,11 @@ class Block:
             pair, runs = pairs.get(name), self.members[name]
             compared = ('', '', 'the reference') if pair is None else (
                 pair.difference.text(self.sign), pair.p_text, pair.verdict)
-            memory = [run.peak_memory for run in runs if run.peak_memory]
             rows.append([
                 (factor, name), ('seeds', str(len(runs))), (self.metric, self.intervals[name].text()),
                 *zip((f'to {reference}', 'p', 'verdict'), compared),
                 ('params (M)', f'{runs[0].params / 1e6:.3f}'), ('MACs (M)', f'{runs[0].flops / 1e6:.1f}'),
-                *(_times(runs) if len(self.devices) == 1 else ()),
-                ('MiB', f'{mean(memory) / 2**20:.0f}' if memory else ''),
+                *([('seconds', f'{mean(map(_seconds, runs)):.0f}')] if len(self.devices) == 1 else []),
                 ('tuned', ', '.join(f'{value:g}' for value in (runs[0].tuned or {}).values())),
                 ('Pareto', 'yes' if self.fronts[MACS][name] else '')])
         header = [title for title, _ in rows[0]]
@@ -85,12 +83,6 @@ def blocks_of(study: Study, runs: Iterable[StudyRun]) -> list[Block]:
 def _seconds(run: StudyRun) -> float:
     """GPU time if there is one, else CPU time, which depends less on other processes than wall time."""
     return run.gpu_seconds or run.cpu_seconds
-
-
-def _times(runs: Sequence[StudyRun]) -> list[tuple[str, str]]:
-    size = next(iter(runs[0].throughput))
-    speeds = [run.throughput[size] for run in runs if size in run.throughput]
-    return [('seconds', f'{mean(map(_seconds, runs)):.0f}'), ('image', size), ('images/s', f'{mean(speeds):.0f}')]
 
 
 def tuned_table(study: Study, runs: Iterable[StudyRun]) -> str:

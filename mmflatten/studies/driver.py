@@ -16,8 +16,8 @@ from mmflatten.studies.study import Study, StudyError, counted
 
 ATTEMPTS = 3  # for a run whose process is killed
 POLL = 0.2  # seconds
-COSTS = ('wall_seconds', 'cpu_seconds', 'gpu_seconds', 'peak_memory')
-COMPARED = {'config_hash': 'config', 'metrics': 'metrics', 'seconds': 'budget.seconds', 'throughput': 'throughput'}
+COSTS = ('wall_seconds', 'cpu_seconds', 'gpu_seconds')
+COMPARED = {'config_hash': 'config', 'metrics': 'metrics', 'seconds': 'budget.seconds'}
 
 
 class Driver:
@@ -78,8 +78,7 @@ class Driver:
         result = run.result()
         del result['machine']
         return dict(result=result, config_hash=run.config_hash, metrics=list(self.study.metrics),
-                    seconds=self.study.budget.seconds,
-                    throughput={'shape': list(run.shape), **self.study.throughput.model_dump()})
+                    seconds=self.study.budget.seconds)
 
     def _discard_changed(self, runs: Sequence[StudyRun], changed: str | None, retry_failed: bool) -> None:
         """Compare the study with the settings that its runs were started with, and discard runs if they are repeated.
@@ -184,6 +183,4 @@ def is_hopeless(study: Study, run: StudyRun, progress: Mapping[str, Any], runs: 
 
 def _changed_fields(started: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
     """Fields of the study file that changed since a run was started. Fields missing from an older file are ignored."""
-    def stated(value: Any) -> Any:  # the image shape follows from the config
-        return {key: item for key, item in value.items() if key != 'shape'} if isinstance(value, dict) else value
-    return [name for key, name in COMPARED.items() if key in started and stated(started[key]) != stated(content[key])]
+    return [name for key, name in COMPARED.items() if key in started and started[key] != content[key]]

@@ -1,4 +1,4 @@
-"""Execution of one run: training with reports on its progress, test, and speed of the model."""
+"""Execution of one run: training with reports on its progress, and test."""
 import math
 import os
 import subprocess
@@ -15,8 +15,6 @@ from mmflatten.engine.setup import build_runner, load_config
 from mmflatten.engine.test import test
 from mmflatten.engine.train import NEWEST, set_resume
 from mmflatten.measure.speed.machine import describe_machine
-from mmflatten.measure.speed.models import RunSettings, model_subject
-from mmflatten.measure.speed.timing import measure
 from mmflatten.requirements import LIBRARIES, inspect
 from mmflatten.studies.folder import CONFIG, PROGRESS, RESULT, RUN, STOP, read_json, write_json
 from mmflatten.studies.runs import FINISHED, PRUNED, TRIAL, StudyRun
@@ -98,15 +96,10 @@ class ProgressHook(Hook):
             raise Pruned
 
     def costs(self) -> dict[str, float]:
-        """Time and memory of all attempts. `gpu_seconds` is the time for which a GPU was held."""
+        """Time of all attempts. `gpu_seconds` is the time for which a GPU was held."""
         wall = self.before.get('wall_seconds', 0.) + time.monotonic() - self.created
-        if torch.cuda.is_available():
-            gpu, peak = wall, torch.cuda.max_memory_allocated()
-        else:  # `getrusage` would include the peak of the parent process
-            status = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines())
-            gpu, peak = 0., int(status['VmHWM'].split()[0]) * 1024
         return dict(wall_seconds=wall, cpu_seconds=self.before.get('cpu_seconds', 0.) + sum(os.times()[:4]),
-                    gpu_seconds=gpu, peak_memory=max(peak, self.before.get('peak_memory', 0)))
+                    gpu_seconds=wall if torch.cuda.is_available() else 0.)
 
 
 def _step(runner: Runner) -> int:
@@ -115,14 +108,14 @@ def _step(runner: Runner) -> int:
 
 
 def execute_run(folder: Path) -> None:
-    """Train, test and measure a run, and write its result."""
+    """Train and test a run, and write its result."""
     content, config = read_json(folder / RUN), folder / CONFIG
     hook = ProgressHook(folder, content['metrics'], content['seconds'])
-    device = 'cuda' if torch.cuda.is_available() else 'cpu'
     versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
+    device = 'cuda' if torch.cuda.is_available() else 'cpu'
     machine = {**{name: version for name, version in versions.items() if version}, **describe_machine(device)}
-    run = StudyRun(**content['result'], machine=machine)
-    run.state, run.git_commit = FINISHED, git_commit()
+    run = StudyRun('').with_result(content['result'])
+    run.state, run.machine, run.git_commit = FINISHED, machine, git_commit()
     try:
         checkpoint = train_run(folder, config, hook)
         metrics = test(load_config(str(config), work_dir=str(folder / 'test')), checkpoint)
@@ -132,8 +125,6 @@ def execute_run(folder: Path) -> None:
         run.state, run.metric = PRUNED, hook.state['metric']
     run.validations = hook.state['validations']
     vars(run).update(hook.costs())
-    if run.state == FINISHED:
-        run.throughput = _throughput(config, device, **content['throughput'])
     write_json(folder / RESULT, run.result())
 
 
@@ -168,18 +159,6 @@ def train_run(folder: Path, config: Path, hook: ProgressHook) -> str:
     except TimeIsUp:
         return str(stopped)
     return str(newest_checkpoint(folder / 'train'))
-
-
-def _throughput(config: Path, device: str, shape: list[int], scales: list[float], batch: int,
-                seconds: float) -> dict[str, float]:
-    """Images per second of inference at each size, from the shortest time, which other processes disturb least."""
-    speed = {}
-    for scale in scales:
-        size = (round(shape[0] * scale), round(shape[1] * scale))
-        subject = model_subject(str(config), RunSettings(batch, size, device=device))
-        times, = measure([subject], seconds=seconds, device=device)
-        speed[f'{size[0]}x{size[1]}'] = batch / min(times)
-    return speed
 
 
 def git_commit() -> str:

@@ -6,7 +6,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -63,7 +62,7 @@ class StudyFolder:
         result, started = read_json(folder / RESULT), read_json(folder / RUN).get('result')
         if not result and started:
             result = {**started, 'state': RUNNING}
-        return replace(run, **result)
+        return run.with_result(result)
 
     def prepare(self, name: str, config: Config, content: Mapping[str, Any]) -> Path:
         """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files."""

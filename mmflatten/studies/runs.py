@@ -3,11 +3,13 @@
 The grid has one for every combination of levels and seeds that is not excluded. A search has the same trials for every
 cell, then runs of every cell with its best settings and all seeds.
 """
+from __future__ import annotations
+
 import hashlib
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, product
 from typing import Any
 
@@ -40,8 +42,6 @@ class StudyRun:
     wall_seconds: float = 0.
     cpu_seconds: float = 0.
     gpu_seconds: float = 0.
-    peak_memory: int = 0  # bytes on the GPU if there is one, else of the process
-    throughput: dict[str, float] = field(default_factory=dict)  # height x width -> images per second
     params: int = 0
     flops: int = 0  # multiply-accumulates of one image
     config_hash: str = ''
@@ -59,6 +59,10 @@ class StudyRun:
     def result(self) -> dict[str, Any]:
         """Content of `result.json`."""
         return {key: value for key, value in vars(self).items() if key not in PLANNED}
+
+    def with_result(self, result: Mapping[str, Any]) -> StudyRun:
+        """Return this run with the fields of a result. Fields of another version of mmflatten are ignored."""
+        return replace(self, **{key: value for key, value in result.items() if key in vars(self)})
 
 
 def expand(study: Study) -> list[StudyRun]:

@@ -140,14 +140,6 @@ class Tune(StudyPart):
         return self
 
 
-class Throughput(StudyPart):
-    """Settings for measuring the speed of each model, with random weights."""
-
-    scales: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = [1.]  # of height and width
-    batch: Count = 8
-    seconds: Positive = 1.  # for each size
-
-
 class Claim(StudyPart):
     """An order of levels of one factor that a paper states, from best to worst."""
 
@@ -173,7 +165,6 @@ class Study(StudyPart):
     budget: Budget
     metrics: Annotated[dict[str, Literal['higher', 'lower']], BeforeValidator(_metrics), Field(min_length=1)]
     tune: Tune | None = None
-    throughput: Throughput = Throughput()
     claims: Annotated[list[Claim], AfterValidator(_distinct)] = []
     description: Annotated[str, AfterValidator(str.strip)] = ''
 

@@ -1,5 +1,6 @@
 """Reading of study files."""
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic_core import ErrorDetails
 from mmflatten.studies.study import Study, StudyError, check_name, text_keys
 
 FULL = 'full'
-MERGED = ('options', 'budget', 'throughput')  # parts of which a size may give single fields
+MERGED = ('options', 'budget')  # parts of which a size may give single fields
 
 
 def read_study(path: str | Path, size: str = FULL) -> Study:
@@ -29,6 +30,10 @@ def read_study(path: str | Path, size: str = FULL) -> Study:
     content = _mapping(content, str(path))
     sizes = {FULL: {}, **_mapping(content.pop('sizes', None), 'sizes')}
     check_name('--size', size, sizes)
+    for part in (content, sizes[size]):
+        if isinstance(part, dict) and part.pop('throughput', None) is not None:
+            warnings.warn(f'throughput: studies do not measure speed any more. Remove it from {path} and use '
+                          '`mmflatten benchmark`.', FutureWarning, stacklevel=2)
     content = {'name': Path(path).stem, **_resized(content, _mapping(sizes[size], f'sizes.{size}'))}
     try:
         study = Study.model_validate(content)

@@ -1,4 +1,4 @@
-"""Process of one run of a study: trains or resumes, tests, and measures the speed of the model.
+"""Process of one run of a study: trains or resumes, and tests.
 
     python -m mmflatten.studies.worker work_dirs/studies/STUDY/runs/RUN
 

@@ -69,7 +69,6 @@ def study_file(tiny_config, tmp_path) -> Callable[..., Path]:
     def write(**changes: object) -> Path:
         content = dict(
             name='tiny', base=str(tiny_config), budget=dict(epochs=2), metrics=['accuracy/top1'],
-            throughput=dict(batch=1, seconds=0.01),
             factors=dict(attention=dict(
                 focused={'model.backbone.mixers': dict(L=dict(type='FocusedLinearAttention'))},
                 vanilla={'model.backbone.mixers': dict(L=dict(type='LinearAttention', feature_map='relu'))}), seed=2))
@@ -97,7 +96,7 @@ class FakeExecutor(Executor):
             (folder / 'log.txt').write_text('Traceback\nValueError: the cause\n')
             return value
         done = StudyRun(**run['result'], machine=dict(processor='none', gpu='none', torch='2', threads=1))
-        done.state, done.metric, done.value, done.throughput = FINISHED, 'accuracy/top1', value, {'32x32': 9.}
+        done.state, done.metric, done.value = FINISHED, 'accuracy/top1', value
         done.validations, done.cpu_seconds = {'1': value / 2, '2': value}, 3.
         write_json(folder / RESULT, done.result())
         return 0

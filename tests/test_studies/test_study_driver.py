@@ -65,7 +65,7 @@ def test_driver_stops_at_a_full_disk_and_resumes_later(study_file, drive, fake_e
 
 @pytest.mark.parametrize('changes, field', [
     (dict(options={RATE: 0.2}), 'config'), (dict(metrics=['other', 'accuracy/top1']), 'metrics'),
-    (dict(budget=dict(epochs=2, seconds=9)), 'budget.seconds'), (dict(throughput=dict(batch=2)), 'throughput')])
+    (dict(budget=dict(epochs=2, seconds=9)), 'budget.seconds')])
 def test_driver_refuses_changed_runs_without_a_choice(study_file, drive, fake_executor, changes, field):
     drive(study_file(), fake_executor())
     path = study_file(**changes)
@@ -109,7 +109,8 @@ def test_run_of_an_older_version_counts_as_unchanged(study_file, drive, fake_exe
     drive(path, fake_executor())
     file, = tmp_path.glob('out/runs/*/run.json')
     started = read_json(file)
-    started['throughput']['shape'] = [1, 1]
+    started['throughput'] = dict(shape=[1, 1])
+    started['result']['peak_memory'] = 9
     del started['metrics']
     write_json(file, started)
     executor = fake_executor()
@@ -204,10 +205,9 @@ def test_run_fails_if_its_metric_cannot_be_judged(tmp_path, monkeypatch, mode, v
     monkeypatch.setattr(execution, 'train_run', lambda *arguments: '')
     monkeypatch.setattr(execution, 'load_config', lambda *arguments, **options: None)
     monkeypatch.setattr(execution, 'test', lambda *arguments: {'epe': value, 'acc': 9.})
-    monkeypatch.setattr(execution, '_throughput', lambda *arguments: {})
     monkeypatch.setattr(execution, 'git_commit', lambda: 'now')
     write_json(tmp_path / RUN, dict(result=dict(name='x', mode=mode, git_commit='before'), metrics=['epe', 'acc'],
-                                    seconds=None, throughput={}))
+                                    seconds=None))
     write_json(tmp_path / PROGRESS, validated)
     if words:
         with pytest.raises(ValueError, match=words):

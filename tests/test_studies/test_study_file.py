@@ -131,11 +131,6 @@ def test_size_keeps_levels_and_changes_parts(study_file):
     (dict(metrics=['a', 'a']), ['metrics', 'a']),
     (dict(claims=5), ['claims', '5']),
     (dict(exclude=5), ['exclude', '5']),
-    (dict(throughput=dict(scales=1)), ['throughput.scales', '1']),
-    (dict(throughput=dict(scales=[])), ['throughput.scales']),
-    (dict(throughput=dict(scales=[2, 2])), ['throughput.scales', '2']),
-    (dict(throughput=dict(seconds='abc')), ['throughput.seconds', 'abc']),
-    (dict(throughput=dict(batch=1.5)), ['throughput.batch', '1.5']),
     (dict(factors=dict(seed=True)), ['seed', 'True']),
     (dict(base=5), ['base', '5']),
     (dict(name='../../x'), ['name', '../../x']),
@@ -169,6 +164,13 @@ def test_check_runs_names_what_cannot_be_built(study_file, changes, words):
     with pytest.raises(StudyError) as raised:
         check_runs(study, expand(study))
     assert all(word in str(raised.value) for word in words)
+
+
+def test_read_study_ignores_throughput_with_a_warning(study_file):
+    with pytest.warns(FutureWarning, match='throughput.*tiny.yaml'):
+        sizes = dict(small=dict(throughput=dict(batch=1)))
+        study = read_study(study_file(throughput=dict(batch=2), sizes=sizes), 'small')
+    assert not hasattr(study, 'throughput')
 
 
 def test_read_study_names_the_line_of_a_repeated_level(study_file):
