@@ -14,7 +14,6 @@ import torch
 from mmflatten.locate import missing_data_hint
 from mmflatten.requirements import LIBRARIES
 
-DISTRIBUTIONS = {'sklearn': 'scikit-learn'}  # import name -> name on PyPI
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -39,7 +38,7 @@ def explain(error: BaseException) -> str:
             return f'{error.filename}: {error.strerror}'
         case ImportError(name=str(module)):
             library = LIBRARIES.get(module.partition('.')[0])
-            name = DISTRIBUTIONS.get(module, module)
+            name = {'sklearn': 'scikit-learn'}.get(module, module)  # on PyPI
             return f'{message}. {library.install_command if library else f"Install {name} or check the spelling"}'
         case ImportError():
             return message

@@ -14,13 +14,13 @@ from mmengine.visualization import Visualizer
 from torch import nn
 from torch.utils.data import DataLoader
 
-from mmflatten.driver import gpu_problem
 from mmflatten.engine.checkpoints import reading
 from mmflatten.engine.checkpoints.saving import atomic_write, save_distributed
 from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.hooks.checks import bare_model, require_matching_channels
 from mmflatten.engine.strategies import is_sharded, shard
 from mmflatten.registry import RUNNERS
+from mmflatten.requirements import gpu_problem
 
 _WORKER_OPTIONS = ('persistent_workers', 'prefetch_factor')  # a DataLoader without workers rejects them
 DEFAULT_HOOKS: dict[str, dict] = dict(

@@ -6,18 +6,131 @@ config names in `custom_imports`.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterable, Mapping
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mmflatten.tasks.task import Task
-
 if TYPE_CHECKING:
-    from torch import nn
+    from mmengine.config import Config
+    from mmengine.structures import BaseDataElement
+    from torch import Tensor, nn
 
-__all__ = ['Task', 'find_task', 'register_task', 'task_of', 'task_of_model', 'task_of_predictions', 'tasks']
 _TASKS: dict[str, Task] = {}
+
+
+class Task:
+    """A task. Subclasses state its facts as class attributes and override the behaviour that differs.
+
+    Behaviour that belongs to one room of the package stands in the module `<package>.<room>.<name>`, for example
+    `mmflatten.export.detection`. A task without such a module does not offer what the room does. The rooms and what
+    they take from the module:
+
+    | room | names |
+    |---|---|
+    | `predict` | `Writer`, predictions of `mmflatten predict` as files |
+    | `results` | `analyze(results, worst, score)`, for `mmflatten analyze` and the report |
+    | `report` | `layers(results, entry, encode, score)`, truth and predictions drawn over an image |
+    | `explain` | `METHOD` and `targets(...)`, for class activation maps |
+    | `export` | `wrap(model)`, the model with plain tensors as inputs and outputs |
+    | `own_data` | `read(request, base)`, for `mmflatten init` |
+
+    Attributes:
+        name: such as `detection`.
+        abbreviation: of the command line of `mmflatten init`.
+        scope: `default_scope` of the task's configs, and first part of the module of its models.
+        package: package that holds the modules of the rooms.
+        input_shape: usual (H, W) of an image.
+        fixed_size: True if models are trained and tested at one image size.
+        inputs: names of the images that make one sample.
+        prediction: key of a stored prediction by which the task is recognised.
+        visualizer_type: class that draws predictions, as registered in the scope.
+        tta_model: config of the model for test-time augmentation, None for a task without a default.
+        tta_scales: True if test-time augmentation also varies the scale.
+        resizes_truth: True if a test keeps the labels in the size of the original image.
+        has_instances: True if predictions are instances with scores.
+        has_label_maps: True if predictions are maps of class labels.
+        trains_on_outputs: True if the gradient of the raw outputs times a training step fairly.
+        annotation_files: True if annotations are files apart from the images.
+        has_classes: True if the model predicts classes of the data set.
+        needs_classes: True if classes and palette are required to draw predictions.
+    """
+
+    name: str
+    abbreviation: str = ''
+    scope: str
+    package: str = 'mmflatten'
+    input_shape: tuple[int, int]
+    fixed_size: bool = False
+    inputs: tuple[str, ...] = ('image',)
+    prediction: str
+    visualizer_type: str = 'Visualizer'
+    tta_model: Mapping[str, Any] | None = None
+    tta_scales: bool = False
+    resizes_truth: bool = False
+    has_instances: bool = False
+    has_label_maps: bool = False
+    trains_on_outputs: bool = True
+    annotation_files: bool = False
+    has_classes: bool = True
+    needs_classes: bool = False
+
+    @property
+    def pairs(self) -> bool:
+        """True if a sample is a pair of images."""
+        return len(self.inputs) == 2
+
+    def part(self, room: str) -> ModuleType:
+        """Import the task's module of a room.
+
+        Raises:
+            ValueError: the task has none.
+        """
+        module = f'{self.package}.{room}.{self.name}'
+        if not self.offers(room):
+            raise ValueError(f'{room}: not available for {self.name}. It needs the module {module}.')
+        return importlib.import_module(module)
+
+    def offers(self, room: str) -> bool:
+        """Return True if the task has a module of the room."""
+        return (importlib.util.find_spec(f'{self.package}.{room}') is not None
+                and importlib.util.find_spec(f'{self.package}.{room}.{self.name}') is not None)
+
+    def visualizer(self, metainfo: dict, type: str | None = None) -> Any:
+        """Build the visualizer, with classes and palette of `metainfo`; `type` replaces `visualizer_type`."""
+        from mmengine.registry import VISUALIZERS, DefaultScope
+        with DefaultScope.overwrite_default_scope(self.scope):
+            visualizer = VISUALIZERS.build(dict(type=type or self.visualizer_type, name=f'{self.name} drawings'))
+        visualizer.dataset_meta = metainfo
+        return visualizer
+
+    def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
+        """Build MMEngine's inferencer for a config and a checkpoint."""
+        raise NotImplementedError(f'{type(self).__name__}.inferencer: not implemented. Predictions require it.')
+
+    def preprocess(self, inferencer: Any, images: list) -> dict:
+        """Return `inputs` and `data_samples` of one batch, as the inferencer's pipeline prepares the images."""
+        batch, = inferencer.preprocess(images, batch_size=len(images))
+        return batch
+
+    def restore(self, entry: dict) -> BaseDataElement:
+        """Return the data sample of a stored prediction, with what the visualizer draws of it."""
+        raise NotImplementedError(f'{type(self).__name__}.restore: not implemented. Drawings of stored predictions '
+                                  'require it.')
+
+    def forward(self, model: nn.Module, image: Tensor) -> Any:
+        """Compute raw outputs without data-dependent steps; works on the meta device."""
+        return model(image, mode='tensor')
+
+    def predict(self, model: nn.Module, image: Tensor) -> Any:
+        """Compute predictions, for measuring speed."""
+        return self.forward(model, image)
+
+    def backbone(self, model: nn.Module) -> nn.Module:
+        """Return the part of the model that sees the image."""
+        return model.backbone
 
 
 def register_task(cls: type[Task]) -> type[Task]:

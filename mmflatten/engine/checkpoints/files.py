@@ -1,5 +1,4 @@
 """Read checkpoints safely (without running code from them), check that they are complete, and find the newest one."""
-import contextlib
 import enum
 import importlib
 import logging
@@ -7,7 +6,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,11 @@ from mmengine.logging import print_log
 from mmengine.runner.checkpoint import get_torch_safe_globals
 from mmengine.utils import apply_to
 from torch import Tensor
-from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
+from torch.serialization import safe_globals
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.safe_pickle import load_without_code
 
-LAST_CHECKPOINT = 'last_checkpoint'
 SHARDED = '.sharded'  # suffix of a folder of `torch.distributed.checkpoint` with `rest.pth` beside the shards
 REST = 'rest.pth'  # the state of the training, with meta tensors in place of the sharded ones
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.(?:pth|sharded)')
@@ -43,7 +41,7 @@ def read_file(path: Path, map_location: Any = None) -> Any:
         ValueError: the file cannot be read as a checkpoint.
     """
     try:
-        with _safe_globals([*get_torch_safe_globals(), *_NUMPY_TYPES]):
+        with safe_globals([*get_torch_safe_globals(), *_NUMPY_TYPES]):
             return torch.load(path, map_location=map_location, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError):  # foreign classes, or a truncated file of the old format
         content, replaced = load_without_code(path)
@@ -51,18 +49,6 @@ def read_file(path: Path, map_location: Any = None) -> Any:
         print_log(f'{path}: left out objects of foreign classes, without running their code: {", ".join(replaced)}',
                   logger='current', level=logging.WARNING)
     return content
-
-
-@contextlib.contextmanager
-def _safe_globals(classes: list) -> Iterator[None]:
-    """Backport of `torch.serialization.safe_globals`, which PyTorch 2.4 does not have."""
-    before = get_safe_globals()
-    add_safe_globals(classes)
-    try:
-        yield
-    finally:
-        clear_safe_globals()
-        add_safe_globals(before)
 
 
 def map_tensors(state: dict, function: Callable[[Tensor], Tensor]) -> dict:
@@ -119,14 +105,12 @@ def what_is_wrong(path: str | Path) -> str | None:
     unpickling. Files in the older format, safetensors and shards have no checksums.
     """
     path = Path(path)
+    if (path / REST).is_file() and (problem := what_is_wrong(path / REST)) is not None:
+        return f'{REST}: {problem}'
     if path.is_dir() or path.suffix == SAFETENSORS:
-        if (path / REST).is_file() and (problem := what_is_wrong(path / REST)) is not None:
-            return f'{REST}: {problem}'
+        read = read_sharded if path.is_dir() else read_safetensors
         try:
-            if path.is_dir():
-                read_sharded(path)
-            else:
-                read_safetensors(path)
+            read(path)
         except Exception as error:
             return f'it is incomplete ({type(error).__name__}: {" ".join(str(error).split())[:200]})'
         return None
@@ -166,7 +150,7 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
         CheckpointError: every checkpoint is damaged. Training would silently start again from the beginning.
     """
     work_dir = Path(work_dir)
-    folders, pointer = {work_dir.absolute()}, work_dir / LAST_CHECKPOINT
+    folders, pointer = {work_dir.absolute()}, work_dir / 'last_checkpoint'
     if pointer.is_file() and (last := pointer.read_text(encoding='utf-8').strip()):
         folders.add(Path(last).parent.absolute())
     paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir()

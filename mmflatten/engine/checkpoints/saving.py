@@ -90,13 +90,11 @@ def save_distributed(runner: Runner, out_dir: str, filename: str, file_client_ar
         _save_folder(state, Path(out_dir, filename))
         return
     state = map_tensors(state, lambda tensor: (tensor.full_tensor() if _is_sharded(tensor) else tensor).cpu())
-    if not is_main_process():
-        return
-    if '://' in str(out_dir):
+    if '://' in str(out_dir) and is_main_process():
         save_checkpoint(state, f'{out_dir}/{filename}', backend_args=backend_args)
-        return
-    with atomic_write(Path(out_dir, filename)) as partial:
-        save_checkpoint(state, str(partial))
+    elif is_main_process():
+        with atomic_write(Path(out_dir, filename)) as partial:
+            save_checkpoint(state, str(partial))
 
 
 def _training_state(runner: Runner, save_optimizer: bool, save_param_scheduler: bool, meta: dict | None,

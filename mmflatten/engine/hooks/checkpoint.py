@@ -51,7 +51,17 @@ class CheckpointHook(_CheckpointHook):
     def before_train(self, runner: Runner) -> None:
         if self.sharded and not is_sharded(runner.cfg):
             raise ValueError('CheckpointHook.sharded: requires --strategy fsdp, got True. Remove it.')
-        self._follow_loop(runner)
+        # Unit, file name and interval follow the training loop where they are not configured.
+        requested, self.by_epoch = self._requested['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
+        unit = 'epoch' if self.by_epoch else 'iter'
+        if requested not in (None, self.by_epoch):
+            raise ValueError(f'CheckpointHook(by_epoch={requested}): the training loop counts each {unit}, so its '
+                             'checkpoints could not be resumed. Remove by_epoch.')
+        self.filename_tmpl = self._requested['template'] or f'{unit}_{{}}.pth'
+        if self.sharded:
+            self.filename_tmpl = self.filename_tmpl.removesuffix('.pth') + SHARDED
+        if self._requested['interval'] is None:
+            self.interval = runner.train_loop.val_interval
         super().before_train(runner)
         remote = '://' in str(self.out_dir)
         if self.sharded and remote:
@@ -75,19 +85,6 @@ class CheckpointHook(_CheckpointHook):
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         if runner._resume:
             self._resumed_states = checkpoint.get(_STATE_KEY, {})
-
-    def _follow_loop(self, runner: Runner) -> None:
-        """Set unit, file name and interval from the training loop where they are not configured."""
-        requested, self.by_epoch = self._requested['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
-        unit = 'epoch' if self.by_epoch else 'iter'
-        if requested not in (None, self.by_epoch):
-            raise ValueError(f'CheckpointHook(by_epoch={requested}): the training loop counts each {unit}, so its '
-                             'checkpoints could not be resumed. Remove by_epoch.')
-        self.filename_tmpl = self._requested['template'] or f'{unit}_{{}}.pth'
-        if self.sharded:
-            self.filename_tmpl = self.filename_tmpl.removesuffix('.pth') + SHARDED
-        if self._requested['interval'] is None:
-            self.interval = runner.train_loop.val_interval
 
     def _restore(self, runner: Runner) -> None:
         """Restore the random states of this process. A GPU state is ignored without a GPU."""
