@@ -70,9 +70,9 @@ def _append_to_log(text: str) -> str | None:
     from mmengine.logging import MMLogger
     for handler in MMLogger.get_current_instance().handlers:
         if isinstance(handler, logging.FileHandler):
-            with contextlib.suppress(OSError):  # a full disk must not hide the error
-                with open(handler.baseFilename, 'a', encoding='utf-8') as log:
-                    log.write(text)
+            # A full disk must not hide the error.
+            with contextlib.suppress(OSError), open(handler.baseFilename, 'a', encoding='utf-8') as log:
+                log.write(text)
                 return handler.baseFilename
     return None
 

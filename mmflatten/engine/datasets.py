@@ -12,8 +12,6 @@ from mmflatten.classes import require_labels, require_usable
 from mmflatten.console import quiet_libraries
 from mmflatten.errors import error_text, explain, is_ours
 
-_PATHS = ('data_root', 'ann_file', 'data_prefix')
-
 
 class DatasetError(RuntimeError):
     """A data set cannot be built: files are missing or do not match the config."""
@@ -51,7 +49,7 @@ def build_dataset(cfg: dict) -> Any:
         if is_ours(error):
             raise
         cfg = parts[0] if len(parts) == 1 else cfg
-        paths = ', '.join(f'{name}={cfg[name]}' for name in _PATHS if cfg.get(name))
+        paths = ', '.join(f'{name}={cfg[name]}' for name in ('data_root', 'ann_file', 'data_prefix') if cfg.get(name))
         raise DatasetError(f'data set {cfg.get("type")} ({paths}) cannot be read: {explain(error)}. Check data_root, '
                            'data_prefix, ann_file and filter_cfg in the config.') from error
     return dataset
