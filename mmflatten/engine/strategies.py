@@ -1,12 +1,13 @@
 """Distributed training strategies: `ddp` replicates the training on each process, `fsdp` shards it."""
 from collections import defaultdict
-from typing import Any
 
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.hooks import EMAHook
 from mmengine.runner import Runner
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import distribute_tensor
 from torch.optim import Optimizer
 
 from mmflatten.checkpoints.rules import shorten
@@ -21,8 +22,7 @@ def set_strategy(cfg: Config, strategy: str | None) -> None:
     Raises:
         ValueError: the strategy is unknown or does not work with the config.
     """
-    option = strategy is not None
-    strategy = strategy or cfg.get('strategy') or 'ddp'
+    option, strategy = strategy is not None, strategy or cfg.get('strategy') or 'ddp'
     runner_type = cfg.get('runner_type', 'mmflatten.Runner')
     if strategy not in STRATEGIES:
         if runner_type != 'mmflatten.Runner' and not option:  # such as MMEngine's FlexibleRunner
@@ -37,8 +37,7 @@ def set_strategy(cfg: Config, strategy: str | None) -> None:
     if not is_sharded(cfg):
         return
     if runner_type != 'mmflatten.Runner':
-        raise ValueError(f'runner_type: --strategy fsdp requires mmflatten.Runner, got {runner_type}. Remove '
-                         'runner_type.')
+        raise ValueError(f'runner_type: --strategy fsdp requires mmflatten.Runner, got {runner_type}. Remove it.')
     if cfg.get('find_unused_parameters') or (cfg.get('model_wrapper_cfg') or {}).get('find_unused_parameters'):
         raise ValueError('find_unused_parameters: --strategy fsdp requires a gradient for every parameter, got True. '
                          'Train with --strategy ddp.')
@@ -59,7 +58,6 @@ def shard(runner: Runner) -> None:
     Each `Block` of a backbone is gathered only while it runs; the rest of the model is one more group. Called last
     before the first step, so that building the optimizer and loading a checkpoint deal with ordinary tensors.
     """
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     model = runner.model
     scalars = [name for name, parameter in model.named_parameters() if parameter.dim() == 0]
@@ -80,15 +78,12 @@ def shard(runner: Runner) -> None:
 
 def _replace_parameters(optimizer: Optimizer, shards: dict[nn.Parameter, nn.Parameter]) -> None:
     """Replace the parameters of an optimizer by their shards, and shard its state accordingly."""
-    from torch.distributed.tensor import distribute_tensor
-
-    def like(value: Any, shard: nn.Parameter) -> Any:
-        if not isinstance(value, Tensor) or value.shape != shard.shape:  # the step counter
-            return value
-        return distribute_tensor(value, shard.device_mesh, shard.placements)
-
     for group in optimizer.param_groups:
         group['params'] = [shards[full] for full in group['params']]
-    optimizer.state = defaultdict(dict, {
-        shards[full]: {key: like(value, shards[full]) for key, value in state.items()}
-        for full, state in optimizer.state.items()})
+    old_state, optimizer.state = optimizer.state, defaultdict(dict)
+    for full, state in old_state.items():
+        shard = shards[full]
+        for key, value in state.items():
+            if isinstance(value, Tensor) and value.shape == shard.shape:  # not the step counter
+                value = distribute_tensor(value, shard.device_mesh, shard.placements)
+            optimizer.state[shard][key] = value

@@ -13,6 +13,7 @@ from mmengine.dist import barrier, is_main_process
 from mmengine.runner import Runner
 from mmengine.runner.checkpoint import save_checkpoint
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from mmflatten.engine.checkpoints.files import REST, SHARDED, map_tensors
 from mmflatten.errors import OUT_OF_SPACE, space_hint
@@ -89,7 +90,7 @@ def save_distributed(runner: Runner, out_dir: str, filename: str, file_client_ar
     if Path(filename).suffix == SHARDED:
         _save_folder(state, Path(out_dir, filename))
         return
-    state = map_tensors(state, lambda tensor: (tensor.full_tensor() if _is_sharded(tensor) else tensor).cpu())
+    state = map_tensors(state, lambda tensor: (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).cpu())
     if '://' in str(out_dir) and is_main_process():
         save_checkpoint(state, f'{out_dir}/{filename}', backend_args=backend_args)
     elif is_main_process():
@@ -115,17 +116,13 @@ def _training_state(runner: Runner, save_optimizer: bool, save_param_scheduler: 
     return state
 
 
-def _is_sharded(tensor: Tensor) -> bool:
-    return hasattr(tensor, 'full_tensor')  # a DTensor
-
-
 def _save_folder(state: dict, path: Path) -> None:
     """Write the shards with `torch.distributed.checkpoint`, numbered in order, and everything else to `rest.pth`."""
     from torch.distributed.checkpoint import CheckpointException, FileSystemWriter, save
     shards: dict[str, Tensor] = {}
 
     def leave_out(tensor: Tensor) -> Tensor:
-        if not _is_sharded(tensor):
+        if not isinstance(tensor, DTensor):
             return tensor.cpu()
         shards[str(len(shards))] = tensor
         return torch.empty(tensor.shape, dtype=tensor.dtype, device='meta')

@@ -114,7 +114,13 @@ class CheckpointHook(_CheckpointHook):
                 f'Last good checkpoint: {self.last_ckpt or "none yet"}. Lower the learning rate or clip gradients, '
                 'then continue with --resume.')
         # Collective, unlike saving, which may be done by the main process alone.
-        self._saved_states = dict(random=all_gather_object(_random_states()),
+        # In types that load safely.
+        name, keys, *rest = np.random.get_state()
+        states = dict(python=random.getstate(), numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
+                      torch=torch.get_rng_state())
+        if torch.cuda.is_available():
+            states['cuda'] = torch.cuda.get_rng_state()
+        self._saved_states = dict(random=all_gather_object(states),
                                   sampler_seed=getattr(_train_sampler(runner), 'seed', None))
         with self._replacing(runner):
             super()._save_checkpoint_with_step(runner, step, meta)
@@ -159,11 +165,3 @@ def _train_sampler(runner: Runner) -> Any:
     """Return the sampler that orders the samples, which may be inside a batch sampler."""
     loader = runner.train_loop.dataloader
     return loader.sampler if hasattr(loader.sampler, 'seed') else getattr(loader.batch_sampler, 'sampler', None)
-
-
-def _random_states() -> dict[str, Any]:
-    """Return the states of Python, NumPy, PyTorch and the current GPU, in types that load safely."""
-    name, keys, *rest = np.random.get_state()
-    states = dict(python=random.getstate(), numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
-                  torch=torch.get_rng_state())
-    return {**states, 'cuda': torch.cuda.get_rng_state()} if torch.cuda.is_available() else states

@@ -6,7 +6,7 @@ from typing import Any
 from mmengine.dataset import Compose
 from mmengine.hooks import Hook
 from mmengine.model import BaseTTAModel, is_model_wrapper
-from mmengine.runner import Runner
+from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
 from mmflatten.classes import ClassesError, require_same, wrong_heads
@@ -64,26 +64,27 @@ class CheckDataHook(Hook):
     priority = 'VERY_HIGH'
 
     def before_train(self, runner: Runner) -> None:
-        dataset = runner.train_loop.dataloader.dataset
-        _check(dataset, 'train', runner.model)
+        _check(runner.train_loop, 'train', runner.model)
         if runner.val_loop is not None:  # now, not after the first epoch
-            validation = runner.val_loop.dataloader.dataset
-            require_same(_classes(validation), _classes(dataset), 'val_dataloader.dataset', 'train_dataloader.dataset',
-                         'Set the same metainfo=dict(classes=...) in both.')
-            _check(validation, 'val', runner.model)
-            _check_evaluator(validation, 'val', runner.val_loop.evaluator)
+            require_same(_classes(runner.val_loop), _classes(runner.train_loop), 'val_dataloader.dataset',
+                         'train_dataloader.dataset', 'Set the same metainfo=dict(classes=...) in both.')
+            _check(runner.val_loop, 'val', runner.model)
+            _check_evaluator(runner.val_loop, 'val')
 
     def before_val(self, runner: Runner) -> None:
-        _check(runner.val_loop.dataloader.dataset, 'val', runner.model)
+        _check(runner.val_loop, 'val', runner.model)
 
     def before_test(self, runner: Runner) -> None:
-        dataset = runner.test_loop.dataloader.dataset
-        _check(dataset, 'test', runner.model)
-        _check_evaluator(dataset, 'test', runner.test_loop.evaluator)
+        _check(runner.test_loop, 'test', runner.model)
+        _check_evaluator(runner.test_loop, 'test')
 
 
-def _check(dataset: Any, split: str, model: nn.Module) -> None:
-    model, where, classes = bare_model(model), f'{split}_dataloader.dataset', len(_classes(dataset))
+def _classes(loop: BaseLoop) -> Sequence[str]:
+    return getattr(loop.dataloader.dataset, 'metainfo', {}).get('classes') or ()
+
+
+def _check(loop: BaseLoop, split: str, model: nn.Module) -> None:
+    model, where, classes = bare_model(model), f'{split}_dataloader.dataset', len(_classes(loop))
     # A detector's labels are looked up in the classes. Other models may have unused classes.
     is_detector = any(kind.__module__.startswith('mmdet.') for kind in type(model).__mro__)
     for problem in wrong_heads(model, classes, where, exact=is_detector):
@@ -92,7 +93,7 @@ def _check(dataset: Any, split: str, model: nn.Module) -> None:
     head = getattr(model, 'decode_head', None) or getattr(model, 'head', None)
     number = getattr(head, 'num_classes', None)
     labels = (number, getattr(head, 'ignore_index', -100)) if isinstance(number, int) else None
-    for part in _with_inner(dataset):
+    for part in _with_inner(loop.dataloader.dataset):
         # mmdet's CocoDataset skips names that its annotation file does not have.
         categories = getattr(part, 'cat_ids', None)
         if classes and categories is not None and len(categories) != classes:
@@ -102,13 +103,10 @@ def _check(dataset: Any, split: str, model: nn.Module) -> None:
             part.pipeline = NamingPipeline(part.pipeline.transforms, labels)
 
 
-def _classes(dataset: Any) -> Sequence[str]:
-    return getattr(dataset, 'metainfo', {}).get('classes') or ()
-
-
-def _check_evaluator(dataset: Any, split: str, evaluator: Any) -> None:
+def _check_evaluator(loop: BaseLoop, split: str) -> None:
     """Reject a COCO metric whose annotations differ from those of its data set."""
-    for metric in evaluator.metrics:
+    dataset = loop.dataloader.dataset
+    for metric in loop.evaluator.metrics:
         coco, categories = getattr(metric, '_coco_api', None), getattr(dataset, 'cat_ids', None)
         if coco is None or categories is None:
             continue
