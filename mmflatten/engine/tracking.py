@@ -13,7 +13,6 @@ from mmengine.visualization import MLflowVisBackend
 from mmflatten.registry import VISBACKENDS
 from mmflatten.tasks import find_task
 
-DRAWING_INTERVAL = 50  # validation batches between two drawings
 # Fields of the config that MLflow lists as parameters. The whole config is a file of the run.
 _PARAMETERS = ('model', 'train_dataloader', 'optim_wrapper', 'param_scheduler', 'train_cfg')
 
@@ -67,7 +66,7 @@ def add_tracking(cfg: Config, tracker: str) -> None:
     cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or ()), backend]
     hooks = list(cfg.get('custom_hooks') or ())
     if not any(hook['type'] == 'mmflatten.DrawValidationHook' for hook in hooks):
-        cfg.custom_hooks = [*hooks, dict(type='mmflatten.DrawValidationHook', interval=DRAWING_INTERVAL)]
+        cfg.custom_hooks = [*hooks, dict(type='mmflatten.DrawValidationHook')]
 
 
 def _mlflow(cfg: Config, work_dir: Path) -> dict:
