@@ -6,20 +6,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A data set of the configs.
-
-    Attributes:
-        default_root: folder in the configs. Its last name identifies the data set anywhere in a path.
-        how: instructions to obtain it, with `{root}` for the folder.
-        contents: patterns of the files in it.
-        aliases: other folder names that identify it.
-    """
+    """A data set of the configs."""
 
     name: str
-    default_root: str
-    how: str
-    contents: tuple[str, ...]
-    aliases: tuple[str, ...] = ()
+    default_root: str  # folder in the configs. Its last name identifies the data set anywhere in a path
+    how: str  # instructions to obtain it, with `{root}` for the folder
+    contents: tuple[str, ...]  # patterns of the files in it
+    aliases: tuple[str, ...] = ()  # other folder names that identify it
 
 
 # Contents of the folders built by `mmflatten data`.

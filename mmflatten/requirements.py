@@ -15,18 +15,15 @@ from importlib import metadata
 
 @dataclass(frozen=True)
 class Library:
-    """A library by its import name. `original` is the unmaintained distribution that `distribution` replaces.
-
-    Versions below `required` are rejected, `untested` and newer ones cause a warning, `make setup` installs `tested`.
-    """
+    """A library by its import name."""
 
     name: str
     distribution: str
-    required: str
-    tested: str
+    required: str  # older versions are rejected
+    tested: str  # installed by `make setup`
     purpose: str
-    original: str | None = None
-    untested: str | None = None
+    original: str | None = None  # unmaintained distribution that `distribution` replaces
+    untested: str | None = None  # this and newer versions cause a warning
 
     @property
     def install_command(self) -> str:

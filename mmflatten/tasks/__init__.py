@@ -25,57 +25,28 @@ class Task:
     """A task. Subclasses state its facts as class attributes and override the behaviour that differs.
 
     Behaviour that belongs to one room of the package stands in the module `<package>.<room>.<name>`, for example
-    `mmflatten.export.detection`. A task without such a module does not offer what the room does. The rooms and what
-    they take from the module:
-
-    | room | names |
-    |---|---|
-    | `predict` | `Writer`, predictions of `mmflatten predict` as files |
-    | `results` | `analyze(results, worst, score)`, for `mmflatten analyze` and the report |
-    | `report` | `layers(results, entry, encode, score)`, truth and predictions drawn over an image |
-    | `explain` | `METHOD` and `targets(...)`, for class activation maps |
-    | `export` | `wrap(model)`, the model with plain tensors as inputs and outputs |
-    | `own_data` | `read(request, base)`, for `mmflatten init` |
-
-    Attributes:
-        name: such as `detection`.
-        abbreviation: of the command line of `mmflatten init`.
-        scope: `default_scope` of the task's configs, and first part of the module of its models.
-        package: package that holds the modules of the rooms.
-        input_shape: usual (H, W) of an image.
-        fixed_size: True if models are trained and tested at one image size.
-        inputs: names of the images that make one sample.
-        prediction: key of a stored prediction by which the task is recognised.
-        visualizer_type: class that draws predictions, as registered in the scope.
-        tta_model: config of the model for test-time augmentation, None for a task without a default.
-        tta_scales: True if test-time augmentation also varies the scale.
-        resizes_truth: True if a test keeps the labels in the size of the original image.
-        has_instances: True if predictions are instances with scores.
-        has_label_maps: True if predictions are maps of class labels.
-        trains_on_outputs: True if the gradient of the raw outputs times a training step fairly.
-        annotation_files: True if annotations are files apart from the images.
-        has_classes: True if the model predicts classes of the data set.
-        needs_classes: True if classes and palette are required to draw predictions.
+    `mmflatten.export.detection`. A task without such a module does not offer what the room does. docs/architecture.md
+    lists the rooms and the names that they take from the module.
     """
 
-    name: str
-    abbreviation: str = ''
-    scope: str
-    package: str = 'mmflatten'
-    input_shape: tuple[int, int]
-    fixed_size: bool = False
-    inputs: tuple[str, ...] = ('image',)
-    prediction: str
-    visualizer_type: str = 'Visualizer'
-    tta_model: Mapping[str, Any] | None = None
-    tta_scales: bool = False
-    resizes_truth: bool = False
-    has_instances: bool = False
-    has_label_maps: bool = False
-    trains_on_outputs: bool = True
-    annotation_files: bool = False
-    has_classes: bool = True
-    needs_classes: bool = False
+    name: str  # such as `detection`
+    abbreviation: str = ''  # on the command line of `mmflatten init`
+    scope: str  # `default_scope` of the task's configs, and first part of the module of its models
+    package: str = 'mmflatten'  # holds the modules of the rooms
+    input_shape: tuple[int, int]  # usual (H, W) of an image
+    fixed_size: bool = False  # models are trained and tested at one image size
+    inputs: tuple[str, ...] = ('image',)  # names of the images that make one sample
+    prediction: str  # key of a stored prediction by which the task is recognised
+    visualizer_type: str = 'Visualizer'  # draws predictions, as registered in the scope
+    tta_model: Mapping[str, Any] | None = None  # config of the default model for test-time augmentation
+    tta_scales: bool = False  # test-time augmentation also varies the scale
+    resizes_truth: bool = False  # a test keeps the labels in the size of the original image
+    has_instances: bool = False  # predictions are instances with scores
+    has_label_maps: bool = False  # predictions are maps of class labels
+    trains_on_outputs: bool = True  # the gradient of the raw outputs times a training step fairly
+    annotation_files: bool = False  # annotations are files apart from the images
+    has_classes: bool = True  # the model predicts classes of the data set
+    needs_classes: bool = False  # classes and palette are required to draw predictions
 
     @property
     def pairs(self) -> bool:
