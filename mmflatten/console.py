@@ -43,8 +43,15 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
 
 def _report(error: BaseException, show_traceback: bool) -> None:
     from mmflatten.errors import explain  # imports PyTorch, which --help does not need
-    text = ''.join(traceback.format_exception(error))
-    log = _append_to_log(text)
+    text, log = ''.join(traceback.format_exception(error)), None
+    if 'mmengine' in sys.modules:  # otherwise no run has started
+        from mmengine.logging import MMLogger
+        for handler in MMLogger.get_current_instance().handlers:
+            if isinstance(handler, logging.FileHandler):
+                with contextlib.suppress(OSError):  # a full disk must not hide the error
+                    with open(handler.baseFilename, 'a', encoding='utf-8') as file:
+                        file.write(text)
+                    log = handler.baseFilename
     sys.stdout.flush()
     if show_traceback:
         sys.stderr.write(text)
@@ -61,20 +68,6 @@ def _report(error: BaseException, show_traceback: bool) -> None:
         with (contextlib.suppress(OSError),
               open(Path(folder, os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')), 'x', encoding='utf-8') as note):
             note.write(line + '\n')
-
-
-def _append_to_log(text: str) -> str | None:
-    """Append to the log file of the run and return its path, or None if there is no log file."""
-    if 'mmengine' not in sys.modules:  # no run has started
-        return None
-    from mmengine.logging import MMLogger
-    for handler in MMLogger.get_current_instance().handlers:
-        if isinstance(handler, logging.FileHandler):
-            # A full disk must not hide the error.
-            with contextlib.suppress(OSError), open(handler.baseFilename, 'a', encoding='utf-8') as log:
-                log.write(text)
-                return handler.baseFilename
-    return None
 
 
 @contextlib.contextmanager

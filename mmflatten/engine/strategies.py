@@ -5,10 +5,9 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.hooks import EMAHook
 from mmengine.runner import Runner
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import distribute_tensor
-from torch.optim import Optimizer
 
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.models.layers.residual import Block
@@ -69,21 +68,17 @@ def shard(runner: Runner) -> None:
     names = {parameter: name for name, parameter in model.named_parameters()}
     for part in (*(module for module in model.modules() if isinstance(module, Block)), model):
         fully_shard(part, **options)
-    shards = dict(model.named_parameters())
-    _replace_parameters(runner.optim_wrapper.optimizer, {full: shards[name] for full, name in names.items()})
+    named = dict(model.named_parameters())
+    shards, optimizer = {full: named[name] for full, name in names.items()}, runner.optim_wrapper.optimizer
+    for group in optimizer.param_groups:
+        group['params'] = [shards[full] for full in group['params']]
+    full_states, optimizer.state = optimizer.state, defaultdict(dict)
+    for full, state in full_states.items():
+        weight = shards[full]
+        for key, value in state.items():
+            if isinstance(value, Tensor) and value.shape == weight.shape:  # not the step counter
+                value = distribute_tensor(value, weight.device_mesh, weight.placements)
+            optimizer.state[weight][key] = value
     for average in (hook.ema_model for hook in runner.hooks if isinstance(hook, EMAHook)):
         module = fully_shard(average.module, **options)
         average.avg_parameters = module.state_dict() if average.update_buffers else dict(module.named_parameters())
-
-
-def _replace_parameters(optimizer: Optimizer, shards: dict[nn.Parameter, nn.Parameter]) -> None:
-    """Replace the parameters of an optimizer by their shards, and shard its state accordingly."""
-    for group in optimizer.param_groups:
-        group['params'] = [shards[full] for full in group['params']]
-    old_state, optimizer.state = optimizer.state, defaultdict(dict)
-    for full, state in old_state.items():
-        shard = shards[full]
-        for key, value in state.items():
-            if isinstance(value, Tensor) and value.shape == shard.shape:  # not the step counter
-                value = distribute_tensor(value, shard.device_mesh, shard.placements)
-            optimizer.state[shard][key] = value

@@ -5,7 +5,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import mmengine
 import torch
@@ -86,21 +85,7 @@ def save_distributed(runner: Runner, out_dir: str, filename: str, file_client_ar
 
     Every process must call this function. The arguments are those of `Runner.save_checkpoint`.
     """
-    state = _training_state(runner, save_optimizer, save_param_scheduler, meta, by_epoch)
-    if Path(filename).suffix == SHARDED:
-        _save_folder(state, Path(out_dir, filename))
-        return
-    state = map_tensors(state, lambda tensor: (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).cpu())
-    if '://' in str(out_dir) and is_main_process():
-        save_checkpoint(state, f'{out_dir}/{filename}', backend_args=backend_args)
-    elif is_main_process():
-        with atomic_write(Path(out_dir, filename)) as partial:
-            save_checkpoint(state, str(partial))
-
-
-def _training_state(runner: Runner, save_optimizer: bool, save_param_scheduler: bool, meta: dict | None,
-                    by_epoch: bool) -> dict[str, Any]:
-    """Return what MMEngine's `Runner.save_checkpoint` writes, which itself runs on one process only."""
+    # The content of MMEngine's `Runner.save_checkpoint`, which itself runs on one process only.
     progress = dict(epoch=runner.epoch + by_epoch, iter=runner.iter + (not by_epoch))
     meta = {**progress, **(meta or {}), 'cfg': runner.cfg.pretty_text, 'seed': runner.seed,
             'experiment_name': runner.experiment_name, 'time': time.strftime('%Y%m%d_%H%M%S'),
@@ -113,7 +98,15 @@ def _training_state(runner: Runner, save_optimizer: bool, save_param_scheduler: 
     if save_param_scheduler and runner.param_schedulers is not None:
         state['param_schedulers'] = [scheduler.state_dict() for scheduler in runner.param_schedulers]
     runner.call_hook('before_save_checkpoint', checkpoint=state)
-    return state
+    if Path(filename).suffix == SHARDED:
+        _save_folder(state, Path(out_dir, filename))
+        return
+    state = map_tensors(state, lambda tensor: (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).cpu())
+    if '://' in str(out_dir) and is_main_process():
+        save_checkpoint(state, f'{out_dir}/{filename}', backend_args=backend_args)
+    elif is_main_process():
+        with atomic_write(Path(out_dir, filename)) as partial:
+            save_checkpoint(state, str(partial))
 
 
 def _save_folder(state: dict, path: Path) -> None:
