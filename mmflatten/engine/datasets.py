@@ -14,8 +14,7 @@ from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
 from mmflatten.classes import ClassesError, require_labels, require_same, require_usable, wrong_heads
-from mmflatten.console import quiet_libraries
-from mmflatten.errors import error_text, explain, is_ours
+from mmflatten.console import error_text, explain, is_ours, quiet_libraries
 from mmflatten.registry import HOOKS
 
 

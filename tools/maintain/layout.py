@@ -5,7 +5,7 @@ and `floors.py` draws the floors.
 """
 FLOORS = (
     ('version', 'requirements', 'config_library', 'text_table', 'building', 'locate', 'ops', 'structures'),
-    ('registry', 'checkpoints', 'errors'),
+    ('registry', 'checkpoints'),
     ('classes', 'config_files', 'models', 'evaluation', 'console'),
     ('datasets', 'timm'),
     ('tasks',),

@@ -14,8 +14,8 @@ from mmengine.runner.checkpoint import save_checkpoint
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from mmflatten.console import OUT_OF_SPACE, space_hint
 from mmflatten.engine.checkpoints.files import REST, SHARDED, map_tensors
-from mmflatten.errors import OUT_OF_SPACE, space_hint
 
 _PARTIAL = '.part'
 
