@@ -15,9 +15,9 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from mmflatten.engine.checkpoints import reading
-from mmflatten.engine.checkpoints.saving import atomic_write, save_distributed
+from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset
-from mmflatten.engine.strategies import is_sharded, shard
+from mmflatten.engine.strategies import is_sharded, save_distributed, shard
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
 

@@ -1,12 +1,15 @@
-"""Read checkpoints safely (without running code from them), check that they are complete, and find the newest one."""
+"""Checkpoint files: written atomically, read without running code from them, checked, and the newest one of a run."""
+import contextlib
 import enum
 import importlib
 import logging
+import os
 import pickle
 import re
+import shutil
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +24,11 @@ from torch.serialization import safe_globals
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.safe_pickle import load_without_code
+from mmflatten.console import OUT_OF_SPACE, space_hint
 
 SHARDED = '.sharded'  # suffix of a folder of `torch.distributed.checkpoint` with `rest.pth` beside the shards
 REST = 'rest.pth'  # the state of the training, with meta tensors in place of the sharded ones
+_PARTIAL = '.part'
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.(?:pth|sharded)')
 _NUMPY_TYPES = [type(np.dtype(code)) for code in np.typecodes['AllInteger'] + np.typecodes['AllFloat'] + '?']
 _METADATA_GLOBALS = {('torch', 'Size'), ('torch.serialization', '_get_layout'), ('pathlib', 'PosixPath'),
@@ -32,6 +37,64 @@ _METADATA_GLOBALS = {('torch', 'Size'), ('torch.serialization', '_get_layout'), 
 
 class CheckpointError(RuntimeError):
     """A checkpoint is missing, damaged or belongs to another model."""
+
+
+class CheckpointWriteError(OSError):
+    """A file could not be written. The previous content of the path is unchanged."""
+
+    def __str__(self) -> str:
+        return self.strerror
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | Path) -> Iterator[Path]:
+    """Yield a hidden path beside `path` to write a file or folder to; on success it is flushed and renamed to `path`.
+
+    `path` therefore holds either the old content or the new, also after a power cut. (A folder that replaces another
+    is absent for a moment.) On failure the partial content is deleted.
+
+    Raises:
+        CheckpointWriteError: writing failed. If the disk is full, the message gives the free space.
+    """
+    path = Path(path)
+    partial, outdated = partial_path(path), path.with_name(f'.{path.name}.old{_PARTIAL}')
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        for part in partial.iterdir() if partial.is_dir() else [partial]:
+            with open(part, 'rb') as file:
+                os.fsync(file.fileno())
+        if path.is_dir():
+            os.replace(path, outdated)
+        os.replace(partial, path)
+        _remove(outdated)
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        with contextlib.suppress(OSError):  # some file systems cannot sync a folder
+            os.fsync(descriptor)
+        os.close(descriptor)
+    except OSError as error:
+        hint = f'; {space_hint(error.errno, path)}' if error.errno in OUT_OF_SPACE else ''
+        raise CheckpointWriteError(error.errno, f'cannot write {path}: {error.strerror or error}{hint}') from error
+    finally:
+        _remove(partial)
+
+
+def partial_path(path: Path) -> Path:
+    """Return the path that `atomic_write` yields for `path`."""
+    return path.with_name(f'.{path.name}{_PARTIAL}')
+
+
+def remove_leftovers(folder: str | Path) -> None:
+    """Delete partial files left in `folder` by a killed process."""
+    for partial in Path(folder).glob(f'.*{_PARTIAL}'):
+        _remove(partial)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
 
 
 def read_file(path: Path, map_location: Any = None) -> Any:

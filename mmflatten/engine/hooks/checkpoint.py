@@ -12,8 +12,7 @@ from mmengine.hooks import CheckpointHook as _CheckpointHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmflatten.checkpoints.rules import shorten
-from mmflatten.engine.checkpoints.files import SHARDED
-from mmflatten.engine.checkpoints.saving import CheckpointWriteError, remove_leftovers
+from mmflatten.engine.checkpoints.files import SHARDED, CheckpointWriteError, remove_leftovers
 from mmflatten.engine.hooks.training import NonFiniteError
 from mmflatten.engine.strategies import is_sharded
 from mmflatten.registry import HOOKS
