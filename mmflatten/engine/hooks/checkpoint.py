@@ -112,8 +112,7 @@ class CheckpointHook(_CheckpointHook):
                 f'weights are NaN or infinite at iteration {meta["iter"]} ({shorten(broken, 3)}) and were not saved. '
                 f'Last good checkpoint: {self.last_ckpt or "none yet"}. Lower the learning rate or clip gradients, '
                 'then continue with --resume.')
-        # Collective, unlike saving, which may be done by the main process alone.
-        # In types that load safely.
+        # In types that load safely. Gathering is collective, unlike saving, which the main process may do alone.
         name, keys, *rest = np.random.get_state()
         states = dict(python=random.getstate(), numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
                       torch=torch.get_rng_state())
