@@ -55,15 +55,18 @@ def read_config(path: str) -> Config:
     try:
         return Config.fromfile(path)
     except Exception as error:
-        for base in _bases(Path(path)):  # the cause may be in one of these
+        try:  # the cause may be in one of the files that it inherits from
+            bases = [Path(path).parent / base for base in Config._get_base_files(path) if '::' not in base]
+        except Exception:  # it cannot be parsed
+            bases = []
+        for base in bases:
             if not base.is_file():
                 raise ConfigError(f'config {path} inherits from {base}, which does not exist. Fix _base_.') from error
             read_config(str(base))
-        lines = [f', line {entry.lineno}' for entry in traceback.extract_tb(error.__traceback__)
-                 if entry.filename == str(path)]
-        reason = str(error) or 'it may not be a config'
-        line = lines[-1] if lines else ''
-        raise ConfigError(f'config {path}{line} cannot be read: {type(error).__name__}: {reason}') from error
+        line = ''.join([f', line {entry.lineno}' for entry in traceback.extract_tb(error.__traceback__)
+                        if entry.filename == path][-1:])
+        raise ConfigError(f'config {path}{line} cannot be read: {type(error).__name__}: '
+                          f'{str(error) or "it may not be a config"}') from error
 
 
 def require_parts(cfg: Config, *names: str) -> None:
@@ -72,14 +75,6 @@ def require_parts(cfg: Config, *names: str) -> None:
     if missing:
         raise ConfigError(f'config {cfg.filename} has no {", ".join(missing)}. Files of configs/_base_ are parts of '
                           'configs: use a config that inherits from it, or add the missing fields.')
-
-
-def _bases(path: Path) -> list[Path]:
-    """Return the files that a config names in `_base_`, or none if the config cannot be parsed."""
-    try:
-        return [path.parent / base for base in Config._get_base_files(str(path)) if '::' not in base]
-    except Exception:  # reported by the caller
-        return []
 
 
 def _similar(folder: Path, name: str = '', in_package: bool = False) -> str:

@@ -1,6 +1,4 @@
 """The configs that travel with the package: found by name, or by the path that they have in a checkout."""
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -68,7 +68,7 @@ def report_libraries() -> tuple[list[str], list[str], list[str]]:
             broken.append(f'{library.name}: {remark}\n    fix it with: {fix or library.install_command}')
         elif status.state != 'ok':
             notes.append(status.message)
-    failed, problem = _run('from mmflatten.driver import gpu_problem; print(gpu_problem())')
+    failed, problem = _run('from mmflatten.requirements import gpu_problem; print(gpu_problem())')
     if problem and not failed:
         notes.append(problem)
     return rows, broken, notes

@@ -6,20 +6,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A data set of the configs.
-
-    Attributes:
-        default_root: folder in the configs. Its last name identifies the data set anywhere in a path.
-        how: instructions to obtain it, with `{root}` for the folder.
-        contents: patterns of the files in it.
-        aliases: other folder names that identify it.
-    """
+    """A data set of the configs."""
 
     name: str
-    default_root: str
-    how: str
-    contents: tuple[str, ...]
-    aliases: tuple[str, ...] = ()
+    default_root: str  # folder in the configs. Its last name identifies the data set anywhere in a path
+    how: str  # instructions to obtain it, with `{root}` for the folder
+    contents: tuple[str, ...]  # patterns of the files in it
+    aliases: tuple[str, ...] = ()  # other folder names that identify it
 
 
 # Contents of the folders built by `mmflatten data`.
@@ -74,13 +67,21 @@ NO_DATA_FOLDERS = {'configs', 'work_dirs'}  # `configs/digits` is not a data fol
 def missing_data_hint(path: str | os.PathLike) -> str | None:
     """Return one sentence with the missing folder and the way to obtain it.
 
-    `path` is a missing file or folder. Returns None if it exists or belongs to an unknown data set.
+    `path` is a missing file or folder. Returns None if it exists or belongs to an unknown data set. The last folder of
+    the path with a known name is the root of the data set.
     """
     path = Path(path)
-    match = None if path.exists() else _recognise(path)
-    if match is None:
+    if path.exists() or path.suffix.lower() not in DATA_SUFFIXES or NO_DATA_FOLDERS.intersection(path.parts):
         return None
-    folder, root = match
+    known = {alias: folder for folder in DATA_FOLDERS
+             for alias in (Path(folder.default_root).name.lower(), *folder.aliases)}
+    root = next((place for place in (path, *path.parents) if place.name.lower() in known), None)
+    if root is None:
+        return None
+    folder = known[root.name.lower()]
+    default = Path(folder.default_root)
+    if root.name == default.parent.name:  # `data/ade` is the parent of the folder in the configs
+        root /= default.name
     how = folder.how.format(root=root)
     layout = f'expected there: {", ".join(folder.contents)}'
     if not root.exists():
@@ -88,18 +89,3 @@ def missing_data_hint(path: str | os.PathLike) -> str | None:
     again = ' --force' if how.startswith('mmflatten ') else ''
     return (f'{folder.name}: {root} exists but {os.path.relpath(path, root)} is missing from it. '
             f'To get it: {how}{again} ({layout})')
-
-
-def _recognise(path: Path) -> tuple[DataFolder, Path] | None:
-    """Return the data set and its root folder: the last folder of the path with a known name."""
-    if path.suffix.lower() not in DATA_SUFFIXES or NO_DATA_FOLDERS.intersection(path.parts):
-        return None
-    known = {alias: folder for folder in DATA_FOLDERS
-             for alias in (Path(folder.default_root).name.lower(), *folder.aliases)}
-    for ancestor in (path, *path.parents):
-        folder = known.get(ancestor.name.lower())
-        if folder is not None:
-            # `data/ade` is the parent of the folder in the configs.
-            default = Path(folder.default_root)
-            return folder, ancestor / default.name if ancestor.name == default.parent.name else ancestor
-    return None

@@ -1,11 +1,13 @@
 """Required libraries: their versions, the installed versions, and the pip command that fixes a difference.
 
-Only package metadata is read; no library is imported. `requirements/` repeats the versions for pip, and a test compares
-them.
+Versions come from package metadata, without imports. `requirements/` repeats them for pip, and a test compares them.
 """
 import importlib.util
 import logging
+import os
 import re
+import shutil
+import subprocess
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -13,18 +15,15 @@ from importlib import metadata
 
 @dataclass(frozen=True)
 class Library:
-    """A library by its import name. `original` is the unmaintained distribution that `distribution` replaces.
-
-    Versions below `required` are rejected, `untested` and newer ones cause a warning, `make setup` installs `tested`.
-    """
+    """A library by its import name."""
 
     name: str
     distribution: str
-    required: str
-    tested: str
+    required: str  # older versions are rejected
+    tested: str  # installed by `make setup`
     purpose: str
-    original: str | None = None
-    untested: str | None = None
+    original: str | None = None  # unmaintained distribution that `distribution` replaces
+    untested: str | None = None  # this and newer versions cause a warning
 
     @property
     def install_command(self) -> str:
@@ -38,8 +37,8 @@ class Library:
 
 
 LIBRARIES: dict[str, Library] = {library.name: library for library in (
-    Library('torch', 'torch', '>=2.4', '2.15.0', 'everything', untested='2.16'),
-    Library('torchvision', 'torchvision', '>=0.19', '0.29.2', 'mmpretrain, mmdet', untested='0.30'),
+    Library('torch', 'torch', '>=2.5', '2.15.0', 'everything', untested='2.16'),
+    Library('torchvision', 'torchvision', '>=0.20', '0.29.2', 'mmpretrain, mmdet', untested='0.30'),
     Library('numpy', 'numpy', '>=2.0.1', '2.4.6', 'everything except mmflatten.ops', untested='3'),
     Library('einops', 'einops', '>=0.7', '0.8.2', 'everything', untested='1'),
     Library('mmengine', 'onedl-mmengine', '>=0.10.12', '0.10.12', 'models, training', 'mmengine', '0.11'),
@@ -115,6 +114,39 @@ def check_task(scope: str) -> None:
         logging.getLogger('mmflatten').warning('Not tested with these libraries: %s', ' | '.join(untested))
 
 
+def gpu_problem() -> str:
+    """Return one line on a GPU that the installed PyTorch cannot use, with the fix; '' if there is none."""
+    if os.environ.get('CUDA_VISIBLE_DEVICES') in ('', '-1') or shutil.which('nvidia-smi') is None:
+        return ''
+    import torch
+    pytorch = f'PyTorch {torch.__version__}'
+    if torch.cuda.is_available():
+        built = [int(number) for name in torch.cuda.get_arch_list() for number in re.findall(r'^sm_(\d+)', name)]
+        major, minor = torch.cuda.get_device_capability()
+        if not built or 10 * major + minor >= min(built):
+            return ''
+        return (f'{torch.cuda.get_device_name()}: {pytorch} is built for compute capability {min(built) / 10} and '
+                f'newer, got {major}.{minor}. Install a PyTorch built for an older CUDA (docs/install.md).')
+    try:
+        listed = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version', '--format=csv,noheader'],
+                                capture_output=True, text=True, timeout=30, check=True).stdout
+    except (subprocess.SubprocessError, OSError):
+        return ''
+    name, _, driver = listed.strip().partition('\n')[0].partition(',')
+    if not driver:
+        return ''
+    gpu = f'{name.strip()} (driver {driver.strip()})'
+    if torch.version.cuda is None:
+        return f'{gpu}: {pytorch} is built without CUDA. Install a build for CUDA (docs/install.md).'
+    try:
+        torch.cuda.init()
+        reason = 'it finds no GPU'
+    except (RuntimeError, AssertionError) as error:
+        reason = re.split(r'\. |\n', str(error))[0]
+    return (f'{gpu}: {pytorch}, built for CUDA {torch.version.cuda}, cannot use it ({reason}). If the driver is too '
+            'old, update it or install a PyTorch built for an older CUDA (docs/install.md).')
+
+
 def _installed_version(distribution: str) -> str | None:
     """Return the version of an installed distribution, or None if it is absent or has no readable version."""
     try:
@@ -124,6 +156,6 @@ def _installed_version(distribution: str) -> str | None:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Return the release numbers in `>=2.4` or `2.4.0+cpu` without trailing zeros, so that 2.4 equals 2.4.0."""
+    """Return the release numbers in `>=2.5` or `2.5.0+cpu` without trailing zeros, so that 2.5 equals 2.5.0."""
     digits = re.search(r'\d+(\.\d+)*', version)
     return tuple(map(int, re.sub(r'(\.0+)+$', '', digits.group()).split('.'))) if digits else ()

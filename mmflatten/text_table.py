@@ -1,6 +1,4 @@
 """Text tables, aligned or in Markdown."""
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 Row = Sequence[str]

@@ -103,7 +103,7 @@ def install(env: Environment) -> None:
     if any(env.folder.glob('lib/*/site-packages/mmcv/_ext.*.so')) and not env.output('-c', TRY_MMCV):
         say('mmcv was compiled for another PyTorch: replacing it by one that is not compiled')
         env.install('--no-cache', '--no-deps', '--reinstall-package', 'onedl-mmcv', 'onedl-mmcv')
-    if problem := env.output('-c', 'from mmflatten.driver import gpu_problem; print(gpu_problem())'):
+    if problem := env.output('-c', 'from mmflatten.requirements import gpu_problem; print(gpu_problem())'):
         say(problem)
 
 

@@ -9,7 +9,7 @@ import gradio as gr
 
 from mmflatten.app.pictures import check_picture
 from mmflatten.app.trial import MEAN, SIDE, Trial, TriedModel, attention_view, cost_table, result_table
-from mmflatten.errors import explain
+from mmflatten.console import explain
 from mmflatten.explain.drawings import attention_pixels
 
 # One event at a time, because hooks would record the calls of all threads.

@@ -3,6 +3,7 @@ import argparse
 import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -95,13 +96,10 @@ seed = integer(0, 2**32 - 1)  # what NumPy accepts
 
 def fraction(text: str) -> float:
     """Parse a number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f'expected a number from 0 to 1, got {text}')
-    return value
+    with suppress(ValueError):
+        if 0 <= float(text) <= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f'expected a number from 0 to 1, got {text}')
 
 
 def output_folder(text: str) -> Path:

@@ -8,8 +8,7 @@ from pathlib import Path
 from mmflatten.checkpoints import FAMILIES
 from mmflatten.checkpoints.files import ENTRIES, convert_file, encode
 from mmflatten.cli.common import command
-from mmflatten.engine.checkpoints.files import SHARDED
-from mmflatten.engine.checkpoints.saving import atomic_write
+from mmflatten.engine.checkpoints.files import SHARDED, atomic_write
 
 
 def options(parser: ArgumentParser) -> None:

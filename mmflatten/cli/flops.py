@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.cli.common import command, positive, require_folder
-from mmflatten.console import quiet_libraries, timed_progress
+from mmflatten.console import explain, quiet_libraries, timed_progress
 
 
 def options(parser: ArgumentParser) -> None:
@@ -53,7 +53,6 @@ def main(args: Namespace) -> None:
 
 def _count(configs: Sequence[str], shape: tuple[int, int] | None) -> tuple[dict[str, Any], list[str]]:
     """Return the cost of each config and messages on failures. A single config raises its error instead."""
-    from mmflatten.errors import explain
     from mmflatten.measure.papers.costs import count_beside_papers
     if len(configs) == 1:
         return {configs[0]: count_beside_papers(configs[0], shape)}, []

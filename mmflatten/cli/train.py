@@ -7,10 +7,9 @@ CONFIG_DTYPE = 'config'
 
 
 def options(parser: ArgumentParser) -> None:
-    from mmflatten.engine.train import NEWEST
     parser.add_argument('config', help='config file')
     parser.add_argument('--work-dir', help='folder for logs and checkpoints (default: work_dirs/<config name>)')
-    parser.add_argument('--resume', nargs='?', const=NEWEST, metavar='CKPT',
+    parser.add_argument('--resume', nargs='?', const='newest', metavar='CKPT',
                         help='resume from this checkpoint, or without a value from the newest one in the work dir')
     parser.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
                         help="mixed precision (default type: the config's, or else float16 on GPUs, bfloat16 on CPUs)")
@@ -28,10 +27,9 @@ def options(parser: ArgumentParser) -> None:
 
 @command('train', __doc__, options)
 def main(args: Namespace) -> None:
-    from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr
+    from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr, set_resume, train
     from mmflatten.engine.strategies import set_strategy
     from mmflatten.engine.tracking import add_tracking
-    from mmflatten.engine.train import set_resume, train
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
     set_strategy(cfg, args.strategy)
     if args.amp is not None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 import torch
+import torch.nn.functional as F
 from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.runner import set_random_seed
@@ -64,14 +65,22 @@ class Browser:
             inputs = batch['inputs']
             sides = [inputs[side] for side in ('left', 'right')] if isinstance(inputs, dict) else [inputs]
             for tensors, sample in zip(zip(*sides), batch['data_samples']):
-                yield self._match_sizes(tuple(pixels_of(image, self.preprocessor) for image in tensors), sample)
+                images = tuple(pixels_of(image, self.preprocessor) for image in tensors)
+                if self.split != 'train' and self.task.resizes_truth:  # the ground truth has the original size
+                    height, width = sample.img_shape[:2]
+                    images = (cv2.resize(images[0][:height, :width], sample.ori_shape[1::-1]), )
+                elif 'gt_instances' in sample and 'masks' in sample.gt_instances:
+                    sample.gt_instances.masks = sample.gt_instances.masks.pad(images[0].shape[:2])
+                yield BrowserSample(images, sample)
 
     def draw(self, item: BrowserSample, out_file: Path) -> None:
         """Draw a sample and its ground truth."""
         visualizer, sample = self.task.visualizer(self.metainfo, self.visualizer_kind), item.sample
         if hasattr(visualizer, 'draw_pair'):
-            truth = sample.get('gt_disparity')
-            maps = () if truth is None else (_padded(truth.data, item), _padded(truth.valid, item))
+            maps = []
+            if (truth := sample.get('gt_disparity')) is not None:  # padded like the image, at the top and right
+                above, right = np.subtract(item.images[0].shape[:2], truth.data.shape[1:]).tolist()
+                maps = [F.pad(values[0], (0, right, above, 0)).numpy() for values in (truth.data, truth.valid)]
             pair = visualizer.draw_pair(item.images[0], *maps, right=item.images[1])
             cv2.imwrite(os.fsencode(out_file), pair[..., ::-1])
             return
@@ -82,24 +91,3 @@ class Browser:
             names = self.metainfo.get('classes') or range(len(scores))
             visualizer.dataset_meta = dict(classes=[f'{name}, {score:.0%}' for name, score in zip(names, scores)])
         draw_sample(visualizer, item.images[0], sample, str(out_file))
-
-    def _match_sizes(self, images: tuple[np.ndarray, ...], sample: BaseDataElement) -> BrowserSample:
-        """Match the sizes of image and ground truth.
-
-        In training, masks are padded like the image. In testing, the ground truth has the original size, which the
-        image is resized to.
-        """
-        if self.split != 'train' and self.task.resizes_truth:
-            height, width = sample.img_shape[:2]
-            images = (cv2.resize(images[0][:height, :width], sample.ori_shape[1::-1]), )
-        elif 'gt_instances' in sample and 'masks' in sample.gt_instances:
-            sample.gt_instances.masks = sample.gt_instances.masks.pad(images[0].shape[:2])
-        return BrowserSample(images, sample)
-
-
-def _padded(values: torch.Tensor, item: BrowserSample) -> np.ndarray:
-    """Pad a map (1, H, W) with zeros at the top and right, like `StereoDataPreProcessor`."""
-    height, width = item.images[0].shape[:2]
-    array = np.zeros((height, width), dtype=values.numpy().dtype)
-    array[height - values.shape[1]:, :values.shape[2]] = values[0].numpy()
-    return array

@@ -1,18 +1,21 @@
-"""Data sets whose errors name the data set, or the files of the sample, that cannot be loaded."""
+"""Data sets whose errors name the data set or the files of the sample, and the check of their classes before a run."""
 import copy
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from mmengine.config import Config
 from mmengine.dataset import Compose
+from mmengine.hooks import Hook
+from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.registry import DATASETS
+from mmengine.runner import BaseLoop, Runner
+from torch import nn
 
-from mmflatten.classes import require_labels, require_usable
-from mmflatten.console import quiet_libraries
-from mmflatten.errors import error_text, explain, is_ours
-
-_PATHS = ('data_root', 'ann_file', 'data_prefix')
+from mmflatten.classes import ClassesError, require_labels, require_same, require_usable, wrong_heads
+from mmflatten.console import error_text, explain, is_ours, quiet_libraries
+from mmflatten.registry import HOOKS
 
 
 class DatasetError(RuntimeError):
@@ -51,7 +54,7 @@ def build_dataset(cfg: dict) -> Any:
         if is_ours(error):
             raise
         cfg = parts[0] if len(parts) == 1 else cfg
-        paths = ', '.join(f'{name}={cfg[name]}' for name in _PATHS if cfg.get(name))
+        paths = ', '.join(f'{name}={cfg[name]}' for name in ('data_root', 'ann_file', 'data_prefix') if cfg.get(name))
         raise DatasetError(f'data set {cfg.get("type")} ({paths}) cannot be read: {explain(error)}. Check data_root, '
                            'data_prefix, ann_file and filter_cfg in the config.') from error
     return dataset
@@ -111,3 +114,85 @@ def _message(error: Exception, transform: Any, image: str | None, label_map: str
         return f'image {path} cannot be decoded ({reason}). Replace the file or remove it from the data set.'
     names = ' and '.join(str(path) for path in (image, label_map) if path)
     return f'sample {names or "without a file name"} cannot be prepared ({reason}).'
+
+
+def bare_model(model: nn.Module) -> nn.Module:
+    """Return the model inside wrappers of distributed training and test-time augmentation."""
+    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
+        model = model.module
+    return model
+
+
+@HOOKS.register_module()
+class CheckDataHook(Hook):
+    """Reject a data set whose classes the heads do not have, and replace its pipeline by a `NamingPipeline`.
+
+    Otherwise a label above the last class ends in an index error, which a GPU reports at an unrelated place.
+    """
+
+    priority = 'VERY_HIGH'
+
+    def before_train(self, runner: Runner) -> None:
+        _check(runner.train_loop, 'train', runner.model)
+        if runner.val_loop is not None:  # now, not after the first epoch
+            require_same(_classes(runner.val_loop), _classes(runner.train_loop), 'val_dataloader.dataset',
+                         'train_dataloader.dataset', 'Set the same metainfo=dict(classes=...) in both.')
+            _check(runner.val_loop, 'val', runner.model)
+            _check_evaluator(runner.val_loop, 'val')
+
+    def before_val(self, runner: Runner) -> None:
+        _check(runner.val_loop, 'val', runner.model)
+
+    def before_test(self, runner: Runner) -> None:
+        _check(runner.test_loop, 'test', runner.model)
+        _check_evaluator(runner.test_loop, 'test')
+
+
+def _classes(loop: BaseLoop) -> Sequence[str]:
+    return getattr(loop.dataloader.dataset, 'metainfo', {}).get('classes') or ()
+
+
+def _check(loop: BaseLoop, split: str, model: nn.Module) -> None:
+    model, where, classes = bare_model(model), f'{split}_dataloader.dataset', len(_classes(loop))
+    # A detector's labels are looked up in the classes. Other models may have unused classes.
+    is_detector = any(kind.__module__.startswith('mmdet.') for kind in type(model).__mro__)
+    for problem in wrong_heads(model, classes, where, exact=is_detector):
+        raise ClassesError(problem)
+    # Labels of a classifier or segmentor: number of classes, and the label that the loss ignores.
+    head = getattr(model, 'decode_head', None) or getattr(model, 'head', None)
+    number = getattr(head, 'num_classes', None)
+    labels = (number, getattr(head, 'ignore_index', -100)) if isinstance(number, int) else None
+    for part in _with_inner(loop.dataloader.dataset):
+        # mmdet's CocoDataset skips names that its annotation file does not have.
+        categories = getattr(part, 'cat_ids', None)
+        if classes and categories is not None and len(categories) != classes:
+            raise ClassesError(f'{where}: {part.ann_file} has {len(categories)} of the {classes} classes. Correct '
+                               'metainfo=dict(classes=...).')
+        if type(getattr(part, 'pipeline', None)) is Compose:
+            part.pipeline = NamingPipeline(part.pipeline.transforms, labels)
+
+
+def _check_evaluator(loop: BaseLoop, split: str) -> None:
+    """Reject a COCO metric whose annotations differ from those of its data set."""
+    dataset = loop.dataloader.dataset
+    for metric in loop.evaluator.metrics:
+        coco, categories = getattr(metric, '_coco_api', None), getattr(dataset, 'cat_ids', None)
+        if coco is None or categories is None:
+            continue
+        fix = f'{split}_evaluator.ann_file must be the file of {split}_dataloader.dataset ({dataset.ann_file})'
+        ids = coco.get_cat_ids(cat_names=dataset.metainfo['classes'])
+        if ids != categories:
+            raise ClassesError(f'{fix}: its category ids of the classes are {ids}, not {categories}.')
+        for index in range(len(dataset)):
+            info = dataset.get_data_info(index)
+            image = coco.imgs.get(info['img_id'], {}).get('file_name')
+            if image is None or os.path.basename(image) != os.path.basename(info['img_path']):
+                raise ValueError(f'{fix}: its image of id {info["img_id"]} is {image}, not {info["img_path"]}.')
+
+
+def _with_inner(dataset: Any) -> Iterator[Any]:
+    """Yield a data set and those that it wraps (repeated, concatenated, class-balanced, mixed)."""
+    yield dataset
+    for part in (getattr(dataset, 'dataset', None), *(getattr(dataset, 'datasets', None) or [])):
+        if part is not None:
+            yield from _with_inner(part)

@@ -1,6 +1,6 @@
 """Optimizer wrapper for mixed precision without a GPU, and layer-wise learning rate decay."""
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -8,7 +8,7 @@ from mmengine.optim import DefaultOptimWrapperConstructor, OptimWrapper
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from mmflatten.engine.hooks.checks import bare_model
+from mmflatten.engine.datasets import bare_model
 from mmflatten.ops import upcast
 from mmflatten.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS
 
@@ -36,30 +36,21 @@ class CPUAmpOptimWrapper(OptimWrapper):
     def optim_context(self, model: nn.Module) -> Iterator[None]:
         bare = bare_model(model)
         parts = [part for name in ('backbone', 'neck') if (part := getattr(bare, name, None)) is not None]
-        with super().optim_context(model), _autocast_inside(parts or [bare]):
+        entered: list[torch.autocast] = []
+
+        def enter(module: nn.Module, inputs: tuple) -> None:
+            entered.append(torch.autocast('cpu', torch.bfloat16))
+            entered[-1].__enter__()
+
+        def leave(module: nn.Module, inputs: tuple, output: Any) -> Any:
+            entered.pop().__exit__(None, None, None)
+            return tree_map_only(Tensor, lambda x: upcast(x)[0], output)
+
+        with super().optim_context(model), ExitStack() as stack:
+            for part in parts or [bare]:
+                stack.callback(part.register_forward_pre_hook(enter).remove)
+                stack.callback(part.register_forward_hook(leave, always_call=True).remove)
             yield
-
-
-@contextmanager
-def _autocast_inside(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Run the forward passes of `modules` in bfloat16 autocast and return their outputs in float32."""
-    entered: list[torch.autocast] = []
-
-    def enter(module: nn.Module, inputs: tuple) -> None:
-        entered.append(torch.autocast('cpu', torch.bfloat16))
-        entered[-1].__enter__()
-
-    def leave(module: nn.Module, inputs: tuple, output: Any) -> Any:
-        entered.pop().__exit__(None, None, None)
-        return tree_map_only(Tensor, lambda x: upcast(x)[0], output)
-
-    handles = [handle for module in modules for handle in (
-        module.register_forward_pre_hook(enter), module.register_forward_hook(leave, always_call=True))]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()

@@ -14,7 +14,6 @@ from mmengine.runner import Runner
 
 from mmflatten.registry import HOOKS
 
-_DROPPED = ('seg_logits', 'i_seg_logits', 'proposals')
 DRAWING_SCORE = 0.3
 READABLE_SIDE = 224
 ENLARGED_SIDE = 4096  # largest longer side when the shorter one is enlarged
@@ -33,9 +32,10 @@ class DumpPredictions(DumpResults):
     def process(self, data_batch: Any, predictions: Sequence[dict]) -> None:
         start = len(self.results)
         super().process(data_batch, predictions)
-        for index, sample in enumerate(self.results[start:], start):
-            self.results[index] = {name: value for name, value in sample.items() if name not in _DROPPED}
-            for name, value in self.results[index].items():
+        for sample in self.results[start:]:
+            for name in ('seg_logits', 'i_seg_logits', 'proposals'):
+                sample.pop(name, None)
+            for name, value in sample.items():
                 if name.endswith('_instances') and 'masks' in value:
                     value['masks'] = run_lengths(value['masks'])
                 elif name.endswith('_sem_seg') and int(value['data'].max()) < 256:
@@ -55,8 +55,7 @@ class DrawPredictions(Hook):
     """
 
     def __init__(self, out_dir: str) -> None:
-        self.out_dir = Path(out_dir)
-        self.drawn = 0
+        self.out_dir, self.drawn = Path(out_dir), 0
 
     def before_test_epoch(self, runner: Runner) -> None:
         self.out_dir.mkdir(parents=True, exist_ok=True)

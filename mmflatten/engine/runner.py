@@ -14,15 +14,13 @@ from mmengine.visualization import Visualizer
 from torch import nn
 from torch.utils.data import DataLoader
 
-from mmflatten.driver import gpu_problem
 from mmflatten.engine.checkpoints import reading
-from mmflatten.engine.checkpoints.saving import atomic_write, save_distributed
-from mmflatten.engine.datasets import build_dataset
-from mmflatten.engine.hooks.checks import bare_model, require_matching_channels
-from mmflatten.engine.strategies import is_sharded, shard
+from mmflatten.engine.checkpoints.files import atomic_write
+from mmflatten.engine.datasets import bare_model, build_dataset
+from mmflatten.engine.strategies import is_sharded, save_distributed, shard
 from mmflatten.registry import RUNNERS
+from mmflatten.requirements import gpu_problem
 
-_WORKER_OPTIONS = ('persistent_workers', 'prefetch_factor')  # a DataLoader without workers rejects them
 DEFAULT_HOOKS: dict[str, dict] = dict(
     runtime_info=dict(type='RuntimeInfoHook'),
     timer=dict(type='IterTimerHook'),
@@ -66,11 +64,11 @@ class Runner(mmengine.runner.Runner):
     def build_dataloader(dataloader: DataLoader | dict, seed: int | None = None,
                          diff_rank_seed: bool = False) -> DataLoader:
         """Build a data loader with `build_dataset`; ignore worker options if there are no workers."""
-        if isinstance(dataloader, dict) and not dataloader.get('num_workers'):
-            dataloader = {key: value for key, value in dataloader.items() if key not in _WORKER_OPTIONS}
-        if isinstance(dataloader, dict) and isinstance(dataloader.get('dataset'), dict):
-            dataset = functools.partial(build_dataset, dataloader['dataset'])
-            dataloader = {**dataloader, 'dataset': dict(type=dataset)}
+        if isinstance(dataloader, dict):
+            without = () if dataloader.get('num_workers') else ('persistent_workers', 'prefetch_factor')
+            dataloader = {key: value for key, value in dataloader.items() if key not in without}
+            if isinstance(dataloader.get('dataset'), dict):
+                dataloader['dataset'] = dict(type=functools.partial(build_dataset, dataloader['dataset']))
         return mmengine.runner.Runner.build_dataloader(dataloader, seed, diff_rank_seed)
 
     def build_visualizer(self, visualizer: Visualizer | dict | None = None) -> Visualizer:
@@ -144,3 +142,36 @@ class Runner(mmengine.runner.Runner):
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint
+
+
+def require_matching_channels(model: nn.Module) -> None:
+    """Compare `out_channels` of the backbone with `in_channels` of the neck, or of the heads.
+
+    Otherwise PyTorch would name a convolution and its weights in the middle of the first step. Backbones of other
+    libraries do not state their channels and are not checked.
+
+    Raises:
+        ValueError: the channels differ.
+    """
+    model = bare_model(model)
+    backbone, neck = getattr(model, 'backbone', None), getattr(model, 'neck', None)
+    channels = getattr(backbone, 'out_channels', None)
+    if not isinstance(channels, Sequence):
+        return
+    # A neck without parameters pools and keeps the channels; other necks change them.
+    changes_channels = neck is not None and any(True for _ in neck.parameters())
+    for name in ('neck', ) if changes_channels else ('decode_head', 'bbox_head', 'head'):
+        part = getattr(model, name, None)
+        expected = getattr(part, 'in_channels', None)
+        if not isinstance(expected, (int, Sequence)):
+            continue
+        index = getattr(part, 'in_index', None)
+        if index is None:
+            index = -1 if isinstance(expected, int) else range(len(channels))
+        try:
+            actual = channels[index] if isinstance(index, int) else [channels[i] for i in index]
+        except IndexError:  # the head reports an invalid in_index
+            continue
+        if (expected if isinstance(expected, int) else list(expected)) != actual:
+            raise ValueError(f'model.{name}.in_channels ({expected}) must equal the output channels of the backbone, '
+                             f'{actual} ({type(backbone).__name__} with out_indices {tuple(backbone.out_indices)}).')

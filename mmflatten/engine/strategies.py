@@ -1,15 +1,23 @@
 """Distributed training strategies: `ddp` replicates the training on each process, `fsdp` shards it."""
+import contextlib
+import time
 from collections import defaultdict
-from typing import Any
+from pathlib import Path
 
+import mmengine
+import torch
 from mmengine.config import Config
 from mmengine.device import get_device
+from mmengine.dist import barrier, is_main_process
 from mmengine.hooks import EMAHook
 from mmengine.runner import Runner
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from mmengine.runner.checkpoint import save_checkpoint
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.engine.checkpoints.files import REST, SHARDED, atomic_write, map_tensors, partial_path
 from mmflatten.models.layers.residual import Block
 
 STRATEGIES = ('ddp', 'fsdp')
@@ -21,8 +29,7 @@ def set_strategy(cfg: Config, strategy: str | None) -> None:
     Raises:
         ValueError: the strategy is unknown or does not work with the config.
     """
-    option = strategy is not None
-    strategy = strategy or cfg.get('strategy') or 'ddp'
+    option, strategy = strategy is not None, strategy or cfg.get('strategy') or 'ddp'
     runner_type = cfg.get('runner_type', 'mmflatten.Runner')
     if strategy not in STRATEGIES:
         if runner_type != 'mmflatten.Runner' and not option:  # such as MMEngine's FlexibleRunner
@@ -37,8 +44,7 @@ def set_strategy(cfg: Config, strategy: str | None) -> None:
     if not is_sharded(cfg):
         return
     if runner_type != 'mmflatten.Runner':
-        raise ValueError(f'runner_type: --strategy fsdp requires mmflatten.Runner, got {runner_type}. Remove '
-                         'runner_type.')
+        raise ValueError(f'runner_type: --strategy fsdp requires mmflatten.Runner, got {runner_type}. Remove it.')
     if cfg.get('find_unused_parameters') or (cfg.get('model_wrapper_cfg') or {}).get('find_unused_parameters'):
         raise ValueError('find_unused_parameters: --strategy fsdp requires a gradient for every parameter, got True. '
                          'Train with --strategy ddp.')
@@ -59,7 +65,6 @@ def shard(runner: Runner) -> None:
     Each `Block` of a backbone is gathered only while it runs; the rest of the model is one more group. Called last
     before the first step, so that building the optimizer and loading a checkpoint deal with ordinary tensors.
     """
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     model = runner.model
     scalars = [name for name, parameter in model.named_parameters() if parameter.dim() == 0]
@@ -71,24 +76,70 @@ def shard(runner: Runner) -> None:
     names = {parameter: name for name, parameter in model.named_parameters()}
     for part in (*(module for module in model.modules() if isinstance(module, Block)), model):
         fully_shard(part, **options)
-    shards = dict(model.named_parameters())
-    _replace_parameters(runner.optim_wrapper.optimizer, {full: shards[name] for full, name in names.items()})
+    named = dict(model.named_parameters())
+    shards, optimizer = {full: named[name] for full, name in names.items()}, runner.optim_wrapper.optimizer
+    for group in optimizer.param_groups:
+        group['params'] = [shards[full] for full in group['params']]
+    full_states, optimizer.state = optimizer.state, defaultdict(dict)
+    for full, state in full_states.items():
+        weight = shards[full]
+        for key, value in state.items():
+            if isinstance(value, Tensor) and value.shape == weight.shape:  # not the step counter
+                value = distribute_tensor(value, weight.device_mesh, weight.placements)
+            optimizer.state[weight][key] = value
     for average in (hook.ema_model for hook in runner.hooks if isinstance(hook, EMAHook)):
         module = fully_shard(average.module, **options)
         average.avg_parameters = module.state_dict() if average.update_buffers else dict(module.named_parameters())
 
 
-def _replace_parameters(optimizer: Optimizer, shards: dict[nn.Parameter, nn.Parameter]) -> None:
-    """Replace the parameters of an optimizer by their shards, and shard its state accordingly."""
-    from torch.distributed.tensor import distribute_tensor
+def save_distributed(runner: Runner, out_dir: str, filename: str, file_client_args: None = None,
+                     save_optimizer: bool = True, save_param_scheduler: bool = True, meta: dict | None = None,
+                     by_epoch: bool = True, backend_args: dict | None = None) -> None:
+    """Save a training whose state is sharded: one file, or a folder if the filename ends in `.sharded`.
 
-    def like(value: Any, shard: nn.Parameter) -> Any:
-        if not isinstance(value, Tensor) or value.shape != shard.shape:  # the step counter
-            return value
-        return distribute_tensor(value, shard.device_mesh, shard.placements)
+    Every process must call this function. The arguments are those of `Runner.save_checkpoint`.
+    """
+    # The content of MMEngine's `Runner.save_checkpoint`, which itself runs on one process only.
+    progress = dict(epoch=runner.epoch + by_epoch, iter=runner.iter + (not by_epoch))
+    meta = {**progress, **(meta or {}), 'cfg': runner.cfg.pretty_text, 'seed': runner.seed,
+            'experiment_name': runner.experiment_name, 'time': time.strftime('%Y%m%d_%H%M%S'),
+            'mmengine_version': mmengine.__version__}
+    if hasattr(runner.train_dataloader.dataset, 'metainfo'):
+        meta['dataset_meta'] = runner.train_dataloader.dataset.metainfo
+    state = dict(meta=meta, state_dict=runner.model.state_dict(), message_hub=runner.message_hub.state_dict())
+    if save_optimizer:
+        state['optimizer'] = runner.optim_wrapper.state_dict()
+    if save_param_scheduler and runner.param_schedulers is not None:
+        state['param_schedulers'] = [scheduler.state_dict() for scheduler in runner.param_schedulers]
+    runner.call_hook('before_save_checkpoint', checkpoint=state)
+    if Path(filename).suffix == SHARDED:
+        _save_folder(state, Path(out_dir, filename))
+        return
+    state = map_tensors(state, lambda tensor: (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).cpu())
+    if '://' in str(out_dir) and is_main_process():
+        save_checkpoint(state, f'{out_dir}/{filename}', backend_args=backend_args)
+    elif is_main_process():
+        with atomic_write(Path(out_dir, filename)) as partial:
+            save_checkpoint(state, str(partial))
 
-    for group in optimizer.param_groups:
-        group['params'] = [shards[full] for full in group['params']]
-    optimizer.state = defaultdict(dict, {
-        shards[full]: {key: like(value, shards[full]) for key, value in state.items()}
-        for full, state in optimizer.state.items()})
+
+def _save_folder(state: dict, path: Path) -> None:
+    """Write the shards with `torch.distributed.checkpoint`, numbered in order, and everything else to `rest.pth`."""
+    from torch.distributed.checkpoint import CheckpointException, FileSystemWriter, save
+    shards: dict[str, Tensor] = {}
+
+    def leave_out(tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, DTensor):
+            return tensor.cpu()
+        shards[str(len(shards))] = tensor
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device='meta')
+
+    rest = map_tensors(state, leave_out)
+    with atomic_write(path) if is_main_process() else contextlib.nullcontext(partial_path(path)) as partial:
+        try:
+            save(shards, storage_writer=FileSystemWriter(partial))
+        except CheckpointException as error:  # raised on every process; the first failure is the cause
+            raise next(iter(error.failures.values()))[0] from error
+        if is_main_process():
+            torch.save(rest, partial / REST)
+    barrier()

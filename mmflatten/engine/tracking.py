@@ -13,7 +13,6 @@ from mmengine.visualization import MLflowVisBackend
 from mmflatten.registry import VISBACKENDS
 from mmflatten.tasks import find_task
 
-DRAWING_INTERVAL = 50  # validation batches between two drawings
 # Fields of the config that MLflow lists as parameters. The whole config is a file of the run.
 _PARAMETERS = ('model', 'train_dataloader', 'optim_wrapper', 'param_scheduler', 'train_cfg')
 
@@ -67,24 +66,25 @@ def add_tracking(cfg: Config, tracker: str) -> None:
     cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or ()), backend]
     hooks = list(cfg.get('custom_hooks') or ())
     if not any(hook['type'] == 'mmflatten.DrawValidationHook' for hook in hooks):
-        cfg.custom_hooks = [*hooks, dict(type='mmflatten.DrawValidationHook', interval=DRAWING_INTERVAL)]
+        cfg.custom_hooks = [*hooks, dict(type='mmflatten.DrawValidationHook')]
 
 
 def _mlflow(cfg: Config, work_dir: Path) -> dict:
     import mlflow
     name, uri = work_dir.name, os.environ.get('MLFLOW_TRACKING_URI') or f'sqlite:///{work_dir / "mlflow.db"}'
-    if is_main_process():
+    files = work_dir / 'mlflow_files'
+
+    def new_run() -> str:
         client = mlflow.MlflowClient(uri)
+        experiment = client.get_experiment_by_name(name)
+        number = experiment.experiment_id if experiment else client.create_experiment(
+            name, artifact_location=files.as_uri())
+        return client.create_run(number, run_name=name).info.run_id
 
-        def new_run() -> str:
-            experiment = client.get_experiment_by_name(name)
-            number = experiment.experiment_id if experiment else client.create_experiment(
-                name, artifact_location=(work_dir / 'mlflow_files').as_uri())
-            return client.create_run(number, run_name=name).info.run_id
-
+    if is_main_process():
         os.environ['MLFLOW_RUN_ID'] = _run_id(cfg, work_dir / 'mlflow_run', new_run)
-    return dict(type='mmflatten.MLflowBackend', save_dir=str(work_dir / 'mlflow_files'), exp_name=name,
-                tracking_uri=uri, tracked_config_keys=[key for key in _PARAMETERS if key in cfg])
+    return dict(type='mmflatten.MLflowBackend', save_dir=str(files), exp_name=name, tracking_uri=uri,
+                tracked_config_keys=[key for key in _PARAMETERS if key in cfg])
 
 
 def _run_id(cfg: Config, file: Path, new_run: Callable[[], str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.export import Dim, ExportedProgram
 
-from mmflatten.errors import error_text
+from mmflatten.console import error_text
 from mmflatten.export.wrappers import ExportedModel, ExportError
 
 SUFFIXES = {'onnx': '.onnx', 'openvino': '.xml', 'pt2': '.pt2'}

@@ -11,8 +11,8 @@ from typing import Any
 from mmengine.config import Config
 
 from mmflatten.config_files import read_config
+from mmflatten.console import explain
 from mmflatten.engine.checkpoints.files import newest_checkpoint
-from mmflatten.errors import explain
 from mmflatten.measure.flops.model_cost import ModelCost
 from mmflatten.predict.predictor import Predictor
 from mmflatten.results.analysis import Analysis, analyze

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.console import explain
 from mmflatten.datasets.samples import write_contact_sheet
 from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.predictions import draw_sample
-from mmflatten.errors import explain
 from mmflatten.results.analysis import Analysis, plain
 from mmflatten.results.drawing import save_png
 from mmflatten.results.reading import Results, ResultsError

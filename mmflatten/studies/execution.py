@@ -11,9 +11,8 @@ from mmengine.hooks import Hook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmflatten.engine.checkpoints.files import newest_checkpoint
-from mmflatten.engine.setup import build_runner, load_config
+from mmflatten.engine.setup import NEWEST, build_runner, load_config, set_resume
 from mmflatten.engine.test import test
-from mmflatten.engine.train import NEWEST, set_resume
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.requirements import LIBRARIES, inspect
 from mmflatten.studies.folder import CONFIG, PROGRESS, RESULT, RUN, STOP, read_json, write_json

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from mmengine.config import Config
 
-from mmflatten.engine.checkpoints.saving import atomic_write
+from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.studies.runs import RUNNING, StudyRun, best_runs, expand
 from mmflatten.studies.study import Study, StudyError
 from mmflatten.text_table import align

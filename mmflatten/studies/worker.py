@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmflatten.console import command_line
+from mmflatten.console import OUT_OF_SPACE, command_line, explain
 
 
 @command_line
@@ -24,7 +24,6 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     if args.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    from mmflatten.errors import OUT_OF_SPACE, explain
     from mmflatten.studies.executors import NO_SPACE
     from mmflatten.studies.folder import LOCK, RESULT, RUN
     if not (args.folder / RUN).exists():

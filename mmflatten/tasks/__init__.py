@@ -6,18 +6,102 @@ config names in `custom_imports`.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterable, Mapping
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mmflatten.tasks.task import Task
-
 if TYPE_CHECKING:
-    from torch import nn
+    from mmengine.config import Config
+    from mmengine.structures import BaseDataElement
+    from torch import Tensor, nn
 
-__all__ = ['Task', 'find_task', 'register_task', 'task_of', 'task_of_model', 'task_of_predictions', 'tasks']
 _TASKS: dict[str, Task] = {}
+
+
+class Task:
+    """A task. Subclasses state its facts as class attributes and override the behaviour that differs.
+
+    Behaviour that belongs to one room of the package stands in the module `<package>.<room>.<name>`, for example
+    `mmflatten.export.detection`. A task without such a module does not offer what the room does. docs/architecture.md
+    lists the rooms and the names that they take from the module.
+    """
+
+    name: str  # such as `detection`
+    abbreviation: str = ''  # on the command line of `mmflatten init`
+    scope: str  # `default_scope` of the task's configs, and first part of the module of its models
+    package: str = 'mmflatten'  # holds the modules of the rooms
+    input_shape: tuple[int, int]  # usual (H, W) of an image
+    fixed_size: bool = False  # models are trained and tested at one image size
+    inputs: tuple[str, ...] = ('image',)  # names of the images that make one sample
+    prediction: str  # key of a stored prediction by which the task is recognised
+    visualizer_type: str = 'Visualizer'  # draws predictions, as registered in the scope
+    tta_model: Mapping[str, Any] | None = None  # config of the default model for test-time augmentation
+    tta_scales: bool = False  # test-time augmentation also varies the scale
+    resizes_truth: bool = False  # a test keeps the labels in the size of the original image
+    has_instances: bool = False  # predictions are instances with scores
+    has_label_maps: bool = False  # predictions are maps of class labels
+    trains_on_outputs: bool = True  # the gradient of the raw outputs times a training step fairly
+    annotation_files: bool = False  # annotations are files apart from the images
+    has_classes: bool = True  # the model predicts classes of the data set
+    needs_classes: bool = False  # classes and palette are required to draw predictions
+
+    @property
+    def pairs(self) -> bool:
+        """True if a sample is a pair of images."""
+        return len(self.inputs) == 2
+
+    def part(self, room: str) -> ModuleType:
+        """Import the task's module of a room.
+
+        Raises:
+            ValueError: the task has none.
+        """
+        module = f'{self.package}.{room}.{self.name}'
+        if not self.offers(room):
+            raise ValueError(f'{room}: not available for {self.name}. It needs the module {module}.')
+        return importlib.import_module(module)
+
+    def offers(self, room: str) -> bool:
+        """Return True if the task has a module of the room."""
+        return (importlib.util.find_spec(f'{self.package}.{room}') is not None
+                and importlib.util.find_spec(f'{self.package}.{room}.{self.name}') is not None)
+
+    def visualizer(self, metainfo: dict, type: str | None = None) -> Any:
+        """Build the visualizer, with classes and palette of `metainfo`; `type` replaces `visualizer_type`."""
+        from mmengine.registry import VISUALIZERS, DefaultScope
+        with DefaultScope.overwrite_default_scope(self.scope):
+            visualizer = VISUALIZERS.build(dict(type=type or self.visualizer_type, name=f'{self.name} drawings'))
+        visualizer.dataset_meta = metainfo
+        return visualizer
+
+    def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:
+        """Build MMEngine's inferencer for a config and a checkpoint."""
+        raise NotImplementedError(f'{type(self).__name__}.inferencer: not implemented. Predictions require it.')
+
+    def preprocess(self, inferencer: Any, images: list) -> dict:
+        """Return `inputs` and `data_samples` of one batch, as the inferencer's pipeline prepares the images."""
+        batch, = inferencer.preprocess(images, batch_size=len(images))
+        return batch
+
+    def restore(self, entry: dict) -> BaseDataElement:
+        """Return the data sample of a stored prediction, with what the visualizer draws of it."""
+        raise NotImplementedError(f'{type(self).__name__}.restore: not implemented. Drawings of stored predictions '
+                                  'require it.')
+
+    def forward(self, model: nn.Module, image: Tensor) -> Any:
+        """Compute raw outputs without data-dependent steps; works on the meta device."""
+        return model(image, mode='tensor')
+
+    def predict(self, model: nn.Module, image: Tensor) -> Any:
+        """Compute predictions, for measuring speed."""
+        return self.forward(model, image)
+
+    def backbone(self, model: nn.Module) -> nn.Module:
+        """Return the part of the model that sees the image."""
+        return model.backbone
 
 
 def register_task(cls: type[Task]) -> type[Task]:

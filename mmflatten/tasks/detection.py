@@ -76,7 +76,14 @@ def _forward_two_stages(model: nn.Module, image: Tensor) -> None:
     from mmdet.models import roi_heads
     head, features = model.roi_head, model.extract_feat(image)
     if isinstance(head, roi_heads.SparseRoIHead):
-        _sparse_roi_head(head, features, model.rpn_head.init_proposal_features.weight[None])
+        # A learned number of proposals, whose features pass from stage to stage.
+        queries = model.rpn_head.init_proposal_features.weight[None]
+        rois = queries.new_empty(queries.shape[1], 5)
+        for stage in range(head.num_stages):
+            regions = head.bbox_roi_extractor[stage](features[:1], rois)
+            _, _, queries, attended = head.bbox_head[stage](regions, queries)
+            if head.with_mask:
+                head._mask_forward(stage, features[:1], rois, attended.flatten(0, 1))
         return
     model.rpn_head(features)
     rois = image.new_empty(NUM_PROPOSALS, 5)
@@ -100,13 +107,3 @@ def _boxes_and_masks(head: nn.Module, features: tuple[Tensor, ...], rois: Tensor
     head._bbox_forward(*stage, features[:1], rois)
     if head.with_mask:
         head._mask_forward(*stage, features[:1], rois[:NUM_MASKS])
-
-
-def _sparse_roi_head(head: nn.Module, features: tuple[Tensor, ...], queries: Tensor) -> None:
-    """Run Sparse R-CNN's head: a learned number of proposals, whose features pass from stage to stage."""
-    rois = queries.new_empty(queries.shape[1], 5)
-    for stage in range(head.num_stages):
-        regions = head.bbox_roi_extractor[stage](features[:1], rois)
-        _, _, queries, attended = head.bbox_head[stage](regions, queries)
-        if head.with_mask:
-            head._mask_forward(stage, features[:1], rois, attended.flatten(0, 1))

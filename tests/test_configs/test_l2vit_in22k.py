@@ -10,7 +10,7 @@ from mmengine.runner import Runner
 from PIL import Image
 
 from mmflatten.engine.setup import load_config as read_for_a_run
-from mmflatten.engine.train import train
+from mmflatten.engine.setup import train
 
 FOLDER = Path(__file__).parents[2] / 'configs' / 'l2vit'
 SMALL = dict(embed_dims=8, depths=(2, 2, 2, 2), num_heads=(1, 1, 2, 2))

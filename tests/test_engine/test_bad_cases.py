@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mmflatten.engine.checkpoints.files import what_is_wrong
-from mmflatten.engine.hooks.checks import require_matching_channels
+from mmflatten.engine.runner import require_matching_channels
 from mmflatten.models import backbones
 
 

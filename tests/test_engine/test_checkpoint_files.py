@@ -10,9 +10,14 @@ import torch
 from torch.distributed.checkpoint import FileSystemWriter
 from torch.distributed.checkpoint import save as save_shards
 
-from mmflatten.engine.checkpoints.files import CheckpointError, newest_checkpoint, what_is_wrong
+from mmflatten.engine.checkpoints.files import (
+    CheckpointError,
+    CheckpointWriteError,
+    atomic_write,
+    newest_checkpoint,
+    what_is_wrong,
+)
 from mmflatten.engine.checkpoints.reading import load_from_local
-from mmflatten.engine.checkpoints.saving import CheckpointWriteError, atomic_write
 
 
 def save(path, size=1000):

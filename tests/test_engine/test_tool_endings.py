@@ -11,9 +11,8 @@ import torch
 from mmengine.logging import MMLogger
 
 from mmflatten.cli.common import tool_parser
-from mmflatten.console import ERROR_FOLDER_VARIABLE, command_line, quiet_libraries
+from mmflatten.console import ERROR_FOLDER_VARIABLE, command_line, explain, quiet_libraries
 from mmflatten.engine.datasets import SampleError
-from mmflatten.errors import explain
 
 
 def ending_with(error):

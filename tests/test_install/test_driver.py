@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from mmflatten import doctor
-from mmflatten.driver import gpu_problem
+from mmflatten.requirements import gpu_problem
 
 TOO_OLD = 'NVIDIA A100 (driver 470.57.02)'
 

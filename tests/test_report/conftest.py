@@ -10,8 +10,7 @@ from mmengine.logging import MessageHub, MMLogger
 from mmengine.visualization import Visualizer
 
 from mmflatten.cli.report import main
-from mmflatten.engine.setup import build_runner, load_config
-from mmflatten.engine.train import set_resume
+from mmflatten.engine.setup import build_runner, load_config, set_resume
 from mmflatten.report import measure
 
 VOID = {'meta', 'img', 'input', 'br', 'link', 'path', 'hr'}

@@ -8,8 +8,7 @@ from mmengine.logging import MessageHub, MMLogger
 from mmengine.visualization import Visualizer
 
 from mmflatten.cli import curves
-from mmflatten.engine.setup import build_runner, load_config
-from mmflatten.engine.train import set_resume
+from mmflatten.engine.setup import build_runner, load_config, set_resume
 from mmflatten.results.curves import curve, keys_of, read_runs, read_scalars
 
 LOGGED = '''

@@ -4,8 +4,8 @@ A module imports only from its own floor and the floors below. `tests/test_insta
 and `floors.py` draws the floors.
 """
 FLOORS = (
-    ('version', 'requirements', 'driver', 'config_library', 'text_table', 'building', 'locate', 'ops', 'structures'),
-    ('registry', 'checkpoints', 'errors'),
+    ('version', 'requirements', 'config_library', 'text_table', 'building', 'locate', 'ops', 'structures'),
+    ('registry', 'checkpoints'),
     ('classes', 'config_files', 'models', 'evaluation', 'console'),
     ('datasets', 'timm'),
     ('tasks',),
@@ -22,8 +22,8 @@ FLOORS = (
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
-    'ops': 3390, 'models': 6170, 'checkpoints': 900, 'timm': 350, 'tasks': 430, 'datasets': 2510, 'own_data': 990,
-    'engine': 1920, 'predict': 740, 'explain': 1070, 'measure': 1450, 'results': 1210, 'report': 1440, 'recipes': 790,
+    'ops': 3390, 'models': 6170, 'checkpoints': 900, 'timm': 350, 'tasks': 381, 'datasets': 2510, 'own_data': 990,
+    'engine': 1814, 'predict': 740, 'explain': 1070, 'measure': 1450, 'results': 1210, 'report': 1440, 'recipes': 790,
     'studies': 1900, 'export': 600, 'app': 410, 'cli': 1760,
 }
 TOTAL = 29100

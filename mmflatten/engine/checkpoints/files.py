@@ -1,10 +1,12 @@
-"""Read checkpoints safely (without running code from them), check that they are complete, and find the newest one."""
+"""Checkpoint files: written atomically, read without running code from them, checked, and the newest one of a run."""
 import contextlib
 import enum
 import importlib
 import logging
+import os
 import pickle
 import re
+import shutil
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -18,14 +20,15 @@ from mmengine.logging import print_log
 from mmengine.runner.checkpoint import get_torch_safe_globals
 from mmengine.utils import apply_to
 from torch import Tensor
-from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
+from torch.serialization import safe_globals
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.safe_pickle import load_without_code
+from mmflatten.console import OUT_OF_SPACE, space_hint
 
-LAST_CHECKPOINT = 'last_checkpoint'
 SHARDED = '.sharded'  # suffix of a folder of `torch.distributed.checkpoint` with `rest.pth` beside the shards
 REST = 'rest.pth'  # the state of the training, with meta tensors in place of the sharded ones
+_PARTIAL = '.part'
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.(?:pth|sharded)')
 _NUMPY_TYPES = [type(np.dtype(code)) for code in np.typecodes['AllInteger'] + np.typecodes['AllFloat'] + '?']
 _METADATA_GLOBALS = {('torch', 'Size'), ('torch.serialization', '_get_layout'), ('pathlib', 'PosixPath'),
@@ -36,6 +39,64 @@ class CheckpointError(RuntimeError):
     """A checkpoint is missing, damaged or belongs to another model."""
 
 
+class CheckpointWriteError(OSError):
+    """A file could not be written. The previous content of the path is unchanged."""
+
+    def __str__(self) -> str:
+        return self.strerror
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | Path) -> Iterator[Path]:
+    """Yield a hidden path beside `path` to write a file or folder to; on success it is flushed and renamed to `path`.
+
+    `path` therefore holds either the old content or the new, also after a power cut. (A folder that replaces another
+    is absent for a moment.) On failure the partial content is deleted.
+
+    Raises:
+        CheckpointWriteError: writing failed. If the disk is full, the message gives the free space.
+    """
+    path = Path(path)
+    partial, outdated = partial_path(path), path.with_name(f'.{path.name}.old{_PARTIAL}')
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        for part in partial.iterdir() if partial.is_dir() else [partial]:
+            with open(part, 'rb') as file:
+                os.fsync(file.fileno())
+        if path.is_dir():
+            os.replace(path, outdated)
+        os.replace(partial, path)
+        _remove(outdated)
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        with contextlib.suppress(OSError):  # some file systems cannot sync a folder
+            os.fsync(descriptor)
+        os.close(descriptor)
+    except OSError as error:
+        hint = f'; {space_hint(error.errno, path)}' if error.errno in OUT_OF_SPACE else ''
+        raise CheckpointWriteError(error.errno, f'cannot write {path}: {error.strerror or error}{hint}') from error
+    finally:
+        _remove(partial)
+
+
+def partial_path(path: Path) -> Path:
+    """Return the path that `atomic_write` yields for `path`."""
+    return path.with_name(f'.{path.name}{_PARTIAL}')
+
+
+def remove_leftovers(folder: str | Path) -> None:
+    """Delete partial files left in `folder` by a killed process."""
+    for partial in Path(folder).glob(f'.*{_PARTIAL}'):
+        _remove(partial)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
+
+
 def read_file(path: Path, map_location: Any = None) -> Any:
     """Read a file of PyTorch. Objects of foreign classes become inert placeholders, and a warning names them.
 
@@ -43,7 +104,7 @@ def read_file(path: Path, map_location: Any = None) -> Any:
         ValueError: the file cannot be read as a checkpoint.
     """
     try:
-        with _safe_globals([*get_torch_safe_globals(), *_NUMPY_TYPES]):
+        with safe_globals([*get_torch_safe_globals(), *_NUMPY_TYPES]):
             return torch.load(path, map_location=map_location, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError):  # foreign classes, or a truncated file of the old format
         content, replaced = load_without_code(path)
@@ -51,18 +112,6 @@ def read_file(path: Path, map_location: Any = None) -> Any:
         print_log(f'{path}: left out objects of foreign classes, without running their code: {", ".join(replaced)}',
                   logger='current', level=logging.WARNING)
     return content
-
-
-@contextlib.contextmanager
-def _safe_globals(classes: list) -> Iterator[None]:
-    """Backport of `torch.serialization.safe_globals`, which PyTorch 2.4 does not have."""
-    before = get_safe_globals()
-    add_safe_globals(classes)
-    try:
-        yield
-    finally:
-        clear_safe_globals()
-        add_safe_globals(before)
 
 
 def map_tensors(state: dict, function: Callable[[Tensor], Tensor]) -> dict:
@@ -119,14 +168,12 @@ def what_is_wrong(path: str | Path) -> str | None:
     unpickling. Files in the older format, safetensors and shards have no checksums.
     """
     path = Path(path)
+    if (path / REST).is_file() and (problem := what_is_wrong(path / REST)) is not None:
+        return f'{REST}: {problem}'
     if path.is_dir() or path.suffix == SAFETENSORS:
-        if (path / REST).is_file() and (problem := what_is_wrong(path / REST)) is not None:
-            return f'{REST}: {problem}'
+        read = read_sharded if path.is_dir() else read_safetensors
         try:
-            if path.is_dir():
-                read_sharded(path)
-            else:
-                read_safetensors(path)
+            read(path)
         except Exception as error:
             return f'it is incomplete ({type(error).__name__}: {" ".join(str(error).split())[:200]})'
         return None
@@ -166,7 +213,7 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
         CheckpointError: every checkpoint is damaged. Training would silently start again from the beginning.
     """
     work_dir = Path(work_dir)
-    folders, pointer = {work_dir.absolute()}, work_dir / LAST_CHECKPOINT
+    folders, pointer = {work_dir.absolute()}, work_dir / 'last_checkpoint'
     if pointer.is_file() and (last := pointer.read_text(encoding='utf-8').strip()):
         folders.add(Path(last).parent.absolute())
     paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir()

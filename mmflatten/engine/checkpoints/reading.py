@@ -11,6 +11,7 @@ from mmengine.logging import print_log
 from mmengine.runner import CheckpointLoader
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
 from mmflatten.checkpoints.rules import shorten
@@ -49,9 +50,7 @@ def load_from_local(filename: str, map_location: Any = 'cpu') -> Any:
     require_whole(path)
     if path.suffix == SAFETENSORS:
         return read_safetensors(path)
-    if path.suffix == SHARDED:
-        return read_sharded(path)
-    return read_file(path, map_location)
+    return read_sharded(path) if path.suffix == SHARDED else read_file(path, map_location)
 
 
 def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool = True,
@@ -113,8 +112,4 @@ def require_training_state(checkpoint: dict, filename: str) -> None:
 
 def has_placeholders(content: Any) -> bool:
     """Return True if nested containers hold an object that `load_from_local` replaced."""
-    if isinstance(content, dict):
-        content = list(content.values())
-    if isinstance(content, (list, tuple, set)):
-        return any(map(has_placeholders, content))
-    return isinstance(content, Inert)
+    return any(isinstance(leaf, Inert) for leaf in tree_leaves(content))

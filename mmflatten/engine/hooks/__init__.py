@@ -1,6 +1,6 @@
 """Hooks of a run."""
+from mmflatten.engine.datasets import CheckDataHook
 from mmflatten.engine.hooks.checkpoint import CheckpointHook
-from mmflatten.engine.hooks.checks import CheckDataHook
 from mmflatten.engine.hooks.training import FiniteLossHook, LoggerHook, MesaEMAHook
 from mmflatten.engine.predictions import DrawValidationHook
 

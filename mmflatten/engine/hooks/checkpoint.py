@@ -12,8 +12,7 @@ from mmengine.hooks import CheckpointHook as _CheckpointHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmflatten.checkpoints.rules import shorten
-from mmflatten.engine.checkpoints.files import SHARDED
-from mmflatten.engine.checkpoints.saving import CheckpointWriteError, remove_leftovers
+from mmflatten.engine.checkpoints.files import SHARDED, CheckpointWriteError, remove_leftovers
 from mmflatten.engine.hooks.training import NonFiniteError
 from mmflatten.engine.strategies import is_sharded
 from mmflatten.registry import HOOKS
@@ -51,7 +50,17 @@ class CheckpointHook(_CheckpointHook):
     def before_train(self, runner: Runner) -> None:
         if self.sharded and not is_sharded(runner.cfg):
             raise ValueError('CheckpointHook.sharded: requires --strategy fsdp, got True. Remove it.')
-        self._follow_loop(runner)
+        # Unit, file name and interval follow the training loop where they are not configured.
+        requested, self.by_epoch = self._requested['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
+        unit = 'epoch' if self.by_epoch else 'iter'
+        if requested not in (None, self.by_epoch):
+            raise ValueError(f'CheckpointHook(by_epoch={requested}): the training loop counts each {unit}, so its '
+                             'checkpoints could not be resumed. Remove by_epoch.')
+        self.filename_tmpl = self._requested['template'] or f'{unit}_{{}}.pth'
+        if self.sharded:
+            self.filename_tmpl = self.filename_tmpl.removesuffix('.pth') + SHARDED
+        if self._requested['interval'] is None:
+            self.interval = runner.train_loop.val_interval
         super().before_train(runner)
         remote = '://' in str(self.out_dir)
         if self.sharded and remote:
@@ -75,19 +84,6 @@ class CheckpointHook(_CheckpointHook):
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         if runner._resume:
             self._resumed_states = checkpoint.get(_STATE_KEY, {})
-
-    def _follow_loop(self, runner: Runner) -> None:
-        """Set unit, file name and interval from the training loop where they are not configured."""
-        requested, self.by_epoch = self._requested['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
-        unit = 'epoch' if self.by_epoch else 'iter'
-        if requested not in (None, self.by_epoch):
-            raise ValueError(f'CheckpointHook(by_epoch={requested}): the training loop counts each {unit}, so its '
-                             'checkpoints could not be resumed. Remove by_epoch.')
-        self.filename_tmpl = self._requested['template'] or f'{unit}_{{}}.pth'
-        if self.sharded:
-            self.filename_tmpl = self.filename_tmpl.removesuffix('.pth') + SHARDED
-        if self._requested['interval'] is None:
-            self.interval = runner.train_loop.val_interval
 
     def _restore(self, runner: Runner) -> None:
         """Restore the random states of this process. A GPU state is ignored without a GPU."""
@@ -116,8 +112,13 @@ class CheckpointHook(_CheckpointHook):
                 f'weights are NaN or infinite at iteration {meta["iter"]} ({shorten(broken, 3)}) and were not saved. '
                 f'Last good checkpoint: {self.last_ckpt or "none yet"}. Lower the learning rate or clip gradients, '
                 'then continue with --resume.')
-        # Collective, unlike saving, which may be done by the main process alone.
-        self._saved_states = dict(random=all_gather_object(_random_states()),
+        # In types that load safely. Gathering is collective, unlike saving, which the main process may do alone.
+        name, keys, *rest = np.random.get_state()
+        states = dict(python=random.getstate(), numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
+                      torch=torch.get_rng_state())
+        if torch.cuda.is_available():
+            states['cuda'] = torch.cuda.get_rng_state()
+        self._saved_states = dict(random=all_gather_object(states),
                                   sampler_seed=getattr(_train_sampler(runner), 'seed', None))
         with self._replacing(runner):
             super()._save_checkpoint_with_step(runner, step, meta)
@@ -162,11 +163,3 @@ def _train_sampler(runner: Runner) -> Any:
     """Return the sampler that orders the samples, which may be inside a batch sampler."""
     loader = runner.train_loop.dataloader
     return loader.sampler if hasattr(loader.sampler, 'seed') else getattr(loader.batch_sampler, 'sampler', None)
-
-
-def _random_states() -> dict[str, Any]:
-    """Return the states of Python, NumPy, PyTorch and the current GPU, in types that load safely."""
-    name, keys, *rest = np.random.get_state()
-    states = dict(python=random.getstate(), numpy=(name, torch.from_numpy(keys.astype(np.int64)), *rest),
-                  torch=torch.get_rng_state())
-    return {**states, 'cuda': torch.cuda.get_rng_state()} if torch.cuda.is_available() else states

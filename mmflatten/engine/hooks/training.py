@@ -1,6 +1,4 @@
 """Hooks of a training: stop at a NaN loss, log in the unit of the loop, and MESA."""
-from __future__ import annotations
-
 import math
 
 import torch
