@@ -26,7 +26,7 @@ class FiniteLossHook(Hook):
 
     def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
                          outputs: dict | None = None) -> None:
-        losses = {name: float(value) for name, value in (outputs or {}).items() if 'loss' in name}
+        losses = {name: torch.as_tensor(value).item() for name, value in (outputs or {}).items() if 'loss' in name}
         if all(map(math.isfinite, losses.values())):
             return
         values = ', '.join(f'{name}={value:.4g}' for name, value in losses.items())
