@@ -88,10 +88,9 @@ def _mean(values: np.ndarray) -> float:
 
 def _graded(evaluation: COCOeval) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of all detections, and True for those that match an instance of their class at IoU 0.5."""
-    images, sizes = len(evaluation.params.imgIds), len(evaluation.params.areaRng)
     scores, correct = [np.empty(0)], [np.empty(0, dtype=bool)]
-    for index, graded in enumerate(evaluation.evalImgs):  # ordered by class, size, image
-        if graded is not None and index // images % sizes == ALL_SIZES:
+    for graded in filter(None, evaluation.evalImgs):
+        if graded['aRng'] == evaluation.params.areaRng[ALL_SIZES]:
             counted = ~graded['dtIgnore'][0].astype(bool)
             scores.append(np.asarray(graded['dtScores'])[counted])
             correct.append(graded['dtMatches'][0][counted] > 0)
