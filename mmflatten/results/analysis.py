@@ -86,6 +86,12 @@ def cell(value: Any, missing: str = '-', integers: str = 'd') -> str:
     return format(value, {float: '.3f', int: integers}.get(type(value), ''))
 
 
+def known_mean(values: np.ndarray) -> float:
+    """Return the mean without NaN; NaN if all values are NaN."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float('nan')
+
+
 def reliability(confidence: np.ndarray, correct: np.ndarray) -> Reliability:
     """Bin predictions into `BINS` bins of equal width and compute the expected calibration error.
 

@@ -7,7 +7,7 @@ import numpy as np
 from pycocotools import mask as coco_mask
 from pycocotools.cocoeval import COCOeval
 
-from mmflatten.results.analysis import Analysis, ResultTable, most_confused, reliability
+from mmflatten.results.analysis import Analysis, ResultTable, known_mean, most_confused, reliability
 from mmflatten.results.coco import Instances, corner_boxes, read_instances
 from mmflatten.results.figures import Bars, Confusion, Lines
 from mmflatten.results.reading import Results
@@ -66,24 +66,20 @@ def _add_kind(analysis: Analysis, instances: Instances, kind: str) -> None:
 
 
 def _class_table(instances: Instances, evaluation: COCOeval, kind: str) -> ResultTable:
-    precision, recall = evaluation.eval['precision'], evaluation.eval['recall']
+    # COCO marks undefined values by -1.
+    precision, recall = (np.where(values > -1, values, np.nan)
+                         for values in (evaluation.eval['precision'], evaluation.eval['recall']))
     at_50, at_75 = (np.flatnonzero(np.isclose(evaluation.params.iouThrs, overlap)) for overlap in (.5, .75))
     rows = []
     for label, (category, name) in enumerate(zip(instances.categories, instances.names)):
         objects = instances.truth.loadAnns(instances.truth.getAnnIds(catIds=[category]))
-        sizes = [_mean(precision[:, :, label, size, MOST]) for size in range(4)]
+        sizes = [known_mean(precision[:, :, label, size, MOST]) for size in range(4)]
         rows.append((name, sum(not item.get('iscrowd') for item in objects), sizes[ALL_SIZES],
-                     *(_mean(precision[at, :, label, ALL_SIZES, MOST]) for at in (at_50, at_75)), *sizes[1:],
-                     _mean(recall[:, label, ALL_SIZES, MOST])))
+                     *(known_mean(precision[at, :, label, ALL_SIZES, MOST]) for at in (at_50, at_75)), *sizes[1:],
+                     known_mean(recall[:, label, ALL_SIZES, MOST])))
     rows.sort(key=lambda row: np.nan_to_num(row[2], nan=2))
     return ResultTable(f'{kind}: classes, the lowest AP first',
                        ('class', 'objects', 'AP', 'AP50', 'AP75', 'AP small', 'AP medium', 'AP large', 'recall'), rows)
-
-
-def _mean(values: np.ndarray) -> float:
-    """Return the mean without -1, by which COCO marks undefined values."""
-    known = values[values > -1]
-    return float(known.mean()) if known.size else float('nan')
 
 
 def _graded(evaluation: COCOeval) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmflatten.results.analysis import Analysis, ResultTable, most_confused
+from mmflatten.results.analysis import Analysis, ResultTable, known_mean, most_confused
 from mmflatten.results.figures import Bars, Confusion
 from mmflatten.results.reading import Results, ResultsError, require_truth
 
@@ -23,9 +23,9 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
                            f'{results.path}. Pass the config of the tested model with --config.')
     matrices = np.stack([np.bincount(len(names) * true + predicted, minlength=len(names) ** 2)
                          for true, predicted in labels]).reshape(-1, len(names), len(names))
-    matrix, image_ious = matrices.sum(0), [_mean(_ious(counts)) for counts in matrices]
+    matrix, image_ious = matrices.sum(0), [known_mean(_ious(counts)) for counts in matrices]
     recall = matrix.diagonal() / matrix.sum(1)
-    summary = dict(mIoU=_mean(_ious(matrix)), mAcc=_mean(recall), aAcc=matrix.trace() / matrix.sum())
+    summary = dict(mIoU=known_mean(_ious(matrix)), mAcc=known_mean(recall), aAcc=matrix.trace() / matrix.sum())
     order = np.argsort(np.nan_to_num(image_ious, nan=2), kind='stable')[:worst]
     rows = sorted(zip(names, matrix.sum(1), _ious(matrix), recall, matrix.diagonal() / matrix.sum(0)),
                   key=lambda row: np.nan_to_num(row[2], nan=2))
@@ -50,9 +50,3 @@ def _labels(entry: dict, ignored: int) -> np.ndarray:
 def _ious(matrix: np.ndarray) -> np.ndarray:
     """Return IoU (classes,); NaN for a class that is neither labelled nor predicted."""
     return matrix.diagonal() / (matrix.sum(0) + matrix.sum(1) - matrix.diagonal())
-
-
-def _mean(values: np.ndarray) -> float:
-    """Return the mean without NaN; NaN if all values are NaN."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float('nan')
