@@ -19,7 +19,7 @@ from mmflatten.explain.maps import probe_image
 from mmflatten.predict.predictor import Image, Predictor
 from mmflatten.report.charts import Chart
 from mmflatten.report.collect import TrainedRun
-from mmflatten.report.samples import encoder
+from mmflatten.report.samples import data_url
 from mmflatten.results.analysis import ResultTable
 from mmflatten.results.figures import Lines
 
@@ -68,7 +68,7 @@ def attention_data(predictor: Predictor, images: Mapping[str, Image], budget: in
     """
     probed = [probe_image(predictor, image) for image in images.values()]
     side = _side([layer for probe, _ in probed for layer in probe.layers], budget)
-    return [dict(name=Path(path).name, picture=encoder()(picture), size=picture.shape[:2],
+    return [dict(name=Path(path).name, picture=data_url(picture), size=picture.shape[:2],
                  layers=[packed(layer, side) for layer in probe.layers])
             for path, (probe, picture) in zip(images, probed)], [
         _statistics(layers, queries) for layers in zip(*(probe.layers for probe, _ in probed))]

@@ -4,8 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mmflatten.measure.flops.counter import macs_of
-from mmflatten.measure.flops.model_cost import ModelCost, count_parameters
+from mmflatten.measure.flops.model_cost import ModelCost
 from mmflatten.report.collect import TrainedRun
 from mmflatten.results.analysis import ResultTable
 from mmflatten.results.curves import curve
@@ -31,10 +30,9 @@ def curves(runs: Sequence[TrainedRun]) -> tuple[list[Chart], list[Chart]]:
     """Return the charts of the main keys of the logs and those of the other keys, one line for each run."""
     records = {run.name: run.records for run in runs}
     keys = dict.fromkeys(key for run in runs for record in run.records for key in record if key not in NO_CURVES)
-    charts = [Chart(key, curve(key, records)) for key in [*(key for key in MAIN if key in keys),
-                                                          *(key for key in keys if key not in MAIN)]]
-    charts = [chart for chart in charts if any(len(x) for x, _ in chart.plot.lines.values())]
-    return [chart for chart in charts if chart.title in MAIN], [chart for chart in charts if chart.title not in MAIN]
+    charts = {key: Chart(key, curve(key, records)) for key in keys}
+    charts = {key: chart for key, chart in charts.items() if any(len(x) for x, _ in chart.plot.lines.values())}
+    return [charts[key] for key in MAIN if key in charts], [charts[key] for key in charts if key not in MAIN]
 
 
 def analysis_charts(runs: Sequence[TrainedRun]) -> list[list[Chart]]:
@@ -55,12 +53,12 @@ def _title(name: str) -> str:
 
 def cost_charts(cost: ModelCost, run: str) -> list[Chart]:
     """Return bars of the parameters and of the multiply-accumulates of the largest modules."""
-    modules = dict(cost.model.named_modules())
-    params = largest_modules({name: count_parameters(module) for name, module in modules.items()})
-    macs = largest_modules({name: macs_of(cost.counts.within(name)) for name in modules})
-    return [Chart('Parameters', Bars({name: count / 1e6 for name, count in params.items()}, 'parameters (M)'), run),
-            Chart('Multiply-accumulates', Bars({name: count / 1e9 for name, count in macs.items()},
-                                               'multiply-accumulates (G)'), run)]
+    modules, charts = cost.as_json(with_modules=True)['modules'], []
+    for key, title, unit, single in (('params', 'Parameters', 'M', 1e6), ('macs', 'Multiply-accumulates', 'G', 1e9)):
+        largest = largest_modules({name: module[key] for name, module in modules.items()})
+        values = {name: count / single for name, count in largest.items()}
+        charts.append(Chart(title, Bars(values, f'{title.lower()} ({unit})'), run))
+    return charts
 
 
 def largest_modules(totals: dict[str, int], number: int = MAX_MODULES) -> dict[str, int]:
@@ -88,11 +86,9 @@ def largest_modules(totals: dict[str, int], number: int = MAX_MODULES) -> dict[s
 
 def module_table(cost: ModelCost, run: str) -> ResultTable:
     """Tabulate the modules of the first two levels."""
-    rows = []
-    for name, module in cost.model.named_modules():
-        params, macs = count_parameters(module), macs_of(cost.counts.within(name))
-        if name.count('.') < 2 and (params or macs):
-            rows.append((name or 'model', type(module).__name__, f'{params / 1e6:.3f}', f'{macs / 1e9:.3f}',
-                         f'{100 * macs / max(cost.counts.macs, 1):.1f}'))
+    rows = [(name or 'model', module['type'], f'{module["params"] / 1e6:.3f}', f'{module["macs"] / 1e9:.3f}',
+             f'{100 * module["macs"] / max(cost.counts.macs, 1):.1f}')
+            for name, module in cost.as_json(with_modules=True)['modules'].items()
+            if name.count('.') < 2 and (module['params'] or module['macs'])]
     return ResultTable(f'{run}: modules of two levels', (
         'module', 'type', 'parameters (M)', 'multiply-accumulates (G)', 'share (%)'), rows)

@@ -88,26 +88,23 @@ def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None 
 
 def _read(run: TrainedRun, score: float, device: str | None) -> None:
     folder, file, results = run.work_dir, _config_file(run.work_dir), run.work_dir / RESULTS
+    logged, tested = any(folder.glob(LOGS)), results.exists()
+    run.checkpoint = run.attempt('checkpoint', newest_checkpoint, folder)
     train = f'mmflatten train {file or "CONFIG"} --work-dir {folder}'
-    if file is None:
-        run.missing['config'] = train
-    else:
+    test = f'mmflatten test {file or "CONFIG"} {run.checkpoint or "CHECKPOINT"} --out {results}'
+    for part, found, fix in (('config', file, train), ('log', logged, train), ('checkpoint', run.checkpoint, train),
+                             ('predictions', tested, test)):
+        if not found:
+            run.missing.setdefault(part, fix)
+    if file is not None:
         run.config = run.attempt('config', read_config, str(file))
-    if any(folder.glob(LOGS)):
+    if logged:
         run.records = run.attempt('log', read_scalars, folder) or []
         run.environment, run.wall_time = _read_logs(folder)
-    else:
-        run.missing['log'] = train
-    run.checkpoint = run.attempt('checkpoint', newest_checkpoint, folder)
-    if run.checkpoint is None:
-        run.missing.setdefault('checkpoint', train)
-    elif run.config is not None:
+    if run.checkpoint is not None and run.config is not None:
         run.predictor = run.attempt('model', Predictor, run.config, run.checkpoint, device)
-    if results.exists():
+    if tested:
         run.results = run.attempt('predictions', read_results, results)
-    else:
-        test = f'mmflatten test {file or "CONFIG"} {run.checkpoint or "CHECKPOINT"}'
-        run.missing['predictions'] = f'{test} --out {results}'
     if run.results is not None:
         run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from mmflatten.console import own_output, quiet_libraries
 from mmflatten.measure.speed.machine import BUSY_CPUS, describe_machine
 from mmflatten.report.attention import attention_section
 from mmflatten.report.charts import analysis_charts, cost_charts, curves, module_table
-from mmflatten.report.collect import TrainedRun, read_runs
+from mmflatten.report.collect import read_runs
 from mmflatten.report.comparison import config_difference, environment_table, summary_table, tiles
 from mmflatten.report.measure import measure_runs, speed_table
 from mmflatten.report.samples import read_gallery
-from mmflatten.results.analysis import plain
+from mmflatten.results.analysis import cell
 from mmflatten.results.drawing import svg
 from mmflatten.version import __version__
 
@@ -46,19 +47,13 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
     with quiet_libraries(), own_output():
         runs = read_runs(work_dirs, score, device)
         busy = measure_runs(runs)
-        context = dict(_context(runs, images, score), busy=busy if busy > BUSY_CPUS else 0)
-    Path(out).write_text(render(context), encoding='utf-8', errors='replace')  # file names may not be UTF-8
-
-
-def _context(runs: Sequence[TrainedRun], images: int, score: float) -> dict[str, Any]:
-    """Return the variables of the templates."""
+        gallery = read_gallery(runs, images, score)
+        paths = list(dict.fromkeys(sample['path'] for sample in [*gallery['samples'][:1], *gallery['samples'][-1:]]))
+        attention = attention_section(runs, paths)
     main, others = curves(runs)
-    gallery = read_gallery(runs, images, score)
-    paths = list(dict.fromkeys(sample['path'] for sample in [*gallery['samples'][:1], *gallery['samples'][-1:]]))
-    attention = attention_section(runs, paths)
     shown = attention['attention'] or any('attention' in run.missing for run in runs)
-    return dict(
-        runs=runs, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__,
+    page = render(
+        runs=runs, busy=busy if busy > BUSY_CPUS else 0, made=f'{datetime.now():%Y-%m-%d %H:%M}', version=__version__,
         sections={name: section for name, section in SECTIONS.items() if name != 'attention' or shown},
         tiles=tiles(runs[0]), facts=summary_table(runs), charts=main, more_charts=others,
         plots=analysis_charts(runs), gallery=gallery, **attention,
@@ -67,23 +62,14 @@ def _context(runs: Sequence[TrainedRun], images: int, score: float) -> dict[str,
         speed=speed_table(runs), machine=describe_machine(runs[0].predictor.device if runs[0].predictor else 'cpu'),
         environment=environment_table(runs), difference=config_difference(runs),
         configs=[(run, Path(run.config.filename).read_text(encoding='utf-8')) for run in runs if run.config])
+    Path(out).write_text(page, encoding='utf-8', errors='replace')  # file names may not be UTF-8
 
 
-def render(context: dict) -> str:
+def render(**context: Any) -> str:
     """Render the page, with every `*.css` and `*.js` of the templates inline, `base` first."""
     environment = Environment(loader=PackageLoader('mmflatten.report'), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(cell=cell, svg=lambda plot: Markup(svg(plot)))
+    environment.filters.update(cell=partial(cell, missing='–', integers=',d'), svg=lambda plot: Markup(svg(plot)))
     styles, scripts = (Markup('\n'.join(path.read_text(encoding='utf-8') for path in sorted(
         TEMPLATES.glob(pattern), key=lambda path: (path.stem != 'base', path.name)))) for pattern in ('*.css', '*.js'))
     return environment.get_template('report.html').render(styles=styles, scripts=scripts, **context)
-
-
-def cell(value: object) -> str:
-    """Format a value of a table; a dash marks a missing one."""
-    value = plain(value)
-    if isinstance(value, float):
-        return f'{value:.3f}'
-    if isinstance(value, int):
-        return f'{value:,}'
-    return '–' if value is None else str(value)

@@ -6,6 +6,7 @@ import io
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,11 @@ def read_gallery(runs: Sequence[TrainedRun], number: int, score: float) -> dict[
     samples = [sample for sample in samples if sample]
     layers = [layer for sample in samples for layer in sample['layers']]
     exclusive = any(layer.picture for layer in layers)
-    kinds = sorted({(layer.kind != 'truth', layer.run, KINDS.index(layer.kind)) for layer in layers})
-    first = next((kind for kind in kinds if KINDS[kind[2]] == 'prediction'), None)
-    toggles = []
-    for predicted, run, kind in kinds:
-        title = KINDS[kind].capitalize()
-        title = f'{title} {runs[run].name}' if predicted and len(runs) > 1 else title
-        toggles.append((KINDS[kind], run, title, not exclusive or (predicted, run, kind) == first))
+    kinds = [(kind, run) for run in range(len(runs)) for kind in KINDS  # the truth has the number of the first run
+             if any((layer.kind, layer.run) == (kind, run) for layer in layers)]
+    first = next((pair for pair in kinds if pair[0] == 'prediction'), None)
+    toggles = [(kind, run, kind.capitalize() + (f' {runs[run].name}' if kind != 'truth' and len(runs) > 1 else ''),
+                not exclusive or (kind, run) == first) for kind, run in kinds]
     legend = next((list(zip(run.results.origin['classes'], palette_of(run.results, len(run.results.origin['classes']))))
                    for run in analyzed.values() if run.task.has_label_maps and run.results.origin.get('classes')), [])
     return dict(samples=samples, classes=sorted({name for sample in samples for name in sample['classes']}),
@@ -82,7 +81,7 @@ def _sample(path: str, group: str, found: list[tuple[int, TrainedRun, dict]], bu
     pixels = read_rgb(path)
     side = MAX_SIDE
     while True:
-        encode = encoder(min(1, side / max(pixels.shape[:2])))
+        encode = partial(data_url, scale=min(1, side / max(pixels.shape[:2])))
         picture, layers, classes = encode(pixels), [], set()
         for index, run, entry in found:
             drawn, names = run.task.part('report').layers(run.results, entry, encode, score)
@@ -100,17 +99,13 @@ def _sample(path: str, group: str, found: list[tuple[int, TrainedRun, dict]], bu
                 classes=sorted(classes), numbers=numbers)
 
 
-def encoder(scale: float = 1) -> Encode:
-    """Return a function that scales RGB or RGBA pixels and encodes them as a WebP data URL."""
-    def encode(pixels: np.ndarray, **options: Any) -> str:
-        picture = Image.fromarray(pixels)
-        size = [max(1, round(scale * side)) for side in picture.size]
-        file = io.BytesIO()
-        resampling = Image.Resampling.NEAREST if options else Image.Resampling.LANCZOS  # labels: nearest
-        picture.resize(size, resampling).save(file, 'WEBP', **(options or dict(quality=80, method=2)))
-        return 'data:image/webp;base64,' + base64.b64encode(file.getvalue()).decode()
-
-    return encode
+def data_url(pixels: np.ndarray, scale: float = 1, **options: Any) -> str:
+    """Scale RGB or RGBA pixels and encode them as a WebP data URL, with options of the format for label maps."""
+    picture, file = Image.fromarray(pixels), io.BytesIO()
+    size = [max(1, round(scale * side)) for side in picture.size]
+    resampling = Image.Resampling.NEAREST if options else Image.Resampling.LANCZOS
+    picture.resize(size, resampling).save(file, 'WEBP', **(options or dict(quality=80, method=2)))
+    return 'data:image/webp;base64,' + base64.b64encode(file.getvalue()).decode()
 
 
 def palette_of(results: Results, number: int) -> list:

@@ -27,7 +27,7 @@ class ResultTable:
 
     def text(self) -> str:
         """Format at most `ROWS_ON_SCREEN` rows for the terminal."""
-        rows = [[_cell(value) for value in row] for row in self.rows[:ROWS_ON_SCREEN]]
+        rows = [[cell(value) for value in row] for row in self.rows[:ROWS_ON_SCREEN]]
         text = f'{self.title}\n{align(rows, self.header, {0})}'
         hidden = len(self.rows) - len(rows)
         return f'{text}\n... and {hidden} more in the CSV' if hidden else text
@@ -78,11 +78,18 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any, missing: str = '-', integers: str = 'd') -> str:
+    """Format a value of a table, with text for a missing one and a format of integers."""
     value = plain(value)
     if value is None:
-        return '-'
-    return f'{value:.3f}' if isinstance(value, float) else str(value)
+        return missing
+    return format(value, {float: '.3f', int: integers}.get(type(value), ''))
+
+
+def known_mean(values: np.ndarray) -> float:
+    """Return the mean without NaN; NaN if all values are NaN."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float('nan')
 
 
 def reliability(confidence: np.ndarray, correct: np.ndarray) -> Reliability:

@@ -1,13 +1,11 @@
-"""Records of trainings from their logs: merged over resumes, as curves, and compared."""
+"""Records of trainings from their logs: merged over resumes, and as curves."""
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 
 from mmflatten.results.figures import Lines
-from mmflatten.text_table import align
 
 NOT_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
 
@@ -120,31 +118,3 @@ def _counts_epochs(records: Sequence[dict]) -> bool:
     """Return True if the steps of validations are epochs, as MMEngine logs them in training by epoch."""
     last = max((record['step'] for record in records if not is_training(record)), default=0)
     return last <= max((record.get('epoch', 0) for record in records if is_training(record)), default=0)
-
-
-def render_comparison(work_dirs: Sequence[str | Path]) -> str:
-    """Format the last validation of trainings and the number and median time of their iterations.
-
-    There is a column for each training, a row for each metric that all have, and the difference of two trainings.
-
-    Raises:
-        FileNotFoundError: a work dir has no log.
-        ValueError: a log has no validation, or a work dir is listed twice.
-    """
-    runs = {}
-    for name, records in read_runs(work_dirs).items():
-        training = [record for record in records if is_training(record)]
-        validations = [record for record in records if record.keys() - NOT_METRICS and not is_training(record)]
-        if not validations:
-            raise ValueError(f'work dir: the log of {name} has no validation. Only validated runs can be compared.')
-        runs[name] = {**{key: value for key, value in validations[-1].items() if key not in NOT_METRICS},
-                      'validated after': validations[-1]['step'], 'iterations': iteration_of(training[-1]),
-                      's per iteration': median(record['time'] for record in training)}
-    first, *others = runs.values()
-    rows = []
-    for key in (key for key in first if all(key in run for run in others)):
-        rows.append([key, *(f'{run[key]:.4g}' if isinstance(run[key], float) else str(run[key])
-                            for run in runs.values())])
-        if len(runs) == 2:
-            rows[-1].append(f'{others[0][key] - first[key]:+.4g}')
-    return align(rows, ['', *runs, *(['difference'] if len(runs) == 2 else [])], {0})

@@ -7,7 +7,7 @@ import numpy as np
 from pycocotools import mask as coco_mask
 from pycocotools.cocoeval import COCOeval
 
-from mmflatten.results.analysis import Analysis, ResultTable, most_confused, reliability
+from mmflatten.results.analysis import Analysis, ResultTable, known_mean, most_confused, reliability
 from mmflatten.results.coco import Instances, corner_boxes, read_instances
 from mmflatten.results.figures import Bars, Confusion, Lines
 from mmflatten.results.reading import Results
@@ -15,9 +15,10 @@ from mmflatten.results.reading import Results
 SUMMARY = ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l')
 ALL_SIZES, MOST = 0, -1  # indices on COCO's axes: area range, maximum number of detections
 MIN_IOU, BACKGROUND_IOU = 0.5, 0.1  # of confusions and TIDE
+HAS_TIDE = importlib.util.find_spec('hotcoco') is not None  # an optional library
 TIDE_KINDS = {
     'Cls': 'wrong class', 'Loc': 'badly placed', 'Both': 'badly placed, wrong class', 'Dupe': 'duplicate',
-    'Bkg': 'background', 'Miss': 'missed', 'FalsePos': 'all false positives', 'FalseNeg': 'all false negatives'}
+    'Bkg': 'background', 'Miss': 'missed', 'FP': 'all false positives', 'FN': 'all false negatives'}
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
@@ -33,8 +34,8 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     for kind in instances.detections:
         _add_kind(analysis, instances, kind)
     analysis.tables['confusions'] = most_confused(matrix, names)
-    if not has_tide():
-        analysis.notes.append('kinds of errors require tidecv: pip install tidecv')
+    if not HAS_TIDE:
+        analysis.notes.append('kinds of errors require hotcoco: pip install hotcoco')
     return analysis
 
 
@@ -58,39 +59,34 @@ def _add_kind(analysis: Analysis, instances: Instances, kind: str) -> None:
         calibration = reliability(confidence, correct)
         analysis.summary[f'{kind} expected calibration error'] = calibration.error
         analysis.figures[f'{kind}_reliability'] = calibration
-    if has_tide() and instances.detections[kind].anns:
+    if HAS_TIDE and instances.detections[kind].anns:
         errors = _tide_table(instances, kind)
         analysis.tables[f'{kind}_errors'] = errors
         analysis.figures[f'{kind}_errors'] = Bars({row[0]: row[1] for row in errors.rows}, errors.header[1])
 
 
 def _class_table(instances: Instances, evaluation: COCOeval, kind: str) -> ResultTable:
-    precision, recall = evaluation.eval['precision'], evaluation.eval['recall']
+    # COCO marks undefined values by -1.
+    precision, recall = (np.where(values > -1, values, np.nan)
+                         for values in (evaluation.eval['precision'], evaluation.eval['recall']))
     at_50, at_75 = (np.flatnonzero(np.isclose(evaluation.params.iouThrs, overlap)) for overlap in (.5, .75))
     rows = []
     for label, (category, name) in enumerate(zip(instances.categories, instances.names)):
         objects = instances.truth.loadAnns(instances.truth.getAnnIds(catIds=[category]))
-        sizes = [_mean(precision[:, :, label, size, MOST]) for size in range(4)]
+        sizes = [known_mean(precision[:, :, label, size, MOST]) for size in range(4)]
         rows.append((name, sum(not item.get('iscrowd') for item in objects), sizes[ALL_SIZES],
-                     *(_mean(precision[at, :, label, ALL_SIZES, MOST]) for at in (at_50, at_75)), *sizes[1:],
-                     _mean(recall[:, label, ALL_SIZES, MOST])))
+                     *(known_mean(precision[at, :, label, ALL_SIZES, MOST]) for at in (at_50, at_75)), *sizes[1:],
+                     known_mean(recall[:, label, ALL_SIZES, MOST])))
     rows.sort(key=lambda row: np.nan_to_num(row[2], nan=2))
     return ResultTable(f'{kind}: classes, the lowest AP first',
                        ('class', 'objects', 'AP', 'AP50', 'AP75', 'AP small', 'AP medium', 'AP large', 'recall'), rows)
 
 
-def _mean(values: np.ndarray) -> float:
-    """Return the mean without -1, by which COCO marks undefined values."""
-    known = values[values > -1]
-    return float(known.mean()) if known.size else float('nan')
-
-
 def _graded(evaluation: COCOeval) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of all detections, and True for those that match an instance of their class at IoU 0.5."""
-    images, sizes = len(evaluation.params.imgIds), len(evaluation.params.areaRng)
     scores, correct = [np.empty(0)], [np.empty(0, dtype=bool)]
-    for index, graded in enumerate(evaluation.evalImgs):  # ordered by class, size, image
-        if graded is not None and index // images % sizes == ALL_SIZES:
+    for graded in filter(None, evaluation.evalImgs):
+        if graded['aRng'] == evaluation.params.areaRng[ALL_SIZES]:
             counted = ~graded['dtIgnore'][0].astype(bool)
             scores.append(np.asarray(graded['dtScores'])[counted])
             correct.append(graded['dtMatches'][0][counted] > 0)
@@ -142,33 +138,13 @@ def _matches(predictions: dict, truth: list[dict], labels: np.ndarray, score: fl
     return matches + [(true, background) for true in labels[unmatched]]
 
 
-def has_tide() -> bool:
-    """Return True if the optional package `tidecv` is installed."""
-    return importlib.util.find_spec('tidecv') is not None
-
-
 def _tide_table(instances: Instances, kind: str) -> ResultTable:
-    """Tabulate the AP at an IoU of 0.5, from 0 to 1, lost to each kind of error (TIDE, Bolya et al., 2020).
-
-    At least one detection is required.
-    """
-    from tidecv.data import Data
-    from tidecv.quantify import TIDE, TIDERun
-    truth, predictions = Data('truth'), Data('predictions')
-    for image_id in instances.truth.imgs:
-        truth.add_image(image_id, str(image_id))
-    for item in instances.truth.anns.values():
-        if item['category_id'] in instances.categories:
-            mask = instances.truth.annToRLE(item) if kind == 'segm' else None
-            add = truth.add_ignore_region if item.get('iscrowd') else truth.add_ground_truth
-            add(item['image_id'], item['category_id'], item['bbox'], mask)
-    for item in instances.detections[kind].anns.values():
-        predictions.add_detection(item['image_id'], item['category_id'], item['score'], item['bbox'],
-                                  item.get('segmentation'))
-    # TIDERun instead of TIDE, whose constructor changes matplotlib's style.
-    mode = TIDE.MASK if kind == 'segm' else TIDE.BOX
-    run = TIDERun(truth, predictions, MIN_IOU, BACKGROUND_IOU, mode, truth.max_dets)
-    gains, counts = run.fix_main_errors(), run.count_errors()
-    rows = [(TIDE_KINDS[error.short_name], gain / 100, counts.get(error, np.nan))
-            for error, gain in {**gains, **run.fix_special_errors()}.items()]
+    """Tabulate the AP at an IoU of 0.5, from 0 to 1, lost to each kind of error (TIDE, Bolya et al., 2020)."""
+    import hotcoco
+    truth = hotcoco.COCO(instances.truth.dataset)
+    evaluation = hotcoco.COCOeval(truth, truth.load_res(instances.detections[kind].dataset['annotations']), kind)
+    evaluation.params.cat_ids = instances.categories
+    evaluation.evaluate()
+    errors = evaluation.tide_errors(MIN_IOU, BACKGROUND_IOU)
+    rows = [(title, errors['delta_ap'][name], errors['counts'].get(name, np.nan)) for name, title in TIDE_KINDS.items()]
     return ResultTable(f'{kind}: what each kind of error costs, AP at 0.5 (TIDE)', ('error', 'AP lost', 'number'), rows)

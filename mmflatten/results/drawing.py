@@ -73,8 +73,22 @@ def _size(plot: Plot) -> tuple[float, float]:
 
 
 @singledispatch
-def _draw(plot: Plot, figure: FigureBase) -> None:
-    raise TypeError(f'plot: expected one of the figures in mmflatten.results.figures, got {type(plot).__name__}.')
+def _draw(plot: Lines, figure: FigureBase) -> None:
+    axes = figure.subplots()
+    for number, (name, (x, y)) in enumerate(plot.lines.items()):
+        style = dict(color=COLOURS[number % len(COLOURS)], linestyle=DASHES[number % len(DASHES)])
+        if name == plot.mean:
+            style = dict(color='black', linewidth=2.5)
+        if len(x):
+            axes.plot(x, np.asarray(y, dtype=float), label=name, marker='o' if plot.markers or len(x) == 1 else '',
+                      markersize=4, **style)
+    axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
+    axes.locator_params(axis='x', nbins=5)
+    axes.grid()
+    if plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
+        axes.legend(loc='center left', bbox_to_anchor=(1, .5))
+    elif 1 < len(plot.lines) <= MAX_LEGEND:
+        axes.legend()
 
 
 @_draw.register
@@ -123,22 +137,3 @@ def _(plot: Histogram, figure: FigureBase) -> None:
     axes.stairs(plot.counts, plot.edges, fill=True, color=COLOURS[0])
     axes.set(xlabel=plot.label, ylabel='pixels', yscale='log')
     axes.grid()
-
-
-@_draw.register
-def _(plot: Lines, figure: FigureBase) -> None:
-    axes = figure.subplots()
-    for number, (name, (x, y)) in enumerate(plot.lines.items()):
-        style = dict(color=COLOURS[number % len(COLOURS)], linestyle=DASHES[number % len(DASHES)])
-        if name == plot.mean:
-            style = dict(color='black', linewidth=2.5)
-        if len(x):
-            axes.plot(x, np.asarray(y, dtype=float), label=name, marker='o' if plot.markers or len(x) == 1 else '',
-                      markersize=4, **style)
-    axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
-    axes.locator_params(axis='x', nbins=5)
-    axes.grid()
-    if plot.mean and len(plot.lines) <= MAX_LEGEND_BESIDE:
-        axes.legend(loc='center left', bbox_to_anchor=(1, .5))
-    elif 1 < len(plot.lines) <= MAX_LEGEND:
-        axes.legend()

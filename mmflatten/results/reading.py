@@ -87,7 +87,14 @@ def read_results(path: str | Path, config: str | None = None) -> Results:
         raise ResultsError(f'results: expected one of {known} in each entry of {path}, got '
                            f'{", ".join(sorted(entries[0]))}.')
     origin = _read_origin(path.with_suffix('.json'))
-    return Results(path, entries, task, {**origin, **_origin_of_config(config, task)} if config else origin)
+    if config:
+        cfg = load_config(config)
+        require_parts(cfg, 'test_dataloader', 'test_evaluator')
+        if task_of(cfg) is not task:
+            raise ResultsError(f'--config: expected a config of {task.name}, as the predictions, got {config} of '
+                               f'{task_of(cfg).name}. Give the config of the tested model.')
+        origin.update(origin_of(cfg, read_metainfo(cfg)))
+    return Results(path, entries, task, origin)
 
 
 def require_truth(entries: Sequence[dict], key: str) -> None:
@@ -103,25 +110,13 @@ def _read_origin(path: Path) -> dict[str, Any]:
         return {}
     fix = 'Test again, or remove it and use --config.'
     try:
-        content = json.loads(path.read_text(encoding='utf-8'))
-    except ValueError as error:  # not JSON, or not UTF-8
-        raise ResultsError(f'{path} is not JSON ({error}). {fix}') from error
-    if not isinstance(content, dict):
-        raise ResultsError(f'{path}: expected a dictionary, got a {type(content).__name__}. {fix}')
+        content = dict(json.loads(path.read_text(encoding='utf-8')))
+    except (ValueError, TypeError) as error:  # also if not UTF-8
+        raise ResultsError(f'{path} is not a dictionary in JSON ({error}). {fix}') from error
     for name, kind in dict(config=str, checkpoint=str, classes=list, evaluator=list, metrics=dict).items():
         if not isinstance(content.get(name), (kind, type(None))):
             raise ResultsError(f'{path}: expected a {kind.__name__} for {name}, got {content[name]!r}. {fix}')
     return content
-
-
-def _origin_of_config(path: str, task: Task) -> dict[str, Any]:
-    """Return the origin that `mmflatten test` with this config would write to the JSON file."""
-    cfg = load_config(path)
-    require_parts(cfg, 'test_dataloader', 'test_evaluator')
-    if task_of(cfg) is not task:
-        raise ResultsError(f'--config: expected a config of {task.name}, as the predictions, got {path} of '
-                           f'{task_of(cfg).name}. Give the config of the tested model.')
-    return origin_of(cfg, read_metainfo(cfg))
 
 
 class _Unpickler(pickle.Unpickler):

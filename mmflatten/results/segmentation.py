@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmflatten.results.analysis import Analysis, ResultTable, most_confused
+from mmflatten.results.analysis import Analysis, ResultTable, known_mean, most_confused
 from mmflatten.results.figures import Bars, Confusion
 from mmflatten.results.reading import Results, ResultsError, require_truth
 
 IGNORED = 255  # default of mmseg
 
 
+@np.errstate(invalid='ignore')  # 0 / 0 of a class without pixels
 def analyze(results: Results, worst: int, score: float) -> Analysis:
     """Analyze label maps over the pixels of all images together, like mmseg's `IoUMetric`."""
     require_truth(results.entries, 'gt_sem_seg')
@@ -22,11 +23,11 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
                            f'{results.path}. Pass the config of the tested model with --config.')
     matrices = np.stack([np.bincount(len(names) * true + predicted, minlength=len(names) ** 2)
                          for true, predicted in labels]).reshape(-1, len(names), len(names))
-    matrix, image_ious = matrices.sum(0), [_mean(_ious(counts)) for counts in matrices]
-    recall = _ratio(matrix.diagonal(), matrix.sum(1))
-    summary = dict(mIoU=_mean(_ious(matrix)), mAcc=_mean(recall), aAcc=_ratio(matrix.trace(), matrix.sum()))
+    matrix, image_ious = matrices.sum(0), [known_mean(_ious(counts)) for counts in matrices]
+    recall = matrix.diagonal() / matrix.sum(1)
+    summary = dict(mIoU=known_mean(_ious(matrix)), mAcc=known_mean(recall), aAcc=matrix.trace() / matrix.sum())
     order = np.argsort(np.nan_to_num(image_ious, nan=2), kind='stable')[:worst]
-    rows = sorted(zip(names, matrix.sum(1), _ious(matrix), recall, _ratio(matrix.diagonal(), matrix.sum(0))),
+    rows = sorted(zip(names, matrix.sum(1), _ious(matrix), recall, matrix.diagonal() / matrix.sum(0)),
                   key=lambda row: np.nan_to_num(row[2], nan=2))
     return Analysis(
         'segmentation', len(labels), summary, 'mean IoU of the classes in the image',
@@ -48,15 +49,4 @@ def _labels(entry: dict, ignored: int) -> np.ndarray:
 
 def _ious(matrix: np.ndarray) -> np.ndarray:
     """Return IoU (classes,); NaN for a class that is neither labelled nor predicted."""
-    return _ratio(matrix.diagonal(), matrix.sum(0) + matrix.sum(1) - matrix.diagonal())
-
-
-def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid='ignore'):
-        return np.divide(part, whole)
-
-
-def _mean(values: np.ndarray) -> float:
-    """Return the mean without NaN; NaN if all values are NaN."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float('nan')
+    return matrix.diagonal() / (matrix.sum(0) + matrix.sum(1) - matrix.diagonal())

@@ -30,12 +30,15 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     epes = [sums['error'] / sums['pixels'] if sums['pixels'] else float('nan') for sums in metric.results]
     order = np.argsort(-np.nan_to_num(epes, nan=-1), kind='stable')[:worst]
     distances = _distance_table(true, predicted)
-    counts = np.histogram((predicted - true).numpy(), HISTOGRAM)[0]
+    difference = (predicted - true).numpy()
+    errors = [(_interval(low, high), count, count / len(true)) for low, high, count in zip(
+        ERROR_EDGES, ERROR_EDGES[1:], np.histogram(np.abs(difference), ERROR_EDGES)[0])]
     return Analysis(
         'stereo', len(pairs), metric.compute_metrics(metric.results), 'end-point error in pixels',
         [(int(index), float(epes[index])) for index in order],
-        dict(distances=distances, errors=_error_table(true, predicted)),
-        dict(error_histogram=Histogram(HISTOGRAM, counts, 'predicted - true disparity in pixels'),
+        dict(distances=distances, errors=ResultTable('errors in pixels', ('error', 'pixels', 'share'), errors)),
+        dict(error_histogram=Histogram(HISTOGRAM, np.histogram(difference, HISTOGRAM)[0],
+                                             'predicted - true disparity in pixels'),
              d1_by_distance=Bars({f'{row[0]} px': row[3] for row in distances.rows}, 'D1 in %')))
 
 
@@ -56,13 +59,6 @@ def _distance_table(true: torch.Tensor, predicted: torch.Tensor) -> ResultTable:
             rows.append((_interval(low, high), sums['pixels'], epe, 100 * d1, 100 * bad1, 100 * bad3))
     return ResultTable('by true disparity in pixels, the farthest points first',
                        ('disparity', 'pixels', 'EPE', 'D1 %', 'bad1 %', 'bad3 %'), rows)
-
-
-def _error_table(true: torch.Tensor, predicted: torch.Tensor) -> ResultTable:
-    counts = np.histogram((predicted - true).abs().numpy(), ERROR_EDGES)[0]
-    rows = [(_interval(low, high), count, count / len(true))
-            for low, high, count in zip(ERROR_EDGES, ERROR_EDGES[1:], counts)]
-    return ResultTable('errors in pixels', ('error', 'pixels', 'share'), rows)
 
 
 def _interval(low: float, high: float) -> str:

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from mmflatten.results.curves import render_comparison
-
 
 def write_log(work_dir: Path, *records: dict) -> Path:
     log = work_dir / '20260101_000000' / 'vis_data' / 'scalars.json'
@@ -42,12 +40,12 @@ def test_tool_prints_shared_metrics_and_the_difference(load_tool, runs, capsys):
     assert 'nowhere' in capsys.readouterr().err
 
 
-def test_three_runs_have_no_difference(runs, tmp_path):
+def test_three_runs_have_no_difference(load_tool, runs, tmp_path):
     third = write_log(tmp_path / 'third', training(60, 0.5), validation(2, epe=1))
-    table = render_comparison([*runs, third])
+    table = load_tool('compare_runs').render_comparison([*runs, third])
     assert 'difference' not in table and 'third' in table and 'd1' not in table
 
 
-def test_log_without_validation_is_named(tmp_path):
+def test_log_without_validation_is_named(load_tool, tmp_path):
     with pytest.raises(ValueError, match='bare.*validation'):
-        render_comparison([write_log(tmp_path / 'bare', training(10, 1))])
+        load_tool('compare_runs').render_comparison([write_log(tmp_path / 'bare', training(10, 1))])
