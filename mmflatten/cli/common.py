@@ -1,4 +1,4 @@
-"""What commands share: the decorator that makes a command, common options, and types of arguments."""
+"""Shared parts of commands: the decorator that makes a command, common options, and types of arguments."""
 import argparse
 import math
 from argparse import ArgumentParser, Namespace

@@ -76,7 +76,8 @@ def _size(plot: Plot) -> tuple[float, float]:
 def _draw(plot: Lines, figure: FigureBase) -> None:
     axes = figure.subplots()
     for number, (name, (x, y)) in enumerate(plot.lines.items()):
-        style = dict(color=COLOURS[number % len(COLOURS)], linestyle=DASHES[number % len(DASHES)])
+        dash = (number + number // len(COLOURS)) % len(DASHES)  # 32 lines differ
+        style = dict(color=COLOURS[number % len(COLOURS)], linestyle=DASHES[dash])
         if name == plot.mean:
             style = dict(color='black', linewidth=2.5)
         if len(x):

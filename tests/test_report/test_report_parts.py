@@ -1,5 +1,6 @@
 """Layers of samples, drawings of figures, and the size of the page."""
 import pickle
+import re
 from pathlib import Path
 
 import cv2
@@ -64,6 +65,14 @@ def test_svg_has_text_without_fixed_black_or_styles_of_the_page(plot, words):
     drawing = svg(plot)
     assert drawing.startswith('<svg') and all(word in drawing for word in words)
     assert '#000000' not in drawing and '<style' not in drawing and 'id="axes_1"' not in drawing
+
+
+def test_ten_lines_have_ten_styles():
+    def styles(number: int) -> set:
+        plot = Lines({str(line): ((0, 1), (0, line)) for line in range(number)}, 'x', 'y', limits=(0, 9))
+        return set(re.findall(r'style="(fill: none; [^"]*stroke: #[^"]*)"', svg(plot)))
+
+    assert len(styles(10)) == len(styles(2)) + 8
 
 
 def test_largest_modules_sum_to_the_total():
