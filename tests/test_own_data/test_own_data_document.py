@@ -57,14 +57,14 @@ def test_training_reaches_the_lowest_ap(shown):
 
 
 def test_predictions_are_drawn_with_user_classes(shown, folder):
-    found = json.loads((folder / 'found' / 'predictions.json').read_text())
+    found = json.loads((folder / 'predictions' / 'predictions.json').read_text())
     assert [category['name'] for category in found['categories']] == ['round', 'straight']
     assert len(found['images']) == 10 and {entry['category_id'] for entry in found['annotations']} <= {0, 1}
     drawn = {entry['image_id'] for entry in found['annotations']}
     assert drawn
     for image in found['images']:
         name = Path(image['file_name']).name
-        before, after = (cv2.imread(str(folder / place / name)) for place in ('data/own/images', 'found/drawings'))
+        before, after = (cv2.imread(str(folder / place / name)) for place in ('data/own/images', 'predictions/drawings'))
         assert (before != after).any() == (image['id'] in drawn)
 
 

@@ -116,15 +116,17 @@ def test_local_executor_reports_a_killed_process_and_frees_its_place(tmp_path):
 
 @pytest.mark.full
 def test_ray_executor_resumes_the_run_of_a_lost_node(study_file, tmp_path):
+    import ray
     from ray.cluster_utils import Cluster
 
     from mmflatten.studies.ray_executor import RayExecutor
     study = read_study(study_file(budget=dict(epochs=40), factors=dict(seed=2), options={'train_cfg.val_interval': 2}))
     runs, folder, lines = expand(study), StudyFolder(tmp_path / 'out'), []
+    folder.path.mkdir()
     cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=1))
     try:
+        executor = RayExecutor(cluster.address)  # connects to the head, which is the only node yet
         lost = cluster.add_node(num_cpus=1)
-        executor = RayExecutor(cluster.address)
         assert wait_for(lambda: executor.slots == 2)
         driver = threading.Thread(target=lambda: lines.append(
             Driver(study, folder, executor, lines.append).go()))
@@ -136,4 +138,5 @@ def test_ray_executor_resumes_the_run_of_a_lost_node(study_file, tmp_path):
         logs = [(folder.run(run.name) / 'log.txt').read_text() for run in runs]
         assert sorted(log.count('resumed epoch') for log in logs) == [0, 1]
     finally:
+        ray.shutdown()
         cluster.shutdown()
