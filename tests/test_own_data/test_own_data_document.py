@@ -64,8 +64,9 @@ def test_predictions_are_drawn_with_user_classes(shown, folder):
     assert drawn
     for image in found['images']:
         name = Path(image['file_name']).name
-        before, after = (cv2.imread(str(folder / place / name)) for place in ('data/own/images', 'predictions/drawings'))
-        assert (before != after).any() == (image['id'] in drawn)
+        photo = cv2.imread(str(folder / 'data/own/images' / name))
+        drawing = cv2.imread(str(folder / 'predictions/drawings' / name))
+        assert (photo != drawing).any() == (image['id'] in drawn)
 
 
 def test_vietnamese_page_has_the_same_code():
