@@ -2,9 +2,10 @@
 import pytest
 import torch
 from torch import nn
+from zoo.records import ZooEntry
 
 from mmflatten.measure.flops.model_cost import count_model
-from mmflatten.measure.papers.costs import PaperCost, render, table_rows
+from mmflatten.measure.papers.costs import render, table_rows
 from mmflatten.measure.papers.tables import PaperRow, paper_rows
 
 
@@ -29,7 +30,7 @@ def test_cost_of_config_agrees_with_the_papers_unless_its_row_has_a_cause(cost_o
     for shape in dict.fromkeys(row.shape for row in rows):
         cost = cost_of_config(config, shape)
         assert {name for name in cost.counts.uncounted if not name.startswith('aten::_fft')} == set()
-        for entry in (PaperCost.of(row, cost) for row in rows if row.shape == shape):
+        for entry in (ZooEntry.of(row, cost) for row in rows if row.shape == shape):
             assert (entry.agrees is not False) is not bool(entry.row.cause), entry
 
 

@@ -34,23 +34,16 @@ class PaperCost:
     flops: int | None = None  # as the row's paper counts
 
     @classmethod
-    def of(cls, row: PaperRow, cost: ModelCost | None) -> PaperCost:
+    def of(cls, row: PaperRow, cost: ModelCost | None, *others: str) -> PaperCost:
+        """Make an instance of a cost, with the values of a subclass's own fields."""
         if cost is None:
             return cls(row)
         return cls(row, 'x'.join(map(str, cost.shape)), cost.params, cost.counts.macs,
-                   cost.counts.papers_convention(row.with_products))
+                   cost.counts.papers_convention(row.with_products), *others)
 
     @property
     def counted(self) -> bool:
         return self.params is not None
-
-    @property
-    def agrees(self) -> bool | None:
-        """True if parameters and FLOPs agree with the paper's, None if either side has no numbers."""
-        if not self.counted:
-            return None
-        verdicts = {self.row.params_agree(self.params), self.row.flops_agree(self.flops)} - {None}
-        return all(verdicts) if verdicts else None
 
     def params_cells(self, decimals: int) -> tuple[str, str, str]:
         """Format parameters in millions, the paper's, and the difference."""

@@ -27,7 +27,6 @@ TABLES = Path(__file__).with_name('tables.csv')
 # (2.6, 4.9, 10.6 and 17.3 G with them).
 WITHOUT_PRODUCTS = (('focal', 'detection', 'resnet'), ('focal', 'detection', 'pvt'), ('focal', 'detection', 'swin'),
                     ('l2vit', 'detection', ''), ('rala', 'detection', ''), ('mala', 'classification', 'mavit'))
-FLOPS_TOLERANCE = 0.02  # relative; papers differ by this much in how they count
 
 
 @dataclass(frozen=True)
@@ -65,21 +64,6 @@ class PaperRow:
         """True if the paper's FLOPs include products of activations."""
         return not any((self.cells['paper'], self.cells['task']) == (paper, task)
                        and self.cells['backbone'].startswith(backbone) for paper, task, backbone in WITHOUT_PRODUCTS)
-
-    def params_agree(self, params: int) -> bool | None:
-        """Return True if `params` rounds to the printed number, None if none is printed."""
-        printed = self.cells['params_m']
-        return within_printed_precision(params / 1e6, printed) if printed else None
-
-    def flops_agree(self, flops: int) -> bool | None:
-        """Return True if FLOPs round to the printed ones or are within 2 % of them, None if none are printed.
-
-        `flops` must be counted in the paper's convention and at the row's image size.
-        """
-        printed, value = self.cells['flops_g'], flops / 1e9
-        if not printed:
-            return None
-        return within_printed_precision(value, printed) or abs(value / float(printed) - 1) <= FLOPS_TOLERANCE
 
 
 @cache

@@ -128,9 +128,9 @@ def _differences(entries: Sequence[ZooEntry]) -> list[str]:
 def _difference(entry: ZooEntry) -> str:
     """Render a row that differs: 'Table 8, [pvtv2-b0](...): 3.67 M parameters, the paper 3.4 (+7.8%)'."""
     parts = []
-    if entry.row.params_agree(entry.params) is False:
+    if entry.params_agree is False:
         parts.append(('M parameters', *entry.params_cells(decimals=2)))
-    if entry.row.flops_agree(entry.flops) is False:
+    if entry.flops_agree is False:
         parts.append(('G FLOPs', *entry.flops_cells()))
     numbers = '; '.join(f'{ours} {unit}, the paper {printed} ({percent})' for unit, ours, printed, percent in parts)
     return f'{table_name(entry.row.cells["table"])}, {linked_model(entry, "../")}: {numbers}'

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from mmengine.config import Config
 from zoo.attentions import attentions_of
 
 from mmflatten.measure.papers.costs import PaperCost, count_beside_papers
-from mmflatten.measure.papers.tables import PaperRow, paper_rows
+from mmflatten.measure.papers.tables import PaperRow, paper_rows, within_printed_precision
 from mmflatten.tasks import find_task
 
 FOLDER = Path(__file__).parent
@@ -23,6 +23,7 @@ COLUMNS = ('paper', 'table', 'task', 'dataset', 'method', 'backbone', 'schedule'
            'paper_macc', 'paper_miou_ms', 'paper_epe')
 DATASETS = {'ImageNet': 'imagenet1k', 'ImageNet21k': 'imagenet22k', 'mmflatten.CheckedCocoDataset': 'coco',
             'ADE20KDataset': 'ade20k'}
+FLOPS_TOLERANCE = 0.02  # relative; papers differ by this much in how they count
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,27 @@ class ZooEntry(PaperCost):
     """A row of a paper, or a config without a row, with its counted cost."""
 
     attention: str = ''  # from `attentions_of`
+
+    @property
+    def params_agree(self) -> bool | None:
+        """True if the parameters round to the printed number; None if none is printed or nothing was counted."""
+        printed = self.row.cells['params_m']
+        return within_printed_precision(self.params / 1e6, printed) if printed and self.counted else None
+
+    @property
+    def flops_agree(self) -> bool | None:
+        """True if FLOPs round to the printed ones or are within 2 % of them; None as for `params_agree`."""
+        printed = self.row.cells['flops_g']
+        if not printed or not self.counted:
+            return None
+        value = self.flops / 1e9
+        return within_printed_precision(value, printed) or abs(value / float(printed) - 1) <= FLOPS_TOLERANCE
+
+    @property
+    def agrees(self) -> bool | None:
+        """True if parameters and FLOPs agree with the paper's, None if either side has no numbers."""
+        verdicts = {self.params_agree, self.flops_agree} - {None}
+        return all(verdicts) if verdicts else None
 
     def csv_cells(self) -> dict[str, object]:
         cells = self.row.cells
@@ -118,9 +140,4 @@ def count_rows(rows: Sequence[PaperRow], root: Path, report: Callable[[int, int,
         except Exception as error:  # a broken config must not stop the others
             failures.append(str(error) if config in str(error) else f'config {config}: {error}')
         report(done, len(tasks), config if (config, shape) in costs else f'{config} failed')
-    return [_entry(row, *costs.get((row.config, row.shape), (None, ''))) for row in rows], failures
-
-
-def _entry(row: PaperRow, cost: object, attention: str) -> ZooEntry:
-    counted = PaperCost.of(row, cost)
-    return ZooEntry(*(getattr(counted, field.name) for field in fields(counted)), attention)
+    return [ZooEntry.of(row, *costs.get((row.config, row.shape), (None, ''))) for row in rows], failures
