@@ -4,23 +4,21 @@ from __future__ import annotations
 import io
 import json
 import pickle
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from mmflatten.checkpoints.safe_pickle import SafeUnpickler
 from mmflatten.config_files import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.engine.test import origin_of
 from mmflatten.tasks import Task, task_of, task_of_predictions, tasks
-
-# Functions that rebuild tensors and arrays. Nothing else that a file names is imported or called.
-_ALLOWED = {('collections', 'OrderedDict'), ('_codecs', 'encode'), ('torch._utils', '_rebuild_tensor_v2'),
-            ('torch', 'Size'), ('numpy', 'ndarray'), ('numpy', 'dtype')}
-_ARRAYS = ('numpy.core.multiarray', 'numpy._core.multiarray')
 
 
 class ResultsError(ValueError):
@@ -119,10 +117,20 @@ def _read_origin(path: Path) -> dict[str, Any]:
     return content
 
 
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ('torch.storage', '_load_from_bytes'):
-            return lambda content: torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
-        if (module, name) in _ALLOWED or (module in _ARRAYS and name in ('_reconstruct', 'scalar')):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f'{module}.{name} is not allowed in predictions')
+def _storage(content: bytes) -> Any:
+    if content[:1] != b'\x80':  # the older format, in which tensors are pickled; an archive could be compressed
+        raise pickle.UnpicklingError('expected a tensor in the older format of PyTorch')
+    return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
+
+
+def _tensor(storage: Any, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Tensor:
+    tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
+    if tensor.nbytes > tensor.untyped_storage().nbytes():  # a stride of zero repeats a value, without limit
+        raise pickle.UnpicklingError(f'a tensor of {tuple(size)} is larger than its storage')
+    return tensor
+
+
+class _Unpickler(SafeUnpickler):
+    allowed = {('collections', 'OrderedDict'): OrderedDict, ('torch', 'Size'): torch.Size,
+               ('torch._utils', '_rebuild_tensor_v2'): _tensor, ('torch.storage', '_load_from_bytes'): _storage,
+               ('_codecs', 'encode'): lambda text, encoding: text.encode('latin-1')}  # bytes in protocol 2

@@ -3,11 +3,13 @@ import argparse
 import os
 import sys
 import types
+import zipfile
 
 import pytest
 import torch
 
 from mmflatten.checkpoints.safe_pickle import Inert, load_without_code
+from mmflatten.engine.checkpoints.files import what_is_wrong
 
 FORMATS = pytest.mark.parametrize('zipped', [True, False], ids=['zip', 'legacy'])
 
@@ -112,6 +114,17 @@ def test_load_without_code_rejects_truncated_file(tmp_path, zipped, fraction):
     path.write_bytes(content[:int(fraction * len(content))])
     with pytest.raises(ValueError, match='cut.pth'):
         load_without_code(path)
+
+
+def test_compressed_checkpoint_is_not_expanded(tmp_path):
+    path = tmp_path / 'bomb.pth'
+    torch.save({'model': {'a': torch.zeros(100)}}, tmp_path / 'plain.pth')
+    with zipfile.ZipFile(tmp_path / 'plain.pth') as source, zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as bomb:
+        for member in source.infolist():
+            bomb.writestr(member.filename, source.read(member))
+    with pytest.raises(ValueError, match=r'bomb\.pth.*compressed'):
+        load_without_code(path)
+    assert 'compressed' in what_is_wrong(path) and what_is_wrong(tmp_path / 'plain.pth') is None
 
 
 def test_load_without_code_rejects_torchscript(tmp_path):

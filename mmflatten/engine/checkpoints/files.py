@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.serialization import safe_globals
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.safe_pickle import load_without_code
+from mmflatten.checkpoints.safe_pickle import SafeUnpickler, compressed_part, load_without_code
 from mmflatten.console import OUT_OF_SPACE, space_hint
 
 SHARDED = '.sharded'  # suffix of a folder of `torch.distributed.checkpoint` with `rest.pth` beside the shards
@@ -149,7 +149,7 @@ def read_sharded(folder: Path) -> dict:
     return state
 
 
-class _MetadataUnpickler(pickle.Unpickler):
+class _MetadataUnpickler(SafeUnpickler):
     """Unpickle the index of `torch.distributed.checkpoint`; only its own data classes and plain types are allowed."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -157,6 +157,8 @@ class _MetadataUnpickler(pickle.Unpickler):
         if listed or module == 'torch' or module.startswith('torch.distributed.checkpoint.'):
             found = getattr(importlib.import_module(module), name, None)
             if listed or isinstance(found, (torch.dtype, enum.EnumMeta)) or is_dataclass(found):
+                if is_dataclass(found):
+                    self.stateful = (*self.stateful, found)
                 return found
         raise pickle.UnpicklingError(f'{module}.{name} is not allowed in the index of a checkpoint')
 
@@ -184,6 +186,8 @@ def what_is_wrong(path: str | Path) -> str | None:
     if start != b'PK':
         return 'it is not a PyTorch checkpoint' if start else 'it is empty'
     try:
+        if (part := compressed_part(path)) is not None:
+            return f'its part {part} is compressed, which PyTorch does not do'
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
     except zipfile.BadZipFile:
