@@ -10,7 +10,7 @@ import numpy as np
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import check_runs
 from mmflatten.studies.executors import LOG, NO_SPACE, Executor
-from mmflatten.studies.folder import PROGRESS, RESULT, RUN, STOP, StudyFolder, read_json, write_json
+from mmflatten.studies.folder import PROGRESS, RESULT, RUN, STOP, StudyFolder, read_file, write_json
 from mmflatten.studies.runs import ENDED, FAILED, FINISHED, TRIAL, StudyRun, best_runs, expand
 from mmflatten.studies.study import Study, StudyError, counted
 
@@ -69,7 +69,7 @@ class Driver:
                         self._tell(self.runs[name], runs)
                     else:
                         waiting.insert(0, run)
-                elif is_hopeless(self.study, run, read_json(folder / PROGRESS), self.runs.values()):
+                elif is_hopeless(self.study, run, read_file(folder / PROGRESS), self.runs.values()):
                     (folder / STOP).touch()
             time.sleep(POLL)
 
@@ -87,7 +87,7 @@ class Driver:
         """
         differing = {}
         for run in runs:
-            fields = _changed_fields(read_json(self.folder.run(run.name) / RUN), self._content(run))
+            fields = _changed_fields(read_file(self.folder.run(run.name) / RUN), self._content(run))
             known = self.folder.read(run)
             if 'config' in fields or fields and not (retry_failed and known.state == FAILED):
                 differing[run.name] = fields
@@ -107,8 +107,8 @@ class Driver:
         """Make failed runs ready to run again, with the current settings unless their config was kept."""
         for run in runs:
             folder = self.folder.run(run.name)
-            if read_json(folder / RESULT).get('state') == FAILED:
-                if read_json(folder / RUN).get('config_hash') == run.config_hash:
+            if read_file(folder / RESULT).get('state') == FAILED:
+                if read_file(folder / RUN).get('config_hash') == run.config_hash:
                     write_json(folder / RUN, self._content(run))
                 (folder / RESULT).unlink()
 
@@ -129,7 +129,7 @@ class Driver:
             self.say(f'{run.name} was killed; it resumes from its last checkpoint')
             return False
         if not ended:
-            progress, log = read_json(folder / PROGRESS), folder / LOG
+            progress, log = read_file(folder / PROGRESS), folder / LOG
             lines = log.read_text(encoding='utf-8', errors='replace').split('\n') if log.exists() else []
             last = next((line.strip() for line in reversed(lines) if line.strip()), '')
             killed = f'killed {ATTEMPTS} times (out of memory?); ' if status < 0 else ''

@@ -13,9 +13,10 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmflatten.engine.checkpoints.files import newest_checkpoint
 from mmflatten.engine.setup import NEWEST, build_runner, load_config, set_resume
 from mmflatten.engine.test import test
+from mmflatten.json_files import read_json
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.requirements import LIBRARIES, inspect
-from mmflatten.studies.folder import CONFIG, PROGRESS, RESULT, RUN, STOP, read_json, write_json
+from mmflatten.studies.folder import CONFIG, PROGRESS, RESULT, RUN, STOP, TRAIN, Started, read_file, write_json
 from mmflatten.studies.runs import FINISHED, PRUNED, TRIAL, StudyRun
 
 INTERVAL = 1.  # seconds between two reports
@@ -44,7 +45,7 @@ class ProgressHook(Hook):
 
     def __init__(self, folder: Path, metrics: list[str], seconds: float | None) -> None:
         self.folder, self.metrics, self.seconds = folder, metrics, seconds
-        self.state: dict[str, Any] = {'validations': {}, **read_json(folder / PROGRESS)}
+        self.state: dict[str, Any] = {'validations': {}, **read_file(folder / PROGRESS)}
         self.before, self.created = dict(self.state), time.monotonic()
         self.reported, self.start = 0., math.inf
 
@@ -108,7 +109,7 @@ def _step(runner: Runner) -> int:
 
 def execute_run(folder: Path) -> None:
     """Train and test a run, and write its result."""
-    content, config = read_json(folder / RUN), folder / CONFIG
+    content, config = read_json(folder / RUN, Started, ('result', 'metrics', 'seconds')), folder / CONFIG
     hook = ProgressHook(folder, content['metrics'], content['seconds'])
     versions = {name: inspect(library).version for name, library in LIBRARIES.items()}
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
@@ -146,10 +147,10 @@ def _judge(run: StudyRun, progress: dict[str, Any], names: list[str]) -> None:
 
 def train_run(folder: Path, config: Path, hook: ProgressHook) -> str:
     """Train to the end, resuming from the newest complete checkpoint. Returns the checkpoint to test."""
-    stopped = folder / 'train' / STOPPED_CHECKPOINT
+    stopped = folder / TRAIN / STOPPED_CHECKPOINT
     if stopped.exists() and hook.is_time_up():
         return str(stopped)
-    cfg = load_config(str(config), work_dir=str(folder / 'train'))
+    cfg = load_config(str(config), work_dir=str(folder / TRAIN))
     set_resume(cfg, NEWEST)
     runner = build_runner(cfg)
     runner.register_hook(hook)
@@ -157,7 +158,7 @@ def train_run(folder: Path, config: Path, hook: ProgressHook) -> str:
         runner.train()
     except TimeIsUp:
         return str(stopped)
-    return str(newest_checkpoint(folder / 'train'))
+    return str(newest_checkpoint(folder / TRAIN))
 
 
 def git_commit() -> str:

@@ -2,21 +2,26 @@
 import contextlib
 import fcntl
 import json
+import logging
 import os
+import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypedDict
 
 from mmengine.config import Config
+from mmengine.logging import print_log
 
 from mmflatten.engine.checkpoints.files import atomic_write
+from mmflatten.json_files import DamagedFile, read_json, set_aside
 from mmflatten.studies.runs import RUNNING, StudyRun, best_runs, expand
 from mmflatten.studies.study import Study, StudyError
 from mmflatten.text_table import align
 
 RESULT, PROGRESS, RUN, CONFIG, STOP, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'stop', 'lock'
+TRAIN = 'train'  # work dir of the training
 LOCK_TIMEOUT = 1.  # seconds; `in_use` holds the lock for a moment
 
 
@@ -59,17 +64,22 @@ class StudyFolder:
     def read(self, run: StudyRun) -> StudyRun:
         """A run with its result, or with what it was started with if it has not ended."""
         folder = self.run(run.name)
-        result, started = read_json(folder / RESULT), read_json(folder / RUN).get('result')
+        result, started = read_file(folder / RESULT), read_file(folder / RUN).get('result')
         if not result and started:
             result = {**started, 'state': RUNNING}
         return run.with_result(result)
 
     def prepare(self, name: str, config: Config, content: Mapping[str, Any]) -> Path:
-        """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files."""
+        """Write the files that the worker reads, `run.json` last. A run that was started before keeps its files.
+
+        Without `run.json`, nobody knows what its other files were made with, so that they are deleted.
+        """
         folder = self.run(name)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / STOP).unlink(missing_ok=True)
         if not (folder / RUN).exists():
+            (folder / PROGRESS).unlink(missing_ok=True)
+            shutil.rmtree(folder / TRAIN, ignore_errors=True)
             with atomic_write(folder / CONFIG) as aside:
                 aside.write_text(config.pretty_text, encoding='utf-8')
             write_json(folder / RUN, content)
@@ -84,11 +94,38 @@ def _acquire(lock: TextIO, kind: int) -> bool:
     return True
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file; {} if it does not exist."""
+class Progress(TypedDict, total=False):
+    """Fields of `progress.json`."""
+
+    step: int
+    length: int
+    metric: str
+    validations: dict[str, float]  # epoch or iteration -> metric
+    training_seconds: float
+    wall_seconds: float
+    cpu_seconds: float
+    gpu_seconds: float
+
+
+class Started(TypedDict):
+    """Fields of `run.json`, what a run was started with."""
+
+    result: StudyRun
+    config_hash: str
+    metrics: list[str]
+    seconds: float | None
+
+
+KINDS: dict[str, tuple[type, Sequence[str]]] = {  # with the fields that may not be missing
+    RESULT: (StudyRun, ('name', 'state')), PROGRESS: (Progress, ()), RUN: (Started, ('result',))}
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Read a file of a run; {} if it does not exist. A damaged one is set aside, with a warning that names it."""
     try:
-        return json.loads(path.read_text(encoding='utf-8'))
-    except FileNotFoundError:
+        return read_json(path, *KINDS[path.name])
+    except DamagedFile as error:
+        print_log(f'{error} It is now {set_aside(path).name}.', logger='current', level=logging.WARNING)
         return {}
 
 
@@ -116,7 +153,7 @@ def status_table(study: Study, folder: StudyFolder) -> str:
     for run in collect_runs(study, folder):
         state, done, seconds = run.state, '', run.wall_seconds
         if state == RUNNING:
-            progress = read_json(folder.run(run.name) / PROGRESS)
+            progress = read_file(folder.run(run.name) / PROGRESS)
             state, seconds = state if in_use else 'interrupted', progress.get('wall_seconds', seconds)
             if progress.get('length'):
                 done = f'{100 * progress["step"] / progress["length"]:.0f} %'

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,8 @@ GRID, TRIAL, BEST = 'recipe', 'trial', 'best'  # runs of the grid, trials of the
 FINISHED, PRUNED, FAILED, RUNNING, WAITING = 'finished', 'pruned', 'failed', 'running', 'waiting'
 ENDED = (FINISHED, PRUNED, FAILED)
 TRIAL_SEED = 10_000  # far from the seeds of studies, to which more may be added
+MAX_RUNS = 10_000
+MAX_NAME = 200  # characters, of a folder
 PLANNED = ('base', 'options', 'shape', 'disk', 'iterations', 'batch_size')
 
 
@@ -62,15 +65,18 @@ class StudyRun:
 
     def with_result(self, result: Mapping[str, Any]) -> StudyRun:
         """Return this run with the fields of a result. Fields of another version of mmflatten are ignored."""
-        return replace(self, **{key: value for key, value in result.items() if key in vars(self)})
+        return replace(self, **{key: value for key, value in result.items() if key in self.result()})
 
 
 def expand(study: Study) -> list[StudyRun]:
     """Make the runs of the grid, the seeds of a cell one after another, then the trials of the search.
 
     Raises:
-        StudyError: all runs are excluded, a run has no base, or two factors set one field.
+        StudyError: all runs are excluded or they are too many, a run has no base, or two factors set one field.
     """
+    number = math.prod(map(len, study.factors.values())) * (len(study.seeds) + (study.tune.trials if study.tune else 0))
+    if number > MAX_RUNS:
+        raise StudyError(f'factors: expected at most {MAX_RUNS} runs before exclusions, got {number}. Split the study.')
     runs = [make_run(study, levels, seed) for levels, seeds in cells(study) for seed in seeds]
     if not runs:
         raise StudyError(f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer combinations.')
@@ -141,6 +147,9 @@ def make_run(study: Study, levels: dict[str, str], seed: int, mode: str = GRID,
               for factor, level in levels.items()]
     end = {GRID: f's{seed}', TRIAL: f'trial{trial}', BEST: f'best_s{seed}'}[mode]
     name = '_'.join([*labels, end, digest([levels, seed, mode, trial])[:6]])
+    if len(name) > MAX_NAME:
+        raise StudyError(f'factors: expected names of levels with at most {MAX_NAME} characters in all, got {name}. '
+                         'Shorten them.')
     return StudyRun(name, mode, levels, seed, tuned, base=base, options=options)
 
 

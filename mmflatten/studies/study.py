@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 SEED, BASE = 'seed', 'base'
+MANY = 1000  # seeds, exclusions and claims
+FEW = 200  # characters of a text in a message
 
 
 class StudyError(ValueError):
@@ -20,7 +23,15 @@ def counted(number: int, thing: str) -> str:
 
 def check_name(where: str, name: str, known: Collection[str]) -> None:
     if name not in known:
-        raise StudyError(f'{where}: expected one of {", ".join(known)}, got {name}. Correct or remove it.')
+        raise StudyError(f'{where}: expected one of {shown(", ".join(known))}, got {shown(name)}. Correct or remove '
+                         'it.')
+
+
+def shown(value: Any) -> str:
+    """Format a value for a message. Long and deeply nested ones are shortened."""
+    if isinstance(value, str):
+        return value if len(value) <= FEW else f'{value[:FEW]}...'
+    return reprlib.repr(value)
 
 
 def text_keys(value: Any) -> Any:
@@ -31,9 +42,11 @@ def text_keys(value: Any) -> Any:
 
 
 def _distinct(values: list) -> list:
-    repeated = [value for value in values if values.count(value) > 1]
-    if repeated:
-        raise ValueError(f'expected distinct values, got {values}. Keep one {repeated[0]}.')
+    seen: set[str] = set()
+    for value in values:
+        if repr(value) in seen:
+            raise ValueError(f'expected distinct values, got {shown(values)}. Keep one {shown(value)}.')
+        seen.add(repr(value))
     return values
 
 
@@ -45,7 +58,7 @@ def _levels(factors: Any) -> Any:
     for factor, values in factors.items():
         if isinstance(values, list) and (factor in ('attention', BASE) or '.' in factor):
             if len(set(map(str, values))) < len(values):
-                raise ValueError(f'{factor}: expected distinct levels, got {values}. Remove the repeated one.')
+                raise ValueError(f'{factor}: expected distinct levels, got {shown(values)}. Remove the repeated one.')
             factors[factor] = {str(value): {factor: value} for value in values}
             if factor == 'attention':
                 factors[factor] = {name: {'model.backbone.linear_attention': {'_delete_': True, 'type': name}}
@@ -69,6 +82,8 @@ def _pattern(value: Any) -> Any:
 
 def _seed_list(value: Any) -> Any:
     """Read a number of seeds as the seeds from 0."""
+    if type(value) is int and value > MANY:
+        raise ValueError(f'expected at most {MANY} seeds, got {value}. Lower it.')
     return list(range(value)) if type(value) is int else value
 
 
@@ -76,10 +91,10 @@ def _split_order(value: Any) -> Any:
     return [step.strip() for step in value.split('>')] if isinstance(value, str) else value
 
 
-Count = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(gt=0, le=10**9)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seeds = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(_seed_list), Field(min_length=1),
-                  AfterValidator(_distinct)]
+Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], BeforeValidator(_seed_list),
+                  Field(min_length=1, max_length=MANY), AfterValidator(_distinct)]
 Options = Annotated[dict[str, Any], BeforeValidator(text_keys)]
 Pattern = Annotated[dict[str, list[str]], BeforeValidator(_pattern)]
 Levels = dict[str, Options]  # name of a level -> fields of the config that it sets; `base` is a config
@@ -156,16 +171,16 @@ class Claim(StudyPart):
 class Study(StudyPart):
     """A study as its file describes it, for one of its sizes."""
 
-    name: Annotated[str, Field(pattern=r'^[^/.][^/]*$')]  # of a folder
+    name: Annotated[str, Field(pattern=r'^[^/.\x00-\x1f][^/\x00-\x1f]*$', max_length=100)]  # of a folder
     base: str | None = None
     options: Options = {}
     factors: Annotated[dict[str, Annotated[Levels, Field(min_length=1)]], BeforeValidator(_levels)] = {}
     seeds: Seeds = Field([0], validation_alias=AliasPath('factors', SEED))
-    exclude: Annotated[list[Pattern], AfterValidator(_distinct)] = []
+    exclude: Annotated[list[Pattern], Field(max_length=MANY), AfterValidator(_distinct)] = []
     budget: Budget
     metrics: Annotated[dict[str, Literal['higher', 'lower']], BeforeValidator(_metrics), Field(min_length=1)]
     tune: Tune | None = None
-    claims: Annotated[list[Claim], AfterValidator(_distinct)] = []
+    claims: Annotated[list[Claim], Field(max_length=MANY), AfterValidator(_distinct)] = []
     description: Annotated[str, AfterValidator(str.strip)] = ''
 
     def factor_of(self, claim: Claim) -> str:

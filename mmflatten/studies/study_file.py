@@ -1,6 +1,7 @@
 """Reading of study files."""
 import re
 import warnings
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from mmflatten.studies.study import Study, StudyError, check_name, text_keys
+from mmflatten.studies.study import Study, StudyError, check_name, shown, text_keys
 
 FULL = 'full'
+MAX_BYTES, MAX_VALUES = 2**20, 100_000
 MERGED = ('options', 'budget')  # parts of which a size may give single fields
 
 
@@ -23,11 +25,7 @@ def read_study(path: str | Path, size: str = FULL) -> Study:
     Raises:
         StudyError: a field is unknown, missing or invalid. The message names each field and its value.
     """
-    try:
-        content = yaml.load(Path(path).read_text(encoding='utf-8'), _Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise StudyError(f'{path}: expected a YAML file in UTF-8, got: {error}') from error
-    content = _mapping(content, str(path))
+    content = _mapping(_read_yaml(Path(path)), str(path))
     sizes = {FULL: {}, **_mapping(content.pop('sizes', None), 'sizes')}
     check_name('--size', size, sizes)
     for part in (content, sizes[size]):
@@ -40,6 +38,31 @@ def read_study(path: str | Path, size: str = FULL) -> Study:
     except ValidationError as error:
         raise StudyError('\n'.join(map(_message, error.errors()))) from error
     return study if size == FULL else study.model_copy(update={'name': f'{study.name}-{size}'})
+
+
+def _read_yaml(path: Path) -> Any:
+    """Read YAML that has at most `MAX_VALUES` values when its aliases are written out."""
+    if path.exists() and not (path.is_file() and path.stat().st_size <= MAX_BYTES):
+        raise StudyError(f'{path}: expected a file of at most {MAX_BYTES // 2**20} MiB, got a larger one or no file.')
+    try:
+        loader = _Loader(path.read_text(encoding='utf-8'))
+        node = loader.get_single_node()
+        if _num_values(node, {}) > MAX_VALUES:
+            raise StudyError(f'{path}: expected at most {MAX_VALUES} values, got more, aliases included. Write fewer.')
+        return loader.construct_document(node) if node else None
+    except RecursionError as error:
+        raise StudyError(f'{path}: expected a study file, got values that are nested too deeply.') from error
+    except (yaml.YAMLError, ValueError) as error:
+        if isinstance(error, StudyError):
+            raise
+        raise StudyError(f'{path}: expected a YAML file in UTF-8, got: {shown(str(error))}') from error
+
+
+def _num_values(node: yaml.Node | None, known: dict[yaml.Node, int]) -> int:
+    if isinstance(node, yaml.CollectionNode) and node not in known:
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        known[node] = 1 + sum(_num_values(part, known) for part in parts)
+    return known.get(node, 1)
 
 
 def _resized(content: dict, changes: dict) -> dict:
@@ -60,7 +83,7 @@ def _resized(content: dict, changes: dict) -> dict:
 def _mapping(value: Any, where: str) -> dict:
     value = text_keys(value)
     if not isinstance(value, dict):
-        raise StudyError(f'{where}: expected a mapping, got {value}. Write names with a value each.')
+        raise StudyError(f'{where}: expected a mapping, got {shown(value)}. Write names with a value each.')
     return value
 
 
@@ -70,7 +93,7 @@ def _message(error: ErrorDetails) -> str:
     text = error['msg'].removeprefix('Value error, ')
     if error['type'] == 'value_error':
         return f'{where}: {text}' if where else text
-    return f'{where}: {text}.' if error['type'] == 'missing' else f'{where}: {text}, got {error["input"]}.'
+    return f'{where}: {text}.' if error['type'] == 'missing' else f'{where}: {text}, got {shown(error["input"])}.'
 
 
 class _Loader(yaml.SafeLoader):

@@ -13,7 +13,7 @@ from mmflatten.studies import driver as driver_module
 from mmflatten.studies import execution
 from mmflatten.studies.driver import is_hopeless
 from mmflatten.studies.executors import NO_SPACE
-from mmflatten.studies.folder import PROGRESS, RESULT, RUN, StudyFolder, collect_runs, read_json, write_json
+from mmflatten.studies.folder import PROGRESS, RESULT, RUN, StudyFolder, collect_runs, read_file, write_json
 from mmflatten.studies.report import write_report
 from mmflatten.studies.runs import BEST, FAILED, FINISHED, PRUNED, TRIAL, StudyRun, expand
 from mmflatten.studies.study import StudyError
@@ -108,7 +108,7 @@ def test_run_of_an_older_version_counts_as_unchanged(study_file, drive, fake_exe
     path = study_file(factors=dict(seed=1))
     drive(path, fake_executor())
     file, = tmp_path.glob('out/runs/*/run.json')
-    started = read_json(file)
+    started = read_file(file)
     started['throughput'] = dict(shape=[1, 1])
     started['result']['peak_memory'] = 9
     del started['metrics']
@@ -173,7 +173,7 @@ def test_driver_stops_a_hopeless_trial(study_file, drive, fake_executor, tmp_pat
         """The last trial is running until the driver asks it to stop."""
 
         def submit(self, folder):
-            run = read_json(folder / RUN)
+            run = read_file(folder / RUN)
             if run['result']['mode'] == TRIAL and run['result']['tuned'][RATE] == 1e-2:
                 write_json(folder / PROGRESS, dict(metric='accuracy/top1', validations={'1': 1.}))
                 return folder
@@ -215,7 +215,7 @@ def test_run_fails_if_its_metric_cannot_be_judged(tmp_path, monkeypatch, mode, v
         assert not (tmp_path / RESULT).exists()
     else:
         execution.execute_run(tmp_path)
-        result = StudyRun(**read_json(tmp_path / RESULT))
+        result = StudyRun(**read_file(tmp_path / RESULT))
         assert result.value == value and result.git_commit == 'now' and result.machine['mmengine']
 
 

@@ -142,6 +142,28 @@ def test_read_study_names_the_field_and_the_value_of_an_error(study_file, change
     assert all(word in str(raised.value) for word in words)
 
 
+ALIASES = 'a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n' + ''.join(
+    f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]\n' for n in range(1, 10))
+
+
+UNBOUNDED = [
+    ALIASES, '[' * 20_000, 'a: &a [*a]', 'a: ' + '9' * 10_000, 'x' * 2**21,
+    *(f'metrics: [m]\nbudget: {{epochs: 1}}\n{more}' for more in (
+        'factors: {seed: 1000000000}', 'factors: {seed: [4294967296]}', f'factors: {{seed: {list(range(200_000))}}}',
+        f'metrics: {["m"] * 2000}', f'exclude: {[dict(seed=0)] * 2000}', 'name: "a\\nb"', f'name: {"n" * 300}',
+        f'factors: {{attention: {[f"A{number}" for number in range(20_000)]}}}',
+        f'factors: {{attention: [{"A" * 300}]}}',
+        f'factors: {{{", ".join(f"f{n}: {{a: {{}}, b: {{}}}}" for n in range(40))}}}'))]
+
+
+@pytest.mark.parametrize('text', UNBOUNDED, ids=range(len(UNBOUNDED)))
+def test_file_without_bounds_is_refused_in_a_line(tmp_path, text):
+    (tmp_path / 'huge.yaml').write_text(text)
+    with pytest.raises(StudyError) as stop:
+        expand(read_study(tmp_path / 'huge.yaml'))
+    assert len(str(stop.value)) < 2000
+
+
 @pytest.mark.parametrize('changes, words', [
     (dict(options={'model.backbone.soft_window': 4}), ['model.backbone.soft_window', 'softmax_window']),
     (dict(options={'train_dataloader.batchsize': 4}), ['train_dataloader.batchsize', 'batch_size']),
