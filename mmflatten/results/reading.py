@@ -2,13 +2,12 @@
 from __future__ import annotations
 
 import io
-import json
 import pickle
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from mmflatten.config_files import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.engine.test import origin_of
+from mmflatten.json_files import DamagedFile, read_json
 from mmflatten.tasks import Task, task_of, task_of_predictions, tasks
 
 
@@ -103,18 +103,22 @@ def require_truth(entries: Sequence[dict], key: str) -> None:
                            f'{missing[0].get("img_path")}. Load annotations in test_pipeline and test again.')
 
 
+class Origin(TypedDict, total=False):
+    """Fields of the JSON file beside predictions."""
+
+    config: str | None
+    checkpoint: str | None
+    metrics: dict[str, Any] | None
+    classes: list[str] | None
+    palette: list | None
+    evaluator: list[dict[str, Any]] | None
+
+
 def _read_origin(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    fix = 'Test again, or remove it and use --config.'
     try:
-        content = dict(json.loads(path.read_text(encoding='utf-8')))
-    except (ValueError, TypeError) as error:  # also if not UTF-8
-        raise ResultsError(f'{path} is not a dictionary in JSON ({error}). {fix}') from error
-    for name, kind in dict(config=str, checkpoint=str, classes=list, evaluator=list, metrics=dict).items():
-        if not isinstance(content.get(name), (kind, type(None))):
-            raise ResultsError(f'{path}: expected a {kind.__name__} for {name}, got {content[name]!r}. {fix}')
-    return content
+        return read_json(path, Origin)
+    except DamagedFile as error:
+        raise ResultsError(f'{error} Test again, or remove it and use --config.') from error
 
 
 def _storage(content: bytes) -> Any:
