@@ -1,5 +1,6 @@
-"""The page: components, event handlers and local server."""
+"""The page: components and event handlers."""
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -14,8 +15,6 @@ from mmflatten.explain.drawings import attention_pixels
 
 # One event at a time, because hooks would record the calls of all threads.
 ALONE = dict(concurrency_id='models', concurrency_limit=1)
-HOST = '127.0.0.1'
-TABS = 8  # number of browser tabs whose trials stay in memory
 # System fonts, because others would be downloaded.
 THEME = gr.themes.Base(primary_hue='blue', font=('system-ui', 'sans-serif'), font_mono=('ui-monospace', 'monospace'))
 CSS = """
@@ -60,11 +59,12 @@ class Page:
     """Page with one or two models for an uploaded image, or for a left and a right image for stereo.
 
     Event handlers return the new values of the components that change. `blocks` is the Gradio app. The session of a
-    browser tab is the trial of each model on its image.
+    browser tab is the trial of each model on its image. A prediction ends within `seconds`, those before it included.
     """
 
-    def __init__(self, models: Sequence[TriedModel]) -> None:
-        self.models = models
+    def __init__(self, models: Sequence[TriedModel], seconds: float = 600.) -> None:
+        self.models, self.seconds = models, seconds
+        self._turns = ThreadPoolExecutor(1)
         self.sides = ('left image', 'right image') if models[0].task.pairs else ('image',)
         names = ', '.join(f'<b>{escape(model.name)}</b> ({escape(model.weights)})' for model in models)
         with gr.Blocks(title='mmflatten app', analytics_enabled=False, delete_cache=(3600, 3600)) as self.blocks:
@@ -110,12 +110,22 @@ class Page:
         view += [part for parts in viewers for part in (parts.head, parts.map, parts.caption)]
         outputs = [self.session, self.results, *(part for parts in self.parts for part in (
             parts.drawing, parts.results, parts.cost)), *(parts.layer for parts in viewers)]
-        gr.on([self.button.click, self.score.release, *(file.change for file in self.files)], self.predict,
+        gr.on([self.button.click, self.score.release, *(file.change for file in self.files)], self.predict_in_time,
               [self.score, *self.files], outputs + view, api_name='predict', **ALONE)
         self.picture.select(self.click, [self.session, *chosen], view, api_name=False, show_progress='hidden', **ALONE)
         gr.on([part.input for part in (self.x, self.y, *chosen)], self.attend,
               [self.session, self.x, self.y, *chosen], view, api_name='attend', show_progress='hidden',
               trigger_mode='always_last', **ALONE)
+
+    def predict_in_time(self, *inputs: Any) -> dict:
+        """Run `predict` after those that wait, or show a message after `seconds`."""
+        event = self._turns.submit(self.predict, *inputs)
+        try:
+            return event.result(self.seconds)
+        except TimeoutError:
+            event.cancel()  # if it has not begun; models cannot be interrupted
+            text = f'No prediction within {self.seconds:g} seconds. Try a smaller image, or restart the command.'
+            return {self.message: _message('alert', text)}
 
     def predict(self, score: float, *files: str | None) -> dict:
         """Run all models on the image, or show only a message if the image cannot be used."""
@@ -199,18 +209,3 @@ def _image(name: str, buttons: Sequence[str] = ('fullscreen',), **kwargs: str) -
 
 def _message(role: str, text: str) -> str:
     return f'<p role="{role}">{escape(text)}</p>' if text else ''
-
-
-def launch(models: Sequence[TriedModel], port: int | None = None) -> gr.Blocks:
-    """Serve the page in background threads, by default at the first free port from 7860.
-
-    Call `close()` of the result to stop. Raises ValueError if the port is in use.
-    """
-    blocks = Page(models).blocks
-    try:
-        blocks.launch(server_name=HOST, server_port=port, share=False, prevent_thread_lock=True, quiet=True,
-                      ssr_mode=False, enable_monitoring=False, footer_links=[], state_session_capacity=TABS,
-                      theme=THEME, css=CSS)
-    except OSError as error:
-        raise ValueError(f'--port: not available ({error}), got {port}.') from error
-    return blocks

@@ -28,7 +28,7 @@ def options(parser: ArgumentParser) -> None:
 def main(args: Namespace) -> None:
     if len(args.models) not in (2, 4):
         raise ValueError(f'CONFIG CHECKPOINT: expected one or two models, got {" ".join(args.models)}.')
-    from mmflatten.app.page import launch
+    from mmflatten.app.server import serve
     from mmflatten.app.trial import TriedModel
     with own_output():
         models = [TriedModel(config, checkpoint, args.device)
@@ -39,12 +39,9 @@ def main(args: Namespace) -> None:
     for number in STOP_SIGNALS:
         if signal.getsignal(number) == signal.SIG_DFL:  # SIGHUP is ignored under nohup
             signal.signal(number, _interrupt)
-    page = launch(models, args.port)
-    print(f'{page.local_url} (press Ctrl-C to stop)', flush=True)
-    try:
+    with serve(models, args.port) as page:
+        print(f'{page.local_url} (press Ctrl-C to stop)', flush=True)
         threading.Event().wait()
-    finally:
-        page.close(verbose=False)
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:

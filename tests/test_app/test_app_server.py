@@ -1,6 +1,11 @@
 """The local server of the page, with several tabs, and the command."""
+import contextlib
+import os
 import signal
 import socket
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +16,7 @@ from mmflatten.cli import app as command
 app = command.main
 gradio_client = pytest.importorskip('gradio_client')
 httpx = pytest.importorskip('httpx')
+own_folder = pytest.importorskip('mmflatten.app.server').own_folder
 CLASSIFIER = 'flatten-swin-nano-mixed_digits'
 
 
@@ -22,10 +28,9 @@ def free_port() -> int:
 
 @pytest.fixture(scope='module')
 def server(tried):
-    from mmflatten.app.page import launch
-    page = launch([tried(CLASSIFIER)], free_port())
-    yield page
-    page.close(verbose=False)
+    from mmflatten.app.server import serve
+    with serve([tried(CLASSIFIER)], free_port()) as page:
+        yield page
 
 
 @pytest.fixture
@@ -65,6 +70,91 @@ def test_server_listens_on_the_loopback_address_only(server):
 def test_port_in_use_is_named(server, weights_of, capsys):
     assert app([*weights_of(CLASSIFIER), '--device', 'cpu', '--port', str(server.server_port)]) == 1
     assert str(server.server_port) in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize('headers, status', [
+    ({}, 200), ({'Host': 'localhost:{port}'}, 200), ({'Host': 'evil.example:{port}'}, 400), ({'Host': ''}, 400),
+    ({'Origin': 'http://127.0.0.1:{port}'}, 200), ({'Origin': 'http://evil.example'}, 403), ({'Origin': 'null'}, 403),
+    ({'Origin': 'http://127.0.0.1:1'}, 403), ({'Sec-Fetch-Site': 'cross-site'}, 403),
+    ({'Sec-Fetch-Site': 'same-site', 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'iframe'}, 403),
+    ({'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'document'}, 200)])
+def test_only_the_own_page_is_answered(server, headers, status):
+    answer = httpx.get(server.local_url, headers={name: value.format(port=server.server_port)
+                                                  for name, value in headers.items()})
+    assert answer.status_code == status
+    if status == 200:
+        assert answer.headers['content-security-policy'] == "frame-ancestors 'none'"
+
+
+def test_foreign_form_uploads_nothing(server):
+    address, files = f'{server.local_url}gradio_api/upload', dict(files=('a.png', b'picture'))
+    assert httpx.post(address, files=files, headers={'Origin': 'http://evil.example'}).status_code == 403
+    assert httpx.post(address, files=files, headers={'Sec-Fetch-Site': 'cross-site'}).status_code == 403
+    assert httpx.post(address, files=files).status_code == 200
+
+
+def test_upload_without_a_length_ends_at_the_limit(server, monkeypatch):
+    monkeypatch.setattr('mmflatten.app.server.UPLOAD_BYTES', 2**20)
+    folder, before = Path(os.environ['GRADIO_TEMP_DIR']), []
+
+    def body():
+        before.append(size_of(folder))
+        yield (b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n')
+        for _ in range(100):
+            yield bytes(2**16)
+
+    with contextlib.suppress(httpx.HTTPError):  # the connection may be closed before all is sent
+        answer = httpx.post(f'{server.local_url}gradio_api/upload', content=body(),
+                            headers={'Content-Type': 'multipart/form-data; boundary=b'})
+        assert answer.status_code in (400, 413)
+    assert size_of(folder) < before[0] + 2**20
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob('*'))
+
+
+@pytest.mark.parametrize('length, statuses', [(100, (b'400', b'408')), (2**40, (b'413', ))])
+def test_slow_upload_and_stated_size_end(server, monkeypatch, length, statuses):
+    monkeypatch.setattr('mmflatten.app.server.UPLOAD_SECONDS', .2)
+    with socket.create_connection(('127.0.0.1', server.server_port), timeout=10) as slow:
+        slow.sendall(f'POST /gradio_api/upload HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n'
+                     f'Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {length}\r\n\r\n--b'.encode())
+        assert slow.recv(100).split()[1] in statuses
+
+
+def test_full_folder_takes_no_more_uploads(server, monkeypatch):
+    files = dict(files=('a.png', b'picture'))
+    assert httpx.post(f'{server.local_url}gradio_api/upload', files=files).status_code == 200
+    monkeypatch.setattr('mmflatten.app.server.FOLDER_BYTES', 1)
+    assert httpx.post(f'{server.local_url}gradio_api/upload', files=files).status_code == 507
+
+
+def test_prediction_that_does_not_end_gives_a_message(tried, picture, monkeypatch):
+    from mmflatten.app.page import Page
+    model, go_on = tried(CLASSIFIER), threading.Event()
+    page = Page([model], seconds=.2)
+    monkeypatch.setattr(type(model), 'try_on', lambda *arguments: go_on.wait(20))
+    for _ in range(2):  # the second one waits for the first
+        changed = page.predict_in_time(.3, picture())
+        assert 'role="alert"' in changed[page.message]
+    go_on.set()
+
+
+def test_folder_of_a_killed_process_is_deleted_at_the_next_start(tmp_path, monkeypatch):
+    code = ("import os, signal\nfrom mmflatten.app.server import own_folder\nwith own_folder() as folder:\n"
+            "    (folder / 'upload.png').touch()\n    print(folder, flush=True)\n    os.kill(os.getpid(), signal.{})")
+    environment = {**os.environ, 'TMPDIR': str(tmp_path)}
+    for signal_name, remains in (('SIGKILL', True), ('SIGINT', False)):
+        ended = subprocess.run([sys.executable, '-c', code.format(signal_name)], env=environment, capture_output=True,
+                               text=True)
+        assert (Path(ended.stdout.strip()) / 'upload.png').exists() is remains, ended.stderr
+    assert list(tmp_path.iterdir()) == []
+    before = os.environ.get('GRADIO_TEMP_DIR')
+    monkeypatch.setattr('tempfile.tempdir', str(tmp_path))
+    with own_folder() as first, own_folder() as second:  # another app runs beside this one
+        assert first.exists() and second.exists() and os.environ['GRADIO_TEMP_DIR'] == str(second)
+    assert list(tmp_path.iterdir()) == [] and os.environ.get('GRADIO_TEMP_DIR') == before
 
 
 @pytest.fixture

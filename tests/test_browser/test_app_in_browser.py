@@ -1,5 +1,10 @@
 """`mmflatten app` in a browser: a picture goes up, a click moves the query, a wrong file has a message."""
+import functools
+import http.server
+import os
+import shutil
 import socket
+import threading
 from pathlib import Path
 
 import cv2
@@ -15,7 +20,7 @@ NAMES = ('mask-rcnn_flatten-swin-nano_fpn_digits', 'flatten-swin-nano-mixed_digi
 @pytest.fixture(scope='module')
 def url(tmp_path_factory):
     """A detector and a classifier with random weights, served."""
-    from mmflatten.app.page import launch
+    from mmflatten.app.server import serve
     from mmflatten.app.trial import TriedModel
     from mmflatten.building import build_model
     from mmflatten.engine.setup import load_config
@@ -28,9 +33,8 @@ def url(tmp_path_factory):
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
         port = free.getsockname()[1]
-    page = launch(models, port)
-    yield page.local_url
-    page.close(verbose=False)
+    with serve(models, port) as page:
+        yield page.local_url
 
 
 @pytest.fixture
@@ -90,3 +94,55 @@ def test_a_wrong_file_has_a_message_and_a_right_one_helps(visit, url, photo, tmp
     upload(page, photo)
     maps_when(page, '.map img', [])
     assert page.get_by_role('alert').count() == 0
+
+
+FOREIGN = """<iframe src="{url}"></iframe><form method=post action="{url}gradio_api/upload" target=_blank
+enctype="multipart/form-data"><input name=files value=x><button>send</button></form><script>
+const body = new FormData(); body.append('files', new Blob(['x']), 'a.png');
+const attempts = [['{url}gradio_api/upload', {{method: 'POST', body, mode: 'no-cors'}}], ['{url}', {{mode: 'no-cors'}}],
+                  ['{url}config', {{}}]];
+window.done = Promise.all(attempts.map(([url, options]) => fetch(url, options).then(
+    answer => answer.text().then(text => [answer.status, text.length]), error => [0, 0])));
+</script>"""
+
+
+@pytest.fixture
+def foreign(url, tmp_path):
+    """Address of a page on another port, which tries to use the app."""
+    (tmp_path / 'index.html').write_text(FOREIGN.format(url=url))
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        yield f'http://127.0.0.1:{other.server_port}/'
+        other.shutdown()
+
+
+def uploads() -> list[Path]:
+    return [path for path in Path(os.environ['GRADIO_TEMP_DIR']).rglob('*') if path.name in ('a.png', 'x')]
+
+
+def test_page_of_another_origin_reads_and_uploads_nothing(browser, url, foreign):
+    page = browser.new_context().new_page()
+    page.goto(foreign)
+    for status, length in page.evaluate('window.done'):  # unreadable, or the line of the refusal
+        assert status == length == 0 or status == 403 and length < 100
+    with page.context.expect_page() as sent:
+        page.click('button')
+    sent.value.wait_for_load_state()
+    assert 'may not use' in sent.value.content() and uploads() == []
+    frame = page.frames[1]
+    assert 'mmflatten' not in frame.content()
+    page.context.close()
+
+
+def test_rebound_name_is_refused(browser, url):
+    """A foreign site's name that now points to this computer: its pages count as one origin with the app."""
+    rebound = browser.browser_type.launch(executable_path=shutil.which('chromium'), args=[
+        '--no-sandbox', '--host-resolver-rules=MAP evil.example 127.0.0.1'])
+    page = rebound.new_page()
+    answer = page.goto(url.replace('127.0.0.1', 'evil.example'))
+    assert answer.status == 400 and 'mmflatten' not in page.content()
+    upload_there = """async () => { const body = new FormData(); body.append('files', new Blob(['x']), 'a.png');
+        return (await fetch('/gradio_api/upload', {method: 'POST', body})).status }"""
+    assert page.evaluate(upload_there) == 400 and uploads() == []
+    rebound.close()
