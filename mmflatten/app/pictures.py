@@ -5,6 +5,8 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from mmflatten.user_files import IMAGE_FORMATS, problem_of, quiet_decoders
+
 MIN_SIDE = 8
 MAX_PIXELS = 16_000_000  # larger images take minutes and gigabytes in a segmentor
 
@@ -13,7 +15,9 @@ def check_picture(file: str) -> list[str]:
     """Return notes on information that is lost when an image is read. Raises ValueError if it cannot be used."""
     name = Path(file).name
     try:
-        with Image.open(file) as image:  # reads only the header, not the pixels
+        if (problem := problem_of(file)) is not None:
+            raise ValueError(f'{name}: {problem}.')
+        with Image.open(file, formats=IMAGE_FORMATS) as image:  # reads only the header, not the pixels
             width, height = image.size
             if min(width, height) < MIN_SIDE:
                 raise ValueError(f'{name}: expected sides of at least {MIN_SIDE} pixels, got {width} x {height}.')
@@ -27,7 +31,8 @@ def check_picture(file: str) -> list[str]:
         raise ValueError(f'{name}: not a readable image.') from error
     except (OSError, SyntaxError, EOFError) as error:  # raised by Pillow
         raise ValueError(f'{name}: damaged or truncated ({error}).') from error
-    pixels = cv2.imread(file, cv2.IMREAD_UNCHANGED)
+    with quiet_decoders():
+        pixels = cv2.imread(file, cv2.IMREAD_UNCHANGED)
     if pixels is None:
         raise ValueError(f'{name}: format not supported, got {image.format}. Save it as PNG or JPEG.')
     notes = []

@@ -76,7 +76,7 @@ def _predict(args: Namespace, lines: TextIO) -> None:
                 failures.append(str(error) if item.video is None else f'{item.name}: {error}')
             progress.update()
     sys.stderr.write(f'\n{done} of {done + len(failures)} predicted: {args.out}\n')
-    failures += inputs.truncated
+    failures += map(str, inputs.failures)
     if empty:
         sys.stderr.write(f'{empty} without instances of --score {args.score:g} or more\n')
     if failures:

@@ -1,6 +1,7 @@
 """Packing class folders into tar shards in the WebDataset layout, and indexing folders, lists and shards."""
 import os
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from PIL import Image
 
 from mmflatten.datasets.build import SPLITS, atomic_folder
 from mmflatten.datasets.image_index import Entry, write_index
+from mmflatten.user_files import IMAGE_FORMATS, problem_of
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 LABEL_SUFFIX = '.cls'
@@ -95,17 +97,22 @@ def list_shards(shards: Sequence[Path]) -> tuple[list[Entry], list[str]]:
 
 def _list_shard(number: int, shard: Path) -> list[Entry]:
     """List the images of a shard; an image without a label gets -1."""
-    entries, labels = [], {}
+    if (problem := problem_of(shard, sys.maxsize)) is not None:
+        raise ValueError(f'shard: {shard} {problem}.')
+    entries, labels, shard_size = [], {}, shard.stat().st_size
     try:
         with tarfile.open(shard, 'r:') as tar:
             for info in tar:
                 if info.islnk() or info.issym():
                     raise tarfile.ReadError(f'{info.name} is a link to {info.linkname}; store the file itself with '
                                             'tar --dereference --hard-dereference')
+                if not 0 <= info.size <= shard_size - info.offset_data:
+                    raise tarfile.ReadError(f'{info.name} states {info.size} bytes at byte {info.offset_data}, but the '
+                                            f'file has {shard_size}')
                 if info.isreg() and _is_image(info.name):
                     entries.append(Entry(info.name, -1, number, info.offset_data, info.size))
                 elif info.isreg() and info.name.endswith(LABEL_SUFFIX):
-                    content = tar.extractfile(info).read()
+                    content = tar.extractfile(info).read(100)
                     if not content.strip().isdigit():
                         raise ValueError(f'{shard}: {info.name} must contain a class number, got {content[:20]!r}')
                     labels[_sample_key(info.name)] = int(content)
@@ -169,7 +176,7 @@ def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**3
         raise FileExistsError(f'out: {out} exists. Remove it or choose another folder.')
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    needed = sum((split.folder / image.name).stat().st_size for split in splits.values() for image in split.images)
+    needed = sum(_size(split.folder / image.name) for split in splits.values() for image in split.images)
     free = shutil.disk_usage(out.parent).free
     if needed > free:
         raise ValueError(f'out: the images need {needed / 2**30:.2f} GiB, and {out.parent} has {free / 2**30:.2f} GiB. '
@@ -183,14 +190,23 @@ def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**3
     return counts
 
 
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # reported when it is read
+        return 0
+
+
 def _read_images(split: Split, check: bool, skip: Callable[[str], Any] | None,
                  on_image: Callable[[], Any]) -> Iterator[tuple[str, bytes, int]]:
     """Yield name, bytes and label of the images that can be decoded. JPEGs are decoded at an eighth of their size."""
     for name, label, *_ in split.images:
-        content = (split.folder / name).read_bytes()
         try:
+            if (problem := problem_of(split.folder / name)) is not None:
+                raise ValueError(problem)
+            content = (split.folder / name).read_bytes()
             if check:
-                with Image.open(BytesIO(content)) as image:
+                with Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image:
                     image.draft('RGB', (1, 1))
                     image.load()
         except Exception as error:  # Pillow's decoders raise nearly any type

@@ -3,7 +3,6 @@
 Importing this module registers `shard`, for paths that begin with `shard://`, and `fsspec`, by name.
 """
 import re
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -12,6 +11,8 @@ import numpy as np
 from fsspec import filesystem
 from fsspec.core import url_to_fs
 from mmengine.fileio import BaseStorageBackend, register_backend
+
+from mmflatten.user_files import problem_of
 
 _MEMBER = re.compile(r'shard://([\w+.-]+)/(.*?)\?offset=(\d+)&size=(\d+)#(.*)', re.DOTALL)
 
@@ -35,8 +36,8 @@ def read_rgb(path: str) -> np.ndarray:
 
     Raises FileNotFoundError if the file does not exist, and ValueError if it cannot be decoded.
     """
-    if '://' not in path and not Path(path).is_file():
-        raise FileNotFoundError(f'image {path} does not exist. Relative paths start at the folder of the test run.')
+    if '://' not in path and (problem := problem_of(path)) is not None:
+        raise FileNotFoundError(f'image {path} {problem}. Relative paths start at the folder of the test run.')
     try:
         pixels = mmcv.imread(path)
     except cv2.error:  # an empty file, or too many pixels

@@ -1,8 +1,10 @@
 """Image files: finding, decoding, comparing by content, and splitting into training and validation."""
 import hashlib
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ from PIL import Image
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.own_data.data import OwnDataError, Problem
+from mmflatten.user_files import IMAGE_FORMATS, images_in, problem_of, quiet_decoders
 
 PROGRESS_THRESHOLD = 1000  # images
 # Errors of Pillow and OpenCV for broken files and for images above the pixel limit.
@@ -37,8 +40,7 @@ def find_images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise FileNotFoundError(f'--images {folder} is not a folder' if folder.exists() else
                                 f'folder {folder} does not exist')
-    files = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGE_SUFFIXES and _is_there(path)
-                   and not any(part.startswith('.') for part in path.relative_to(folder).parts))
+    files = images_in(folder, IMAGE_SUFFIXES, '**/*')
     if not files:
         raise OwnDataError(f'folder {folder} has no images ({", ".join(IMAGE_SUFFIXES)}).')
     return files
@@ -54,27 +56,21 @@ def split_folders(folders: Sequence[Path]) -> list[Path]:
 
 def read_pictures(paths: Iterable[Path]) -> dict[Path, Picture]:
     """Read each file once; missing files are left out."""
-    paths = [path for path in dict.fromkeys(paths) if _is_there(path)]
-    with ThreadPoolExecutor() as pool:  # OpenCV and Pillow release the GIL while decoding
+    paths = [path for path in dict.fromkeys(paths) if os.path.lexists(path)]
+    with quiet_decoders(), ThreadPoolExecutor() as pool:  # OpenCV and Pillow release the GIL while decoding
         pictures = pool.map(_read, paths)
         if len(paths) >= PROGRESS_THRESHOLD:
             pictures = track_iter_progress((pictures, len(paths)), file=sys.stderr)
         return dict(zip(paths, list(pictures)))
 
 
-def _is_there(path: Path) -> bool:
-    """Return True for a file, and for a dangling link, which is reported as broken."""
-    return path.is_file() or (path.is_symlink() and not path.exists())
-
-
 def _read(path: Path) -> Picture:
-    try:
-        content = path.read_bytes()
-    except OSError:
+    if problem_of(path) is not None:
         return Picture(None, str(path))
+    content = path.read_bytes()
     digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
     try:
-        with Image.open(path) as image:
+        with Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image:
             image.load()  # fails for a truncated file, which OpenCV fills with grey
         pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
     except UNREADABLE:
@@ -98,7 +94,7 @@ def picture_problems(pictures: Mapping[Path, Picture], *sides: Iterable[Path]) -
     broken = [str(path) for path, picture in pictures.items() if picture.size is None]
     problems = [
         Problem('broken image', broken, 'replace it or remove it from the annotations; it is truncated, not an '
-                'image, a dangling link, not readable, or above the pixel limit of Pillow'),
+                'image, a broken link, a pipe or device, not readable, or above the pixel limit of Pillow'),
         Problem('leakage: same image in training and validation', shared, 'remove it from one of them, or give one '
                 'annotation file or folder that --val-share splits'),
         Problem('same image twice', repeated, 'it counts twice', stops=False)]

@@ -13,6 +13,7 @@ import numpy as np
 
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.locate import IMAGE_SUFFIXES
+from mmflatten.user_files import images_in, problem_of
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
 SUFFIXES = (*IMAGE_SUFFIXES, *VIDEOS)
@@ -38,7 +39,8 @@ class Input:
 class Inputs:
     """Inputs of a command line, in order. Videos are read during iteration.
 
-    `truncated` has a message for each video read so far that has fewer frames than its header states.
+    `failures` has an error for each word that names nothing to predict, and later for each video that has fewer frames
+    than its header states.
 
     Args:
         words: files, folders (images directly inside, sorted by name, without hidden files), globs and videos. `-`
@@ -47,18 +49,36 @@ class Inputs:
             names match, otherwise by order.
 
     Raises:
-        FileNotFoundError: an input does not exist.
-        ValueError: a folder has no images, a file type is unknown, a video has no frames, or images are not paired.
+        FileNotFoundError: none of the inputs exists.
+        ValueError: no input can be used. The error is that of the first one: a folder has no images, a file type is
+            unknown, a video has no frames. Or images are not paired.
     """
 
     def __init__(self, words: Iterable[str], pairs: bool = False) -> None:
-        self.truncated: list[str] = []
+        self.failures: list[Exception] = []
         lines = (line for word in words for line in (map(str.strip, sys.stdin) if word == '-' else [word]))
         words = [line for line in lines if line]
         if not words:
             raise ValueError('INPUT: expected an image, a folder, a glob or a video, got nothing.')
-        self._items = _pairs(words) if pairs else [(path,) for word in words for path in _expand(word)]
-        self._frames = [_count_frames(item[0]) if _is_video(item[0]) else 0 for item in self._items]
+        self._items: list[tuple[str, ...]] = list(_pairs(words)) if pairs else []
+        self._frames = [0] * len(self._items)  # of a video
+        for word in words if not pairs else ():
+            try:
+                self._add(_expand(word))
+            except (OSError, ValueError) as error:
+                self.failures.append(error)
+        if not self._items:
+            raise self.failures[0]
+
+    def _add(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            try:
+                frames = _count_frames(path) if _is_video(path) else 0
+            except ValueError as error:
+                self.failures.append(error)
+            else:
+                self._items.append((path,))
+                self._frames.append(frames)
 
     def __len__(self) -> int:
         """Return the number of images and pairs, plus the frames that the video headers state."""
@@ -76,13 +96,14 @@ class Inputs:
             for number, (frame, rate) in enumerate(_read_frames(file), 1):
                 yield Input(_unique(f'{name}_{number - 1:06d}', used), file, frame, (name, rate))
             if number < frames:
-                self.truncated.append(f'{file}: video ends after frame {number} of {frames}. The file may be damaged.')
+                self.failures.append(ValueError(f'{file}: video ends after frame {number} of {frames}. The file may be '
+                                                'damaged.'))
 
     def require_outside(self, folders: Iterable[Path]) -> None:
         """Raise ValueError if an input is in a folder whose files will be replaced."""
         written = [folder.resolve() for folder in folders]
         for path in chain.from_iterable(self._items):
-            if Path(path).resolve().parent in written:
+            if Path(os.path.realpath(path)).parent in written:  # `resolve` fails for a link to itself
                 raise ValueError(f'INPUT: must not be in a folder of results, got {path}. Use another --out.')
 
 
@@ -90,8 +111,7 @@ def _expand(word: str) -> list[str]:
     """Return the file of a word, or the files of a folder or glob."""
     path = Path(word)
     if path.is_dir():
-        files = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in IMAGE_SUFFIXES and
-                 not file.name.startswith('.') and not file.is_dir()]
+        files = list(map(str, images_in(path, IMAGE_SUFFIXES)))
         if not files:
             raise ValueError(f'INPUT: the folder has no images, got {word}. Expected {", ".join(IMAGE_SUFFIXES)}.')
         return files
@@ -133,6 +153,8 @@ def _is_video(path: str) -> bool:
 
 def _count_frames(path: str) -> int:
     """Return the number of frames that a video header states."""
+    if (problem := problem_of(path, sys.maxsize)) is not None:
+        raise ValueError(f'video: {path} {problem}.')
     video = cv2.VideoCapture(os.fsencode(path))  # a str that is not UTF-8 aborts the process
     count, readable = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.read()[0]
     video.release()

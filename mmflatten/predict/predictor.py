@@ -21,6 +21,7 @@ from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.predict.engines import use_engine
 from mmflatten.tasks import task_of
+from mmflatten.user_files import problem_of, quiet_decoders
 
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
 Image = str | Path | np.ndarray | Sequence
@@ -119,7 +120,7 @@ class Predictor:
             images = [(_readable(left), _readable(right)) for left, right in images]
         else:
             images = [_readable(image) for image in images]
-        with DefaultScope.overwrite_default_scope(self.scope):
+        with DefaultScope.overwrite_default_scope(self.scope), quiet_decoders():
             return self.spec.preprocess(self._inferencer, images)
 
 
@@ -142,6 +143,8 @@ def _trained_classes(checkpoint: Any) -> Sequence[str]:
 
 def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
     if not isinstance(image, np.ndarray):
+        if '://' not in str(image) and (problem := problem_of(image)) is not None:
+            raise PredictionError(f'{image} {problem}. Check the path.')
         return str(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise PredictionError('image: expected an RGB array of shape (height, width, 3) and dtype uint8, got shape '
@@ -151,6 +154,8 @@ def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
 
 def _failure(image: Image, error: Exception) -> PredictionError:
     """Return the error of an image with its name, the problem and a fix."""
+    if isinstance(error, PredictionError):
+        return error
     parts = image if isinstance(image, (list, tuple)) else [image]
     names = [f'image of {part.shape}' if isinstance(part, np.ndarray) else str(part) for part in parts]
     return PredictionError(f'{" and ".join(names)}: {_reason(image, error)}')
@@ -158,10 +163,9 @@ def _failure(image: Image, error: Exception) -> PredictionError:
 
 def _reason(image: Image, error: Exception) -> str:
     if isinstance(image, (str, Path)):
-        if not Path(image).exists():
-            return 'does not exist. Check the path.'
         try:
-            image = read_rgb(str(image))
+            with quiet_decoders():
+                image = read_rgb(str(image))
         except (OSError, ValueError):  # a folder, or not an image
             return 'cannot be decoded. The file may be damaged, or of a type or size that OpenCV does not support.'
     if isinstance(image, np.ndarray) and getattr(error, 'func', '') == 'resize':  # OpenCV's

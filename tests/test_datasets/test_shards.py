@@ -286,6 +286,14 @@ def test_tar_that_ends_with_a_zip_member_is_listed(tmp_path):
     assert image.name == 'n01/a.jpg' and classes == ['n01']
 
 
+def state_size(data: bytes, at: int, size: bytes) -> bytes:
+    """Write another size into a header, with its checksum."""
+    header = bytearray(data[at:at + 512])
+    header[124:136], header[148:156] = size, b' ' * 8
+    header[148:156] = b'%06o\0 ' % sum(header)
+    return data[:at] + bytes(header) + data[at + 512:]
+
+
 # Changes to a tar whose third image begins at byte `at`.
 DAMAGES = {
     'cut in a header': lambda data, at: data[:at + 200],
@@ -293,7 +301,10 @@ DAMAGES = {
     'a wrong checksum': lambda data, at: data[:at + 148] + b'9999999' + data[at + 155:],
     'zeros for the first header': lambda data, at: bytes(512) + data[512:],
     'zeros for a header': lambda data, at: data[:at] + bytes(512) + data[at + 512:],
-    'cut in an image': lambda data, at: data[:at + 700]}
+    'cut in an image': lambda data, at: data[:at + 700],
+    'a size beyond the file': lambda data, at: state_size(data, at, b'00000100000\0'),
+    'a huge size': lambda data, at: state_size(data, at, b'\x80' + b'\x7f' * 11),
+    'a negative size': lambda data, at: state_size(data, at, b'\xff' * 11 + b'\x00')}
 
 
 @pytest.mark.parametrize('damage', DAMAGES)

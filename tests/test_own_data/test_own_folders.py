@@ -72,6 +72,21 @@ def test_broken_and_truncated_images_are_named(suffix, tmp_path):
     assert problem.stops and problem.name == 'broken image' and problem.where == [str(path) for path in paths[1:]]
 
 
+def test_pipes_and_foreign_formats_are_broken_images_and_not_waited_for(tmp_path, capfd):
+    good = write_image(tmp_path / 'good.png', 0)
+    os.mkfifo(tmp_path / 'pipe.png')
+    (tmp_path / 'zero.png').symlink_to('/dev/zero')
+    (tmp_path / 'self.png').symlink_to('self.png')
+    Image.new('RGB', (9, 9)).save(tmp_path / 'script.png', 'EPS')  # Pillow would start Ghostscript
+    damaged = bytearray(good.read_bytes())
+    damaged[-30:-20] = bytes(10)
+    (tmp_path / 'damaged.png').write_bytes(damaged)
+    paths = find_images(tmp_path)
+    problem, = picture_problems(read_pictures(paths), paths, [])
+    assert sorted(problem.where) == sorted(str(path) for path in paths if path != good) and len(paths) == 6
+    assert capfd.readouterr().err == ''
+
+
 @pytest.fixture
 def maps(tmp_path) -> Path:
     for i in range(6):

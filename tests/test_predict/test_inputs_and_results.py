@@ -106,7 +106,7 @@ def test_frame_and_image_names_are_unique(tmp_path):
     assert [item.name for item in found] == ['film_000001', 'film_000000_2', 'film_000001_2', 'film_000000',
                                              'film_2_000000']
     assert [item.video for item in found] == [None, ('film', 5.), ('film', 5.), None, ('film_2', 5.)]
-    assert not found.truncated
+    assert not found.failures
 
 
 def test_truncated_video_is_reported(tmp_path):
@@ -114,8 +114,20 @@ def test_truncated_video_is_reported(tmp_path):
     film.write_bytes(film.read_bytes()[:film.stat().st_size // 2])
     inputs = Inputs([str(film)])
     came = len([*inputs])
-    assert 0 < came < len(inputs) == 10 and len(inputs.truncated) == 1
-    assert str(film) in inputs.truncated[0] and f'frame {came} of 10' in inputs.truncated[0]
+    assert 0 < came < len(inputs) == 10 and len(inputs.failures) == 1
+    assert str(film) in str(inputs.failures[0]) and f'frame {came} of 10' in str(inputs.failures[0])
+
+
+def test_words_that_name_nothing_do_not_stop_the_others(tmp_path):
+    (tmp_path / 'empty').mkdir()
+    (tmp_path / 'half.mp4').write_bytes(b'\0\0\0\x20ftypisom')
+    (tmp_path / 'wait.mp4').symlink_to('wait.fifo')
+    os.mkfifo(tmp_path / 'wait.fifo')
+    words = ['gone.png', 'empty', 'half.mp4', 'wait.mp4', 'a.png', 'notes.txt']
+    inputs = Inputs([*(str(tmp_path / word) for word in words[:4]), write_image(tmp_path / 'a.png'), '/dev/null'])
+    assert [item.name for item in inputs] == ['a']
+    named = ''.join(map(str, inputs.failures))
+    assert len(inputs.failures) == 5 and all(str(tmp_path / word) in named for word in words[:4])
 
 
 def test_inputs_in_output_folders_are_rejected(tmp_path):

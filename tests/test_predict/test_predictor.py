@@ -225,6 +225,33 @@ def test_damaged_image_is_reported_and_others_are_predicted(detector, photos, tm
     assert len(json.loads((tmp_path / 'out' / 'predictions.json').read_text())['images']) == 2
 
 
+def test_pipes_devices_and_links_are_failures_and_others_are_predicted(detector, photos, tmp_path, capfd):
+    folder = tmp_path / 'photos'
+    folder.mkdir()
+    (folder / 'self.png').symlink_to('self.png')
+    (folder / 'zero.png').symlink_to('/dev/zero')
+    (folder / 'gone.png').symlink_to('nowhere.png')
+    (folder / 'script.png').write_bytes(b'%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n')
+    os.mkfifo(folder / 'pipe.png')
+    with open(folder / 'huge.png', 'wb') as sparse:
+        sparse.truncate(2**40)
+    for path in photos[:2]:
+        shutil.copy(path, folder)
+    for number in range(20):  # libpng has a line for each
+        content = bytearray(Path(photos[0]).read_bytes())
+        content[len(content) // 2:len(content) // 2 + 20] = bytes(20)
+        (folder / f'damaged{number}.png').write_bytes(content)
+    before = set(os.listdir('/proc/self/fd'))
+    assert run(detector.config, detector.checkpoint, folder, tmp_path / 'missing.png', '--out', tmp_path / 'out',
+               '--batch', 3) == 1
+    assert set(os.listdir('/proc/self/fd')) <= before
+    lines = capfd.readouterr().err.splitlines()
+    for name in ('self', 'zero', 'gone', 'script', 'pipe', 'huge', 'missing', 'damaged19'):
+        assert len([line for line in lines if line.startswith('  ') and f'{name}.png' in line]) == 1, lines
+    assert not any('libpng' in line for line in lines) and '27 failures' in lines[-1]
+    assert len(json.loads((tmp_path / 'out' / 'predictions.json').read_text())['images']) == 2
+
+
 def test_missing_inputs_create_no_output_folder(detector, tmp_path, capsys):
     assert run(detector.config, detector.checkpoint, tmp_path / 'nothing.jpg', '--out', tmp_path / 'out') == 1
     assert 'nothing.jpg' in last_line(capsys) and not (tmp_path / 'out').exists()

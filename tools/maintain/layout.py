@@ -4,8 +4,8 @@ A module imports only from its own floor and the floors below. `tests/test_insta
 and `floors.py` draws the floors.
 """
 FLOORS = (
-    ('version', 'requirements', 'config_library', 'text_table', 'json_files', 'building', 'locate', 'ops',
-     'structures'),
+    ('version', 'requirements', 'config_library', 'text_table', 'json_files', 'building', 'locate', 'user_files',
+     'ops', 'structures'),
     ('registry', 'checkpoints'),
     ('classes', 'config_files', 'models', 'evaluation', 'console'),
     ('datasets', 'timm'),

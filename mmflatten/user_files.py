@@ -1,0 +1,63 @@
+"""Files that a user names: regular ones may be read, and everything else has a reason why not."""
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+
+IMAGE_FORMATS = ('BMP', 'JPEG', 'PNG', 'PPM', 'TIFF', 'WEBP')  # Pillow would give an EPS to Ghostscript
+MAX_IMAGE_BYTES = 2**31
+_KINDS = {stat.S_IFDIR: 'a folder', stat.S_IFIFO: 'a pipe', stat.S_IFSOCK: 'a socket', stat.S_IFCHR: 'a device',
+          stat.S_IFBLK: 'a device'}
+
+
+def problem_of(path: str | os.PathLike, max_bytes: int = MAX_IMAGE_BYTES) -> str | None:
+    """Say why a path cannot be read as a file, such as 'is a pipe'; None if it can.
+
+    Links are followed. A pipe would be waited for without end, and a device such as `/dev/zero` read without end.
+    """
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return 'is a link to a missing file' if os.path.islink(path) else 'does not exist'
+    except OSError as error:  # a link to itself, a name that is too long, a folder without permission
+        return f'cannot be opened: {error.strerror}'
+    except ValueError as error:  # a null byte
+        return f'cannot be opened: {error}'
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        return f'is {_KINDS.get(kind, "no regular file")}'
+    if status.st_size > max_bytes:
+        return f'has {status.st_size / 2**30:.1f} GiB, more than {max_bytes / 2**30:g}'
+    return None if os.access(path, os.R_OK) else 'cannot be opened: no permission'
+
+
+def images_in(folder: Path, suffixes: tuple[str, ...], pattern: str = '*') -> list[Path]:
+    """List what has one of these suffixes in a folder, sorted, without folders and without hidden files.
+
+    Pipes, devices and broken links are listed; `problem_of` tells them from files.
+    """
+    return sorted(path for path in folder.glob(pattern) if path.suffix.lower() in suffixes and not path.is_dir()
+                  and not any(part.startswith('.') for part in path.relative_to(folder).parts))
+
+
+@contextlib.contextmanager
+def quiet_decoders() -> Iterator[None]:
+    """Hide what OpenCV, libpng and libjpeg print about broken images; `sys.stderr` still works.
+
+    The last two write to file descriptor 2, which leads nowhere inside this context, in all threads.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.callback(cv2.utils.logging.setLogLevel, cv2.utils.logging.setLogLevel(0))
+        before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        stack.callback(os.close, before)
+        if sys.stderr is sys.__stderr__:
+            sys.stderr.flush()
+            stack.enter_context(contextlib.redirect_stderr(os.fdopen(os.dup(2), 'w', buffering=1)))
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        stack.callback(os.dup2, before, 2)
+        yield
