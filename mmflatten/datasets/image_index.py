@@ -1,12 +1,15 @@
 """Memory-mapped index of a large image data set. Opening it reads no rows."""
+import errno
 import json
 import os
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
+
+from mmflatten.json_files import read_json
 
 FORMAT = 1
 # End of the name in `names.bin` and label; for members of shards also the shard and the byte range in it.
@@ -29,6 +32,16 @@ class Entry(NamedTuple):
     size: int = 0
 
 
+class About(TypedDict):
+    """Fields of `index.json`."""
+
+    format: int
+    images: int
+    shards: list[str]
+    classes: list[str]
+    folders: dict[str, str]  # label -> folder
+
+
 class ImageIndex:
     """Names, labels and byte ranges of images, by number.
 
@@ -40,7 +53,9 @@ class ImageIndex:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         try:
-            about = json.loads((self.folder / 'index.json').read_text(encoding='utf-8'))
+            about = read_json(self.folder / 'index.json', About, tuple(About.__annotations__))
+            if not about:
+                raise FileNotFoundError(errno.ENOENT, 'no such file', 'index.json')
             self.shards, self.classes = about['shards'], tuple(about['classes'])
             self.folders = {int(label): os.fsencode(folder) for label, folder in about['folders'].items()}
             self.rows = np.memmap(self.folder / 'rows.bin', _MEMBER if self.shards else _FILE, 'r').view(np.ndarray)

@@ -113,7 +113,7 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     find_images(folder)
     try:
         content = json.loads(path.read_text(encoding='utf-8'))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also if not UTF-8
         raise OwnDataError(f'--ann {path}: expected a COCO file for --task det, got invalid JSON ({error}).') from error
     lists = content if isinstance(content, dict) else {}
     missing = [kind for kind in FIELDS

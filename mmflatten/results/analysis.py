@@ -69,7 +69,11 @@ def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
         if not torch.as_tensor(scores).isfinite().all():
             raise ResultsError(f'scores: expected finite numbers, got NaN or infinity for {entry.get("img_path")} in '
                                f'{results.path}. The model has diverged, or its number format overflows.')
-    return results.task.part('results').analyze(results, worst, score)
+    try:
+        return results.task.part('results').analyze(results, worst, score)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ResultsError(f'{results.path}: expected the predictions of {results.task.name}, got entries that cannot be '
+                           f'evaluated ({type(error).__name__}: {error}).') from error
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,73 @@
+"""Try to break mmflatten: kills, full disks, hostile files and strange inputs.
+
+    make torture
+    python tools/maintain/torture --quick
+
+Every case is tried on real commands in processes of their own. The results are in `work_dirs/torture/results.json`, and
+a table of them on the standard output and, with --page, between the markers of docs/reliability.md.
+"""
+import argparse
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+
+# Imported before any case, so that a case starts in a moment.
+import hostile_files
+import kills
+import mmdet.apis  # noqa: F401
+import mmpretrain.apis  # noqa: F401
+import strange_inputs
+import torch
+from cases import Results
+from world import ROOT, World
+
+from mmflatten.measure.speed.machine import describe_machine
+
+# Name -> function, cases, cases of a quick campaign, share of the time.
+CAMPAIGNS = {
+    'hostile_files': (hostile_files.campaign, 200, 16, .25), 'strange_inputs': (strange_inputs.campaign, 200, 20, .15),
+    'training': (kills.training, 40, 1, .15), 'study': (kills.study, 36, 0, .25), 'shards': (kills.shards, 16, 1, .05),
+    'ray': (kills.ray, 8, 0, .1), 'full_disk': (kills.full_disk, 10, 0, .2)}
+PAGE, MARKERS = ROOT / 'docs' / 'reliability.md', ('<!-- table -->\n', '<!-- end of the table -->')
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('campaigns', nargs='*', metavar='CAMPAIGN', help=f'of {", ".join(CAMPAIGNS)} (default: all)')
+    parser.add_argument('--out', type=Path, default=Path('work_dirs/torture'), help='folder, which is deleted first')
+    parser.add_argument('--minutes', type=float, default=30., help='limit (default: 30)')
+    parser.add_argument('--seed', type=int, default=0, help='of times, cuts and flipped bits (default: 0)')
+    parser.add_argument('--quick', action='store_true', help='a few cases of some campaigns')
+    parser.add_argument('--page', action='store_true', help=f'write the table into {PAGE.relative_to(ROOT)}')
+    args = parser.parse_args()
+    unknown = set(args.campaigns) - set(CAMPAIGNS)
+    if unknown:
+        parser.error(f'CAMPAIGN: expected {", ".join(CAMPAIGNS)}, got {", ".join(sorted(unknown))}.')
+    torch.set_num_threads(1)
+    shutil.rmtree(args.out, ignore_errors=True)
+    args.out.mkdir(parents=True)
+    results, start = Results(args.out / 'results.json'), time.monotonic()
+    world = World(args.out.resolve() / 'world', args.seed)
+    chosen = {name: CAMPAIGNS[name] for name in args.campaigns or CAMPAIGNS}
+    shares = sum(share for *_, share in chosen.values())
+    for name, (campaign, many, few, share) in chosen.items():
+        number, begin = few if args.quick else many, time.monotonic()
+        if number:
+            left = args.minutes * 60 - (begin - start)
+            campaign(world, results, number, begin + left * share / shares)
+        shares -= share
+        print(f'{name}: {time.monotonic() - begin:.0f} s', file=sys.stderr, flush=True)
+    lost = [outcome for outcome in results.outcomes if outcome.lost]
+    text = (f'{results.table()}\n\nSeed {args.seed}, {(time.monotonic() - start) / 60:.0f} minutes, '
+            f'{describe_machine("cpu")["processor"]}.\n')
+    print(text)
+    if args.page:
+        first, end = MARKERS
+        PAGE.write_text(re.sub(f'{first}.*{end}', lambda _: f'{first}\n{text}\n{end}', PAGE.read_text(), flags=re.DOTALL))
+    return 1 if lost else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
