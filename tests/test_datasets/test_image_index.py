@@ -67,7 +67,7 @@ def test_loader_process_does_not_copy_the_index(paths):
 
 @pytest.mark.parametrize('damage, words', [
     (lambda folder: (folder / 'index.json').write_text('{'), 'damaged'),
-    (lambda folder: (folder / 'index.json').write_text('{"format": 1}'), "damaged.*images"),
+    (lambda folder: (folder / 'index.json').write_text('{"format": 1}'), 'damaged.*images'),
     (lambda folder: (folder / 'names.bin').write_bytes(b''), 'damaged'),
     (lambda folder: (folder / 'names.bin').write_bytes(b'abc'), 'damaged.*3 bytes of names'),
     (lambda folder: (folder / 'index.json').unlink(), 'index.json.*mmflatten data index'),

@@ -1,13 +1,12 @@
 """Try to break mmflatten: kills, full disks, hostile files and strange inputs.
 
     make torture
-    python tools/maintain/torture --quick
+    python tools/maintain/torture hostile_files --quick
 
 Every case is tried on real commands in processes of their own. The results are in `work_dirs/torture/results.json`, and
 a table of them on the standard output and, with --page, between the markers of docs/reliability.md.
 """
 import argparse
-import re
 import shutil
 import sys
 import time
@@ -65,7 +64,8 @@ def main() -> int:
     print(text)
     if args.page:
         first, end = MARKERS
-        PAGE.write_text(re.sub(f'{first}.*{end}', lambda _: f'{first}\n{text}\n{end}', PAGE.read_text(), flags=re.DOTALL))
+        before, _, rest = PAGE.read_text().partition(first)
+        PAGE.write_text(f'{before}{first}\n{text}\n{end}{rest.partition(end)[2]}')
     return 1 if lost else 0
 
 

@@ -80,7 +80,7 @@ def ray(world: World, results: Results, number: int, end: float) -> None:
 
 
 def shards(world: World, results: Results, number: int, end: float) -> None:
-    """Kill the writing of shards. No folder remains that looks whole, and the repeated command writes the same bytes."""
+    """Kill the writing of shards. No folder remains that looks whole, and the repeated command writes equal bytes."""
     source = world.place('shard_source')
     for split in ('train', 'val'):
         for copy in range(40):
@@ -109,8 +109,9 @@ def shards(world: World, results: Results, number: int, end: float) -> None:
             if ended.status != 0 or _digests(folder / 'out') != whole:
                 lost = ended.last_line or 'the repeated command wrote other bytes'
         left = [path.name for path in folder.iterdir() if path.name not in ('out', 'killed.txt', 'output.txt')]
-        results.add('kills of shard writing', f'after {after:.2f} s', lost or ('left behind: ' + ', '.join(left)) * bool(left),
-                    time.monotonic() - start)
+        if left and not lost:
+            lost = f'left behind: {", ".join(left)}'
+        results.add('kills of shard writing', f'after {after:.2f} s', lost, time.monotonic() - start)
 
 
 def full_disk(world: World, results: Results, number: int, end: float) -> None:

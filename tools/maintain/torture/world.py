@@ -64,8 +64,9 @@ class World:
         self.config.write_text(dedent(CONFIG).format(root=ROOT, data=self.data))
         attention = {name: {'model.backbone.mixers': dict(L=dict(type='LinearAttention', feature_map=name))}
                      for name in ('relu', 'elu')}
-        self.study.write_text(yaml.safe_dump(dict(base=str(self.config), budget=dict(epochs=4), metrics=['accuracy/top1'],
-                                                  factors=dict(attention=attention, seed=1))))
+        self.study.write_text(yaml.safe_dump(dict(
+            base=str(self.config), budget=dict(epochs=4), metrics=['accuracy/top1'],
+            factors=dict(attention=attention, seed=1))))
         made = run(self._make, folder / 'made.txt', 300)
         if made.status != 0:
             raise RuntimeError(f'the files of the campaign could not be made: {made.output[-2000:]}')
