@@ -72,7 +72,7 @@ def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
     try:
         return results.task.part('results').analyze(results, worst, score)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ResultsError(f'{results.path}: expected the predictions of {results.task.name}, got entries that cannot be '
+        raise ResultsError(f'{results.path}: expected predictions of {results.task.name}, got entries that cannot be '
                            f'evaluated ({type(error).__name__}: {error}).') from error
 
 
