@@ -17,7 +17,6 @@ from mmflatten.registry import HOOKS
 DRAWING_SCORE = 0.3
 READABLE_SIDE = 224
 ENLARGED_SIDE = 4096  # largest longer side when the shorter one is enlarged
-DRAWN_PIXELS = 40_000_000  # matplotlib takes more than 100 bytes for each
 
 
 class DumpPredictions(DumpResults):
@@ -101,13 +100,7 @@ def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str |
         name: of the drawing in the backends, with the `step` of training.
         score: instances below it are left out.
         truth: draw the truth too, where the sample has it.
-
-    Raises:
-        ValueError: the image has more than `DRAWN_PIXELS`.
     """
-    height, width = image.shape[:2]
-    if height * width > DRAWN_PIXELS:
-        raise ValueError(f'has {width} x {height} pixels, more than the {DRAWN_PIXELS // 10**6} million that are drawn')
     options = dict(draw_gt=truth, out_file=out_file, step=step)
     if hasattr(visualizer, 'visualize_cls'):
         # Text is drawn into the image, which must be large enough to read it.

@@ -17,6 +17,7 @@ from mmflatten.predict.predictor import PredictionError, Predictor
 from mmflatten.tasks import Task
 
 MAX_ROWS = 12  # rows of a table
+DRAWN_PIXELS = 40_000_000  # matplotlib takes more than 100 bytes for each
 TableParts = tuple[str, tuple[str, ...], list[tuple[str, ...]]]  # caption, header, rows
 
 
@@ -49,7 +50,8 @@ class ResultFolder:
     def add(self, item: Input, sample: BaseDataElement) -> dict:
         """Save and draw one prediction. Returns it as plain numbers, with maps as file names.
 
-        Raises PredictionError if the task's visualizer cannot draw the prediction, which is saved nevertheless.
+        Raises PredictionError if the image has more than `DRAWN_PIXELS`, or the task's visualizer cannot draw the
+        prediction, which is saved nevertheless.
         """
         left = item.image[0] if isinstance(item.image, tuple) else item.image
         pixels = left if isinstance(left, np.ndarray) else mmcv.imread(left, channel_order='rgb')
@@ -61,6 +63,9 @@ class ResultFolder:
         return dict(file=item.source, name=item.name, **record)
 
     def _draw(self, item: Input, pixels: np.ndarray, sample: BaseDataElement) -> None:
+        height, width = pixels.shape[:2]
+        if height * width > DRAWN_PIXELS:
+            raise ValueError(f'expected at most {DRAWN_PIXELS // 10**6} million pixels, got {width} x {height}')
         draw = partial(draw_sample, self.visualizer, pixels, sample, score=self.score, truth=False)
         if item.video is None:
             draw(str(self.drawings / f'{item.name}.png'))

@@ -169,6 +169,14 @@ def test_prediction_that_cannot_be_drawn_is_saved(tmp_path):
     assert 'a.png,dog,0.8' in (tmp_path / 'classes.csv').read_text()
 
 
+def test_huge_picture_is_saved_and_not_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr('mmflatten.predict.results.DRAWN_PIXELS', 63)
+    with (ResultFolder(tmp_path, predictor_of('classification', ('cat', 'dog'))) as results,
+          pytest.raises(PredictionError, match=r'a\.png.*8 x 8')):
+        results.add(Input('a', 'a.png', write_image(tmp_path / 'a.png')), scores(.2, .8))
+    assert 'a.png,dog,0.8' in (tmp_path / 'classes.csv').read_text()
+
+
 @pytest.mark.parametrize('size, drawn', [((20, 50), (224, 560)), ((300, 240), (300, 240)), ((8, 1000), (32, 4000)),
                                          ((1000, 8), (4000, 32)), ((20, 5000), (20, 5000))])
 def test_small_images_are_enlarged_for_text_within_bounds(size, drawn, tmp_path):

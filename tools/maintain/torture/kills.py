@@ -45,38 +45,35 @@ def study(world: World, results: Results, number: int, end: float) -> None:
     whole, duration = _study_results(undisturbed), time.monotonic() - start
     _repeat('kills of a study driver', world, results, number // 2, end, duration, drive,
             lambda folder: '' if _study_results(folder) == whole else 'results differ from the undisturbed study')
-    for count in range(number - number // 2):
-        if time.monotonic() > end:
-            break
-        start, folder = time.monotonic(), world.place(f'workers{count:03d}')
-        after = world.random.uniform(.2, 1) * duration
-        killer = subprocess.Popen(['bash', '-c', f'sleep {after}; pkill -9 -f "studies.worker {folder}" || true'])
-        ended = run(drive(folder), folder / 'output.txt', SECONDS)
-        killer.wait()
-        lost = '' if ended.status == 0 and _study_results(folder) == whole else ended.last_line or 'results differ'
-        results.add('kills of study workers', f'after {after:.1f} s', lost, time.monotonic() - start)
+    _kill_workers('kills of study workers', world, results, number - number // 2, end, duration, drive, whole)
 
 
 def ray(world: World, results: Results, number: int, end: float) -> None:
     """Kill the processes of runs on a Ray cluster. The driver repeats them."""
-    whole = None
-    for count in range(number + 1):
-        if time.monotonic() > end:
-            break
-        start, folder = time.monotonic(), world.place(f'ray{count:03d}')
-        after = world.random.uniform(8, 20)
-        killer = subprocess.Popen(['bash', '-c', f'sleep {after}; pkill -9 -f "studies.worker {folder}" || true'])
-        if not count:  # undisturbed
-            killer.kill()
-        ended = run(command(['study', world.study, '--work-dir', folder / 'work', '--ray', 'local'], folder),
-                    folder / 'output.txt', SECONDS)
-        killer.wait()
-        if not count:
-            _require(ended)
-            whole = _study_results(folder)
-            continue
+    def drive(folder: Path) -> Callable[[], int]:
+        return command(['study', world.study, '--work-dir', folder / 'work', '--ray', 'local'], folder)
+
+    undisturbed, start = world.place('ray'), time.monotonic()
+    _require(run(drive(undisturbed), undisturbed / 'output.txt', SECONDS))
+    _kill_workers('kills of Ray workers', world, results, number, end, time.monotonic() - start, drive,
+                  _study_results(undisturbed))
+
+
+def _kill_workers(campaign: str, world: World, results: Results, number: int, end: float, duration: float,
+                  call: Callable[[Path], Callable[[], int]], whole: dict) -> None:
+    """Kill all processes of a study's runs at a random time, if there are any then."""
+    tries = hits = 0
+    while hits < number and time.monotonic() < end:
+        tries += 1
+        start, folder = time.monotonic(), world.place(f'{campaign.replace(" ", "_")}{tries:03d}')
+        after = world.random.uniform(.2, .9) * duration
+        killer = subprocess.Popen(['bash', '-c', f'sleep {after}; pkill -9 -f "studies.worker {folder}"'])
+        ended = run(call(folder), folder / 'output.txt', SECONDS)
+        if killer.wait():
+            continue  # no process of a run was there
+        hits += 1
         lost = '' if ended.status == 0 and _study_results(folder) == whole else ended.last_line or 'results differ'
-        results.add('kills of Ray workers', f'after {after:.1f} s', lost, time.monotonic() - start)
+        results.add(campaign, f'after {after:.1f} s', lost, time.monotonic() - start)
 
 
 def shards(world: World, results: Results, number: int, end: float) -> None:
