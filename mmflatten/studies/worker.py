@@ -5,6 +5,7 @@
 The folder holds `config.py` and `run.json`. `result.json` is written last.
 """
 import argparse
+import contextlib
 import fcntl
 import os
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mmflatten.console import OUT_OF_SPACE, command_line, explain
+from mmflatten.studies.executors import NO_SPACE
 
 
 @command_line
@@ -24,7 +26,6 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     if args.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    from mmflatten.studies.executors import NO_SPACE
     from mmflatten.studies.folder import LOCK, RESULT, RUN
     if not (args.folder / RUN).exists():
         raise ValueError(f'folder: expected the folder of a run, got {args.folder} without {RUN}. Name another.')
@@ -35,12 +36,20 @@ def main(argv: Sequence[str]) -> int:
         from mmflatten.studies import execution  # slow, because it imports what trains
         try:
             execution.execute_run(args.folder)
-        except OSError as error:
-            if error.errno not in OUT_OF_SPACE:
+        except Exception as error:
+            if not _is_out_of_space(error):
                 raise
-            sys.stderr.write(explain(error) + '\n')
+            with contextlib.suppress(OSError):  # the log is on the same disk
+                sys.stderr.write(explain(error) + '\n')
             return NO_SPACE
     return 0
+
+
+def _is_out_of_space(error: BaseException | None) -> bool:
+    """Return True if an error, or one that caused it, is a full disk: a print into the log may fail anywhere."""
+    while error is not None and getattr(error, 'errno', None) not in OUT_OF_SPACE:
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _end_with_parent() -> None:
@@ -50,4 +59,7 @@ def _end_with_parent() -> None:
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    status = main()
+    if status == NO_SPACE:
+        os._exit(status)  # the interpreter would fail to flush the log, and end with another status
+    sys.exit(status)

@@ -190,7 +190,10 @@ def test_driver_stops_a_hopeless_trial(study_file, drive, fake_executor, tmp_pat
 
 def test_worker_distinguishes_a_full_disk_from_other_failures(tmp_path, monkeypatch, capsys):
     (tmp_path / RUN).touch()
-    for error, status in ((OSError(errno.ENOSPC, 'No space left on device'), NO_SPACE), (OSError('something else'), 1)):
+    full = OSError(errno.ENOSPC, 'No space left on device')
+    caused = RuntimeError('a data set cannot be read')
+    caused.__cause__ = full
+    for error, status in ((full, NO_SPACE), (caused, NO_SPACE), (OSError('something else'), 1)):
         monkeypatch.setattr(execution, 'execute_run', Mock(side_effect=error))
         assert work([str(tmp_path)]) == status
         assert str(error.args[-1]) in capsys.readouterr().err.splitlines()[-1]
