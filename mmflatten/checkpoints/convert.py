@@ -54,8 +54,9 @@ def family_of(state_dict: Mapping[str, Tensor]) -> str:
         ValueError: no family has these names, or several convert them in different ways.
     """
     names = list(without_parallel(state_dict))
-    found = [family for family in FAMILIES.values()
-             if not find_problems(expand(family, names, OFFICIAL), names, OFFICIAL) and _has_layouts(state_dict, family)]
+    named = [family for family in FAMILIES.values()
+             if not find_problems(expand(family, names, OFFICIAL), names, OFFICIAL)]
+    found = [family for family in named if _has_layouts(state_dict, family)]
     if not found or any(family.parts != found[0].parts for family in found):
         matching = f'the names of {", ".join(family.name for family in found)}' if found else shorten(names)
         raise ValueError(f'--family auto: expected the official names of one family, got {matching}. Give --family.')
