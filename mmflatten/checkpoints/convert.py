@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmflatten.checkpoints.expansion import expand, find_problems
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.rules import OFFICIAL, OURS, Family, Key
+from mmflatten.checkpoints.rules import OFFICIAL, OURS, Family, Key, shorten
 
 PARALLEL = 'module.'
 CODE = {OFFICIAL: 'the official code', OURS: 'this project'}
@@ -47,6 +47,31 @@ def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str
     return _translate(state_dict, family, OURS)
 
 
+def family_of(state_dict: Mapping[str, Tensor]) -> str:
+    """Find the family whose official names a state dict has.
+
+    Raises:
+        ValueError: no family has these names, or several convert them in different ways.
+    """
+    names = list(without_parallel(state_dict))
+    named = [family for family in FAMILIES.values()
+             if not find_problems(expand(family, names, OFFICIAL), names, OFFICIAL)]
+    found = [family for family in named if _has_layouts(state_dict, family)]
+    if not found or any(family.parts != found[0].parts for family in found):
+        matching = f'the names of {", ".join(family.name for family in found)}' if found else shorten(names)
+        raise ValueError(f'--family auto: expected the official names of one family, got {matching}. Give --family.')
+    return found[0].name
+
+
+def _has_layouts(state_dict: Mapping[str, Tensor], family: Family) -> bool:
+    """Return True if the shapes allow the conversion; some families differ in them alone."""
+    try:
+        convert_state_dict({key: value.to('meta') for key, value in state_dict.items()}, family.name)
+    except ValueError:
+        return False
+    return True
+
+
 def without_parallel(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return a copy of the state dict without the prefix `module.`, if all names have it (`DataParallel`)."""
     start = len(PARALLEL) if all(name.startswith(PARALLEL) for name in state_dict) else 0
@@ -80,6 +105,11 @@ def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> di
 def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tensor]:
     """Concatenate or split tensors of a key that is several tensors in the official code and one here."""
     pieces = list(tensors.values())
+    if key.layout is not None:
+        try:
+            return [key.layout.join(pieces)] if target == OURS else key.layout.split(pieces[0])
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(f'state_dict: {", ".join(tensors)}: {error}.') from error
     if len(key.ratio) == 1:
         return pieces
     unit, rest = divmod(sum(piece.shape[0] for piece in pieces), sum(key.ratio))

@@ -1,7 +1,7 @@
 """Reading weights from checkpoint files, and the content of converted files."""
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, revert_state_dict, without_parallel
+from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, family_of, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import load_without_code
 from mmflatten.version import __version__
 
+AUTO = 'auto'
 HEAD = ('head.fc.weight', 'head.fc.bias')
 SAFETENSORS = '.safetensors'  # tensors by name, without code
 # In order of preference. The accuracies published with official files are those of 'model', even if the file also has
@@ -31,12 +32,14 @@ class Weights:
     notes: tuple[str, ...]  # messages for the user about selected and ignored content
 
 
-def read_weights(path: str | Path, key: str | None = None, run_pickled_code: bool = False) -> Weights:
+def read_weights(path: str | Path, key: str | None = None, run_pickled_code: bool = False,
+                 first: str = ENTRIES[0]) -> Weights:
     """Read the weights of a checkpoint, either a bare state dict or an entry of a nested file.
 
     Args:
         path: a `.safetensors` file, or a file of `torch.save`.
         key: entry to read; None selects the first of `ENTRIES` in the file.
+        first: entry that is selected before them, if the file has it.
         run_pickled_code: unpickle objects of all classes, which can run arbitrary code from the file.
 
     Raises:
@@ -50,7 +53,7 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
     else:
         content, replaced = load_without_code(path)
     notes = [f'skipped an object of another library, without running its code: {name}' for name in replaced]
-    weights, entry = _select(content, key, path)
+    weights, entry = _select(content, key, path, (first, *ENTRIES))
     if entry is not None:
         others = [name for name in ENTRIES if isinstance(content.get(name), Mapping) and name != entry]
         notes.append(f'read the entry {entry!r}' + (f'; --key selects another: {", ".join(others)}' if others else ''))
@@ -95,7 +98,8 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
 
     Args:
         source: checkpoint file.
-        family: a key of `FAMILIES`; None for a checkpoint of this project, whose names are kept.
+        family: a key of `FAMILIES`; 'auto' for the one that has the names of the file; None for a checkpoint of this
+            project, whose names are kept.
         key: see `read_weights`.
         revert: convert to the official names.
         head_map: file that lists the classes of the new head, see `map_head`.
@@ -103,7 +107,10 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
 
     Errors are those of `read_weights`, `convert_state_dict` and `map_head`.
     """
-    weights = read_weights(source, key, run_pickled_code)
+    first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
+    weights = read_weights(source, key, run_pickled_code, first)
+    if family == AUTO:
+        family = family_of(weights.state_dict)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
                 source_sha256=_sha256(source), mmflatten_version=__version__)
     ours = weights.state_dict if revert or family is None else convert_state_dict(weights.state_dict, family)
@@ -145,13 +152,14 @@ def _sha256(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def _select(content: Any, key: str | None, path: str | Path) -> tuple[Mapping[str, Tensor], str | None]:
+def _select(content: Any, key: str | None, path: str | Path,
+            entries: Sequence[str]) -> tuple[Mapping[str, Tensor], str | None]:
     if isinstance(content, nn.Module):
         return content.state_dict(), None
     if not isinstance(content, Mapping):
         raise ValueError(f'{path}: expected a dict of weights, got {type(content).__name__}. Save the state_dict() of '
                          'the model in its code.')
-    entry = key if key is not None else next((name for name in ENTRIES if name in content), None)
+    entry = key if key is not None else next((name for name in entries if name in content), None)
     weights = content if entry is None else content.get(entry)
     weights = weights.state_dict() if isinstance(weights, nn.Module) else weights
     if not isinstance(weights, Mapping) or not weights or not all(isinstance(v, Tensor) for v in weights.values()):

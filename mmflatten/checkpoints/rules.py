@@ -1,8 +1,82 @@
 """Key tables: official names of a family and the corresponding names in this project."""
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
 
 OFFICIAL, OURS = 'official', 'ours'  # the two sides of a key
+
+
+class Layout(Protocol):
+    """How official tensors become one of this project, and back. Both raise ValueError or RuntimeError for shapes."""
+
+    def join(self, pieces: list[Tensor]) -> Tensor: ...
+
+    def split(self, tensor: Tensor) -> list[Tensor]: ...
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Drop axes of length 1 of an official tensor of `dims` axes, then reorder the others."""
+
+    dims: int
+    dropped: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
+
+    def join(self, pieces: list[Tensor]) -> Tensor:
+        tensor, = pieces
+        if tensor.dim() != self.dims or any(tensor.shape[axis] != 1 for axis in self.dropped):
+            ones = f', with length 1 in {self.dropped}' if self.dropped else ''
+            raise ValueError(f'expected {self.dims} axes{ones}, got the shape {tuple(tensor.shape)}')
+        tensor = tensor.squeeze(self.dropped)
+        return tensor.permute(self.order).contiguous() if self.order else tensor
+
+    def split(self, tensor: Tensor) -> list[Tensor]:
+        if self.order:
+            tensor = tensor.permute(*map(self.order.index, range(len(self.order)))).contiguous()
+        for axis in self.dropped:
+            tensor = tensor.unsqueeze(axis)
+        return [tensor]
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """Make a 1x1 convolution of an official linear layer."""
+
+    def join(self, pieces: list[Tensor]) -> Tensor:
+        return pieces[0][..., None, None]
+
+    def split(self, tensor: Tensor) -> list[Tensor]:
+        return [tensor.squeeze((2, 3))]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Stack official tensors on a new first axis."""
+
+    def join(self, pieces: list[Tensor]) -> Tensor:
+        return torch.stack(pieces)
+
+    def split(self, tensor: Tensor) -> list[Tensor]:
+        return [piece.clone() for piece in tensor]
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Join the rows of (q, g) and (k, v) as (q, k, v, g)."""
+
+    def join(self, pieces: list[Tensor]) -> Tensor:
+        outer, inner = pieces
+        if len(outer) != len(inner) or len(outer) % 2:
+            raise ValueError(f'expected two tensors of the same even length, got {len(outer)} and {len(inner)}')
+        first, last = outer.chunk(2)
+        return torch.cat((first, inner, last))
+
+    def split(self, tensor: Tensor) -> list[Tensor]:
+        q, k, v, g = (piece.clone() for piece in tensor.chunk(4))
+        return [torch.cat((q, g)), torch.cat((k, v))]
 
 
 @dataclass(frozen=True)
@@ -15,12 +89,14 @@ class Key:
         ratio: relative lengths of the concatenated tensors.
         option: name of an optional feature, such as a bias: a model has either all keys of an option or none. An
             option with `{i}` in its name applies per stage; if a stage has it, all earlier stages must have it.
+        layout: how the tensors differ, if not only in their names.
     """
 
     official: tuple[str, ...]
     ours: str | None
     ratio: tuple[int, ...] = (1,)
     option: str | None = None
+    layout: Layout | None = None
 
     def names(self, side: str) -> tuple[str, ...]:
         """Return the names on one side."""
@@ -61,7 +137,7 @@ class Part:
         """Return the keys of a kind and the dropped keys, with full names."""
         official, ours = (self.prefix(side, i, j, last) for side in (OFFICIAL, OURS))
         kept = (Key(tuple(_join(official, suffix) for suffix in key.official),
-                    _join(ours, key.ours or '') if self.ours else None, key.ratio, key.option)
+                    _join(ours, key.ours or '') if self.ours else None, key.ratio, key.option, key.layout)
                 for key in self.kinds[kind])
         dropped = (Key((_join(official, suffix),), None, option=f'{official}.{suffix}') for suffix in self.dropped)
         return *kept, *dropped
@@ -87,9 +163,23 @@ class Family:
     parallel: bool = False
 
 
-def single(official: str, ours: str, option: str | None = None) -> tuple[Key, ...]:
+def single(official: str, ours: str, option: str | None = None, layout: Layout | None = None) -> tuple[Key, ...]:
     """Return the key of one tensor."""
-    return (Key((official,), ours, option=option),)
+    return (Key((official,), ours, option=option, layout=layout),)
+
+
+def pointwise(names: Mapping[str, str]) -> tuple[Key, ...]:
+    """Return keys for official 1x1 convolutions that are linear layers here."""
+    return tuple(key for official, ours in names.items() for key in (
+        *single(_join(official, 'weight'), _join(ours, 'weight'), layout=Axes(4, (2, 3))),
+        *single(_join(official, 'bias'), _join(ours, 'bias'))))
+
+
+def linear(names: Mapping[str, str]) -> tuple[Key, ...]:
+    """Return keys for linear layers of a family that differs from another in these alone being no convolutions."""
+    return tuple(key for official, ours in names.items() for key in (
+        *single(_join(official, 'weight'), _join(ours, 'weight'), layout=Axes(2)),
+        *single(_join(official, 'bias'), _join(ours, 'bias'))))
 
 
 def affine(names: Mapping[str, str], bias_option: str | None = None) -> tuple[Key, ...]:
@@ -100,9 +190,9 @@ def affine(names: Mapping[str, str], bias_option: str | None = None) -> tuple[Ke
 
 def batch_norm(official: str, ours: str) -> tuple[Key, ...]:
     """Return the keys of a batch norm. `num_batches_tracked` is optional because old checkpoints do not have it."""
-    return (*affine({official: ours}), *single(f'{official}.running_mean', f'{ours}.running_mean'),
-            *single(f'{official}.running_var', f'{ours}.running_var'),
-            *single(f'{official}.num_batches_tracked', f'{ours}.num_batches_tracked', option='number of batches'))
+    options = dict(running_mean=None, running_var=None, num_batches_tracked='number of batches')
+    return (*affine({official: ours}), *(Key((_join(official, leaf),), _join(ours, leaf), option=option)
+                                         for leaf, option in options.items()))
 
 
 def stacked(official: tuple[str, ...], ours: str, ratio: tuple[int, ...], bias_option: str) -> tuple[Key, ...]:

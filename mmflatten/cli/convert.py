@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mmflatten.checkpoints import FAMILIES
-from mmflatten.checkpoints.files import ENTRIES, convert_file, encode
+from mmflatten.checkpoints.files import AUTO, ENTRIES, convert_file, encode
 from mmflatten.cli.common import command
 from mmflatten.engine.checkpoints.files import SHARDED, atomic_write
 
@@ -14,8 +14,9 @@ from mmflatten.engine.checkpoints.files import SHARDED, atomic_write
 def options(parser: ArgumentParser) -> None:
     parser.add_argument('source', metavar='SRC', type=Path, help='checkpoint of the official code, or .safetensors')
     parser.add_argument('destination', metavar='DST', type=Path, help='output file; .safetensors for weights only')
-    parser.add_argument('--family', choices=sorted(FAMILIES),
-                        help='model family of SRC; optional with --head-map, if SRC has the key names of this project')
+    parser.add_argument('--family', choices=[AUTO, *sorted(FAMILIES)],
+                        help='model family of SRC, or auto to find it by the names in SRC; optional with --head-map, '
+                             'if SRC has the key names of this project')
     parser.add_argument('--key', help='entry of SRC with the weights (default: the first one present of '
                                       f'{", ".join(ENTRIES)}, or SRC itself)')
     parser.add_argument('--revert', action='store_true', help='convert from this project to the official code')
@@ -42,7 +43,9 @@ def main(args: Namespace) -> None:
     if destination.exists() and not args.force:
         raise ValueError(f'{destination} exists. Use --force to overwrite it.')
     if args.family is None and (args.revert or args.head_map is None):
-        main.parser().error(f'--family is required, one of {", ".join(sorted(FAMILIES))}')
+        main.parser().error(f'--family is required: auto, or one of {", ".join(sorted(FAMILIES))}')
+    if args.revert and args.family == AUTO:
+        raise ValueError('--family: expected a family with --revert, got auto. Name it.')
     result, weights = convert_file(source, args.family, key=args.key, revert=args.revert, head_map=args.head_map,
                                    run_pickled_code=args.run_pickled_code)
     data = encode(result, destination)
@@ -52,8 +55,8 @@ def main(args: Namespace) -> None:
         print(f'{source}: {note}')
     written = result[FAMILIES[args.family].entry if args.revert else 'state_dict']
     summary = f'{destination}: {len(written)} tensors from {len(weights.state_dict)}'
-    if args.family:
-        summary += f', family {args.family}'
+    if result['meta']['family']:
+        summary += f', family {result["meta"]["family"]}'
     if args.head_map:
         summary += f', head of the classes in {args.head_map}'
     print(summary)

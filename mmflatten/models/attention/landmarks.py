@@ -37,10 +37,12 @@ class AgentAttention(TokenMixer):
     splits_heads = False
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, num_agents: int = 49,
-                 num_prefix: int = 0, kernel_size: int | None = 3, **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+                 num_prefix: int = 0, kernel_size: int | None = 3, sr_ratio: int = 1, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, sr_ratio=sr_ratio, **kwargs)
         self.side = square_side('num_agents', num_agents)
-        self.key_bias, self.query_bias = (AgentBias(num_heads, num_agents, grid_size, num_prefix) for _ in range(2))
+        queries = grid_size[0] * sr_ratio, grid_size[1] * sr_ratio  # `grid_size` is the keys' map
+        self.key_bias, self.query_bias = (AgentBias(num_heads, num_agents, size, num_prefix)
+                                          for size in (grid_size, queries))
         self.dwc = TokenConv(embed_dims, kernel_size) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:

@@ -91,8 +91,8 @@ class HViTTT(MLLA):
 
     Args:
         arch: 'tiny', 'small', 'base', or a dict as in `MLLA`.
-        pooled: return the spatial mean of the last stage after a batch norm as a 1 x 1 map, as in the official
-            classifier.
+        pooled: return the spatial mean of the last stage as a 1 x 1 map, after a batch norm over its tokens, as in the
+            official classifier.
         kwargs: as in `MLLA`.
     """
 
@@ -109,7 +109,7 @@ class HViTTT(MLLA):
 
     def forward(self, image_B3HW: Tensor) -> tuple[Tensor, ...]:
         *maps, last = super().forward(image_B3HW)
-        return (*maps, last if self.pool_norm is None else self.pool_norm(last.mean((-2, -1), keepdim=True)))
+        return (*maps, last if self.pool_norm is None else self.pool_norm(last).mean((-2, -1), keepdim=True))
 
     @staticmethod
     def _block(mixer: nn.Module, dims: int, hidden_dims: int, drop_path: float) -> Block:
@@ -126,7 +126,7 @@ class WideStem(nn.Module):
 
     Args:
         embed_dims: channels `C`.
-        residual: add a residual connection around the two middle convolutions.
+        residual: add a residual connection around the two middle convolutions; without it, a ReLU follows them.
     """
 
     stride = 4
@@ -144,7 +144,7 @@ class WideStem(nn.Module):
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = self.conv1(pad_to_multiple(x_BCHW, (self.stride, self.stride)))
         pair_BCHW = self.pair(x_BCHW)
-        x_BCHW = self.conv2(x_BCHW + pair_BCHW if self.residual else pair_BCHW)
+        x_BCHW = self.conv2(x_BCHW + pair_BCHW if self.residual else pair_BCHW.relu())
         return map_to_tokens(x_BCHW), map_shape(x_BCHW)
 
 

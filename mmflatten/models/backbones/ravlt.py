@@ -71,7 +71,7 @@ class RAVLT(PyramidBackbone):
                 second = dict(cpe2=Residual(TokenConv(dims, 3))) if ffn_encoding else {}
                 blocks.append(Block(cpe=Residual(TokenConv(dims, 3)), attn=attn, **second, ffn=ffn))
             stages.append(Stage(_embed(stage.in_channels, dims, not stages), blocks))
-        norms = None if last_projection else [nn.LayerNorm(stage.embed_dims) for stage in plan]
+        norms = None if last_projection else [nn.LayerNorm(stage.embed_dims, 1e-6) for stage in plan]
         super().__init__(stages, norms, **kwargs)
         self.last_channels = last_projection if self.is_whole else 0
         self.last_projection = nn.Sequential(

@@ -1,0 +1,105 @@
+"""Backbones that several families share, with the blocks of a family."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mmflatten.checkpoints.families.common import (
+    FFN,
+    HEAD,
+    LAST_NORM,
+    PATCH_EMBED,
+    PROJECTION,
+    QKV_BIAS,
+    WIDTHS,
+    attention,
+)
+from mmflatten.checkpoints.rules import Family, Key, Part, affine, single, stacked
+
+Keys = tuple[Key, ...]
+SWIN_MIXER = 'attn.fn.mixer'
+SWIN_SOFTMAX = (*attention(SWIN_MIXER), *FFN, *single(
+    'attn.relative_position_bias_table', f'{SWIN_MIXER}.relative_position_bias.table'))
+PVT_ATTENTION = (*affine({'norm1': 'attn.norm', 'attn.proj': 'attn.fn.proj'}),
+                 *stacked(('attn.q', 'attn.kv'), 'attn.fn.qkv', ratio=(1, 2), bias_option=QKV_BIAS))
+PVT_REDUCTION = affine({'attn.sr': 'attn.fn.reduction.conv', 'attn.norm': 'attn.fn.reduction.norm'})
+PVT_POSITION = Part('pos_embed{i+1}', 'backbone.stages.{i}.position', {'positional table': single('', 'table')})
+PVT_EMBED = Part('patch_embed{i+1}', 'backbone.stages.{i}.embed', {'patch embedding': PROJECTION})
+PVT_WIDTHS = ('backbone.stages.{last}.blocks.0.attn.norm.weight', 'head.fc.weight')
+
+
+def plain(name: str, blocks: Mapping[str, Keys], positions: bool = True) -> Family:
+    """Make a family on DeiT.
+
+    Args:
+        blocks: kind of a block -> its keys besides norms, projections and the feed-forward network.
+        positions: class token and table of positions; without them, each block has a convolution for positions.
+    """
+    common = (*attention('attn.fn'), *FFN, *(() if positions else affine({'cpe': 'cpe.fn.conv'})))
+    tokens = (Part('cls_token', 'backbone.embed.cls_token', {'class token': single('', '')}),
+              Part('pos_embed', 'backbone.embed.position', {'positional table': single('', 'table')}))
+    return Family(name, (
+        Part('patch_embed.proj', 'backbone.embed.projection', {'patch embedding': affine({'': ''})}),
+        *(tokens if positions else ()),
+        Part('blocks.{i}', 'backbone.blocks.{i}', {f'{kind} block': (*common, *keys) for kind, keys in blocks.items()}),
+        LAST_NORM, HEAD))
+
+
+def pvt_blocks(linear: Keys, more: Keys = ()) -> Part:
+    """Make the blocks of PVT: softmax or linear, each with and without spatial reduction.
+
+    Args:
+        linear: keys of linear attention, with its norm and projections.
+        more: keys of each block besides attention and feed-forward network.
+    """
+    return Part('block{i+1}.{j}', 'backbone.stages.{i}.blocks.{j}', {
+        f'{kind} block{" with spatial reduction" if reduction else ""}': (*keys, *FFN, *more, *reduction)
+        for kind, keys in (('softmax', PVT_ATTENTION), ('linear', linear)) for reduction in ((), PVT_REDUCTION)})
+
+
+def pvt(name: str, linear: Keys) -> Family:
+    """Make a family on PVT. Some codes have a last norm that they never call."""
+    unused = Part('norm', None, {'norm': affine({'': ''})})
+    return Family(name, (PVT_POSITION, PVT_EMBED, pvt_blocks(linear), unused, HEAD), widths=PVT_WIDTHS)
+
+
+def swin(name: str, linear: Keys) -> Family:
+    """Make a family on Swin; `linear` are the keys of linear attention, with its norm and projections."""
+    return Family(name, (
+        PATCH_EMBED, swin_downsampling('layers.{i-1}.downsample'),
+        swin_blocks(linear=(*linear, *FFN), softmax=SWIN_SOFTMAX), LAST_NORM, HEAD), widths=WIDTHS)
+
+
+def swin_downsampling(official: str) -> Part:
+    return Part(official, 'backbone.stages.{i}.embed', {
+        'downsampling': (*affine({'norm': 'norm'}), *single('reduction.weight', 'reduction.weight'))}, first_stage=1)
+
+
+def swin_blocks(**kinds: Keys) -> Part:
+    return Part('layers.{i}.blocks.{j}', 'backbone.stages.{i}.blocks.{j}',
+                {f'{kind} block': keys for kind, keys in kinds.items()},
+                dropped={'attn.relative_position_index': 'an index determined by the window size',
+                         'attn_mask': 'a mask determined by the map size'})
+
+
+def cswin(name: str, linear: Callable[[str, str], Keys]) -> Family:
+    """Make a family on CSwin; `linear` gives the keys of a branch from its official name and that of its mixer here."""
+    block = (*affine({'norm1': 'attn.norm', 'proj': 'attn.fn.proj'}),
+             *affine({'qkv': 'attn.fn.qkv'}, bias_option=QKV_BIAS), *FFN)
+
+    def branches(number: int, is_linear: bool) -> Keys:
+        keys: Keys = ()
+        for k in range(number):
+            official, ours = f'attns.{k}', f'attn.fn.branches.{k}.mixer'
+            keys += affine({f'{official}.get_v': f'{ours}.lepe.conv'})
+            keys += linear(official, ours) if is_linear else ()
+        return keys
+
+    return Family(name, (
+        Part('stage1_conv_embed', 'backbone.stages.0.embed', {
+            'patch embedding': affine({'0': 'projection', '2': 'norm'})}),
+        Part('merge{i}', 'backbone.stages.{i}.embed',
+             {'downsampling': affine({'conv': 'projection', 'norm': 'norm'})}, first_stage=1),
+        Part('stage{i+1}.{j}', 'backbone.stages.{i}.blocks.{j}', {
+            f'{"linear" if is_linear else "softmax"} block of {number} branches': (*block, *branches(number, is_linear))
+            for is_linear in (True, False) for number in (1, 2)}),
+        LAST_NORM, HEAD), widths=WIDTHS)
