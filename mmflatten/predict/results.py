@@ -58,7 +58,7 @@ class ResultFolder:
         record = self._writer.add(item, sample, pixels)
         try:
             self._draw(item, pixels, sample)
-        except (IndexError, ValueError, cv2.error) as error:
+        except (IndexError, ValueError, MemoryError, cv2.error) as error:
             raise PredictionError(f'{item.source}: cannot be drawn: {type(error).__name__}: {error}') from error
         return dict(file=item.source, name=item.name, **record)
 

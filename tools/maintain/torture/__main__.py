@@ -27,7 +27,7 @@ from mmflatten.measure.speed.machine import describe_machine
 # Name -> function, cases, cases of a quick campaign, share of the time.
 CAMPAIGNS = {
     'hostile_files': (hostile_files.campaign, 200, 16, .25), 'strange_inputs': (strange_inputs.campaign, 200, 20, .15),
-    'training': (kills.training, 40, 1, .15), 'study': (kills.study, 36, 0, .25), 'shards': (kills.shards, 16, 1, .05),
+    'training': (kills.training, 44, 1, .15), 'study': (kills.study, 36, 0, .25), 'shards': (kills.shards, 16, 1, .05),
     'ray': (kills.ray, 8, 0, .2), 'full_disk': (kills.full_disk, 10, 0, .15)}
 PAGE, MARKERS = ROOT / 'docs' / 'reliability.md', ('<!-- table -->\n', '<!-- end of the table -->')
 
@@ -44,6 +44,8 @@ def main() -> int:
     unknown = set(args.campaigns) - set(CAMPAIGNS)
     if unknown:
         parser.error(f'CAMPAIGN: expected {", ".join(CAMPAIGNS)}, got {", ".join(sorted(unknown))}.')
+    if args.out.exists() and not (args.out / 'results.json').exists():
+        parser.error(f'--out: expected a new folder or that of a campaign, got {args.out}.')
     torch.set_num_threads(1)
     shutil.rmtree(args.out, ignore_errors=True)
     args.out.mkdir(parents=True)

@@ -14,7 +14,7 @@ from mmflatten.cli.main import main
 from mmflatten.text_table import align
 
 MORE_MEMORY = 2 * 2**30  # bytes above those of the parent, in physical memory
-ADDRESSES = 24 * 2**30  # bytes of address space, so that a case cannot stop the machine
+ADDRESSES = 12 * 2**30  # bytes of address space, so that a case cannot stop the machine
 
 
 @dataclass
@@ -24,6 +24,7 @@ class Ended:
     status: int | None
     output: str
     memory: int  # largest physical memory in bytes
+    killed: bool = False  # as planned
 
     @property
     def last_line(self) -> str:
@@ -95,8 +96,8 @@ def run(call: Callable[[], int | None], output: Path, seconds: float, kill_after
     process = os.fork()
     if not process:
         _child(call, output, file_bytes)
-    start, end = time.monotonic(), None
-    while end is None:
+    start, end, killed = time.monotonic(), None, False
+    while True:
         finished, status, usage = os.wait4(process, os.WNOHANG)
         if finished:
             end = os.waitstatus_to_exitcode(status)
@@ -105,11 +106,13 @@ def run(call: Callable[[], int | None], output: Path, seconds: float, kill_after
         if passed > min(seconds, kill_after or seconds):
             os.killpg(process, signal.SIGKILL)
             _, _, usage = os.wait4(process, 0)
-            end = -signal.SIGKILL if kill_after and passed < seconds else None
+            killed = kill_after is not None and passed < seconds
+            end = -signal.SIGKILL if killed else None
             break
         time.sleep(.01)
     _kill_group(process)  # what it left behind
-    return Ended(end, output.read_text(errors='replace') if output.exists() else '', usage.ru_maxrss * 1024)
+    return Ended(end, output.read_text(errors='replace') if output.exists() else '', usage.ru_maxrss * 1024,
+                 killed)
 
 
 def _child(call: Callable[[], int | None], output: Path, file_bytes: int | None) -> None:

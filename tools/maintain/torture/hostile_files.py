@@ -1,20 +1,12 @@
-"""Hostile files: checkpoints, predictions, study files, files of runs, shards, indexes and annotations."""
-
-import io
+"""Hostile files, each given to the command that reads its kind."""
 import json
-import os
-import pickle
 import shutil
-import tarfile
 import time
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-import torch
-from cases import Results, command, memory_now, one_line, run
+from cases import Ended, Results, command, memory_now, one_line, run
+from content import Case, hostile
 from world import ROOT, World
 
 from mmflatten.datasets.image_index import ImageIndex, ImageIndexError
@@ -22,283 +14,46 @@ from mmflatten.datasets.shards import build_index
 from mmflatten.studies.runs import expand
 from mmflatten.studies.study_file import read_study
 
-SECONDS = 30.0
+SECONDS = 30.
 CAMPAIGN = 'hostile files'
 
 
-class Case(NamedTuple):
-    """A file. If it need not be refused, the command may also read it."""
-
-    kind: str
-    name: str
-    content: bytes
-    refused: bool
-
-
-class Call:
-    """An object whose pickle calls a function, and may then set a state."""
-
-    def __init__(self, *reduced: object) -> None:
-        self.reduced = reduced
-
-    def __reduce__(self) -> tuple:
-        return self.reduced
-
-
 def campaign(world: World, results: Results, number: int, end: float) -> None:
-    """Give each hostile file to the command that reads its kind."""
+    """Give each hostile file to its command, which must refuse it in a line that names it."""
     canary = world.folder / 'canary'
-    cases = list(
-        interleaved(
-            list(checkpoints(world, canary)),
-            list(predictions(world, canary)),
-            list(studies(world)),
-            list(runs(world)),
-            list(shards(world)),
-            list(indexes(world)),
-            list(annotations(world)),
-        )
-    )
-    read = {
-        'pth': _convert,
-        'safetensors': _convert,
-        'pkl': _analyze,
-        'json': _origin,
-        'yaml': _study,
-        'run': _status,
-        'tar': _index,
-        'index': _open_index,
-        'coco': _init,
-    }
+    read = dict(pth=_convert, safetensors=_convert, pkl=_analyze, json=_origin, yaml=_study, run=_status, tar=_index,
+                index=_open_index, coco=_init)
     before = memory_now()
-    for count, case in enumerate(cases[:number]):
+    for count, case in enumerate(hostile(world, canary)[:number]):
         if time.monotonic() > end:
             break
         start, folder = time.monotonic(), world.place(f'file{count:03d}')
         call, names = read[case.kind](world, folder, case)
         ended = run(call, folder / 'output.txt', SECONDS)
-        lost = ended.fault(before) or ('code of the file ran' if canary.exists() else '')
+        lost = ended.fault(before)
+        if canary.exists():
+            canary.unlink()
+            lost = lost or 'code of the file ran'
         if not lost and case.kind == 'run':
-            lost = '' if ended.status == 0 else ended.last_line[:200]
+            lost = _set_aside(ended, folder, case)
         elif not lost and (case.refused or ended.status != 0):
             lost = one_line(ended, *names)
-        if not lost and any(world.folder.rglob('escaped*')):
-            lost = 'a file was written outside'
+        for escaped in world.folder.rglob('escaped*'):
+            escaped.rename(folder / f'outside{count}')
+            lost = lost or 'a file was written outside'
         results.add(CAMPAIGN, f'{case.kind}: {case.name}', lost, time.monotonic() - start)
 
 
-def interleaved(*kinds: list[Case]) -> Iterator[Case]:
-    """Take the cases of all kinds in turn, so that a shorter campaign has some of each."""
-    for number in range(max(map(len, kinds))):
-        yield from (cases[number] for cases in kinds if number < len(cases))
-
-
-def damaged(world: World, kind: str, name: str, content: bytes, number: int) -> Iterator[Case]:
-    """Yield cut-off files, which must be refused, and flipped bytes, which may be read."""
-    for _ in range(number):
-        length = world.random.randrange(len(content))
-        refused = kind != 'run' and content[length:].strip(b'\0') != b''  # a tar ends with zeros
-        yield Case(kind, f'{name} cut at {length} of {len(content)}', content[:length], refused)
-        at, changed = world.random.randrange(len(content)), bytearray(content)
-        changed[at] ^= 1 << world.random.randrange(8)
-        yield Case(kind, f'{name} with a flipped bit at {at}', bytes(changed), False)
-
-
-def checkpoints(world: World, canary: Path) -> Iterator[Case]:
-    weights = torch.load(world.weights, weights_only=True)['state_dict']
-    saved = world.weights.read_bytes()
-    for name, value in {
-        'os.system': Call(os.system, (f'touch {canary}',)),
-        'eval': Call(eval, (f"open('{canary}', 'w')",)),
-        'exec': Call(exec, (f"open('{canary}', 'w')",)),
-        'shutil.rmtree': Call(shutil.rmtree, (str(world.data),)),
-    }.items():
-        for new in (True, False):
-            file = io.BytesIO()
-            torch.save(dict(state_dict=weights, more=value), file, _use_new_zipfile_serialization=new)
-            yield Case(
-                'pth', f'{name}, {"zip" if new else "older"} format', file.getvalue(), False
-            )  # weights can be read
-    yield Case('pth', 'a pickle alone', pickle.dumps(Call(os.system, (f'touch {canary}',))), True)
-    yield Case('pth', 'memo bomb', b'\x80\x02Nr\xff\xff\xff\x7f.', True)
-    yield Case('pth', 'bytes of a stated size', b'\x80\x04\x8e' + (2**40).to_bytes(8, 'little') + b'.', True)
-    yield Case('pth', 'deep nesting', b'\x80\x02' + b'(' * 100_000 + b'.', True)
-    yield Case('pth', 'empty', b'', True)
-    yield Case('pth', 'text', b'<html>404</html>', True)
-    bomb = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(saved)) as source, zipfile.ZipFile(bomb, 'w', zipfile.ZIP_DEFLATED) as target:
-        for member in source.infolist():
-            target.writestr(member.filename, bytes(2**28) if member.filename.endswith('/0') else source.read(member))
-    yield Case('pth', 'deflated member of 256 MiB', bomb.getvalue(), True)
-    escaping = io.BytesIO()
-    with zipfile.ZipFile(escaping, 'w') as target:
-        target.writestr('../../escaped', 'x')
-    yield Case('pth', 'path traversal in the archive', escaping.getvalue(), True)
-    yield from damaged(world, 'pth', 'checkpoint', saved, 9)
-    for name, header in {
-        'huge header': None,
-        'offsets beyond the end': {'a': dict(dtype='F32', shape=[9], data_offsets=[0, 36])},
-        'lying shape': {'a': dict(dtype='F32', shape=[2**40], data_offsets=[0, 4])},
-        'unknown type': {'a': dict(dtype='OBJ', shape=[1], data_offsets=[0, 4])},
-        'overlap': {key: dict(dtype='F32', shape=[1], data_offsets=[0, 4]) for key in 'ab'},
-        'negative': {'a': dict(dtype='F32', shape=[-1], data_offsets=[0, 4])},
-    }.items():
-        text = json.dumps(header).encode() if header else b'{}'
-        yield Case('safetensors', name, (len(text) if header else 2**62).to_bytes(8, 'little') + text + bytes(4), True)
-
-
-def predictions(world: World, canary: Path) -> Iterator[Case]:
-    entry = dict(img_path='a.png', pred_label=torch.tensor([0]), pred_score=torch.rand(2), gt_label=torch.tensor([1]))
-    for name, value in {
-        'object pointers in a dtype': Call(
-            np.dtype, ('V8', False, True), (3, '|', None, ('a',), {'a': (np.dtype(object), 0)}, 8, 1, 0)
-        ),
-        'os.system': Call(os.system, (f'touch {canary}',)),
-        'eval': Call(eval, (f"open('{canary}', 'w')",)),
-        'array': np.arange(3),
-        'array of objects': np.array([{}], object),
-        'endless tensor': torch.zeros(1).expand(2**40),
-        'getattr': Call(getattr, (dict, 'fromkeys')),
-        'import': Call(__import__, ('antigravity',)),
-    }.items():
-        yield Case('pkl', name, pickle.dumps([{**entry, 'more': value}], 2), True)
-    yield Case(
-        'pkl',
-        'defaults of a function',
-        (b'\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN}U\x0c__defaults__(K\x01ts\x86b.'),
-        True,
-    )
-    yield Case('pkl', 'memo bomb', b'\x80\x02Nr\xff\xff\xff\x7f.', True)
-    yield Case('pkl', 'no list', pickle.dumps(dict(a=1)), True)
-    yield Case('pkl', 'nested', pickle.dumps([[[]]]), True)
-    yield Case('pkl', 'labels that are text', pickle.dumps([{**entry, 'gt_label': 'cat'}]), True)
-    yield Case('pkl', 'scores of other lengths', pickle.dumps([entry, {**entry, 'pred_score': torch.rand(5)}]), True)
-    yield from damaged(world, 'pkl', 'predictions', world.predictions.read_bytes(), 9)
-    for text in ('[]', '{"classes": 5}', '{"classes": [1, 2]}', '{"evaluator": {}}', '[' * 20_000, '{"metrics": []}'):
-        yield Case('json', f'origin {text[:20]}', text.encode(), True)
-
-
-def studies(world: World) -> Iterator[Case]:
-    text = world.study.read_text()
-    aliases = 'a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n' + ''.join(
-        f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]\n' for n in range(1, 10)
-    )
-    for name, content in {
-        'aliases': aliases,
-        'aliases in options': f'{aliases}options: {{x: *a9}}\n{text}',
-        'depth': '[' * 20_000,
-        'itself': 'a: &a [*a]',
-        'python object': 'a: !!python/object/apply:os.system ["true"]',
-        'digits': 'a: ' + '9' * 9999,
-        'a list': '[1, 2]',
-        'null': '',
-        'text': 'hello',
-        'line break in the name': f'name: "a\\nb"\n{text}',
-        'path as name': f'name: ../../escaped\n{text}',
-        'long name': f'name: {"n" * 5000}\n{text}',
-        'huge seed': text.replace('seed: 1', 'seed: [4294967296]'),
-        'many seeds': text.replace('seed: 1', 'seed: 1000000000'),
-        'list of seeds': text.replace('seed: 1', f'seed: {list(range(200_000))}'),
-        'many levels': text.replace('  seed: 1', f'  x: {{{", ".join(f"l{n}: {{}}" for n in range(50_000))}}}'),
-        'many factors': text + ''.join(f'  f{n}: {{a: {{}}, b: {{}}}}\n' for n in range(60)),
-        'endless budget': text.replace('epochs: 4', 'epochs: .inf'),
-        'nul': text.replace('relu', 're\\0lu'),
-    }.items():
-        yield Case('yaml', name, content.encode(), name not in ('aliases in options', 'nul'))
-    yield Case('yaml', 'binary', bytes(range(256)) * 20, True)
-    yield Case('yaml', '2 MiB', b'x' * 2**21, True)
-
-
-def runs(world: World) -> Iterator[Case]:
-    """Files of a study's runs, which are set aside: the status must be printed in any case."""
-    whole = json.dumps(
-        dict(name='r', state='finished', metric='accuracy/top1', value=50.0, metrics={'accuracy/top1': 50.0})
-    )
-    for file in ('result.json', 'run.json', 'progress.json'):
-        for text in (
-            '[]',
-            'null',
-            '{"state": 5}',
-            '{"name": "r", "state": "finished", "value": "x"}',
-            '[' * 20_000,
-            '\xff',
-            '{"result": {"wall_seconds": "x"}}',
-            '{"step": "x", "length": 0}',
-            whole.replace('50.0', 'NaN'),
-        ):
-            yield Case('run', f'{file} {text[:30]}', text.encode('latin-1'), False)
-        yield from damaged(world, 'run', f'{file} of a result', whole.encode(), 3)
-
-
-def shards(world: World) -> Iterator[Case]:
-    def tar(*members: tuple[str, bytes, dict]) -> bytes:
-        file = io.BytesIO()
-        with tarfile.open(fileobj=file, mode='w') as archive:
-            for name, content, changes in members:
-                info = tarfile.TarInfo(name)
-                info.size = len(content)
-                for key, value in changes.items():
-                    setattr(info, key, value)
-                archive.addfile(info, io.BytesIO(content))
-        return file.getvalue()
-
-    image = world.photos[0].read_bytes()
-    good = tar(('a/1.png', image, {}), ('b/2.png', image, {}))
-    yield Case('tar', 'link', tar(('a/1.png', b'', dict(type=tarfile.SYMTYPE, linkname='/etc/passwd'))), True)
-    yield Case('tar', 'hard link', tar(('a/1.png', b'', dict(type=tarfile.LNKTYPE, linkname='../../escaped'))), True)
-    yield Case('tar', 'a label that is no number', tar(('a/1.png', image, {}), ('a/1.cls', b'x' * 10**6, {})), True)
-    yield Case('tar', 'no images', tar(('a/1.txt', b'x', {})), True)
-    yield Case('tar', 'traversal', tar(('../../escaped/1.png', image, {})), False)  # names are read, never written
-    yield Case('tar', 'text', b'hello', True)
-    for size in (b'00000100000\0', b'\x80' + b'\x7f' * 11, b'\xff' * 11 + b'\x00', b'77777777777\0', b'zzzzzzzzzzz\0'):
-        header = bytearray(good[:512])
-        header[124:136], header[148:156] = size, b' ' * 8
-        header[148:156] = b'%06o\0 ' % sum(header)
-        yield Case('tar', f'stated size {size!r}', bytes(header) + good[512:], True)
-    yield from damaged(world, 'tar', 'shard', good, 9)
-
-
-def indexes(world: World) -> Iterator[Case]:
-    for text in (
-        '[]',
-        '{}',
-        'null',
-        '{"format": 9}',
-        '[' * 20_000,
-        '{"shards": 5, "classes": [], "folders": {}}',
-        '{"format": 1, "images": 5, "shards": [], "classes": [], "folders": {"x": 1}}',
-    ):
-        yield Case('index', f'index.json {text[:30]}', text.encode(), True)
-
-
-def annotations(world: World) -> Iterator[Case]:
-    good = dict(
-        images=[dict(id=n, file_name=path.name, width=32, height=32) for n, path in enumerate(world.photos)],
-        annotations=[dict(id=n, image_id=n, category_id=1, bbox=[1, 1, 9, 9], area=81, iscrowd=0) for n in range(3)],
-        categories=[dict(id=1, name='x')],
-    )
-    for name, changes in {
-        'no images': dict(images=[]),
-        'text for a box': dict(annotations=[dict(id=0, image_id=0, category_id=1, bbox='x')]),
-        'box of NaN': dict(annotations=[dict(id=0, image_id=0, category_id=1, bbox=[float('nan')] * 4)]),
-        'huge box': dict(annotations=[dict(id=0, image_id=0, category_id=1, bbox=[0, 0, 1e300, 1e300])]),
-        'path traversal': dict(images=[dict(id=0, file_name='../../../etc/passwd', width=9, height=9)]),
-        'device': dict(images=[dict(id=0, file_name='/dev/zero', width=9, height=9)]),
-        'numbers as images': dict(images=[1, 2]),
-        'categories of text': dict(categories='x'),
-        'same id': dict(images=[good['images'][0]] * 2),
-        'negative box': dict(annotations=[dict(id=0, image_id=0, category_id=1, bbox=[1, 1, -5, 3])]),
-    }.items():
-        yield Case('coco', name, json.dumps({**good, **changes}).encode(), name != 'huge box')
-    yield Case('coco', 'nesting', b'[' * 20_000, True)
-    yield Case('coco', 'text', b'hello', True)
-    yield Case('coco', 'another encoding', json.dumps(good).encode('utf-16'), True)
-    yield from damaged(world, 'coco', 'annotations', json.dumps(good).encode(), 9)
-
-
-def _write(folder: Path, name: str, content: bytes) -> Path:
-    (folder / name).write_bytes(content)
-    return folder / name
+def _set_aside(ended: Ended, folder: Path, case: Case) -> str:
+    """Describe what is wrong after the status of a study with damaged files; '' if nothing is."""
+    if ended.status != 0:
+        return ended.last_line[:200]
+    try:
+        whole = isinstance(json.loads(case.content), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    named = case.name.split()[0] in ended.output and any(folder.rglob('*.bad'))
+    return '' if named or whole else 'a damaged file was not set aside and named'
 
 
 Reader = tuple[Callable[[], int], tuple[str, ...]]  # a call, and names of which its error must hold one
@@ -324,25 +79,16 @@ def _origin(world: World, folder: Path, case: Case) -> Reader:
 def _study(world: World, folder: Path, case: Case) -> Reader:
     file = _write(folder, 'hostile.yaml', case.content)
     (folder / 'work' / 'runs').mkdir(parents=True)
-    return command(['study', file, '--status', '--work-dir', folder / 'work'], folder), (
-        'hostile.yaml',
-        'seed',
-        'name',
-        'factors',
-        'budget',
-        'base',
-        'options',
-        'metrics',
-        'a0',
-        'a1',
-        'a: ',
-    )
+    fields = ('factors', 'seed:', 'name:', 'budget', 'base:', 'options', 'metrics')
+    return command(['study', file, '--status', '--work-dir', folder / 'work'], folder), ('hostile.yaml', *fields)
 
 
 def _status(world: World, folder: Path, case: Case) -> Reader:
     for run_of_study in expand(read_study(world.study)):
         place = folder / 'work' / 'runs' / run_of_study.name
         place.mkdir(parents=True)
+        started = json.dumps(dict(result=dict(name=run_of_study.name, state='waiting')))
+        _write(place, 'run.json', started.encode())  # the progress of a run is read if it was started
         _write(place, case.name.split()[0], case.content)
     return command(['study', world.study, '--status', '--work-dir', folder / 'work'], folder), ()
 
@@ -386,3 +132,8 @@ def _init(world: World, folder: Path, case: Case) -> Reader:
         ],
         folder,
     ), ('hostile.json', 'nothing was written', 'images', 'classes')
+
+
+def _write(folder: Path, name: str, content: bytes) -> Path:
+    (folder / name).write_bytes(content)
+    return folder / name

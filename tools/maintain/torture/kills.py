@@ -2,7 +2,6 @@
 import hashlib
 import json
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -67,7 +66,7 @@ def _kill_workers(campaign: str, world: World, results: Results, number: int, en
         tries += 1
         start, folder = time.monotonic(), world.place(f'{campaign.replace(" ", "_")}{tries:03d}')
         after = world.random.uniform(.2, .9) * duration
-        killer = subprocess.Popen(['bash', '-c', f'sleep {after}; pkill -9 -f "studies.worker {folder}"'])
+        killer = subprocess.Popen(['bash', '-c', f'sleep {after}; pkill -9 -f "studies[.]worker {folder}"'])
         ended = run(call(folder), folder / 'output.txt', SECONDS)
         if killer.wait():
             continue  # no process of a run was there
@@ -149,7 +148,7 @@ def _repeat(campaign: str, world: World, results: Results, number: int, end: flo
             # A process needs time to start, so that kills that are always early would never let it end.
             after = world.random.uniform(0, 1.2) * duration if len(kills) < number and time.monotonic() < end else None
             ended = run(call(folder), folder / 'output.txt', SECONDS, kill_after=after)
-            done = ended.status != -signal.SIGKILL
+            done = not ended.killed
             if not done:
                 kills.append((f'chain {chain}, after {after:.1f} s', time.monotonic() - start))
         lost = f'status {ended.status}: {ended.last_line[:200]}' if ended.status != 0 else check(folder)

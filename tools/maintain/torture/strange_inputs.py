@@ -157,6 +157,8 @@ def strange(world: World) -> dict[str, Maker]:
         ),
         'PPM of stated size': write('a.ppm', b'P6 100000 100000 255\n'),
     }
+    if not os.geteuid():  # root may read everything
+        del makers['no permission']
     formats = ('.png', '.jpg', '.webp', '.tif', '.bmp', '.ppm')
     while len(makers) < 220:
         suffix = formats[len(makers) % len(formats)]
