@@ -24,7 +24,7 @@ MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'ster
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
     'ops': 3390, 'models': 6170, 'checkpoints': 1255, 'timm': 350, 'tasks': 381, 'datasets': 2536, 'own_data': 990,
-    'engine': 1825, 'predict': 758, 'explain': 1070, 'measure': 1419, 'results': 1156, 'report': 1412, 'recipes': 790,
-    'studies': 1941, 'export': 600, 'app': 561, 'cli': 1760,
+    'engine': 1825, 'predict': 763, 'explain': 1070, 'measure': 1419, 'results': 1156, 'report': 1412, 'recipes': 790,
+    'studies': 1953, 'export': 600, 'app': 561, 'cli': 1760,
 }
 TOTAL = 29548
