@@ -1,8 +1,10 @@
 """MHLA-DeiT-S on ImageNet-1k.
 
-MHLA, in the paper: 81.0 % top-1, 22 M parameters. Not run by this project. No class token and no positions. The paper
-pads 224 x 224 to 256 x 256, so that 4 x 4 blocks of 4 x 4 tokens fit; here the last ones are smaller. The blocks keep
-layer norms, where the paper has RMS norms. Inferred: it trains like DeiT.
+MHLA, in the paper: 81.0 % top-1, 22 M parameters. Not run by this project.
+
+No class token; positions, and the norm of the mean of the tokens before the head. A border pads 224 x 224 to 256 x 256,
+so that 4 x 4 blocks of 4 x 4 tokens fit. As in the released code the blocks have layer norms, where the paper has RMS
+norms, and attention divides by the queries of all blocks. Inferred: it trains like DeiT.
 """
 _base_ = ['../_base_/recipes/deit_300e_in1k.py']
 
@@ -14,8 +16,8 @@ model = dict(
         linear_attention=dict(type='TokenLevelMultiHeadAttention', num_blocks=16),
         qkv_bias=False,
         with_cls_token=False,
-        out_type='featmap',
-        img_size=256,
+        out_type='avg_featmap',
+        border=1,
+        img_size=224,
         drop_path_rate=0.1),
-    neck=dict(_delete_=True, type='GlobalAveragePooling'),
     head=dict(in_channels=384))

@@ -13,7 +13,9 @@ model = dict(
     backbone=dict(
         type='mmflatten.RAVLT',
         arch=dict(embed_dims=(96, 192, 384, 512), depths=(4, 6, 12, 6), num_heads=(1, 2, 6, 8), mlp_ratio=4.),
-        linear_attention=dict(type='NormAwareLinearAttention'),
+        mixers=dict(
+            L=dict(type='NormAwareLinearAttention'),
+            S=dict(type='GatedSoftmaxAttention', normed=True)),
         ffn_encoding=True,
         layer_scale=(1., 1., 1e-6, 1e-6),
         last_projection=1024,

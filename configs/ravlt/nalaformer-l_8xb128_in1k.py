@@ -12,7 +12,9 @@ model = dict(
     backbone=dict(
         type='mmflatten.RAVLT',
         arch='large',
-        linear_attention=dict(type='NormAwareLinearAttention'),
+        mixers=dict(
+            L=dict(type='NormAwareLinearAttention'),
+            S=dict(type='GatedSoftmaxAttention', normed=True)),
         ffn_encoding=True,
         layer_scale=1e-6,
         last_projection=1024,

@@ -12,7 +12,9 @@ model = dict(
     backbone=dict(
         type='mmflatten.RAVLT',
         arch='small',
-        linear_attention=dict(type='NormAwareLinearAttention'),
+        mixers=dict(
+            L=dict(type='NormAwareLinearAttention'),
+            S=dict(type='GatedSoftmaxAttention', normed=True)),
         ffn_encoding=True,
         last_projection=1024,
         drop_path_rate=0.15),

@@ -13,7 +13,9 @@ model = dict(
     backbone=dict(
         type='mmflatten.RAVLT',
         arch=dict(embed_dims=(64, 128, 256, 512), depths=(2, 2, 6, 2), num_heads=(1, 2, 4, 8), mlp_ratio=4.),
-        linear_attention=dict(type='NormAwareLinearAttention'),
+        mixers=dict(
+            L=dict(type='NormAwareLinearAttention'),
+            S=dict(type='GatedSoftmaxAttention', normed=True)),
         ffn_encoding=True,
         last_projection=1024,
         drop_path_rate=0.1),

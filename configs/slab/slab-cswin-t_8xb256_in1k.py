@@ -1,23 +1,23 @@
 """SLAB-CSwin-T on ImageNet-1k.
 
-SLAB, README: 82.8 % top-1. Not run by this project. Inferred: the first two stages are linear, and depths and
-training are those of FLatten-CSwin-T, on whose code it builds.
+SLAB, README: 82.8 % top-1. Not run by this project. Letters, depths and drop path are those of
+the released configuration; the training is that of FLatten-CSwin-T, on whose code it builds.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
     '../_base_/schedules/imagenet_adamw_310e_flatten-cswin.py', '../_base_/default_runtime.py'
 ]
 
-# Every layer norm turns into a batch norm over the first 300 000 steps.
+# Every layer norm turns into a batch norm over the first 120 000 steps.
 model = dict(
     backbone=dict(
         type='mmflatten.FLattenCSwin',
         arch='tiny',
         attn_types='LLSS',
         linear_attention=dict(type='FocusedLinearAttention', focusing_factor=None, feature_floor=0),
-        progressive_norm=300000,
+        progressive_norm=120000,
         img_size=224,
-        drop_path_rate=0.2),
+        drop_path_rate=0.1),
     head=dict(in_channels=512))
 
 train_dataloader = dict(batch_size=256)

@@ -1,17 +1,24 @@
 """SLAB-DeiT-S on ImageNet-1k.
 
-SLAB, README: 80.0 % top-1. Not run by this project. Every layer norm turns into a batch norm over the first 300 000
-steps. Inferred: all blocks are linear, the class token stays, and it trains like DeiT.
+SLAB, README: 80.0 % top-1. Not run by this project. No class token; the head receives the mean of the normed tokens.
+Drop path and the training of Swin, not DeiT, are those of the released configuration.
 """
-_base_ = ['../_base_/recipes/deit_300e_in1k.py']
+_base_ = [
+    '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
+    '../_base_/schedules/imagenet_adamw_300e.py', '../_base_/default_runtime.py'
+]
 
+# Every layer norm turns into a batch norm over the first 60 000 steps.
 model = dict(
     backbone=dict(
         type='mmflatten.FLattenDeiT',
         arch='small',
         attn_types='L',
         linear_attention=dict(type='FocusedLinearAttention', focusing_factor=None, feature_floor=0),
-        progressive_norm=300000,
+        progressive_norm=60000,
+        with_cls_token=False,
+        out_type='featmap',
+        out_indices=(11,),
         img_size=224,
-        drop_path_rate=0.1),
+        drop_path_rate=0.0),
     head=dict(in_channels=384))

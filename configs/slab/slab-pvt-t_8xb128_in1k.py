@@ -1,7 +1,7 @@
 """SLAB-PVT-T on ImageNet-1k.
 
-SLAB, README: 76.5 % top-1. Not run by this project. Inferred: all stages are linear, and it trains like
-FLatten-PVT-T, on whose code it builds.
+SLAB, README: 76.5 % top-1. Not run by this project. Letters and drop path are those of the released
+configuration; the training is that of FLatten-PVT-T, on whose code it builds.
 """
 _base_ = [
     '../_base_/models/classifier.py', '../_base_/datasets/imagenet_bs128_flatten_224.py',
@@ -17,5 +17,5 @@ model = dict(
         linear_attention=dict(type='FocusedLinearAttention', focusing_factor=None, feature_floor=0),
         progressive_norm=300000,
         img_size=224,
-        drop_path_rate=0.1),
+        drop_path_rate=0.0),
     head=dict(in_channels=512))

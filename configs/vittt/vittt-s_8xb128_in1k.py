@@ -12,6 +12,7 @@ model = dict(
         attn_types='L',
         linear_attention=dict(type='TTTAttention'),
         with_cls_token=False,
+        with_positions=False,
         cpe_kernel=3,
         out_type='featmap',
         img_size=224,

@@ -12,7 +12,8 @@ from mmflatten.ops.sizes import ceil_div
 
 @full_precision
 def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mixing_bb: Tensor,
-                           hw_shape: tuple[int, int], kv_shape: tuple[int, int], eps: float = 1e-6) -> Tensor:
+                           hw_shape: tuple[int, int], kv_shape: tuple[int, int], eps: float = 1e-6,
+                           own_sum: bool = True) -> Tensor:
     """Linear attention with mixed sums over blocks of keys, `q S_i / (q . z_i + eps)` for queries in block `i`.
 
     `S_i = sum_b W_ib S_b` and `z_i = sum_b W_ib z_b` mix the sums `S_b = k^T v` and `z_b = sum k` over block `b`, both
@@ -27,6 +28,9 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
         hw_shape: `(H, W)` of the queries' map.
         kv_shape: `(H, W)` of the keys' map.
         eps: added to the denominator.
+        own_sum: False divides as the released code does, which computes `q_b . z_b` in each block before it mixes: the
+            query at place `p` of block `i` is divided by `sum_b W_ib q_bp . z_b + eps`, with the queries at place `p`
+            of all blocks.
     """
     side, M = round(int(mixing_bb.shape[0]) ** .5), k_BhMd.shape[-2]
     prefix, prefix_keys = q_BhNd.shape[-2] - hw_shape[0] * hw_shape[1], M - kv_shape[0] * kv_shape[1]
@@ -35,7 +39,13 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
     sums_Bhbde = k_BhbMd.transpose(-2, -1) @ v_BhbMe / M
     prefix_Bhde = k_BhMd[:, :, :prefix_keys].transpose(-2, -1) @ v_BhMe[:, :, :prefix_keys] / M
     mixed_Bhbde = torch.einsum('ij,BhjdE->BhidE', mixing_bb, sums_Bhbde) + prefix_Bhde[:, :, None]
-    y_BhNe = _unblocks(_blocks(q_BhNd[:, :, prefix:], hw_shape, side) @ mixed_Bhbde, hw_shape, side)
+    q_BhbNd = _blocks(q_BhNd[:, :, prefix:], hw_shape, side)
+    y_BhbNe = q_BhbNd @ mixed_Bhbde
+    if not own_sum:
+        mixed_BhbN = torch.einsum('ij,BhjN->BhiN', mixing_bb, (q_BhbNd @ sums_Bhbde[..., -1:]).squeeze(-1))
+        total_BhbN1 = mixed_BhbN.unsqueeze(-1) + q_BhbNd @ prefix_Bhde[:, :, None, :, -1:]
+        y_BhbNe = torch.cat((y_BhbNe[..., :-1], total_BhbN1), dim=-1)
+    y_BhNe = _unblocks(y_BhbNe, hw_shape, side)
     if prefix:
         y_BhNe = torch.cat((q_BhNd[:, :, :prefix] @ (sums_Bhbde.sum(dim=2) + prefix_Bhde), y_BhNe), dim=2)
     return y_BhNe[..., :-1] / (y_BhNe[..., -1:] + eps)

@@ -67,7 +67,8 @@ def circulant_attention(q_BNC: Tensor, k_BNC: Tensor, v_BNC: Tensor, *, hw_shape
 
 
 def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mixing_bb: Tensor,
-                           hw_shape: tuple[int, int], kv_shape: tuple[int, int], eps: float = 1e-6) -> Tensor:
+                           hw_shape: tuple[int, int], kv_shape: tuple[int, int], eps: float = 1e-6,
+                           own_sum: bool = True) -> Tensor:
     """Twin of `mmflatten.ops.block_linear_attention`: scores of token pairs times the weight of their blocks."""
     side, M = round(mixing_bb.shape[0] ** .5), k_BhMd.shape[-2]
 
@@ -79,8 +80,22 @@ def block_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, mi
 
     query, key = blocks(q_BhNd.shape[-2], hw_shape), blocks(M, kv_shape)
     weights_NM = torch.where((query[:, None] < 0) | (key < 0), 1., mixing_bb[query.clamp(min=0)][:, key.clamp(min=0)])
-    scores = q_BhNd @ k_BhMd.transpose(-2, -1) * weights_NM
-    return scores / (scores.sum(-1, keepdim=True) + eps * M) @ v_BhMe
+    plain_BhNM = q_BhNd @ k_BhMd.transpose(-2, -1)
+    scores = plain_BhNM * weights_NM
+    sums_BhN = scores.sum(-1)
+    if not own_sum:
+        token = torch.arange(hw_shape[0] * hw_shape[1])
+        height, width = (-(-length // side) for length in hw_shape)
+        place = token // hw_shape[1] % height * width + token % hw_shape[1] % width
+        place = torch.cat((torch.full((len(query) - len(token),), -1), place))
+        for n in range(len(query)):
+            if query[n] >= 0:
+                same = plain_BhNM[:, :, n, key < 0].sum(-1)
+                for m in (place == place[n]).nonzero()[:, 0]:
+                    of_block = plain_BhNM[:, :, m, key == query[m]].sum(-1)
+                    same = same + mixing_bb[query[n], query[m]] * of_block
+                sums_BhN = torch.cat((sums_BhN[..., :n], same[..., None], sums_BhN[..., n + 1:]), dim=-1)
+    return scores / (sums_BhN[..., None] + eps * M) @ v_BhMe
 
 
 def gated_test_time_training(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, value_hdd: Tensor,

@@ -118,7 +118,8 @@ def mhla(mixer, q, k, maps):
 
     q, k = features(q, mixer.q_norm), features(k, mixer.k_norm)
     one_hot = torch.eye(k.shape[-2], dtype=q.dtype).expand(*k.shape[:2], -1, -1)
-    return twins.block_linear_attention(q, k, one_hot, mixing_bb=mixer.mixing, hw_shape=maps.hw, kv_shape=maps.kv_hw)
+    return twins.block_linear_attention(q, k, one_hot, mixing_bb=mixer.mixing, hw_shape=maps.hw, kv_shape=maps.kv_hw,
+                                        own_sum=mixer.own_sum)
 
 
 def mila(mixer, q, k, maps):

@@ -19,6 +19,7 @@ SMALL = {
     'FocalTransformer': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64,
                              window_size=2, expand_size=1, focal_windows=(5, 3, 3, 1), expand_always=True),
     'L2ViT': dict(arch=dict(embed_dims=24, depths=(2, 2, 4, 2), num_heads=(1, 2, 3, 6)), img_size=64),
+    'BiFormerSTL': dict(arch=dict(embed_dims=24, depths=(1, 2, 2, 1), num_heads=(1, 2, 3, 6)), img_size=64),
     **dict.fromkeys(('RAVLT', 'MLLA', 'HViTTT'), dict(arch=dict(
         embed_dims=(8, 16, 24, 32), depths=(1, 1, 2, 1), num_heads=(1, 2, 3, 4)), img_size=64)),
 }
@@ -40,8 +41,13 @@ CASES = [
                                last_projection=40, lcm_kernel=3, temperature=False, mask_padding=True),
                  id='l2vit-switches'),
     pytest.param('L2ViT', dict(conv_stem=False, mlp='pvt_v2', lcm_kernel=0), id='l2vit-patches'),
-    pytest.param('FLattenDeiT', dict(with_cls_token=False, cpe_kernel=3, linear_attention=dict(type='TTTAttention')),
-                 id='vittt'),
+    pytest.param('FLattenDeiT', dict(with_cls_token=False, with_positions=False, cpe_kernel=3,
+                                     linear_attention=dict(type='TTTAttention')), id='vittt'),
+    pytest.param('FLattenDeiT', dict(with_cls_token=False, border=1,
+                                     linear_attention=dict(type='TokenLevelMultiHeadAttention')), id='mhla'),
+    # To all regions, because a choice of regions is not continuous.
+    pytest.param('BiFormerSTL', dict(mixers={letter: dict(type='BiLevelRoutingAttention', num_regions=2, topk=4)
+                                             for letter in 'ABC'}), id='biformer'),
     pytest.param('RAVLT', {}, id='ravlt'),
     pytest.param('RAVLT', dict(last_projection=40, ffn_encoding=True, layer_scale=(1., 1., 1e-6, None)),
                  id='ravlt-switches'),

@@ -64,12 +64,13 @@ def test_circulant_attention_equals_twin(hw_shape):
 @pytest.mark.parametrize('kv_shape', [(4, 4), (5, 3)])
 @pytest.mark.parametrize('prefix', [0, 1])
 @pytest.mark.parametrize('blocks', [1, 9])
-def test_block_linear_attention_equals_twin(hw_shape, kv_shape, prefix, blocks):
+@pytest.mark.parametrize('own_sum', [True, False])
+def test_block_linear_attention_equals_twin(hw_shape, kv_shape, prefix, blocks, own_sum):
     N, M = (prefix + H * W for H, W in (hw_shape, kv_shape))
     inputs = leaves((2, 3, N, 4), (2, 3, M, 4), (2, 3, M, 5), (blocks, blocks), positive=True)
 
     def call(operator):
-        return lambda q, k, v, w: operator(q, k, v, mixing_bb=w, hw_shape=hw_shape, kv_shape=kv_shape)
+        return lambda q, k, v, w: operator(q, k, v, mixing_bb=w, hw_shape=hw_shape, kv_shape=kv_shape, own_sum=own_sum)
 
     assert_same(call(ops.block_linear_attention), call(reference.block_linear_attention), inputs)
 

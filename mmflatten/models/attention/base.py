@@ -57,6 +57,9 @@ class TokenMixer(BaseModule):
     needs_input = False
     """True if `attend` reads `maps.x`. With `project=False` the last part of the input is then `x`."""
 
+    stripes_need_residual = False
+    """True if `maps.x` in `CrossShapedAttention` is the block's input before its norm."""
+
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
                  sr_ratio: int = 1, lepe_kernel: int | None = None, project: bool = True,
                  init_cfg: dict | None = None) -> None:

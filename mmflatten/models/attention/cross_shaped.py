@@ -58,25 +58,30 @@ class CrossShapedAttention(BaseModule):
                               project=False) for (_, size), number, channels in zip(stripes, heads, self.channels)]
         self.extra_projections = mixers[0].extra_projections
         self.needs_input = mixers[0].needs_input
+        self.needs_residual = self.stripes_need_residual = mixers[0].stripes_need_residual
         self.num_projections = 3 + len(self.extra_projections)
         self.qkv = Linear(embed_dims, self.num_projections * embed_dims, bias=qkv_bias) if project else None
         self.branches = ModuleList(Windowed(inner, window, mask_padding=mask_padding)
                                    for inner, (window, _) in zip(mixers, stripes))
         self.proj = Linear(embed_dims, embed_dims) if project else nn.Identity()
 
-    def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None,
+                residual: Tensor | None = None) -> Tensor:
         """Mix the tokens of a map: `(B, N, C)`, or `(B, N, 3, C)` without projections, to `(B, N, C)`.
+
+        `residual` are the tokens before the norm of the block, which replace the input of a mixer that reads both.
 
         Raises:
             ValueError: a mask is given, because stripes make their own.
         """
         outputs = [branch(part, hw_shape, mask)
-                   for branch, part in zip(self.branches, self.parts(x).split(self.channels, dim=-1))]
+                   for branch, part in zip(self.branches, self.parts(x, residual).split(self.channels, dim=-1))]
         return self.proj(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1))
 
-    def parts(self, x: Tensor) -> Tensor:
-        """Input of the branches `(B, N, P, C)`: the projections, followed by `x` if the mixer needs it."""
+    def parts(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """Input of the branches `(B, N, P, C)`: the projections, followed by the tokens if the mixer needs them."""
         if self.qkv is None:
             return x
         parts = rearrange(self.qkv(x), 'B N (P C) -> B N P C', P=self.num_projections)
-        return torch.cat((parts, x.unsqueeze(2)), dim=2) if self.needs_input else parts
+        tokens = x if residual is None else residual.to(parts.dtype)
+        return torch.cat((parts, tokens.unsqueeze(2)), dim=2) if self.needs_input else parts

@@ -23,21 +23,33 @@ from mmflatten.registry import MODELS
 
 
 class GatedMixer(TokenMixer):
-    """Mixer whose output, plus a depthwise convolution of the values, is multiplied by a projection of the input."""
+    """Mixer whose output, plus a depthwise convolution of the values, is multiplied by a projection of the input.
+
+    Args:
+        normed: multiply the layer norm of the output by SiLU of the projection (NaLaFormer).
+    """
 
     extra_projections = ('C',)
     multiplies = True
     default_lepe = 5
 
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, normed: bool = False,
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.norm = nn.LayerNorm(embed_dims) if normed else None
+
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        return widen(y_BNC) * maps.extra[0]
+        if self.norm is None:
+            return widen(y_BNC) * maps.extra[0]
+        return self.norm(y_BNC.to(next(self.norm.parameters()).dtype)) * F.silu(maps.extra[0])
 
 
 @MODELS.register_module()
 class GatedSoftmaxAttention(GatedMixer, SoftmaxAttention):
     """Softmax attention with rotary positions, a depthwise convolution of the values and a gate.
 
-    Source: RALA (Fan et al., CVPR 2025), used in the last two stages of RAVLT.
+    Source: RALA (Fan et al., CVPR 2025), used in the last two stages of RAVLT, and with `normed=True` in those of
+    NaLaFormer's released code.
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
@@ -85,9 +97,9 @@ class NormAwareLinearAttention(GatedMixer):
     of NaLaFormer (Meng et al., 2025), which does not contain the cosine map of the paper.
     """
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.norm = nn.LayerNorm(embed_dims)
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, normed: bool = True,
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, normed=normed, **kwargs)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         q_BhNd, k_BhMd = upcast(q_BhNd, k_BhMd)
@@ -98,6 +110,3 @@ class NormAwareLinearAttention(GatedMixer):
         rotated_q, rotated_k = (torch.cat([rotary_2d(part, hw) for part in x.chunk(2, dim=-1)], dim=-1)
                                 for x, hw in ((q_BhNf, maps.hw), (k_BhMf, maps.kv_hw)))
         return linear_attention(q_BhNf, k_BhMf, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)
-
-    def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        return self.norm(y_BNC.to(next(self.norm.parameters()).dtype)) * F.silu(maps.extra[0])

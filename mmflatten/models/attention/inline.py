@@ -42,11 +42,11 @@ class InLineAttention(TokenMixer):
     """Linear attention whose weights sum to 1 by subtraction, plus a convolution with weights predicted per image.
 
     Source: Bridging the Divide (Han et al., NeurIPS 2024), eqs. 6 and 9. The weights of the convolution are predicted
-    from the mean of the mixer's input; in the official CSwin, from the mean of the block's input, before its norm.
+    from the mean of the mixer's input; in CSwin, as in the released code, of the block's input, before its norm.
     """
 
     splits_heads = False
-    multiplies = needs_input = True
+    multiplies = needs_input = stripes_need_residual = True
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mmflatten.models.attention.base import TokenMixer
 from mmflatten.models.attention.maps import Maps, fill_masked, mean_of_real
-from mmflatten.models.layers import Linear, check_odd, on_map
+from mmflatten.models.layers import Linear, TokenBatchNorm, check_odd, on_map
 from mmflatten.ops import linear_attention, merge_heads, split_heads, upcast
 from mmflatten.registry import MODELS
 
@@ -55,7 +55,7 @@ class NormedProjection(nn.Module):
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
         self.linear = Linear(in_channels, out_channels, bias=False)
-        self.norm = nn.BatchNorm1d(out_channels)
+        self.norm = TokenBatchNorm(out_channels)
 
     def forward(self, x_BNC: Tensor) -> Tensor:
-        return self.norm(self.linear(x_BNC).transpose(1, 2)).transpose(1, 2)
+        return self.norm(self.linear(x_BNC))

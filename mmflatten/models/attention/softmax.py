@@ -19,19 +19,24 @@ class SoftmaxAttention(TokenMixer):
     Args:
         relative_position_bias: add a learned bias per head and offset. The size of the map must then be `grid_size`, as
             in the windows of `Windowed`.
+        lepe_of_input: let the convolution `lepe` read the input of the attention instead of the values (BiFormer).
     """
 
     has_logits = True
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *,
-                 relative_position_bias: bool = False, **kwargs) -> None:
+                 relative_position_bias: bool = False, lepe_of_input: bool = False, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         self.relative_position_bias = RelativePositionBias(grid_size, num_heads) if relative_position_bias else None
+        self.lepe_of_input = lepe_of_input
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
         if self.relative_position_bias is not None:
             self._check_maps(maps, self.relative_position_bias.window_size)
         return softmax_attention(q_BhNd, k_BhMd, v_BhMd, bias=self._bias(q_BhNd, maps.mask))
+
+    def values_on_map(self, v_BMC: Tensor, maps: Maps) -> Tensor:
+        return maps.x if self.lepe_of_input and maps.x is not None else super().values_on_map(v_BMC, maps)
 
     @staticmethod
     def _check_maps(maps: Maps, window: tuple[int, int]) -> None:

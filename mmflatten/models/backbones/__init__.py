@@ -1,4 +1,5 @@
 """Backbones, one file per family."""
+from mmflatten.models.backbones.biformer import BiFormerSTL
 from mmflatten.models.backbones.flatten_cswin import FLattenCSwin
 from mmflatten.models.backbones.flatten_deit import FLattenDeiT
 from mmflatten.models.backbones.flatten_pvt import FLattenPVT, FLattenPVTv2
@@ -8,5 +9,5 @@ from mmflatten.models.backbones.l2vit import L2ViT
 from mmflatten.models.backbones.mlla import MLLA, HViTTT
 from mmflatten.models.backbones.ravlt import RAVLT
 
-__all__ = ['FLattenCSwin', 'FLattenDeiT', 'FLattenPVT', 'FLattenPVTv2', 'FLattenSwin', 'FocalTransformer', 'HViTTT',
-           'L2ViT', 'MLLA', 'RAVLT']
+__all__ = ['BiFormerSTL', 'FLattenCSwin', 'FLattenDeiT', 'FLattenPVT', 'FLattenPVTv2', 'FLattenSwin',
+           'FocalTransformer', 'HViTTT', 'L2ViT', 'MLLA', 'RAVLT']

@@ -11,7 +11,7 @@ from mmflatten.models.backbones.arch import per_stage, resolve_arch, stage_plan
 from mmflatten.models.backbones.base import DEFAULT_INIT, Backbone
 from mmflatten.models.backbones.letters import FOCUSED, SOFTMAX, letter_mixers, parse_attn_types
 from mmflatten.models.backbones.pyramid import ClassTokenStage, PyramidBackbone, Stage
-from mmflatten.models.layers import ClassTokenEmbed, ConvEmbed, FeedForward, GridTable, TokenConv, pre_norm_block
+from mmflatten.models.layers import ConvEmbed, FeedForward, GridTable, TokenConv, pre_norm_block
 from mmflatten.registry import MODELS
 
 _WIDE = dict(embed_dims=(64, 128, 320, 512), num_heads=(1, 2, 5, 8), mlp_ratios=(8., 8., 4., 4.))
@@ -81,7 +81,7 @@ class FLattenPVT(PyramidBackbone):
                 blocks.append(pre_norm_block(mixer, ffn, dims, rate, _BLOCK_EPS))
             token = with_cls_token and i == len(letters) - 1
             kernel_stride_padding = _PATCHES[self.version][min(i, 1)]
-            embed = (ClassTokenEmbed if token else ConvEmbed)(stage.in_channels, dims, *kernel_stride_padding)
+            embed = ConvEmbed(stage.in_channels, dims, *kernel_stride_padding, class_token=token)
             norm = nn.LayerNorm(dims, _BLOCK_EPS) if token or self.version == 2 else None
             position = GridTable(dims, stage.grid, int(token), std=.02) if self.version == 1 else None
             stages.append((ClassTokenStage if token else Stage)(embed, blocks, norm, position))

@@ -3,17 +3,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch.nn.functional as F
 from mmengine.model import ModuleDict, ModuleList
 from torch import Tensor, nn
 
 from mmflatten.models.backbones.base import Backbone, check_indices, run_blocks
-from mmflatten.models.layers import ClassTokenEmbed, ConvEmbed, GridTable, output_map, split_prefix
+from mmflatten.models.layers import ConvEmbed, GridTable, output_map, split_prefix
 
-OUT_TYPES = ('cls_token', 'featmap')
+OUT_TYPES = ('cls_token', 'featmap', 'avg_featmap')
 
 
-class PlainEmbed(ClassTokenEmbed):
-    """Patch embedding with a prepended class token and learned positions.
+class PlainEmbed(ConvEmbed):
+    """Patch embedding with a prepended class token and learned positions, each of which can be left out.
 
     `(B, 3, H, W) -> (B, 1 + H' W', C), (H', W')`. The returned map shape does not count the class token.
 
@@ -21,15 +22,22 @@ class PlainEmbed(ClassTokenEmbed):
         embed_dims: channels of the tokens.
         patch_size: side of a patch. Images are zero-padded to a multiple of it, on the right and at the bottom.
         grid_size: `(H', W')` in pre-training, the size of the positional table.
+        class_token: prepend a class token.
+        positions: add a learned position to every token.
+        border: width in patches of a border of zeros on all sides of the image (MHLA). `H'` and `W'` count it.
     """
 
-    def __init__(self, embed_dims: int, patch_size: int, grid_size: tuple[int, int]) -> None:
-        super().__init__(3, embed_dims, patch_size, patch_size, norm=False)
-        self.position = GridTable(embed_dims, grid_size, num_prefix=1, std=.02)
+    def __init__(self, embed_dims: int, patch_size: int, grid_size: tuple[int, int], class_token: bool = True,
+                 positions: bool = True, border: int = 0) -> None:
+        super().__init__(3, embed_dims, patch_size, patch_size, norm=False, class_token=class_token)
+        self.border = border
+        self.position = GridTable(embed_dims, grid_size, int(class_token), std=.02) if positions else None
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        if self.border:
+            x_BCHW = F.pad(x_BCHW, (self.border * self.stride,) * 4)
         tokens, hw_shape = super().forward(x_BCHW)
-        return self.position(tokens, hw_shape), hw_shape
+        return tokens if self.position is None else self.position(tokens, hw_shape), hw_shape
 
 
 class PlainBackbone(Backbone):
@@ -40,10 +48,11 @@ class PlainBackbone(Backbone):
     Blocks after the last output are not built.
 
     Args:
-        embed: `(B, 3, H, W) -> (B, 1 + N, C), (H', W')`, or `(B, N, C)` without class token ('featmap' only).
+        embed: `(B, 3, H, W) -> (B, 1 + N, C), (H', W')`, or `(B, N, C)` without class token.
         blocks: called as `block(x_BNC, hw_shape)`; the first `max(out_indices) + 1` are used.
-        out_type: 'cls_token' returns `(B, C)` for each of `out_indices`; 'featmap' returns the map without the class
-            token, `(B, C, H', W')`.
+        out_type: 'cls_token' returns `(B, C)` for each of `out_indices`; 'avg_featmap' returns the norm of the mean
+            over the tokens of the map, `(B, C)`; 'featmap' returns the map without class token and border,
+            `(B, C, H', W')`, whose mean over the map is that behind the norm.
         out_indices: blocks whose outputs are returned; None for the last block.
         frozen_stages: -1 trains everything, 0 freezes the embedding with class token and positions, `i` also freezes
             the first `i` blocks and their output norms.
@@ -51,12 +60,14 @@ class PlainBackbone(Backbone):
         with_cp, progressive_norm, init_cfg: as in `Backbone`.
     """
 
-    def __init__(self, embed: ConvEmbed, blocks: Sequence[nn.Module], out_type: str = 'cls_token',
+    def __init__(self, embed: PlainEmbed, blocks: Sequence[nn.Module], out_type: str = 'cls_token',
                  out_indices: Sequence[int] | None = None, frozen_stages: int = -1, norm_eps: float = 1e-6,
                  with_cp: bool = False, init_cfg: dict | list | None = None, progressive_norm: int = 0) -> None:
         super().__init__(frozen_stages, init_cfg)
         if out_type not in OUT_TYPES:
             raise ValueError(f'out_type: expected one of {OUT_TYPES}, got {out_type!r}.')
+        if out_type == 'cls_token' and embed.cls_token is None:
+            raise ValueError("out_type: expected 'featmap' or 'avg_featmap' without class token, got 'cls_token'.")
         self.out_type = out_type
         self.out_indices = check_indices((len(blocks) - 1,) if out_indices is None else out_indices, len(blocks),
                                          'block')
@@ -99,4 +110,7 @@ class PlainBackbone(Backbone):
         prefix, tokens = split_prefix(x_BNC, hw_shape)
         if self.out_type == 'cls_token':
             return norm(prefix[:, 0])
-        return output_map(norm(tokens), hw_shape)
+        if self.out_type == 'avg_featmap':
+            return norm(tokens.mean(dim=1))
+        map_BCHW, border = output_map(norm(tokens), hw_shape), self.embed.border
+        return map_BCHW[..., border:-border, border:-border].contiguous() if border else map_BCHW

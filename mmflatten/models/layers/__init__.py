@@ -1,10 +1,10 @@
 """Layers shared by all families."""
 from mmflatten.models.layers.embed import (
-    ClassTokenEmbed,
     ConvEmbed,
     ConvStack,
     NormedDownsample,
     PatchMerging,
+    TokenBatchNorm,
     conv_bn,
     pad_to_multiple,
 )
@@ -26,10 +26,10 @@ from mmflatten.models.layers.tokens import (
 )
 
 __all__ = [
-    'AgentBias', 'Block', 'ClassTokenEmbed', 'ConvEmbed', 'ConvFeedForward', 'ConvStack', 'DropPath', 'FeedForward',
+    'AgentBias', 'Block', 'ConvEmbed', 'ConvFeedForward', 'ConvStack', 'DropPath', 'FeedForward',
     'FullRangeLinear', 'GridTable', 'Linear', 'LinearGELU', 'LocalConcentration', 'NeighborBias', 'NormalizedConv',
     'NormedDownsample', 'PatchMerging', 'PooledBias', 'ProgressiveBatchNorm', 'RelativePositionBias', 'Residual',
-    'TokenConv', 'WindowGrid', 'WindowPool', 'check_odd', 'conv_bn', 'join_prefix', 'make_norms_progressive',
-    'map_shape', 'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple', 'pre_norm_block', 'split_prefix',
-    'sub_windows', 'tokens_to_map',
+    'TokenBatchNorm', 'TokenConv', 'WindowGrid', 'WindowPool', 'check_odd', 'conv_bn', 'join_prefix',
+    'make_norms_progressive', 'map_shape', 'map_to_tokens', 'on_map', 'output_map', 'pad_to_multiple',
+    'pre_norm_block', 'split_prefix', 'sub_windows', 'tokens_to_map',
 ]

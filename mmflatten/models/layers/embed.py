@@ -23,6 +23,8 @@ def pad_to_multiple(x_BCHW: Tensor, multiple: tuple[int, int]) -> Tensor:
 class ConvEmbed(BaseModule):
     """Strided convolution, then a norm: `(B, C_in, H, W) -> (B, H' W', C), (H', W')` with `H' = ceil(H / stride)`.
 
+    With a class token, it comes before the others, `(B, 1 + H' W', C)`, and the returned shape does not count it.
+
     Args:
         in_channels: channels of the input map.
         embed_dims: channels of the tokens.
@@ -31,22 +33,30 @@ class ConvEmbed(BaseModule):
         padding: of the convolution, on all sides.
         norm: normalise the tokens.
         bias: use a bias in the convolution.
+        class_token: prepend a learned class token.
     """
 
     def __init__(self, in_channels: int, embed_dims: int, kernel_size: int, stride: int, padding: int = 0,
-                 norm: bool = True, bias: bool = True, init_cfg: dict | None = None) -> None:
+                 norm: bool = True, bias: bool = True, class_token: bool = False,
+                 init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         self.stride = stride
         self.out_channels = embed_dims
         self.projection = nn.Conv2d(in_channels, embed_dims, kernel_size, stride, padding, bias=bias)
         self.norm = nn.LayerNorm(embed_dims) if norm else nn.Identity()
+        self.cls_token = nn.Parameter(
+            nn.init.trunc_normal_(torch.empty(1, 1, embed_dims), std=.02)) if class_token else None
 
     def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x_BCHW = pad_to_multiple(x_BCHW, (self.stride, self.stride))
         if certain(x_BCHW.numel() < self.projection.weight.numel()):
             x_BCHW = x_BCHW.contiguous()  # with a channels-last map PyTorch would copy the weights three times
         x_BCHW = self.projection(x_BCHW)
-        return self.norm(map_to_tokens(x_BCHW)), map_shape(x_BCHW)
+        tokens = self.norm(map_to_tokens(x_BCHW))
+        if self.cls_token is not None:
+            prefix = self.cls_token.to(tokens.dtype).expand(tokens.shape[0], -1, -1)
+            tokens = torch.cat((prefix, tokens), dim=1)
+        return tokens, map_shape(x_BCHW)
 
 
 class NormedDownsample(ConvEmbed):
@@ -62,26 +72,17 @@ class NormedDownsample(ConvEmbed):
         return super().forward(tokens_to_map(tokens, map_shape(x_BCHW)))
 
 
-class ClassTokenEmbed(ConvEmbed):
-    """`ConvEmbed` with a class token before the tokens: `(B, C_in, H, W) -> (B, 1 + H' W', C), (H', W')`.
-
-    The returned shape does not include the class token.
-    """
-
-    def __init__(self, in_channels: int, embed_dims: int, *args, **kwargs) -> None:
-        super().__init__(in_channels, embed_dims, *args, **kwargs)
-        self.cls_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, embed_dims), std=.02))
-
-    def forward(self, x_BCHW: Tensor) -> tuple[Tensor, tuple[int, int]]:
-        tokens, hw_shape = super().forward(x_BCHW)
-        prefix = self.cls_token.to(tokens.dtype).expand(tokens.shape[0], -1, -1)
-        return torch.cat((prefix, tokens), dim=1), hw_shape
-
-
 def conv_bn(in_channels: int, channels: int, kernel_size: int, stride: int = 1, bias: bool = False) -> list[nn.Module]:
     """A convolution padded by half its kernel, followed by batch normalisation."""
     return [nn.Conv2d(in_channels, channels, kernel_size, stride, kernel_size // 2, bias=bias),
             nn.BatchNorm2d(channels)]
+
+
+class TokenBatchNorm(nn.BatchNorm1d):
+    """Batch normalisation of tokens `(B, N, C)`."""
+
+    def forward(self, x_BNC: Tensor) -> Tensor:
+        return super().forward(x_BNC.transpose(1, 2)).transpose(1, 2)
 
 
 class ConvStack(BaseModule):

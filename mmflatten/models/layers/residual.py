@@ -34,7 +34,8 @@ class Residual(BaseModule):
     """`x + drop_path(layer_scale * fn(norm(x), hw_shape))`.
 
     Args:
-        fn: module called as `fn(x_BNC, hw_shape)`, a token mixer or a feed-forward network.
+        fn: module called as `fn(x_BNC, hw_shape)`, a token mixer or a feed-forward network. With an attribute
+            `needs_residual` that is true it also receives the branch's input before the norm, `residual=x_BNC`.
         norm: normalisation of the branch's input; none by default.
         drop_path: probability of dropping the branch for a sample.
         layer_scale: number of channels and initial value of the learned scale per channel; no scale by default.
@@ -49,7 +50,8 @@ class Residual(BaseModule):
         self.layer_scale = None if layer_scale is None else nn.Parameter(torch.full(layer_scale[:1], layer_scale[1]))
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        y_BNC = self.fn(self.norm(x_BNC), hw_shape)
+        more = dict(residual=x_BNC) if getattr(self.fn, 'needs_residual', False) else {}
+        y_BNC = self.fn(self.norm(x_BNC), hw_shape, **more)
         return x_BNC + self.drop_path(y_BNC if self.layer_scale is None else y_BNC * self.layer_scale)
 
 
