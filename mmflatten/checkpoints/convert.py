@@ -12,14 +12,15 @@ from mmflatten.checkpoints.expansion import expand, find_problems
 from mmflatten.checkpoints.families import FAMILIES
 from mmflatten.checkpoints.rules import OFFICIAL, OURS, Family, Key, shorten
 
-PARALLEL = 'module.'
+PARALLEL, BACKBONE = 'module.', 'backbone.'
 CODE = {OFFICIAL: 'the official code', OURS: 'this project'}
 
 
 def convert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
     """Convert the weights of an official model to the names of this project.
 
-    The result for a classifier fits mmpretrain's `ImageClassifier` with a backbone of this project. The prefix
+    The result for a classifier fits mmpretrain's `ImageClassifier` with a backbone of this project. Families with dense
+    backbones also take these, alone or in a detector or segmentor, whose other names are kept. The prefix
     `module.` of `DataParallel` models is removed. Positional tables keep their size; modules resize them when they load
     them.
 
@@ -89,6 +90,12 @@ def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> di
         raise ValueError(f'family: expected one of {sorted(FAMILIES)}, got {family_name!r}.')
     family, target = FAMILIES[family_name], OURS if source == OFFICIAL else OFFICIAL
     state = without_parallel(state) if source == OFFICIAL else state
+    others: dict[str, Tensor] = {}
+    if family.parts_for(state) is family.dense:
+        own = BACKBONE if source == OFFICIAL and any(name.startswith(BACKBONE) for name in state) else ''
+        kept = own or (BACKBONE if source == OURS else '')
+        others = {name: value for name, value in state.items() if not name.startswith(kept)}
+        state = {name[len(own):]: value for name, value in state.items() if name.startswith(kept)}
     pieces = expand(family, state, source)
     problems = find_problems(pieces, state, source)
     if problems:
@@ -97,18 +104,22 @@ def _translate(state: Mapping[str, Tensor], family_name: str, source: str) -> di
     for key in (key for piece in pieces for key in piece.keys):
         old, new = key.names(source), key.names(target)  # empty for dropped tensors
         if old and new and old[0] in state:  # optional keys may be absent
-            result.update(zip(new, _regroup({name: state[name] for name in old}, key, target)))
+            context = [] if key.context is None else [state[key.context[0 if source == OFFICIAL else 1]]]
+            result.update(zip(new, _regroup({name: state[name] for name in old}, key, target, context)))
     _check_widths(result if target == OURS else state, family, max(piece.stage for piece in pieces))
-    return result
+    if others and target == OFFICIAL:
+        result = {BACKBONE + name: value for name, value in result.items()}
+    return {**result, **others}
 
 
-def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tensor]:
+def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str, context: list[Tensor]) -> list[Tensor]:
     """Concatenate or split tensors of a key that is several tensors in the official code and one here."""
     pieces = list(tensors.values())
     if key.layout is not None:
+        pieces += context
         try:
-            return [key.layout.join(pieces)] if target == OURS else key.layout.split(pieces[0])
-        except (ValueError, RuntimeError) as error:
+            return [key.layout.join(pieces)] if target == OURS else key.layout.split(pieces)
+        except (ValueError, RuntimeError, IndexError) as error:
             raise ValueError(f'state_dict: {", ".join(tensors)}: {error}.') from error
     if len(key.ratio) == 1:
         return pieces
@@ -123,7 +134,7 @@ def _regroup(tensors: Mapping[str, Tensor], key: Key, target: str) -> list[Tenso
 
 def _check_widths(ours: Mapping[str, Tensor], family: Family, last: int) -> None:
     names = [name.replace('{last}', str(last)) for name in family.widths]
-    widths = {name: ours[name].shape[-1] for name in names}
+    widths = {name: ours[name].shape[-1] for name in names if name in ours}
     if len(set(widths.values())) > 1:
         raise ValueError(f'state_dict: expected the same width in the last stage, got {widths}. Check for missing '
                          'stages or blocks.')

@@ -110,7 +110,8 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
     first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
     weights = read_weights(source, key, run_pickled_code, first)
     if family == AUTO:
-        family = family_of(weights.state_dict)
+        return convert_file(source, family_of(weights.state_dict), key=key, head_map=head_map,
+                            run_pickled_code=run_pickled_code)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
                 source_sha256=_sha256(source), mmflatten_version=__version__)
     ours = weights.state_dict if revert or family is None else convert_state_dict(weights.state_dict, family)

@@ -1,6 +1,6 @@
 """Key tables: official names of a family and the corresponding names in this project."""
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -10,11 +10,14 @@ OFFICIAL, OURS = 'official', 'ours'  # the two sides of a key
 
 
 class Layout(Protocol):
-    """How official tensors become one of this project, and back. Both raise ValueError or RuntimeError for shapes."""
+    """How official tensors become one of this project, and back. The `context` of a key, if any, is the last piece.
+
+    Both raise ValueError, RuntimeError or IndexError for shapes that they do not allow.
+    """
 
     def join(self, pieces: list[Tensor]) -> Tensor: ...
 
-    def split(self, tensor: Tensor) -> list[Tensor]: ...
+    def split(self, pieces: list[Tensor]) -> list[Tensor]: ...
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Axes:
         tensor = tensor.squeeze(self.dropped)
         return tensor.permute(self.order).contiguous() if self.order else tensor
 
-    def split(self, tensor: Tensor) -> list[Tensor]:
+    def split(self, pieces: list[Tensor]) -> list[Tensor]:
+        tensor, = pieces
         if self.order:
             tensor = tensor.permute(*map(self.order.index, range(len(self.order)))).contiguous()
         for axis in self.dropped:
@@ -48,8 +52,8 @@ class Pointwise:
     def join(self, pieces: list[Tensor]) -> Tensor:
         return pieces[0][..., None, None]
 
-    def split(self, tensor: Tensor) -> list[Tensor]:
-        return [tensor.squeeze((2, 3))]
+    def split(self, pieces: list[Tensor]) -> list[Tensor]:
+        return [pieces[0].squeeze((2, 3))]
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,8 @@ class Stack:
     def join(self, pieces: list[Tensor]) -> Tensor:
         return torch.stack(pieces)
 
-    def split(self, tensor: Tensor) -> list[Tensor]:
-        return [piece.clone() for piece in tensor]
+    def split(self, pieces: list[Tensor]) -> list[Tensor]:
+        return [piece.clone() for piece in pieces[0]]
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,43 @@ class Halves:
         first, last = outer.chunk(2)
         return torch.cat((first, inner, last))
 
-    def split(self, tensor: Tensor) -> list[Tensor]:
-        q, k, v, g = (piece.clone() for piece in tensor.chunk(4))
+    def split(self, pieces: list[Tensor]) -> list[Tensor]:
+        q, k, v, g = (piece.clone() for piece in pieces[0].chunk(4))
         return [torch.cat((q, g)), torch.cat((k, v))]
+
+
+@dataclass(frozen=True)
+class HeadsFirst:
+    """Official rows lie as (h, [q, k, v], d), ours as ([q, k, v], h, d). The second tensor is as wide as a head.
+
+    The official tensor is a convolution; with `squeezed` ours is a linear weight.
+    """
+
+    squeezed: bool = False
+
+    def join(self, pieces: list[Tensor]) -> Tensor:
+        tensor, other = pieces
+        joined = tensor.unflatten(0, (-1, 3, other.shape[1])).transpose(0, 1).flatten(0, 2)
+        return joined.squeeze((2, 3)) if self.squeezed else joined
+
+    def split(self, pieces: list[Tensor]) -> list[Tensor]:
+        tensor, other = pieces
+        parted = tensor.unflatten(0, (3, -1, other.shape[1])).transpose(0, 1).flatten(0, 2)
+        return [parted[..., None, None] if self.squeezed else parted]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Keep the first of two official counters; the second, which counts a warm-up, must be 0 and is restored as 0."""
+
+    def join(self, pieces: list[Tensor]) -> Tensor:
+        count, warm = pieces
+        if warm.numel() != 1 or (not warm.is_meta and bool(warm)):
+            raise ValueError('expected a finished warm-up, which is 0')
+        return count
+
+    def split(self, pieces: list[Tensor]) -> list[Tensor]:
+        return [pieces[0].clamp(min=0), torch.zeros_like(pieces[0])]
 
 
 @dataclass(frozen=True)
@@ -90,6 +128,7 @@ class Key:
         option: name of an optional feature, such as a bias: a model has either all keys of an option or none. An
             option with `{i}` in its name applies per stage; if a stage has it, all earlier stages must have it.
         layout: how the tensors differ, if not only in their names.
+        context: official name and ours of a further tensor whose shape the layout reads.
     """
 
     official: tuple[str, ...]
@@ -97,6 +136,7 @@ class Key:
     ratio: tuple[int, ...] = (1,)
     option: str | None = None
     layout: Layout | None = None
+    context: tuple[str, str] | None = None
 
     def names(self, side: str) -> tuple[str, ...]:
         """Return the names on one side."""
@@ -136,8 +176,8 @@ class Part:
     def keys(self, kind: str, i: int, j: int, last: int) -> tuple[Key, ...]:
         """Return the keys of a kind and the dropped keys, with full names."""
         official, ours = (self.prefix(side, i, j, last) for side in (OFFICIAL, OURS))
-        kept = (Key(tuple(_join(official, suffix) for suffix in key.official),
-                    _join(ours, key.ours or '') if self.ours else None, key.ratio, key.option, key.layout)
+        kept = (replace(key, official=tuple(_join(official, suffix) for suffix in key.official),
+                        ours=None if self.ours is None else _join(ours, key.ours or ''))
                 for key in self.kinds[kind])
         dropped = (Key((_join(official, suffix),), None, option=f'{official}.{suffix}') for suffix in self.dropped)
         return *kept, *dropped
@@ -152,6 +192,7 @@ class Family:
         parts: parts of the model, without common names.
         widths: names in this project, with `{last}`, of tensors whose last axes must have the same length. This detects
             missing last stages, because a model with fewer stages has the same names.
+        dense: the same for the backbones of the official detectors and segmentors, which have no head.
         entry: entry of a checkpoint file from which the official code reads weights.
         parallel: the official code expects names of a `DataParallel` model, with the prefix `module.`.
     """
@@ -159,8 +200,13 @@ class Family:
     name: str
     parts: tuple[Part, ...]
     widths: tuple[str, ...] = ()
+    dense: tuple[Part, ...] = ()
     entry: str = 'model'
     parallel: bool = False
+
+    def parts_for(self, names: Iterable[str]) -> tuple[Part, ...]:
+        """Return the parts of a classifier or, if no name belongs to a head, those of a dense backbone."""
+        return self.parts if not self.dense or any(name.startswith('head.') for name in names) else self.dense
 
 
 def single(official: str, ours: str, option: str | None = None, layout: Layout | None = None) -> tuple[Key, ...]:
@@ -199,6 +245,42 @@ def stacked(official: tuple[str, ...], ours: str, ratio: tuple[int, ...], bias_o
     """Return keys for several official linear layers of the same input that are one layer here."""
     return tuple(Key(tuple(_join(name, leaf) for name in official), _join(ours, leaf), ratio,
                      bias_option if leaf == 'bias' else None) for leaf in ('weight', 'bias'))
+
+
+def dense(parts: Iterable[Part], norm: str | None = 'norm{i}') -> tuple[Part, ...]:
+    """Return the parts of a dense backbone, from those of a classifier.
+
+    Args:
+        norm: official name of the norm of each map; None for no norms.
+    """
+    body = tuple(part for part in parts if part.official not in ('head', 'norm', 'proj'))
+    return body if norm is None else (*body, Part(norm, 'backbone.norms.{i}', {'norm of the map': affine({'': ''})}))
+
+
+def progressive(family: Family, name: str) -> Family:
+    """Return a family whose norms are SLAB's, which hold a layer norm, a batch norm and counters."""
+    def norms(part: Part, key: Key) -> tuple[Key, ...]:
+        module, _, leaf = (key.ours or '').rpartition('.')
+        if not _join(part.ours or '', module).endswith(('.norm', '.norms.{last}', '.norms.{i}')) or leaf not in (
+                'weight', 'bias'):
+            return (key,)
+        official = key.official[0].rpartition('.')[0]
+        if leaf == 'bias':
+            return ()
+        return (*affine({_join(official, 'norm1'): _join(module, 'layer_norm')}),
+                *single(_join(official, 'norm2.alpha'), _join(module, 'alpha')),
+                *batch_norm(_join(official, 'norm2.bn'), _join(module, 'batch_norm')),
+                *single(_join(official, 'total_step'), _join(module, 'steps')),
+                Key((_join(official, 'iter'), _join(official, 'warm')), _join(module, 'remaining'), layout=Counter()))
+
+    def changed(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        return tuple(part if part.ours is None else replace(part, kinds={
+            kind: tuple(new for key in keys for new in norms(part, key)) for kind, keys in part.kinds.items()})
+            for part in parts)
+
+    widths = tuple(width.replace('norm.weight', 'norm.layer_norm.weight').replace(
+        'norms.{last}.weight', 'norms.{last}.layer_norm.weight') for width in family.widths)
+    return replace(family, name=name, parts=changed(family.parts), dense=changed(family.dense), widths=widths)
 
 
 def _join(prefix: str, suffix: str) -> str:

@@ -1,7 +1,7 @@
 """MILA (LeapLabTHU/MLLA), ViT^3 and H-ViT^3 (LeapLabTHU/ViTTT), and circulant attention on DeiT."""
 from mmflatten.checkpoints.families.common import FFN, HEAD, LAST_NORM
 from mmflatten.checkpoints.families.skeletons import plain
-from mmflatten.checkpoints.rules import Axes, Family, Key, Part, affine, batch_norm, single
+from mmflatten.checkpoints.rules import Axes, Family, Key, Part, affine, batch_norm, dense, single
 
 ROTATIONS = 'angles determined by the map size'
 
@@ -23,7 +23,7 @@ _DOWNSAMPLING = Part('layers.{i-1}.downsample', 'backbone.stages.{i}.embed', {'d
     *affine({f'conv.{number}.conv': f'convs.{2 * number}' for number in range(3)}, 'biases of downsampling'),
     *batch_norm('conv.2.norm', 'convs.5'))}, first_stage=1)
 
-MILA = Family('mila', (
+_MILA = (
     _stem('conv1', 'conv2.0', 'conv2.1', 'conv3.0', 'conv3.1'),
     _DOWNSAMPLING,
     Part('layers.{i}.blocks.{j}', 'backbone.stages.{i}.blocks.{j}', {'block': (*FFN, *affine({
@@ -32,14 +32,16 @@ MILA = Family('mila', (
         'attn.lepe': 'attn.fn.lepe.conv'}))}, dropped={'attn.rope.rotations': ROTATIONS}),
     LAST_NORM,
     HEAD,
-), entry='state_dict_ema')
+)
+MILA = Family('mila', _MILA, dense=dense(_MILA), entry='state_dict_ema')
 
 _INNER = (*single('attn.w1', 'attn.fn.value_weight', layout=Axes(4, (0,))),
           *single('attn.w2', 'attn.fn.gate_weight', layout=Axes(4, (0,))), *single('attn.w3', 'attn.fn.conv_weight'))
 
-VITTT = plain('vittt', {'': _INNER}, positions=False)
-CIRCULANT_DEIT = plain('circulant_deit', {'': affine({'attn.gate.0': 'attn.fn.gate'})}, positions=False)
-H_VITTT = Family('h_vittt', (
+_CPE = affine({'cpe': 'cpe.fn.conv'})
+VITTT = plain('vittt', {'': (*_INNER, *_CPE)}, tokens=())
+CIRCULANT_DEIT = plain('circulant_deit', {'': (*affine({'attn.gate.0': 'attn.fn.gate'}), *_CPE)}, tokens=())
+_H_VITTT = (
     _stem(*(f'conv.{number}' for number in range(5))),
     _DOWNSAMPLING,
     Part('layers.{i}.blocks.{j}', 'backbone.stages.{i}.blocks.{j}', {'block': (*FFN, *_INNER, *affine({
@@ -47,4 +49,5 @@ H_VITTT = Family('h_vittt', (
         'mlp.dwc': 'ffn.fn.conv.conv'}))}, dropped={'rope.rotations': ROTATIONS, 'attn.rope.rotations': ROTATIONS}),
     Part('norm', 'backbone.pool_norm', {'batch norm': batch_norm('', '')}),
     HEAD,
-))
+)
+H_VITTT = Family('h_vittt', _H_VITTT, dense=dense(_H_VITTT))

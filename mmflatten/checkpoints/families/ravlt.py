@@ -8,6 +8,7 @@ from mmflatten.checkpoints.rules import (
     Stack,
     affine,
     batch_norm,
+    dense,
     linear,
     pointwise,
     single,
@@ -26,7 +27,7 @@ def _family(name: str, blocks: dict[str, tuple[Key, ...]], projection: tuple[Key
     convs = tuple(key for number in (0, 3, 6, 9) for key in (
         *affine({f'proj.{number}': f'convs.{number}'}, 'biases of the stem'),
         *batch_norm(f'proj.{number + 1}', f'convs.{number + 1}')))
-    return Family(name, (
+    parts = (
         Part('patch_embed', 'backbone.stages.0.embed', {'stem': convs}),
         Part('layers.{i-1}.downsample', 'backbone.stages.{i}.embed', {'downsampling': (
             *affine({'reduction': 'convs.0'}, 'biases of downsampling'),
@@ -36,7 +37,8 @@ def _family(name: str, blocks: dict[str, tuple[Key, ...]], projection: tuple[Key
         Part('proj', 'backbone.last_projection.0', {'projection': projection}),
         Part('norm', 'backbone.last_projection.1', {'batch norm': batch_norm('', '')}),
         Part('head', 'head.fc', {'linear layer': pointwise({'': ''})}),
-    ))
+    )
+    return Family(name, parts, dense=dense(parts, 'extra_norms.{i}.norm'))
 
 
 _POINTWISE = {'block': (*_NORMS, *_SCALES, *_POSITION, *pointwise(

@@ -1,7 +1,7 @@
 """Backbones that several families share, with the blocks of a family."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from mmflatten.checkpoints.families.common import (
     FFN,
@@ -13,7 +13,7 @@ from mmflatten.checkpoints.families.common import (
     WIDTHS,
     attention,
 )
-from mmflatten.checkpoints.rules import Family, Key, Part, affine, single, stacked
+from mmflatten.checkpoints.rules import Family, Key, Part, affine, dense, single, stacked
 
 Keys = tuple[Key, ...]
 SWIN_MIXER = 'attn.fn.mixer'
@@ -27,21 +27,27 @@ PVT_EMBED = Part('patch_embed{i+1}', 'backbone.stages.{i}.embed', {'patch embedd
 PVT_WIDTHS = ('backbone.stages.{last}.blocks.0.attn.norm.weight', 'head.fc.weight')
 
 
-def plain(name: str, blocks: Mapping[str, Keys], positions: bool = True) -> Family:
+CLASS_TOKEN = Part('cls_token', 'backbone.embed.cls_token', {'class token': single('', '')})
+POSITIONS = Part('pos_embed', 'backbone.embed.position', {'positional table': single('', 'table')})
+PLAIN_ATTENTION = attention('attn.fn')
+UNUSED_CLASS_TOKEN = Part('cls_token', None, {'class token': single('', '')})
+
+
+def plain(name: str, blocks: Mapping[str, Keys], tokens: Sequence[Part] = (CLASS_TOKEN, POSITIONS),
+          attention: Keys = PLAIN_ATTENTION, norm: Part = LAST_NORM) -> Family:
     """Make a family on DeiT.
 
     Args:
-        blocks: kind of a block -> its keys besides norms, projections and the feed-forward network.
-        positions: class token and table of positions; without them, each block has a convolution for positions.
+        blocks: kind of a block -> its keys besides those of `attention` and of the feed-forward network.
+        tokens: class token and table of positions, if any.
+        attention: norm and projections of the attention.
+        norm: last norm.
     """
-    common = (*attention('attn.fn'), *FFN, *(() if positions else affine({'cpe': 'cpe.fn.conv'})))
-    tokens = (Part('cls_token', 'backbone.embed.cls_token', {'class token': single('', '')}),
-              Part('pos_embed', 'backbone.embed.position', {'positional table': single('', 'table')}))
     return Family(name, (
-        Part('patch_embed.proj', 'backbone.embed.projection', {'patch embedding': affine({'': ''})}),
-        *(tokens if positions else ()),
-        Part('blocks.{i}', 'backbone.blocks.{i}', {f'{kind} block': (*common, *keys) for kind, keys in blocks.items()}),
-        LAST_NORM, HEAD))
+        Part('patch_embed.proj', 'backbone.embed.projection', {'patch embedding': affine({'': ''})}), *tokens,
+        Part('blocks.{i}', 'backbone.blocks.{i}', {f'{kind} block': (*attention, *FFN, *keys)
+                                                   for kind, keys in blocks.items()}),
+        norm, HEAD))
 
 
 def pvt_blocks(linear: Keys, more: Keys = ()) -> Part:
@@ -59,14 +65,15 @@ def pvt_blocks(linear: Keys, more: Keys = ()) -> Part:
 def pvt(name: str, linear: Keys) -> Family:
     """Make a family on PVT. Some codes have a last norm that they never call."""
     unused = Part('norm', None, {'norm': affine({'': ''})})
-    return Family(name, (PVT_POSITION, PVT_EMBED, pvt_blocks(linear), unused, HEAD), widths=PVT_WIDTHS)
+    parts = (PVT_POSITION, PVT_EMBED, pvt_blocks(linear), unused, HEAD)
+    return Family(name, parts, widths=PVT_WIDTHS, dense=dense(parts, None))
 
 
 def swin(name: str, linear: Keys) -> Family:
     """Make a family on Swin; `linear` are the keys of linear attention, with its norm and projections."""
-    return Family(name, (
-        PATCH_EMBED, swin_downsampling('layers.{i-1}.downsample'),
-        swin_blocks(linear=(*linear, *FFN), softmax=SWIN_SOFTMAX), LAST_NORM, HEAD), widths=WIDTHS)
+    parts = (PATCH_EMBED, swin_downsampling('layers.{i-1}.downsample'),
+             swin_blocks(linear=(*linear, *FFN), softmax=SWIN_SOFTMAX), LAST_NORM, HEAD)
+    return Family(name, parts, widths=WIDTHS, dense=dense(parts))
 
 
 def swin_downsampling(official: str) -> Part:
@@ -81,8 +88,13 @@ def swin_blocks(**kinds: Keys) -> Part:
                          'attn_mask': 'a mask determined by the map size'})
 
 
-def cswin(name: str, linear: Callable[[str, str], Keys]) -> Family:
-    """Make a family on CSwin; `linear` gives the keys of a branch from its official name and that of its mixer here."""
+def cswin(name: str, linear: Callable[[str, str], Keys], dropped: Mapping[str, str] | None = None) -> Family:
+    """Make a family on CSwin.
+
+    Args:
+        linear: gives the keys of a branch from its official name and that of its mixer here.
+        dropped: as in `Part`, of a block.
+    """
     block = (*affine({'norm1': 'attn.norm', 'proj': 'attn.fn.proj'}),
              *affine({'qkv': 'attn.fn.qkv'}, bias_option=QKV_BIAS), *FFN)
 
@@ -101,5 +113,5 @@ def cswin(name: str, linear: Callable[[str, str], Keys]) -> Family:
              {'downsampling': affine({'conv': 'projection', 'norm': 'norm'})}, first_stage=1),
         Part('stage{i+1}.{j}', 'backbone.stages.{i}.blocks.{j}', {
             f'{"linear" if is_linear else "softmax"} block of {number} branches': (*block, *branches(number, is_linear))
-            for is_linear in (True, False) for number in (1, 2)}),
+            for is_linear in (True, False) for number in (1, 2)}, dropped=dropped or {}),
         LAST_NORM, HEAD), widths=WIDTHS)
