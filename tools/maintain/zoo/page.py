@@ -38,6 +38,20 @@ papers' other results and gives the reasons why they are missing.
   is the paper's (28.29 is `~` of 28 and of 29). Numbers with `~` agree, and so do FLOPs within 2 %;
   [the others](#what-differs) are listed with their causes.
 
+## Newer attentions at larger images and in dense tasks
+
+- **Agent**: every row of its READMEs has a config: 18 classifiers, of which five are trained or fine-tuned at 256 to
+  448, and 22 detectors and segmentors.
+- **InLine**: its 13 classifiers have configs, of which DeiT-S and -B are trained at 288 and 448. Its README prints no
+  detectors and segmentors, and the code has none, so their settings are out of reach.
+- **PolaFormer**: its README prints five classifiers at 224, which have configs. It has neither larger images nor dense
+  tasks.
+- **SLAB**: its README prints six classifiers at 224 with its attention, which have configs. It has Mask R-CNN with
+  SLAB-Swin-T and -S, but neither figures nor weights of them. Softmax models with its norms (six more rows) are their
+  baseline's config with `progressive_norm`.
+
+Any of these attentions runs in the detectors and segmentors of the other configs: set `mixers` of the backbone.
+
 {table}
 
 {note}
