@@ -30,7 +30,7 @@ SHA256 = {  # as published; of the first 1,000 and 200 garments, for tests
                                    '857b8f8a243554eadbdf40cc5374e4242449e104d0aabfc90c84500ac1fd36d0'),
     'train-labels-idx1-ubyte.gz': ('0ae29f65d86684f32d1b9c85147786c547b9c6aebcaf235f0400a0cce308b056',
                                    'bfc85198780dd5fa3738b261f2281ae0577e81f8c8d43c33737bdd9d75ce85a2'),
-    't10k-images-idx3-ubyte.gz': ('cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936907477e6dd344da56eaa',
+    't10k-images-idx3-ubyte.gz': ('cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa',
                                   '939222a98a0b9ab0a0a3ab89d4e1899d2201e87cab0538d66c048913292ce3fa'),
     't10k-labels-idx1-ubyte.gz': ('8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05',
                                   '70d1eb2502f3755442ed583bf8a1edd8a346f8de694f4e55df15fe573b022c92'),
