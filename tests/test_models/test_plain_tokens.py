@@ -5,6 +5,7 @@ from torch import nn
 
 from mmflatten.models import FLattenDeiT
 from mmflatten.models.layers import ProgressiveBatchNorm, Residual
+from mmflatten.registry import MODELS
 
 SMALL = dict(embed_dims=24, depth=2, num_heads=3)
 PATCHES = dict(arch=SMALL, img_size=32, patch_size=8, attn_types='S', drop_path_rate=0.)
@@ -105,3 +106,51 @@ def test_image_convolution_of_inline_cswin_reads_the_input_before_the_norm():
     mixer.branches[0].mixer.dwc.weights.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     block(x, (4, 4))
     torch.testing.assert_close(seen[0][..., 0], x.mean(1))
+
+
+MIXER = dict(embed_dims=24, num_heads=3, grid_size=(4, 5))
+
+
+def mixer_of(type, **kwargs):
+    torch.manual_seed(0)
+    mixer = MODELS.build(dict(type=type, _scope_='mmflatten', **MIXER, **kwargs))
+    for parameter in mixer.parameters():
+        nn.init.normal_(parameter, std=.3)
+    return mixer.eval()
+
+
+@pytest.mark.parametrize('gating, gate', [('plain', lambda x: x), ('silu', nn.functional.silu)])
+@pytest.mark.parametrize('type', ['SoftmaxAttention', 'AgentAttention', 'RankAugmentedLinearAttention'])
+def test_gating_multiplies_the_result_of_any_mixer(type, gating, gate):
+    settings = dict(num_agents=4) if type == 'AgentAttention' else {}
+    with_gate, without = mixer_of(type, gating=gating, **settings), mixer_of(type, gating='none', **settings)
+    state = with_gate.state_dict()
+    assert state['qkv.weight'].shape == (96, 24) and without.qkv.weight.shape == (72, 24)
+    without.load_state_dict({**state, 'qkv.weight': state['qkv.weight'][:72], 'qkv.bias': state['qkv.bias'][:72]})
+    x, ends = torch.randn(2, 20, 24), []
+    without.proj.register_forward_pre_hook(lambda _, inputs: ends.append(inputs[0]))
+    without(x, (4, 5))
+    expected = ends[0] * gate(x @ state['qkv.weight'][72:].T + state['qkv.bias'][72:])
+    torch.testing.assert_close(with_gate(x, (4, 5)), expected @ state['proj.weight'].T + state['proj.bias'])
+
+
+@pytest.mark.parametrize('type, gating', [('SoftmaxAttention', 'yes'), ('CirculantAttention', 'silu'),
+                                          ('TTTAttention', 'none'), ('MambaInspiredLinearAttention', 'plain')])
+def test_gating_is_checked(type, gating):
+    with pytest.raises(ValueError, match=f'gating.*{gating}'):
+        mixer_of(type, gating=gating)
+
+
+@pytest.mark.parametrize('type, whole, bare', [
+    ('InLineAttention', {}, dict(image_conv=False)),
+    ('PolarityAwareLinearAttention', dict(gating='none'), dict(gating='none', kernel_size=None))])
+def test_attentions_without_their_local_term(type, whole, bare):
+    whole, bare = mixer_of(type, **whole), mixer_of(type, **bare)
+    bare.load_state_dict({key: value for key, value in whole.state_dict().items() if not key.startswith('dwc')})
+    x, ends = torch.randn(2, 20, 24), []
+    for mixer in (whole, bare):
+        mixer.proj.register_forward_pre_hook(lambda _, inputs: ends.append(inputs[0]))
+        mixer(x, (4, 5))
+    values = whole.qkv(x)[..., 48:72]
+    local = whole.dwc(values, x.mean(1), (4, 5)) if type == 'InLineAttention' else whole.dwc(values, (4, 5))
+    torch.testing.assert_close(ends[0] - ends[1], local, rtol=1e-4, atol=1e-5)

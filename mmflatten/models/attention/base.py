@@ -4,6 +4,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 
+import torch.nn.functional as F
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 
@@ -18,8 +19,10 @@ from mmflatten.models.layers import (
     split_prefix,
     tokens_to_map,
 )
-from mmflatten.ops import merge_heads, split_heads
+from mmflatten.ops import merge_heads, split_heads, widen
 from mmflatten.registry import MODELS
+
+GATINGS = ('none', 'plain', 'silu')
 
 
 class TokenMixer(BaseModule):
@@ -35,6 +38,8 @@ class TokenMixer(BaseModule):
         sr_ratio: factor by which each side of the keys' map is reduced (PVT).
         lepe_kernel: kernel size of a depthwise convolution of the values that is added to the result (CSwin's locally
             enhanced positional encoding); 0 for none, None for `default_lepe`.
+        gating: 'plain' multiplies the result by a further projection of the input, 'silu' by its SiLU, 'none' by
+            nothing; None for `default_gating`.
         project: False omits all projections. The input is then `(B, N, 3, C)`, queries, keys and values, followed by
             `extra_projections`, so that another module can project and pass a part of its channels.
     """
@@ -51,8 +56,11 @@ class TokenMixer(BaseModule):
     default_lepe = 0
     """Default of `lepe_kernel`: the kernel size in the paper of the attention."""
 
+    default_gating = 'none'
+    """Default of `gating`; 'own' for a mixer that ends in another way, where it cannot be chosen."""
+
     multiplies = False
-    """True if the input of the last projection is a product, such as with a gate, that can exceed float16."""
+    """True if the input of the last projection is a product that can exceed float16. With `gating` it always is."""
 
     needs_input = False
     """True if `attend` reads `maps.x`. With `project=False` the last part of the input is then `x`."""
@@ -61,10 +69,16 @@ class TokenMixer(BaseModule):
     """True if `maps.x` in `CrossShapedAttention` is the block's input before its norm."""
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, qkv_bias: bool = True,
-                 sr_ratio: int = 1, lepe_kernel: int | None = None, project: bool = True,
+                 sr_ratio: int = 1, lepe_kernel: int | None = None, gating: str | None = None, project: bool = True,
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg)
         check_heads(embed_dims, num_heads)
+        self.gating = self.default_gating if gating is None else gating
+        if gating is not None and (gating not in GATINGS or self.default_gating == 'own'):
+            raise ValueError(f'gating: expected one of {GATINGS}, or None in a mixer with an end of its own, '
+                             f'got {gating!r} in {type(self).__name__}.')
+        if self.gating in GATINGS[1:]:
+            self.extra_projections = (*self.extra_projections, 'C')
         if sr_ratio < 1 or (sr_ratio > 1 and not project):
             raise ValueError(f'sr_ratio: expected at least 1, and 1 with project=False, got {sr_ratio}.')
         if not project and 'd' in self.extra_projections:
@@ -77,7 +91,7 @@ class TokenMixer(BaseModule):
         self.reduction = SpatialReduction(embed_dims, sr_ratio) if sr_ratio > 1 else None
         lepe_kernel = self.default_lepe if lepe_kernel is None else lepe_kernel
         self.lepe = TokenConv(embed_dims, lepe_kernel) if lepe_kernel else None
-        last = FullRangeLinear if self.multiplies else Linear
+        last = FullRangeLinear if self.multiplies or self.gating in GATINGS[1:] else Linear
         self.proj: nn.Module = last(embed_dims, embed_dims) if project else nn.Identity()
 
     def forward(self, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> Tensor:
@@ -123,8 +137,11 @@ class TokenMixer(BaseModule):
         """
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        """Transform attention plus local term before the last projection, for example by a gate."""
-        return y_BNC
+        """Transform attention plus local term before the last projection, by default by the gate if there is one."""
+        if self.gating not in GATINGS[1:]:
+            return y_BNC
+        gate_BNC = maps.extra[-1]
+        return widen(y_BNC) * (F.silu(gate_BNC) if self.gating == 'silu' else gate_BNC)
 
     def values_on_map(self, v_BMC: Tensor, maps: Maps) -> Tensor:
         """Values at the positions of the queries, `(B, N, C)`, the input of `lepe`."""

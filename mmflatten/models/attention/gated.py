@@ -26,22 +26,22 @@ class GatedMixer(TokenMixer):
     """Mixer whose output, plus a depthwise convolution of the values, is multiplied by a projection of the input.
 
     Args:
-        normed: multiply the layer norm of the output by SiLU of the projection (NaLaFormer).
+        normed: normalise the output first, and use SiLU of the projection by default (NaLaFormer).
     """
 
-    extra_projections = ('C',)
-    multiplies = True
+    default_gating = 'plain'
     default_lepe = 5
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, normed: bool = False,
-                 **kwargs) -> None:
-        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+                 gating: str | None = None, **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, gating='silu' if normed and gating is None else gating,
+                         **kwargs)
         self.norm = nn.LayerNorm(embed_dims) if normed else None
 
     def finish(self, y_BNC: Tensor, maps: Maps) -> Tensor:
-        if self.norm is None:
-            return widen(y_BNC) * maps.extra[0]
-        return self.norm(y_BNC.to(next(self.norm.parameters()).dtype)) * F.silu(maps.extra[0])
+        if self.norm is not None:
+            y_BNC = self.norm(y_BNC.to(next(self.norm.parameters()).dtype))
+        return super().finish(y_BNC, maps)
 
 
 @MODELS.register_module()

@@ -43,19 +43,25 @@ class InLineAttention(TokenMixer):
 
     Source: Bridging the Divide (Han et al., NeurIPS 2024), eqs. 6 and 9. The weights of the convolution are predicted
     from the mean of the mixer's input; in CSwin, as in the released code, of the block's input, before its norm.
+
+    Args:
+        image_conv: add the convolution.
     """
 
     splits_heads = False
     multiplies = needs_input = stripes_need_residual = True
 
-    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], **kwargs) -> None:
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, image_conv: bool = True,
+                 **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
-        self.dwc = ImageConv(embed_dims, num_heads)
+        self.dwc = ImageConv(embed_dims, num_heads) if image_conv else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         q_BhNd, k_BhMd, v_BhMd = (split_heads(widen(x), self.num_heads) for x in (q_BNC, k_BMC, v_BMC))
         mean_v = mean_of_real(v_BhMd, maps.mask).mean(dim=-2, keepdim=True)
         y_BhNd = inline_attention(q_BhNd, mean_of_real(k_BhMd, maps.mask), v_BhMd, mean_v_Bh1e=mean_v)
+        if self.dwc is None:
+            return merge_heads(y_BhNd)
         assert maps.x is not None  # needs_input
         mean_BC = mean_of_real(maps.x, maps.mask).mean(dim=1)
         return merge_heads(y_BhNd) + self.dwc(values_at_queries(v_BMC, maps, bilinear=True), mean_BC, maps.hw)

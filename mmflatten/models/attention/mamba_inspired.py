@@ -26,6 +26,7 @@ class MambaInspiredLinearAttention(TokenMixer):
         ValueError: other values of these, or prefix tokens, which the convolution would drop.
     """
 
+    default_gating = 'own'
     splits_heads = False
     multiplies = True
     default_lepe = 3

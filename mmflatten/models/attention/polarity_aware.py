@@ -34,7 +34,7 @@ class PolarityAwareLinearAttention(GatedMixer):
 
     Args:
         alpha: range of the learned powers `p = 1 + alpha * sigmoid(w)`.
-        kernel_size: of the convolution; all heads share its weights.
+        kernel_size: of the convolution; all heads share its weights. None for none.
 
     Raises:
         ValueError: the width of a head is odd, so its values cannot be halved.
@@ -44,14 +44,14 @@ class PolarityAwareLinearAttention(GatedMixer):
     default_lepe = 0  # `dwc` is the convolution of the values
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, alpha: float = 4.,
-                 kernel_size: int = 5, **kwargs) -> None:
+                 kernel_size: int | None = 5, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_halves(embed_dims, num_heads)
         self.alpha = alpha
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims))
         self.power = nn.Parameter(torch.zeros(1, num_heads, 1, embed_dims // num_heads))
         self.positional_encoding = GridTable(embed_dims, grid_size)
-        self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads)
+        self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
         k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
@@ -62,7 +62,8 @@ class PolarityAwareLinearAttention(GatedMixer):
         k_BhMf = mean_of_real(k_BhMf, maps.mask)
         halves = zip((q_BhNf, swap(q_BhNf)), split_heads(v_BMC, self.num_heads).chunk(2, dim=-1))
         y_BhNd = torch.cat([linear_attention(q, k_BhMf, v) for q, v in halves], dim=-1)
-        return merge_heads(y_BhNd) + self.dwc(values_at_queries(v_BMC, maps), maps.hw)
+        y_BNC = merge_heads(y_BhNd)
+        return y_BNC if self.dwc is None else y_BNC + self.dwc(values_at_queries(v_BMC, maps), maps.hw)
 
 
 @MODELS.register_module()

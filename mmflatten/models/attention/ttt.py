@@ -33,6 +33,7 @@ class TTTAttention(TokenMixer):
         ValueError: padding is masked, because the convolution requires whole maps.
     """
 
+    default_gating = 'own'
     splits_heads = False
     extra_projections = ('d', 'd', 'd')
 

@@ -31,6 +31,7 @@ class CirculantAttention(TokenMixer):
     projections of queries, keys and values have no bias (`qkv_bias=False`).
     """
 
+    default_gating = 'own'
     splits_heads = False
     multiplies = needs_input = True
 
