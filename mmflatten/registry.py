@@ -45,6 +45,7 @@ MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', on_demand={
 })
 DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_demand={
     'CheckedCocoDataset': 'mmflatten.datasets.checked_coco',
+    'FashionTensors': 'mmflatten.datasets.image_tensors',
     'IndexedImageNet': 'mmflatten.datasets.indexed_images',
     'IndexedImages': 'mmflatten.datasets.indexed_images',
 })
