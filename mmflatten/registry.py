@@ -41,7 +41,9 @@ MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', on_demand={
     'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
     'BiFPN': 'mmflatten.models.detection.bifpn',
     'InstanceTTAModel': 'mmflatten.models.detection.instance_tta',
+    'Pixels': 'mmflatten.models.backbones.anchors',
     'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
+    'SmallCNN': 'mmflatten.models.backbones.anchors',
 })
 DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_demand={
     'CheckedCocoDataset': 'mmflatten.datasets.checked_coco',

@@ -13,12 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from mmflatten.cli.common import command, positive
+from mmflatten.config_files import ConfigOptions
 from mmflatten.console import own_output
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('study', nargs='+', metavar='STUDY.yaml', help='study file; several run one after another')
     parser.add_argument('--size', default='full', metavar='NAME', help='one of the sizes in the file (default: full)')
+    parser.add_argument('--set', nargs='+', action=ConfigOptions, metavar='FIELD=VALUE',
+                        help='fields of the study file: budget.epochs=2, options.train_dataloader.batch_size=64')
+    parser.add_argument('--only', nargs='+', action=ConfigOptions, metavar='FACTOR=LEVEL,...',
+                        help='run these levels of a factor alone: attention=softmax,focused seed=[0]')
     parser.add_argument('--work-dir', type=Path, metavar='DIR',
                         help='folder of the results (default: work_dirs/studies/<name of the study>)')
     action = parser.add_mutually_exclusive_group()
@@ -47,7 +52,7 @@ def main(args: argparse.Namespace) -> None:
     from mmflatten.studies.folder import StudyFolder, status_table
     from mmflatten.studies.study import StudyError
     from mmflatten.studies.study_file import read_study
-    studies = [read_study(path, args.size) for path in args.study]
+    studies = [read_study(path, args.size, args.set or {}, args.only or {}) for path in args.study]
     if args.work_dir and len(studies) > 1:
         raise ValueError(f'--work-dir: expected one study, got {len(studies)}. Run them one by one.')
     folders = [StudyFolder(args.work_dir or Path('work_dirs', 'studies', study.name)) for study in studies]
@@ -93,6 +98,7 @@ def _dry_run(study: Any, args: argparse.Namespace) -> str:
     from mmflatten.measure.speed.machine import available_cpus
     from mmflatten.studies.costs import check_runs, cost_table, seconds_per_run
     from mmflatten.studies.executors import LocalExecutor
+    from mmflatten.studies.levels import level_tables
     from mmflatten.studies.runs import BEST, GRID, expand
     with own_output():
         runs = expand(study)
@@ -103,7 +109,8 @@ def _dry_run(study: Any, args: argparse.Namespace) -> str:
         workers, cores = local.slots, len(local.free[-1][0])
         if args.ray or args.slurm:
             workers, cores = None, min(args.cores_per_run or 1, available_cpus())
-        return cost_table(study, runs, seconds_per_run(study, runs, cores, _say), workers)
+        table = cost_table(study, runs, seconds_per_run(study, runs, cores, _say), workers)
+        return '\n\n'.join([table, *level_tables(study, runs)])
 
 
 def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:

@@ -1,18 +1,24 @@
 """Config of a run from its base, options, budget and seed, and checks that every option exists."""
+import contextlib
 import copy
 import functools
 import inspect
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import mmengine.registry
-from mmengine.config import Config
-from mmengine.registry import Registry
+import torch
+from mmengine.config import Config, ConfigDict
+from mmengine.evaluator import Evaluator
+from mmengine.registry import MODELS, DefaultScope, Registry
+from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
 from mmflatten.config_files import require_parts
+from mmflatten.engine.datasets import DatasetError, build_dataset
 from mmflatten.engine.setup import load_config
-from mmflatten.recipes.settings import schedulers, training_length
+from mmflatten.recipes.settings import schedulers, training_length, training_set
 from mmflatten.studies.runs import StudyRun
 from mmflatten.studies.study import Budget, StudyError, check_name
 
@@ -31,7 +37,7 @@ def config_of(run: StudyRun, budget: Budget) -> Config:
         check_path(cfg, path)
         cfg.merge_from_dict({path: copy.deepcopy(value)})
     _drop_delete_markers(cfg._cfg_dict)
-    _set_length(cfg, budget)
+    _set_length(cfg, budget, _base(run.base))
     cfg.randomness = {**(cfg.get('randomness') or {}), 'seed': run.seed}
     if 'checkpoint' in (cfg.get('default_hooks') or {}):
         cfg.default_hooks.checkpoint.max_keep_ckpts = 1
@@ -55,7 +61,7 @@ def _drop_delete_markers(node: Any) -> None:
         _drop_delete_markers(item)
 
 
-def _set_length(cfg: Config, budget: Budget) -> None:
+def _set_length(cfg: Config, budget: Budget, base: Config) -> None:
     """Train for the budget; schedules and warm-up are scaled with it."""
     loop, (before, unit) = cfg.train_cfg, training_length(cfg)
     length = getattr(budget, unit) or (before if budget.seconds else None)
@@ -63,9 +69,48 @@ def _set_length(cfg: Config, budget: Budget) -> None:
         raise StudyError(f'budget.{unit}: expected the length of the training of {cfg.filename}, got none. Set it.')
     loop['max_epochs' if unit == 'epochs' else 'max_iters'] = length
     loop.val_interval = min(loop.get('val_interval', 1 if unit == 'epochs' else 1000), length)
+    steps = _steps_per_epoch(cfg, base) if unit == 'epochs' else 1.
     for scheduler in schedulers(cfg):
+        factor = length / before * (1. if scheduler.get('by_epoch', True) else steps)
         for key in set(SCHEDULED) & set(scheduler):
-            scheduler[key] = _scaled(scheduler[key], length / before)
+            scheduler[key] = _scaled(scheduler[key], factor)
+
+
+def _steps_per_epoch(cfg: Config, base: Config) -> float:
+    """Iterations of an epoch as a multiple of those of the base; 1 if the number of images is unknown."""
+    try:
+        now, before = (_num_images(part.train_dataloader.dataset) / part.train_dataloader.batch_size
+                       for part in (cfg, base))
+    except DatasetError:
+        return 1.
+    return now / before
+
+
+def _num_images(dataset: dict) -> int:
+    indices = dataset.get('indices')
+    return abs(indices) if isinstance(indices, int) else _counted(json.dumps(dataset, sort_keys=True))
+
+
+@functools.cache
+def _counted(dataset: str) -> int:
+    cfg = ConfigDict(json.loads(dataset))
+    return training_set(cfg).images or len(build_dataset(cfg))
+
+
+def metric_names(cfg: Config) -> list[str] | None:
+    """Names of the metrics of a config's test, from two images and an untrained model; None if they cannot be had."""
+    with contextlib.suppress(Exception), DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
+        part = copy.deepcopy(cfg.test_dataloader)
+        part.update(num_workers=0, persistent_workers=False, batch_size=2)
+        part.dataset.indices = 2
+        model = MODELS.build({'data_preprocessor': cfg.get('data_preprocessor'), **cfg.model}).eval()
+        loader, evaluator = Runner.build_dataloader(part), Evaluator(cfg.test_evaluator)
+        evaluator.dataset_meta = getattr(loader.dataset, 'metainfo', None)
+        with torch.no_grad():
+            for batch in loader:
+                evaluator.process(data_samples=model.test_step(batch), data_batch=batch)
+        return list(evaluator.evaluate(len(loader.dataset)))
+    return None
 
 
 def _scaled(value: Any, factor: float) -> Any:

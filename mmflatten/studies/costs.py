@@ -1,5 +1,6 @@
 """Costs of runs before they start, from models on the meta device and a timed forward pass."""
 import logging
+import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -16,8 +17,9 @@ from mmflatten.measure.flops.model_cost import count_model, count_parameters, im
 from mmflatten.measure.speed.models import RunSettings, model_subject
 from mmflatten.measure.speed.timing import measure
 from mmflatten.recipes.training import Training
-from mmflatten.studies.configs import check_parts, config_of
+from mmflatten.studies.configs import check_parts, config_of, metric_names
 from mmflatten.studies.runs import StudyRun, digest
+from mmflatten.studies.statistics import ALPHA, detectable
 from mmflatten.studies.study import Study, StudyError, counted
 from mmflatten.text_table import align, giga
 
@@ -32,6 +34,7 @@ def check_runs(study: Study, runs: Sequence[StudyRun]) -> None:
         StudyError: a combination cannot be built. The message lists all of them.
     """
     faults, built = {}, {}
+    names: dict[str, list[str] | None] = {}
     with quiet_libraries(logging.ERROR):
         for run in runs:
             try:
@@ -39,6 +42,11 @@ def check_runs(study: Study, runs: Sequence[StudyRun]) -> None:
                 check_parts(cfg)
                 key = digest([cfg.model, cfg.optim_wrapper, cfg.train_cfg, cfg.train_dataloader, cfg.default_scope])
                 built[key] = built.get(key) or _costs(cfg)
+                tested = digest([cfg.test_evaluator, cfg.test_dataloader])
+                names[tested] = names[tested] if tested in names else metric_names(cfg)
+                if names[tested] and not set(names[tested]) & set(study.metrics):
+                    raise StudyError(f'metrics: expected one of {", ".join(names[tested])}, got '
+                                     f'{", ".join(study.metrics)}')
                 vars(run).update(config_hash=digest(cfg.to_dict())[:12], **built[key])
             except Exception as error:  # constructors raise anything
                 faults[f'{", ".join(run.levels.values())}: {type(error).__name__}: {error}'] = None
@@ -54,9 +62,12 @@ def _costs(cfg: Config) -> dict[str, Any]:
         training = Training(cfg, gpus=1, images=indices if isinstance(indices, int) else None)
     except DatasetError:  # the data set is not on this machine, and its size is unknown
         training, known = Training(cfg, gpus=1, images=1), not cfg.train_cfg.get('max_epochs')
+    rates = next(iter(training.rates.values())) if known else [math.nan]
+    peak = max(rates)
     return dict(params=count_parameters(training.model), flops=count_model(training.model, shape).counts.macs,
                 shape=shape, disk=training.checkpoints.most, iterations=training.iterations if known else None,
-                batch_size=cfg.train_dataloader.batch_size)
+                batch_size=cfg.train_dataloader.batch_size, peak_rate=peak,
+                warmup=rates.index(peak) / len(rates) if known else math.nan)
 
 
 def seconds_per_run(study: Study, runs: Sequence[StudyRun], cores: int, say: Callable[[str], None]) -> dict[str, float]:
@@ -91,10 +102,19 @@ def cost_table(study: Study, runs: Sequence[StudyRun], seconds: dict[str, float]
     for names, members in groups.items():
         run, known = members[0], [seconds[member.name] for member in members if member.name in seconds]
         rows.append([*names, str(len(members)), f'{run.params / 1e6:.3f}', giga(run.flops),
-                     'x'.join(map(str, run.shape)), str(run.iterations or '-'),
+                     'x'.join(map(str, run.shape)), str(run.iterations or '-'), f'{run.warmup:.0%}',
+                     f'{run.peak_rate:.3g}',
                      f'{sum(known) / 3600:.3f}' if known else '-', f'{sum(item.disk for item in members) / 2**20:.0f}'])
-    header = ['mode', *study.factors, 'runs', 'params (M)', 'MACs (G)', 'image', 'iterations', 'hours', 'disk (MiB)']
+    header = ['mode', *study.factors, 'runs', 'params (M)', 'MACs (G)', 'image', 'iterations', 'warm-up', 'peak rate',
+              'hours', 'disk (MiB)']
     table = align(rows, header, set(range(1 + len(study.factors))))
+    if study.spread:
+        tests = sum(len(claim.order) - 1 for claim in study.claims) or max(
+            1, len(next(iter(study.factors.values()), ())) - 1)
+        shares = ', '.join(f'{detectable(study.spread, number, tests, ALPHA / len(study.seed_steps)):.3g} with {number}'
+                           for number in study.seed_steps)
+        table += (f'\n\ndetectable difference: {shares} seeds ({counted(tests, "test")}, spread {study.spread:g}, '
+                  'power 80 %)')
     lines = [table, '', f'{counted(len(runs), "run")}, {sum(run.disk for run in runs) / 2**20:.0f} MiB']
     if seconds:
         hours = mean(seconds.values()) * len(runs) / 3600

@@ -12,6 +12,7 @@ from mmflatten.studies.costs import check_runs
 from mmflatten.studies.executors import LOG, NO_SPACE, Executor
 from mmflatten.studies.folder import PROGRESS, RESULT, RUN, STOP, StudyFolder, read_file, write_json
 from mmflatten.studies.runs import ENDED, FAILED, FINISHED, TRIAL, StudyRun, best_runs, expand
+from mmflatten.studies.statistics import added_runs
 from mmflatten.studies.study import Study, StudyError, counted
 
 ATTEMPTS = 3  # for a run whose process is killed
@@ -45,6 +46,9 @@ class Driver:
         """
         try:
             self._run_all(expand(self.study), changed, retry_failed)
+            while more := [run for run in added_runs(self.study, self.runs) if run.name not in self.runs]:
+                self.say(f'{counted(len(more), "run")} with further seeds for claims that are still open')
+                self._run_all(more, changed, retry_failed)
             self._run_all(best_runs(self.study, self.runs.values()), changed, retry_failed)
         finally:
             for handle in self.running.values():

@@ -17,6 +17,7 @@ from mmengine.logging import print_log
 from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.json_files import DamagedFile, read_json, set_aside
 from mmflatten.studies.runs import RUNNING, StudyRun, best_runs, expand
+from mmflatten.studies.statistics import added_runs
 from mmflatten.studies.study import Study, StudyError
 from mmflatten.text_table import align
 
@@ -144,6 +145,10 @@ def collect_runs(study: Study, folder: StudyFolder) -> list[StudyRun]:
     if not (folder.path / 'runs').exists():
         raise StudyError(f'{folder.path}: expected the folder of a study, got no runs in it. Start the study first.')
     runs = list(map(folder.read, expand(study)))
+    known = {run.name: run for run in runs}
+    while more := [run for run in added_runs(study, known) if run.name not in known]:
+        known.update({run.name: folder.read(run) for run in more})
+    runs = list(known.values())
     return runs + list(map(folder.read, best_runs(study, runs)))
 
 

@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from mmflatten.studies.blocks import TITLES, blocks_of, draw_costs, tuned_table
+from mmflatten.studies.blocks import TITLES, blocks_of, draw_costs, effects_table, tuned_table
 from mmflatten.studies.folder import StudyFolder, collect_runs
-from mmflatten.studies.runs import FAILED, FINISHED, TRIAL, StudyRun
+from mmflatten.studies.levels import level_tables
+from mmflatten.studies.runs import ANCHOR, FAILED, FINISHED, TRIAL, StudyRun
 from mmflatten.studies.statistics import claim_rows
 from mmflatten.studies.study import Study, StudyError, counted
 from mmflatten.text_table import align
 
 MARKER = 'Written by `mmflatten study'
 NOTE = f"""{MARKER} ... --report`, which replaces this page. docs/studies.md explains how the figures are computed.
-Intervals are 95 % confidence intervals over seeds (Student's t). Differences are paired by seed, with p-values from
-t-tests and Holm's correction over a table or over the claims of a study. A difference that is not significant is
-"inside the noise", neither better nor worse."""
-CLAIM_HEADER = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'p (Holm)', 'seeds']
+Each table has one linear model of level and seed; its differences to the reference have simultaneous 95 % intervals
+(Dunnett). A level is better, worse, equivalent within the margin of the study file, or undecided. Claims share one
+error rate of 5 % over all their pairs and looks (Bonferroni)."""
+CLAIM_HEADER = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'p', 'seeds']
 
 
 def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path) -> Path:
@@ -86,17 +87,19 @@ def _head(study: Study, runs: Sequence[StudyRun]) -> list[str]:
 def _results(study: Study, runs: Sequence[StudyRun], beside: Path) -> list[str]:
     """Tables and figures of a study."""
     parts = []
+    tables = level_tables(study, runs, markdown=True)
+    parts += ['### What differs beside the first factor', *tables] if tables else []
     finished = [run for run in runs if run.state == FINISHED]
+    anchors = [run for run in finished if run.mode == ANCHOR]
     for mode, title in TITLES.items():
-        blocks = blocks_of(study, [run for run in finished if run.mode == mode])
+        members = [run for run in finished if run.mode == mode]
+        blocks, grid = blocks_of(study, members, anchors), effects_table(study, members)
         parts += [f'### {title}'] if blocks else []
+        parts += ['#### What each part adds', grid] if grid else []
         for number, block in enumerate(blocks):
             figure = beside / f'{study.name}_costs_{mode}_{number}.png'
             draw_costs(block, figure)
-            parts += [f'#### {block.name}: {block.metric}', block.table()]
-            if len(block.devices) > 1:
-                parts.append('Times are omitted because the runs used different processors or thread counts '
-                             f'({"; ".join(block.devices)}).')
+            parts += [f'#### {block.name}: {block.metric}', block.table(), *block.notes()]
             parts.append(f'![{block.name}]({beside.name}/{figure.name})')
     tuned = tuned_table(study, finished)
     parts += ['### Both side by side', tuned] if tuned else []

@@ -19,13 +19,14 @@ from scipy.stats import qmc
 
 from mmflatten.studies.study import BASE, SEED, Study, StudyError, Tune
 
-GRID, TRIAL, BEST = 'recipe', 'trial', 'best'  # runs of the grid, trials of the search, cells with tuned settings
+# Runs of the grid, trials of the search, cells with tuned settings, runs outside the grid.
+GRID, TRIAL, BEST, ANCHOR = 'recipe', 'trial', 'best', 'anchor'
 FINISHED, PRUNED, FAILED, RUNNING, WAITING = 'finished', 'pruned', 'failed', 'running', 'waiting'
 ENDED = (FINISHED, PRUNED, FAILED)
 TRIAL_SEED = 10_000  # far from the seeds of studies, to which more may be added
 MAX_RUNS = 10_000
 MAX_NAME = 200  # characters, of a folder
-PLANNED = ('base', 'options', 'shape', 'disk', 'iterations', 'batch_size')
+PLANNED = ('base', 'options', 'shape', 'disk', 'iterations', 'batch_size', 'peak_rate', 'warmup')
 
 
 @dataclass
@@ -58,6 +59,8 @@ class StudyRun:
     disk: int = 0  # bytes
     iterations: int | None = None  # None if the number of images is unknown
     batch_size: int = 0
+    peak_rate: float = math.nan  # learning rate
+    warmup: float = math.nan  # share of the steps before the peak
 
     def result(self) -> dict[str, Any]:
         """Content of `result.json`."""
@@ -69,7 +72,7 @@ class StudyRun:
 
 
 def expand(study: Study) -> list[StudyRun]:
-    """Make the runs of the grid, the seeds of a cell one after another, then the trials of the search.
+    """Make the anchors, the runs of the grid with the seeds of the first look, then the trials of the search.
 
     Raises:
         StudyError: all runs are excluded or they are too many, a run has no base, or two factors set one field.
@@ -77,9 +80,11 @@ def expand(study: Study) -> list[StudyRun]:
     number = math.prod(map(len, study.factors.values())) * (len(study.seeds) + (study.tune.trials if study.tune else 0))
     if number > MAX_RUNS:
         raise StudyError(f'factors: expected at most {MAX_RUNS} runs before exclusions, got {number}. Split the study.')
-    runs = [make_run(study, levels, seed) for levels, seeds in cells(study) for seed in seeds]
+    first = study.seeds[:study.seed_steps[0]]
+    runs = [make_run(study, levels, seed) for levels, seeds in cells(study) for seed in seeds if seed in first]
     if not runs:
         raise StudyError(f'exclude: expected runs to remain, got none of {study.name}. Exclude fewer combinations.')
+    runs = [make_anchor(study, name) for name in study.anchors] + runs
     if study.tune:  # the choice of settings must not depend on a seed that is reported
         seed = next(seed for seed in count(TRIAL_SEED) if seed not in study.seeds)
         runs += [make_run(study, levels, seed, TRIAL, settings, number) for levels, _ in cells(study)
@@ -138,19 +143,34 @@ def make_run(study: Study, levels: dict[str, str], seed: int, mode: str = GRID,
              tuned: dict[str, float] | None = None, trial: int | None = None) -> StudyRun:
     """Make a run of a cell. Tuned settings override the options of levels, which override those of the study."""
     options = {**study.options, **_joined(study, levels), **(tuned or {})}
+    labels = [(factor.rpartition('.')[2] if '.' in factor else '') + level for factor, level in levels.items()]
+    end = {GRID: f's{seed}', TRIAL: f'trial{trial}', BEST: f'best_s{seed}'}[mode]
+    return _named_run(StudyRun('', mode, levels, seed, tuned, options=options), study, [*labels, end],
+                      [levels, seed, mode, trial])
+
+
+def make_anchor(study: Study, name: str) -> StudyRun:
+    """Make the run of an anchor, which stands beside the grid as a level of the first factor."""
+    levels = dict(zip(study.factors, [name, *['-'] * (len(study.factors) - 1)]))
+    run = StudyRun('', ANCHOR, levels, study.seeds[0], options=dict(study.anchors[name]))
+    return _named_run(run, study, [name, ANCHOR], [ANCHOR, name])
+
+
+def _named_run(run: StudyRun, study: Study, labels: list[str], identity: list) -> StudyRun:
+    """Complete a run with its base and a name that stays the same while the study grows."""
+    options, levels = run.options, run.levels
     # A field is set before the fields inside it, so that none of them is lost.
     options = {path: options[path] for path in sorted(options, key=lambda path: path.count('.'))}
     base = options.pop(BASE, study.base)
     if base is None:
         raise StudyError(f'base: expected a config for every run, got none for {levels}. Set base, or base in a level.')
-    labels = [re.sub(r'[^A-Za-z0-9.+-]+', '-', (factor.rpartition('.')[2] if '.' in factor else '') + level).strip('-')
-              for factor, level in levels.items()]
-    end = {GRID: f's{seed}', TRIAL: f'trial{trial}', BEST: f'best_s{seed}'}[mode]
-    name = '_'.join([*labels, end, digest([levels, seed, mode, trial])[:6]])
+    *labels, end = labels
+    labels = [re.sub(r'[^A-Za-z0-9.+-]+', '-', label).strip('-') for label in labels]
+    name = '_'.join([*labels, end, digest(identity)[:6]])
     if len(name) > MAX_NAME:
         raise StudyError(f'factors: expected names of levels with at most {MAX_NAME} characters in all, got {name}. '
                          'Shorten them.')
-    return StudyRun(name, mode, levels, seed, tuned, base=base, options=options)
+    return replace(run, name=name, base=base, options=options)
 
 
 def _joined(study: Study, levels: Mapping[str, str]) -> dict[str, Any]:

@@ -1,69 +1,100 @@
-"""Means and paired tests of results, and the verdicts on claims that follow from them."""
+"""Linear models of results, simultaneous comparisons with a reference, and the verdicts on claims."""
+from __future__ import annotations
+
+import functools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pandas as pd
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
-from mmflatten.studies.runs import BEST, FINISHED, StudyRun, matches
-from mmflatten.studies.study import Study, StudyError
+from mmflatten.studies.runs import BEST, ENDED, FINISHED, GRID, StudyRun, cells, expand, make_run, matches
+from mmflatten.studies.study import Claim, Study, StudyError
 
 ALPHA = 0.05
-BETTER, WORSE, NOISE, UNTESTED = 'better', 'worse', 'inside the noise', 'too few seeds'
+POWER = 0.8
+BETTER, WORSE, EQUIVALENT, UNDECIDED, UNTESTED = ('better', 'worse', 'equivalent', 'undecided', 'too few seeds')
+OPEN = (UNDECIDED, UNTESTED)
+DRAWS = 40_000  # of the largest of several t statistics
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Mean and 95 % confidence interval (Student's t). The interval is NaN for a single value."""
+    """Estimate with its confidence interval, which is NaN if nothing is known about its error."""
 
     mean: float
-    low: float
-    high: float
-    number: int
+    low: float = math.nan
+    high: float = math.nan
+    number: int = 1
 
     def text(self, sign: int = 1) -> str:
         low, high = sorted((sign * self.low, sign * self.high))
-        return f'{sign * self.mean:.4g}' + (f' [{low:.4g}, {high:.4g}]' if self.number > 1 else '')
+        return f'{sign * self.mean:.4g}' + ('' if math.isnan(self.low) else f' [{low:.4g}, {high:.4g}]')
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of two levels over their common seeds. A positive difference means that the first is better."""
+    """Difference of two levels with its simultaneous interval. A positive difference means that the first is better."""
 
     first: str
     second: str
     difference: Interval
-    p: float  # paired t-test; NaN if not tested
-    p_holm: float = math.nan  # corrected for its family
+    p: float  # corrected for its family; NaN if not tested
+    verdict: str
 
     @property
     def p_text(self) -> str:
-        if math.isnan(self.p_holm):
-            return ''
-        return f'{self.p_holm:.3f}' if self.p_holm >= .0005 else '<0.001'
-
-    @property
-    def verdict(self) -> str:
-        if math.isnan(self.p):
-            return UNTESTED
-        if not self.p_holm < ALPHA:
-            return NOISE
-        return BETTER if self.difference.mean > 0 else WORSE
+        return '' if math.isnan(self.p) else f'{self.p:.3f}' if self.p >= .0005 else '<0.001'
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """Mean of values with its 95 % confidence interval."""
+@dataclass(frozen=True)
+class Family:
+    """Tests that are judged together.
+
+    Attributes:
+        margin: largest difference that does not matter; 0 for no tests of equivalence.
+        alpha: rate of false verdicts over all tests of the family.
+        number: of tests.
+    """
+
+    margin: float = 0.
+    alpha: float = ALPHA
+    number: int = 1
+
+
+class LinearModel:
+    """Ordinary least squares on indicator variables.
+
+    Args:
+        design: one row per value.
+        values: larger is better.
+    """
+
+    def __init__(self, design: np.ndarray, values: np.ndarray) -> None:
+        self.inverse = np.linalg.pinv(design.T @ design)
+        self.coefficients = self.inverse @ design.T @ values
+        self.residuals = values - design @ self.coefficients
+        self.freedom = len(values) - int(np.linalg.matrix_rank(design))
+        self.variance = float(self.residuals @ self.residuals) / self.freedom if self.freedom > 0 else math.nan
+
+    def contrasts(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return estimates of contrasts, their standard errors and the correlation of the estimates."""
+        spread = rows @ self.inverse @ rows.T
+        lengths = np.sqrt(np.diag(spread).clip(min=0))
+        return (rows @ self.coefficients, math.sqrt(self.variance) * lengths,
+                spread / np.outer(lengths, lengths).clip(min=1e-30))
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """Mean of values with its 95 % confidence interval (Student's t)."""
     mean = float(np.mean(values)) if len(values) else math.nan
     if len(values) < 2:
-        return Interval(mean, math.nan, math.nan, len(values))
-    if np.ptp(values) == 0:
-        return Interval(mean, mean, mean, len(values))
-    low, high = stats.ttest_1samp(values, 0).confidence_interval(1 - ALPHA)
-    return Interval(mean, float(low), float(high), len(values))
+        return Interval(mean, number=len(values))
+    half = float(stats.sem(values) * stats.t.ppf(1 - ALPHA / 2, len(values) - 1))
+    return Interval(mean, mean - half, mean + half, len(values))
 
 
 def seed_means(study: Study, runs: Iterable[StudyRun], factor: str) -> pd.DataFrame:
@@ -85,26 +116,166 @@ def seed_means(study: Study, runs: Iterable[StudyRun], factor: str) -> pd.DataFr
     return values[complete].mean(skipna=False).unstack('level').reindex(columns=list(study.factors[factor]))
 
 
-def compare(first: str, second: str, values: pd.DataFrame) -> Comparison:
-    """Compare two levels, paired by seed. Not tested if there are fewer than two different differences.
+def level_model(values: pd.DataFrame) -> tuple[LinearModel, list[str]]:
+    """Fit one linear model of level and seed to the values of `seed_means`. Returns it with the levels in its order."""
+    values = values.dropna(axis='columns', how='all').dropna(axis='index', how='all')
+    rows, columns = np.nonzero(values.notna().to_numpy())
+    design = np.zeros((len(rows), values.shape[1] + values.shape[0]))
+    design[np.arange(len(rows)), columns] = 1
+    design[np.arange(len(rows)), values.shape[1] + rows] = 1
+    return LinearModel(design, values.to_numpy()[rows, columns]), list(values.columns)
+
+
+def compare_all(values: pd.DataFrame, reference: str, family: Family = Family()) -> list[Comparison]:
+    """Compare every level with the reference (Dunnett's test in one linear model of level and seed).
 
     Args:
         values: from `seed_means`.
+        family: `number` is ignored, because all levels are one family.
     """
-    differences = (values[first] - values[second]).dropna().to_numpy()
-    if len(differences) > 1 and not differences.any():
-        return Comparison(first, second, interval(differences), 1.)
-    if len(differences) < 2 or np.allclose(differences, differences[0], rtol=1e-9, atol=0):
-        alone = replace(interval(differences), low=math.nan, high=math.nan)
-        return Comparison(first, second, alone, math.nan)
-    return Comparison(first, second, interval(differences), float(stats.ttest_1samp(differences, 0).pvalue))
+    model, levels = level_model(values)
+    others = [level for level in levels if level != reference]
+    if reference not in levels or not others:
+        return []
+    rows = _pairs(model, levels, [(level, reference) for level in others])
+    estimates, errors, correlation = model.contrasts(rows)
+    if not model.freedom > 0:
+        return [Comparison(level, reference, Interval(float(value)), math.nan, UNTESTED)
+                for level, value in zip(others, estimates)]
+    largest = _largest_t(correlation.round(6).tobytes(), len(others), model.freedom)
+    wide, narrow = (float(np.quantile(largest, 1 - level)) for level in (family.alpha, 2 * family.alpha))
+    ratios = np.abs(estimates) / errors.clip(min=1e-12)
+    return [_comparison(level, reference, (float(value), float(error)), (wide, narrow),
+                        float(np.mean(largest >= ratio)), family, _seeds(values, level, reference))
+            for level, value, error, ratio in zip(others, estimates, errors, ratios)]
 
 
-def holm(family: Sequence[Comparison]) -> list[Comparison]:
-    """Correct the p-values of comparisons that are judged together (Holm). Untested ones are left as they are."""
-    tested = [item.p for item in family if not math.isnan(item.p)]
-    corrected = iter(multipletests(tested, ALPHA, method='holm')[1] if tested else ())
-    return [item if math.isnan(item.p) else replace(item, p_holm=float(next(corrected))) for item in family]
+def compare_pairs(values: pd.DataFrame, pairs: Sequence[tuple[str, str]], family: Family) -> list[Comparison]:
+    """Compare pairs of levels in one linear model of level and seed, with Bonferroni's correction for the family."""
+    model, levels = level_model(values)
+    found = []
+    for pair in pairs:
+        if not set(pair) <= set(levels) or not model.freedom > 0:
+            means = values.mean()
+            found.append(Comparison(*pair, Interval(float(means[pair[0]] - means[pair[1]])), math.nan, UNTESTED))
+            continue
+        (estimate,), (error,), _ = model.contrasts(_pairs(model, levels, [pair]))
+        share = family.alpha / family.number
+        limits = [float(stats.t.ppf(1 - tail, model.freedom)) for tail in (share / 2, share)]
+        p = 2 * float(stats.t.sf(abs(estimate) / max(error, 1e-12), model.freedom)) * family.number
+        found.append(_comparison(*pair, (float(estimate), float(error)), (limits[0], limits[1]), min(p, 1.), family,
+                                 _seeds(values, *pair)))
+    return found
+
+
+def _seeds(values: pd.DataFrame, first: str, second: str) -> int:
+    return int(min(values[first].count(), values[second].count()))
+
+
+def _pairs(model: LinearModel, levels: Sequence[str], pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+    rows = np.zeros((len(pairs), len(model.coefficients)))
+    for row, (first, second) in zip(rows, pairs):
+        row[levels.index(first)], row[levels.index(second)] = 1, -1
+    return rows
+
+
+@functools.lru_cache(maxsize=256)
+def _largest_t(correlation: bytes, number: int, freedom: int) -> np.ndarray:
+    """Draws of the largest absolute value of correlated t statistics, the same at every call."""
+    random = np.random.default_rng(0)
+    matrix = np.frombuffer(correlation).reshape(number, number)
+    values, vectors = np.linalg.eigh(matrix)
+    normal = random.standard_normal((DRAWS, number)) @ (vectors * np.sqrt(values.clip(min=0))).T
+    return np.abs(normal).max(axis=1) / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
+
+
+def _comparison(first: str, second: str, estimate: tuple[float, float], limits: tuple[float, float], p: float,
+                family: Family, seeds: int) -> Comparison:
+    """Judge a difference: two one-sided tests of equivalence first, then the sign.
+
+    Args:
+        estimate: difference and its standard error.
+        limits: quantiles for the interval and for the one-sided tests, in standard errors.
+    """
+    value, error = estimate
+    interval = Interval(value, value - limits[0] * error, value + limits[0] * error, seeds)
+    if family.margin and abs(value) + limits[1] * error < family.margin:
+        verdict = EQUIVALENT
+    else:
+        verdict = BETTER if interval.low > 0 else WORSE if interval.high < 0 else UNDECIDED
+    return Comparison(first, second, interval, p, verdict)
+
+
+def spread_test(values: pd.DataFrame) -> float:
+    """P-value of Brown and Forsythe's test that the residuals of all levels have one spread; NaN without residuals."""
+    groups = [column.dropna().to_numpy() for _, column in values.sub(values.mean(axis='columns'), axis='index').items()]
+    groups = [group for group in groups if len(group) > 1]
+    return float(stats.levene(*groups, center='median').pvalue) if len(groups) > 1 else math.nan
+
+
+def detectable(spread: float, seeds: int, tests: int, alpha: float = ALPHA) -> float:
+    """Difference of two levels that a study finds with a probability of 80 %, for a standard deviation over seeds."""
+    if seeds < 2:
+        return math.inf
+    freedom = 2 * (seeds - 1)
+    limit = stats.t.ppf(1 - alpha / (2 * max(tests, 1)), freedom) + stats.t.ppf(POWER, freedom)
+    return float(limit * spread * math.sqrt(2 / seeds))
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a level of a factor adds to the reference level of this factor.
+
+    Attributes:
+        within: level of the first factor for which it holds; '' for the mean over all combinations.
+    """
+
+    factor: str
+    level: str
+    reference: str
+    within: str
+    difference: Interval
+    p: float
+
+
+def effects(study: Study, runs: Sequence[StudyRun]) -> list[Effect]:
+    """Main effects of all factors after the first, and the same within each level of the first.
+
+    One linear model has all factors, their pairs and the seed. Intervals are corrected for all effects (Bonferroni).
+    Empty if the runs are not a complete grid of at least two factors.
+    """
+    levels = {factor: [level for level in known if any(run.levels[factor] == level for run in runs)]
+              for factor, known in study.factors.items()}
+    levels = {factor: known for factor, known in levels.items() if len(known) > 1}
+    cells = {tuple(run.levels[factor] for factor in levels) for run in runs}
+    if len(levels) < 2 or len(cells) < math.prod(map(len, levels.values())) or len({run.metric for run in runs}) > 1:
+        return []
+    seeds = sorted({run.seed for run in runs})
+    values = np.array([study.sign(run.metric) * run.value for run in runs if run.value is not None])
+
+    def row(chosen: Mapping[str, str], seed: int | None) -> np.ndarray:
+        parts = [np.array([chosen[factor] == level for level in known], float) for factor, known in levels.items()]
+        pairs = [np.outer(first, second).ravel() for first, second in combinations(parts, 2)]
+        return np.concatenate([*parts, *pairs, np.array([other == seed for other in seeds], float)])
+
+    model = LinearModel(np.stack([row(run.levels, run.seed) for run in runs]), values)
+    if not model.freedom > 0:
+        return []
+    first, *others = levels
+    grid = [dict(zip(levels, names)) for names in product(*levels.values())]
+    found, rows = [], []
+    for factor in others:
+        reference, *further = levels[factor]
+        for level, within in product(further, ['', *levels[first]]):
+            cells_of = [names for names in grid if within in ('', names[first])]
+            rows.append(np.mean([row({**names, factor: level}, None) - row({**names, factor: reference}, None)
+                                 for names in cells_of], axis=0))
+            found.append((factor, level, reference, within))
+    estimates, errors, _ = model.contrasts(np.stack(rows))
+    limit = float(stats.t.ppf(1 - ALPHA / (2 * len(rows)), model.freedom))
+    return [Effect(*names, Interval(float(value), float(value - limit * error), float(value + limit * error)),
+                   min(1., 2 * float(stats.t.sf(abs(value) / max(error, 1e-12), model.freedom)) * len(rows)))
+            for names, value, error in zip(found, estimates, errors)]
 
 
 def pareto(costs: Sequence[float], values: Sequence[float]) -> list[bool]:
@@ -115,7 +286,10 @@ def pareto(costs: Sequence[float], values: Sequence[float]) -> list[bool]:
 
 
 def judge(study: Study, runs: Sequence[StudyRun]) -> list[tuple[str, list[Comparison]]]:
-    """Judge the claims of a study by finished runs of one mode, with Holm's correction over the pairs of all claims.
+    """Judge the claims of a study by finished runs of one mode.
+
+    Each table, the runs that a claim's `where` selects, has one linear model. All pairs of all claims are one family,
+    and the looks share its error. The first look that settles a claim decides it.
 
     Returns:
         For each claim its verdict, and a comparison of each two neighbours in its order.
@@ -123,29 +297,62 @@ def judge(study: Study, runs: Sequence[StudyRun]) -> list[tuple[str, list[Compar
     Raises:
         StudyError: a claim includes runs with different metrics.
     """
-    pairs = []
-    for claim in study.claims:
-        factor = study.factor_of(claim)
-        chosen = [run for run in runs if matches(run.levels, {factor: claim.order, **claim.where})]
-        metrics = sorted({run.metric for run in chosen})
-        if len(metrics) > 1:
-            raise StudyError(f'claims: expected runs with one metric for {claim.text}, got {", ".join(metrics)}. '
-                             'Narrow it with `where`.')
-        values = seed_means(study, chosen, factor)
-        pairs.append([compare(first, second, values) for first, second in pairwise(claim.order)])
-    corrected = iter(holm([pair for group in pairs for pair in group]))
-    pairs = [[next(corrected) for _ in group] for group in pairs]
-    return [(_verdict(group), group) for group in pairs]
+    found: list[tuple[str, list[Comparison]]] = [(UNTESTED, []) for _ in study.claims]
+    for number in study.seed_steps:
+        seen = [run for run in runs if run.seed in study.seeds[:number]]
+        found = [_judge_claim(study, seen, claim) if result[0] in OPEN else result
+                 for claim, result in zip(study.claims, found)]
+    return found
+
+
+def _judge_claim(study: Study, runs: Sequence[StudyRun], claim: Claim) -> tuple[str, list[Comparison]]:
+    factor = study.factor_of(claim)
+    chosen = [run for run in runs if matches(run.levels, claim.where)]
+    metrics = sorted({run.metric for run in chosen if run.levels[factor] in claim.order})
+    if len(metrics) > 1:
+        raise StudyError(f'claims: expected runs with one metric for {claim.text}, got {", ".join(metrics)}. '
+                         'Narrow it with `where`.')
+    family = Family(study.margin.get(metrics[0], 0.) if metrics else 0., ALPHA / len(study.seed_steps),
+                    sum(len(other.order) - 1 for other in study.claims))
+    pairs = compare_pairs(_claim_values(study, chosen, factor, claim), list(pairwise(claim.order)), family)
+    return _verdict(pairs), pairs
+
+
+def added_runs(study: Study, results: Mapping[str, StudyRun]) -> list[StudyRun]:
+    """Runs of further seeds, for the levels of claims that the looks so far left open.
+
+    Args:
+        results: runs by name. Nothing is added while runs of the last look have not ended.
+    """
+    seen, added = expand(study), []
+    for before, number in pairwise(study.seed_steps):
+        known = [results.get(run.name, run) for run in seen if run.mode == GRID]
+        if any(run.state not in ENDED for run in known):
+            break
+        verdicts = judge(study, [run for run in known if run.state == FINISHED])
+        patterns = [{study.factor_of(claim): claim.order, **claim.where}
+                    for claim, (verdict, _) in zip(study.claims, verdicts) if verdict in OPEN]
+        new = [make_run(study, levels, seed) for levels, seeds in cells(study) for seed in study.seeds[before:number]
+               if seed in seeds and any(matches(levels, pattern) for pattern in patterns)]
+        seen, added = [*seen, *new], [*added, *new]
+    return added
+
+
+def _claim_values(study: Study, runs: Sequence[StudyRun], factor: str, claim: Claim) -> pd.DataFrame:
+    """Values of all levels of a table, or of those of the claim alone if some combinations lack other levels."""
+    values = seed_means(study, runs, factor)
+    if values[list(claim.order)].notna().any().all():
+        return values
+    return seed_means(study, [run for run in runs if run.levels[factor] in claim.order], factor)
 
 
 def _verdict(pairs: Sequence[Comparison]) -> str:
-    """Verdict on a whole order: one contradicted step refutes it, all steps must be significant to confirm it."""
+    """Verdict on a whole order: one step in the other direction refutes it, all steps must be better to confirm it."""
     verdicts = {pair.verdict for pair in pairs}
-    if WORSE in verdicts:
-        return 'not reproduced'
-    if UNTESTED in verdicts:
-        return UNTESTED
-    return 'reproduced' if verdicts == {BETTER} else NOISE
+    for verdict, text in ((WORSE, 'not reproduced'), (UNTESTED, UNTESTED), (UNDECIDED, UNDECIDED)):
+        if verdict in verdicts:
+            return text
+    return 'reproduced' if verdicts == {BETTER} else EQUIVALENT
 
 
 def claim_rows(study: Study, runs: Sequence[StudyRun], mode: str) -> list[list[str]]:

@@ -169,7 +169,15 @@ class Claim(StudyPart):
 
 
 class Study(StudyPart):
-    """A study as its file describes it, for one of its sizes."""
+    """A study as its file describes it, for one of its sizes.
+
+    Attributes:
+        anchors: runs outside the grid that show what a table is worth, such as logistic regression: name -> fields of
+            the config. Where the reference, the first level of the first factor, is below one, nothing is judged.
+        margin: metric -> difference that does not matter, for tests of equivalence.
+        looks: numbers of seeds after which claims are judged. Further seeds run for undecided claims alone.
+        spread: standard deviation of the metric over seeds, from a pilot; it gives the detectable difference.
+    """
 
     name: Annotated[str, Field(pattern=r'^[^/.\x00-\x1f][^/\x00-\x1f]*$', max_length=100)]  # of a folder
     base: str | None = None
@@ -180,6 +188,10 @@ class Study(StudyPart):
     budget: Budget
     metrics: Annotated[dict[str, Literal['higher', 'lower']], BeforeValidator(_metrics), Field(min_length=1)]
     tune: Tune | None = None
+    anchors: Annotated[Levels, Field(max_length=MANY)] = {}
+    margin: dict[str, Positive] = {}
+    looks: list[Count] = []
+    spread: Positive | None = None
     claims: Annotated[list[Claim], Field(max_length=MANY), AfterValidator(_distinct)] = []
     description: Annotated[str, AfterValidator(str.strip)] = ''
 
@@ -191,6 +203,15 @@ class Study(StudyPart):
             raise StudyError(f'claims: expected levels of one factor, got {claim.text}. Set `factor` if two factors '
                              'have these levels.')
         return fitting[0]
+
+    @model_validator(mode='after')
+    def _check_looks(self) -> Study:
+        if self.seed_steps != sorted(set(self.seed_steps)) or self.seed_steps[-1] != len(self.seeds):
+            raise StudyError(f'looks: expected increasing numbers of seeds up to all {len(self.seeds)}, got '
+                             f'{self.looks}. Correct them.')
+        for metric in self.margin:
+            check_name('margin', metric, self.metrics)
+        return self
 
     @model_validator(mode='after')
     def _check_patterns(self) -> Study:
@@ -205,6 +226,11 @@ class Study(StudyPart):
                 for name in names:
                     check_name(f'{where}: {factor}', name, known[factor])
         return self
+
+    @property
+    def seed_steps(self) -> list[int]:
+        """Numbers of seeds after which claims are judged."""
+        return self.looks or [len(self.seeds)]
 
     def sign(self, metric: str) -> int:
         """1 if a higher metric is better, -1 if a lower one is."""

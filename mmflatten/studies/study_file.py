@@ -1,6 +1,7 @@
 """Reading of study files."""
 import re
 import warnings
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,14 @@ MAX_BYTES, MAX_VALUES = 2**20, 100_000
 MERGED = ('options', 'budget')  # parts of which a size may give single fields
 
 
-def read_study(path: str | Path, size: str = FULL) -> Study:
+def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | None = None,
+               only: Mapping[str, Any] | None = None) -> Study:
     """Read a study file.
 
     Args:
         size: `full` for the file itself, or one of its `sizes`, which replaces parts of it.
+        fields: further changes, such as `{'budget.epochs': 2}`.
+        only: factor -> level, or a list of those that remain.
 
     Raises:
         StudyError: a field is unknown, missing or invalid. The message names each field and its value.
@@ -33,6 +37,7 @@ def read_study(path: str | Path, size: str = FULL) -> Study:
             warnings.warn(f'throughput: studies do not measure speed any more. Remove it from {path} and use '
                           '`mmflatten benchmark`.', FutureWarning, stacklevel=2)
     content = {'name': Path(path).stem, **_resized(content, _mapping(sizes[size], f'sizes.{size}'))}
+    content = _resized(content, _changes(fields or {}, only or {}))
     try:
         study = Study.model_validate(content)
     except ValidationError as error:
@@ -74,10 +79,25 @@ def _resized(content: dict, changes: dict) -> dict:
             for level in names:
                 check_name(f'sizes.factors.{name}', level, levels)
             kept = {level: options for level, options in levels.items() if level in names}
+        elif name not in factors:
+            check_name('factors', name, factors)
         factors[name] = kept
     merged = {key: {**_mapping(content.get(key), key), **_mapping(changes[key], f'sizes.{key}')}
               for key in MERGED if key in changes}
     return {**content, **changes, **merged, 'factors': factors}
+
+
+def _changes(fields: Mapping[str, Any], only: Mapping[str, Any]) -> dict:
+    """Write changes of the command line as a size."""
+    changes: dict[str, Any] = {}
+    for name, value in fields.items():
+        part, _, field = name.partition('.')
+        if field:
+            changes.setdefault(part, {})[field] = value
+        else:
+            changes[part] = value
+    kept = {factor: list(levels) if isinstance(levels, (list, tuple)) else [levels] for factor, levels in only.items()}
+    return {**changes, 'factors': kept} if kept else changes
 
 
 def _mapping(value: Any, where: str) -> dict:

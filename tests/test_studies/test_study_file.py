@@ -1,6 +1,7 @@
 """Study files: their runs, and the errors found before the first run starts."""
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import yaml
@@ -219,7 +220,80 @@ def test_dry_run_prints_the_grid_with_its_costs(study_file, tmp_path, capsys):
                                          ['trial', 'focused', '3'], ['trial', 'vanilla', '3'],
                                          ['best', 'focused', '2'], ['best', 'vanilla', '2']]
     assert rows[0][6] == '8' and float(rows[0][3]) > float(rows[1][3]) > 0  # 2 epochs of 4 iterations; parameters
-    assert '14 runs' in table[-2] and not (tmp_path / 'out').exists()
+    assert '14 runs' in '\n'.join(table) and not (tmp_path / 'out').exists()
+    assert 'dwc (none in the reference)' not in table[-1] and 'local term (none, dwc in the reference)' in table[-1]
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """A study of DeiT with 64 images in memory, 8 per step, a warm-up of 4 of 40 iterations."""
+    def write(**changes):
+        (tmp_path / 'plain.py').write_text(dedent('''
+            default_scope = 'mmpretrain'
+            model = dict(type='ImageClassifier',
+                         head=dict(type='LinearClsHead', num_classes=10, in_channels=16, topk=(1,)),
+                         backbone=dict(type='mmflatten.FLattenDeiT', arch=dict(embed_dims=16, depth=1, num_heads=2),
+                                       img_size=28, patch_size=7, attn_types='L', with_cls_token=False,
+                                       out_type='avg_featmap', linear_attention=dict(type='SoftmaxAttention')))
+            data_preprocessor = dict(num_classes=10, mean=[0.] * 3, std=[255.] * 3)
+            train_dataloader = dict(batch_size=8, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
+                dataset=dict(type='mmflatten.FashionTensors', split='train', folder='{folder}', indices=64))
+            val_dataloader = train_dataloader
+            test_dataloader = val_dataloader
+            val_evaluator = dict(type='Accuracy', topk=(1,))
+            test_evaluator = val_evaluator
+            optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.1))
+            param_scheduler = [dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=4)]
+            train_cfg = dict(by_epoch=True, max_epochs=5)
+            val_cfg = test_cfg = dict()
+            ''').format(folder=STUDIES.parent / 'tests/data/fashion-mnist'))
+        content = dict(name='plain', base=str(tmp_path / 'plain.py'), budget=dict(epochs=10), metrics=['accuracy/top1'],
+                       factors=dict(attention=dict(softmax={}, other={})))
+        (tmp_path / 'plain.yaml').write_text(yaml.safe_dump({**content, **changes}, sort_keys=False))
+        return tmp_path / 'plain.yaml'
+    return write
+
+
+def test_warm_up_keeps_its_share_of_the_steps(plain):
+    few = {'train_dataloader.dataset.indices': 16}
+    study = read_study(plain(factors=dict(attention=dict(all={}, few=few, small={'train_dataloader.batch_size': 16}))))
+    runs = expand(study)
+    check_runs(study, runs)
+    assert [(run.iterations, run.warmup, run.peak_rate) for run in runs] == [
+        (number, pytest.approx(.1, abs=.05), pytest.approx(.1)) for number in (80, 20, 40)]
+
+
+@pytest.mark.parametrize('option, words', [
+    ('model.backbone.with_positions', ['order of the patches (no, yes in the reference)']),
+    ('model.backbone.linear_attention.gating', ['gate (silu, none in the reference)']),
+    ('model.backbone.linear_attention.lepe_kernel', ['local term (lepe, none in the reference)', 'parameters (+']),
+    ('model.backbone.qkv_bias', [])])
+def test_dry_run_says_what_differs_beside_the_core(plain, capsys, option, words):
+    value = dict(with_positions=False, gating='silu', lepe_kernel=5, qkv_bias=False)[option.rpartition('.')[2]]
+    path = plain(factors=dict(attention=dict(softmax={}, other={option: value}), seed=2), spread=.5)
+    assert command.main([str(path), '--dry-run']) == 0
+    out = capsys.readouterr().out
+    assert all(word in out for word in words) and ('differs beside' in out) == bool(words)
+    assert 'detectable difference' in out and 'with 2 seeds' in out and ' 9% ' in out
+
+
+def test_a_metric_that_the_test_lacks_is_refused_before_the_first_run(plain, tmp_path, capsys):
+    path = plain(metrics=['accuracy/top5'])
+    for words in (['--dry-run'], []):
+        assert command.main([str(path), '--work-dir', str(tmp_path / 'out'), *words]) == 1
+        assert 'metrics: expected one of accuracy/top1, got accuracy/top5' in capsys.readouterr().err
+    assert not (tmp_path / 'out' / 'runs').exists()
+
+
+def test_fields_and_levels_of_the_command_line(plain):
+    path = plain(factors=dict(attention=dict(softmax={}, other={}, third={}), seed=3))
+    study = read_study(path, fields={'budget.epochs': 2, 'options.train_dataloader.batch_size': 4, 'looks': [1, 2]},
+                       only=dict(attention=['softmax', 'third'], seed=[0, 2]))
+    assert list(study.factors['attention']) == ['softmax', 'third'] and study.seeds == [0, 2] and study.looks == [1, 2]
+    assert study.budget.epochs == 2 and study.options == {'train_dataloader.batch_size': 4}
+    for wrong in (dict(attention='fourth'), dict(colour='red')):
+        with pytest.raises(StudyError, match=next(iter(wrong))):
+            read_study(path, only=wrong)
 
 
 SMALL = [(path.stem, 'smoke') for path in FILES if 'smoke' in yaml.safe_load(path.read_text()).get('sizes', {})]

@@ -23,8 +23,8 @@ FLOORS = (
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
-    'ops': 3408, 'models': 6275, 'checkpoints': 1453, 'timm': 350, 'tasks': 381, 'datasets': 2536, 'own_data': 990,
+    'ops': 3408, 'models': 6341, 'checkpoints': 1453, 'timm': 350, 'tasks': 381, 'datasets': 2610, 'own_data': 990,
     'engine': 1825, 'predict': 763, 'explain': 1070, 'measure': 1419, 'results': 1156, 'report': 1412, 'recipes': 790,
-    'studies': 1953, 'export': 600, 'app': 561, 'cli': 1760,
+    'studies': 2447, 'export': 600, 'app': 561, 'cli': 1760,
 }
-TOTAL = 29877
+TOTAL = 30521

@@ -3,8 +3,8 @@
 Run by this project in studies alone: docs/findings.md.
 """
 _base_ = [
-    '../_base_/models/classifier_cls_token.py', '../_base_/datasets/fashion_tensors.py',
-    '../_base_/schedules/nano_5e.py', '../_base_/default_runtime.py'
+    '../../configs/_base_/models/classifier_cls_token.py', './fashion.py',
+    './five_epochs.py', '../../configs/_base_/default_runtime.py'
 ]
 model = dict(
     backbone=dict(

@@ -1,0 +1,39 @@
+"""Backbones without attention, which show what a table of attentions is worth."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+
+from mmflatten.models.layers import conv_bn
+from mmflatten.registry import MODELS
+
+
+@MODELS.register_module()
+class Pixels(BaseModule):
+    """The pixels of an image, averaged over the colours: `(B, 3, H, W) -> (B, H W)`.
+
+    With a linear head, this is logistic regression.
+    """
+
+    def forward(self, image_B3HW: Tensor) -> tuple[Tensor]:
+        return (image_B3HW.mean(dim=1).flatten(1),)
+
+
+@MODELS.register_module()
+class SmallCNN(BaseModule):
+    """3 x 3 convolutions with batch norm and ReLU, each with stride 2 but the first, then the mean: `(B, C)`.
+
+    Args:
+        channels: of each convolution.
+    """
+
+    def __init__(self, channels: Sequence[int] = (32, 64, 128), init_cfg: dict | None = None) -> None:
+        super().__init__(init_cfg)
+        sizes = [3, *channels]
+        self.layers = nn.Sequential(*(layer for index, (inputs, outputs) in enumerate(zip(sizes, channels))
+                                      for layer in (*conv_bn(inputs, outputs, 3, 2 if index else 1), nn.ReLU())))
+
+    def forward(self, image_B3HW: Tensor) -> tuple[Tensor]:
+        return (self.layers(image_B3HW).mean(dim=(2, 3)),)
