@@ -1,0 +1,128 @@
+"""Put another attention into blocks of a trained model, and take over what both have."""
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from torch import nn
+
+from mmflatten.building import build_model
+from mmflatten.console import quiet_libraries
+from mmflatten.measure.flops.model_cost import image_shape
+from mmflatten.models.attention import CrossShapedAttention, TokenMixer
+from mmflatten.models.backbones.letters import block_letters, parse_attn_types
+from mmflatten.models.layers import Block
+
+RESERVED = 'LMS'  # of the families
+OPEN_GATE = {'plain': 1., 'silu': 1.2784645}  # biases with which a gate multiplies by 1
+
+
+def blocks_of(model: nn.Module) -> dict[str, Block]:
+    """Blocks with an attention, by their names in the backbone, from the first to the last.
+
+    Raises:
+        ValueError: the attention of the backbone's blocks cannot be chosen.
+    """
+    backbone = getattr(model, 'backbone', None)
+    found = {name: module for name, module in getattr(backbone, 'named_modules', dict)()
+             if isinstance(module, Block) and hasattr(module, 'attn')}
+    if not found or not {'attn_types', 'mixers'} <= set(inspect.signature(type(backbone)).parameters):
+        raise ValueError(f'model.backbone: expected one whose blocks have letters (FLattenDeiT, FLattenPVT, '
+                         f'FLattenSwin, FLattenCSwin, ...), got {type(backbone).__name__}.')
+    return found
+
+
+def letters_of(cfg: Config, model: nn.Module) -> list[str]:
+    """Letters of the blocks of each stage; those of stages that are not built stay as the config writes them."""
+    backbone, settings = model.backbone, cfg.model.backbone
+    known = inspect.signature(type(backbone)).parameters['attn_types'].default
+    written = settings.get('attn_types', known)
+    if hasattr(backbone, 'blocks'):
+        if not backbone.is_whole:
+            raise ValueError('model.backbone.out_indices: expected the last block among them, got '
+                             f'{settings.get("out_indices")}. Add it, or shorten arch.depth.')
+        return [block_letters(written, written, len(backbone.blocks))]
+    stages = list(written.rstrip('0123456789') if isinstance(written, str) else written)
+    depths = [len(stage.blocks) for stage in backbone.stages]
+    depths += [len(letters) for letters in stages[len(depths):]]
+    return parse_attn_types(written, depths, dict.fromkeys(ascii_uppercase, {}))
+
+
+def swapped_config(cfg: Config, model: nn.Module, attention: Mapping[str, Any], chosen: Sequence[int]) -> Config:
+    """Config of the model with another attention in the blocks of these numbers, counted from 0 over all stages."""
+    letters = letters_of(cfg, model)
+    settings = cfg.model.backbone
+    taken = {*''.join(letters), *(settings.get('mixers') or {}), *RESERVED}
+    letter = next(name for name in ascii_uppercase if name not in taken)
+    number, stages = 0, []
+    for stage in letters:
+        stages.append(''.join(letter if number + place in chosen else old for place, old in enumerate(stage)))
+        number += len(stage)
+    swapped = copy.deepcopy(cfg)
+    swapped.model.backbone.attn_types = stages[0] if hasattr(model.backbone, 'blocks') else stages
+    swapped.model.backbone.mixers = {**copy.deepcopy(dict(settings.get('mixers') or {})), letter: dict(attention)}
+    return swapped
+
+
+def build_swapped(cfg: Config, teacher: nn.Module, chosen: Sequence[int]) -> nn.Module:
+    """Build the model of `swapped_config` with the weights of the teacher, and run it once.
+
+    Raises:
+        ValueError: the attention cannot stand in these blocks.
+    """
+    torch.manual_seed((cfg.get('randomness') or {}).get('seed') or 0)
+    cfg = copy.deepcopy(cfg)
+    for part in (cfg.model, cfg.model.backbone):
+        part.pop('init_cfg', None)  # weights that the teacher started from
+    try:
+        student = build_model(cfg)
+        with quiet_libraries():
+            student.init_weights()
+        take_over(teacher, student, chosen)
+        with torch.no_grad():
+            student.eval().backbone(torch.zeros(1, 3, *image_shape(cfg)))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f'--attention: cannot stand in these blocks: {" ".join(str(error).split())}') from error
+    return student
+
+
+@torch.no_grad()
+def take_over(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) -> list[str]:
+    """Copy the teacher's weights. What an attention has in addition adds nothing at first, where it can.
+
+    New convolutions of the values are 0 and new gates 1. Projections of queries, keys and values come first in `qkv`,
+    whose further rows are the new attention's own. Other weights keep their initial values.
+
+    Returns:
+        Names of the weights that the teacher does not have.
+    """
+    given, new = teacher.state_dict(), []
+    for name, value in student.state_dict().items():
+        old = given.get(name)
+        if old is not None and '.qkv.' in name and old.shape[1:] == value.shape[1:] and len(old) < len(value):
+            value[:len(old)].copy_(old)
+            new.append(name)
+        elif old is not None and old.shape == value.shape:
+            value.copy_(old)
+        else:
+            new.append(name)
+    blocks = list(blocks_of(student).items())
+    for number in chosen:
+        block, module = blocks[number]
+        for path, part in module.attn.named_modules(prefix=f'backbone.{block}.attn'):
+            if isinstance(part, TokenMixer):
+                for name, convolution in part.local_convolutions().items():
+                    for kind, parameter in convolution.named_parameters(prefix=f'{path}.{name}'):
+                        if kind in new:
+                            parameter.zero_()
+            gating = part.branches[0].mixer.gating if isinstance(part, CrossShapedAttention) else getattr(
+                part, 'gating', None)
+            if gating in OPEN_GATE and f'{path}.qkv.bias' in new:
+                part.qkv.weight[-part.qkv.in_features:].zero_()
+                part.qkv.bias[-part.qkv.in_features:].fill_(OPEN_GATE[gating])
+    return new
