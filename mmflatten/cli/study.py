@@ -7,14 +7,13 @@
 The same command resumes after any interruption. See docs/studies.md.
 """
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mmflatten.cli.common import command, positive
 from mmflatten.config_files import ConfigOptions
-from mmflatten.console import own_output
+from mmflatten.console import own_output, say
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +25,9 @@ def options(parser: argparse.ArgumentParser) -> None:
                         help='run these levels of a factor alone: attention=softmax,focused seed=[0]')
     parser.add_argument('--work-dir', type=Path, metavar='DIR',
                         help='folder of the results (default: work_dirs/studies/<name of the study>)')
+    parser.add_argument('--from', dest='published', type=Path, metavar='DIR',
+                        help='folder with the tables NAME.csv of an earlier report: report on them, or run only what '
+                        'they lack')
     action = parser.add_mutually_exclusive_group()
     action.add_argument('--dry-run', action='store_true', help='print the grid with parameters, FLOPs, hours and disk')
     action.add_argument('--status', action='store_true', help='print the progress of the study')
@@ -58,7 +60,7 @@ def main(args: argparse.Namespace) -> None:
     folders = [StudyFolder(args.work_dir or Path('work_dirs', 'studies', study.name)) for study in studies]
     if args.report:
         from mmflatten.studies.report import write_report
-        print(write_report(list(zip(studies, folders)), args.report))
+        print(write_report(list(zip(studies, folders)), args.report, args.published))
         return
     failed = []
     for study, folder in zip(studies, folders):
@@ -73,7 +75,7 @@ def main(args: argparse.Namespace) -> None:
         except StudyError as error:
             if len(studies) == 1:
                 raise
-            _say(f'{study.name}: {error}')  # the other studies do not depend on this one
+            say(f'{study.name}: {error}')  # the other studies do not depend on this one
             failed.append(study.name)
     if failed:
         raise StudyError(f'{len(failed)} of {len(studies)} studies failed: {", ".join(failed)}')
@@ -109,15 +111,17 @@ def _dry_run(study: Any, args: argparse.Namespace) -> str:
         workers, cores = local.slots, len(local.free[-1][0])
         if args.ray or args.slurm:
             workers, cores = None, min(args.cores_per_run or 1, available_cpus())
-        table = cost_table(study, runs, seconds_per_run(study, runs, cores, _say), workers)
+        table = cost_table(study, runs, seconds_per_run(study, runs, cores, say), workers)
         return '\n\n'.join([table, *level_tables(study, runs)])
 
 
 def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
     from mmflatten.studies.driver import Driver
+    from mmflatten.studies.published import read_csv
     from mmflatten.studies.runs import FAILED, FINISHED, TRIAL
     from mmflatten.studies.study import StudyError, counted
-    runs = Driver(study, folder, _executor(folder, args), _say).go(args.changed, args.retry_failed)
+    published = read_csv(args.published / f'{study.name}.csv') if args.published else {}
+    runs = Driver(study, folder, _executor(folder, args), say, published).go(args.changed, args.retry_failed)
     failed = [run for run in runs if run.state == FAILED]
     print(f'{len(runs) - len(failed)} of {counted(len(runs), "run")} ended well: {folder.path}')
     if failed:
@@ -126,7 +130,7 @@ def _run(study: Any, folder: Any, args: argparse.Namespace) -> None:
         searched = [run.levels for run in runs if run.mode == TRIAL and run.state == FINISHED]
         if any(run.mode != TRIAL or run.levels not in searched for run in failed):
             raise StudyError(message)
-        _say(message)  # settings with which a training diverges are part of a search
+        say(message)  # settings with which a training diverges are part of a search
 
 
 def _executor(folder: Any, args: argparse.Namespace) -> Any:
@@ -138,7 +142,3 @@ def _executor(folder: Any, args: argparse.Namespace) -> Any:
         return SlurmExecutor(folder.path / 'slurm', read_options(args.slurm), args.cores_per_run or 1)
     from mmflatten.studies.executors import LocalExecutor
     return LocalExecutor(args.workers)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -26,10 +26,13 @@ class Driver:
 
     Args:
         say: called with one line for every run that ends and for other news.
+        published: results by name of the run, taken over where the config of the run is still the same.
     """
 
-    def __init__(self, study: Study, folder: StudyFolder, executor: Executor, say: Callable[[str], None]) -> None:
+    def __init__(self, study: Study, folder: StudyFolder, executor: Executor, say: Callable[[str], None],
+                 published: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self.study, self.folder, self.executor, self.say = study, folder, executor, say
+        self.published = published or {}
         self.start = time.monotonic()
         self.runs: dict[str, StudyRun] = {}
         self.attempts: Counter[str] = Counter()
@@ -57,6 +60,7 @@ class Driver:
 
     def _run_all(self, runs: Sequence[StudyRun], changed: str | None, retry_failed: bool) -> None:
         check_runs(self.study, runs)
+        self._take_over(runs)
         self._discard_changed(runs, changed, retry_failed)
         if retry_failed:
             self._reopen_failed(runs)
@@ -76,6 +80,17 @@ class Driver:
                 elif is_hopeless(self.study, run, read_file(folder / PROGRESS), self.runs.values()):
                     (folder / STOP).touch()
             time.sleep(POLL)
+
+    def _take_over(self, runs: Sequence[StudyRun]) -> None:
+        """Write the published results of runs that have not been started here."""
+        known = [run for run in runs if run.name in self.published and not (self.folder.run(run.name) / RUN).exists()]
+        same = [run for run in known if self.published[run.name].get('config_hash') == run.config_hash]
+        for run in same:
+            folder = self.folder.prepare(run.name, config_of(run, self.study.budget), self._content(run))
+            write_json(folder / RESULT, run.with_result(self.published[run.name]).result())
+        if known:
+            self.say(f'{len(same)} of {counted(len(known), "published run")} taken over'
+                     + (', the others have another config and run again' if len(same) < len(known) else ''))
 
     def _content(self, run: StudyRun) -> dict[str, Any]:
         """Content of `run.json`, which the worker reads beside the config."""

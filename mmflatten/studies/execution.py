@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from mmengine.hooks import Hook
 from mmengine.runner import EpochBasedTrainLoop, Runner
@@ -22,6 +23,7 @@ from mmflatten.studies.runs import FINISHED, PRUNED, TRIAL, StudyRun
 INTERVAL = 1.  # seconds between two reports
 STOPPED_CHECKPOINT = 'stopped.pth'
 TRAINED = 'training_seconds'
+LABELS = 'labels.npy'
 
 
 class Pruned(Exception):
@@ -102,6 +104,20 @@ class ProgressHook(Hook):
                     gpu_seconds=wall if torch.cuda.is_available() else 0.)
 
 
+class LabelsHook(Hook):
+    """Write the predicted class of every test image to `labels.npy` in the order of the data set, for classifiers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.labels = folder, []
+
+    def after_test_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None) -> None:
+        self.labels += [int(sample.pred_label) for sample in outputs or () if 'pred_label' in sample]
+
+    def after_test(self, runner: Runner) -> None:
+        if self.labels:
+            np.save(self.folder / LABELS, np.array(self.labels, np.uint16))
+
+
 def _step(runner: Runner) -> int:
     """Finished epochs or iterations, depending on the training loop."""
     return runner.epoch if isinstance(runner.train_loop, EpochBasedTrainLoop) else runner.iter
@@ -118,7 +134,7 @@ def execute_run(folder: Path) -> None:
     run.state, run.machine, run.git_commit = FINISHED, machine, git_commit()
     try:
         checkpoint = train_run(folder, config, hook)
-        metrics = test(load_config(str(config), work_dir=str(folder / 'test')), checkpoint)
+        metrics = test(load_config(str(config), work_dir=str(folder / 'test')), checkpoint, hooks=[LabelsHook(folder)])
         run.metrics = {name: float(value) for name, value in metrics.items()}
         _judge(run, hook.state, content['metrics'])
     except Pruned:

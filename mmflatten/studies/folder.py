@@ -136,20 +136,27 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         aside.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
 
 
-def collect_runs(study: Study, folder: StudyFolder) -> list[StudyRun]:
+def collect_runs(study: Study, folder: StudyFolder, published: Mapping[str, Any] | None = None) -> list[StudyRun]:
     """Read the results of all runs, in the order of the study file. Runs that have not ended are running or waiting.
+
+    Args:
+        published: results by name, for runs that the folder lacks.
 
     Raises:
         StudyError: the study has not been started.
     """
-    if not (folder.path / 'runs').exists():
+    def read(run: StudyRun) -> StudyRun:
+        found, known = folder.read(run), (published or {}).get(run.name)
+        return found.with_result(known) if known and found.value is None else found
+
+    if not (folder.path / 'runs').exists() and not published:
         raise StudyError(f'{folder.path}: expected the folder of a study, got no runs in it. Start the study first.')
-    runs = list(map(folder.read, expand(study)))
+    runs = list(map(read, expand(study)))
     known = {run.name: run for run in runs}
     while more := [run for run in added_runs(study, known) if run.name not in known]:
-        known.update({run.name: folder.read(run) for run in more})
+        known.update({run.name: read(run) for run in more})
     runs = list(known.values())
-    return runs + list(map(folder.read, best_runs(study, runs)))
+    return runs + list(map(read, best_runs(study, runs)))
 
 
 def status_table(study: Study, folder: StudyFolder) -> str:

@@ -3,11 +3,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
-
 from mmflatten.studies.blocks import TITLES, blocks_of, draw_costs, effects_table, tuned_table
 from mmflatten.studies.folder import StudyFolder, collect_runs
 from mmflatten.studies.levels import level_tables
+from mmflatten.studies.published import read_csv, write_csv
 from mmflatten.studies.runs import ANCHOR, FAILED, FINISHED, TRIAL, StudyRun
 from mmflatten.studies.statistics import claim_rows
 from mmflatten.studies.study import Study, StudyError, counted
@@ -21,12 +20,13 @@ error rate of 5 % over all their pairs and looks (Bonferroni)."""
 CLAIM_HEADER = ['claim', 'where', 'source', 'verdict', 'pair', 'difference, larger is better', 'p', 'seeds']
 
 
-def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path) -> Path:
+def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path, published: Path | None = None) -> Path:
     """Write one page on studies; the folder beside it with its name takes the figures and a table of all runs.
 
     Args:
         studies: each with the folder of its results.
         page: a Markdown file; the figures of `page.md` are `page/*.png`.
+        published: folder with the CSV tables of an earlier report, for runs that are not in the folders.
 
     Raises:
         StudyError: a study has no finished runs, its metrics do not fit its runs, or the page was edited by hand.
@@ -34,12 +34,12 @@ def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path) -> Pa
     if page.exists() and not page.read_text(encoding='utf-8').partition('\n\n')[2].startswith(MARKER):
         raise StudyError(f'--report: expected a new page or an earlier report, got {page}, which has other text above '
                          'the report. Name another page.')
-    collected = [(study, _collect(study, folder)) for study, folder in studies]
+    collected = [(study, _collect(study, folder, published)) for study, folder in studies]
     beside = page.with_suffix('')
     beside.mkdir(parents=True, exist_ok=True)
     claims, parts = [], []
     for study, runs in collected:
-        _write_csv(runs, beside / f'{study.name}.csv')
+        write_csv(runs, beside / f'{study.name}.csv')
         parts += [*_head(study, runs), *_results(study, runs, beside)]
         claims += [row for mode in TITLES for row in claim_rows(study, runs, mode)]
     if claims:
@@ -52,9 +52,9 @@ def write_report(studies: Sequence[tuple[Study, StudyFolder]], page: Path) -> Pa
     return page
 
 
-def _collect(study: Study, folder: StudyFolder) -> list[StudyRun]:
+def _collect(study: Study, folder: StudyFolder, published: Path | None) -> list[StudyRun]:
     """Read the results of a study that has finished runs."""
-    runs = collect_runs(study, folder)
+    runs = collect_runs(study, folder, read_csv(published / f'{study.name}.csv') if published else {})
     finished = [run for run in runs if run.state == FINISHED]
     if not finished:
         raise StudyError(f'{folder.path}: expected finished runs of {study.name}, got none. Run the study first, or '
@@ -106,15 +106,3 @@ def _results(study: Study, runs: Sequence[StudyRun], beside: Path) -> list[str]:
     failed = [[run.name, run.error.replace('|', '/')] for run in runs if run.state == FAILED]
     parts += ['### Failed runs', align(failed, ['run', 'error'], {0, 1}, markdown=True)] if failed else []
     return parts
-
-
-def _write_csv(runs: Sequence[StudyRun], path: Path) -> None:
-    """Write one row per run, with a column for every item of a mapping."""
-    rows = []
-    for run in runs:
-        row = {}
-        for key, value in run.result().items():
-            row.update({f'{key}.{name}': item for name, item in value.items()} if isinstance(value, dict) else {
-                key: value})
-        rows.append(row)
-    pd.DataFrame(rows, dtype=object).to_csv(path, index=False)

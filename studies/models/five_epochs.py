@@ -5,10 +5,10 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=2e-3, weight_decay=0.05),
+    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
     clip_grad=dict(max_norm=5.0))
 
 param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=98),
+    dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=391),
     dict(type='CosineAnnealingLR', eta_min=1e-5, by_epoch=True, begin=0, end=5, convert_to_iter_based=True),
 ]

@@ -124,9 +124,11 @@ def drive(tmp_path, monkeypatch) -> Callable[..., list[StudyRun]]:
             run.config_hash = digest(config_of(run, study.budget).to_dict())[:12]
             run.params, run.flops, run.shape, run.disk = 10**6, 10**7, (32, 32), 10**6
 
-    def run(path: Path, executor: FakeExecutor, **options: object) -> list[StudyRun]:
-        (tmp_path / 'out').mkdir(exist_ok=True)
-        return Driver(read_study(path), StudyFolder(tmp_path / 'out'), executor, lambda line: None).go(**options)
+    def run(path: Path, executor: FakeExecutor, out: str = 'out', published: dict | None = None,
+            **options: object) -> list[StudyRun]:
+        (tmp_path / out).mkdir(exist_ok=True)
+        return Driver(read_study(path), StudyFolder(tmp_path / out), executor, lambda line: None,
+                      published).go(**options)
 
     monkeypatch.setattr(driver_module, 'POLL', 0)
     monkeypatch.setattr(driver_module, 'check_runs', check_runs)

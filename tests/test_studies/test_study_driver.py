@@ -5,6 +5,7 @@ import threading
 from types import SimpleNamespace
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import yaml
 
@@ -14,6 +15,7 @@ from mmflatten.studies import execution
 from mmflatten.studies.driver import is_hopeless
 from mmflatten.studies.executors import NO_SPACE
 from mmflatten.studies.folder import PROGRESS, RESULT, RUN, StudyFolder, collect_runs, read_file, write_json
+from mmflatten.studies.published import read_csv, write_csv
 from mmflatten.studies.report import write_report
 from mmflatten.studies.runs import BEST, FAILED, FINISHED, PRUNED, TRIAL, StudyRun, expand
 from mmflatten.studies.study import StudyError
@@ -207,7 +209,7 @@ def test_worker_distinguishes_a_full_disk_from_other_failures(tmp_path, monkeypa
 def test_run_fails_if_its_metric_cannot_be_judged(tmp_path, monkeypatch, mode, validated, value, words):
     monkeypatch.setattr(execution, 'train_run', lambda *arguments: '')
     monkeypatch.setattr(execution, 'load_config', lambda *arguments, **options: None)
-    monkeypatch.setattr(execution, 'test', lambda *arguments: {'epe': value, 'acc': 9.})
+    monkeypatch.setattr(execution, 'test', lambda *arguments, **options: {'epe': value, 'acc': 9.})
     monkeypatch.setattr(execution, 'git_commit', lambda: 'now')
     write_json(tmp_path / RUN, dict(result=dict(name='x', mode=mode, git_commit='before'), metrics=['epe', 'acc'],
                                     seconds=None))
@@ -273,3 +275,30 @@ def test_study_folder_lock_excludes_a_second_driver_and_outlasts_status(tmp_path
                 pass
         release.join()
     assert not StudyFolder(tmp_path).in_use()
+
+
+def test_published_runs_are_taken_over_where_their_config_is_the_same(study_file, drive, fake_executor, tmp_path):
+    path = study_file()
+    first = drive(path, fake_executor(lambda run: 60. + run['result']['seed']))
+    write_csv(first, tmp_path / 'tiny.csv')
+    published = read_csv(tmp_path / 'tiny.csv')
+    assert published[first[0].name] == {key: value for key, value in first[0].result().items()
+                                        if value not in ({}, '', None)}
+    own = study_file(factors=dict(yaml.safe_load(path.read_text())['factors'], seed=3))
+    executor = fake_executor(lambda run: 70.)
+    again = drive(own, executor, out='new', published=published)
+    assert sorted(executor.submitted) == sorted(run.name for run in again if run.seed == 2)
+    assert [run.value for run in again if run.seed < 2] == [run.value for run in first]
+    other = study_file(options={RATE: 1.})
+    executor = fake_executor(lambda run: 70.)
+    assert {run.value for run in drive(other, executor, out='other', published=published)} == {70.}
+
+
+def test_claims_that_are_open_get_further_seeds(study_file, drive, fake_executor):
+    path = study_file(looks=[3, 6], factors=dict(yaml.safe_load(study_file().read_text())['factors'], seed=6),
+                      claims=[dict(order='focused > vanilla')])
+    random = np.random.default_rng(0)
+    for gap, number in ((5., 6), (.01, 12)):
+        executor = fake_executor(lambda run, gap=gap: 60. + gap * (run['result']['levels']['attention'] == 'focused')
+                                 + float(random.normal(0, .5)))
+        assert len(drive(path, executor, out=f'out{number}')) == number == len(executor.submitted)

@@ -3,15 +3,18 @@ import subprocess
 from pathlib import Path
 from textwrap import dedent
 
+import numpy as np
 import pytest
 import yaml
 from mmengine import Config
 
 from mmflatten.cli import study as command
+from mmflatten.datasets.image_tensors import FashionTensors
 from mmflatten.measure.flops.model_cost import image_shape
 from mmflatten.studies import execution
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import check_runs
+from mmflatten.studies.folder import StudyFolder, collect_runs
 from mmflatten.studies.runs import expand
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
@@ -238,7 +241,7 @@ def plain(tmp_path):
             data_preprocessor = dict(num_classes=10, mean=[0.] * 3, std=[255.] * 3)
             train_dataloader = dict(batch_size=8, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True),
                 dataset=dict(type='mmflatten.FashionTensors', split='train', folder='{folder}', indices=64))
-            val_dataloader = train_dataloader
+            val_dataloader = dict(train_dataloader, sampler=dict(type='DefaultSampler', shuffle=False))
             test_dataloader = val_dataloader
             val_evaluator = dict(type='Accuracy', topk=(1,))
             test_evaluator = val_evaluator
@@ -335,3 +338,12 @@ def test_git_commit_is_that_of_the_package(monkeypatch, tmp_path):
     (dict(backbone=dict(depth=18)), (512, 2048))])
 def test_image_shape_is_that_of_the_training(model, shape):
     assert image_shape(Config(dict(default_scope='mmseg', model=model))) == shape
+
+
+def test_run_keeps_its_curve_and_the_predicted_classes(plain, tmp_path):
+    path = plain(factors=dict(attention=dict(softmax={})), budget=dict(epochs=2))
+    assert command.main([str(path), '--work-dir', str(tmp_path / 'out'), '--workers', '1']) == 0
+    run, = collect_runs(read_study(path), StudyFolder(tmp_path / 'out'))
+    predicted = np.load(StudyFolder(tmp_path / 'out').run(run.name) / 'labels.npy')
+    true = FashionTensors('train', str(STUDIES.parent / 'tests/data/fashion-mnist'), indices=64).labels
+    assert run.value == pytest.approx(100 * np.mean(predicted == true)) and list(run.validations) == ['1', '2']

@@ -279,3 +279,17 @@ def test_seeds_are_added_until_claims_are_settled(study_file):
     known.update({run.name: done(run) for run in first})
     assert len(added_runs(study, known)) == 10  # up to all eight seeds
     assert [verdict for verdict, _ in judge(study, list(known.values()))][0] == 'reproduced'
+
+
+def test_report_is_made_again_from_the_published_files_alone(claimed, finished, tmp_path):
+    first = write_report([(claimed, finished)], tmp_path / 'first.md').read_text()
+    again = write_report([(claimed, StudyFolder(tmp_path / 'nothing'))], tmp_path / 'again.md', tmp_path / 'first')
+    assert again.read_text() == first.replace('first/', 'again/')
+    assert (tmp_path / 'first' / f'{claimed.name}.csv').read_text() == (
+        tmp_path / 'again' / f'{claimed.name}.csv').read_text()
+    for text in ('name,value\na,one\n', 'value\n1\n', None):
+        path = tmp_path / 'bad' / f'{claimed.name}.csv'
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text) if text else path.unlink()
+        with pytest.raises(StudyError, match=f'{claimed.name}.csv'):
+            write_report([(claimed, StudyFolder(tmp_path / 'nothing'))], tmp_path / 'bad.md', tmp_path / 'bad')
