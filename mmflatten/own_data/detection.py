@@ -14,7 +14,7 @@ from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, pro
 from mmflatten.own_data.pictures import Picture, find_images, picture_problems, read_pictures, size_range, split
 
 DATASET = 'mmflatten.CheckedCocoDataset'
-UNUSABLE = 'unusable segmentation'
+UNUSABLE, TINY = 'unusable segmentation', 'box narrower than a pixel, or area 0'
 BORDER = 1  # pixels by which a box may exceed its image, for rounding
 UNIQUE = (('images', 'id'), ('images', 'file_name'), ('annotations', 'id'), ('categories', 'id'),
           ('categories', 'name'))
@@ -32,12 +32,13 @@ COCO_PROBLEMS = {
     'no iscrowd': (True, "add iscrowd=0; COCO's evaluation needs it"),
     'box outside its image': (True, 'correct or remove it; bbox is [x, y, width, height] in pixels'),
     'box over the border': (False, 'it is clipped; check that bbox is [x, y, width, height] in pixels'),
-    'box narrower than a pixel, or area 0': (False, 'it is skipped in training'),
+    TINY: (False, 'it is skipped in training'),
     UNUSABLE: (False, 'a polygon needs at least three points (x, y); RLE needs the [height, width] of the image'),
     'annotation id 0': (False, "number from 1: COCO's evaluation counts matches of id 0 as false positives"),
     'listed image that does not exist': (True, 'correct file_name or --images'),
     'image without width and height': (True, 'add both'),
     'image size differs from the listed size': (True, 'correct width and height; photographs may be rotated (EXIF)'),
+    'boxes look normalised': (True, 'more than half lie between 0 and 1; multiply them by the width and height'),
     'boxes like [x1, y1, x2, y2]': (True, 'more than half exceed their image; bbox must be [x, y, width, height]'),
     **{f'{key} of {kind} repeated or missing': (True, 'each must occur once') for kind, key in UNIQUE},
 }
@@ -64,12 +65,14 @@ def read(request: Request, base: Config) -> OwnData:
     train, val = parts
     problems += picture_problems(pictures, train.images, val.images)
     problems += _empty_classes(request.ann[0], train, val, names)
+    order = [f'classes in the order of the file, not of --classes: {", ".join(names)}'] * (
+        names != list(request.classes or names))
     masks = all(annotation.get('segmentation') for part in parts for annotation in part.content['annotations'])
     masks = masks and not any(problem.name == UNUSABLE for problem in problems)
     arguments = [dict(ann_file=part.path, data_prefix=dict(img=part.folder)) for part in parts]
     arguments[0]['filter_cfg'] = dict(filter_empty_gt=True)
     return OwnData(DATASET, *arguments, (len(train.images), len(val.images)), tuple(names),
-                   _summary(train, val, names, pictures, masks), problems, lists,
+                   _summary(train, val, names, pictures, masks) + order, problems, lists,
                    dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'))
 
 
@@ -92,9 +95,10 @@ class CocoFile:
         return [category['name'] for category in self.content['categories']]
 
     def objects(self) -> Counter:
-        """Count the objects of each category."""
+        """Count the objects of each category that training uses."""
         names = {category['id']: category['name'] for category in self.content['categories']}
-        return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations'])
+        return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations']
+                       if not is_tiny(annotation) and not annotation.get('iscrowd'))
 
     def subset(self, paths: Sequence[Path], file: Path) -> 'CocoFile':
         """Return the part with these images, to be written to a file."""
@@ -154,6 +158,11 @@ def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]
             places['image without width and height'].append(str(path))
         elif pictures[path].size not in (None, size):
             places['image size differs from the listed size'].append(str(path))
+    boxes = [box for annotation in part.content['annotations'] if _are_numbers(box := annotation.get('bbox'))]
+    normalised = [box for box in boxes if max(box, default=2) <= 1]
+    if 2 * len(normalised) > len(boxes):
+        places['boxes look normalised'] = [f'{box} in {part.path}' for box in normalised]
+        places.pop(TINY, None)
     over = places['box over the border']
     if len(over) > len(part.content['annotations']) / 2:
         places['boxes like [x1, y1, x2, y2]'] = over
@@ -183,9 +192,15 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
             faults.append('box outside its image')
         elif min(x, y, image['width'] - x - width, image['height'] - y - height) < -BORDER:
             faults.append('box over the border')
-        if min(width, height) < 1 or annotation.get('area') == 0:
-            faults.append('box narrower than a pixel, or area 0')
+        if is_tiny(annotation):
+            faults.append(TINY)
     return faults
+
+
+def is_tiny(annotation: dict) -> bool:
+    """Return True if training skips the object."""
+    box = annotation.get('bbox')
+    return _are_numbers(box) and len(box) == 4 and min(box[2:]) < 1 or annotation.get('area') == 0
 
 
 def _are_numbers(values: Any) -> bool:

@@ -1,4 +1,5 @@
 """Writing a config for user data: `mmflatten init`."""
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -6,10 +7,14 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.console import quiet_libraries
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.setup import load_config
 from mmflatten.own_data.data import OwnDataError, Request
+from mmflatten.own_data.schedule import default_batch
 from mmflatten.own_data.write import own_config_text, require_base
+from mmflatten.recipes.checks import warnings_of
+from mmflatten.recipes.training import Training
 
 
 def initialise(request: Request) -> Iterator[str]:
@@ -27,20 +32,21 @@ def initialise(request: Request) -> Iterator[str]:
     data.require_usable()
     _require_free(request, base, data.lists)
     require_base(base, request.spec, data)
-    batch = min(request.batch or base.train_dataloader.batch_size, data.counts[0])
+    batch = min(request.batch, data.counts[0]) if request.batch else default_batch(base, data.counts[0])
     text = own_config_text(data, base, request.out, batch, request.checkpoint)
     files = {path: content.encode() for path, content in {**data.lists, request.out: text}.items()}
     request.out.parent.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
         path.write_bytes(content)
     train, val = data.counts
-    epochs, iterations = base.train_cfg.get('max_epochs'), base.train_cfg.get('max_iters')
-    if epochs:
-        length = f'{epochs} epochs of {-(-train // batch)} iterations'
-    else:
-        length = f'{iterations} iterations, {iterations * batch / train:.0f} epochs of this data'
+    with quiet_libraries(logging.ERROR):
+        training = Training(load_config(str(request.out)), gpus=1, images=train)
+        warnings = warnings_of(training)
     unit = 'pairs' if request.spec.pairs else 'images'
-    yield f'{train} {unit} for training, {val} for validation; the base trains {length}'
+    passes = training.iterations / training.epoch_length
+    yield (f'{train} {unit} for training, {val} for validation; {training.iterations:,} iterations with a batch of '
+           f'{batch}, {passes:.0f} epochs')
+    yield from (f'warning: {text}' for _, text in warnings)
     weights = (base.model.get('backbone', {}).get('init_cfg') or {}).get('checkpoint')
     if weights and request.checkpoint is None and '://' not in weights and not Path(weights).exists():
         yield (f'warning: the pretrained weights of the base, {weights}, do not exist. Download them, or start from '

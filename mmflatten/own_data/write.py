@@ -10,6 +10,8 @@ from mmengine.config import Config
 
 from mmflatten.classes import HEADS
 from mmflatten.own_data.data import OwnData, OwnDataError
+from mmflatten.own_data.schedule import fitted_schedule, scaled_rate
+from mmflatten.recipes.settings import base_batch
 from mmflatten.tasks import Task, task_of
 
 COMMENTS = dict(
@@ -43,7 +45,7 @@ def own_config_text(data: OwnData, base: Config, out: Path, batch: int, checkpoi
     blocks = [_head(data, base, out, root)]
     if data.classes:
         blocks += [_classes(data), _model(base, checkpoint)]
-    blocks += [_loaders(data, base, batch, root), _rate(base, batch),
+    blocks += [_loaders(data, base, batch, root), _schedule(base, data.counts[0], batch),
                f'{start}  # initial weights; heads of other classes are new']
     return '\n\n'.join(blocks) + '\n'
 
@@ -169,12 +171,23 @@ def _loaders(data: OwnData, base: Config, batch: int, root: str) -> str:
     return '\n'.join(texts)
 
 
-def _rate(base: Config, batch: int) -> str:
-    rate = base.optim_wrapper.get('optimizer', {}).get('lr')
-    base_batch = base.get('auto_scale_lr', {}).get('base_batch_size')
-    if rate is None or base_batch is None:
-        return '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
-    return (f'# Scaled from {rate} for a batch of {base_batch} to {batch} images on one GPU. Use --auto-scale-lr on '
-            f'several.\n'
-            f'optim_wrapper = dict(optimizer=dict(lr={rate} * {batch} / {base_batch}))\n'
-            f'auto_scale_lr = dict(base_batch_size={batch})')
+def _schedule(base: Config, images: int, batch: int) -> str:
+    """Write the learning rate, and what else the number of images changes."""
+    rate = scaled_rate(base, batch)
+    if rate is None:
+        text = '# The base has no auto_scale_lr.base_batch_size, so its learning rate is not scaled.'
+    else:
+        lr, factor, rule = rate
+        text = (f'# Scaled from {lr} for a batch of {base_batch(base)} to {batch} on one GPU ({rule}). Use '
+                f'--auto-scale-lr on several.\noptim_wrapper = dict(optimizer=dict(lr={lr * factor:.3g}))\n'
+                f'auto_scale_lr = dict(base_batch_size={batch})')
+    changes = fitted_schedule(base, images, batch)
+    if changes:
+        text += f'\n\n# The schedule of the base, fitted to {images} images.'
+    for name, value in changes.items():
+        if isinstance(value, list):
+            items = ''.join(f'    {source(item)},\n' for item in value)
+            text += f'\n{name} = [\n{items}]'
+        else:
+            text += f'\n{name} = {source(value)}'
+    return text

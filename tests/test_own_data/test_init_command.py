@@ -64,7 +64,7 @@ def test_init_detector_from_one_annotation_file_trains(own, monkeypatch, capsys)
     monkeypatch.chdir('/')
     cfg, base = load_config(str(own / 'configs' / 'mine.py')), Config.fromfile(MASKS)
     assert cfg.train_dataloader.batch_size == 2 and cfg.optim_wrapper.optimizer.lr == pytest.approx(
-        base.optim_wrapper.optimizer.lr * 2 / base.auto_scale_lr.base_batch_size)
+        base.optim_wrapper.optimizer.lr * (2 / base.auto_scale_lr.base_batch_size) ** .5, rel=.01)
     assert cfg.test_dataloader == cfg.val_dataloader and cfg.test_evaluator == cfg.val_evaluator
     assert cfg.val_evaluator.metric == ['bbox', 'segm']
     train(own / 'configs' / 'mine.py')

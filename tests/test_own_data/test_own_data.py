@@ -242,3 +242,26 @@ def test_split_depends_only_on_content(folder):
     contents = [{read[path].digest for path in part} for part in split(read, 0.3)]
     assert contents == [{renamed[path].digest for path in part} for part in split(dict(reversed(renamed.items())), .3)]
     assert [len(part) for part in contents] == [4, 2]
+
+
+def test_normalised_boxes_are_an_error(folder):
+    content = coco()
+    for annotation in content['annotations']:
+        annotation['bbox'] = [.1, .1, .5, .4]
+    data = read_detection(folder, content)
+    assert found(data) == {'boxes look normalised': True}
+
+
+def test_objects_are_counted_as_training_uses_them(folder):
+    content = coco()
+    for annotation in content['annotations'][:5]:  # three round, two square
+        annotation['bbox'] = [4, 4, .5, 20]
+    data = read_detection(folder, content)
+    counts = [int(word) for fact in data.facts if fact.startswith('class ') for word in fact.split() if word.isdigit()]
+    assert sum(counts) == 7
+
+
+def test_order_of_classes_is_stated(folder):
+    assert not [fact for fact in read_detection(folder, coco(), classes=['round', 'square']).facts if 'order' in fact]
+    data = read_detection(folder, coco(), classes=['square', 'round'])
+    assert data.classes == ('round', 'square') and [fact for fact in data.facts if 'round, square' in fact]
