@@ -22,7 +22,7 @@ def read_readme() -> str:
 
 
 class BuildWithConfigs(build_py):
-    """Puts configs, tools and the model index into `mmflatten/.mim` of a wheel, as OpenMMLab's packages have them."""
+    """Puts configs, studies, tools and the model index into `mmflatten/.mim` of a wheel, as OpenMMLab's packages do."""
 
     def run(self) -> None:
         super().run()
@@ -30,7 +30,7 @@ class BuildWithConfigs(build_py):
             return
         target = Path(self.build_lib, 'mmflatten', '.mim')
         shutil.rmtree(target, ignore_errors=True)
-        for folder in ('configs', 'tools'):
+        for folder in ('configs', 'studies', 'tools'):
             shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns('__pycache__', 'maintain'))
         shutil.copy(ROOT / 'model-index.yml', target)
 

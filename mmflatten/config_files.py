@@ -1,8 +1,10 @@
 """Read config files; errors name the file, also if it is one that a config inherits from."""
 import argparse
+import contextlib
 import difflib
+import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +46,21 @@ def config_file(path: str) -> str:
     return str(found)
 
 
+@contextlib.contextmanager
+def importable(*folders: Path) -> Iterator[None]:
+    """Let Python also find modules in folders, after all other places."""
+    before = list(sys.path)
+    sys.path += [str(folder.resolve()) for folder in folders]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
 def read_config(path: str) -> Config:
     """Read a config as `Config.fromfile` does.
+
+    `custom_imports` may name modules in the folder of the config and in the working folder.
 
     Raises:
         FileNotFoundError: there is no such config.
@@ -53,8 +68,15 @@ def read_config(path: str) -> Config:
     """
     path = config_file(path)
     try:
-        return Config.fromfile(path)
+        with importable(Path(path).parent, Path()):
+            return Config.fromfile(path)
     except Exception as error:
+        missing: BaseException | None = error if 'custom modules' in str(error) else None
+        while missing is not None and not isinstance(missing, ModuleNotFoundError):
+            missing = missing.__cause__ or missing.__context__
+        if missing is not None:
+            raise ConfigError(f'config {path}: custom_imports: there is no module {missing.name}. Put it beside the '
+                              'config or into the working folder, or set PYTHONPATH.') from error
         try:  # the cause may be in one of the files that it inherits from
             bases = [Path(path).parent / base for base in Config._get_base_files(path) if '::' not in base]
         except Exception:  # it cannot be parsed

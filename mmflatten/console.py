@@ -141,6 +141,12 @@ def space_hint(number: int | None, path: str | Path | None) -> str:
     return f'{shutil.disk_usage(place).free / 2**20:.1f} MiB are free there. Free some space or write to another disk'
 
 
+def say(line: str) -> None:
+    """Print progress or other news, on the standard error."""
+    sys.stderr.write(f'{line}\n')
+    sys.stderr.flush()
+
+
 @contextlib.contextmanager
 def own_output() -> Iterator[TextIO]:
     """Yield the standard output for the lines of a command, and redirect prints of libraries to the standard error."""

@@ -40,16 +40,22 @@ MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', on_demand={
     'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
     'AttentionResNet': 'mmflatten.models.detection.attention_resnet',
     'BiFPN': 'mmflatten.models.detection.bifpn',
+    'BlockAlignment': 'mmflatten.linearize.models',
+    'CellHead': 'mmflatten.models.backbones.abilities',
+    'Distillation': 'mmflatten.linearize.models',
     'InstanceTTAModel': 'mmflatten.models.detection.instance_tta',
+    'MixerAlone': 'mmflatten.models.backbones.abilities',
     'Pixels': 'mmflatten.models.backbones.anchors',
     'RepPointsV2Head': 'mmflatten.models.detection.reppoints_v2_head',
     'SmallCNN': 'mmflatten.models.backbones.anchors',
 })
 DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_demand={
+    'AbilityGrids': 'mmflatten.datasets.abilities',
     'CheckedCocoDataset': 'mmflatten.datasets.checked_coco',
     'FashionTensors': 'mmflatten.datasets.image_tensors',
     'IndexedImageNet': 'mmflatten.datasets.indexed_images',
     'IndexedImages': 'mmflatten.datasets.indexed_images',
+    'UnlabelledImages': 'mmflatten.linearize.images',
 })
 TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = LazyRegistry(_mmengine.METRICS, 'mmflatten.evaluation')

@@ -9,8 +9,6 @@ See docs/benchmark.md for the method and the columns.
 """
 import json
 import math
-import os
-import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
@@ -22,10 +20,11 @@ from typing import Any
 import torch
 
 from mmflatten.cli.common import command, positive, require_folder
+from mmflatten.console import say
 from mmflatten.measure.speed import machine, results
 from mmflatten.measure.speed.bound import products_alone
 from mmflatten.measure.speed.memory import peak_memory
-from mmflatten.measure.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, model_subject
+from mmflatten.measure.speed.models import DTYPES, REFERENCE, ZOO, RunSettings, default_size, model_subject
 from mmflatten.measure.speed.operators import OPERATORS, SOFTMAX, mixer_config, operator_subject
 from mmflatten.measure.speed.timing import Subject, measure
 from mmflatten.predict.predictor import check_device
@@ -55,7 +54,8 @@ def options(parser: ArgumentParser) -> None:
         'mmflatten.models.attention with arguments')
     add('--vs', metavar='MODEL', help="reference of the ratios (default: the first model; for --zoo timm's Swin-T)")
     add('--batch', type=positive, metavar='N', help='images, or token maps, per call (default: 8; for --operators 1)')
-    add('--size', nargs='+', type=positive, default=[224], metavar='H', help='H, or H W, of the images (default: 224)')
+    add('--size', nargs='+', type=positive, metavar='H', help='H, or H W, of the images (default: that of the configs '
+        'if they agree, else 224)')
     add('--tokens', nargs='+', type=positive, metavar='N', default=[],
         help=f'numbers of tokens, for --operators (default: {" ".join(map(str, TOKENS))})')
     add('--embed-dims', type=positive, default=96, metavar='C', help='channels, for --operators (default: 96)')
@@ -83,7 +83,7 @@ def check(args: Namespace) -> None:
         raise ValueError('--bound: only for inference in fp32. Remove --train and --dtype.')
     if bool(args.models or args.zoo) == bool(args.operators):
         raise ValueError('MODEL: expected models, --zoo or both, or else --operators.')
-    if len(args.size) > 2:
+    if args.size and len(args.size) > 2:
         raise ValueError(f'--size: expected H, or H W, got {" ".join(map(str, args.size))}.')
     if args.operators and args.embed_dims % args.heads:
         raise ValueError(f'--embed-dims: must be divisible by --heads {args.heads}, got {args.embed_dims}.')
@@ -153,10 +153,6 @@ def run_group(subjects: list[Subject], args: Namespace, settings: RunSettings, d
     return results.result_rows(subjects, times, peaks, settings, reference, times[len(subjects):] or None)
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def progress() -> Callable[[int, float, float], None]:
     """Return a function that prints the progress of `measure`, every few seconds and at the end."""
     last = time.monotonic()
@@ -196,10 +192,10 @@ def main(args: Namespace) -> None:
     torch.set_num_threads(args.threads)
     if ':' in args.device:
         torch.cuda.set_device(args.device)  # clock and memory are those of the current GPU
-    settings = RunSettings(args.batch or (1 if args.operators else 8), (args.size[0], args.size[-1]), args.dtype,
+    size = (args.size[0], args.size[-1]) if args.size else default_size([*args.models, args.vs or ''])
+    settings = RunSettings(args.batch or (1 if args.operators else 8), size, args.dtype,
                            args.device, args.train, args.compile)
     run = measure_operators if args.operators else measure_models
-    os.environ.setdefault('KINETO_LOG_LEVEL', '99')  # else the profiler writes to the standard error every time
     allocator, start, before = machine.keep_freed_memory(), time.monotonic(), machine.seconds_of_others()
     with ExitStack() as exits:
         if settings.compile:

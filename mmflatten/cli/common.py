@@ -1,6 +1,7 @@
 """Shared parts of commands: the decorator that makes a command, common options, and types of arguments."""
 import argparse
 import math
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -8,7 +9,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from mmflatten.console import TRACEBACK_VARIABLE, command_line
+from mmflatten.console import TRACEBACK_VARIABLE, command_line, say
+
+FILE_SUFFIXES = ('.png', '.jpg', '.csv', '.json', '.html', '.md', '.pkl', '.pth', '.py')
 
 
 def tool_parser(description: str, **kwargs: object) -> ArgumentParser:
@@ -38,7 +41,10 @@ def command(name: str, description: str, options: Callable[[ArgumentParser], Non
         @command_line
         @wraps(run)
         def main(argv: Sequence[str]) -> int | None:
-            return run(parser().parse_args(argv, Namespace(argv=argv)))
+            args = parser().parse_args(argv, Namespace(argv=argv))
+            if sys.stderr.isatty() and 'torch' not in sys.modules:
+                say(f'mmflatten {name}: loading libraries ...')
+            return run(args)
 
         main.parser = parser
         return main
@@ -105,6 +111,8 @@ def fraction(text: str) -> float:
 def output_folder(text: str) -> Path:
     """Parse an output folder, which need not exist yet."""
     path = Path(text)
+    if path.suffix in FILE_SUFFIXES:
+        raise argparse.ArgumentTypeError(f'expected a folder, for several files, got the name of a file, {text}')
     existing = next((place for place in (path, *path.parents) if place.exists()), None)
     if existing is not None and not existing.is_dir():
         raise argparse.ArgumentTypeError(f'expected a folder, got the file {existing}')

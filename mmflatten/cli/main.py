@@ -1,5 +1,6 @@
 """The `mmflatten` command."""
 import argparse
+import difflib
 import importlib
 from collections.abc import Callable, Sequence
 
@@ -27,6 +28,8 @@ COMMANDS = {
     'data': 'generate a data set without downloads',
     'flops': 'parameters and FLOPs of configs, compared with the papers',
     'benchmark': 'compare speed and memory of models or attentions',
+    'linearize': 'give blocks of a trained model another attention',
+    'fingerprint': 'what one attention can do and what it costs, beside all others',
     'study': 'run a grid of trainings from one file, with statistics and report',
     'doctor': 'check the installation and suggest fixes',
 }
@@ -40,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         prog='mmflatten', usage='mmflatten COMMAND ...', formatter_class=argparse.RawDescriptionHelpFormatter,
         description='Efficient attentions in vision backbones.',
         epilog=f'commands:\n{lines}\n\nSee mmflatten COMMAND --help for the options of a command.')
-    parser.add_argument('command', nargs='?', metavar='COMMAND', choices=COMMANDS, help=argparse.SUPPRESS)
+    parser.add_argument('command', nargs='?', metavar='COMMAND', help=argparse.SUPPRESS)
     parser.add_argument('--version', action='version', version=__version__)
     parser.add_argument('--print-completion', choices=('bash', 'zsh', 'tcsh'),
                         help='print a completion script for commands, options and files')
@@ -55,6 +58,10 @@ def _main(name: str) -> Callable[[Sequence[str]], int]:
 def main(argv: Sequence[str]) -> int:
     if argv and argv[0] in COMMANDS:
         return _main(argv[0])(argv[1:])
+    if argv and not argv[0].startswith('-'):
+        similar = difflib.get_close_matches(argv[0], COMMANDS, 1, .5)
+        parser().error(f'unknown command {argv[0]}. ' + (f'Did you mean {similar[0]}?' if similar else
+                                                         '`mmflatten --help` lists all commands.'))
     shell = parser().parse_args(argv).print_completion  # exits with help, version or an error
     if shell is None:
         parser().print_help()

@@ -3,6 +3,7 @@
     mmflatten models
     mmflatten models '*flatten-swin*' --task detection
 """
+import re
 from argparse import ArgumentParser, Namespace
 
 from mmflatten.cli.common import command
@@ -17,12 +18,16 @@ def options(parser: ArgumentParser) -> None:
 
 @command('models', __doc__, options)
 def main(args: Namespace) -> None:
+    from mmflatten.checkpoints.rules import shorten
     from mmflatten.config_library import library, library_root
     from mmflatten.predict.models import list_models
     from mmflatten.text_table import align, giga
     entries = {name: library()[name] for name in list_models(args.pattern, args.task)}
     if not entries:
-        raise ValueError(f'pattern: no model matches, got {args.pattern}. See mmflatten models for all names.')
+        letters = re.sub('[^a-z0-9]', '', args.pattern.lower())
+        similar = [name for name in library() if letters and letters in re.sub('[^a-z0-9]', '', name)]
+        hint = f'Similar names are {shorten(similar, 3)}.' if similar else 'See mmflatten models for all names.'
+        raise ValueError(f'pattern: no model matches, got {args.pattern}. {hint}')
     if args.paths:
         print(*(library_root() / entry['Config'] for entry in entries.values()), sep='\n')
         return

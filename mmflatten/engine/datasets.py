@@ -1,5 +1,7 @@
 """Data sets whose errors name the data set or the files of the sample, and the check of their classes before a run."""
+import contextlib
 import copy
+import io
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -47,9 +49,10 @@ def build_dataset(cfg: dict) -> Any:
         if isinstance(part.get('metainfo'), dict):  # MMEngine reports other types
             require_usable(part['metainfo'], f'data set {part.get("type")}')
     try:
-        dataset = DATASETS.build(cfg)
-        if hasattr(dataset, 'full_init'):
-            dataset.full_init()
+        with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints
+            dataset = DATASETS.build(cfg)
+            if hasattr(dataset, 'full_init'):
+                dataset.full_init()
     except Exception as error:
         if is_ours(error):
             raise

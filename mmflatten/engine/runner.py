@@ -1,12 +1,18 @@
 """The Runner of mmflatten, which contains all changes that training and testing make to MMEngine."""
+import contextlib
 import functools
+import io
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import mmengine.runner
+import torch
 from mmengine.device import get_device
 from mmengine.dist import is_main_process
+from mmengine.evaluator import Evaluator
+from mmengine.logging import MMLogger
 from mmengine.model import convert_sync_batchnorm
 from mmengine.optim import BaseOptimWrapper
 from mmengine.runner import BaseLoop, CheckpointLoader
@@ -32,6 +38,23 @@ DEFAULT_HOOKS: dict[str, dict] = dict(
     data_checks=dict(type='mmflatten.CheckDataHook'))
 
 
+class _TerminalFilter(logging.Filter):
+    """Keep the terminal readable; the log file has every line.
+
+    Attributes:
+        ready: False while the run is built, when only warnings are shown.
+    """
+
+    ready = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if 'testing results of the whole dataset is empty' in text:  # mmdet, as an error
+            record.msg, record.args = 'no object was detected, so there is no AP yet', ()
+            record.levelno, record.levelname = logging.WARNING, 'WARNING'
+        return 'deprecated' not in text and (self.ready or record.levelno >= logging.WARNING)
+
+
 @RUNNERS.register_module()
 class Runner(mmengine.runner.Runner):
     """MMEngine's Runner with safe checkpoints and checks. A config may name it: `runner_type='mmflatten.Runner'`.
@@ -41,12 +64,29 @@ class Runner(mmengine.runner.Runner):
     - The hooks of `DEFAULT_HOOKS` write atomic checkpoints that resume exactly, stop at the first NaN loss, name broken
       images and compare the classes of data and model. A config replaces or removes a hook by its name.
     - The channels of backbone, neck and head must agree.
+    - Environment, config and hooks go to the log file; the terminal names it.
     """
+
+    terminal: _TerminalFilter
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         with reading.safe_reading():  # constructors of models may load checkpoints
             super().__init__(*args, **kwargs)
         require_matching_channels(self.model)
+
+    def build_logger(self, *args: Any, **kwargs: Any) -> MMLogger:
+        """Build the logger, whose lines on the terminal pass `_TerminalFilter`."""
+        logger = super().build_logger(*args, **kwargs)
+        self.terminal = _TerminalFilter()
+        for handler in logger.handlers:
+            if not isinstance(handler, logging.FileHandler):
+                handler.addFilter(self.terminal)
+        return logger
+
+    def build_evaluator(self, evaluator: dict | list | Evaluator) -> Evaluator:
+        """Build the evaluator without the prints of `pycocotools`."""
+        with contextlib.redirect_stdout(io.StringIO()):
+            return super().build_evaluator(evaluator)
 
     def register_default_hooks(self, hooks: dict[str, Any] | None = None) -> None:
         """Register `DEFAULT_HOOKS` with the changes in `hooks`.
@@ -101,6 +141,9 @@ class Runner(mmengine.runner.Runner):
 
     def load_or_resume(self) -> None:
         """Load or resume, then shard the training state with `fsdp`."""
+        self.terminal.ready = True
+        self.logger.info(f'PyTorch {torch.__version__} on {get_device()}; environment, config and all lines: '
+                         f'{self.log_dir}')
         super().load_or_resume()
         if is_sharded(self.cfg) and isinstance(self._train_loop, BaseLoop):
             shard(self)

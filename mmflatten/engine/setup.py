@@ -1,8 +1,11 @@
 """Read a config, apply the options of a command, build its Runner, and train."""
+import contextlib
 import importlib.util
+import io
 import logging
 import os
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,8 +54,18 @@ def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: s
     if importlib.util.find_spec(scope) is None:
         scopes = ', '.join(task.scope for task in tasks().values())
         raise ValueError(f'default_scope: expected an installed library, got {scope}. Use one of {scopes}.')
+    _import_quietly(scope)
     _use_launcher(cfg, launcher)
     return cfg
+
+
+def _import_quietly(library: str) -> None:
+    """Import what a library registers. They print and warn about optional packages."""
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        for part in ('datasets', 'evaluation'):
+            if importlib.util.find_spec(f'{library}.{part}') is not None:
+                importlib.import_module(f'{library}.{part}')
 
 
 def build_runner(cfg: Config) -> mmengine_runner.Runner:
@@ -137,12 +150,13 @@ def _use_launcher(cfg: Config, launcher: str) -> None:
     cfg.model_wrapper_cfg = wrapper
 
 
-def train(cfg: Config, command: Sequence[str] = ()) -> None:
+def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') -> None:
     """Run the training of a config.
 
     Args:
-        command: The command line, repeated with `--resume` in the message after Ctrl-C. The environment variable that
+        command: The command line, repeated with `again` in the message after Ctrl-C. The environment variable that
             launch scripts set takes precedence.
+        again: Option with which the command resumes.
 
     Raises:
         TrainingInterrupted: after Ctrl-C.
@@ -155,5 +169,5 @@ def train(cfg: Config, command: Sequence[str] = ()) -> None:
         last = runner.message_hub.runtime_info.get('last_ckpt') or (cfg.load_from if cfg.get('resume') else None)
         where = f'The last checkpoint is {last}.' if last else 'There is no checkpoint yet.'
         # argparse uses the last of several `--resume`.
-        typed = (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(' --resume')
-        raise TrainingInterrupted(f'interrupted. {where} Continue with: {typed} --resume') from error
+        typed = (os.environ.get(COMMAND_VARIABLE) or shlex.join(command)).strip().removesuffix(again)
+        raise TrainingInterrupted(f'interrupted. {where} Continue with: {typed}{again}') from error

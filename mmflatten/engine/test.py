@@ -1,11 +1,13 @@
 """Test a checkpoint: metrics, and optionally predictions, drawings and test-time augmentation."""
 import copy
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.fileio import dump
+from mmengine.hooks import Hook
 
 from mmflatten.building import model_config
 from mmflatten.config_files import require_parts
@@ -20,7 +22,8 @@ _TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler'
 SCALES = (0.75, 1.0, 1.25)  # relative to the scale of the config's own test pipeline
 
 
-def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | None = None) -> dict:
+def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | None = None,
+         hooks: Sequence[Hook] = ()) -> dict:
     """Test `checkpoint`, whose keys must all match the model, and return the metrics.
 
     The weights are those under `state_dict`, which are the averaged ones if training kept a moving average.
@@ -29,6 +32,7 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
         out: `NAME.pkl` for the predictions (see `DumpPredictions`), with metrics and `origin_of` in `NAME.json`, or
             `NAME.json` for the latter only.
         show_dir: folder for a drawing of every image.
+        hooks: further hooks of the test.
     """
     if out is not None:
         _require_writable(Path(out))
@@ -43,14 +47,15 @@ def test(cfg: Config, checkpoint: str, out: str | None = None, show_dir: str | N
     if show_dir is not None and cfg.get('visualizer') is None and task is not None:
         cfg.visualizer = ConfigDict(type=task.visualizer_type, vis_backends=[dict(type='LocalVisBackend')])
     runner = build_runner(cfg)
-    if show_dir is not None:
-        runner.register_hook(DrawPredictions(show_dir))
+    for hook in [*hooks, *([DrawPredictions(show_dir)] if show_dir is not None else [])]:
+        runner.register_hook(hook)
     if out is not None and Path(out).suffix == '.pkl':
         runner.test_evaluator.metrics.append(DumpPredictions(out_file_path=out))
     metrics = runner.test()
     if out is not None and is_main_process():
         origin = origin_of(cfg, runner.test_dataloader.dataset.metainfo)
-        dump(dict(checkpoint=checkpoint, metrics=metrics, **origin), str(Path(out).with_suffix('.json')), indent=2)
+        facts = dict(checkpoint=checkpoint, folder=os.getcwd(), metrics=metrics, **origin)
+        dump(facts, str(Path(out).with_suffix('.json')), indent=2)
     return metrics
 
 

@@ -36,10 +36,11 @@ class _Scheduler:
         self.end = end * unit if end else training.iterations
         self.last = max(milestones) if milestones else end or (training.length if by_epoch else training.iterations)
         self.last_iteration = self.last * unit
-        self.wrong_unit = by_epoch and not training.by_epoch or (
-            not by_epoch and training.by_epoch and self.last <= training.length < training.iterations)
         self.is_warmup = (item.type == 'LinearLR' and item.get('start_factor', 1 / 3) < item.get('end_factor', 1)
                           or item.type == 'ConstantLR' and item.get('factor', 1 / 3) < 1)
+        plausible = training.length / 6 if self.is_warmup else training.length  # as a number of epochs
+        self.wrong_unit = by_epoch and not training.by_epoch or (
+            not by_epoch and training.by_epoch and self.last <= plausible and training.length < training.iterations)
 
 
 def _schedulers(training: Training) -> list[_Scheduler]:

@@ -31,7 +31,8 @@ class Results:
 
     Attributes:
         entries: a dictionary for each image, see `mmflatten.engine.predictions.DumpPredictions`.
-        origin: `config`, `checkpoint`, `metrics`, `classes`, `palette` and `evaluator` (list of settings), if known.
+        origin: `config`, `checkpoint`, `folder` (where the command ran), `metrics`, `classes`, `palette` and
+            `evaluator` (list of settings), if known.
     """
 
     path: Path
@@ -46,6 +47,12 @@ class Results:
             raise ResultsError(f'classes: got {len(names)} names, but the predictions of {self.path} have {number} '
                                'classes. Pass the config of the tested model with --config.')
         return names
+
+    def file(self, name: str) -> str:
+        """Return the path of a file of the test, which may be relative to the folder of its command."""
+        if '://' in name or Path(name).is_file():
+            return name
+        return str(Path(self.origin.get('folder') or '', name))
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting of the first metric that has it."""
@@ -108,6 +115,7 @@ class Origin(TypedDict, total=False):
 
     config: str | None
     checkpoint: str | None
+    folder: str | None
     metrics: dict[str, Any] | None
     classes: list[str] | None
     palette: list | None

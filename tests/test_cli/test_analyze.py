@@ -130,3 +130,15 @@ def test_label_maps_without_colours_are_analyzed_but_not_drawn(tmp_path):
     assert analyze.main([str(tmp_path / 'maps.pkl'), '--out', str(tmp_path / 'out')]) == 0
     content = json.loads((tmp_path / 'out' / 'analysis.json').read_text())
     assert content['summary']['mIoU'] == 1 and '--config' in content['notes'][0]
+
+
+def test_analysis_in_another_folder_finds_relative_paths(disparities, monkeypatch):
+    entries = pickle.loads((disparities / 'pairs.pkl').read_bytes())
+    results = [{**entry, 'img_path': 'left.png'} for entry in entries]
+    (disparities / 'pairs.pkl').write_bytes(pickle.dumps(results))
+    (disparities / 'pairs.json').write_text(json.dumps(dict(folder=str(disparities))))
+    elsewhere = disparities / 'elsewhere'
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert analyze.main(['../pairs.pkl', '--out', 'out']) == 0
+    assert (elsewhere / 'out' / 'worst.png').exists()

@@ -33,12 +33,24 @@ def test_version(capsys):
     assert stop.value.code == 0 and capsys.readouterr().out.strip() == __version__
 
 
-def test_unknown_command_error_lists_commands(capsys):
+def test_unknown_command_error_names_the_nearest(capsys):
     with pytest.raises(SystemExit) as stop:
         command.main(['trian'])
-    error = capsys.readouterr().err
-    assert stop.value.code == 2 and 'trian' in error and 'train' in error
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert stop.value.code == 2 and 'trian' in line and 'train?' in line
     assert command.main([]) == 2
+
+
+def test_unknown_model_error_names_similar_ones(capsys):
+    assert command.main(['models', 'maskrcnn']) == 1
+    assert 'mask-rcnn_' in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_folder_option_rejects_the_name_of_a_file(capsys):
+    with pytest.raises(SystemExit):
+        command.main(['schedule', 'flatten-swin-nano_digits', '--out', 'sched.png'])
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert '--out' in line and 'folder' in line and 'sched.png' in line
 
 
 def test_completion_of_commands_and_options(capsys, tmp_path):
@@ -51,3 +63,9 @@ def test_completion_of_commands_and_options(capsys, tmp_path):
                  'echo "${COMPREPLY[@]}"')
         offered = subprocess.run(['bash', '-c', probe], capture_output=True, text=True, timeout=60).stdout.split()
         assert offered == [expected]
+
+
+def test_terminal_shows_a_line_while_libraries_load():
+    code = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'mmflatten', 'doctor']) > 255)"
+    shown = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=120).stdout
+    assert 'mmflatten doctor: loading libraries' in shown.splitlines()[0]

@@ -1,9 +1,12 @@
 """Every config: its bases, its fields, and its name."""
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
+
+from mmflatten.config_files import ConfigError, read_config
 
 ROOT = Path(__file__).parents[2] / 'configs'
 BASES = sorted((ROOT / '_base_').rglob('*.py'))
@@ -98,3 +101,18 @@ def test_config_name_states_batch_size_and_length(path, read_config):
     if match := re.search(r'-(\d+)k_ade20k', name):
         assert config.train_cfg.max_iters == 1000 * int(match[1])
     assert config.param_scheduler[-1].end == (config.train_cfg.get('max_iters') or config.train_cfg.max_epochs)
+
+
+def test_custom_imports_find_modules_beside_the_config(tmp_path, monkeypatch):
+    (tmp_path / 'beside_the_config.py').write_text('VALUE = 3\n')
+    config = tmp_path / 'mine.py'
+    config.write_text("custom_imports = dict(imports=['beside_the_config'])\n")
+    elsewhere = tmp_path / 'elsewhere'
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    path = list(sys.path)
+    read_config(str(config))
+    assert sys.modules.pop('beside_the_config').VALUE == 3 and sys.path == path
+    config.write_text("custom_imports = dict(imports=['missing_module'])\n")
+    with pytest.raises(ConfigError, match='custom_imports.*missing_module.*beside the config'):
+        read_config(str(config))

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,8 @@ from mmengine.logging import MMLogger
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import ERROR_FOLDER_VARIABLE, command_line, explain, quiet_libraries
 from mmflatten.engine.datasets import SampleError
+
+REPOSITORY = Path(__file__).parents[2]
 
 
 def ending_with(error):
@@ -93,3 +96,22 @@ def test_quiet_libraries_restores_the_log_level():
     with quiet_libraries():
         assert not logger.isEnabledFor(20)
     assert logger.isEnabledFor(20)
+
+
+def test_first_loss_comes_after_few_lines(scenes, tmp_path):
+    """A new process, as libraries print when they are imported; a detector, whose libraries print most."""
+    config = tmp_path / 'mine.py'
+    base = REPOSITORY / 'configs' / 'digits' / 'retinanet_flatten-swin-nano_fpn_digits.py'
+    config.write_text(f"_base_ = ['{base}']\ntrain_cfg = dict(max_epochs=1)\n"
+                      "default_hooks = dict(logger=dict(interval=1))\ntrain_dataloader = dict(batch_size=2)\n")
+    cfg = {f'{split}_dataloader.dataset.data_root': f'{scenes}/' for split in ('train', 'val')}
+    cfg |= {'val_evaluator.ann_file': f'{scenes}/annotations/instances_val.json'}
+    command = [sys.executable, '-m', 'mmflatten', 'train', str(config), '--work-dir', str(tmp_path / 'run'),
+               '--cfg-options', *(f'{name}={value}' for name, value in cfg.items())]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    lines = (shown.stdout + shown.stderr).splitlines()
+    assert shown.returncode == 0, lines[-5:]
+    before = lines[:next(number for number, line in enumerate(lines) if ' loss: ' in line)]
+    assert len(before) < 30 and not [line for line in before if 'Warning' in line or 'OneDL' in line]
+    log = next((tmp_path / 'run').glob('*/*.log')).read_text()
+    assert 'System environment' in log and 'Config:' in log

@@ -27,7 +27,7 @@ def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('wheel')
     sources = folder / 'sources'
     sources.mkdir()
-    for name in ('mmflatten', 'configs', 'tools', 'requirements'):
+    for name in ('mmflatten', 'configs', 'studies', 'tools', 'requirements'):
         shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns('__pycache__'))
     for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'README.md', 'LICENSE', 'model-index.yml'):
         shutil.copy(ROOT / name, sources)
@@ -75,7 +75,7 @@ def test_wheel_has_all_modules_tables_and_runtime_requirements(wheel):
     package = ROOT / 'mmflatten'
     files = [path for pattern in ('**/*.py', '**/*.csv', 'py.typed', 'report/templates/*')
              for path in package.glob(pattern)]
-    assert {path.relative_to(ROOT).as_posix() for path in files} <= names
+    assert {path.relative_to(ROOT).as_posix() for path in files} | {'mmflatten/.mim/studies/battery.yaml'} <= names
     assert info['Version'] == __version__
     declared = [Requirement(line) for line in info.get_all('Requires-Dist')]
     runtime = (ROOT / 'requirements' / 'runtime.txt').read_text().splitlines()

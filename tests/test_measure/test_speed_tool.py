@@ -9,6 +9,8 @@ import torch
 from matplotlib.image import imread
 
 from mmflatten.cli import benchmark
+from mmflatten.cli.main import main
+from mmflatten.measure.speed.models import default_size
 from mmflatten.measure.speed.operators import OPERATORS
 from mmflatten.measure.speed.results import forecast
 from mmflatten.models.attention import TokenMixer
@@ -154,3 +156,10 @@ def test_errors_name_the_value(tool: ModuleType, capsys: pytest.CaptureFixture, 
 def test_numbers_must_be_positive(tool: ModuleType, option: list[str]) -> None:
     with pytest.raises(SystemExit):
         tool.main([SWIN, *option])
+
+
+def test_config_is_named_and_measured_at_its_own_size(capsys):
+    assert main(['benchmark', 'flatten-swin-nano_digits', '--rounds', '1', '--threads', '1', '--batch', '1']) == 0
+    assert 'size 64x64' in capsys.readouterr().out
+    assert default_size(['flatten-swin-nano_digits', 'retinanet_flatten-swin-nano_fpn_digits']) == (224, 224)
+    assert default_size(['FLattenSwin:arch=tiny', 'retinanet_flatten-swin-nano_fpn_digits']) == (160, 160)

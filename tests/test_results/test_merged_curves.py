@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 from mmengine.hooks import Hook
-from mmengine.logging import MessageHub, MMLogger
-from mmengine.visualization import Visualizer
 
 from mmflatten.cli import curves
 from mmflatten.engine.setup import build_runner, load_config, set_resume
@@ -25,9 +23,8 @@ class Interruption(Hook):
 
 
 def train(config: Path, work_dir: Path, resume: str | None = None, *hooks: Hook) -> None:
-    for kind in (MMLogger, MessageHub, Visualizer):  # as in a new process
-        kind._instance_dict.clear()
     cfg = load_config(str(config), work_dir=str(work_dir))
+    cfg.experiment_name = f'{work_dir.name}-{resume}'  # loggers are kept by name, which ends in a second
     set_resume(cfg, resume)
     runner = build_runner(cfg)
     for hook in hooks:

@@ -6,7 +6,7 @@ model has ``num_classes=11``.
 """
 dataset_type = 'BaseSegDataset'
 data_root = 'data/digits'
-crop_size = (160, 160)
+image_size = crop_size = (160, 160)
 metainfo = dict(
     classes=('background', ) + tuple('0123456789'),
     palette=[(60, 60, 60), (230, 25, 75), (60, 180, 75), (255, 225, 25), (0, 130, 200), (245, 130, 48),

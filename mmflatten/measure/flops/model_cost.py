@@ -98,7 +98,8 @@ def count_model(model: nn.Module, shape: tuple[int, int]) -> ModelCost:
 def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> ModelCost:
     """Build a config's model on the meta device and count it.
 
-    The default image size of a classifier is its backbone's `img_size`; dense tasks have a fixed default.
+    The default image size is the config's `image_size`, for a classifier also its backbone's `img_size`, else the usual
+    one of the task.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -107,11 +108,7 @@ def count_config(path: str | Path, shape: tuple[int, int] | None = None) -> Mode
     config = read_model_config(path)
     scope = config.get('default_scope')
     try:
-        if shape is None:
-            task = find_task(scope)
-            if task is None:
-                raise ValueError(f'default_scope: no default image size, got {scope!r}. Add --shape H W.')
-            shape = image_shape(config) if task.fixed_size else task.input_shape
+        shape = shape or default_shape(config)
         return count_model(build_on_meta(config.model, scope or 'mmengine'), shape)
     except ValueError as error:
         raise ValueError(f'config {path}: {error}') from error
@@ -131,8 +128,16 @@ def read_model_config(path: str | Path) -> Config:
     return config
 
 
+def default_shape(cfg: Config) -> tuple[int, int]:
+    """Return (H, W) of the images that a config is measured with by default."""
+    task = find_task(cfg.get('default_scope'))
+    if task is None:
+        raise ValueError(f'default_scope: no default image size, got {cfg.get("default_scope")!r}. Add --shape H W.')
+    return image_shape(cfg) if task.fixed_size or 'image_size' in cfg else task.input_shape
+
+
 def image_shape(cfg: Config) -> tuple[int, int]:
-    """Return (H, W) of training images: of the preprocessor or the backbone, else the task's usual size."""
+    """Return (H, W) of training images: of the preprocessor, the backbone or the config, else the task's usual size."""
     preprocessor, backbone = (cfg.model.get(part) or {} for part in ('data_preprocessor', 'backbone'))
-    size = preprocessor.get('size') or backbone.get('img_size') or task_of(cfg).input_shape
+    size = preprocessor.get('size') or backbone.get('img_size') or cfg.get('image_size') or task_of(cfg).input_shape
     return (size, size) if isinstance(size, int) else tuple(size)

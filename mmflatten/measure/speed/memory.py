@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -26,6 +27,7 @@ def peak_memory(call: Callable[[], object], device: str = 'cpu') -> int:
         call()
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
+    os.environ.setdefault('KINETO_LOG_LEVEL', '99')  # else the profiler writes to the standard error every time
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # the profiler warns about profiling a single cycle
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:

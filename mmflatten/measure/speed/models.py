@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,8 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.measure.flops.model_cost import count_parameters, read_model_config
+from mmflatten.config_library import library
+from mmflatten.measure.flops.model_cost import count_parameters, default_shape, read_model_config
 from mmflatten.measure.speed.timing import Subject
 from mmflatten.models import backbones
 from mmflatten.tasks import task_of_model
@@ -91,13 +92,13 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
         if fixed and tuple(model.pretrained_cfg['input_size'][1:]) != size:
             model = timm.create_model(name, pretrained=False, img_size=size)
         return model
-    if spec.endswith('.py'):
+    if is_config(spec):
         config = read_model_config(spec)
         with DefaultScope.overwrite_default_scope(config.get('default_scope', 'mmengine')):
             return MODELS.build(config.model)
     name, arguments = parse_spec(spec)
     if name not in backbones.__all__:
-        raise ValueError(f'{spec}: expected a config file (.py), timm:NAME or one of {", ".join(backbones.__all__)}, '
+        raise ValueError(f'{spec}: expected a config, timm:NAME or one of {", ".join(backbones.__all__)}, '
                          f'got {name}.')
     cls = getattr(backbones, name)
     indices = inspect.signature(cls).parameters.get('out_indices')
@@ -107,6 +108,17 @@ def build_model(spec: str, size: tuple[int, int]) -> nn.Module:
         return Classifier(cls(**arguments))
     except TypeError as error:
         raise ValueError(f'{name}: invalid arguments: {error}') from error
+
+
+def is_config(spec: str) -> bool:
+    """Return True for a config file and for the name of a config of the package."""
+    return spec.endswith('.py') or spec in library()
+
+
+def default_size(specs: Sequence[str]) -> tuple[int, int]:
+    """Return (H, W) of the images of all configs among the models if they agree, else 224 x 224."""
+    sizes = {default_shape(read_model_config(spec)) for spec in specs if is_config(spec)}
+    return sizes.pop() if len(sizes) == 1 else RunSettings.size
 
 
 class Classifier(nn.Module):

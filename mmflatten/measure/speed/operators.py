@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -67,12 +68,32 @@ def map_of(tokens: int) -> tuple[int, int]:
 
 
 def mixer_config(name: str) -> dict[str, Any]:
-    """Config of an attention by its name in `OPERATORS`, or by class as in 'LinearAttention:feature_map=elu'."""
+    """Config of an attention by its name in `OPERATORS`, by class as in 'LinearAttention:feature_map=elu', or by the
+    path of a class that Python can import.
+
+    Raises:
+        ValueError: there is no such attention.
+    """
     kind, arguments = parse_spec(OPERATORS.get(name, name))
-    if kind not in attention.__all__:
-        raise ValueError(f'--operators: expected {", ".join(OPERATORS)}, or a class of mmflatten.models.attention '
-                         f'with arguments, such as FocusedLinearAttention:focusing_factor=4, got {name}.')
+    if kind not in attention.__all__ and not _is_mixer(kind):
+        raise ValueError(f'{name}: expected one of {", ".join(OPERATORS)}, a class of mmflatten.models.attention with '
+                         'arguments, such as FocusedLinearAttention:focusing_factor=4, or the path of a TokenMixer '
+                         'that Python can import, such as my_attention.MyAttention.')
     return dict(type=kind, **arguments)
+
+
+def _is_mixer(path: str) -> bool:
+    """Return True for the path of a class of token mixers."""
+    module, _, name = path.rpartition('.')
+    if not all(part.isidentifier() for part in path.split('.')) or not module:
+        return False
+    try:
+        found = getattr(import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name and f'{module}.'.startswith(f'{error.name}.'):
+            return False
+        raise
+    return isinstance(found, type) and issubclass(found, attention.TokenMixer)
 
 
 def operator_subject(name: str, tokens: int, embed_dims: int, num_heads: int, settings: RunSettings) -> Subject:
