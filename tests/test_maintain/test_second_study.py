@@ -1,0 +1,52 @@
+"""Figures of the second study from its tables."""
+import numpy as np
+import pandas as pd
+import pytest
+
+second_study = pytest.importorskip('second_study')
+CORES = ['softmax', 'relu', 'elu', 'focused', 'efficient', 'xca', 'cosformer', 'agent', 'inline', 'rala']
+
+
+def runs(**columns):
+    table = pd.DataFrame({'levels.core': CORES, 'state': 'finished', **columns})
+    anchor = {**dict.fromkeys(table, np.nan), 'state': 'finished', 'value': 99.}
+    return pd.concat([table, pd.DataFrame([anchor])])
+
+
+def test_orders_of_budgets(tmp_path, capsys):
+    """The same order has tau 1, the reversed one -1; anchors are left out."""
+    values = np.arange(10.) + 80
+    for size, column in (('-one', values), ('-four', values + 3), ('', values[::-1])):
+        runs(value=column).to_csv(tmp_path / f'budgets{size}.csv', index=False)
+    second_study.main(tmp_path)
+    found = capsys.readouterr().out
+    assert '1 and 4' in found and '1.00 [' in found and '-1.00 [' in found and '10 cores' in found
+    assert (tmp_path / 'orders.png').exists()
+
+
+def test_prediction_tells_ability_from_noise():
+    """Accuracy that is a mean of abilities is predicted; noise is not."""
+    battery = pd.read_csv(second_study.REFERENCES).groupby(['attention', 'task']).accuracy.mean().unstack()
+    names = [name for name in battery.index if name in second_study.CELLS]
+    related = battery.loc[names].mean(axis=1)
+    noise = pd.Series(np.random.default_rng(1).normal(size=len(names)), names)
+    rho = {name: float(second_study.prediction(values).split()[2].strip(',')) for name, values in
+           (('related', related), ('noise', noise))}
+    assert rho['related'] > .9 and rho['noise'] < .5
+
+
+def test_each_prediction_is_made_without_its_own_value():
+    generator = np.random.default_rng(0)
+    features, values = generator.normal(size=(9, 3)), generator.normal(size=9)
+    changed = values + 100 * np.eye(9)[4]
+    before, after = (second_study.predicted(features, item) for item in (values, changed))
+    assert before[4] == pytest.approx(after[4]) and not np.allclose(np.delete(before, 4), np.delete(after, 4))
+
+
+def test_every_attention_of_the_prediction_is_in_the_battery_and_in_the_study():
+    from mmflatten.config_library import library_root
+    from mmflatten.studies.study_file import read_study
+    factors = read_study(library_root() / 'studies' / 'parts.yaml').factors
+    assert set(second_study.CELLS) <= set(pd.read_csv(second_study.REFERENCES).attention)
+    for core, local, gate in second_study.CELLS.values():
+        assert core in factors['core'] and local in factors['local'] and gate in factors['gate']

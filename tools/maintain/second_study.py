@@ -1,0 +1,160 @@
+"""Figures of docs/second_study.md from the published tables of its studies.
+
+    python tools/maintain/second_study.py docs/second_study
+
+Reads `parts.csv`, `lengths.csv` and `budgets*.csv` there, as far as they exist, and the results of the battery. Prints
+Kendall's tau between the orders of the cores, and how well the battery predicts the accuracy of an attention that was
+left out. Draws `parts.png`, `orders.png` and `prediction.png` in the same folder.
+"""
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import stats
+
+from mmflatten.studies.fingerprint import REFERENCES
+from mmflatten.text_table import align
+
+# Attentions of the battery as cells of studies/parts.yaml: core, local term, gate.
+CELLS = {
+    'softmax': ('softmax', 'none', 'none'), 'softmax-local': ('softmax', 'convolution', 'none'),
+    'softmax-gate': ('softmax', 'none', 'silu'), 'softmax-local-gate': ('softmax', 'convolution', 'silu'),
+    'linear': ('relu', 'none', 'none'), 'elu': ('elu', 'none', 'none'), 'efficient': ('efficient', 'none', 'none'),
+    'xca': ('xca', 'none', 'none'), 'cosformer': ('cosformer', 'none', 'none'),
+    'focused-no-convolution': ('focused', 'none', 'none'), 'focused': ('focused', 'convolution', 'none'),
+    'agent': ('agent', 'convolution', 'none'), 'rala': ('rala', 'convolution', 'silu'),
+    'mala': ('mala', 'convolution', 'silu'),
+}
+SHUFFLES = 2000
+
+
+def table(path: Path) -> pd.DataFrame:
+    """Read finished runs without anchors; levels of factors become columns of their own names."""
+    runs = pd.read_csv(path)
+    runs = runs[(runs.state == 'finished') & runs['levels.core'].notna()]
+    return runs.rename(columns=lambda name: name.removeprefix('levels.').rpartition('.')[2])
+
+
+def tau(first: pd.Series, second: pd.Series) -> str:
+    """Kendall's tau of two orders of the same cores with its 95 % interval (Fieller, Hartley and Pearson, 1957)."""
+    first, second = first.align(second, join='inner')
+    value, number = stats.kendalltau(first, second).statistic, len(first)
+    half = stats.norm.ppf(.975) * (.437 / (number - 4)) ** .5
+    low, high = np.tanh(np.arctanh(np.clip(value, -.999, .999)) + np.array([-half, half]))
+    return f'{value:.2f} [{low:.2f}, {high:.2f}], {number} cores'
+
+
+def orders(columns: Mapping[str, pd.Series]) -> str:
+    """Tau of every order with the next one, and of the first with the last."""
+    names = list(columns)
+    pairs = [*zip(names, names[1:])] + ([(names[0], names[-1])] if len(names) > 2 else [])
+    return align([[f'{a} and {b}', tau(columns[a], columns[b])] for a, b in pairs], ['orders', "Kendall's tau"], {0, 1},
+                 markdown=True)
+
+
+def predicted(features: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Predict each value from all others by ridge regression on standardised features, in closed form.
+
+    The penalty is the number of features, fixed before any result was seen.
+
+    Args:
+        values: (..., number of attentions).
+    """
+    inputs = (features - features.mean(0)) / features.std(0)
+    penalty = features.shape[1] * np.eye(features.shape[1])
+    hat = 1 / len(inputs) + inputs @ np.linalg.solve(inputs.T @ inputs + penalty, inputs.T)
+    return values - (values - values @ hat) / (1 - np.diag(hat))
+
+
+def prediction(values: pd.Series, folder: Path | None = None) -> str:
+    """Rank correlation of measured accuracy and its prediction from the battery, with a test by shuffling.
+
+    Leaving one out pulls a prediction from the mean away from the value; shuffled values have the same bias.
+
+    Args:
+        values: accuracy of each cell, by the name of its attention in the battery.
+        folder: where to draw it.
+    """
+    battery = pd.read_csv(REFERENCES).groupby(['attention', 'task']).accuracy.mean().unstack()
+    names = [name for name in battery.index if name in values.index]
+    features, measured = battery.loc[names].to_numpy(), values.loc[names].to_numpy()
+    guess = predicted(features, measured)
+    correlation = stats.spearmanr(guess, measured).statistic
+    generator = np.random.default_rng(0)
+    shuffled = generator.permuted(np.tile(measured, (SHUFFLES, 1)), axis=1)
+    chance = [stats.spearmanr(*pair).statistic for pair in zip(predicted(features, shuffled), shuffled)]
+    p = (1 + sum(value >= correlation for value in chance)) / (1 + SHUFFLES)
+    if folder:
+        figure = Figure(figsize=(5, 4.5), layout='constrained')
+        axes = figure.subplots()
+        axes.scatter(guess, measured)
+        for name, *place in zip(names, guess, measured):
+            axes.annotate(name, place, xytext=(4, 2), textcoords='offset points', size=8)
+        axes.set(xlabel='predicted from the battery (%)', ylabel='top-1 on Fashion-MNIST (%)')
+        figure.savefig(folder / 'prediction.png', dpi=100)
+    return (f"Spearman's rho {correlation:.2f}, {len(names)} attentions, each left out; p = {p:.3f} by shuffling "
+            f'(mean of shuffled {np.mean(chance):.2f})')
+
+
+def battery_cells(parts: pd.DataFrame) -> pd.Series:
+    """Accuracy of the cells of the battery's attentions, with a table of positions."""
+    means = parts[parts.positions == 'table'].groupby(['core', 'local', 'gate']).value.mean()
+    return pd.Series({name: means[cell] for name, cell in CELLS.items() if cell in means.index})
+
+
+def draw_parts(parts: pd.DataFrame, path: Path) -> None:
+    """Draw accuracy of every core (rows) with every set of helpers (columns)."""
+    means = parts.pivot_table(index='core', columns=['positions', 'local', 'gate'], values='value')
+    means = means.loc[means.mean(axis=1).sort_values(ascending=False).index]
+    figure = Figure(figsize=(2.5 + .9 * means.shape[1], 5), layout='constrained')
+    axes = figure.subplots()
+    axes.imshow(means, aspect='auto', cmap='viridis')
+    for (row, column), value in np.ndenumerate(means.to_numpy()):
+        light = value < (means.min(axis=None) + means.max(axis=None)) / 2
+        axes.text(column, row, f'{value:.1f}', ha='center', va='center', size=8, color='w' if light else 'k')
+    words = {'convolution': 'local', 'silu': 'gate', 'none': ''}
+    labels = ['\n'.join(filter(None, [kind, words[local], words[gate]])) for kind, local, gate in means.columns]
+    axes.set_xticks(range(len(labels)), labels, size=8)
+    axes.set_yticks(range(len(means)), means.index)
+    axes.set_title('top-1 on Fashion-MNIST (%)', size=10)
+    figure.savefig(path, dpi=100)
+
+
+def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> None:
+    """Draw the accuracy of each core over budgets and over numbers of tokens."""
+    figure = Figure(figsize=(5 * len(groups), 4.5), layout='constrained')
+    for axes, (title, columns) in zip(figure.subplots(1, len(groups), squeeze=False)[0], groups.items()):
+        frame = pd.DataFrame(columns)
+        for number, (core, row) in enumerate(frame.iterrows()):
+            axes.plot(frame.columns, row, 'o-', color=f'C{number % 10}', linestyle='-' if number < 10 else '--',
+                      label=core)
+        axes.set(xlabel=title, ylabel='top-1 on Fashion-MNIST (%)')
+        axes.grid(axis='y', color='0.9')
+        axes.legend(fontsize=7, ncols=2)
+    figure.savefig(path, dpi=100)
+
+
+def main(folder: Path) -> None:
+    groups = {}
+    if (folder / 'parts.csv').exists():
+        parts = table(folder / 'parts.csv')
+        draw_parts(parts, folder / 'parts.png')
+        print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder), sep='\n', end='\n\n')
+    if (folder / 'lengths.csv').exists():
+        lengths = table(folder / 'lengths.csv')
+        groups['tokens'] = {str((28 // size) ** 2): rows.groupby('core').value.mean()
+                            for size, rows in sorted(lengths.groupby('patch_size'), reverse=True)}
+    budgets = {epochs: folder / f'budgets{size}.csv' for epochs, size in (('1', '-one'), ('4', '-four'), ('16', ''))}
+    if all(path.exists() for path in budgets.values()):
+        groups['epochs'] = {epochs: table(path).groupby('core').value.mean() for epochs, path in budgets.items()}
+    for title, columns in groups.items():
+        print(f'Does the order stay over {title}?', orders(columns), sep='\n', end='\n\n')
+    if groups:
+        draw_orders(groups, folder / 'orders.png')
+
+
+if __name__ == '__main__':
+    main(Path(sys.argv[1]))
