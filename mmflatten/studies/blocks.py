@@ -35,7 +35,7 @@ class Block:
 
     Attributes:
         members: level of the first factor -> its runs.
-        anchors: name -> mean of the metric. If the reference is below one of them, no level is judged.
+        anchors: name -> mean of the metric. If the reference is below all of them, no level is judged.
         costs: kind of cost -> level -> cost.
         fronts: kind of cost -> level -> True on the Pareto front of metric and cost.
     """
@@ -55,6 +55,7 @@ class Block:
         self.values = seed_means(study, runs, factor) if factor else None
         mean = self.sign * self.intervals[self.reference].mean
         self.beaten_by = [name for name, value in self.anchors.items() if self.sign * value > mean]
+        self.judged = not self.anchors or len(self.beaten_by) < len(self.anchors)
         self.costs = {MACS: {level: members[0].flops / 1e6 for level, members in self.members.items()}}
         means = [self.sign * item.mean for item in self.intervals.values()]
         self.fronts = {cost: dict(zip(values, pareto(list(values.values()), means)))
@@ -63,7 +64,7 @@ class Block:
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
         """Every level against the reference; empty if nothing is judged."""
-        if self.values is None or self.beaten_by:
+        if self.values is None or not self.judged:
             return {}
         margin = self.study.margin.get(self.metric, 0.)
         return {pair.first: pair for pair in compare_all(self.values, self.reference, Family(margin))}
@@ -90,8 +91,8 @@ class Block:
         if self.anchors:
             notes.append('Anchors: ' + ', '.join(f'{name} {value:.4g}' for name, value in self.anchors.items()) + '.')
         if self.beaten_by:
-            notes.append(f'The reference, {self.reference}, is below {" and ".join(self.beaten_by)}, so nothing is '
-                         'judged.')
+            notes.append(f'The reference, {self.reference}, is below {" and ".join(self.beaten_by)}'
+                         + ('.' if self.judged else ', so nothing is judged.'))
         p = spread_test(self.values) if self.values is not None else math.nan
         if p < ALPHA:
             notes.append(f'The spreads of the levels differ (Brown and Forsythe, p = {p:.3f}); the intervals assume '

@@ -173,7 +173,7 @@ class Study(StudyPart):
 
     Attributes:
         anchors: runs outside the grid that show what a table is worth, such as logistic regression: name -> fields of
-            the config. Where the reference, the first level of the first factor, is below one, nothing is judged.
+            the config. Where the reference, the first level of the first factor, is below all, nothing is judged.
         margin: metric -> difference that does not matter, for tests of equivalence.
         looks: numbers of seeds after which claims are judged. Further seeds run for undecided claims alone.
         spread: standard deviation of the metric over seeds, from a pilot; it gives the detectable difference.

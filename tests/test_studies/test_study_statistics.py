@@ -241,24 +241,24 @@ def test_report_refuses_a_study_file_of_other_runs(study_file, finished, tmp_pat
         write_report([(study, finished)], tmp_path / 'page.md')
 
 
-def test_nothing_is_judged_below_an_anchor(study_file, tmp_path):
+def test_nothing_is_judged_below_all_anchors(study_file, tmp_path):
     study = read_study(study_file(factors=dict(attention=dict(good={}, fair={}), seed=3), metrics=['acc'],
                                   anchors=dict(linear={}, chance={}), margin=dict(acc=.1)))
     runs = expand(study)
     assert [run.mode for run in runs][:3] == [ANCHOR, ANCHOR, GRID] and runs[0].levels == dict(attention='linear')
 
-    def table(linear):
-        values = dict(linear=linear, chance=10., good=50., fair=40.)
+    def table(linear, chance=10.):
+        values = dict(linear=linear, chance=chance, good=50., fair=40.)
         done = [replace(run, state=FINISHED, metric='acc', value=values[run.levels['attention']] + .1 * run.seed)
                 for run in runs]
         block, = blocks_of(study, *([run for run in done if run.mode == mode] for mode in (GRID, ANCHOR)))
         draw_costs(block, tmp_path / 'costs.png')
         return block.table(), ' '.join(block.notes())
 
-    judged, _ = table(30.)
-    silent, note = table(60.)
-    assert WORSE in judged and WORSE not in silent
-    assert 'linear 60' in note and 'below linear' in note and 'chance' in note
+    below_none, below_one, below_all = table(30.), table(60.), table(60., 55.)
+    assert WORSE in below_none[0] and WORSE in below_one[0] and WORSE not in below_all[0]
+    assert 'linear 60' in below_one[1] and 'below' not in below_none[1]
+    assert 'below linear.' in below_one[1] and 'below linear and chance' in below_all[1]
 
 
 def test_seeds_are_added_until_claims_are_settled(study_file):
