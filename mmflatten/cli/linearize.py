@@ -73,7 +73,6 @@ def main(args: Namespace) -> None:
 
     from mmflatten.console import say
     from mmflatten.engine.setup import load_config
-    from mmflatten.linearize.choice import choose
     from mmflatten.linearize.steps import Linearization, Settings
     from mmflatten.measure.speed.operators import mixer_config
     if (args.blocks == 'auto') != (args.size is not None and args.budget is not None):
@@ -87,6 +86,6 @@ def main(args: Namespace) -> None:
                         args.epochs, args.steps, args.cfg_options or {}, args.amp)
     tell = say if is_main_process() else lambda line: None
     work = Linearization(cfg, settings, out, tell, ['mmflatten', 'linearize', *args.argv])
-    result = work.run(choose if args.blocks == 'auto' else None)
+    result = work.run()
     if is_main_process():
         print(f'{result.with_suffix(".py")}\n{result}')

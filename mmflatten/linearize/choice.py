@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,19 +56,33 @@ class Costs:
         return 1 + sum(self.after[i] - self.before[i] for i in blocks) / self.whole
 
 
-def choose(work: Linearization, aligned: dict[str, Tensor]) -> Sequence[int]:
-    """Measure all blocks, write the front and return the choice within the budget that loses least.
+def measure_times(work: Linearization) -> None:
+    """Measure all blocks with both attentions and write their times, before anything is learned.
 
     Raises:
         ValueError: no choice meets the budget.
     """
+    path = work.out / 'times.json'
+    if not path.exists() and is_main_process():
+        work.say(f'measuring {len(work.names)} blocks')
+        size = tuple(work.settings.size or ())
+        teacher, student = work.teacher.to(get_device()), work.student.to(get_device()).eval()
+        before, after, whole = block_times(teacher, student, (size[0], size[1]))
+        least = Costs([0.] * len(before), before, after, whole)
+        within(front(least), work.settings.budget or 1.)
+        with atomic_write(path) as aside:
+            aside.write_text(json.dumps(dict(before=before, after=after, whole=whole)), encoding='utf-8')
+    barrier()
+
+
+def choose(work: Linearization, aligned: dict[str, Tensor]) -> Sequence[int]:
+    """Measure the losses of all blocks, write the front and return the choice within the budget that loses least."""
     path = work.out / 'chosen.csv'
     if not path.exists() and is_main_process():
         work.student.load_state_dict(aligned)
         teacher, student = work.teacher.to(get_device()), work.student.to(get_device()).eval()
-        work.say(f'measuring {len(work.names)} blocks')
-        size = tuple(work.settings.size or ())
-        found = Costs(sensitivities(work, teacher, student), *block_times(teacher, student, (size[0], size[1])))
+        times = json.loads((work.out / 'times.json').read_text(encoding='utf-8'))
+        found = Costs(sensitivities(work, teacher, student), **times)
         points = front(found)
         draw(points, work.settings.budget or 1.).savefig(work.out / 'front.png', dpi=100)
         write(points, work.out / 'front.csv')

@@ -21,6 +21,7 @@ from mmflatten.engine.checkpoints.files import atomic_write, newest_checkpoint
 from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.datasets import build_dataset, leaves
 from mmflatten.engine.setup import set_amp, set_resume, train
+from mmflatten.linearize.choice import choose, measure_times
 from mmflatten.linearize.images import images_of
 from mmflatten.linearize.swap import blocks_of, build_swapped, swapped_config
 
@@ -110,18 +111,20 @@ class Linearization:
                 aside.write_text(json.dumps(mine, indent=1), encoding='utf-8')
         barrier()
 
-    def run(self, choose: Callable[[Linearization, dict[str, Tensor]], Sequence[int]] | None = None) -> Path:
+    def run(self) -> Path:
         """Take all steps and return the checkpoint of the result; its config lies beside it.
 
-        Args:
-            choose: picks blocks, given the weights of the student whose candidates are all swapped and aligned.
+        Raises:
+            ValueError: no choice of blocks meets the budget.
         """
+        if self.settings.blocks == 'auto':
+            measure_times(self)
         weights = self.out / 'swap.pth'
         self._save(weights, self.student.state_dict())
         if ALIGN in self.settings.steps:
             weights = self._learn(ALIGN, self.student_cfg, weights, self.candidates)
         chosen = self.candidates
-        if choose is not None:
+        if self.settings.blocks == 'auto':
             chosen = list(choose(self, load_from_local(str(weights))['state_dict']))
             weights = self._assemble(chosen, weights)
         if DISTIL in self.settings.steps:

@@ -108,6 +108,7 @@ def test_choice_fits_the_budget_and_keeps_aligned_blocks(teacher, tmp_path, monk
     words = ['--blocks', 'auto', '--size', '32', '32', '--budget']
     assert run(teacher, tmp_path / 'none', *words, '0.6') == 1
     assert '--budget: expected at least 0.70' in capsys.readouterr().err
+    assert not (tmp_path / 'none' / 'align').exists()
     assert run(teacher, out, *words, '0.85', '--steps', 'align') == 0
     with open(out / 'front.csv') as file:
         points = list(csv.DictReader(file))
