@@ -22,7 +22,7 @@ help:
 	@echo 'make doctor    check the installation, with the command that fixes each problem'
 	@echo 'make lint      ruff; make types runs mypy on ops, models and checkpoints'
 	@echo 'make docs      build the documentation as a site: site/index.html, English and Vietnamese'
-	@echo 'make wheels    build wheels of mmflatten and mmcv-torch-ops in dist/'
+	@echo 'make wheels    build wheels and source archives of mmflatten and mmcv-torch-ops in dist/, always the same bytes'
 	@echo 'make clean     remove caches and build leftovers; make distclean also removes $(VENV)'
 	@echo 'PYTHON=python3.12 chooses the Python (3.11 to 3.14), VENV=DIR another environment.'
 
@@ -71,8 +71,10 @@ doctor:
 	@$(RUN) -m mmflatten.doctor
 
 wheels:
-	rm -rf build mmcv-torch-ops/build
-	$(PYTHON) -m pip wheel -q --no-deps -w dist . ./mmcv-torch-ops
+	$(PYTHON) -m venv build/env
+	build/env/bin/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt hatchling
+	build/env/bin/hatchling build -d dist
+	cd mmcv-torch-ops && ../build/env/bin/hatchling build -d ../dist
 
 clean:
 	rm -rf build dist site *.egg-info mmcv-torch-ops/build mmcv-torch-ops/src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

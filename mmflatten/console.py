@@ -101,6 +101,8 @@ def explain(error: BaseException) -> str:
             return f'{message}; {space_hint(error.errno, error.filename)}'
         case OSError() if error.filename is not None:
             return f'{error.filename}: {error.strerror}'
+        case ImportError(name='cv2'):
+            return f"{message}. It comes with the extra of a task: pip install 'mmflatten[cls]', or det, seg, stereo"
         case ImportError(name=str(module)):
             library = LIBRARIES.get(module.partition('.')[0])
             name = {'sklearn': 'scikit-learn'}.get(module, module)  # on PyPI

@@ -14,5 +14,5 @@ def test_tracked_files_are_small_and_name_no_home_folder():
     if listing.returncode:
         pytest.skip('not a git checkout, so the committed files are unknown')
     files = [ROOT / name for name in listing.stdout.split('\0') if name and (ROOT / name).is_file()]
-    assert ROOT / 'setup.py' in files
+    assert ROOT / 'pyproject.toml' in files
     assert [str(path) for path in files if path.stat().st_size > 1_000_000 or home.search(path.read_bytes())] == []
