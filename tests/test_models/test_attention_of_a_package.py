@@ -24,13 +24,17 @@ from mmflatten import registry
 assert 'squared_relu' not in sys.modules
 from mmflatten.cli.main import main
 from mmflatten.studies.fingerprint import battery
-assert main(['flops', 'flatten-swin-nano_digits', '--cfg-options',
-             'model.backbone.mixers.L.type=SquaredReLUAttention']) == 0
+assert main(['flops', 'mine.py']) == 0
 assert 'squared_relu' in sys.modules
 (level,) = battery('SquaredReLUAttention', 'mine', 1).factors['attention']['mine'].values()
 assert level['type'] == 'SquaredReLUAttention', level
 print(type(registry.MODELS.build(dict(type='SquaredReLUAttention', embed_dims=8, num_heads=2, grid_size=(4, 4)))))
 '''
+
+CONFIG = f"""
+_base_ = ['{ROOT}/configs/digits/flatten-swin-nano_digits.py']
+model = dict(backbone=dict(mixers=dict(L=dict(type='SquaredReLUAttention'))))
+"""
 
 
 @pytest.fixture(scope='module')
@@ -49,6 +53,7 @@ def installed(tmp_path_factory) -> Path:
 
 
 def test_attention_of_a_package_is_found_by_name_and_a_broken_one_is_one_line(installed, tmp_path):
+    (tmp_path / 'mine.py').write_text(CONFIG)
     environment = {**os.environ, 'PYTHONPATH': f'{installed}{os.pathsep}{ROOT}', 'OMP_NUM_THREADS': '1'}
     done = subprocess.run([sys.executable, '-c', USE], env=environment, cwd=tmp_path, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
