@@ -22,7 +22,7 @@ run('train', NAME, '--track', 'tensorboard', '--cfg-options', 'train_cfg.max_epo
 with open(f'work_dirs/{NAME}/last_checkpoint') as file:
     checkpoint = file.read()
 run('export', NAME, checkpoint, '--format', 'openvino', '--out', 'model.xml')
-run('predict', 'model.xml', glob.glob('data/digits/crops/val/*/*.png')[0], '--out', 'found')
+run('predict', NAME, checkpoint, glob.glob('data/digits/crops/val/*/*.png')[0], '--out', 'found')
 with serve([TriedModel(NAME, checkpoint, 'cpu')]) as page:
     urllib.request.urlopen(page.local_url).read()
 
