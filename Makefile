@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --
 # Containers often set this. Every process would then compile thousands of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all test-browser torture bench lint types docs doctor wheels clean distclean
+.PHONY: help setup demo test test-all test-browser torture bench lint types docs docs-version doctor wheels clean distclean
 
 help:
 	@echo 'make demo      install, then train and test a small FLatten-Swin Mask R-CNN on digit scenes and write a report on it'
@@ -20,9 +20,10 @@ help:
 	@echo 'make bench     compare the speed of the models with the committed ratios of this processor family, about 5 minutes'
 	@echo 'make setup     install into $(VENV): a minute on 2 cores, 3.4 GB of download'
 	@echo 'make doctor    check the installation, with the command that fixes each problem'
-	@echo 'make lint      ruff; make types runs mypy on ops, models and checkpoints'
+	@echo 'make lint      ruff; make types runs mypy on the parts that are typed throughout'
 	@echo 'make docs      build the documentation as a site: site/index.html, English and Vietnamese'
-	@echo 'make wheels    build wheels of mmflatten and mmcv-torch-ops in dist/'
+	@echo 'make docs-version  add the site of this version to the branch gh-pages, beside those of earlier versions'
+	@echo 'make wheels    build wheels and source archives of mmflatten and mmcv-torch-ops in dist/, always the same bytes'
 	@echo 'make clean     remove caches and build leftovers; make distclean also removes $(VENV)'
 	@echo 'PYTHON=python3.12 chooses the Python (3.11 to 3.14), VENV=DIR another environment.'
 
@@ -67,12 +68,20 @@ docs: setup
 	$(RUN) -m mkdocs build --strict
 	@echo 'site/index.html'
 
+docs-version: export NO_MKDOCS_2_WARNING = 1
+docs-version: export DOCS_VERSIONS = mike
+docs-version: setup
+	$(RUN) -m mike deploy --update-aliases "$$($(RUN) -c 'import mmflatten; print(mmflatten.__version__.rpartition(".")[0])')" latest
+	@echo 'It is a commit on the branch gh-pages: look at it with $(RUN) -m mike serve, publish it with git push.'
+
 doctor:
 	@$(RUN) -m mmflatten.doctor
 
 wheels:
-	rm -rf build mmcv-torch-ops/build
-	$(PYTHON) -m pip wheel -q --no-deps -w dist . ./mmcv-torch-ops
+	$(PYTHON) -m venv build/env
+	build/env/bin/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt hatchling
+	build/env/bin/hatchling build -d dist
+	cd mmcv-torch-ops && ../build/env/bin/hatchling build -d ../dist
 
 clean:
 	rm -rf build dist site *.egg-info mmcv-torch-ops/build mmcv-torch-ops/src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -25,6 +25,11 @@ TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
 ERROR_FOLDER_VARIABLE = 'MMFLATTEN_ERROR_FOLDER'
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Switches of libraries that would report their use. A command sets them before it imports a library; values of the
+# user win. OpenVINO has no switch: it reports only what its own model converter does, which mmflatten does not use.
+NO_TELEMETRY = {'DO_NOT_TRACK': '1', 'GRADIO_ANALYTICS_ENABLED': 'False', 'HF_HUB_DISABLE_TELEMETRY': '1',
+                'MLFLOW_DISABLE_TELEMETRY': 'true', 'NO_ALBUMENTATIONS_UPDATE': '1', 'RAY_USAGE_STATS_ENABLED': '0',
+                'WANDB_ERROR_REPORTING': 'false'}
 
 
 def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str] | None], int]:
@@ -38,6 +43,7 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
     @functools.wraps(main)
     def run(argv: Sequence[str] | None = None) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv)
+        os.environ.update({name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()})
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors='backslashreplace')  # file names may not be UTF-8
         try:
@@ -101,6 +107,8 @@ def explain(error: BaseException) -> str:
             return f'{message}; {space_hint(error.errno, error.filename)}'
         case OSError() if error.filename is not None:
             return f'{error.filename}: {error.strerror}'
+        case ImportError(name='cv2'):
+            return f"{message}. It comes with the extra of a task: pip install 'mmflatten[cls]', or det, seg, stereo"
         case ImportError(name=str(module)):
             library = LIBRARIES.get(module.partition('.')[0])
             name = {'sklearn': 'scikit-learn'}.get(module, module)  # on PyPI

@@ -57,11 +57,12 @@ def report_libraries() -> tuple[list[str], list[str], list[str]]:
     missing = [library.name for library, status in found.items() if status.state == 'missing']
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         probes = list(pool.map(lambda library: _try(library.name, missing), found))
+    required = {*CORE} if {'mmpretrain', 'mmdet', 'mmseg'} <= {*missing} else {*CORE, 'mmcv'}
     rows, broken, notes = [], [], []
     for (library, status), (failed, remark) in zip(found.items(), probes):
         remark = remark or f'required {library.required} for {library.purpose}'
         rows.append(_row(library.name, status.version or '-', 'broken' if failed else status.state, remark))
-        if status.state == 'wrong' or (status.state == 'missing' and library.name in CORE):
+        if status.state == 'wrong' or (status.state == 'missing' and library.name in required):
             broken.append(status.message)
         elif failed:
             fix = REPAIRS.get(library.name) if 'ModuleNotFoundError' not in remark else None

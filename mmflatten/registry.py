@@ -3,13 +3,16 @@
 `type='mmflatten.FLattenSwin'` resolves from any library's default scope: MMEngine imports this module for the scope
 and then the `locations`, so a config needs no `custom_imports`.
 """
+import logging
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 
 from mmengine import registry as _mmengine
 from mmengine.registry import Registry
 
 SCOPE = 'mmflatten'
+MIXERS = 'mmflatten.mixers'  # group of entry points: installed packages name their attentions there
 
 
 class LazyRegistry(Registry):
@@ -22,11 +25,15 @@ class LazyRegistry(Registry):
         parent: registry of MMEngine.
         locations: modules imported on the first `get`.
         on_demand: class name -> module that registers the class, imported when the class is requested.
+        group: entry points of installed packages, loaded after `locations`. Their names are those of the classes in
+            configs. One that fails is left out, with a warning.
     """
 
-    def __init__(self, parent: Registry, *locations: str, on_demand: Mapping[str, str] | None = None) -> None:
+    def __init__(self, parent: Registry, *locations: str, on_demand: Mapping[str, str] | None = None,
+                 group: str | None = None) -> None:
         super().__init__(parent.name, parent=parent, scope=SCOPE, locations=list(locations))
         self.on_demand = dict(on_demand or {})
+        self.group = group
 
     def get(self, key: str) -> type | None:
         module = self.on_demand.get(key.removeprefix(f'{SCOPE}.'))
@@ -34,8 +41,26 @@ class LazyRegistry(Registry):
             import_module(module)
         return super().get(key)
 
+    def import_from_location(self) -> None:
+        first = not self._imported
+        super().import_from_location()
+        for entry in entry_points(group=self.group) if first and self.group else ():
+            self._load(entry)
 
-MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', on_demand={
+    def _load(self, entry: EntryPoint) -> None:
+        """Register the class of another package, which may have registered it itself."""
+        try:
+            found = entry.load()
+            if self.module_dict.get(entry.name) is not found:
+                self.register_module(name=entry.name, module=found)
+        except Exception as error:  # whatever the code of another package raises
+            package = f'{entry.dist.name} {entry.dist.version}' if entry.dist else entry.value
+            logging.getLogger('mmflatten').warning(
+                '%s: %s cannot be loaded (%s: %s). Update the package or uninstall it.',
+                package, entry.name, type(error).__name__, ' '.join(str(error).split()))
+
+
+MODELS = LazyRegistry(_mmengine.MODELS, 'mmflatten.models', group=MIXERS, on_demand={
     'AttentionFPN': 'mmflatten.models.detection.attention_fpn',
     'AttentionResNeXt': 'mmflatten.models.detection.attention_resnet',
     'AttentionResNet': 'mmflatten.models.detection.attention_resnet',

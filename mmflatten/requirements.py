@@ -47,7 +47,7 @@ LIBRARIES: dict[str, Library] = {library.name: library for library in (
     Library('mmdet', 'onedl-mmdetection', '>=3.5.1', '3.5.1', 'detection', 'mmdet', '3.6'),
     Library('mmseg', 'onedl-mmsegmentation', '>=1.4.2', '1.4.2', 'segmentation', 'mmsegmentation', '1.5'),
 )}
-CORE = ('torch', 'torchvision', 'numpy', 'einops', 'mmengine', 'mmcv')
+CORE = ('torch', 'torchvision', 'numpy', 'einops', 'mmengine')  # every task needs mmcv too
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def check_task(scope: str) -> None:
         ImportError: a library is missing, too old, or installed beside the distribution that it replaces. The message
             has the pip commands that fix it.
     """
-    found = [inspect(LIBRARIES[name]) for name in (*CORE, scope) if name in LIBRARIES]
+    found = [inspect(LIBRARIES[name]) for name in (*CORE, 'mmcv', scope) if name in LIBRARIES]
     problems = [status.message for status in found if status.state in ('wrong', 'missing')]
     if problems:
         raise ImportError('\n'.join(['mmflatten cannot use the installed libraries:', *problems]))

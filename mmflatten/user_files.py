@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import cv2
-
 IMAGE_FORMATS = ('BMP', 'JPEG', 'PNG', 'PPM', 'TIFF', 'WEBP')  # Pillow would give an EPS to Ghostscript
 MAX_IMAGE_BYTES = 2**31
 _KINDS = {stat.S_IFDIR: 'a folder', stat.S_IFIFO: 'a pipe', stat.S_IFSOCK: 'a socket', stat.S_IFCHR: 'a device',
@@ -50,6 +48,7 @@ def quiet_decoders() -> Iterator[None]:
 
     The last two write to file descriptor 2, which leads nowhere inside this context, in all threads.
     """
+    import cv2  # mmcv brings it, which not every command needs
     with contextlib.ExitStack() as stack:
         stack.callback(cv2.utils.logging.setLogLevel, cv2.utils.logging.setLogLevel(0))
         before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)

@@ -1,2 +1,2 @@
 """The one place that holds the version number."""
-__version__ = '0.1.0'
+__version__ = '0.2.0'

@@ -15,7 +15,7 @@ def test_dockerfile_copies_existing_files(name):
     copied = [source for line in re.findall(r'^COPY (.+) \S+$', text, re.MULTILINE) for source in line.split()]
     assert [source for source in copied if not (ROOT / source).exists()] == []
     # Files that the installation of the package reads.
-    assert {'setup.py', 'pyproject.toml', 'requirements', 'mmflatten', 'mmcv-torch-ops'} <= set(copied)
+    assert {'pyproject.toml', 'requirements', 'mmflatten', 'mmcv-torch-ops'} <= set(copied)
     script, = re.findall(r'^RUN python (\S+)$', text, re.MULTILINE)
     assert (ROOT / script).is_file() and script.split('/')[0] in copied
 

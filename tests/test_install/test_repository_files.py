@@ -4,6 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
+
+from mmflatten import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -14,5 +17,32 @@ def test_tracked_files_are_small_and_name_no_home_folder():
     if listing.returncode:
         pytest.skip('not a git checkout, so the committed files are unknown')
     files = [ROOT / name for name in listing.stdout.split('\0') if name and (ROOT / name).is_file()]
-    assert ROOT / 'setup.py' in files
+    assert ROOT / 'pyproject.toml' in files
     assert [str(path) for path in files if path.stat().st_size > 1_000_000 or home.search(path.read_bytes())] == []
+
+
+def steps_of(workflow: Path) -> list[str]:
+    jobs = yaml.safe_load(workflow.read_text(encoding='utf-8'))['jobs'].values()
+    return [step['run'] for job in jobs for step in job['steps'] if 'run' in step]
+
+
+def test_workflows_call_existing_targets_on_each_python():
+    makefile = (ROOT / 'Makefile').read_text(encoding='utf-8')
+    workflows = list((ROOT / '.github' / 'workflows').glob('*.yml'))
+    targets = {target for file in workflows for step in steps_of(file) for target in re.findall(r'make ([\w-]+)', step)}
+    assert {'setup', 'doctor', 'demo', 'test', 'wheels'} <= targets
+    assert targets <= set(re.findall(r'^([\w-]+):', makefile, re.MULTILINE))
+    tried = yaml.safe_load((ROOT / '.github' / 'workflows' / 'test.yml').read_text())['jobs']['make']['strategy']
+    lowest, highest = (int(minor) for minor in re.search(r'\(3\.(\d+) to 3\.(\d+)\)', makefile).groups())
+    assert tried['matrix']['python'] == [f'3.{minor}' for minor in range(lowest, highest + 1)]
+
+
+def test_forms_for_errors_and_numbers_require_the_report_of_doctor():
+    for name in ('bug', 'number'):
+        form = yaml.safe_load((ROOT / '.github' / 'ISSUE_TEMPLATE' / f'{name}.yml').read_text(encoding='utf-8'))
+        field, = (field for field in form['body'] if 'mmflatten doctor' in field['attributes']['label'])
+        assert field['validations']['required']
+
+
+def test_citation_names_the_version():
+    assert yaml.safe_load((ROOT / 'CITATION.cff').read_text(encoding='utf-8'))['version'] == __version__

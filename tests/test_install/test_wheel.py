@@ -24,16 +24,27 @@ NAME, OTHER = 'flatten-swin-nano_digits', 'l2vit-nano_digits'
 
 @pytest.fixture(scope='module')
 def wheel(tmp_path_factory) -> Path:
+    """The wheel, built like the source archive from a copy of the checkout."""
     folder = tmp_path_factory.mktemp('wheel')
-    sources = folder / 'sources'
-    sources.mkdir()
-    for name in ('mmflatten', 'configs', 'studies', 'tools', 'requirements'):
-        shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns('__pycache__'))
-    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'README.md', 'LICENSE', 'model-index.yml'):
-        shutil.copy(ROOT / name, sources)
-    subprocess.run([*PIP, 'wheel', '--no-deps', '--no-build-isolation', '-w', folder, sources], check=True)
+    build(copy_sources(folder / 'sources'), folder)
     wheel, = folder.glob('*.whl')
     return wheel
+
+
+def copy_sources(folder: Path) -> Path:
+    folder.mkdir()
+    for name in ('mmflatten', 'configs', 'studies', 'tools', 'requirements'):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns('__pycache__'))
+    for name in ('pyproject.toml', 'README.md', 'LICENSE', 'CHANGELOG.md', 'CITATION.cff', 'SECURITY.md',
+                 'model-index.yml', '.gitignore'):
+        shutil.copyfile(ROOT / name, folder / name)
+    return folder
+
+
+def build(sources: Path, target: Path) -> None:
+    """Build the source archive and the wheel as `make wheels` does."""
+    subprocess.run([sys.executable, '-m', 'hatchling', 'build', '-d', target], cwd=sources, check=True,
+                   capture_output=True)
 
 
 @pytest.fixture(scope='module')
@@ -81,6 +92,42 @@ def test_wheel_has_all_modules_tables_and_runtime_requirements(wheel):
     runtime = (ROOT / 'requirements' / 'runtime.txt').read_text().splitlines()
     assert {str(item) for item in declared if item.marker is None} == {
         str(Requirement(line)) for line in runtime if line and not line.startswith('#')}
+
+
+def test_builds_are_equal_byte_for_byte(wheel, tmp_path):
+    """The second build is of files with other times and permissions, under another umask."""
+    sources, mask = copy_sources(tmp_path / 'elsewhere'), os.umask(0o077)
+    try:
+        for path in sources.rglob('*'):
+            os.utime(path, (1_700_000_000, 1_700_000_000))
+        (sources / 'README.md').chmod(0o600)
+        build(sources, tmp_path)
+    finally:
+        os.umask(mask)
+    files = [file for file in wheel.parent.iterdir() if file.suffix in ('.whl', '.gz')]
+    assert sorted(file.suffix for file in files) == ['.gz', '.whl']
+    assert all((tmp_path / file.name).read_bytes() == file.read_bytes() for file in files)
+
+
+def test_source_archive_builds_the_same_wheel(wheel, tmp_path):
+    archive, = wheel.parent.glob('*.tar.gz')
+    shutil.unpack_archive(archive, tmp_path, filter='data')
+    build(tmp_path / archive.name.removesuffix('.tar.gz'), tmp_path)
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+def test_only_the_extras_of_tasks_bring_mmcv(wheel):
+    with ZipFile(wheel) as archive:
+        metadata, = (name for name in archive.namelist() if name.endswith('.dist-info/METADATA'))
+        info = Parser().parsestr(archive.read(metadata).decode())
+    declared = [Requirement(line) for line in info.get_all('Requires-Dist')]
+    extras = {extra: {item.name for item in declared if item.marker is None or item.marker.evaluate({'extra': extra})}
+              for extra in info.get_all('Provides-Extra')}
+    with_mmcv = {extra for extra, names in extras.items() if 'onedl-mmcv' in names and 'mmcv-torch-ops' in names}
+    assert with_mmcv == {'cls', 'det', 'seg', 'stereo', 'all'}
+    assert extras['timm'] == {'timm', 'torch', 'torchvision', 'numpy', 'einops', 'onedl-mmengine', 'fsspec',
+                              'safetensors', 'shtab'}
+    assert extras['det'] - extras['stereo'] == {'onedl-mmdetection'}
 
 
 def test_wheel_command_lists_models(environment, tmp_path):

@@ -14,6 +14,7 @@ from mmflatten.measure.speed.models import RunSettings, make_call, parse_spec
 from mmflatten.measure.speed.timing import Subject
 from mmflatten.models import attention
 from mmflatten.models.attention import Windowed, build_mixer
+from mmflatten.registry import MODELS
 
 SOFTMAX = 'softmax'
 EXPLICIT = 'softmax-explicit'  # with the N x M matrix in memory, without fused kernels
@@ -68,27 +69,31 @@ def map_of(tokens: int) -> tuple[int, int]:
 
 
 def mixer_config(name: str) -> dict[str, Any]:
-    """Config of an attention by its name in `OPERATORS`, by class as in 'LinearAttention:feature_map=elu', or by the
-    path of a class that Python can import.
+    """Config of an attention by its name in `OPERATORS`, by registered class as in 'LinearAttention:feature_map=elu',
+    or by the path of a class that Python can import.
 
     Raises:
         ValueError: there is no such attention.
     """
     kind, arguments = parse_spec(OPERATORS.get(name, name))
     if kind not in attention.__all__ and not _is_mixer(kind):
-        raise ValueError(f'{name}: expected one of {", ".join(OPERATORS)}, a class of mmflatten.models.attention with '
-                         'arguments, such as FocusedLinearAttention:focusing_factor=4, or the path of a TokenMixer '
-                         'that Python can import, such as my_attention.MyAttention.')
+        raise ValueError(f'{name}: expected one of {", ".join(OPERATORS)}, a class of mmflatten.models.attention or of '
+                         'an installed package with arguments, such as FocusedLinearAttention:focusing_factor=4, or '
+                         'the path of a TokenMixer that Python can import, such as my_attention.MyAttention.')
     return dict(type=kind, **arguments)
 
 
 def _is_mixer(path: str) -> bool:
-    """Return True for the path of a class of token mixers."""
+    """Return True for the path, or the name in the registry, of a class of token mixers."""
     module, _, name = path.rpartition('.')
-    if not all(part.isidentifier() for part in path.split('.')) or not module:
+    if not all(part.isidentifier() for part in path.split('.')):
         return False
     try:
-        found = getattr(import_module(module), name, None)
+        if module:
+            found = getattr(import_module(module), name, None)
+        else:
+            MODELS.import_from_location()
+            found = MODELS.module_dict.get(name)
     except ModuleNotFoundError as error:
         if error.name and f'{module}.'.startswith(f'{error.name}.'):
             return False
