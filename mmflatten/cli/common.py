@@ -27,8 +27,8 @@ def command(name: str, description: str, options: Callable[[ArgumentParser], Non
     """Decorate a function of the parsed arguments to make it the command `mmflatten NAME`.
 
     The result takes `argv` and returns the exit status (see `console.command_line`). `args.argv` holds the words, and
-    `main.parser()` makes the parser, to which `options` adds arguments; `prepare` may change the words. The function imports what it runs, so that
-    `--help` is fast and a missing library ends with one line that says how to install it.
+    `main.parser()` makes the parser, to which `options` adds arguments; `prepare` may change the words. The function
+    imports what it runs, so that `--help` is fast and a missing library ends with one line that says how to install it.
     """
 
     def parser() -> ArgumentParser:

@@ -6,8 +6,8 @@
     mmflatten predict CONFIG CHECKPOINT photos/ 'more/*.png' film.mp4 --out results --score 0.5
     ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out results --json > results.jsonl
 
-A published model (docs/hub.md) takes the place of CONFIG CHECKPOINT as the first word: a model of the package (`mmflatten models
---pretrained`), a folder, or an address. See docs/predict.md for the outputs.
+A published model (docs/hub.md) is the first word, in place of CONFIG CHECKPOINT: a model of the package (`mmflatten
+models --pretrained`), a folder, or an address. See docs/predict.md for the outputs.
 """
 import json
 import sys

@@ -9,7 +9,7 @@ from mmflatten.hub.config_data import HubError
 from mmflatten.hub.folder import CARD, FACTS, NEEDED, read_published, shipped
 
 SCHEME = 'hf://'
-_REPOSITORY = re.compile(r'([\w.-]+/[\w.-]+)(?:@([\w./-]+))?')
+_REPOSITORY = re.compile(r'(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?')
 
 
 def is_published(name: str) -> bool:

@@ -29,7 +29,8 @@ def draw_pictures(folder: Path, cfg: Config) -> tuple[list[Path], list[str]]:
             dataset = build_dataset(cfg.test_dataloader.dataset)
         entries = [dataset.get_data_info(number * len(dataset) // PICTURES) for number in range(PICTURES)]
     except Exception as error:
-        return [], [f'No pictures on the card, because the test data cannot be read: {explain(error).partition(". ")[0]}.']
+        reason = explain(error).partition('. ')[0]
+        return [], [f'No pictures on the card, because the test data cannot be read: {reason}.']
     files = []
     for number, entry in enumerate(entries, 1):
         files.append(folder / f'example_{number}.png')
