@@ -37,7 +37,7 @@ class BuildWithConfigs(build_py):
 
 extras = {name: read_requirements(name)
           for name in ('cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study', 'docs',
-                       'browser', 'timm', 'track', 'tests')}
+                       'browser', 'hub', 'timm', 'track', 'tests')}
 extras['all'] = sorted({line for name in ('cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study')
                         for line in extras[name]})
 
@@ -50,7 +50,7 @@ setup(
     license='Apache-2.0',
     python_requires='>=3.11',
     packages=find_packages(include=['mmflatten', 'mmflatten.*']),
-    package_data={'mmflatten': ['py.typed', '**/*.csv', 'report/templates/*']},
+    package_data={'mmflatten': ['py.typed', '**/*.csv', 'report/templates/*', 'hub/models/*/*']},
     cmdclass={'build_py': BuildWithConfigs},
     entry_points={'console_scripts': ['mmflatten = mmflatten.cli.main:main']},
     install_requires=read_requirements('runtime'),

@@ -46,6 +46,8 @@ def write_card(path: Path, facts: dict[str, Any], pictures: list[Path]) -> None:
     header = dict(library_name='mmflatten', pipeline_tag=task.hub_tag, tags=[facts['task'], 'mmflatten'])
     inputs = ' '.join(f'{part}.png' for part in task.inputs)
     parameters = f'{facts["weights"]["parameters"] / 1e6:.2f} million values ({", ".join(facts["weights"]["types"])})'
+    half = metrics and 'float16' in facts['weights']['types']
+    rounded = '\n\nMeasured before the weights were rounded to float16.' * bool(half)
     facts_rows = [('task', facts['task']), ('model', facts['model']), ('weights', parameters),
                   ('classes', ', '.join(facts['classes']) or '-')]
     sections = [
@@ -54,7 +56,7 @@ def write_card(path: Path, facts: dict[str, Any], pictures: list[Path]) -> None:
         ' '.join(f'![prediction]({picture.name})' for picture in pictures),
         f'## Use\n\n```shell\npip install "mmflatten[hub]"\nmmflatten predict {name} {inputs} --out results\n```\n\n'
         'Give the folder, or `hf://user/model`. `model.safetensors` and `config.json` are data: nothing is executed.',
-        '## Metrics\n\n' + (_metrics(metrics) if metrics else 'Not measured.'),
+        '## Metrics\n\n' + (_metrics(metrics) if metrics else 'Not measured.') + rounded,
         '## Preprocessing\n\n```yaml\n' + yaml.safe_dump(facts['preprocessing'], sort_keys=False) + '```',
         '## Training and environment\n\n' + _table(('', ''), [*facts['training'].items(),
                                                               *facts['environment'].items()]),
