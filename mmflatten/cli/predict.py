@@ -1,7 +1,7 @@
 """Predict images, folders, globs or videos, or left and right images for stereo.
 
     mmflatten predict CONFIG CHECKPOINT photo.jpg --out results
-    mmflatten predict digits-detector scene.png --out results
+    mmflatten predict garment-classifier shoe.png --out results
     mmflatten predict hf://user/model photo.jpg --out results
     mmflatten predict CONFIG CHECKPOINT photos/ 'more/*.png' film.mp4 --out results --score 0.5
     ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out results --json > results.jsonl

@@ -80,7 +80,7 @@ class Predictor:
     def from_pretrained(cls, name: str | Path, device: str | None = None, engine: str = 'eager') -> Self:
         """Load a published model (`mmflatten publish`). Nothing in it is executed.
 
-            Predictor.from_pretrained('digits-detector')('scene.png').pred_instances.bboxes
+            Predictor.from_pretrained('garment-classifier')('shoe.png').pred_score
 
         Args:
             name: a folder, the name of a model in the package, or `user/model` on the Hugging Face hub, also as

@@ -262,7 +262,8 @@ def test_push_and_download(hub, published):
         push_to_hub(folder, 'model')
 
 
-def test_interrupted_download_continues(hub, published):
+def test_interrupted_download_continues(hub, published, monkeypatch):
+    monkeypatch.setattr('huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE', 500)
     folder = published(CLASSIFIER).folder
     upload(hub, folder)
     hub.cut, hub.cuts = 1000, 1

@@ -24,8 +24,8 @@ MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'ster
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
     'ops': 3408, 'models': 6411, 'checkpoints': 1453, 'timm': 350, 'tasks': 386, 'datasets': 2802, 'own_data': 1120,
-    'engine': 1894, 'predict': 785, 'explain': 1070, 'measure': 1460, 'results': 1171, 'report': 1416, 'recipes': 790,
-    'studies': 2740, 'export': 600, 'linearize': 800, 'app': 561, 'cli': 1970, 'hub': 400,
-    'publish': 230,
+    'engine': 1894, 'predict': 782, 'explain': 1070, 'measure': 1460, 'results': 1171, 'report': 1416, 'recipes': 790,
+    'studies': 2740, 'export': 600, 'linearize': 800, 'app': 561, 'cli': 1972, 'hub': 396,
+    'publish': 232,
 }
-TOTAL = 33020
+TOTAL = 33010
