@@ -22,12 +22,13 @@ def tool_parser(description: str, **kwargs: object) -> ArgumentParser:
     return parser
 
 
-def command(name: str, description: str, options: Callable[[ArgumentParser], None] | None = None) -> Callable[..., Any]:
+def command(name: str, description: str, options: Callable[[ArgumentParser], None] | None = None,
+            prepare: Callable[[Sequence[str]], Sequence[str]] = list) -> Callable[..., Any]:
     """Decorate a function of the parsed arguments to make it the command `mmflatten NAME`.
 
     The result takes `argv` and returns the exit status (see `console.command_line`). `args.argv` holds the words, and
-    `main.parser()` makes the parser, to which `options` adds arguments. The function imports what it runs, so that
-    `--help` is fast and a missing library ends with one line that says how to install it.
+    `main.parser()` makes the parser, to which `options` adds arguments; `prepare` may change the words. The function
+    imports what it runs, so that `--help` is fast and a missing library ends with one line that says how to install it.
     """
 
     def parser() -> ArgumentParser:
@@ -41,7 +42,7 @@ def command(name: str, description: str, options: Callable[[ArgumentParser], Non
         @command_line
         @wraps(run)
         def main(argv: Sequence[str]) -> int | None:
-            args = parser().parse_args(argv, Namespace(argv=argv))
+            args = parser().parse_args(prepare(argv), Namespace(argv=argv))
             if sys.stderr.isatty() and 'torch' not in sys.modules:
                 say(f'mmflatten {name}: loading libraries ...')
             return run(args)

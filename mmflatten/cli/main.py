@@ -15,6 +15,7 @@ COMMANDS = {
     'check': 'a recipe before training: length, learning rates, weight decay, common errors',
     'schedule': 'learning rate, weight decay and momentum of a training, before it starts',
     'predict': 'predict from your own images or videos',
+    'publish': 'write a folder that shares a model: weights, config as data, card',
     'export': 'export a checkpoint to ONNX, OpenVINO or pt2',
     'analyze': 'errors of a tested model: classes, confusion matrix, worst images',
     'attention': 'attention maps of an image, for each layer and head',

@@ -2,7 +2,10 @@
 
     mmflatten models
     mmflatten models '*flatten-swin*' --task detection
+    mmflatten models --pretrained
 """
+import fnmatch
+import json
 import re
 from argparse import ArgumentParser, Namespace
 
@@ -13,6 +16,7 @@ def options(parser: ArgumentParser) -> None:
     from mmflatten.tasks import tasks
     parser.add_argument('pattern', nargs='?', default='*', help="glob for the names, such as '*swin-t*'")
     parser.add_argument('--task', choices=list(tasks()), help='list only the models for this task')
+    parser.add_argument('--pretrained', action='store_true', help='list the trained models in the package instead')
     parser.add_argument('--paths', action='store_true', help='print paths of config files instead')
 
 
@@ -20,8 +24,13 @@ def options(parser: ArgumentParser) -> None:
 def main(args: Namespace) -> None:
     from mmflatten.checkpoints.rules import shorten
     from mmflatten.config_library import library, library_root
+    from mmflatten.hub.folder import FACTS, shipped
     from mmflatten.predict.models import list_models
     from mmflatten.text_table import align, giga
+    if args.pretrained:
+        print(*(f'{name}: {json.loads((folder / FACTS).read_text(encoding="utf-8"))["model"]}' for name, folder in
+                shipped().items() if fnmatch.fnmatch(name, args.pattern)), sep='\n')
+        return
     entries = {name: library()[name] for name in list_models(args.pattern, args.task)}
     if not entries:
         letters = re.sub('[^a-z0-9]', '', args.pattern.lower())

@@ -1,15 +1,18 @@
 """Predict images, folders, globs or videos, or left and right images for stereo.
 
     mmflatten predict CONFIG CHECKPOINT photo.jpg --out results
+    mmflatten predict garment-classifier shoe.png --out results
+    mmflatten predict hf://user/model photo.jpg --out results
     mmflatten predict CONFIG CHECKPOINT photos/ 'more/*.png' film.mp4 --out results --score 0.5
     ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out results --json > results.jsonl
 
-See docs/predict.md for the outputs.
+A published model (docs/hub.md) is the first word, in place of CONFIG CHECKPOINT: a model of the package (`mmflatten
+models --pretrained`), a folder, or an address. See docs/predict.md for the outputs.
 """
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from mmflatten.cli.common import add_device, add_model, add_score, command, output_folder, positive
@@ -17,7 +20,7 @@ from mmflatten.console import own_output
 
 
 def options(parser: ArgumentParser) -> None:
-    add_model(parser)
+    add_model(parser, 'config file, or a published model, which needs no checkpoint')
     parser.add_argument('inputs', nargs='+', metavar='INPUT',
                         help='image, folder, glob or video; - reads one input per line from standard input; for stereo '
                         'a left and a right image or folder')
@@ -32,7 +35,13 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--batch', type=positive, default=1, metavar='N', help='batch size (default: 1)')
 
 
-@command('predict', __doc__, options)
+def _with_checkpoint(argv: Sequence[str]) -> list[str]:
+    """Repeat the name of a published model, which has no separate checkpoint."""
+    from mmflatten.hub.remote import is_published
+    return [*argv[:1], *argv] if argv and is_published(argv[0]) else list(argv)
+
+
+@command('predict', __doc__, options, _with_checkpoint)
 def main(args: Namespace) -> None:
     with own_output() as lines:
         _predict(args, lines)
@@ -43,14 +52,20 @@ def _predict(args: Namespace, lines: TextIO) -> None:
 
     from mmflatten.checkpoints.rules import shorten
     from mmflatten.engine.setup import load_config
+    from mmflatten.hub.folder import read_published
+    from mmflatten.hub.remote import is_published, locate
     from mmflatten.predict.inputs import Input, Inputs
     from mmflatten.predict.predictor import PredictionError, Predictor
     from mmflatten.predict.results import ResultFolder
     from mmflatten.tasks import task_of
-    cfg = load_config(args.config)
+    if is_published(args.config):
+        published = read_published(locate(args.config))
+        cfg, checkpoint = published.config, published.weights
+    else:
+        cfg, checkpoint = load_config(args.config), args.checkpoint
     inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs)
     inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))
-    predictor = Predictor(cfg, args.checkpoint, args.device, args.engine)
+    predictor = Predictor(cfg, checkpoint, args.device, args.engine)
     failures: list[str] = []
     pending: list[Input] = []
 

@@ -49,14 +49,18 @@ def load_config(path: str, options: Mapping[str, Any] | None = None, work_dir: s
     if options:
         cfg.merge_from_dict(dict(options))
     cfg.work_dir = work_dir or str(Path(cfg.get('work_dir') or Path('work_dirs', Path(path).stem), subfolder))
-    scope = cfg.get('default_scope') or 'mmengine'
+    require_scope(cfg.get('default_scope') or 'mmengine')
+    _use_launcher(cfg, launcher)
+    return cfg
+
+
+def require_scope(scope: str) -> None:
+    """Check the libraries of a `default_scope`, and import what it registers. Errors are those of `load_config`."""
     check_task(scope)
     if importlib.util.find_spec(scope) is None:
         scopes = ', '.join(task.scope for task in tasks().values())
         raise ValueError(f'default_scope: expected an installed library, got {scope}. Use one of {scopes}.')
     _import_quietly(scope)
-    _use_launcher(cfg, launcher)
-    return cfg
 
 
 def _import_quietly(library: str) -> None:

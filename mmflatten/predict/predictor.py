@@ -3,7 +3,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.checkpoints.reading import load_from_local, load_weights, safe_reading
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
+from mmflatten.hub.folder import read_published
+from mmflatten.hub.remote import locate
 from mmflatten.predict.engines import use_engine
 from mmflatten.tasks import task_of
 from mmflatten.user_files import problem_of, quiet_decoders
@@ -73,6 +75,22 @@ class Predictor:
         use_engine(self.model, engine, self.device)
         self.classes: tuple[str, ...] = tuple(metainfo.get('classes') or ())
         self.model.dataset_meta = self.metainfo = metainfo
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, device: str | None = None, engine: str = 'eager') -> Self:
+        """Load a published model (`mmflatten publish`). Nothing in it is executed.
+
+            Predictor.from_pretrained('garment-classifier')('shoe.png').pred_score
+
+        Args:
+            name: a folder, the name of a model in the package, or `user/model` on the Hugging Face hub, also as
+                `hf://user/model@revision`.
+
+        Raises:
+            HubError: the model is missing, damaged or not accepted.
+        """
+        published = read_published(locate(name))
+        return cls(published.config, published.weights, device, engine)
 
     def __call__(self, image: Image) -> BaseDataElement:
         """Predict one image, as `pred_instances`, `pred_sem_seg`, `pred_label` or `pred_disparity` of a data sample.

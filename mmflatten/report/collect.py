@@ -59,9 +59,7 @@ class TrainedRun:
     @property
     def model(self) -> str:
         """Types of the model and its backbone."""
-        model = self.config.get('model') or {}
-        parts = [model, *(model[name] for name in ('backbone', 'features') if isinstance(model.get(name), dict))]
-        return ' with '.join(str(part.get('type')).rpartition('.')[2] for part in parts)
+        return model_name(self.config)
 
     def attempt(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return the result of a function, or None after adding its error to `missing`."""
@@ -78,7 +76,7 @@ def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None 
     for path in (run.work_dir for run in runs):
         if not path.is_dir():
             raise FileNotFoundError(f'work dir: {path} does not exist.')
-        if _config_file(path) is None and not any(path.glob(LOGS)) and not (path / RESULTS).exists():
+        if find_config_file(path) is None and not any(path.glob(LOGS)) and not (path / RESULTS).exists():
             raise ValueError(f'work dir: {path} has no config (*.py), no log ({LOGS}) and no {RESULTS}. Give the '
                              'work_dir of a training.')
     for run in runs:
@@ -87,7 +85,7 @@ def read_runs(work_dirs: Sequence[str | Path], score: float, device: str | None 
 
 
 def _read(run: TrainedRun, score: float, device: str | None) -> None:
-    folder, file, results = run.work_dir, _config_file(run.work_dir), run.work_dir / RESULTS
+    folder, file, results = run.work_dir, find_config_file(run.work_dir), run.work_dir / RESULTS
     logged, tested = any(folder.glob(LOGS)), results.exists()
     run.checkpoint = run.attempt('checkpoint', newest_checkpoint, folder)
     train = f'mmflatten train {file or "CONFIG"} --work-dir {folder}'
@@ -100,7 +98,7 @@ def _read(run: TrainedRun, score: float, device: str | None) -> None:
         run.config = run.attempt('config', read_config, str(file))
     if logged:
         run.records = run.attempt('log', read_scalars, folder) or []
-        run.environment, run.wall_time = _read_logs(folder)
+        run.environment, run.wall_time = read_logs(folder)
     if run.checkpoint is not None and run.config is not None:
         run.predictor = run.attempt('model', Predictor, run.config, run.checkpoint, device)
     if tested:
@@ -109,14 +107,21 @@ def _read(run: TrainedRun, score: float, device: str | None) -> None:
         run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
 
 
-def _config_file(work_dir: Path) -> Path | None:
+def model_name(config: Config) -> str:
+    """Return the types of a config's model and its backbone."""
+    model = config.get('model') or {}
+    parts = [model, *(model[name] for name in ('backbone', 'features') if isinstance(model.get(name), dict))]
+    return ' with '.join(str(part.get('type')).rpartition('.')[2] for part in parts)
+
+
+def find_config_file(work_dir: Path) -> Path | None:
     """Return the newest config file of a work dir."""
     files = [*work_dir.glob('*.py')] or [*work_dir.glob('*/vis_data/config.py')]
     files = [path for path in files if path.stat().st_size]  # mmpretrain's vis_scheduler.py leaves an empty one
     return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
-def _read_logs(work_dir: Path) -> tuple[dict[str, str], float]:
+def read_logs(work_dir: Path) -> tuple[dict[str, str], float]:
     """Return the environment of the last log, and the seconds from first to last line summed over all logs."""
     environment, seconds = {}, 0.
     for scalars in sorted(work_dir.glob(LOGS)):

@@ -91,7 +91,7 @@ def read_results(path: str | Path, config: str | None = None) -> Results:
         known = ', '.join(task.prediction for task in tasks().values())
         raise ResultsError(f'results: expected one of {known} in each entry of {path}, got '
                            f'{", ".join(sorted(entries[0]))}.')
-    origin = _read_origin(path.with_suffix('.json'))
+    origin = read_origin(path.with_suffix('.json'))
     if config:
         cfg = load_config(config)
         require_parts(cfg, 'test_dataloader', 'test_evaluator')
@@ -122,7 +122,8 @@ class Origin(TypedDict, total=False):
     evaluator: list[dict[str, Any]] | None
 
 
-def _read_origin(path: Path) -> dict[str, Any]:
+def read_origin(path: Path) -> dict[str, Any]:
+    """Read the JSON file that `mmflatten test --out` writes. Raises ResultsError if it is damaged."""
     try:
         return read_json(path, Origin)
     except DamagedFile as error:

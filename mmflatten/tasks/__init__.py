@@ -37,6 +37,7 @@ class Task:
     fixed_size: bool = False  # models are trained and tested at one image size
     inputs: tuple[str, ...] = ('image',)  # names of the images that make one sample
     prediction: str  # key of a stored prediction by which the task is recognised
+    hub_tag: str = 'other'  # name of the task on the Hugging Face hub
     visualizer_type: str = 'Visualizer'  # draws predictions, as registered in the scope
     tta_model: Mapping[str, Any] | None = None  # config of the default model for test-time augmentation
     tta_scales: bool = False  # test-time augmentation also varies the scale

@@ -18,6 +18,7 @@ class Classification(Task):
     input_shape = (224, 224)
     fixed_size = True
     prediction = 'pred_score'
+    hub_tag = 'image-classification'
     visualizer_type = 'UniversalVisualizer'
     tta_model = dict(type='mmpretrain.AverageClsScoreTTA')
 

@@ -21,6 +21,7 @@ class Detection(Task):
     name, abbreviation, scope = 'detection', 'det', 'mmdet'
     input_shape = (800, 1280)
     prediction = 'pred_instances'
+    hub_tag = 'object-detection'
     visualizer_type = 'DetLocalVisualizer'
     tta_model = dict(type='mmflatten.InstanceTTAModel')
     tta_scales = True

@@ -18,6 +18,7 @@ class Segmentation(Task):
     name, abbreviation, scope = 'segmentation', 'seg', 'mmseg'
     input_shape = (512, 2048)
     prediction = 'pred_sem_seg'
+    hub_tag = 'image-segmentation'
     visualizer_type = 'SegLocalVisualizer'
     tta_model = dict(type='mmseg.SegTTAModel')
     tta_scales = True

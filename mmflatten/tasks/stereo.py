@@ -19,6 +19,7 @@ class Stereo(Task):
     input_shape = (256, 512)  # the crop that PSMNet trains on
     inputs = ('left', 'right')
     prediction = 'pred_disparity'
+    hub_tag = 'depth-estimation'
     has_classes = False
     visualizer_type = 'StereoVisualizer'
 

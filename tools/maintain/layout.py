@@ -12,19 +12,20 @@ FLOORS = (
     ('tasks',),
     ('measure',),
     ('engine',),
-    ('recipes', 'export', 'linearize'),
+    ('recipes', 'export', 'linearize', 'hub'),
     ('predict', 'own_data', 'studies'),
     ('explain', 'results', 'apis'),
     ('doctor',),
-    ('report', 'app'),
+    ('report', 'app', 'publish'),
     ('cli',),
     ('__main__',),
 )
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
-    'ops': 3408, 'models': 6411, 'checkpoints': 1453, 'timm': 350, 'tasks': 381, 'datasets': 2802, 'own_data': 1120,
-    'engine': 1890, 'predict': 763, 'explain': 1070, 'measure': 1465, 'results': 1170, 'report': 1412, 'recipes': 790,
-    'studies': 2740, 'export': 600, 'linearize': 800, 'app': 561, 'cli': 1910,
+    'ops': 3408, 'models': 6411, 'checkpoints': 1453, 'timm': 350, 'tasks': 386, 'datasets': 2802, 'own_data': 1120,
+    'engine': 1894, 'predict': 782, 'explain': 1070, 'measure': 1460, 'results': 1171, 'report': 1416, 'recipes': 790,
+    'studies': 2740, 'export': 600, 'linearize': 800, 'app': 561, 'cli': 1972, 'hub': 396,
+    'publish': 232,
 }
-TOTAL = 32338
+TOTAL = 33010

@@ -1,0 +1,140 @@
+"""A hub on the loopback, and published models of the four tasks with random weights."""
+import base64
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import torch
+
+from mmflatten.building import build_model
+from mmflatten.engine.setup import load_config
+from mmflatten.publish.publish import publish
+
+CONFIGS = Path(__file__).parents[2] / 'configs' / 'digits'
+COMMIT = 'c' * 40
+TINY = 'arch=dict(embed_dims=16, depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1))'
+CHANGES = {
+    'flatten-swin-nano_digits': f'model = dict(backbone=dict({TINY}), head=dict(in_channels=128))',
+    'retinanet_flatten-swin-nano_fpn_digits': f'model = dict(backbone=dict({TINY}), '
+                                              'neck=dict(in_channels=[32, 64, 128]))',
+    'semantic-fpn_flatten-swin-nano_digits': f'model = dict(backbone=dict({TINY}), '
+                                             'neck=dict(in_channels=[16, 32, 64, 128]))',
+    'psmnet-tiny_digits-stereo': 'model = dict(max_disp=16, base_channels=4, depths=(1, 1, 1, 1), pool_sizes=(4, 2))'}
+
+
+@pytest.fixture(scope='session')
+def published(tmp_path_factory, scenes) -> Callable[[str], SimpleNamespace]:
+    """Publish a digit config with random weights; the result has `config`, `checkpoint` and `folder`."""
+
+    @cache
+    def make(name: str) -> SimpleNamespace:
+        folder = tmp_path_factory.mktemp('run')
+        config, checkpoint = folder / f'{name}.py', folder / 'epoch_1.pth'
+        data = '' if 'stereo' in name else f"test_dataloader = dict(dataset=dict(data_root='{scenes}/'))\n"
+        config.write_text(f"_base_ = ['{CONFIGS / name}.py']\n{data}{CHANGES[name]}\n")
+        torch.manual_seed(0)
+        model = build_model(load_config(str(config)))
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=.1)
+        torch.save(dict(state_dict=model.state_dict(), meta=dict(seed=3, epoch=1, iter=2)), checkpoint)
+        results = dict(checkpoint=str(checkpoint), folder='', metrics={'accuracy/top1': 12.5})
+        (folder / 'results.json').write_text(json.dumps(results))
+        out = tmp_path_factory.mktemp('published') / 'model'
+        notes = publish(checkpoint, out, backbone='stereo' not in name)
+        return SimpleNamespace(config=str(config), checkpoint=str(checkpoint), folder=out, notes=notes)
+
+    return make
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _answer(self, content: bytes, status: int = 200, head: bool = False, sent: int | None = None,
+                **headers: str) -> None:
+        self.send_response(status)
+        for key, value in {'Content-Length': str(len(content)), **headers}.items():
+            self.send_header(key.replace('_', '-'), value)
+        self.end_headers()
+        if not head:
+            self.wfile.write(content[:sent])
+        if sent is not None:
+            self.close_connection = True
+
+    def do_GET(self, head: bool = False) -> None:
+        hub, path = self.server.hub, unquote(urlsplit(self.path).path)
+        hub.requests.append((self.command, path, dict(self.headers)))
+        user, model, *rest = path.removeprefix('/api/models').strip('/').split('/')
+        files = hub.repositories.get(f'{user}/{model}')
+        if files is None:
+            return self._answer(b'{"error": "Repository not found"}', 404, head, X_Error_Code='RepoNotFound')
+        if path.startswith('/api/models') and rest[:1] == ['tree']:
+            tree = [dict(type='file', path=name, size=len(content), oid=hashlib.sha1(content).hexdigest())
+                    for name, content in files.items()]
+            return self._answer(json.dumps(tree).encode(), head=head, Content_Type='application/json')
+        if path.startswith('/api/models'):
+            info = dict(id=f'{user}/{model}', modelId=f'{user}/{model}', sha=COMMIT, private=False, tags=[],
+                        siblings=[dict(rfilename=name) for name in files])
+            return self._answer(json.dumps(info).encode(), head=head, Content_Type='application/json')
+        content = files.get('/'.join(rest[2:]))  # resolve/REVISION/NAME
+        if content is None:
+            return self._answer(b'', 404, head, X_Error_Code='EntryNotFound')
+        headers = dict(X_Repo_Commit=COMMIT, ETag=f'"{hashlib.sha256(content).hexdigest()}"', Accept_Ranges='bytes')
+        start = int(self.headers.get('Range', 'bytes=0-').removeprefix('bytes=').split('-')[0])
+        cut = hub.cut if not head and rest[-1].endswith('.safetensors') else None
+        if cut is not None:
+            hub.cuts -= 1
+            hub.cut = None if hub.cuts == 0 else cut
+        if start:
+            headers['Content_Range'] = f'bytes {start}-{len(content) - 1}/{len(content)}'
+        self._answer(content[start:], 206 if start else 200, head, cut, **headers)
+
+    def do_HEAD(self) -> None:
+        self.do_GET(head=True)
+
+    def do_POST(self) -> None:
+        hub, path = self.server.hub, urlsplit(self.path).path
+        hub.requests.append((self.command, path, dict(self.headers)))
+        body = self.rfile.read(int(self.headers.get('Content-Length', 0)))
+        if path == '/api/repos/create':
+            answer: object = dict(url=f'{hub.url}/me/model')
+        elif path == '/api/validate-yaml':
+            answer = dict(errors=[], warnings=[])
+        elif '/preupload/' in path:
+            answer = dict(files=[dict(path=file['path'], uploadMode='regular', shouldIgnore=False)
+                                 for file in json.loads(body)['files']])
+        else:
+            lines = [json.loads(line) for line in body.splitlines()]
+            name = '/'.join(path.split('/')[3:5])
+            hub.repositories[name] = {line['value']['path']: base64.b64decode(line['value']['content'])
+                                      for line in lines if line['key'] == 'file'}
+            answer = dict(commitUrl=f'{hub.url}/{name}/commit/{COMMIT}', commitOid=COMMIT)
+        self._answer(json.dumps(answer).encode(), Content_Type='application/json')
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path) -> Iterator[SimpleNamespace]:
+    """A hub, as `HF_ENDPOINT`: `repositories` by name, `requests`, and `cuts` downloads that end after `cut` bytes."""
+    server = ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
+    server.hub = SimpleNamespace(url=f'http://127.0.0.1:{server.server_port}', repositories={}, requests=[], cut=None,
+                                 cuts=0)
+    for name, value in dict(
+            ENDPOINT=server.hub.url, HF_HUB_CACHE=str(tmp_path / 'cache'), HF_HUB_DISABLE_XET=True,
+            HUGGINGFACE_CO_URL_TEMPLATE=server.hub.url + '/{repo_id}/resolve/{revision}/{filename}').items():
+        monkeypatch.setattr(f'huggingface_hub.constants.{name}', value)  # they are read once, at import
+    monkeypatch.setenv('HF_TOKEN', 'hf_test')
+    thread = threading.Thread(target=server.serve_forever, args=(.05,), daemon=True)
+    thread.start()
+    yield server.hub
+    server.shutdown()
+    server.server_close()
+    thread.join()
