@@ -2,7 +2,8 @@
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
@@ -15,7 +16,8 @@ from PIL import Image
 
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.locate import IMAGE_SUFFIXES
-from mmflatten.own_data.data import OwnDataError, Problem
+from mmflatten.own_data.data import OwnDataError, Problem, Request
+from mmflatten.own_data.folds import stratified_folds
 from mmflatten.user_files import IMAGE_FORMATS, images_in, problem_of, quiet_decoders
 
 PROGRESS_THRESHOLD = 1000  # images
@@ -54,14 +56,17 @@ def split_folders(folders: Sequence[Path]) -> list[Path]:
     return roots
 
 
-def read_pictures(paths: Iterable[Path]) -> dict[Path, Picture]:
-    """Read each file once; missing files are left out."""
-    paths = [path for path in dict.fromkeys(paths) if os.path.lexists(path)]
+def read_pictures(paths: Iterable[Path], known: dict[Path, Picture] | None = None) -> dict[Path, Picture]:
+    """Read each file once; missing files are left out. Files in `known` are not read again, and new ones are added."""
+    known = {} if known is None else known
+    wanted = [path for path in dict.fromkeys(paths) if os.path.lexists(path)]
+    paths = [path for path in wanted if path not in known]
     with quiet_decoders(), ThreadPoolExecutor() as pool:  # OpenCV and Pillow release the GIL while decoding
         pictures = pool.map(_read, paths)
         if len(paths) >= PROGRESS_THRESHOLD:
             pictures = track_iter_progress((pictures, len(paths)), file=sys.stderr)
-        return dict(zip(paths, list(pictures)))
+        known |= zip(paths, list(pictures))
+    return {path: known[path] for path in wanted}
 
 
 def _read(path: Path) -> Picture:
@@ -110,6 +115,19 @@ def split(pictures: Mapping[Path, Picture], val_fraction: float) -> tuple[list[P
     chosen = set(digests[:min(max(round(val_fraction * len(digests)), 1), len(digests) - 1)])
     return ([path for path, picture in pictures.items() if picture.digest not in chosen],
             [path for path, picture in pictures.items() if picture.digest in chosen])
+
+
+def divide(request: Request, pictures: Mapping[Path, Picture],
+           labels: Mapping[Path, Iterable[Hashable]]) -> tuple[list[Path], list[Path]]:
+    """Split files into training and validation by `--val-share`, or into a fold of `--folds` by their labels."""
+    if not request.folds:
+        return split(pictures, request.val_share)
+    groups: dict[str, set] = defaultdict(set)  # copies of an image stay together
+    for path, picture in pictures.items():
+        groups[picture.digest].update(labels.get(path, ()))
+    folds = stratified_folds(groups, request.folds, request.seed)
+    return ([path for path, picture in pictures.items() if folds[picture.digest] != request.fold],
+            [path for path, picture in pictures.items() if folds[picture.digest] == request.fold])
 
 
 def size_range(pictures: Mapping[Path, Picture]) -> str:
