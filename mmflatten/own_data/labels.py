@@ -1,10 +1,11 @@
 """Labels of detection in any format that `mmflatten init` reads: which one it is, and its content as COCO."""
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
+from xml.parsers.expat import ExpatError
 
 import numpy as np
 
@@ -12,20 +13,16 @@ from mmflatten.own_data.coco import CocoFile, read_coco
 from mmflatten.own_data.data import OwnDataError, Request
 from mmflatten.own_data.pictures import Picture, find_images, read_pictures
 
-UNREADABLE, MALFORMED, NO_IMAGE = 'unreadable label file', 'label that cannot be read', 'label without an image'
-OTHER_SHAPE, SHARED, UNKNOWN_ID = 'shape without an area', 'label file of two images', 'class id without a name'
-PIXELS, FROM_ONE, OTHER_ORDER = ('coordinates look like pixels', 'class ids look 1-based',
-                                 'two lists of class names differ')
 LABEL_PROBLEMS = {  # name: (is an error, fix)
-    UNREADABLE: (True, 'replace or remove it'),
-    MALFORMED: (True, 'an object needs a class and four numbers of a box, or at least three points'),
-    NO_IMAGE: (True, 'add the image, or remove the label'),
-    SHARED: (True, 'rename one of the images'),
-    UNKNOWN_ID: (True, 'add the name to names, or correct the id; ids start at 0'),
-    FROM_ONE: (True, 'YOLO counts classes from 0: subtract 1 from every id, or list the names that the ids mean'),
-    PIXELS: (True, 'YOLO has fractions: divide x by the width and y by the height of the image'),
-    OTHER_ORDER: (True, 'ids count these names, so both must have the same order: correct one or delete classes.txt'),
-    OTHER_SHAPE: (False, 'it is left out; polygons, rectangles and circles are read'),
+    'unreadable label file': (True, 'replace or remove it'),
+    'label that cannot be read': (True, 'an object needs a class and four numbers of a box, or at least three points'),
+    'label without an image': (True, 'add the image, or remove the label'),
+    'label file of two images': (True, 'rename one of the images'),
+    'class id without a name': (True, 'add the name to names, or correct the id; ids start at 0'),
+    'class ids look 1-based': (True, 'YOLO counts classes from 0: subtract 1 from every id'),
+    'coordinates look like pixels': (True, 'YOLO has fractions: divide x by the width and y by the height'),
+    'two lists of class names differ': (True, 'ids count these names: correct their order, or delete classes.txt'),
+    'shape without an area': (False, 'it is left out; polygons, rectangles and circles are read'),
 }
 
 
@@ -48,14 +45,14 @@ class Labels:
         images: objects of each image; an empty list for background.
         sizes: (width, height) and place of each image whose labels state them.
         faults: places of each problem, as in `LABEL_PROBLEMS`.
-        names: classes in the order of their ids, None if the labels hold names.
+        names: classes in the order of their ids, empty if the labels hold names.
     """
 
     source: Path
     images: dict[Path, list[Labelled]] = field(default_factory=dict)
     sizes: dict[Path, tuple[int, int, str]] = field(default_factory=dict)
     faults: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    names: list[str] | None = None
+    names: list[str] = field(default_factory=list)
 
     def to_coco(self, names: Sequence[str], pictures: Mapping[Path, Picture]) -> CocoFile:
         """Return the content as a COCO file, with the place of each annotation (by id) and image (by path)."""
@@ -85,31 +82,29 @@ def read_labels(request: Request) -> list[CocoFile]:
     """
     ann = list(request.ann or ())
     folders = [*request.images, *request.images[-1:]]
-    reader, ann[0] = _reader(ann[0])
-    if reader is None:
+    read, ann[0] = _reader(ann[0])
+    if read is None:
         return [read_coco(file, folder) for file, folder in zip(ann, folders)]
-    parts = reader(ann, [folder.resolve() for folder in folders], request)
-    if not any(part.images for part in parts):
-        faults = [f'{name}: {places[0]}' for part in parts for name, places in part.faults.items()]
+    parts = read(ann, [folder.resolve() for folder in folders], request)
+    faults = [f'{name}: {places[0]}' for part in parts for name, places in part.faults.items() if places]
+    if not all(part.images for part in parts):
         raise OwnDataError(f'--ann {ann[0]}: no labels of the images in {folders[0]}, got '
-                           f'{faults[0] if faults else "no label file of an image"}.')
-    parts = [part for part in parts if part.images]
+                           f'{faults[0] if faults else "no label file"}.')
     pictures = read_pictures((path for part in parts for path in part.images), request.pictures)
     used = {item.name for part in parts for objects in part.images.values() for item in objects}
     names = parts[0].names or [*(request.classes or ()), *sorted(used - {*(request.classes or ())})]
     return [part.to_coco(names, pictures) for part in parts]
 
 
-def _reader(path: Path):
-    """Return the reader of a file or folder, None for COCO, and the file that it starts from."""
+def _reader(path: Path) -> tuple[Callable | None, Path]:
+    """Return the reader of a file or folder, None for COCO, and the file or folder to start from."""
     from mmflatten.own_data import labelme, voc, yolo
     if path.is_file():
-        return (yolo.read if path.suffix.lower() in yolo.SUFFIXES else None), path
-    for suffix, reader in ((yolo.SUFFIXES[0], yolo.read), ('.xml', voc.read), ('.json', labelme.read),
-                           ('.txt', yolo.read)):
+        return (yolo.read if path.suffix.lower() in ('.yaml', '.yml') else None), path
+    for suffix, read in (('.yaml', yolo.read), ('.xml', voc.read), ('.json', labelme.read), ('.txt', yolo.read)):
         files = label_files(path, suffix)
         if files:
-            return reader, (files[0] if suffix == yolo.SUFFIXES[0] else path)
+            return read, (files[0] if suffix == '.yaml' else path)
     return None, path
 
 
@@ -119,19 +114,34 @@ def label_files(folder: Path, suffix: str) -> list[Path]:
                   if not any(part.startswith('.') for part in path.relative_to(folder).parts))
 
 
-class ImageFinder:
-    """Images below a folder by the name in a label file, or by the name of the label file."""
+def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: Callable[..., tuple]) -> list[Labels]:
+    """Read folders with a label file for each image, which has the name in the file or that of the file.
 
-    def __init__(self, images: Path, labels: Path) -> None:
-        self.labels = labels.resolve()
-        self.files = {path.relative_to(images).as_posix(): path for path in find_images(images)}
-        self.stems = {str(Path(name).with_suffix('')): path for name, path in self.files.items()}
-        self.names = {path.name: path for path in self.files.values()}
-
-    def __call__(self, label: Path, name: str | None) -> Path | None:
-        place, file = label.relative_to(self.labels), PureWindowsPath(name or '').name
-        return (self.files.get((place.parent / file).as_posix()) or self.stems.get(str(place.with_suffix('')))
-                or self.names.get(file))
+    Args:
+        parse: returns the name of the image, its size (width, height, place) or None, and its objects; receives the
+            file and the faults of single objects. It raises ValueError for an unreadable file.
+    """
+    parts = []
+    for folder, root in zip(ann, images):
+        labels = Labels(folder.resolve())
+        names = {path.relative_to(root).as_posix(): path for path in find_images(root)}
+        stems = {str(Path(name).with_suffix('')): path for name, path in names.items()}
+        for file in label_files(labels.source, suffix):
+            try:
+                name, size, objects = parse(file, labels.faults)
+            except (ValueError, RecursionError, ExpatError) as error:
+                labels.faults['unreadable label file'].append(f'{file}:{getattr(error, "lineno", 1)} ({error})')
+                continue
+            place, name = file.relative_to(labels.source), PureWindowsPath(name).name
+            image = names.get((place.parent / name).as_posix()) or stems.get(str(place.with_suffix('')))
+            if image is None:
+                labels.faults['label without an image'].append(f'{file} ({name})')
+                continue
+            labels.images[image] = objects
+            if size and all(size):
+                labels.sizes[image] = size
+        parts.append(labels)
+    return parts
 
 
 def box_of(polygons: Sequence[Sequence[float]]) -> list[float]:

@@ -7,23 +7,9 @@ from typing import Any
 import yaml
 
 from mmflatten.own_data.data import OwnDataError, Request
-from mmflatten.own_data.labels import (
-    FROM_ONE,
-    MALFORMED,
-    NO_IMAGE,
-    OTHER_ORDER,
-    PIXELS,
-    SHARED,
-    UNKNOWN_ID,
-    UNREADABLE,
-    Labelled,
-    Labels,
-    box_of,
-    label_files,
-)
+from mmflatten.own_data.labels import Labelled, Labels, box_of
 from mmflatten.own_data.pictures import find_images, read_pictures
 
-SUFFIXES = ('.yaml', '.yml')
 NAMES_FILE = 'classes.txt'  # of LabelImg and Label Studio
 LARGEST_FRACTION = 2  # a box may lie over the border of its image, but not this far
 
@@ -85,27 +71,30 @@ def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]
         raise wrong('kpt_shape', 'boxes or polygons, since keypoints are not read', content['kpt_shape'])
     parts = []
     for part in ('train', 'val'):
-        entries = content.get(part) or []
-        images: dict[Path, Path] = {}
-        for entry in [entries] if isinstance(entries, str) else entries:
-            # Roboflow writes ../train/images beside train/
-            tried = [file.parent / (content.get('path') or '') / entry, file.parent / entry,
-                     file.parent / entry.removeprefix('../')]
-            place = next((path.resolve() for path in tried if path.exists()), None)
-            if place is None:
-                raise wrong(part, 'a folder of images or a text file with their paths', f'{entry}, which is missing')
-            listed = find_images(place) if place.is_dir() else [
-                (place.parent / line.strip()).resolve() for line in place.read_text(encoding='utf-8').splitlines()
-                if line.strip()]
-            missing = [number for number, path in enumerate(listed, 1) if not path.exists() and not path.is_symlink()]
-            if missing:
-                raise OwnDataError(f'{place}:{missing[0]}: the image {listed[missing[0] - 1]} does not exist.')
-            images |= {path: _label_file(path) for path in listed}
-        if images:
-            parts.append((file, images))
-        elif part == 'train':
-            raise wrong(part, 'a folder of images', entries)
+        entries = [content[part]] if isinstance(content.get(part), str) else content.get(part) or []
+        places = [_find(file, content.get('path'), str(entry)) for entry in entries]
+        if None in places or part == 'train' and not places:
+            raise wrong(part, 'folders of images, or text files with their paths', content.get(part))
+        images = [image for place in places for image in _list_images(place)]
+        parts += [(file, {image: _label_file(image) for image in images})] if images else []
     return [str(name).strip() for name in names], parts
+
+
+def _find(file: Path, root: str | None, entry: str) -> Path | None:
+    """Return the existing path of an entry; Roboflow writes ../train/images for a folder beside `data.yaml`."""
+    tried = (file.parent / (root or '') / entry, file.parent / entry, file.parent / entry.removeprefix('../'))
+    return next((path.resolve() for path in tried if path.exists()), None)
+
+
+def _list_images(place: Path) -> list[Path]:
+    if place.is_dir():
+        return find_images(place)
+    images = []
+    for number, line in enumerate(place.read_text(encoding='utf-8').splitlines(), 1):
+        images += [(place.parent / line.strip()).resolve()] * bool(line.strip())
+        if images and not images[-1].exists():
+            raise OwnDataError(f'{place}:{number}: the image {images[-1]} does not exist.')
+    return images
 
 
 def _label_file(image: Path) -> Path:
@@ -125,15 +114,19 @@ def _listed_names(folder: Path) -> list[str]:
 def _check_files(labels: Labels, files: dict[Path, Path]) -> None:
     """Find label files of no image or of two, and other lists of names beside them."""
     uses = Counter(files.values())
-    labels.faults[SHARED] += [f'{file} of {image.name}' for image, file in files.items() if uses[file] > 1]
+    if not any(map(Path.is_file, uses)):
+        raise OwnDataError(f'--ann {labels.source}: none of {len(files)} images has a label file. That of '
+                           f'{next(iter(files))} would be {next(iter(uses))}.')
+    labels.faults['label file of two images'] += [
+        f'{file} of {image.name}' for image, file in files.items() if uses[file] > 1]
     for folder in sorted({file.parent for file in files.values()}):
         if folder.is_dir() and folder not in {image.parent for image in files}:
-            labels.faults[NO_IMAGE] += [str(file) for file in label_files(folder, '.txt')
-                                        if file.parent == folder and file not in uses and file.name != NAMES_FILE]
+            labels.faults['label without an image'] += [
+                str(file) for file in sorted(folder.glob('*.txt')) if file not in uses and file.name != NAMES_FILE]
         other = _listed_names(folder)
         if other and other != labels.names:
-            labels.faults[OTHER_ORDER].append(f'{labels.source}: {", ".join(labels.names or [])}; '
-                                              f'{folder / NAMES_FILE}: {", ".join(other)}')
+            labels.faults['two lists of class names differ'].append(
+                f'{labels.source}: {", ".join(labels.names)}; {folder / NAMES_FILE}: {", ".join(other)}')
 
 
 def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labelled]:
@@ -142,37 +135,33 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
     try:
         lines = file.read_text(encoding='utf-8').splitlines()
     except UnicodeError as error:
-        labels.faults[UNREADABLE].append(f'{file}:1 ({error})')
+        labels.faults['unreadable label file'].append(f'{file}:1 ({error})')
         return []
-    for number, line in enumerate(lines, 1):
-        words, place = line.split(), f'{file}:{number}'
+    for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
         try:
-            label, *values = map(float, words)
+            label, *values = map(float, line.split())
         except ValueError:
             label, values = math.nan, []
-        if not words:
-            continue
-        box = len(values) == 4
+        box, place = len(values) == 4, f'{file}:{number}'
         if not label.is_integer() or not all(map(math.isfinite, values)) or (
                 min(values[2:]) < 0 if box else len(values) < 6 or len(values) % 2):
-            labels.faults[MALFORMED].append(f'{place} ({line.strip()[:60]})')
+            labels.faults['label that cannot be read'].append(f'{place} ({line.strip()[:60]})')
         elif max(values) > LARGEST_FRACTION:
-            labels.faults[PIXELS].append(f'{place} ({line.strip()[:60]})')
-        elif not 0 <= label < len(labels.names or []):
-            labels.faults[UNKNOWN_ID].append(f'{place} ({label:g} of {len(labels.names or [])} names)')
+            labels.faults['coordinates look like pixels'].append(f'{place} ({line.strip()[:60]})')
+        elif not 0 <= label < len(labels.names):
+            labels.faults['class id without a name'].append(f'{place} ({label:g} of {len(labels.names)} names)')
         else:
-            scaled = [value * size[axis % 2] for axis, value in enumerate(values)]
-            outline = box_of([scaled]) if not box else [scaled[0] - scaled[2] / 2, scaled[1] - scaled[3] / 2,
-                                                        *scaled[2:]]
-            objects.append(Labelled((labels.names or [])[int(label)], outline, [] if box else [scaled], place))
+            values = [value * size[axis % 2] for axis, value in enumerate(values)]
+            outline = [values[0] - values[2] / 2, values[1] - values[3] / 2, *values[2:]] if box else box_of([values])
+            objects.append(Labelled(labels.names[int(label)], outline, [] if box else [values], place))
     return objects
 
 
 def _check_ids(parts: list[Labels]) -> None:
     """Say that ids count from 1 if the only unknown id is the number of names, and id 0 is unused."""
-    names = parts[0].names or []
+    names = parts[0].names
     used = {item.name for part in parts for objects in part.images.values() for item in objects}
-    unknown = [place for part in parts for place in part.faults[UNKNOWN_ID]]
+    unknown = [place for part in parts for place in part.faults['class id without a name']]
     if unknown and names[0] not in used and all(f'({len(names)} of' in place for place in unknown):
         for part in parts:
-            part.faults[FROM_ONE] = part.faults.pop(UNKNOWN_ID)
+            part.faults['class ids look 1-based'] = part.faults.pop('class id without a name')
