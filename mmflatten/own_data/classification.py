@@ -30,16 +30,16 @@ def read(request: Request, base: Config) -> OwnData:
 
     One part is split class by class.
     """
-    places: dict[str, list[str]] = defaultdict(list)
+    problems: list[Problem] = []
     if request.ann:
         roots = [folder.resolve() for folder in (*request.images, request.images[-1])][:len(request.ann)]
-        parts = [_read_csv(file, root, places) for file, root in zip(request.ann, roots)]
+        tables = [read_table(file, root) for file, root in zip(request.ann, roots)]
+        parts, problems = [part for part, _ in tables], [problem for _, found in tables for problem in found]
     else:
         roots = split_folders(request.images)
         parts = [_class_folders(root) for root in roots]
     request.require_one_part(parts)
     names = sorted(parts[0])
-    problems = problems_of(places, CSV_PROBLEMS)
     if sorted(parts[-1]) != names:
         kind = 'class' if request.ann else 'class folder'
         problems.append(Problem(f'{kind} in only one part', sorted({*parts[0]} ^ {*parts[-1]}),
@@ -67,8 +67,11 @@ def read(request: Request, base: Config) -> OwnData:
                    evaluator=evaluator)
 
 
-def _read_csv(file: Path, images: Path, places: dict[str, list[str]]) -> dict[str, list[Path]]:
-    """Read the images of each class. Names of files may lack the suffix, and a header is recognised."""
+def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Problem]]:
+    """Read the images of each class from a CSV file, and its problems.
+
+    Names of files may lack the suffix, and a header is recognised.
+    """
     if file.is_dir():
         raise OwnDataError(f'--ann {file}: expected a CSV file for --task cls, got a folder. Class folders go to '
                            '--images.')
@@ -82,6 +85,7 @@ def _read_csv(file: Path, images: Path, places: dict[str, list[str]]) -> dict[st
         raise OwnDataError(f'--ann {file}: expected a CSV file in UTF-8, got {error}.') from error
     image, label, header = _columns(rows, found, file)
     classes: dict[Path, str] = {}
+    places: dict[str, list[str]] = defaultdict(list)
     for row, place in rows[header:]:
         if len(row) != len(rows[0][0]) or not row[label]:
             places['line without an image and a class'].append(place)
@@ -94,7 +98,7 @@ def _read_csv(file: Path, images: Path, places: dict[str, list[str]]) -> dict[st
         parts[name].append(path)
     if len(parts) < 2:
         raise OwnDataError(f'--ann {file}: expected at least two classes, got {shorten([*parts]) or "none"}.')
-    return parts
+    return parts, problems_of(places, CSV_PROBLEMS)
 
 
 def _columns(rows: list[tuple[list[str], str]], found: dict[str, Path], file: Path) -> tuple[int, int, int]:

@@ -18,7 +18,8 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     if len(parts) > 1 or not all(file.is_file() for file in lists):
         return parts
     whole, = parts
-    chosen = [file.read_text(encoding='utf-8').split() for file in lists]
+    chosen = [{line.split()[0] for line in file.read_text(encoding='utf-8').splitlines() if line.strip()}
+              for file in lists]
     return [Labels(whole.source, {path: objects for path, objects in whole.images.items() if path.stem in stems},
                    whole.sizes, faults) for stems, faults in zip(chosen, (whole.faults, {}))]
 
