@@ -1,4 +1,4 @@
-"""Labels of detection in any format that `mmflatten init` reads: which one it is, and its content as COCO."""
+"""Labels of detection in other formats than COCO, and their content as COCO."""
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +9,8 @@ from xml.parsers.expat import ExpatError
 
 import numpy as np
 
-from mmflatten.own_data.coco import CocoFile, read_coco
-from mmflatten.own_data.data import OwnDataError, Request
-from mmflatten.own_data.pictures import Picture, find_images, read_pictures
+from mmflatten.own_data.coco import CocoFile
+from mmflatten.own_data.pictures import Picture, find_images
 
 LABEL_PROBLEMS = {  # name: (is an error, fix)
     'unreadable label file': (True, 'replace or remove it'),
@@ -73,39 +72,6 @@ class Labels:
                 content['annotations'].append(dict(id=key, image_id=number, category_id=ids[item.name], bbox=item.box,
                                                    area=area, iscrowd=int(item.crowd), segmentation=item.polygons))
         return CocoFile(self.source, folder, content, places, self.faults, converted=True)
-
-
-def read_labels(request: Request) -> list[CocoFile]:
-    """Read one or two parts of detection data in COCO's, YOLO's, Pascal VOC's or labelme's format.
-
-    Raises OwnDataError if there are no labels. Problems of single labels are in `faults` of the result.
-    """
-    ann = list(request.ann or ())
-    folders = [*request.images, *request.images[-1:]]
-    read, ann[0] = _reader(ann[0])
-    if read is None:
-        return [read_coco(file, folder) for file, folder in zip(ann, folders)]
-    parts = read(ann, [folder.resolve() for folder in folders], request)
-    faults = [f'{name}: {places[0]}' for part in parts for name, places in part.faults.items() if places]
-    if not all(part.images for part in parts):
-        raise OwnDataError(f'--ann {ann[0]}: no labels of the images in {folders[0]}, got '
-                           f'{faults[0] if faults else "no label file"}.')
-    pictures = read_pictures((path for part in parts for path in part.images), request.pictures)
-    used = {item.name for part in parts for objects in part.images.values() for item in objects}
-    names = parts[0].names or [*(request.classes or ()), *sorted(used - {*(request.classes or ())})]
-    return [part.to_coco(names, pictures) for part in parts]
-
-
-def _reader(path: Path) -> tuple[Callable | None, Path]:
-    """Return the reader of a file or folder, None for COCO, and the file or folder to start from."""
-    from mmflatten.own_data import labelme, voc, yolo
-    if path.is_file():
-        return (yolo.read if path.suffix.lower() in ('.yaml', '.yml') else None), path
-    for suffix, read in (('.yaml', yolo.read), ('.xml', voc.read), ('.json', labelme.read), ('.txt', yolo.read)):
-        files = label_files(path, suffix)
-        if files:
-            return read, (files[0] if suffix == '.yaml' else path)
-    return None, path
 
 
 def label_files(folder: Path, suffix: str) -> list[Path]:
