@@ -50,8 +50,9 @@ def test_init_states_schedule_and_order_of_classes(photos, capsys):
 
 def test_check_counts_the_images_of_class_folders(scenes, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for name in '12':
-        shutil.copytree(scenes / 'crops' / 'train' / name, tmp_path / 'mine' / name)
+    for digit in range(10):
+        shutil.copytree(scenes / 'crops' / 'train' / str(digit), tmp_path / 'mine' / ('even', 'odd')[digit % 2],
+                        dirs_exist_ok=True)
     images = len(list(Path('mine').rglob('*.*')))
     assert mmflatten('init', '--task', 'cls', '--images', 'mine', '--base', CONFIGS / 'flatten-swin-nano_digits.py',
                      '--out', 'cls.py') == 0
@@ -69,6 +70,7 @@ def test_bad_lines_of_standard_input_do_not_stop_the_others(train_on, scenes, tm
     (tmp_path / 'broken.png').write_bytes(b'no image')
     lines = [images[0], 'gone.png', tmp_path / 'broken.png', images[1]]
     monkeypatch.setattr(sys, 'stdin', io.StringIO(''.join(f'{line}\n' for line in lines)))
+    capsys.readouterr()  # of the training
     assert mmflatten('predict', run.config, run.checkpoint, '-', '--json', '--out', tmp_path / 'out') == 1
     shown = capsys.readouterr()
     assert [json.loads(line)['file'] for line in shown.out.splitlines()] == list(map(str, images))
