@@ -1,7 +1,7 @@
 """What stopped new users in their first hour, as command lines. Other stops are tested beside what mends them."""
-import io
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -64,15 +64,14 @@ def test_check_counts_the_images_of_class_folders(scenes, tmp_path, monkeypatch,
     assert 'not known' not in shown and f'{listed} images' in shown
 
 
-def test_bad_lines_of_standard_input_do_not_stop_the_others(train_on, scenes, tmp_path, monkeypatch, capsys):
+def test_bad_lines_of_standard_input_do_not_stop_the_others(train_on, scenes, tmp_path):
     run = train_on('retinanet_flatten-swin-nano_fpn_digits')
     images = sorted((scenes / 'images' / 'training').iterdir())[:2]
     (tmp_path / 'broken.png').write_bytes(b'no image')
-    lines = [images[0], 'gone.png', tmp_path / 'broken.png', images[1]]
-    monkeypatch.setattr(sys, 'stdin', io.StringIO(''.join(f'{line}\n' for line in lines)))
-    capsys.readouterr()  # of the training
-    assert mmflatten('predict', run.config, run.checkpoint, '-', '--json', '--out', tmp_path / 'out') == 1
-    shown = capsys.readouterr()
-    assert [json.loads(line)['file'] for line in shown.out.splitlines()] == list(map(str, images))
-    assert 'gone.png' in shown.err and 'broken.png' in shown.err.splitlines()[-1]
+    lines = ''.join(f'{line}\n' for line in (images[0], 'gone.png', tmp_path / 'broken.png', images[1]))
+    command = [sys.executable, '-m', 'mmflatten', 'predict', run.config, run.checkpoint, '-', '--json', '--out',
+               str(tmp_path / 'out')]
+    shown = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120)
+    assert shown.returncode == 1 and 'gone.png' in shown.stderr and 'broken.png' in shown.stderr.splitlines()[-1]
+    assert [json.loads(line)['file'] for line in shown.stdout.splitlines()] == list(map(str, images))
     assert len(json.loads((tmp_path / 'out/predictions.json').read_text())['images']) == 2

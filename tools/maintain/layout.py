@@ -23,8 +23,8 @@ FLOORS = (
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
-    'ops': 3408, 'models': 6411, 'checkpoints': 1453, 'timm': 350, 'tasks': 383, 'datasets': 2802, 'own_data': 1960,
-    'engine': 1890, 'predict': 790, 'explain': 1070, 'measure': 1460, 'results': 1170, 'report': 1412, 'recipes': 790,
-    'studies': 2740, 'export': 600, 'linearize': 800, 'app': 561, 'cli': 1945,
+    'ops': 3408, 'models': 6411, 'checkpoints': 1453, 'timm': 350, 'tasks': 383, 'datasets': 2802, 'own_data': 1957,
+    'engine': 1890, 'predict': 775, 'explain': 1070, 'measure': 1460, 'results': 1170, 'report': 1412, 'recipes': 790,
+    'studies': 2740, 'export': 600, 'linearize': 800, 'app': 561, 'cli': 1937,
 }
 TOTAL = 33210
