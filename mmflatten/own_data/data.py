@@ -1,6 +1,6 @@
 """User data as read for `mmflatten init`: options, data set arguments, summary and problems."""
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +60,20 @@ class OwnData:
 
     def require_usable(self) -> None:
         """Raise OwnDataError if there are errors."""
-        stopping = [f'{problem.name} ({len(problem.where)})' for problem in self.problems if problem.stops]
+        stopping = [f'{problem.name} ({len(problem.where)}): {shorten(problem.where, 1)}' for problem in self.problems
+                    if problem.stops]
         if stopping:
-            raise OwnDataError(f'the data has errors, so nothing was written: {", ".join(stopping)}')
+            raise OwnDataError(f'the data has errors, so nothing was written: {"; ".join(stopping)}')
 
 
 @dataclass
 class Request:
-    """Options of `mmflatten init`; see its help."""
+    """Options of `mmflatten init`; see its help.
+
+    Attributes:
+        fold: number of the fold, from 0, that is left for validation.
+        pictures: images that have been read.
+    """
 
     task: str
     images: Sequence[Path]
@@ -79,6 +85,21 @@ class Request:
     batch: int | None = None
     checkpoint: Path | None = None
     force: bool = False
+    folds: int | None = None
+    seed: int = 0
+    fold: int = 0
+    pictures: dict[Path, Any] = field(default_factory=dict)
+
+    def each_fold(self) -> list['Request']:
+        """Return the request for each fold, with a config and lists of its own, or this one."""
+        return [replace(self, fold=number, out=self.out.with_name(f'{self.out.stem}_fold{number + 1}{self.out.suffix}'))
+                for number in range(self.folds)] if self.folds else [self]
+
+    def require_one_part(self, parts: Collection) -> None:
+        """Raise OwnDataError if data that are to be folded have two parts."""
+        if self.folds and len(parts) > 1:
+            raise OwnDataError(f'--folds {self.folds}: expected one part, which is divided into folds, got training '
+                               'and validation. Give one folder or annotation file, or leave --folds out.')
 
     @property
     def spec(self) -> Task:

@@ -1,28 +1,24 @@
-"""Detection data: COCO annotation files, checked for entries that mmdet skips, misreads or fails on."""
+"""Detection data: labels as COCO, checked for entries that mmdet skips, misreads or fails on."""
 import json
-import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
 
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.own_data.coco import CocoFile, are_numbers, is_tiny
 from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, problems_of
-from mmflatten.own_data.pictures import Picture, find_images, picture_problems, read_pictures, size_range, split
+from mmflatten.own_data.formats import read_labels
+from mmflatten.own_data.labels import LABEL_PROBLEMS
+from mmflatten.own_data.pictures import Picture, divide, find_images, picture_problems, read_pictures, size_range
 
 DATASET = 'mmflatten.CheckedCocoDataset'
 UNUSABLE, TINY = 'unusable segmentation', 'box narrower than a pixel, or area 0'
 BORDER = 1  # pixels by which a box may exceed its image, for rounding
 UNIQUE = (('images', 'id'), ('images', 'file_name'), ('annotations', 'id'), ('categories', 'id'),
           ('categories', 'name'))
-TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
-FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
-              annotations=dict(id=NUMBER, image_id=ID, category_id=NUMBER), categories=dict(id=NUMBER, name=TEXT))
-OTHER_FORMATS = dict(caption='image captions', segments_info='panoptic segmentation',
-                     shapes='a single image of labelme')
 # name: (is an error, fix)
 COCO_PROBLEMS = {
     'unknown category_id': (True, 'add it to categories or remove the annotation'),
@@ -45,23 +41,20 @@ COCO_PROBLEMS = {
 
 
 def read(request: Request, base: Config) -> OwnData:
-    """Read COCO data: one annotation file that is split, or two. Each `file_name` is relative to a folder of images."""
-    parts = [read_coco(file, folder) for file, folder in zip(request.ann, [*request.images, request.images[-1]])]
-    pictures = read_pictures(path for part in parts for path in part.images)
-    problems = [problem for part in parts for problem in _problems(part, pictures)]
-    first, last = parts[0].names, parts[-1].names
-    if first != last:
-        differing = sorted({*first} ^ {*last}) or [f'{a} / {b}' for a, b in zip(first, last) if a != b]
-        problems.append(Problem('categories differ between training and validation', differing, 'mmdet numbers '
-                                "classes in the file's order: list the same names in the same order in both"))
+    """Read COCO files or labels of another format, in one part that is split, or in two."""
+    parts, pictures, problems = read_checked(request)
+    request.require_one_part(parts)
+    first = parts[0].names
     if any(problem.stops for problem in problems):  # the rest needs valid ids and names
         return OwnData(DATASET, {}, {}, (0, 0), problems=problems + picture_problems(pictures, pictures, []))
     names = _chosen(first, request.classes)
-    lists = {}
+    sides = [list(part.images) for part in parts]
     if len(parts) == 1:
-        parts = [parts[0].subset(paths, request.split_file(name, '.json'))
-                 for name, paths in zip(('train', 'val'), split(pictures, request.val_share))]
-        lists = {part.path: json.dumps(part.content) + '\n' for part in parts}
+        sides, parts = divide(request, pictures, parts[0].labels()), parts * 2
+    if parts[0] is parts[1] or parts[0].converted:
+        parts = [part.subset(side, request.split_file(name, '.json'))
+                 for part, side, name in zip(parts, sides, ('train', 'val'))]
+    lists = {part.path: json.dumps(part.content) + '\n' for part in parts if part.converted}
     train, val = parts
     problems += picture_problems(pictures, train.images, val.images)
     problems += _empty_classes(request.ann[0], train, val, names)
@@ -76,71 +69,17 @@ def read(request: Request, base: Config) -> OwnData:
                    dict(ann_file=val.path, metric=['bbox', 'segm'] if masks else 'bbox'))
 
 
-@dataclass
-class CocoFile:
-    """An annotation file and the folder of its images."""
-
-    path: Path
-    folder: Path
-    content: dict
-
-    @property
-    def images(self) -> dict[Path, dict]:
-        """Image entries by path."""
-        return {self.folder / image['file_name']: image for image in self.content['images']}
-
-    @property
-    def names(self) -> list[str]:
-        """Categories in the order of the file, in which mmdet numbers them."""
-        return [category['name'] for category in self.content['categories']]
-
-    def objects(self) -> Counter:
-        """Count the objects of each category that training uses."""
-        names = {category['id']: category['name'] for category in self.content['categories']}
-        return Counter(names.get(annotation.get('category_id')) for annotation in self.content['annotations']
-                       if not is_tiny(annotation) and not annotation.get('iscrowd'))
-
-    def subset(self, paths: Sequence[Path], file: Path) -> 'CocoFile':
-        """Return the part with these images, to be written to a file."""
-        listed = self.images
-        images = [listed[path] for path in paths]
-        ids = {image['id'] for image in images}
-        annotations = [entry for entry in self.content['annotations'] if entry['image_id'] in ids]
-        return CocoFile(file, self.folder, {**self.content, 'images': images, 'annotations': annotations})
-
-
-def read_coco(path: Path, folder: Path) -> CocoFile:
-    """Read a COCO file. Raises OwnDataError if it has another format; missing ids and sizes are not an error here."""
-    if path.is_dir():
-        raise OwnDataError(f'--ann {path}: expected a COCO file (.json) for --task det, got a folder. For label maps '
-                           'use --task seg.')
-    find_images(folder)
-    try:
-        content = json.loads(path.read_text(encoding='utf-8'))
-    except (ValueError, RecursionError) as error:  # also if not UTF-8
-        raise OwnDataError(f'--ann {path}: expected a COCO file for --task det, got invalid JSON ({error}).') from error
-    lists = content if isinstance(content, dict) else {}
-    missing = [kind for kind in FIELDS
-               if not isinstance(lists.get(kind), list) or (kind != 'annotations' and not lists[kind])]
-    annotations = [] if 'annotations' in missing else lists['annotations']
-    keys = {*lists, *next((entry for entry in annotations if isinstance(entry, dict)), {})}
-    other = [name for key, name in OTHER_FORMATS.items() if key in keys]
-    if other or missing:
-        problem = other[0] if other else f'a file without {", ".join(missing)}'
-        raise OwnDataError(f'--ann {path}: expected a COCO file of detection with images, annotations with bbox, and '
-                           f'categories, got {problem}.')
-    wrong = []
-    for kind, fields in FIELDS.items():
-        for number, entry in enumerate(lists[kind]):
-            if not isinstance(entry, dict):
-                wrong.append(f'{kind}[{number}] must be an object, got {entry!r:.40}')
-                continue
-            wrong += [f'{key} of {kind}[{number}] must be {meaning}, got {entry.get(key)!r:.40}'
-                      for key, (types, meaning) in fields.items()
-                      if not isinstance(entry.get(key), types) and (entry.get(key) is not None or types is str)]
-    if wrong:
-        raise OwnDataError(f'--ann {path}: entries have wrong types, {shorten(wrong, 3)}. Correct them.')
-    return CocoFile(path.resolve(), folder.resolve(), content)
+def read_checked(request: Request) -> tuple[list[CocoFile], dict[Path, Picture], list[Problem]]:
+    """Read one or two parts with their images, and list the problems of the labels."""
+    parts = read_labels(request)
+    pictures = read_pictures((path for part in parts for path in part.images), request.pictures)
+    problems = [problem for part in parts for problem in _problems(part, pictures)]
+    first, last = parts[0].names, parts[-1].names
+    if first != last:
+        differing = sorted({*first} ^ {*last}) or [f'{a} / {b}' for a, b in zip(first, last) if a != b]
+        problems.append(Problem('categories differ between training and validation', differing, 'mmdet numbers '
+                                "classes in the file's order: list the same names in the same order in both"))
+    return parts, pictures, problems
 
 
 def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]:
@@ -149,7 +88,7 @@ def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]
     places: dict[str, list[str]] = defaultdict(list)
     for annotation in part.content['annotations']:
         for name in _check_annotation(annotation, images, categories):
-            places[name].append(f'annotation {annotation.get("id")} in {part.path}')
+            places[name].append(part.place(annotation))
     for path, image in part.images.items():
         size = image.get('width'), image.get('height')
         if path not in pictures:
@@ -157,11 +96,11 @@ def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]
         elif None in size:
             places['image without width and height'].append(str(path))
         elif pictures[path].size not in (None, size):
-            places['image size differs from the listed size'].append(str(path))
-    boxes = [box for annotation in part.content['annotations'] if _are_numbers(box := annotation.get('bbox'))]
-    normalised = [box for box in boxes if max(box, default=2) <= 1]
+            places['image size differs from the listed size'].append(part.places.get(path, str(path)))
+    boxes = [annotation for annotation in part.content['annotations'] if are_numbers(annotation.get('bbox'))]
+    normalised = [annotation for annotation in boxes if max(annotation['bbox'], default=2) <= 1]
     if 2 * len(normalised) > len(boxes):
-        places['boxes look normalised'] = [f'{box} in {part.path}' for box in normalised]
+        places['boxes look normalised'] = [f'{item["bbox"]} in {part.place(item)}' for item in normalised]
         places.pop(TINY, None)
     over = places['box over the border']
     if len(over) > len(part.content['annotations']) / 2:
@@ -170,12 +109,12 @@ def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]
         counts = Counter(entry.get(key) for entry in part.content[kind])
         places[f'{key} of {kind} repeated or missing'] = [
             f'{value} in {part.path}' for value, count in counts.items() if count > 1 or value is None]
-    return problems_of(places, COCO_PROBLEMS)
+    return problems_of({**places, **part.faults}, {**COCO_PROBLEMS, **LABEL_PROBLEMS})
 
 
 def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: Collection) -> list[str]:
     image, box = images.get(annotation.get('image_id')), annotation.get('bbox')
-    faults = [f'no {name}' for name in ('area', 'iscrowd') if not _are_numbers([annotation.get(name)])]
+    faults = [f'no {name}' for name in ('area', 'iscrowd') if not are_numbers([annotation.get(name)])]
     if annotation.get('category_id') not in categories:
         faults.append('unknown category_id')
     if annotation.get('id') == 0:
@@ -184,7 +123,7 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
         return [*faults, 'unknown image_id']
     if annotation.get('segmentation') and not _is_mask(annotation['segmentation'], image):
         faults.append(UNUSABLE)
-    if not _are_numbers(box) or len(box) != 4:
+    if not are_numbers(box) or len(box) != 4:
         return [*faults, 'no bbox']
     if None not in (image.get('width'), image.get('height')):
         x, y, width, height = box
@@ -197,23 +136,12 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
     return faults
 
 
-def is_tiny(annotation: dict) -> bool:
-    """Return True if training skips the object."""
-    box = annotation.get('bbox')
-    return _are_numbers(box) and len(box) == 4 and min(box[2:]) < 1 or annotation.get('area') == 0
-
-
-def _are_numbers(values: Any) -> bool:
-    return isinstance(values, list) and all(
-        isinstance(value, (int, float)) and math.isfinite(value) for value in values)
-
-
 def _is_mask(segmentation: Any, image: dict) -> bool:
     if isinstance(segmentation, dict):
         return segmentation.get('size') == [image.get('height'), image.get('width')] and isinstance(
             segmentation.get('counts'), (str, list))
     return isinstance(segmentation, list) and all(
-        _are_numbers(polygon) and len(polygon) >= 6 and len(polygon) % 2 == 0 for polygon in segmentation)
+        are_numbers(polygon) and len(polygon) >= 6 and len(polygon) % 2 == 0 for polygon in segmentation)
 
 
 def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:

@@ -10,7 +10,7 @@ from mmflatten.checkpoints.rules import shorten
 from mmflatten.console import quiet_libraries
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.setup import load_config
-from mmflatten.own_data.data import OwnDataError, Request
+from mmflatten.own_data.data import OwnData, OwnDataError, Request
 from mmflatten.own_data.schedule import default_batch
 from mmflatten.own_data.write import own_config_text, require_base
 from mmflatten.recipes.checks import warnings_of
@@ -18,27 +18,54 @@ from mmflatten.recipes.training import Training
 
 
 def initialise(request: Request) -> Iterator[str]:
-    """Read and check the data, write the config, and yield lines for the user. An error writes nothing."""
+    """Read and check the data, write the config, or one for each fold, and yield lines for the user.
+
+    An error writes nothing.
+    """
     _check_options(request)
     base = load_config(request.base)
-    _require_free(request, base, [request.out])
+    requests = request.each_fold()
+    _require_free(request, base, [item.out for item in requests])
     require_base(base, request.spec)
     if request.checkpoint is not None:
         require_whole(request.checkpoint)
-    data = request.spec.part('own_data').read(request, base)
-    yield from data.facts
-    for problem in data.problems:
-        yield ('error: ' if problem.stops else 'warning: ') + str(problem)
-    data.require_usable()
-    _require_free(request, base, data.lists)
-    require_base(base, request.spec, data)
-    batch = min(request.batch, data.counts[0]) if request.batch else default_batch(base, data.counts[0])
-    text = own_config_text(data, base, request.out, batch, request.checkpoint)
-    files = {path: content.encode() for path, content in {**data.lists, request.out: text}.items()}
+    folds = []
+    for item in requests:
+        data = request.spec.part('own_data').read(item, base)
+        yield from _news(data, f'fold {item.fold + 1}: ' if request.folds else '', folds)
+        data.require_usable()
+        folds.append(data)
+    files: dict[Path, bytes] = {}
+    batches = []
+    for item, data in zip(requests, folds):
+        _require_free(request, base, data.lists)
+        require_base(base, request.spec, data)
+        batches.append(min(request.batch, data.counts[0]) if request.batch else default_batch(base, data.counts[0]))
+        text = own_config_text(data, base, item.out, batches[-1], request.checkpoint)
+        files |= {path: content.encode() for path, content in {**data.lists, item.out: text}.items()}
     request.out.parent.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
         path.write_bytes(content)
-    train, val = data.counts
+    yield from _checks(requests[0], base, folds[0].counts, batches[0])
+    yield f'written: {", ".join(map(str, files))}'
+
+
+def _news(data: OwnData, prefix: str, before: list[OwnData]) -> Iterator[str]:
+    """Yield the facts and problems of the data, without those of the folds before."""
+    told = {line for item in before for line in [*item.facts, *map(str, item.problems)]}
+    if prefix and any(data.counts):
+        yield f'{prefix}{data.counts[0]} for training, {data.counts[1]} for validation'
+    for line in data.facts:
+        if line not in told:
+            yield (prefix if 'validation' in line else '') + line
+    for problem in data.problems:
+        if str(problem) not in told:
+            yield ('error: ' if problem.stops else 'warning: ') + str(problem)
+
+
+def _checks(request: Request, base: Config, counts: tuple[int, int], batch: int) -> Iterator[str]:
+    """Yield the length of the training, and what `mmflatten check` finds in the written config."""
+    train, val = counts
     with quiet_libraries(logging.ERROR):
         training = Training(load_config(str(request.out)), gpus=1, images=train)
         warnings = warnings_of(training)
@@ -51,7 +78,6 @@ def initialise(request: Request) -> Iterator[str]:
     if weights and request.checkpoint is None and '://' not in weights and not Path(weights).exists():
         yield (f'warning: the pretrained weights of the base, {weights}, do not exist. Download them, or start from '
                'random weights with --cfg-options model.backbone.init_cfg=None')
-    yield f'written: {", ".join(map(str, [request.out, *data.lists]))}'
 
 
 def _check_options(request: Request) -> None:
@@ -59,7 +85,7 @@ def _check_options(request: Request) -> None:
     spec = request.spec
     if spec.annotation_files and not request.ann:
         raise OwnDataError(f'--ann is missing: --task {request.task} requires annotations.')
-    if request.ann and not spec.annotation_files:
+    if request.ann and not spec.annotation_files and not spec.label_lists:
         raise OwnDataError(f'--ann {" ".join(map(str, request.ann))}: --task {request.task} reads no annotations. '
                            'Leave --ann out.')
     for option in ('images', 'ann'):
@@ -70,6 +96,12 @@ def _check_options(request: Request) -> None:
         for path in paths:
             if not path.exists():
                 raise FileNotFoundError(f'--{option} {path} does not exist')
+    if not request.images:  # `data.yaml` names its images, and labelme's files are beside them
+        if not request.ann:
+            raise OwnDataError('--images is missing: name the folder of the images.')
+        request.images = [path if path.is_dir() else path.parent for path in request.ann]
+    if request.folds is not None and request.folds < 2:
+        raise OwnDataError(f'--folds: expected at least 2, got {request.folds}.')
     if request.ann and len(request.images) > len(request.ann):
         raise OwnDataError(f'--ann: expected annotations for each of {len(request.images)} folders, got '
                            f'{len(request.ann)}.')

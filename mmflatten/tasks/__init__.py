@@ -46,6 +46,7 @@ class Task:
     has_label_maps: bool = False  # predictions are maps of class labels
     trains_on_outputs: bool = True  # the gradient of the raw outputs times a training step fairly
     annotation_files: bool = False  # annotations are files apart from the images
+    label_lists: bool = False  # labels may be in CSV files
     has_classes: bool = True  # the model predicts classes of the data set
     needs_classes: bool = False  # classes and palette are required to draw predictions
 

@@ -17,6 +17,7 @@ class Classification(Task):
     name, abbreviation, scope = 'classification', 'cls', 'mmpretrain'
     input_shape = (224, 224)
     fixed_size = True
+    label_lists = True
     prediction = 'pred_score'
     hub_tag = 'image-classification'
     visualizer_type = 'UniversalVisualizer'

@@ -215,7 +215,7 @@ def test_paths_of_another_task_are_an_error(folder):
     file.write_text(json.dumps(coco()))
     for module, ann, words in ((detection, folder / 'images', '(?s)images.*--task seg'),
                                (segmentation, file, '(?s)a.json.*--task det'),
-                               (classification, file, '(?s)CLASS/IMAGE.*0.png'),
+                               (classification, file, 'a.json:1.*column'),
                                (stereo, file, 'left, right, disparity')):
         with pytest.raises(OwnDataError, match=words):
             module.read(request(folder, ann), BASE)

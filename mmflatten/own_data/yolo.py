@@ -1,0 +1,167 @@
+"""Labels of YOLO: `data.yaml`, and a text file per image with a box or a polygon in each line, as fractions."""
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mmflatten.own_data.data import OwnDataError, Request
+from mmflatten.own_data.labels import Labelled, Labels, box_of
+from mmflatten.own_data.pictures import find_images, read_pictures
+
+NAMES_FILE = 'classes.txt'  # of LabelImg and Label Studio
+LARGEST_FRACTION = 2  # a box may lie over the border of its image, but not this far
+
+
+def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
+    """Read `data.yaml`, or folders of label files whose names are in `classes.txt` or `--classes`.
+
+    Raises OwnDataError if the file or the names cannot be used.
+    """
+    if ann[0].is_file():
+        names, parts = _read_yaml(ann[0].resolve())
+    else:
+        names = list(request.classes or _listed_names(ann[0]) or [])
+        if not names:
+            raise OwnDataError(f'--ann {ann[0]}: class names are missing. Give data.yaml, --classes, or one name per '
+                               f'line in {ann[0] / NAMES_FILE}.')
+        parts = [(folder.resolve(), {image: folder.resolve() / image.relative_to(root).with_suffix('.txt')
+                                     for image in find_images(root)}) for folder, root in zip(ann, images)]
+    pictures = read_pictures((image for _, files in parts for image in files), request.pictures)
+    found = []
+    for source, files in parts:
+        labels = Labels(source, names=names)
+        _check_files(labels, files)
+        for image, file in files.items():
+            labels.images[image] = []
+            if file.is_file() and pictures[image].size:
+                labels.images[image] = _read_file(file, pictures[image].size, labels)
+        found.append(labels)
+    _check_ids(found)
+    return found
+
+
+def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]]]]:
+    """Return the names, and the label file of each image for training and, if there is any, for validation."""
+    try:
+        text = file.read_text(encoding='utf-8')
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeError) as error:
+        mark = getattr(error, 'problem_mark', None)
+        raise OwnDataError(f'--ann {file}:{mark.line + 1 if mark else 1}: expected YAML, got '
+                           f'{getattr(error, "problem", error)}. Correct the line.') from error
+
+    def wrong(field: str, expected: str, got: Any) -> OwnDataError:
+        line = next((n for n, line in enumerate(text.splitlines(), 1) if line.startswith(field)), 1)
+        return OwnDataError(f'--ann {file}:{line}: {field}: expected {expected}, got {got!r:.200}.')
+
+    if not isinstance(content, dict):
+        raise wrong('names', 'a mapping with train, val and names', content)
+    names = content.get('names')
+    if isinstance(names, dict):
+        if sorted(names, key=str) != sorted(range(len(names)), key=str):
+            raise wrong('names', f'the ids 0 to {len(names) - 1}, as YOLO counts classes from 0', [*names])
+        names = [names[number] for number in range(len(names))]
+    if not isinstance(names, list) or not names or not all(isinstance(name, (str, int)) for name in names):
+        raise wrong('names', 'a list of class names', names)
+    if content.get('nc', len(names)) != len(names):
+        raise wrong('nc', f'{len(names)}, the number of names', content['nc'])
+    if 'kpt_shape' in content:
+        raise wrong('kpt_shape', 'boxes or polygons, since keypoints are not read', content['kpt_shape'])
+    parts = []
+    for part in ('train', 'val'):
+        entries = [content[part]] if isinstance(content.get(part), str) else content.get(part) or []
+        places = [_find(file, content.get('path'), str(entry)) for entry in entries]
+        if None in places or part == 'train' and not places:
+            raise wrong(part, 'folders of images, or text files with their paths', content.get(part))
+        images = [image for place in places for image in _list_images(place)]
+        parts += [(file, {image: _label_file(image) for image in images})] if images else []
+    return [str(name).strip() for name in names], parts
+
+
+def _find(file: Path, root: str | None, entry: str) -> Path | None:
+    """Return the existing path of an entry; Roboflow writes ../train/images for a folder beside `data.yaml`."""
+    tried = (file.parent / (root or '') / entry, file.parent / entry, file.parent / entry.removeprefix('../'))
+    return next((path.resolve() for path in tried if path.exists()), None)
+
+
+def _list_images(place: Path) -> list[Path]:
+    if place.is_dir():
+        return find_images(place)
+    images = []
+    for number, line in enumerate(place.read_text(encoding='utf-8').splitlines(), 1):
+        images += [(place.parent / line.strip()).resolve()] * bool(line.strip())
+        if images and not images[-1].exists():
+            raise OwnDataError(f'{place}:{number}: the image {images[-1]} does not exist.')
+    return images
+
+
+def _label_file(image: Path) -> Path:
+    """Return `labels/...txt` for `images/...`, or the text file beside the image."""
+    parts = list(image.parts)
+    if 'images' in parts[:-1]:
+        parts[len(parts) - 2 - parts[-2::-1].index('images')] = 'labels'
+    return Path(*parts).with_suffix('.txt')
+
+
+def _listed_names(folder: Path) -> list[str]:
+    file = folder / NAMES_FILE
+    lines = file.read_text(encoding='utf-8').splitlines() if file.is_file() else []
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _check_files(labels: Labels, files: dict[Path, Path]) -> None:
+    """Find label files of no image or of two, and other lists of names beside them."""
+    uses = Counter(files.values())
+    if not any(map(Path.is_file, uses)):
+        raise OwnDataError(f'--ann {labels.source}: none of {len(files)} images has a label file. That of '
+                           f'{next(iter(files))} would be {next(iter(uses))}.')
+    labels.faults['label file of two images'] += [
+        f'{file} of {image.name}' for image, file in files.items() if uses[file] > 1]
+    for folder in sorted({file.parent for file in files.values()}):
+        if folder.is_dir() and folder not in {image.parent for image in files}:
+            labels.faults['label without an image'] += [
+                str(file) for file in sorted(folder.glob('*.txt')) if file not in uses and file.name != NAMES_FILE]
+        other = _listed_names(folder)
+        if other and other != labels.names:
+            labels.faults['two lists of class names differ'].append(
+                f'{labels.source}: {", ".join(labels.names)}; {folder / NAMES_FILE}: {", ".join(other)}')
+
+
+def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labelled]:
+    """Read the objects of an image with a size of (width, height)."""
+    objects = []
+    try:
+        lines = file.read_text(encoding='utf-8').splitlines()
+    except UnicodeError as error:
+        labels.faults['unreadable label file'].append(f'{file}:1 ({error})')
+        return []
+    for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
+        try:
+            label, *values = map(float, line.split())
+        except ValueError:
+            label, values = math.nan, []
+        box, place = len(values) == 4, f'{file}:{number}'
+        if not label.is_integer() or not all(map(math.isfinite, values)) or (
+                min(values[2:]) < 0 if box else len(values) < 6 or len(values) % 2):
+            labels.faults['label that cannot be read'].append(f'{place} ({line.strip()[:60]})')
+        elif max(values) > LARGEST_FRACTION:
+            labels.faults['coordinates look like pixels'].append(f'{place} ({line.strip()[:60]})')
+        elif not 0 <= label < len(labels.names):
+            labels.faults['class id without a name'].append(f'{place} ({label:g} of {len(labels.names)} names)')
+        else:
+            values = [value * size[axis % 2] for axis, value in enumerate(values)]
+            outline = [values[0] - values[2] / 2, values[1] - values[3] / 2, *values[2:]] if box else box_of([values])
+            objects.append(Labelled(labels.names[int(label)], outline, [] if box else [values], place))
+    return objects
+
+
+def _check_ids(parts: list[Labels]) -> None:
+    """Say that ids count from 1 if the only unknown id is the number of names, and id 0 is unused."""
+    names = parts[0].names
+    used = {item.name for part in parts for objects in part.images.values() for item in objects}
+    unknown = [place for part in parts for place in part.faults['class id without a name']]
+    if unknown and names[0] not in used and all(f'({len(names)} of' in place for place in unknown):
+        for part in parts:
+            part.faults['class ids look 1-based'] = part.faults.pop('class id without a name')
