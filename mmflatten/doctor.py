@@ -111,7 +111,9 @@ def _run(code: str) -> tuple[bool, str]:
     try:
         child = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, errors='replace',
                                timeout=120)
-    except (subprocess.TimeoutExpired, OSError) as error:
+    except subprocess.TimeoutExpired as error:
+        return True, f'no result after {error.timeout:.0f} s. Try again when the machine is less busy'
+    except OSError as error:
         return True, str(error)
     if child.returncode < 0:
         return True, f'crashed: the Python process ended with status {child.returncode}'
