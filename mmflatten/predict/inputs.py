@@ -106,8 +106,8 @@ class Inputs:
             for number, (frame, rate) in enumerate(islice(_read_frames(file), self._limit), 1):
                 yield Input(_unique(f'{name}_{number - 1:06d}', used), source, frame, (name, rate))
             if number < min(frames, self._limit or frames):
-                self.failures.append(ValueError(f'{source}: video ends after frame {number} of {frames}. The file may be '
-                                                'damaged.'))
+                self.failures.append(ValueError(f'{source}: video ends after frame {number} of {frames}. The file may '
+                                                'be damaged.'))
 
     def require_outside(self, folders: Iterable[Path]) -> None:
         """Raise ValueError if an input is in a folder whose files will be replaced."""
