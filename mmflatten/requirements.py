@@ -22,7 +22,7 @@ class Library:
     required: str  # older versions are rejected
     tested: str  # installed by `make setup`
     purpose: str
-    original: str | None = None  # unmaintained distribution that `distribution` replaces
+    originals: tuple[str, ...] = ()  # unmaintained distributions that `distribution` replaces
     untested: str | None = None  # this and newer versions cause a warning
 
     @property
@@ -41,11 +41,12 @@ LIBRARIES: dict[str, Library] = {library.name: library for library in (
     Library('torchvision', 'torchvision', '>=0.20', '0.29.2', 'mmpretrain, mmdet', untested='0.30'),
     Library('numpy', 'numpy', '>=2.0.1', '2.4.6', 'everything except mmflatten.ops', untested='3'),
     Library('einops', 'einops', '>=0.7', '0.8.2', 'everything', untested='1'),
-    Library('mmengine', 'onedl-mmengine', '>=0.10.12', '0.10.12', 'models, training', 'mmengine', '0.11'),
-    Library('mmcv', 'onedl-mmcv', '>=2.3.6', '2.3.6', 'training', 'mmcv', '2.4'),
-    Library('mmpretrain', 'onedl-mmpretrain', '>=1.3.6', '1.3.6', 'classification', 'mmpretrain', '1.4'),
-    Library('mmdet', 'onedl-mmdetection', '>=3.5.1', '3.5.1', 'detection', 'mmdet', '3.6'),
-    Library('mmseg', 'onedl-mmsegmentation', '>=1.4.2', '1.4.2', 'segmentation', 'mmsegmentation', '1.5'),
+    Library('mmengine', 'onedl-mmengine', '>=0.10.12', '0.10.12', 'models, training',
+            ('mmengine', 'mmengine-lite'), '0.11'),
+    Library('mmcv', 'onedl-mmcv', '>=2.3.6', '2.3.6', 'training', ('mmcv', 'mmcv-full'), '2.4'),
+    Library('mmpretrain', 'onedl-mmpretrain', '>=1.3.6', '1.3.6', 'classification', ('mmpretrain',), '1.4'),
+    Library('mmdet', 'onedl-mmdetection', '>=3.5.1', '3.5.1', 'detection', ('mmdet',), '3.6'),
+    Library('mmseg', 'onedl-mmsegmentation', '>=1.4.2', '1.4.2', 'segmentation', ('mmsegmentation',), '1.5'),
 )}
 CORE = ('torch', 'torchvision', 'numpy', 'einops', 'mmengine')  # every task needs mmcv too
 
@@ -67,20 +68,26 @@ class Status:
 def inspect(library: Library) -> Status:
     """Compare the installed version of `library`, under either distribution name, with the required one."""
     required = f'{library.distribution} {library.required} is required'
-    found = {name: version for name in (library.distribution, library.original)
-             if name and (version := _installed_version(name))}
+    found = {name: version for name in (library.distribution, *library.originals)
+             if (version := _installed_version(name))}
     if not found:
         spec = importlib.util.find_spec(library.name)
         if spec and spec.origin:  # a source checkout has no metadata, and a plain folder no origin
             return Status('ok', 'unknown')
         return Status('missing', '', f'{required} for {library.purpose}, none is installed', library.install_command)
     installed = ' and '.join(f'{name} {version}' for name, version in found.items())
-    fix = (f"pip uninstall -y {' '.join(found)} && " if library.original in found else '') + library.install_command
+    fix = library.install_command
+    if found.keys() & library.originals:
+        fix = f"pip uninstall -y {' '.join(found)} && {fix}"
     version = ', '.join(found.values())
     if len(found) > 1:
         return Status('wrong', version, f"{installed} overwrite each other's `{library.name}` package; {required}", fix)
     if _release(version) < _release(library.required):
         return Status('wrong', version, f'{installed} is installed, {required}', fix)
+    transformers = _installed_version('transformers') or ''
+    if library.name == 'mmpretrain' and _release(transformers) >= (5,):
+        return Status('wrong', version, f'{installed} cannot be imported beside transformers {transformers}',
+                      "pip install 'transformers<5'")
     torch = _installed_version('torch')
     if library.name == 'torchvision' and torch:  # compiled for one torch, since 0.29 for that one and newer ones
         partner = re.search(r'torch\s*\(?([=>]=)\s*([\d.]+)', ' '.join(metadata.requires('torchvision') or ()))
@@ -91,6 +98,22 @@ def inspect(library: Library) -> Status:
     if library.untested and _release(version) >= _release(library.untested):
         return Status('untested', version, f'{installed} is above the tested range (below {library.untested})', fix)
     return Status('ok', version)
+
+
+def numpy_copies() -> Status:
+    """Look for a second NumPy on `sys.path`: `wrong` if the files of two are mixed in one folder, `untested` if not."""
+    found = {(os.path.realpath(copy.locate_file('')), copy.version) for copy in metadata.distributions(name='numpy')
+             if copy.read_text('METADATA')}
+    folders = sorted({folder for folder, _ in found})
+    if len(found) < 2:
+        return Status('ok')
+    fix = 'pip uninstall -y numpy && ' * len(found) + LIBRARIES['numpy'].install_command
+    if len(folders) < len(found):
+        versions = ' and '.join(sorted(version for _, version in found))
+        return Status('wrong', versions, f'numpy {versions} are mixed in {", ".join(folders)}', fix)
+    copies = '; '.join(f'{version} in {folder}' for folder, version in sorted(found))
+    return Status('untested', '', f'numpy is installed {len(found)} times: {copies}. Python imports '
+                  f"{_installed_version('numpy')}, and packages may be built for another one", fix)
 
 
 @cache
@@ -120,13 +143,17 @@ def gpu_problem() -> str:
         return ''
     import torch
     pytorch = f'PyTorch {torch.__version__}'
+    versions = LIBRARIES['torch'].install_command.removeprefix('pip install ')
+    fix = ('uv pip install --torch-backend=auto --reinstall-package torch --reinstall-package torchvision '
+           f'{versions} (docs/install.md)')
     if torch.cuda.is_available():
         built = [int(number) for name in torch.cuda.get_arch_list() for number in re.findall(r'^sm_(\d+)', name)]
         major, minor = torch.cuda.get_device_capability()
         if not built or 10 * major + minor >= min(built):
             return ''
+        fix = fix.replace('auto', 'cu126')  # the newest driver would get the newest CUDA
         return (f'{torch.cuda.get_device_name()}: {pytorch} is built for compute capability {min(built) / 10} and '
-                f'newer, got {major}.{minor}. Install a PyTorch built for an older CUDA (docs/install.md).')
+                f'newer, got {major}.{minor}. Install a PyTorch built for an older CUDA: {fix}')
     try:
         listed = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version', '--format=csv,noheader'],
                                 capture_output=True, text=True, timeout=30, check=True).stdout
@@ -137,14 +164,14 @@ def gpu_problem() -> str:
         return ''
     gpu = f'{name.strip()} (driver {driver.strip()})'
     if torch.version.cuda is None:
-        return f'{gpu}: {pytorch} is built without CUDA. Install a build for CUDA (docs/install.md).'
+        return f'{gpu}: {pytorch} is built without CUDA. Install a build for CUDA: {fix}'
     try:
         torch.cuda.init()
         reason = 'it finds no GPU'
     except (RuntimeError, AssertionError) as error:
         reason = re.split(r'\. |\n', str(error))[0]
     return (f'{gpu}: {pytorch}, built for CUDA {torch.version.cuda}, cannot use it ({reason}). If the driver is too '
-            'old, update it or install a PyTorch built for an older CUDA (docs/install.md).')
+            f'old, update it or install a PyTorch built for an older CUDA: {fix}')
 
 
 def _installed_version(distribution: str) -> str | None:

@@ -4,6 +4,7 @@
     mmflatten predict garment-classifier shoe.png --out results
     mmflatten predict hf://user/model photo.jpg --out results
     mmflatten predict CONFIG CHECKPOINT photos/ 'more/*.png' film.mp4 --out results --score 0.5
+    mmflatten predict CONFIG CHECKPOINT rtsp://camera/stream 0 --out results --frames 500    # 0: the first camera
     ls *.jpg | mmflatten predict CONFIG CHECKPOINT - --out results --json > results.jsonl
 
 A published model (docs/hub.md) is the first word, in place of CONFIG CHECKPOINT: a model of the package (`mmflatten
@@ -22,13 +23,15 @@ from mmflatten.console import own_output
 def options(parser: ArgumentParser) -> None:
     add_model(parser, 'config file, or a published model, which needs no checkpoint')
     parser.add_argument('inputs', nargs='+', metavar='INPUT',
-                        help='image, folder, glob or video; - reads one input per line from standard input; for stereo '
-                        'a left and a right image or folder')
+                        help='image, folder, glob, video, stream (rtsp, rtmp, http) or number of a camera; - reads '
+                        'one input per line from standard input; for stereo a left and a right image or folder')
     parser.add_argument('--out', required=True, type=output_folder, metavar='DIR',
                         help='folder for drawings and predictions')
     parser.add_argument('--json', action='store_true', help='also print one line of JSON per image')
     parser.add_argument('--range', nargs=2, type=non_negative, metavar=('LOW', 'HIGH'),
                         help='values of 16-bit images that become black and white')
+    parser.add_argument('--frames', type=positive, metavar='N',
+                        help='stop each video, stream or camera after N frames; Ctrl-C also ends a stream')
     add_score(parser, 'skip instances with a lower score')
     add_device(parser)
     parser.add_argument('--engine', choices=['eager', 'compile', 'onnxruntime', 'openvino', 'auto'], default='eager',
@@ -65,7 +68,7 @@ def _predict(args: Namespace, lines: TextIO) -> None:
         cfg, checkpoint = published.config, published.weights
     else:
         cfg, checkpoint = load_config(args.config), args.checkpoint
-    inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs, value_range=args.range)
+    inputs = Inputs(args.inputs, pairs=task_of(cfg).pairs, value_range=args.range, frames=args.frames)
     inputs.require_outside(ResultFolder.replaced(args.out, task_of(cfg)))
     predictor = Predictor(cfg, checkpoint, args.device, args.engine)
     failures: list[str] = []
@@ -78,7 +81,7 @@ def _predict(args: Namespace, lines: TextIO) -> None:
 
     done = empty = 0
     with ResultFolder(args.out, predictor, args.score) as folder:
-        progress = ProgressBar(len(inputs), file=sys.stderr)
+        progress = ProgressBar(0 if inputs.endless else len(inputs), file=sys.stderr)
         for sample in predictor.predict(images(), args.batch):
             item = pending.pop(0)
             try:

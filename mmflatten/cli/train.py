@@ -21,26 +21,34 @@ def options(parser: ArgumentParser) -> None:
                         help='also report scalars, validation drawings and the config to this tracker')
     parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
     parser.add_argument('--seed', type=seed, help='random seed of Python, NumPy, PyTorch, samplers and loaders')
+    parser.add_argument('--deterministic', action='store_true',
+                        help='deterministic algorithms only: on a CPU, two runs with one --seed are equal bit for bit')
+    parser.add_argument('--compile', nargs='?', const='inductor', choices=['inductor', 'aot_eager'],
+                        help='torch.compile the backbone (default backend: inductor; aot_eager finds errors)')
     add_config_options(parser, 'train_dataloader.batch_size=4')
     add_launcher(parser, 'dist_train.sh and slurm_train.sh')
 
 
 @command('train', __doc__, options)
 def main(args: Namespace) -> None:
-    from mmflatten.engine.setup import load_config, set_amp, set_auto_scale_lr, set_resume, train
+    from mmflatten.engine import setup
     from mmflatten.engine.strategies import set_strategy
     from mmflatten.engine.tracking import add_tracking
-    cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
+    cfg = setup.load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
     set_strategy(cfg, args.strategy)
     if args.amp is not None:
-        set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
+        setup.set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
     if args.auto_scale_lr:
-        set_auto_scale_lr(cfg)
+        setup.set_auto_scale_lr(cfg)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.seed is not None:
         cfg.randomness = {**cfg.get('randomness', {}), 'seed': args.seed}
-    set_resume(cfg, args.resume)
+    if args.deterministic:
+        setup.set_deterministic(cfg)
+    if args.compile is not None:
+        setup.set_compile(cfg, args.compile)
+    setup.set_resume(cfg, args.resume)
     if args.track is not None:
         add_tracking(cfg, args.track)
-    train(cfg, command=['mmflatten', 'train', *args.argv])
+    setup.train(cfg, command=['mmflatten', 'train', *args.argv])

@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader
 from mmflatten.engine.checkpoints import reading
 from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset
+from mmflatten.engine.memory import explain_memory
 from mmflatten.engine.strategies import is_sharded, save_distributed, shard
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
@@ -136,8 +137,14 @@ class Runner(mmengine.runner.Runner):
         """Train; warn about a GPU that PyTorch cannot use."""
         if is_main_process() and (problem := gpu_problem()):
             self.logger.warning(problem)
-        with reading.safe_reading():  # `init_weights` loads checkpoints of `init_cfg`
+        # `init_weights` loads checkpoints of `init_cfg`
+        with reading.safe_reading(), explain_memory(self, 'train'):
             return super().train()
+
+    def test(self) -> dict:
+        """Test and return the metrics."""
+        with explain_memory(self):
+            return super().test()
 
     def load_or_resume(self) -> None:
         """Load or resume, then shard the training state with `fsdp`."""

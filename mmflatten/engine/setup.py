@@ -5,6 +5,7 @@ import io
 import logging
 import os
 import shlex
+import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -98,6 +99,27 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
     wrapper.type = 'mmflatten.CPUAmpOptimWrapper'
     for scaling in ('loss_scale', 'dtype', 'use_fsdp'):
         wrapper.pop(scaling, None)
+
+
+def set_compile(cfg: Config, backend: str) -> None:
+    """Compile the backbone in training, with this backend of `torch.compile`.
+
+    Raises:
+        ValueError: the training is sharded, or there is neither a GPU nor a C++ compiler.
+    """
+    if cfg.get('strategy') == 'fsdp':
+        raise ValueError('--compile: not tested with --strategy fsdp. Train with --strategy ddp.')
+    compilers = (os.environ.get('CXX') or 'g++', 'clang++')
+    if backend == 'inductor' and not torch.cuda.is_available() and not any(map(shutil.which, compilers)):
+        raise ValueError(f'--compile: requires a C++ compiler on a CPU, found none of {", ".join(compilers)}. '
+                         'Install g++.')
+    cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), dict(type='mmflatten.CompileHook', backend=backend)]
+
+
+def set_deterministic(cfg: Config) -> None:
+    """Use deterministic algorithms only. An operator that has none raises RuntimeError at the first step."""
+    os.environ.setdefault('CUBLAS_WORKSPACE_CONFIG', ':4096:8')  # read by cuBLAS when it starts
+    cfg.randomness = {**cfg.get('randomness', {}), 'deterministic': True}
 
 
 def set_auto_scale_lr(cfg: Config) -> None:

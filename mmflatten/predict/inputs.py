@@ -1,12 +1,14 @@
-"""Inputs of a prediction: images, folders, globs, videos and lists of them, or pairs for stereo."""
+"""Inputs of a prediction: images, folders, globs, videos, streams and lists of them, or pairs for stereo."""
 import glob
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import cv2
 import numpy as np
@@ -17,6 +19,7 @@ from mmflatten.user_files import images_in, problem_of, quiet_decoders, read_dee
 
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
 SUFFIXES = (*IMAGE_SUFFIXES, *VIDEOS)
+STREAMS = ('http', 'https', 'rtmp', 'rtsp')
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,12 @@ class Inputs:
     than its header states. `peak` is the largest value of the images with 16 bits, 0 if there are none.
 
     Args:
-        words: files, folders (images directly inside, sorted by name, without hidden files), globs and videos. `-`
-            reads one input per line from the standard input.
+        words: files, folders (images directly inside, sorted by name, without hidden files), globs, videos, addresses
+            of streams and numbers of cameras. `-` reads one input per line from the standard input.
         pairs: stereo pairs from two images, or from two folders. Images of two folders are paired by name if any
             names match, otherwise by order.
         value_range: values of images with 16 bits that become 0 and 255. By default only the upper 8 bits are used.
+        frames: maximum number of frames of each video, stream or camera.
 
     Raises:
         FileNotFoundError: none of the inputs exists.
@@ -55,7 +59,9 @@ class Inputs:
             unknown, a video has no frames. Or images are not paired.
     """
 
-    def __init__(self, words: Iterable[str], pairs: bool = False, value_range: Sequence[int] | None = None) -> None:
+    def __init__(self, words: Iterable[str], pairs: bool = False, value_range: Sequence[int] | None = None,
+                 frames: int | None = None) -> None:
+        self._limit = frames
         self.failures: list[Exception] = []
         self.peak, self._range = 0, value_range
         lines = (line for word in words for line in (map(str.strip, sys.stdin) if word == '-' else [word]))
@@ -84,23 +90,28 @@ class Inputs:
 
     def __len__(self) -> int:
         """Return the number of images and pairs, plus the frames that the video headers state."""
-        return sum(frames or 1 for frames in self._frames)
+        return sum(min(frames or 1, self._limit or frames or 1) for frames in self._frames)
+
+    @property
+    def endless(self) -> bool:
+        """True if a stream or camera is among the inputs, whose number of frames is unknown."""
+        return any(is_stream(path) for path in chain.from_iterable(self._items))
 
     def __iter__(self) -> Iterator[Input]:
-        stems = [os.fsencode(Path(item[0]).stem).decode(errors='replace') for item in self._items]
+        stems = [os.fsencode(_stem(item[0])).decode(errors='replace') for item in self._items]
         used = dict.fromkeys(stems, 0)  # a numbered name must not be the stem of another input
         names = [_unique(stem, used) for stem in stems]
         for name, item, frames in zip(names, self._items, self._frames):
-            file, number = item[0], 0
+            file, source, number = item[0], _without_password(item[0]), 0
             if not frames:
                 images = tuple(self._image(path) for path in item)
                 yield Input(name, file, images if len(item) == 2 else images[0])
                 continue
-            for number, (frame, rate) in enumerate(_read_frames(file), 1):
-                yield Input(_unique(f'{name}_{number - 1:06d}', used), file, frame, (name, rate))
-            if number < frames:
-                self.failures.append(ValueError(f'{file}: video ends after frame {number} of {frames}. The file may be '
-                                                'damaged.'))
+            for number, (frame, rate) in enumerate(islice(_read_frames(file), self._limit), 1):
+                yield Input(_unique(f'{name}_{number - 1:06d}', used), source, frame, (name, rate))
+            if number < min(frames, self._limit or frames):
+                self.failures.append(ValueError(f'{source}: video ends after frame {number} of {frames}. The file may '
+                                                'be damaged.'))
 
     def _image(self, path: str) -> str | np.ndarray:
         """Return the path of an image, or its RGB pixels if it has 16 bits and there is a range."""
@@ -121,6 +132,8 @@ class Inputs:
 
 def _expand(word: str) -> list[str]:
     """Return the file of a word, or the files of a folder or glob."""
+    if is_stream(word):
+        return [word]
     path = Path(word)
     if path.is_dir():
         files = list(map(str, images_in(path, IMAGE_SUFFIXES)))
@@ -160,14 +173,46 @@ def _pairs(words: list[str]) -> list[tuple[str, str]]:
 
 
 def _is_video(path: str) -> bool:
-    return Path(path).suffix.lower() in VIDEOS
+    return is_stream(path) or Path(path).suffix.lower() in VIDEOS
+
+
+def is_stream(word: str) -> bool:
+    """Return True for an address of a stream, such as `rtsp://...`, and for the number of a camera."""
+    return word.partition('://')[0].lower() in STREAMS if '://' in word else _is_camera(word)
+
+
+def _is_camera(word: str) -> bool:
+    return word.isdecimal() and not os.path.exists(word)
+
+
+def _stem(path: str) -> str:
+    if _is_camera(path):
+        return f'camera_{path}'
+    return Path(urlsplit(path).path).stem or urlsplit(path).hostname or 'stream' if is_stream(path) else Path(path).stem
+
+
+def _without_password(path: str) -> str:
+    return re.sub('//[^/]*@', '//', path) if is_stream(path) else path
+
+
+def _open(path: str) -> cv2.VideoCapture:  # a str that is not UTF-8 aborts the process
+    return cv2.VideoCapture(int(path) if _is_camera(path) else os.fsencode(path))
 
 
 def _count_frames(path: str) -> int:
-    """Return the number of frames that a video header states."""
+    """Return the number of frames that a video header states, 1 for a stream."""
+    if is_stream(path):
+        with quiet_decoders():
+            video = _open(path)
+            readable = video.read()[0]
+            video.release()
+        if not readable:
+            raise ValueError(f'stream: no frame can be read, got {_without_password(path)}. Check the address or the '
+                             'number of the camera.')
+        return 1
     if (problem := problem_of(path, sys.maxsize)) is not None:
         raise ValueError(f'video: {path} {problem}.')
-    video = cv2.VideoCapture(os.fsencode(path))  # a str that is not UTF-8 aborts the process
+    video = _open(path)
     count, readable = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.read()[0]
     video.release()
     if not readable:
@@ -188,7 +233,7 @@ def _unique(stem: str, used: dict[str, int]) -> str:
 
 def _read_frames(path: str) -> Iterator[tuple[np.ndarray, float]]:
     """Yield the RGB pixels of each frame with the frames per second."""
-    video = cv2.VideoCapture(os.fsencode(path))
+    video = _open(path)
     rate = video.get(cv2.CAP_PROP_FPS) or 25.
     try:
         while (read := video.read())[0]:

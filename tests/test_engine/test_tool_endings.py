@@ -47,7 +47,7 @@ class OutOfMemoryError(RuntimeError):
     (AssertionError(), ['AssertionError']),
     (OutOfMemoryError('error:\n  something\n'), ['OutOfMemoryError: error: something']),
     (RuntimeError('DataLoader worker (pid 7) is killed by signal: Killed. '), ['pid 7', 'num_workers']),
-    (torch.cuda.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.'), ['batch_size', '--amp']),
+    (torch.cuda.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.'), ['2.00 GiB', 'batch size']),
     (ModuleNotFoundError("No module named 'mmdet'", name='mmdet'), ['pip install onedl-mmdetection']),
     (SampleError('Caught SampleError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n'
                  '  File "x.py", line 1\nValueError: inner\n\nThe above exception was the direct cause:\n\n'

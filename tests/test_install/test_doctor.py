@@ -2,6 +2,8 @@
 from mmflatten import doctor
 from mmflatten.requirements import LIBRARIES
 
+CALL = 'from mmflatten.requirements import numpy_copies as copies; print(copies().state, copies().message)'
+
 
 def test_working_installation_passes(monkeypatch, capsys):
     """Of the libraries mmcv alone is tried in a process; this one has imported the others."""
@@ -38,3 +40,30 @@ def test_doctor_finds_data_folders(tmp_path):
     states = dict(row.split()[:2] for row in rows)
     assert states.pop('data/coco') == 'partial' and states.pop('data/imagenet') == 'found'
     assert set(states.values()) == {'missing'}
+
+
+def test_doctor_names_the_wheel_built_for_numpy_1(run_python, distribution, tmp_path):
+    """The error is the one that pycocotools 2.0.7 raises beside NumPy 2."""
+    distribution('pycocotools', '2.0.7')
+    (tmp_path / 'pycocotools-2.0.7.dist-info' / 'top_level.txt').write_text('pycocotools\n')
+    (tmp_path / 'pycocotools').mkdir()
+    (tmp_path / 'pycocotools' / '__init__.py').touch()
+    (tmp_path / 'pycocotools' / 'mask.py').write_text(
+        "raise ValueError('numpy.dtype size changed, may indicate binary incompatibility. Expected 96, got 88')\n")
+    for name in ('torch', 'torchvision', 'mmcv', 'mmpretrain', 'mmseg'):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / '__init__.py').touch()  # only mmdet is tried
+    status, output = run_python('-m', 'mmflatten.doctor')
+    assert status == 1
+    assert ('mmdet: pycocotools 2.0.7 is built for NumPy 1\n    fix it with: pip install --no-cache-dir '
+            '--force-reinstall --no-deps --upgrade pycocotools\n') in output
+
+
+def test_two_numpys_in_one_folder_are_broken_and_in_two_a_note(run_python, distribution):
+    distribution('numpy', '1.26.4')
+    status, note = run_python('-c', CALL)
+    assert status == 0 and note.startswith('untested numpy is installed 2 times: ') and '1.26.4 in ' in note
+    distribution('numpy', '2.1.0')
+    status, problem = run_python('-c', CALL)
+    assert status == 0 and problem.startswith('wrong numpy 1.26.4 and 2.')
+    assert f'fix it with: {"pip uninstall -y numpy && " * 3}pip install numpy==' in problem

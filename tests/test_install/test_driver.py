@@ -25,6 +25,7 @@ def old_driver(tmp_path, monkeypatch):
 def test_gpu_problem_names_an_old_driver(old_driver):
     problem = gpu_problem()
     assert TOO_OLD in problem and 'CUDA 13.2' in problem and len(problem.splitlines()) == 1
+    assert '--torch-backend=auto --reinstall-package torch --reinstall-package torchvision torch==' in problem
 
 
 def test_gpu_problem_names_a_build_without_cuda(old_driver, monkeypatch):

@@ -52,11 +52,20 @@ def test_check_task_compares_release_numbers(check_task, version):
 
 @pytest.mark.parametrize('versions, removed', [
     ({**without('onedl-mmcv'), 'mmcv': '2.2.0'}, 'mmcv'),
-    ({**TESTED, 'mmcv': LIBRARIES['mmcv'].tested}, 'onedl-mmcv mmcv')])
+    ({**TESTED, 'mmcv': LIBRARIES['mmcv'].tested}, 'onedl-mmcv mmcv'),
+    ({**TESTED, 'mmcv-full': '1.7.2'}, 'onedl-mmcv mmcv-full')])
 def test_check_task_rejects_original_mmcv(check_task, versions, removed):
     status, output = check_task(versions)
     assert status == 1
     assert f'pip uninstall -y {removed} && pip install --no-cache-dir --find-links dist onedl-mmcv==' in output
+
+
+@pytest.mark.parametrize('transformers, scope, refused', [
+    ('5.24.0', 'mmpretrain', True), ('4.57.6', 'mmpretrain', False), ('5.24.0', 'mmdet', False)])
+def test_check_task_rejects_transformers_5_beside_mmpretrain(check_task, transformers, scope, refused):
+    status, output = check_task({**TESTED, 'transformers': transformers}, scope)
+    assert (status == 1) is refused
+    assert (f"beside transformers {transformers}\n    fix it with: pip install 'transformers<5'" in output) is refused
 
 
 @pytest.mark.parametrize('scope, refused', [('mmdet', True), ('mmseg', False), ('mmflatten', False)])

@@ -2,6 +2,9 @@
 import csv
 import json
 import os
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -221,3 +224,36 @@ def test_frames_do_not_replace_drawings_of_images(tmp_path):
     assert sorted(path.name for path in drawing.parent.iterdir()) == ['film.mp4', 'film_000000.png']
     with open(tmp_path / 'classes.csv', newline='') as file:
         assert len([*csv.reader(file)]) == 3
+
+
+@pytest.fixture
+def stream(tmp_path):
+    """Address of a video of 10 frames on a local server."""
+    write_video(tmp_path / 'film.avi')
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f'127.0.0.1:{server.server_port}/film.avi'
+        server.shutdown()
+
+
+@pytest.mark.parametrize('limit, expected', [(None, 10), (3, 3)])
+def test_stream_is_read_frame_by_frame_and_its_password_is_not_kept(stream, limit, expected, tmp_path):
+    inputs = Inputs([f'http://me:secret@{stream}'], frames=limit)
+    found = list(inputs)
+    assert inputs.endless and not inputs.failures and len(found) == expected
+    assert found[1].name == 'film_000001' and found[1].source == f'http://{stream}'
+    original = [item.image for item in Inputs([str(tmp_path / 'film.avi')])]
+    assert all(np.array_equal(item.image, frame) for item, frame in zip(found, original))
+
+
+@pytest.mark.parametrize('word', ['http://me:secret@127.0.0.1:9/film.avi', '99'])
+def test_failing_stream_or_camera_gives_one_line(word, capfd):
+    with pytest.raises(ValueError, match='stream: no frame can be read, got (http://127|99)'):
+        Inputs([word])
+    assert capfd.readouterr().err == ''
+
+
+def test_frames_limit_a_video_file(tmp_path):
+    inputs = Inputs([write_video(tmp_path / 'film.avi')], frames=4)
+    assert len(inputs) == len(list(inputs)) == 4 and not inputs.failures and not inputs.endless
