@@ -1,4 +1,7 @@
 """Fused linear attention as a PyTorch operator, tested on the CPU, whose results the GPU kernels must match."""
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -179,10 +182,14 @@ class OnGPU(torch.Tensor):
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A GPU of compute capability 9.0, with the kernels neither turned on nor off yet."""
+    """A GPU of compute capability 9.0, with the kernels turned on."""
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (9, 0))
-    monkeypatch.setattr(pick, '_enabled', None)
-    monkeypatch.delenv('MMFLATTEN_KERNELS', raising=False)
+    monkeypatch.setattr(pick, '_enabled', True)
+
+
+def test_kernels_are_off_by_default():
+    command = [sys.executable, '-c', 'from mmflatten.ops.kernels import kernels_enabled; print(kernels_enabled())']
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == 'False\n'
 
 
 def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, monkeypatch):
@@ -208,18 +215,6 @@ def test_set_kernels_enabled_turns_kernels_off_and_on(gpu):
     assert kernels_enabled() and pick_kernel(x)
     set_kernels_enabled(False)
     assert not kernels_enabled() and not pick_kernel(x)
-
-
-def test_kernels_environment_variable_is_deprecated(gpu, monkeypatch):
-    monkeypatch.setenv('MMFLATTEN_KERNELS', 'off')
-    with pytest.warns(FutureWarning, match='MMFLATTEN_KERNELS'):
-        assert not kernels_enabled()
-    set_kernels_enabled(True)
-    assert kernels_enabled()
-    monkeypatch.setattr(pick, '_enabled', None)
-    monkeypatch.setenv('MMFLATTEN_KERNELS', 'OFF')
-    with pytest.raises(ValueError, match="MMFLATTEN_KERNELS: .*'OFF'"):
-        kernels_enabled()
 
 
 def test_kernels_setting_is_constant_in_compiled_graph(gpu):
