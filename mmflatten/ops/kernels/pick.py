@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 from torch import Tensor
 
+from mmflatten.ops.kernels.tile_table import is_cheaper
 from mmflatten.ops.sizes import is_exporting
 
 OLDEST_TRITON = (3, 6)
@@ -44,18 +45,23 @@ def kernels_enabled() -> bool:
     return _enabled
 
 
-def pick_kernel(*tensors: Tensor, width: int = 1, power: float = 1) -> bool:
+def pick_kernel(*tensors: Tensor, width: int = 1, power: float = 1, feature_map: str | None = None) -> bool:
     """Return True if a fused kernel computes these tensors: on a CUDA GPU, with Triton, not in an exported graph.
 
+    Kernels of attention also require a shape for which `is_cheaper` holds.
+
     Args:
-        tensors: the operator's inputs, all of one type and on one device.
+        tensors: the operator's inputs, all of one type and on one device; their last axes are tokens and channels.
         width: channels of a head.
         power: power of the focused map.
+        feature_map: of attention; None for the convolution.
     """
     first = tensors[0]
     if not first.is_cuda or is_exporting() or width > WIDEST_HEAD or power not in range(1, HIGHEST_POWER + 1):
         return False
     same = all(x.dtype == first.dtype and x.dtype in TYPES and x.device == first.device for x in tensors)
+    if feature_map is not None:
+        same = same and all(is_cheaper(x.shape[-2], width, feature_map) for x in tensors if x.numel())
     return same and first.numel() > 0 and _available(first.device.index or 0)
 
 
