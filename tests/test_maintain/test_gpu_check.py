@@ -24,6 +24,7 @@ def tool(load_tool, monkeypatch):
     return load_tool('gpu_check')
 
 
+@pytest.mark.full
 def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(training, 'DETECTOR', 'configs/digits/mask-rcnn_flatten-swin-nano_fpn_digits.py')
     out = tmp_path / 'sheet.jsonl'

@@ -53,7 +53,7 @@ def detector_rows(dtype: str, size: tuple[int, int], batch: int, device: str, ro
     register_all_modules()
     torch.manual_seed(0)
     model = build_model(DETECTOR, size).to(device).train()
-    data = demo_mm_inputs(batch, (3, *size), num_classes=80, with_mask=True)
+    data = demo_mm_inputs(batch, (3, *size), num_classes=model.roi_head.bbox_head.num_classes, with_mask=True)
     data = model.data_preprocessor(data, True)
 
     def step() -> None:
