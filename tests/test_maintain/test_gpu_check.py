@@ -1,59 +1,69 @@
-"""The GPU check of the kernels, run on the CPU with small models."""
+"""The GPU check of the kernels, rehearsed on the CPU with small models."""
 import json
 
 import pytest
-import torch
-from gpu_sheet import correctness, speed
-from gpu_sheet.sheet import sheet
+from gpu_sheet import correctness, training
 
 from mmflatten.measure.flops.meta import parameters_on_meta
 from mmflatten.measure.flops.model_cost import count_parameters
 from mmflatten.measure.speed.models import build_model
+from mmflatten.ops.kernels import has_triton
+
+if not has_triton():
+    pytest.skip('Triton 3.6 or newer is not installed, which has no wheels outside Linux', allow_module_level=True)
 
 SMALL = 'FLattenSwin:arch=dict(embed_dims=16,depths=(1,1,1,1),num_heads=(1,1,2,2)),img_size=64'
+SOFTMAX = f'{SMALL},attn_types=SSSS'
 
 
 @pytest.fixture
 def tool(load_tool, monkeypatch):
     """The tool with small models."""
-    monkeypatch.setattr(correctness, 'FAMILIES', {'small': SMALL, 'mixed': f'{SMALL},attn_types=LLSS'})
-    monkeypatch.setattr(speed, 'MODELS', {'FLatten': SMALL, 'softmax': f'{SMALL},attn_types=SSSS'})
+    monkeypatch.setattr(correctness, 'FAMILIES', {'small': SMALL})
+    monkeypatch.setattr(training, 'TWINS', {'small': (SMALL, SOFTMAX)})
     return load_tool('gpu_check')
 
 
-def test_gpu_check_quick_runs_all_checks(tool, tmp_path, capsys):
-    assert tool.main(['--device', 'cpu', '--quick', '--json', str(tmp_path / 'sheet.json')]) == 0
-    result = json.loads((tmp_path / 'sheet.json').read_text())
-    assert {row['way'] for row in result['attentions']} >= {'kernels', 'kernels of images', 'eager', 'softmax (SDPA)'}
-    assert {row['dtype'] for row in result['families']} == {'fp16', 'bf16'}
-    assert all(row['forward_s'] > 0 and row['training_s'] > 0 for row in result['attentions'])
+@pytest.mark.full
+def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(training, 'DETECTOR', 'configs/digits/mask-rcnn_flatten-swin-nano_fpn_digits.py')
+    out = tmp_path / 'sheet.jsonl'
+    command = ['--device', 'cpu', '--quick', '--out', str(out)]
+    assert tool.main([*command, '--minutes', '0']) == 1
+    assert 'Run the same command again' in capsys.readouterr().out
+    out.write_text(out.read_text() + '{"check": "compile", "rows": [{"ok"')  # killed while writing
+    assert tool.main(command) == 0, capsys.readouterr().out
+    records = [json.loads(line) for line in out.read_text().splitlines() if line.endswith('}')]
+    done = {record['check']: record['rows'] for record in records if 'rows' in record}
+    assert set(done) == set(tool.checks('cpu', True, tmp_path))
+    assert set(done['attention focused bf16 (4, 3, 49, 32)'][0]['errors']) == {
+        'y', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale'}
+    assert {row['way'] for row in done['speed tiny']} == {'kernels', 'eager', 'softmax (SDPA)', 'compiled eager'}
+    assert all(row['images_s'] > 0 for name in done if name.startswith('training') for row in done[name])
+    size = out.stat().st_size
+    assert tool.main(command) == 0
+    assert out.stat().st_size == size  # nothing is measured twice
+
+
+def test_gpu_check_lists_wrong_operators_and_repeats_failed_checks(tool, tmp_path, capsys, monkeypatch):
+    wrong = dict(operator='attention', errors=dict(y=.5), ok=False)
+    monkeypatch.setattr(tool, 'checks', lambda *args: {'fails': lambda: 1 / 0, 'wrong': lambda: [wrong]})
+    out = tmp_path / 'sheet.jsonl'
+    command = ['--device', 'cpu', '--quick', '--out', str(out)]
+    assert tool.main(command) == tool.main(command) == 1
     printed = capsys.readouterr().out
-    assert all(row['model'] in printed for row in result['models'])
+    assert '- wrong: y 5.0e-01' in printed and '- fails: ZeroDivisionError' in printed
+    assert out.read_text().count('ZeroDivisionError') == 2 and out.read_text().count('"wrong"') == 1
 
 
-def test_gpu_check_lists_skipped_checks_and_fails(tool, monkeypatch, capsys):
-    monkeypatch.setattr(tool, 'SECONDS', 0)
-    assert tool.main(['--device', 'cpu', '--quick']) == 1
-    printed = capsys.readouterr().out
-    assert all(f"family_rows ('{family}',)" in printed for family in list(correctness.FAMILIES)[:2])
-
-
-def test_sheet_lists_wrong_operators():
-    rows = [dict(size=[1, 3, 49, 32], feature_map='focused', dtype='fp16', error=.5, ok=False)]
-    result = dict(machine={}, kernels=True, copy_bytes_s=1e12, operators=rows, families=[], attentions=[], models=[],
-                  left_out=[])
-    assert 'focused fp16 [1, 3, 49, 32]: 5.0e-01' in sheet(result)
-
-
-def test_fused_as_image_uses_the_image_kernels_for_a_window():
-    q, k, v, local = torch.randn(4, 2, 49, 32).bfloat16().requires_grad_()
-    kept = []
-    for way in (speed.fused, speed.fused_as_image, speed.fused):
-        with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.shape) or x, lambda x: x):
-            way(q, k, v, local, torch.ones(32), 2)
-    assert [shape for shape in kept if shape[-2:] == (17, 16)] == [(2, 2, 17, 16)]
+def test_gpu_check_rejects_results_of_another_call(tool, tmp_path, capsys):
+    out = tmp_path / 'sheet.jsonl'
+    out.write_text('{"machine": {}, "device": "cuda", "quick": false}\n')
+    assert tool.main(['--device', 'cpu', '--quick', '--out', str(out)]) != 0
+    assert '--out: ' in capsys.readouterr().err
 
 
 def test_families_of_the_sheet_can_be_built():
     with parameters_on_meta():
-        assert all(count_parameters(build_model(spec, (224, 224))) > 0 for spec in correctness.FAMILIES.values())
+        specs = [*correctness.FAMILIES.values(), *(spec for pair in training.TWINS.values() for spec in pair)]
+        assert all(count_parameters(build_model(spec, (224, 224))) > 0 for spec in specs)

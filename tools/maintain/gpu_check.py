@@ -1,78 +1,129 @@
-"""Check and time the fused kernels on a GPU. After eight minutes no further check is started.
+"""Check and time the fused kernels on a GPU: about forty minutes, in calls of at most ten.
 
-    python tools/maintain/gpu_check.py --json work_dirs/gpu_check.json
-    python tools/maintain/gpu_check.py --device cpu --quick   # tests this program; its numbers mean nothing
+    python tools/maintain/gpu_check.py --out work_dirs/gpu_check.jsonl   # repeat it until it says that all is done
+    python tools/maintain/gpu_check.py --device cpu --quick   # rehearses this program; its times mean nothing
 
-Prints Markdown: operators and gradients compared with float64; every model family in float16 and bfloat16; time,
-bandwidth and memory of the attention, compared with eager code, compiled eager code, the kernels of flash_bla (if
-installed) and softmax attention; and models with and without the kernels.
+Every result is appended to the file as it comes, and a repeated call continues after the last one. Prints Markdown:
+kernels compiled; operators and gradients compared with float64, three times with the same bits, with NaN and on a
+second GPU; every model family in float16 and bfloat16; time and memory of the attention, compared with eager and
+compiled code, softmax attention and flash_bla (if installed); training of classifiers, of Mask R-CNN and of the demo.
 """
 import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
-from gpu_sheet import correctness, speed
+from gpu_sheet import compiled, correctness, speed, training
 from gpu_sheet.sheet import sheet
 
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
 from mmflatten.measure.speed.machine import describe_machine
+from mmflatten.ops.kernels import closed_form
 
-SECONDS = 480  # after which no further check is started
-TINY = speed.Case('tiny', 1, 49, 32, 2)
+TINY = speed.Case('tiny', 1, 49, 32, 2, True)
+Check = Callable[[], list[dict]]
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--device', default='cuda', help='cuda, cuda:N or cpu (default: %(default)s)')
-    parser.add_argument('--quick', action='store_true', help='tiny sizes, to test this program')
-    parser.add_argument('--json', type=Path, metavar='FILE', help='file for all numbers')
+    parser.add_argument('--quick', action='store_true', help='tiny sizes, to rehearse this program')
+    parser.add_argument('--minutes', type=float, default=9,
+                        help='start no check after this time (default: %(default)s)')
+    parser.add_argument('--out', type=Path, metavar='FILE', default=Path('work_dirs/gpu_check.jsonl'),
+                        help='results, a JSON object per line, also of earlier calls (default: %(default)s)')
     return parser.parse_args(argv)
 
 
-def check(device: str, quick: bool) -> dict:
-    """Run all checks and measurements."""
-    start = time.monotonic()
-    rounds, side = (3, 64) if quick else (20, 224)
-    families = list(correctness.FAMILIES)[:2 if quick else None]
-    left_out: list[str] = []
+def checks(device: str, quick: bool, folder: Path) -> dict[str, Check]:
+    """Return all checks by name, in order; each returns rows of results."""
+    major, minor = (9, 0) if device == 'cpu' else torch.cuda.get_device_capability(device)
+    rounds, side = (1, 64) if quick else (20, 224)
+    plan: dict[str, Check] = {'compile': partial(compiled.kernel_rows, quick, 10 * major + minor)}
+    sizes = correctness.SIZES[:1 if quick else None]
+    for dtype in ('fp32', 'fp16', 'bf16'):
+        for size in sizes:
+            for feature_map in closed_form.ACTIVATIONS if size in correctness.SIZES[:2] else ['focused']:
+                plan[f'attention {feature_map} {dtype} {size}'] = partial(
+                    correctness.attention_rows, size, feature_map, dtype, device)
+        for size in correctness.CONVOLUTIONS[:1 if quick else None]:
+            plan[f'convolution {dtype} {size}'] = partial(correctness.convolution_rows, size, dtype, device)
+    plan['second device'] = partial(correctness.second_device_rows, device)
+    for family in list(correctness.FAMILIES)[:1 if quick else None]:
+        plan[f'family {family}'] = partial(correctness.family_rows, family, side, device)
+    for case in [TINY] if quick else speed.CASES:
+        plan[f'speed {case.name}'] = partial(speed.attention_rows, case, device, rounds)
+    for case in [TINY] if quick else speed.CASES[:3]:
+        plan[f'speed of the convolution {case.name}'] = partial(speed.convolution_rows, case, device, rounds)
+    names = list(training.TWINS)[:1 if quick else None]
+    for name, dtype, compile in [(name, dtype, compile) for compile in ((False,) if quick else (False, True))
+                                 for dtype in ('bf16', 'fp16') for name in names]:
+        plan[f'training {name} {dtype}{" compiled" * compile}'] = partial(
+            training.classifier_rows, name, dtype, compile, 1 if quick else 128, side, device, rounds)
+    size, batch = ((128, 128), 1) if quick else ((800, 1280), 2)
+    plan['Mask R-CNN'] = partial(training.detector_rows, 'bf16', size, batch, device, rounds)
+    plan['demo'] = partial(training.demo_rows, device, quick, folder)
+    return plan
 
-    def run(measure_rows: Callable[..., list[dict]], cases: Iterable[tuple], *options: object) -> list[dict]:
-        """Measure the cases until the time is up, and list the others in `left_out`."""
-        rows: list[dict] = []
-        for case in cases:
-            if time.monotonic() - start < SECONDS:
-                rows += measure_rows(*case, *options)
-                print(f'{time.monotonic() - start:.0f} s: {measure_rows.__name__} {case}', file=sys.stderr, flush=True)
-            else:
-                left_out.append(f'{measure_rows.__name__} {case}')
-        return rows
 
-    result = dict(machine=describe_machine(device), kernels=speed.kernels_run(device),
-                  copy_bytes_s=speed.copy_bandwidth(device, quick),
-                  operators=correctness.operator_rows(device, quick))
-    result['families'] = run(correctness.family_rows, [(family,) for family in families], side, device)
-    cases, sizes = ([TINY], [(1, (64, 64))]) if quick else (speed.CASES, speed.MODEL_SIZES)
-    result['attentions'] = run(speed.attention_rows, [(case,) for case in cases], device, rounds)
-    result['models'] = run(speed.model_rows, sizes, device, max(3, rounds // 4))
-    return result | dict(left_out=left_out, seconds=time.monotonic() - start)
+def read_results(path: Path, header: dict) -> dict[str, dict]:
+    """Return the results of earlier calls by name of the check; failed checks are left out and run again.
+
+    Raises:
+        ValueError: the file is of another machine or other options.
+    """
+    lines = path.read_text(encoding='utf-8').splitlines() if path.exists() else []
+    records = []
+    for line in lines:
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:  # a killed call may have written half a line
+            continue
+    if records and records[0] != header:
+        raise ValueError(f'--out: {path} is of {records[0]}, this call of {header}. Name another file.')
+    return {record['check']: record for record in records[1:] if 'rows' in record}
 
 
 @command_line
 def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
-    if torch.device(arguments.device).type == 'cuda' and not torch.cuda.is_available():
-        raise ValueError(f'--device: PyTorch finds no GPU, got {arguments.device}. Try it with --device cpu --quick.')
-    result = check(arguments.device, arguments.quick)
-    print(sheet(result))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2) + '\n', encoding='utf-8')
-    correct = all(row['ok'] for row in result['operators'] + result['families'])
-    return 0 if correct and not result['left_out'] else 1
+    device, path = arguments.device, arguments.out.resolve()
+    if torch.device(device).type == 'cuda' and not torch.cuda.is_available():
+        raise ValueError(f'--device: PyTorch finds no GPU, got {device}. Try it with --device cpu --quick.')
+    start = time.monotonic()
+    header = dict(machine=describe_machine(device), device=device, quick=arguments.quick)
+    results = read_results(path, json.loads(json.dumps(header)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plan, failed = checks(device, arguments.quick, path.parent), {}
+    with path.open('a', encoding='utf-8') as file:
+        def write(record: dict) -> None:
+            file.write(json.dumps(record) + '\n')
+            file.flush()
+
+        if file.tell() == 0:
+            write(header)
+        elif not path.read_text(encoding='utf-8').endswith('\n'):
+            file.write('\n')
+        for name, check in plan.items():
+            if name in results or time.monotonic() - start > 60 * arguments.minutes:
+                continue
+            begun = time.monotonic()
+            try:
+                record = dict(check=name, rows=check())
+                results[name] = record
+            except Exception as error:  # the next checks run, and this one is repeated by the next call
+                record = failed[name] = dict(check=name, error=f'{type(error).__name__}: {error}'[:500])
+            write(dict(record, seconds=round(time.monotonic() - begun, 1)))
+            print(f'{time.monotonic() - start:.0f} s: {name}', file=sys.stderr, flush=True)
+    missing = [name for name in plan if name not in results and name not in failed]
+    print(sheet(header, results, failed, missing, speed.copy_bandwidth(device, arguments.quick)))
+    rows = [row for record in results.values() for row in record['rows']]
+    return 0 if not missing and not failed and all(row.get('ok', True) for row in rows) else 1
 
 
 if __name__ == '__main__':

@@ -47,7 +47,7 @@ class ClampedLinearAttention(TokenMixer):
         return y_BNC + self.lcm(fill_masked(self.lcm_norm(y_BNC), mask, 0.), hw_shape)
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1]):
+        if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1], feature_map='relu'):
             return fused_linear_attention(
                 q_BhNd, k_BhMd, v_BhMd, floor=0., min_denominator=self.min_denominator,
                 temperature_h=None if self.temperature is None else self.temperature.flatten(),

@@ -48,7 +48,8 @@ class FocusedLinearAttention(TokenMixer):
         self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        if pick_kernel(q_BNC, k_BMC, v_BMC, width=q_BNC.shape[2] // self.num_heads, power=self.focusing_factor or 1):
+        if pick_kernel(q_BNC, k_BMC, v_BMC, width=q_BNC.shape[2] // self.num_heads, power=self.focusing_factor or 1,
+                       feature_map='relu' if self.scale is None else 'focused'):
             return self._fused(q_BNC, k_BMC, v_BMC, maps)
         q_BhNd, k_BhMd = self._features(q_BNC), self._features(k_BMC, self._position(k_BMC, maps))
         k_BhMd, v_BhMd = mean_of_real(k_BhMd, maps.mask), split_heads(v_BMC, self.num_heads)

@@ -55,7 +55,7 @@ class LinearAttention(TokenMixer):
         self.min_denominator = min_denominator
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1]):
+        if pick_kernel(q_BhNd, k_BhMd, v_BhMd, width=q_BhNd.shape[-1], feature_map=self.map_name):
             return fused_linear_attention(q_BhNd, k_BhMd, v_BhMd, feature_map=self.map_name, floor=EPS,
                                           min_denominator=self.min_denominator, weight_WM=real_or_not(maps.mask))
         q_BhNd, k_BhMd = (self.feature_map(x) for x in upcast(q_BhNd, k_BhMd))

@@ -9,7 +9,6 @@ from torch import Tensor
 from mmflatten.ops.kernels import closed_form
 from mmflatten.ops.kernels.closed_form import Options
 from mmflatten.ops.kernels.pick import HIGHEST_POWER, TYPES, WIDEST_HEAD
-from mmflatten.ops.kernels.tile_table import fits_window
 
 
 def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, feature_map: str = 'relu',
@@ -20,8 +19,9 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
     """Linear attention with feature map, positional encoding of the keys and local term in one operator.
 
     Queries, keys and values are read in place, as views of a projection's output with contiguous channels.
-    Half-precision inputs are computed in float32, also under autocast. The backward pass saves only the inputs and,
-    except for small windows, `(d + 1) d` numbers per head. There is no second derivative. Cost: as for
+    Half-precision inputs are computed in float32, also under autocast; on a GPU the factors of matrix products are
+    rounded to TF32. The backward pass saves only the inputs, `(d + 1) d` numbers per head
+    and, for the focused map, four numbers per token. There is no second derivative. Cost: as for
     `linear_attention`; on a GPU each kernel reads and writes the tokens once.
 
     Args:
@@ -48,7 +48,7 @@ def fused_linear_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, *, fe
     _check_map(feature_map, rescale_hd, power, min_denominator)
     _check_shapes(q_BhNd, k_BhMd, v_BhMd, weight_WM, position_hMd=position_hMd, rescale_hd=rescale_hd,
                   temperature_h=temperature_h, local_BhNd=local_BhNd)
-    y_BNhd, _ = _forward(q_BhNd, k_BhMd, v_BhMd, position_hMd, rescale_hd, weight_WM, temperature_h, local_BhNd,
+    y_BNhd, *_ = _forward(q_BhNd, k_BhMd, v_BhMd, position_hMd, rescale_hd, weight_WM, temperature_h, local_BhNd,
                          feature_map, power, floor, min_denominator or 0.)
     return y_BNhd.transpose(1, 2)
 
@@ -89,42 +89,38 @@ def _check_shapes(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, weight_WM: Ten
 @torch.library.custom_op('mmflatten::linear_attention', mutates_args=(), device_types='cpu')
 def _forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
              temperature: Tensor | None, local: Tensor | None, feature_map: str, power: int, floor: float,
-             min_denominator: float) -> tuple[Tensor, Tensor]:
+             min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     options = Options(feature_map, power, floor, min_denominator)
-    y, state = closed_form.forward(q, k, v, position, rescale, weight, temperature, local, options)
-    return y, state.new_empty(0) if _is_window(q, k, feature_map) else state
+    return closed_form.forward(q, k, v, position, rescale, weight, temperature, local, options)
 
 
 @torch.library.custom_op('mmflatten::linear_attention_backward', mutates_args=(), device_types='cpu')
 def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
-              weight: Tensor | None, temperature: Tensor | None, state: Tensor, feature_map: str, power: int,
-              floor: float, min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+              weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor, norms_k: Tensor,
+              feature_map: str, power: int, floor: float,
+              min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     options = Options(feature_map, power, floor, min_denominator)
-    return closed_form.backward(grad, q, k, v, position, rescale, weight, temperature, state, options)
+    return closed_form.backward(grad, q, k, v, position, rescale, weight, temperature, state, norms_q, norms_k, options)
 
 
 @_forward.register_kernel('cuda')
 def _forward_on_gpu(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
                     weight: Tensor | None, temperature: Tensor | None, local: Tensor | None, feature_map: str,
-                    power: int, floor: float, min_denominator: float) -> tuple[Tensor, Tensor]:
-    from mmflatten.ops.kernels import launch_attention, launch_windows  # require Triton
+                    power: int, floor: float, min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    from mmflatten.ops.kernels import launch_attention  # requires Triton
     options = Options(feature_map, power, floor, min_denominator)
-    launcher = launch_windows if _is_window(q, k, feature_map) else launch_attention
-    return launcher.forward(q, k, v, position, rescale, weight, temperature, local, options)
+    return launch_attention.forward(q, k, v, position, rescale, weight, temperature, local, options)
 
 
 @_backward.register_kernel('cuda')
 def _backward_on_gpu(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
-                     weight: Tensor | None, temperature: Tensor | None, state: Tensor, feature_map: str, power: int,
-                     floor: float, min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from mmflatten.ops.kernels import launch_attention, launch_windows
+                     weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor,
+                     norms_k: Tensor, feature_map: str, power: int, floor: float,
+                     min_denominator: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from mmflatten.ops.kernels import launch_attention
     options = Options(feature_map, power, floor, min_denominator)
-    launcher = launch_attention if state.numel() else launch_windows
-    return launcher.backward(grad, q, k, v, position, rescale, weight, temperature, state, options)
-
-
-def _is_window(q: Tensor, k: Tensor, feature_map: str) -> bool:
-    return fits_window(q.shape[2], k.shape[2], feature_map, q.shape[1], q.shape[3], q.dtype)
+    return launch_attention.backward(grad, q, k, v, position, rescale, weight, temperature, state, norms_q, norms_k,
+                                     options)
 
 
 def _full(x: Tensor) -> torch.dtype:
@@ -134,10 +130,11 @@ def _full(x: Tensor) -> torch.dtype:
 @_forward.register_fake
 def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
                     weight: Tensor | None, temperature: Tensor | None, local: Tensor | None, feature_map: str,
-                    *options: object) -> tuple[Tensor, Tensor]:
+                    *options: object) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     B, h, N, d = q.shape
-    state = (0,) if _is_window(q, k, feature_map) else (B, h, d + 1, d)
-    return v.new_empty(B, N, h, d), v.new_empty(state, dtype=_full(v))
+    norms_q, norms_k = (v.new_empty((B, x.shape[2], 2) if feature_map == 'focused' else (0,), dtype=_full(v))
+                        for x in (q, k))
+    return v.new_empty(B, N, h, d), v.new_empty(B, h, d + 1, d, dtype=_full(v)), norms_q, norms_k
 
 
 @_backward.register_fake
@@ -148,17 +145,17 @@ def _backward_shapes(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
     return grad_q, grad_k, grad_v, q.new_empty(h, d, dtype=_full(q)), q.new_empty(h, dtype=_full(q))
 
 
-def _save(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+def _save(ctx: Any, inputs: tuple, output: tuple[Tensor, ...]) -> None:
     q, k, v, position, rescale, weight, temperature, local, *options = inputs
-    ctx.save_for_backward(q, k, v, position, rescale, weight, temperature, output[1])
+    ctx.save_for_backward(q, k, v, position, rescale, weight, temperature, *output[1:])
     ctx.options = options
     ctx.local_type = None if local is None else local.dtype
 
 
-def _gradients(ctx: Any, grad: Tensor, grad_state: Tensor) -> tuple:
-    q, k, v, position, rescale, weight, temperature, state = ctx.saved_tensors
+def _gradients(ctx: Any, grad: Tensor, *grad_saved: Tensor) -> tuple:
+    q, k, v, position, rescale, weight, temperature, *saved = ctx.saved_tensors
     grad_q, grad_k, grad_v, grad_rescale, grad_temperature = _backward(
-        grad, q, k, v, position, rescale, weight, temperature, state, *ctx.options)
+        grad, q, k, v, position, rescale, weight, temperature, *saved, *ctx.options)
     grad_q, grad_k, grad_v = (x.transpose(1, 2) for x in (grad_q, grad_k, grad_v))
     return (
         grad_q, grad_k, grad_v,

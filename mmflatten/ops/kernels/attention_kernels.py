@@ -1,84 +1,234 @@
-"""Fused linear attention in Triton: two kernels forward, two backward, without atomics.
+"""Fused linear attention in Triton, without atomics: three kernels forward, four backward.
 
-Each program loops over a chunk of tokens of one image for a group of heads. It reads queries, keys and values in place
-and accumulates float32 sums per chunk, which PyTorch then adds over the chunks, so results are deterministic. The
-formulas are those of `mmflatten.ops.kernels.closed_form`.
+A program computes one head. Those of `norms_kernel` compute whole tokens instead, because the norms of the focused map
+run over all heads; the other kernels read them. A program loops over a chunk of tokens of one image, reads queries,
+keys and values in place, and accumulates float32 sums per chunk, which PyTorch then adds over the chunks, so results
+are deterministic. The formulas are those of `mmflatten.ops.kernels.closed_form`.
 """
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton
 import triton.language as tl
 
-from mmflatten.ops.kernels.sweeps import attend, keys_backward, queries_backward, sum_keys
-from mmflatten.ops.kernels.tiles import load_state, store_channels, store_state
+from mmflatten.ops.kernels.tiles import (
+    activation,
+    at_least,
+    features_backward,
+    features_of,
+    load_channels,
+    load_norms,
+    load_state,
+    load_tile,
+    power_below,
+    store_channels,
+    store_state,
+    store_tile,
+)
 
 
-@triton.jit(do_not_specialize=('tokens', 'windows', 'chunk'))
-def state_kernel(k, v, position, rescale, weight, partial, tokens, windows, chunk, stride_b, stride_h, stride_n, floor,
-                 HAS_POSITION: tl.constexpr, HAS_WEIGHT: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr,
-                 HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
-                 GROUPS: tl.constexpr, PRECISION: tl.constexpr):
+@triton.jit(do_not_specialize=('tokens',))
+def norms_kernel(x, position, rescale, norms, tokens, stride_b, stride_n, floor, HAS_POSITION: tl.constexpr,
+                 POWER: tl.constexpr, WIDTH: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr):
+    """Store `1 / |r|` and `|r| / |u ** POWER|` of whole tokens. `WIDTH` channels are those of all heads."""
+    image, n = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    value = load_tile(x + image * stride_b, n, tokens, stride_n, WIDTH, DP)
+    if HAS_POSITION:
+        value += load_tile(position, n, tokens, WIDTH, WIDTH, DP)
+    positive = activation(value, load_channels(rescale, WIDTH, DP), floor, 'focused')
+    norm = at_least(tl.sqrt(tl.sum(positive * positive, axis=1)), 1e-30)
+    unit = positive * (1 / norm)[:, None]
+    powered = power_below(unit, POWER) * unit
+    powered_norm = at_least(tl.sqrt(tl.sum(powered * powered, axis=1)), 1e-30)
+    norms += image * 2 * tokens
+    tl.store(norms + 2 * n, 1 / norm, mask=n < tokens)
+    tl.store(norms + 2 * n + 1, norm / powered_norm, mask=n < tokens)
+
+
+@triton.jit
+def place(tokens, chunk, heads):
+    """Return the image and head of a program, its first token and the end of its tokens."""
+    pair, part = tl.program_id(0), tl.program_id(1)
+    return (pair // heads).to(tl.int64), pair % heads, part * chunk, tl.minimum((part + 1) * chunk, tokens)
+
+
+@triton.jit
+def load_key(k, position, rescale, n, tokens, heads, stride_n, floor, HAS_POSITION: tl.constexpr, FEATURE: tl.constexpr,
+             WIDTH: tl.constexpr, DP: tl.constexpr):
+    """Load keys with their positional encoding, and their activation."""
+    x = load_tile(k, n, tokens, stride_n, WIDTH, DP)
+    if HAS_POSITION:
+        x += load_tile(position, n, tokens, heads * WIDTH, WIDTH, DP)
+    return x, activation(x, rescale, floor, FEATURE)
+
+
+@triton.jit
+def key_weights(weight, image, n, tokens, windows, HAS_WEIGHT: tl.constexpr):
+    """Weights of the keys of window `image % windows`; 1 without weights, and 0 outside the map."""
+    if HAS_WEIGHT:
+        return tl.load(weight + (image % windows) * tokens + n, mask=n < tokens, other=0.).to(tl.float32)
+    else:
+        return tl.where(n < tokens, 1., 0.)
+
+
+@triton.jit
+def denominators(query, mean, bound, CLAMP: tl.constexpr):
+    """Reciprocal denominators, and 1 where they depend on the queries, 0 where they are clamped, each `(BLOCK,)`."""
+    denominator = tl.sum(query * mean[None, :], axis=1)
+    if CLAMP:
+        return 1 / at_least(denominator, bound), tl.where(denominator >= bound, 1., 0.)
+    else:
+        return 1 / (denominator + bound), tl.full(denominator.shape, 1., tl.float32)
+
+
+@triton.jit(do_not_specialize=('tokens', 'windows', 'chunk', 'heads'))
+def state_kernel(k, v, position, rescale, norms, weight, partial, tokens, windows, chunk, heads, stride_b, stride_h,
+                 stride_n, floor, HAS_POSITION: tl.constexpr, HAS_WEIGHT: tl.constexpr, FEATURE: tl.constexpr,
+                 POWER: tl.constexpr, WIDTH: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
+                 PRECISION: tl.constexpr):
     """State of one chunk of keys: partial sums of `k^T v / M` and of the mean of the keys."""
-    image, part, group = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
-    product, mean = sum_keys(
-        k + image * stride_b, v + image * stride_b, position, rescale, weight, image, part * chunk,
-        tl.minimum((part + 1) * chunk, tokens), tokens, windows, group, stride_h, stride_n, floor, HAS_POSITION,
-        HAS_WEIGHT, FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS, PRECISION)
-    partial += (image * tl.num_programs(1) + part) * (HEADS * (WIDTH + 1) * WIDTH)
-    store_state(partial, product, mean, group, HEADS, WIDTH, HP, DP)
+    image, head, first, last = place(tokens, chunk, heads)
+    start_h = image * stride_b + head * stride_h
+    scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
+    product, mean = tl.zeros((DP, DP), tl.float32), tl.zeros((BLOCK, DP), tl.float32)
+    for start in range(first, last, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        _, positive = load_key(k + start_h, position + head * WIDTH, scales, n, tokens, heads, stride_n, floor,
+                               HAS_POSITION, FEATURE, WIDTH, DP)
+        inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
+        key = features_of(positive, inverse, scale * key_weights(weight, image, n, tokens, windows, HAS_WEIGHT),
+                          FEATURE, POWER)
+        if FEATURE != 'focused':
+            key *= key_weights(weight, image, n, tokens, windows, HAS_WEIGHT)[:, None]
+        value = load_tile(v + start_h, n, tokens, stride_n, WIDTH, DP)
+        product += tl.dot(tl.trans(key), value, input_precision=PRECISION)
+        mean += key
+    partial += ((image * heads + head) * tl.num_programs(1) + tl.program_id(1)) * ((WIDTH + 1) * WIDTH)
+    store_state(partial, product / tokens, tl.sum(mean, axis=0) / tokens, WIDTH, DP)
 
 
-@triton.jit(do_not_specialize=('tokens', 'chunk'))
-def output_kernel(q, rescale, state, temperature, local, y, tokens, chunk, stride_b, stride_h, stride_n, floor, bound,
-                  HAS_TEMPERATURE: tl.constexpr, HAS_LOCAL: tl.constexpr, CLAMP: tl.constexpr, FEATURE: tl.constexpr,
-                  POWER: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr,
-                  BLOCK: tl.constexpr, GROUPS: tl.constexpr, PRECISION: tl.constexpr):
+@triton.jit(do_not_specialize=('tokens', 'chunk', 'heads'))
+def output_kernel(q, rescale, norms, state, local, y, tokens, chunk, heads, stride_b, stride_h, stride_n, floor, bound,
+                  HAS_LOCAL: tl.constexpr, CLAMP: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr,
+                  WIDTH: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
     """Attention output of one chunk of queries."""
-    image, part, group = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
-    base = image * tokens * (HEADS * WIDTH)
-    product, mean = load_state(state + image * (HEADS * (WIDTH + 1) * WIDTH), temperature, group, HAS_TEMPERATURE,
-                               HEADS, WIDTH, HP, DP)
-    attend(q + image * stride_b, rescale, product, mean, local + base, y + base, part * chunk,
-           tl.minimum((part + 1) * chunk, tokens), tokens, group, stride_h, stride_n, floor, bound, HAS_LOCAL, CLAMP,
-           FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS, PRECISION)
+    image, head, first, last = place(tokens, chunk, heads)
+    base = image * tokens * (heads * WIDTH) + head * WIDTH
+    scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
+    product, mean = load_state(state + (image * heads + head) * ((WIDTH + 1) * WIDTH), False, WIDTH, DP)
+    for start in range(first, last, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        x = load_tile(q + image * stride_b + head * stride_h, n, tokens, stride_n, WIDTH, DP)
+        inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
+        query = features_of(activation(x, scales, floor, FEATURE), inverse, scale, FEATURE, POWER)
+        inverse_z, _ = denominators(query, mean, bound, CLAMP)
+        out = tl.dot(query * inverse_z[:, None], product, input_precision=PRECISION)
+        if HAS_LOCAL:
+            out += load_tile(local + base, n, tokens, heads * WIDTH, WIDTH, DP)
+        store_tile(y + base, out, n, tokens, heads * WIDTH, WIDTH, DP)
 
 
-@triton.jit(do_not_specialize=('tokens', 'chunk'))
-def query_backward_kernel(grad_y, q, rescale, state, temperature, grad_q, partial, partial_rescale, tokens, chunk,
-                          stride_b, stride_h, stride_n, floor, bound, HAS_TEMPERATURE: tl.constexpr,
-                          CLAMP: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr,
-                          WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
-                          GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """Gradients of one chunk of queries, and its partial sums of the gradients of the state and the rescaling."""
-    image, part, group = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
-    base = image * tokens * (HEADS * WIDTH)
-    state += image * (HEADS * (WIDTH + 1) * WIDTH)
-    product, mean = load_state(state, temperature, group, HAS_TEMPERATURE, HEADS, WIDTH, HP, DP)
-    grad_product, grad_mean, grad_rescale = queries_backward(
-        grad_y + base, q + image * stride_b, rescale, state, temperature, product, mean, grad_q + base, part * chunk,
-        tl.minimum((part + 1) * chunk, tokens), tokens, group, stride_h, stride_n, floor, bound, HAS_TEMPERATURE, CLAMP,
-        FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS, PRECISION)
-    chunks = image * tl.num_programs(1) + part
-    store_state(partial + chunks * (HEADS * (WIDTH + 1) * WIDTH), grad_product, grad_mean, group, HEADS, WIDTH, HP, DP)
+@triton.jit(do_not_specialize=('tokens', 'chunk', 'heads'))
+def state_backward_kernel(grad_y, q, rescale, norms, state, grad_z, partial, tokens, chunk, heads, stride_b, stride_h,
+                          stride_n, floor, bound, CLAMP: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr,
+                          WIDTH: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
+    """Partial sums of the gradients of the state over one chunk of queries, and gradients of the denominators."""
+    image, head, first, last = place(tokens, chunk, heads)
+    base = image * tokens * (heads * WIDTH) + head * WIDTH
+    scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
+    product, mean = load_state(state + (image * heads + head) * ((WIDTH + 1) * WIDTH), True, WIDTH, DP)
+    grad_product, grad_mean = tl.zeros((DP, DP), tl.float32), tl.zeros((BLOCK, DP), tl.float32)
+    for start in range(first, last, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        x = load_tile(q + image * stride_b + head * stride_h, n, tokens, stride_n, WIDTH, DP)
+        inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
+        query = features_of(activation(x, scales, floor, FEATURE), inverse, scale, FEATURE, POWER)
+        inverse_z, free = denominators(query, mean, bound, CLAMP)
+        grad = load_tile(grad_y + base, n, tokens, heads * WIDTH, WIDTH, DP) * inverse_z[:, None]
+        z = -tl.sum(tl.dot(grad, product, input_precision=PRECISION) * query, axis=1) * inverse_z * free
+        tl.store(grad_z + (image * tokens + n) * heads + head, z, mask=n < tokens)
+        grad_product += tl.dot(tl.trans(query), grad, input_precision=PRECISION)
+        grad_mean += query * z[:, None]
+    partial += ((image * heads + head) * tl.num_programs(1) + tl.program_id(1)) * ((WIDTH + 1) * WIDTH)
+    store_state(partial, grad_product, tl.sum(grad_mean, axis=0), WIDTH, DP)
+
+
+@triton.jit(do_not_specialize=('tokens', 'chunk', 'heads'))
+def query_backward_kernel(grad_y, q, rescale, norms, state, grad_z, along, grad_q, partial_rescale, tokens, chunk,
+                          heads, stride_b, stride_h, stride_n, floor, bound, CLAMP: tl.constexpr, FEATURE: tl.constexpr,
+                          POWER: tl.constexpr, WIDTH: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
+                          PRECISION: tl.constexpr):
+    """Gradients of one chunk of queries, and its partial sum of the gradient of the rescaling."""
+    image, head, first, last = place(tokens, chunk, heads)
+    base = image * tokens * (heads * WIDTH) + head * WIDTH
+    scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
+    product, mean = load_state(state + (image * heads + head) * ((WIDTH + 1) * WIDTH), True, WIDTH, DP)
+    grad_rescale = tl.zeros((BLOCK, DP), tl.float32)
+    for start in range(first, last, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        x = load_tile(q + image * stride_b + head * stride_h, n, tokens, stride_n, WIDTH, DP)
+        positive = activation(x, scales, floor, FEATURE)
+        inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
+        query = features_of(positive, inverse, scale, FEATURE, POWER)
+        inverse_z, _ = denominators(query, mean, bound, CLAMP)
+        z = tl.load(grad_z + (image * tokens + n) * heads + head, mask=n < tokens, other=0.)
+        grad = load_tile(grad_y + base, n, tokens, heads * WIDTH, WIDTH, DP) * inverse_z[:, None]
+        grad = tl.dot(grad, product, input_precision=PRECISION) + z[:, None] * mean[None, :]
+        total = tl.load(along + image * tokens + n, mask=n < tokens, other=0.)
+        grad, scaled = features_backward(grad, x, positive, inverse, scale, total, scales, FEATURE, POWER)
+        grad_rescale += scaled
+        store_tile(grad_q + base, grad, n, tokens, heads * WIDTH, WIDTH, DP)
     if FEATURE == 'focused':
-        store_channels(partial_rescale + chunks * (HEADS * WIDTH), grad_rescale, group, HEADS, WIDTH, HP, DP)
+        partial_rescale += ((image * tl.num_programs(1) + tl.program_id(1)) * heads + head) * WIDTH
+        store_channels(partial_rescale, tl.sum(grad_rescale, axis=0), WIDTH, DP)
 
 
-@triton.jit(do_not_specialize=('tokens', 'windows', 'chunk'))
-def key_backward_kernel(k, v, position, rescale, weight, grad_state, grad_k, grad_v, partial_rescale, tokens, windows,
-                        chunk, stride_b, stride_h, stride_n, floor, HAS_POSITION: tl.constexpr,
-                        HAS_WEIGHT: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr, HEADS: tl.constexpr,
-                        WIDTH: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr,
-                        GROUPS: tl.constexpr, PRECISION: tl.constexpr):
-    """Gradients of one chunk of keys and values, and its partial sum of the gradient of the rescaling."""
-    image, part, group = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
-    base = image * tokens * (HEADS * WIDTH)
-    grad_state += image * (HEADS * (WIDTH + 1) * WIDTH)
-    grad_product, grad_mean = load_state(grad_state, rescale, group, False, HEADS, WIDTH, HP, DP)
-    grad_rescale = keys_backward(
-        k + image * stride_b, v + image * stride_b, position, rescale, weight, grad_state, grad_product, grad_mean,
-        grad_k + base, grad_v + base, image, part * chunk, tl.minimum((part + 1) * chunk, tokens), tokens, windows,
-        group, stride_h, stride_n, floor, HAS_POSITION, HAS_WEIGHT, FEATURE, POWER, HEADS, WIDTH, HP, DP, BLOCK, GROUPS,
-        PRECISION)
+@triton.jit(do_not_specialize=('tokens', 'windows', 'chunk', 'heads'))
+def value_backward_kernel(k, v, position, rescale, norms, weight, grad_state, grad_v, along, tokens, windows, chunk,
+                          heads, stride_b, stride_h, stride_n, floor, HAS_POSITION: tl.constexpr,
+                          HAS_WEIGHT: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr, WIDTH: tl.constexpr,
+                          DP: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
+    """Gradients of one chunk of values, and the products of the keys' features with their gradients."""
+    image, head, first, last = place(tokens, chunk, heads)
+    start_h, base = image * stride_b + head * stride_h, image * tokens * (heads * WIDTH) + head * WIDTH
+    scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
+    product, mean = load_state(grad_state + (image * heads + head) * ((WIDTH + 1) * WIDTH), False, WIDTH, DP)
+    for start in range(first, last, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        _, positive = load_key(k + start_h, position + head * WIDTH, scales, n, tokens, heads, stride_n, floor,
+                               HAS_POSITION, FEATURE, WIDTH, DP)
+        inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
+        key = features_of(positive, inverse, scale, FEATURE, POWER)
+        factor = key_weights(weight, image, n, tokens, windows, HAS_WEIGHT) / tokens
+        grad = tl.dot(key, product, input_precision=PRECISION) * factor[:, None]
+        store_tile(grad_v + base, grad, n, tokens, heads * WIDTH, WIDTH, DP)
+        if FEATURE == 'focused':
+            value = load_tile(v + start_h, n, tokens, stride_n, WIDTH, DP)
+            total = tl.sum(grad * value, axis=1) + tl.sum(key * mean[None, :], axis=1) * factor
+            tl.store(along + (image * tokens + n) * heads + head, total, mask=n < tokens)
+
+
+@triton.jit(do_not_specialize=('tokens', 'windows', 'chunk', 'heads'))
+def key_backward_kernel(k, v, position, rescale, norms, weight, grad_state, along, grad_k, partial_rescale, tokens,
+                        windows, chunk, heads, stride_b, stride_h, stride_n, floor, HAS_POSITION: tl.constexpr,
+                        HAS_WEIGHT: tl.constexpr, FEATURE: tl.constexpr, POWER: tl.constexpr, WIDTH: tl.constexpr,
+                        DP: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
+    """Gradients of one chunk of keys, and its partial sum of the gradient of the rescaling."""
+    image, head, first, last = place(tokens, chunk, heads)
+    start_h, base = image * stride_b + head * stride_h, image * tokens * (heads * WIDTH) + head * WIDTH
+    scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
+    product, mean = load_state(grad_state + (image * heads + head) * ((WIDTH + 1) * WIDTH), True, WIDTH, DP)
+    grad_rescale = tl.zeros((BLOCK, DP), tl.float32)
+    for start in range(first, last, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        value = load_tile(v + start_h, n, tokens, stride_n, WIDTH, DP)
+        factor = key_weights(weight, image, n, tokens, windows, HAS_WEIGHT) / tokens
+        grad = (tl.dot(value, product, input_precision=PRECISION) + mean[None, :]) * factor[:, None]
+        x, positive = load_key(k + start_h, position + head * WIDTH, scales, n, tokens, heads, stride_n, floor,
+                               HAS_POSITION, FEATURE, WIDTH, DP)
+        inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
+        total = tl.load(along + image * tokens + n, mask=n < tokens, other=0.)
+        grad, scaled = features_backward(grad, x, positive, inverse, scale, total, scales, FEATURE, POWER)
+        grad_rescale += scaled
+        store_tile(grad_k + base, grad, n, tokens, heads * WIDTH, WIDTH, DP)
     if FEATURE == 'focused':
-        chunks = image * tl.num_programs(1) + part
-        store_channels(partial_rescale + chunks * (HEADS * WIDTH), grad_rescale, group, HEADS, WIDTH, HP, DP)
+        partial_rescale += ((image * tl.num_programs(1) + tl.program_id(1)) * heads + head) * WIDTH
+        store_channels(partial_rescale, tl.sum(grad_rescale, axis=0), WIDTH, DP)

@@ -50,35 +50,36 @@ class Options(NamedTuple):
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
-            temperature: Tensor | None, local: Tensor | None, options: Options) -> tuple[Tensor, Tensor]:
-    """Return the result `(B, N, h, d)` and the state `(B, h, d + 1, d)`: `S`, and `kbar` in its last row."""
+            temperature: Tensor | None, local: Tensor | None,
+            options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the result `(B, N, h, d)` and what the backward pass needs.
+
+    The state `(B, h, d + 1, d)` is `S`, with `kbar` in its last row. For the focused map, the norms of queries and keys
+    `(B, N, 2)` and `(B, M, 2)` are `1 / |r|` and `|r| / |u^p|`; for other maps they are empty.
+    """
     dtype = v.dtype
     with no_autocast(v):
         q, k, v = upcast(q, k, v)
         k = k if position is None else k + position
-        q, k = (_features(x, rescale, options)[0] for x in (q, k))
+        (q, _, norms_q), (k, _, norms_k) = (_features(x, rescale, options) for x in (q, k))
         k = k if weight is None else k * _by_image(weight, k)
         state = _state(k, v)
         y = linear_attention(q, k, v, eps=EPS, min_denominator=options.min_denominator or None,
                              scale=1. if temperature is None else temperature[:, None, None],
                              local_BhNe=None if local is None else upcast(local)[0])
-        return y.transpose(1, 2).to(dtype).contiguous(), state
+        return y.transpose(1, 2).to(dtype).contiguous(), state, norms_q, norms_k
 
 
 def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
-             weight: Tensor | None, temperature: Tensor | None, state: Tensor,
+             weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor, norms_k: Tensor,
              options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return gradients of queries, keys and values `(B, N, h, d)`, rescaling `(h, d)` and temperatures `(h,)`.
-
-    An empty state is recomputed.
-    """
+    """Return gradients of queries, keys and values `(B, N, h, d)`, rescaling `(h, d)` and temperatures `(h,)`."""
     types, M = [x.dtype for x in (q, k, v)], k.shape[2]
     with no_autocast(v):
         q, k, v, grad = upcast(q, k, v, grad.transpose(1, 2))
         k = k if position is None else k + position
-        (fq, rq, norm_q), (fk, rk, norm_k) = (_features(x, rescale, options) for x in (q, k))
+        (fq, rq, _), (fk, rk, _) = (_features(x, rescale, options, norms) for x, norms in ((q, norms_q), (k, norms_k)))
         weights: float | Tensor = 1. if weight is None else _by_image(weight, k)
-        state = state if state.numel() else _state(fk * weights, v)
         scale = state.new_ones(q.shape[1]) if temperature is None else temperature
         product, mean = state[..., :-1, :], state[..., -1:, :]
         z, free = (fq * mean).sum(-1, keepdim=True), torch.tensor(True, device=q.device)
@@ -93,9 +94,9 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
         grad_temperature = (grad_product * product).sum((0, 2, 3)) * (temperature is not None)
         grad_product = grad_product * scale[:, None, None]
         grad_v = fk @ grad_product * weights / M
-        grad_q, rescale_q = _features_backward(along + grad_z * mean, q, fq, rq, norm_q, rescale, options)
+        grad_q, rescale_q = _features_backward(along + grad_z * mean, q, fq, rq, norms_q, rescale, options)
         along = (v @ grad_product.transpose(-2, -1) + grad_mean) * weights / M
-        grad_k, rescale_k = _features_backward(along, k, fk, rk, norm_k, rescale, options)
+        grad_k, rescale_k = _features_backward(along, k, fk, rk, norms_k, rescale, options)
     grad_q, grad_k, grad_v = (x.transpose(1, 2).to(dtype).contiguous()
                               for x, dtype in zip((grad_q, grad_k, grad_v), types))
     return grad_q, grad_k, grad_v, rescale_q + rescale_k, grad_temperature
@@ -111,22 +112,25 @@ def _by_image(weight: Tensor, k: Tensor) -> Tensor:
 
 
 def _norm(x: Tensor) -> Tensor:
-    """Norm over the channels of all heads, `(B, 1, N, 1)`."""
-    return x.square().sum((1, 3), keepdim=True).sqrt()
+    """Norm over the channels of all heads, `(B, N)`."""
+    return x.square().sum((1, 3)).sqrt()
 
 
-def _features(x: Tensor, rescale: Tensor | None, options: Options) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the features `f`, the activation `r` and its norm `|r|`."""
+def _features(x: Tensor, rescale: Tensor | None, options: Options,
+              norms: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the features `f`, the activation `r` and the norms, which are computed unless they are known."""
     r = ACTIVATIONS[options.feature_map](x, options.floor)
     if options.feature_map != 'focused' or rescale is None:
-        return r, r, torch.ones_like(r)
+        return r, r, r.new_empty(0)
     r = r * rescale[:, None]
-    norm = _norm(r)
-    powered = (r / norm) ** options.power
-    return norm / _norm(powered) * powered, r, norm
+    if norms is None:
+        norm = _norm(r)
+        norms = torch.stack((1 / norm, norm / _norm((r / norm[:, None, :, None]) ** options.power)), dim=-1)
+    inverse, scale = norms[:, None, :, :, None].unbind(3)
+    return scale * (r * inverse) ** options.power, r, norms
 
 
-def _features_backward(grad: Tensor, x: Tensor, f: Tensor, r: Tensor, norm: Tensor, rescale: Tensor | None,
+def _features_backward(grad: Tensor, x: Tensor, f: Tensor, r: Tensor, norms: Tensor, rescale: Tensor | None,
                        options: Options) -> tuple[Tensor, Tensor]:
     """Return the gradients of `x` and of the rescaling, which is 0 for feature maps without one."""
     if options.feature_map == 'elu':
@@ -135,8 +139,8 @@ def _features_backward(grad: Tensor, x: Tensor, f: Tensor, r: Tensor, norm: Tens
         return torch.where(x > 0, grad, .01 * grad), grad.new_zeros(grad.shape[1], grad.shape[3])
     if options.feature_map == 'relu' or rescale is None:
         return grad * (x > 0), grad.new_zeros(grad.shape[1], grad.shape[3])
-    u, p = r / norm, options.power
-    e = f / norm
+    inverse, scale = norms[:, None, :, :, None].unbind(3)
+    u, e, p = r * inverse, f * inverse, options.power
     a = (e * grad).sum((1, 3), keepdim=True)
-    grad = a * u + p * u ** (p - 1) * (grad - a * e) / _norm(u ** p)
+    grad = a * u + p * u ** (p - 1) * (grad - a * e) * scale * inverse
     return grad * rescale[:, None] * (x > 0), (grad * r).sum((0, 2)) / rescale

@@ -13,8 +13,8 @@ from torch.nn.grad import conv2d_input, conv2d_weight
 def token_convolution(x_BNC: Tensor, weight_C1kk: Tensor, bias_C: Tensor, hw_shape: tuple[int, int]) -> Tensor:
     """Depthwise convolution on the map of the tokens, read in place. The output of prefix tokens is 0.
 
-    On a GPU half-precision inputs are summed in float32. There is no second derivative. Cost: `k^2 N C`
-    multiply-accumulates.
+    On a GPU half-precision inputs are summed in float32. Under autocast the tokens are cast to its type, as for
+    `F.conv2d`. There is no second derivative. Cost: `k^2 N C` multiply-accumulates.
 
     Args:
         x_BNC: tokens, of which the last `H * W` form the map.
@@ -23,7 +23,7 @@ def token_convolution(x_BNC: Tensor, weight_C1kk: Tensor, bias_C: Tensor, hw_sha
         hw_shape: `(H, W)`.
 
     Returns:
-        `(B, N, C)` in the type of `x`.
+        `(B, N, C)` in the type of `x`, or of autocast.
 
     Raises:
         ValueError: the weights do not match the channels, or the map does not match the tokens.
@@ -34,6 +34,9 @@ def token_convolution(x_BNC: Tensor, weight_C1kk: Tensor, bias_C: Tensor, hw_sha
     if x_BNC.shape[2] % weight_C1kk.shape[0] or weight_C1kk.shape[-1] % 2 == 0:
         raise ValueError(f'weight_C1kk: expected (C_w, 1, k, k) with an odd k and a C_w that divides the channels of '
                          f'x_BNC {tuple(x_BNC.shape)}, got {tuple(weight_C1kk.shape)}.')
+    device = x_BNC.device.type
+    if x_BNC.dtype == torch.float32 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        x_BNC = x_BNC.to(torch.get_autocast_dtype(device))
     return _forward(x_BNC, weight_C1kk, bias_C, hw_shape[0], hw_shape[1])
 
 

@@ -1,23 +1,20 @@
-"""Helpers of the launchers of linear attention: layouts and constants that the kernels expect."""
+"""Helpers of the launchers: the device, and the layouts that the kernels expect."""
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 import triton
 from torch import Tensor
 
-from mmflatten.ops.kernels.closed_form import EPS, Options
-from mmflatten.ops.kernels.tile_table import Tile
+_PROGRAMS = 384  # nearly three for each of the 132 multiprocessors of an H100 or H200
+_MIN_CHUNK = 256  # tokens per program, if the batch is large enough
 
 
-def run(kernel: triton.JITFunction, tile: Tile, grid: tuple[int, int], *args: object, **constants: object) -> None:
-    """Launch a kernel in `grid` programs for each group of heads."""
-    blocks = (*grid, tile.GROUPS)
-    kernel[blocks](*args, **constants, **tile._asdict())
-
-
-def constants_of(q: Tensor, options: Options) -> dict[str, object]:
-    return dict(FEATURE=options.feature_map, POWER=options.power, HEADS=q.shape[1], WIDTH=q.shape[3],
-                PRECISION=precision_of(q.dtype))
+def run(kernel: triton.JITFunction, grid: tuple[int, ...], **arguments: Any) -> None:
+    """Launch a kernel on the device of its tensors, which Triton does not select."""
+    with torch.cuda.device_of(next(x for x in arguments.values() if isinstance(x, Tensor))):
+        kernel[grid](**arguments)
 
 
 def precision_of(dtype: torch.dtype) -> str:
@@ -26,11 +23,20 @@ def precision_of(dtype: torch.dtype) -> str:
 
 
 def readable(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return tensors with contiguous channels and one layout for keys and values, copied only if necessary."""
-    q = q if q.stride(-1) == 1 else q.contiguous()
-    if k.stride() != v.stride() or k.stride(-1) != 1:
-        k, v = k.contiguous(), v.contiguous()
+    """Return tensors `(B, h, N, d)` with contiguous tokens and one layout for keys and values, copied if necessary."""
+    q = q if is_readable(q) else as_tokens(q)
+    if k.stride() != v.stride() or not is_readable(k):
+        k, v = as_tokens(k), as_tokens(v)
     return q, k, v
+
+
+def is_readable(x_BhNd: Tensor) -> bool:
+    """Return True if the channels of all heads of a token are contiguous."""
+    return x_BhNd.stride(3) == 1 and x_BhNd.stride(1) == x_BhNd.shape[3]
+
+
+def as_tokens(x_BhNd: Tensor) -> Tensor:
+    return x_BhNd.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def contiguous(position_hMd: Tensor | None, *others: Tensor | None) -> list[Tensor | None]:
@@ -39,14 +45,13 @@ def contiguous(position_hMd: Tensor | None, *others: Tensor | None) -> list[Tens
     return [None if x is None else x.contiguous() for x in (position_Mhd, *others)]
 
 
-def windows_of(weight_WM: Tensor | None) -> int:
-    return 1 if weight_WM is None else weight_WM.shape[0]
-
-
-def bound_of(options: Options, keys: int) -> float:
-    return options.min_denominator / keys if options.min_denominator else EPS
-
-
 def optional(x: Tensor | None, placeholder: Tensor) -> Tensor:
     """Return `x`, or if it is None a placeholder that the kernel does not read."""
     return placeholder if x is None else x
+
+
+def chunks_of(images: int, tokens: int, block: int) -> tuple[int, int]:
+    """Return the tokens per program, a multiple of the block, and the programs per image."""
+    wanted = max(1, min(triton.cdiv(_PROGRAMS, images), triton.cdiv(tokens, _MIN_CHUNK)))
+    chunk = triton.cdiv(triton.cdiv(tokens, wanted), block) * block
+    return chunk, triton.cdiv(tokens, chunk)

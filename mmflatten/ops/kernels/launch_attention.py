@@ -1,5 +1,7 @@
-"""Launchers of the kernels of fused linear attention: chunks and buffers."""
+"""Launcher of the kernels of fused linear attention: chunks and buffers."""
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 import triton
@@ -7,76 +9,110 @@ from torch import Tensor
 
 from mmflatten.ops.kernels import attention_kernels as kernels
 from mmflatten.ops.kernels import launch
-from mmflatten.ops.kernels.closed_form import Options
-from mmflatten.ops.kernels.launch import bound_of, constants_of, contiguous, optional, readable, windows_of
-from mmflatten.ops.kernels.tile_table import Tile, tile_of
-
-_PROGRAMS = 384  # nearly three for each of the 132 multiprocessors of an H100 or H200
-_MIN_CHUNK = 256  # tokens per program, if the batch is large enough
+from mmflatten.ops.kernels.closed_form import EPS, Options
+from mmflatten.ops.kernels.launch import chunks_of, contiguous, optional, precision_of, readable
+from mmflatten.ops.kernels.tile_table import tile_of
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None,
-            temperature: Tensor | None, local: Tensor | None, options: Options) -> tuple[Tensor, Tensor]:
+            temperature: Tensor | None, local: Tensor | None,
+            options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Same as `closed_form.forward`, with kernels."""
     (B, h, N, d), M = q.shape, k.shape[2]
     q, k, v = readable(q, k, v)
     position, rescale, weight, temperature = contiguous(position, rescale, weight, temperature)
-    tile, (chunk, chunks) = _plan('state', options, q, M)
-    partial = q.new_empty(B, chunks, h, d + 1, d, dtype=torch.float32)
-    launch.run(kernels.state_kernel, tile, (B, chunks), k, v, optional(position, k), optional(rescale, k),
-               optional(weight, k), partial, M, windows_of(weight), chunk, *k.stride()[:3], options.floor,
-               HAS_POSITION=position is not None, HAS_WEIGHT=weight is not None, **constants_of(q, options))
-    state = partial.sum(1)
-    y = v.new_empty(B, N, h, d)
-    local = None if local is None else local.transpose(1, 2).contiguous()
-    tile, (chunk, chunks) = _plan('output', options, q, N)
-    launch.run(kernels.output_kernel, tile, (B, chunks), q, optional(rescale, q), state, optional(temperature, q),
-               optional(local, q), y, N, chunk, *q.stride()[:3], options.floor, bound_of(options, M),
-               HAS_TEMPERATURE=temperature is not None, HAS_LOCAL=local is not None,
-               CLAMP=bool(options.min_denominator), **constants_of(q, options))
-    return y, state
+    norms_q, norms_k = _norms(q, None, rescale, options), _norms(k, position, rescale, options)
+    chunks = _plan('state', k)[1]
+    partial = q.new_empty(B, h, chunks, d + 1, d, dtype=torch.float32)
+    of_keys = _of_keys(k, position, rescale, weight)
+    _run(kernels.state_kernel, k, options, v=v, norms=norms_k, partial=partial, **of_keys)
+    state = partial.sum(2)
+    y, local = v.new_empty(B, N, h, d), None if local is None else local.transpose(1, 2).contiguous()
+    _run(kernels.output_kernel, q, options, norms=norms_q, state=_scaled(state, temperature), local=optional(local, q),
+         y=y, HAS_LOCAL=local is not None, **_of_queries(q, rescale, options, M))
+    return y, state, norms_q, norms_k
 
 
 def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | None, rescale: Tensor | None,
-             weight: Tensor | None, temperature: Tensor | None, state: Tensor,
+             weight: Tensor | None, temperature: Tensor | None, state: Tensor, norms_q: Tensor, norms_k: Tensor,
              options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Same as `closed_form.backward`, with kernels."""
-    (B, h, N, d), M = q.shape, k.shape[2]
+    (B, h, N, d), M, focused = q.shape, k.shape[2], options.feature_map == 'focused'
     q, k, v = readable(q, k, v)
     position, rescale, weight, temperature = contiguous(position, rescale, weight, temperature)
-    grad, state = grad.contiguous(), state.contiguous()
-    grad_q, grad_k, grad_v = (x.new_empty(B, x.shape[2], h, d) for x in (q, k, v))
-    tile, (chunk, chunks) = _plan('query_backward', options, q, N)
-    partial = q.new_empty(B, chunks, h, d + 1, d, dtype=torch.float32)
-    rescale_q = q.new_empty(B * chunks, h, d, dtype=torch.float32)
-    launch.run(kernels.query_backward_kernel, tile, (B, chunks), grad, q, optional(rescale, q), state,
-               optional(temperature, q), grad_q, partial, rescale_q, N, chunk, *q.stride()[:3], options.floor,
-               bound_of(options, M), HAS_TEMPERATURE=temperature is not None, CLAMP=bool(options.min_denominator),
-               **constants_of(q, options))
-    grad_state = partial.sum(1)
+    grad, grad_z = grad.contiguous(), q.new_empty(B, N, h, dtype=torch.float32)
+    chunks = _plan('state_backward', q)[1]
+    partial = q.new_empty(B, h, chunks, d + 1, d, dtype=torch.float32)
+    of_queries = dict(grad_y=grad, norms=norms_q, state=_scaled(state, temperature), grad_z=grad_z,
+                      **_of_queries(q, rescale, options, M))
+    _run(kernels.state_backward_kernel, q, options, partial=partial, **of_queries)
+    grad_state = partial.sum(2)
+    # Numerator and denominator scale alike with the features, so only eps contributes to the gradient along them.
+    along = grad_z.sum(-1).mul_(-EPS) if focused else grad_z
+    grad_q, rescale_q = _buffers('query_backward', q)
+    _run(kernels.query_backward_kernel, q, options, along=along, grad_q=grad_q, partial_rescale=rescale_q, **of_queries)
     grad_temperature = grad_state.new_zeros(h)
     if temperature is not None:
         grad_temperature = (grad_state[:, :, :d] * state[:, :, :d]).sum((0, 2, 3))
-        grad_state[:, :, :d] *= temperature[:, None, None]
-    tile, (chunk, chunks) = _plan('key_backward', options, q, M)
-    rescale_k = q.new_empty(B * chunks, h, d, dtype=torch.float32)
-    launch.run(kernels.key_backward_kernel, tile, (B, chunks), k, v, optional(position, k), optional(rescale, k),
-               optional(weight, k), grad_state, grad_k, grad_v, rescale_k, M, windows_of(weight),
-               chunk, *k.stride()[:3], options.floor, HAS_POSITION=position is not None, HAS_WEIGHT=weight is not None,
-               **constants_of(q, options))
-    if rescale is None or options.feature_map != 'focused':
+    of_keys = dict(v=v, norms=norms_k, grad_state=_scaled(grad_state, temperature),
+                   **_of_keys(k, position, rescale, weight))
+    grad_v, along = k.new_empty(B, M, h, d), k.new_empty(B, M, h, dtype=torch.float32)
+    _run(kernels.value_backward_kernel, k, options, grad_v=grad_v, along=along, **of_keys)
+    along = along.sum(-1) if focused else along
+    grad_k, rescale_k = _buffers('key_backward', k)
+    _run(kernels.key_backward_kernel, k, options, along=along, grad_k=grad_k, partial_rescale=rescale_k, **of_keys)
+    if rescale is None or not focused:
         return grad_q, grad_k, grad_v, grad_state.new_zeros(h, d), grad_temperature
-    return grad_q, grad_k, grad_v, (rescale_q.sum(0) + rescale_k.sum(0)) / rescale, grad_temperature
+    return grad_q, grad_k, grad_v, (rescale_q.sum((0, 1)) + rescale_k.sum((0, 1))) / rescale, grad_temperature
 
 
-def chunks_of(images: int, tokens: int, block: int) -> tuple[int, int]:
-    """Return the tokens per program, a multiple of the block, and the programs per image."""
-    wanted = max(1, min(triton.cdiv(_PROGRAMS, images), triton.cdiv(tokens, _MIN_CHUNK)))
-    chunk = triton.cdiv(triton.cdiv(tokens, wanted), block) * block
-    return chunk, triton.cdiv(tokens, chunk)
+def _norms(x: Tensor, position: Tensor | None, rescale: Tensor | None, options: Options) -> Tensor:
+    """Return the norms of all tokens, `(B, N, 2)`; empty for maps other than the focused."""
+    B, h, N, d = x.shape
+    if options.feature_map != 'focused':
+        return x.new_empty(0, dtype=torch.float32)
+    norms, tile = x.new_empty(B, N, 2, dtype=torch.float32), tile_of('norms', h * d)
+    launch.run(kernels.norms_kernel, (B, triton.cdiv(N, tile.BLOCK)), x=x, position=optional(position, x),
+               rescale=rescale, norms=norms, tokens=N, stride_b=x.stride(0), stride_n=x.stride(2), floor=options.floor,
+               HAS_POSITION=position is not None, POWER=options.power, WIDTH=h * d, **tile._asdict())
+    return norms
 
 
-def _plan(kernel: str, options: Options, q: Tensor, tokens: int) -> tuple[Tile, tuple[int, int]]:
-    B, h, _, d = q.shape
-    tile = tile_of(kernel, options.feature_map, h, d, q.dtype)
-    return tile, chunks_of(B * tile.GROUPS, tokens, tile.BLOCK)
+def _run(kernel: triton.JITFunction, x: Tensor, options: Options, **arguments: Any) -> None:
+    """Launch a kernel that loops over chunks of the tokens of `x`."""
+    B, h, N, d = x.shape
+    chunk, chunks = _plan(kernel.__name__.removesuffix('_kernel'), x)
+    tile = tile_of(kernel.__name__.removesuffix('_kernel'), d)
+    launch.run(kernel, (B * h, chunks), tokens=N, chunk=chunk, heads=h, stride_b=x.stride(0), stride_h=x.stride(1),
+               stride_n=x.stride(2), floor=options.floor, FEATURE=options.feature_map, POWER=options.power, WIDTH=d,
+               PRECISION=precision_of(x.dtype), **arguments, **tile._asdict())
+
+
+def _of_keys(k: Tensor, position: Tensor | None, rescale: Tensor | None, weight: Tensor | None) -> dict[str, Any]:
+    return dict(k=k, position=optional(position, k), rescale=optional(rescale, k), weight=optional(weight, k),
+                windows=1 if weight is None else weight.shape[0], HAS_POSITION=position is not None,
+                HAS_WEIGHT=weight is not None)
+
+
+def _of_queries(q: Tensor, rescale: Tensor | None, options: Options, keys: int) -> dict[str, Any]:
+    clamp = bool(options.min_denominator)
+    return dict(q=q, rescale=optional(rescale, q), CLAMP=clamp, bound=options.min_denominator / keys if clamp else EPS)
+
+
+def _scaled(state: Tensor, temperature: Tensor | None) -> Tensor:
+    """Multiply the matrices of a state by the temperature of each head."""
+    if temperature is None:
+        return state.contiguous()
+    return torch.cat((state[:, :, :-1] * temperature[:, None, None], state[:, :, -1:]), dim=2)
+
+
+def _plan(kernel: str, x: Tensor) -> tuple[int, int]:
+    """Return the tokens per program and the programs per image."""
+    B, h, N, d = x.shape
+    return chunks_of(B * h, N, tile_of(kernel, d).BLOCK)
+
+
+def _buffers(kernel: str, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return memory for the gradient of `x`, `(B, N, h, d)`, and for partial gradients of the rescaling."""
+    B, h, N, d = x.shape
+    return x.new_empty(B, N, h, d), x.new_empty(B, _plan(kernel, x)[1], h, d, dtype=torch.float32)

@@ -1,13 +1,15 @@
 """Launchers of the kernels of the depthwise convolution of tokens."""
 from __future__ import annotations
 
+import torch
 import triton
 from torch import Tensor
 
 from mmflatten.ops.kernels import convolution_kernels as kernels
-from mmflatten.ops.kernels.launch_attention import chunks_of
+from mmflatten.ops.kernels import launch
+from mmflatten.ops.kernels.launch import chunks_of
 
-BLOCK, WARPS = 32, 4
+BLOCK, GRADIENT_BLOCK, WARPS = 32, 8, 4  # tokens per tile, and for the gradient of the weights
 
 
 def channels_of(channels: int) -> int:
@@ -27,23 +29,25 @@ def backward(grad: Tensor, x: Tensor, weight: Tensor, height: int, width: int) -
     grad_x = _convolve(grad, weight, None, height, width, flip=True)
     BC = channels_of(C)
     lines = triton.cdiv(C, BC) * side
-    chunk, chunks = chunks_of(B * lines, height * width, BLOCK)
-    partial = x.new_empty(B, chunks, side * side + 1, C, dtype=weight.dtype)
-    kernels.weight_backward_kernel[(B, chunks, lines)](
-        grad, x, partial, height, width, N - height * width, chunk, *x.stride()[:2], SIDE=side,
-        SIDE_P=triton.next_power_of_2(side), CHANNELS=C, BLOCK=BLOCK, BC=BC, num_warps=WARPS)
-    sums = partial.sum((0, 1)).view(side * side + 1, -1, shared).sum(1)
+    chunk, chunks = chunks_of(B * lines, height * width, GRADIENT_BLOCK)
+    partial = x.new_empty(B, chunks, side * side + 1, C, dtype=torch.float32)
+    launch.run(kernels.weight_backward_kernel, (B, chunks, lines), grad=grad, x=x, partial=partial, height=height,
+               width=width, prefix=N - height * width, chunk=chunk, stride_b=x.stride(0), stride_n=x.stride(1),
+               SIDE=side, SIDE_P=triton.next_power_of_2(side), CHANNELS=C, BLOCK=GRADIENT_BLOCK, BC=BC,
+               num_warps=WARPS, num_stages=1)
+    sums = partial.sum((0, 1)).view(side * side + 1, -1, shared).sum(1).to(weight.dtype)
     return grad_x, sums[:-1].t().reshape(weight.shape), sums[-1]
 
 
 def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, flip: bool) -> Tensor:
     B, N, C = x.shape
-    x, weight, prefix, BC = _readable(x), weight.contiguous(), N - height * width, channels_of(C)
+    x, prefix, BC, shared, side = _readable(x), N - height * width, channels_of(C), weight.shape[0], weight.shape[-1]
+    taps = weight.reshape(shared, side * side).t().float().contiguous()  # channels last, as in the tokens
     y = x.new_zeros(B, N, C) if prefix else x.new_empty(B, N, C)
-    kernels.convolve_kernel[(B, triton.cdiv(height * width, BLOCK), triton.cdiv(C, BC))](
-        x, weight, weight if bias is None else bias, y, height, width, prefix, *x.stride()[:2],
-        HAS_BIAS=bias is not None, FLIP=flip, SIDE=weight.shape[-1], CHANNELS=C, WEIGHTS=weight.shape[0], BLOCK=BLOCK,
-        BC=BC, num_warps=WARPS)
+    launch.run(kernels.convolve_kernel, (B, triton.cdiv(height * width, BLOCK), triton.cdiv(C, BC)), x=x, weight=taps,
+               bias=taps if bias is None else bias.float(), y=y, height=height, width=width, prefix=prefix,
+               stride_b=x.stride(0), stride_n=x.stride(1), HAS_BIAS=bias is not None, FLIP=flip, SIDE=side, CHANNELS=C,
+               WEIGHTS=shared, BLOCK=BLOCK, BC=BC, num_warps=WARPS, num_stages=1)
     return y
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import warnings
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
 from torch import Tensor
 
+from mmflatten.ops.kernels.tile_table import is_cheaper
 from mmflatten.ops.sizes import is_exporting
 
 OLDEST_TRITON = (3, 6)
@@ -18,14 +18,14 @@ WIDEST_HEAD = 64
 HIGHEST_POWER = 8  # of the focused map; higher powers, even of unit vectors, leave the range of float32
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
-_enabled: bool | None = None  # None until it is set
+_enabled = False
 
 
 class set_kernels_enabled:  # lower case like torch.set_grad_enabled, because it is used like a function
     """Turn the fused kernels on or off, until the next call or, as a context manager, for a block of code.
 
-    They are on by default. The setting holds for all threads of the process. A model compiled by `torch.compile` keeps
-    the setting of its compilation.
+    They are off by default, because their speed has not been measured on a GPU. The setting holds for all threads of
+    the process. A model compiled by `torch.compile` keeps the setting of its compilation.
     """
 
     def __init__(self, enabled: bool) -> None:
@@ -42,34 +42,26 @@ class set_kernels_enabled:  # lower case like torch.set_grad_enabled, because it
 
 def kernels_enabled() -> bool:
     """Return True if the fused kernels are turned on."""
-    if _enabled is None:
-        set_kernels_enabled(_default())
-    return bool(_enabled)
+    return _enabled
 
 
-def _default() -> bool:
-    """Read the deprecated environment variable `MMFLATTEN_KERNELS`, to be removed in the next release."""
-    value = os.environ.get('MMFLATTEN_KERNELS', '')
-    if value not in ('', 'off'):
-        raise ValueError(f"MMFLATTEN_KERNELS: expected 'off' or no value, got {value!r}.")
-    if value:
-        warnings.warn('MMFLATTEN_KERNELS is deprecated and will be removed in the next release. Call '
-                      'mmflatten.ops.kernels.set_kernels_enabled(False).', FutureWarning, stacklevel=2)
-    return not value
-
-
-def pick_kernel(*tensors: Tensor, width: int = 1, power: float = 1) -> bool:
+def pick_kernel(*tensors: Tensor, width: int = 1, power: float = 1, feature_map: str | None = None) -> bool:
     """Return True if a fused kernel computes these tensors: on a CUDA GPU, with Triton, not in an exported graph.
 
+    Kernels of attention also require a shape for which `is_cheaper` holds.
+
     Args:
-        tensors: the operator's inputs, all of one type and on one device.
+        tensors: the operator's inputs, all of one type and on one device; their last axes are tokens and channels.
         width: channels of a head.
         power: power of the focused map.
+        feature_map: of attention; None for the convolution.
     """
     first = tensors[0]
     if not first.is_cuda or is_exporting() or width > WIDEST_HEAD or power not in range(1, HIGHEST_POWER + 1):
         return False
     same = all(x.dtype == first.dtype and x.dtype in TYPES and x.device == first.device for x in tensors)
+    if feature_map is not None:
+        same = same and all(is_cheaper(x.shape[-2], width, feature_map) for x in tensors if x.numel())
     return same and first.numel() > 0 and _available(first.device.index or 0)
 
 

@@ -1,108 +1,113 @@
-"""Memory traffic of fused linear attention, counted from its calls on the meta device."""
+"""Launches of the kernels, recorded on the meta device: memory traffic, devices and types of sums."""
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mmflatten.ops.kernels import has_triton
-from mmflatten.ops.kernels.closed_form import Options
 
 if not has_triton():
-    pytest.skip('no Triton', allow_module_level=True)
+    pytest.skip('Triton 3.6 or newer is not installed, which has no wheels outside Linux', allow_module_level=True)
 
-from gpu_sheet.speed import BACKWARD_BYTES, FORWARD_BYTES
+from gpu_sheet.compiled import attention_launches, convolution_launches
 
 from mmflatten.measure.flops.rules import is_free
-from mmflatten.ops.kernels import attention, launch, launch_attention, launch_windows
+from mmflatten.ops import focused_features, linear_attention, split_heads
+from mmflatten.ops.kernels import attention, launch
+from mmflatten.ops.kernels.tile_table import EAGER_BYTES
+
+FORWARD = ['norms_kernel', 'norms_kernel', 'state_kernel', 'output_kernel']
+BACKWARD = ['state_backward_kernel', 'query_backward_kernel', 'value_backward_kernel', 'key_backward_kernel']
+
+
+def bytes_of(tensors):
+    sizes = {id(x): x.numel() * x.element_size() for x in tree_leaves(tensors) if isinstance(x, torch.Tensor)}
+    return sum(sizes.values())
+
+
+@pytest.mark.parametrize('feature_map, heads, tokens, forward, backward', [
+    ('focused', 3, 3136, 14, 22), ('focused', 12, 784, 14, 22), ('relu', 6, 3136, 8, 22)])
+def test_kernels_move_documented_bytes(feature_map, heads, tokens, forward, backward):
+    parts = attention_launches(feature_map, heads, 32, tokens=tokens)
+    norms = FORWARD[:2] if feature_map == 'focused' else []
+    assert [[call.name for call in part] for part in parts] == [norms + FORWARD[2:], BACKWARD]
+    for part, expected in zip(parts, (forward, backward)):
+        moved = sum(bytes_of(call.arguments) for call in part) / (128 * tokens * heads * 32)
+        assert expected <= moved < expected + 2.5
 
 
 class Traffic(TorchDispatchMode):
-    """Bytes that each call reads and writes: PyTorch operators are intercepted, kernels call `record`."""
+    """Bytes that PyTorch's operators read and write."""
 
-    def __init__(self):
-        super().__init__()
-        self.calls = []
-
-    def record(self, name, tensors):
-        bytes_of = {id(x): x.numel() * x.element_size() for x in tree_leaves(tensors) if isinstance(x, torch.Tensor)}
-        self.calls.append((name, sum(bytes_of.values())))
+    total = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         if not is_free(func):
-            self.record(func.name(), (args, out))
+            self.total += bytes_of((args, out))
         return out
 
 
-@pytest.fixture
-def traffic(monkeypatch):
-    recorder = Traffic()
-    monkeypatch.setattr(launch, 'run', lambda kernel, tile, grid, *args, **constants:
-                        recorder.record(kernel.__name__, args))
-    return recorder
+@pytest.mark.parametrize('feature_map', EAGER_BYTES)
+def test_eager_attention_moves_the_bytes_that_the_choice_assumes(feature_map):
+    q, k, v = (torch.empty(8, 784, 192, dtype=torch.bfloat16, device='meta').requires_grad_() for _ in range(3))
+    rescale = torch.empty(192, device='meta')
+
+    def features(x):
+        if feature_map == 'focused':
+            return focused_features(x.float(), rescale, 6, focusing_factor=3, floor=1e-6)
+        return split_heads(x.float().relu() + 1e-6, 6)
+
+    with Traffic() as traffic:
+        y = linear_attention(features(q), features(k), split_heads(v, 6))
+        torch.autograd.grad(y, (q, k, v), torch.empty_like(y))
+    assert EAGER_BYTES[feature_map] <= traffic.total / q.numel() < 1.1 * EAGER_BYTES[feature_map]
 
 
-def tokens(B, h, N, d=32, dtype=torch.bfloat16):
-    """Queries, keys and values as views of a projection's output, and a local term."""
-    qkv = torch.empty(B, N, 3, h, d, dtype=dtype, device='meta')
-    local = torch.empty(B, N, h, d, dtype=dtype, device='meta')
-    return *(x.transpose(1, 2) for x in qkv.unbind(2)), local.transpose(1, 2)
+def test_kernels_are_launched_on_the_device_of_their_tensors(monkeypatch):
+    active, launched = [], []
+
+    class Device:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        def __enter__(self):
+            active.append(self.tensor)
+
+        def __exit__(self, *error):
+            active.clear()
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda **arguments: launched.append((grid, list(active)))
+
+    monkeypatch.setattr(torch.cuda, 'device_of', Device)
+    x = torch.empty(1)
+    launch.run(Kernel(), (2, 3), chunk=4, x=x)
+    assert launched == [((2, 3), [x])] and not active
 
 
-@pytest.mark.parametrize('B, N, h', [(128, 3136, 3), (2, 64000, 3), (128, 784, 6)])
-def test_image_kernels_move_documented_bytes(traffic, B, N, h):
-    q, k, v, local = tokens(B, h, N)
-    rescale, options = torch.empty(h, 32, device='meta'), Options('focused', 3, 1e-6, 0.)
-    elements = B * N * h * 32
-    with traffic:
-        y, state = launch_attention.forward(q, k, v, None, rescale, None, None, local, options)
-    assert [name for name, _ in traffic.calls] == ['state_kernel', 'aten::sum.dim_IntList', 'output_kernel']
-    assert FORWARD_BYTES <= sum(size for _, size in traffic.calls) / elements < FORWARD_BYTES + 1.5
-    traffic.calls.clear()
-    with traffic:
-        launch_attention.backward(y, q, k, v, None, rescale, None, None, state, options)
-    kernels = [name for name, _ in traffic.calls if 'kernel' in name]
-    assert kernels == ['query_backward_kernel', 'key_backward_kernel']
-    assert BACKWARD_BYTES <= sum(size for _, size in traffic.calls) / elements < BACKWARD_BYTES + 2
+def test_partial_sums_are_float32():
+    backward = attention_launches('focused', 3, 32, torch.float16, tokens=784, images=2)[1]
+    partial = [tensor for call in backward + convolution_launches(96, 5, dtype=torch.float16)
+               for name, tensor in call.arguments.items() if name.startswith('partial')]
+    assert len(partial) == 4 and all(tensor.dtype == torch.float32 for tensor in partial)
 
 
-@pytest.mark.parametrize('B, N, h', [(4096, 49, 3), (512, 196, 6)])
-def test_window_kernels_move_documented_bytes(traffic, B, N, h):
-    q, k, v, _ = tokens(B, h, N)
-    rescale, options = torch.empty(h, 32, device='meta'), Options('focused', 3, 1e-6, 0.)
-    elements = B * N * h * 32
-    with traffic:
-        y, state = launch_windows.forward(q, k, v, None, rescale, None, None, None, options)
-    assert [name for name, _ in traffic.calls] == ['window_kernel'] and state.numel() == 0
-    assert 8 <= traffic.calls[0][1] / elements < 8.01
-    traffic.calls.clear()
-    with traffic:
-        launch_windows.backward(y, q, k, v, None, rescale, None, None, state, options)
-    assert [name for name, _ in traffic.calls if 'kernel' in name] == ['window_backward_kernel']
-    assert 14 <= sum(size for _, size in traffic.calls) / elements < 14.4
+def test_loops_with_products_have_one_stage():
+    calls = [call for part in attention_launches('focused', 3, 32) for call in part]
+    assert {call.arguments['num_stages'] for call in calls} == {1}
 
 
-@pytest.mark.parametrize('feature_map, h, N, d, dtype, window', [
-    ('focused', 3, 49, 32, torch.bfloat16, True), ('focused', 8, 256, 24, torch.float16, True),
-    ('focused', 1, 196, 64, torch.float32, True), ('relu', 24, 49, 64, torch.float32, True),
-    ('focused', 3, 257, 32, torch.bfloat16, False), ('focused', 12, 196, 32, torch.bfloat16, False),
-    ('focused', 3, 49, 64, torch.bfloat16, False), ('focused', 3, 49, 32, torch.float32, False),
-    ('relu', 1, 784, 16, torch.float16, False)])
-def test_fused_attention_chooses_window_or_image_kernels(traffic, feature_map, h, N, d, dtype, window):
-    q, k, v, _ = tokens(2, h, N, d, dtype)
-    extra, options = (None, torch.empty(h, d, device='meta'), None, None), (feature_map, 3, 1e-6, 0.)
-    with traffic:
-        y, state = attention._forward_on_gpu(q, k, v, *extra, None, *options)
-        attention._backward_on_gpu(y, q, k, v, *extra, state, *options)
-    kernels = [name for name, _ in traffic.calls if 'kernel' in name]
-    assert kernels == (['window_kernel', 'window_backward_kernel'] if window else [
-        'state_kernel', 'output_kernel', 'query_backward_kernel', 'key_backward_kernel'])
-    fakes = attention._forward_shapes(q, k, v, *extra, None, *options)
-    assert [x.shape for x in fakes] == [y.shape, state.shape]
-
-
-def test_fused_attention_with_reduced_keys_uses_image_kernels(traffic):
-    (q, *_), (_, k, v, _) = tokens(2, 3, 196), tokens(2, 3, 49)
-    with traffic:
-        attention._forward_on_gpu(q, k, v, None, None, None, None, None, 'relu', 1, 1e-6, 0.)
-    assert [name for name, _ in traffic.calls if 'kernel' in name] == ['state_kernel', 'output_kernel']
+@pytest.mark.parametrize('feature_map, N, M', [('focused', 49, 49), ('focused', 196, 49), ('relu', 49, 49)])
+def test_kernels_return_the_shapes_of_the_operator(feature_map, N, M, monkeypatch):
+    monkeypatch.setattr(launch, 'run', lambda *args, **kwargs: None)
+    q, k, v = (torch.empty(2, 3, tokens, 32, dtype=torch.bfloat16, device='meta') for tokens in (N, M, M))
+    rescale = torch.empty(3, 32, device='meta') if feature_map == 'focused' else None
+    inputs, options = (q, k, v, None, rescale, None, None), (feature_map, 3, 1e-6, 0.)
+    y, *saved = attention._forward_on_gpu(*inputs, None, *options)
+    expected = attention._forward_shapes(*inputs, None, *options)
+    assert [(x.shape, x.dtype) for x in (y, *saved)] == [(x.shape, x.dtype) for x in expected]
+    gradients = attention._backward_on_gpu(y, *inputs, *saved, *options)
+    expected = attention._backward_shapes(y, q, k, v, *options)
+    assert [(x.shape, x.dtype) for x in gradients] == [(x.shape, x.dtype) for x in expected]

@@ -49,3 +49,15 @@ def test_token_convolution_rejects_wrong_weights(shape):
 def test_token_convolution_rejects_wrong_map(hw_shape):
     with pytest.raises(ValueError, match=rf'hw_shape: .*\({hw_shape[0]}, {hw_shape[1]}\)'):
         token_convolution(torch.randn(1, 12, 8), torch.randn(8, 1, 3, 3), torch.randn(8), hw_shape)
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+def test_token_convolution_under_autocast_returns_type_of_convolution(dtype, monkeypatch):
+    torch.manual_seed(0)
+    layer, x = TokenConv(8, 3), torch.randn(1, 12, 8)
+    with torch.autocast('cpu', dtype=dtype):
+        expected = layer(x, (3, 4))
+        monkeypatch.setattr('mmflatten.models.layers.token_conv.pick_kernel', lambda *args: True)
+        actual = layer(x, (3, 4))
+    assert actual.dtype == expected.dtype == dtype
+    assert_close(actual, expected)

@@ -1,4 +1,7 @@
 """Fused linear attention as a PyTorch operator, tested on the CPU, whose results the GPU kernels must match."""
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -85,11 +88,11 @@ def arguments(dtype=torch.float32, B=2, h=3, N=12, M=9, d=8):
 @pytest.mark.parametrize('M', [9, 12])
 def test_fused_linear_attention_passes_opcheck(M):
     tensors, options = arguments(M=M)
-    options[0] = 'focused' if M == 9 else 'elu'  # a window, whose state is empty
+    options[0] = 'focused' if M == 9 else 'elu'  # the norms of which are empty
     torch.library.opcheck(_forward, (*tensors, *options), atol=1e-5, rtol=1e-4)
-    state = _forward(*tensors, *options)[1]
+    _, *saved = _forward(*tensors, *options)
     detached = [x.detach() for x in tensors]
-    torch.library.opcheck(_backward, (torch.randn(2, 12, 3, 8), *detached[:7], state.detach(), *options))
+    torch.library.opcheck(_backward, (torch.randn(2, 12, 3, 8), *detached[:7], *(x.detach() for x in saved), *options))
 
 
 @pytest.mark.parametrize('feature_map, M', [('focused', 3), ('elu', 4)])
@@ -122,9 +125,8 @@ def test_fused_linear_attention_compiles_checkpoints_and_exports():
 
 
 @pytest.mark.parametrize('N, feature_map, dtype, state', [
-    (12, 'focused', torch.float32, [(2, 3, 9, 8)]), (9, 'focused', torch.float32, [(2, 3, 9, 8)]),
-    (9, 'relu', torch.float32, []), (9, 'focused', torch.bfloat16, [])])
-def test_fused_linear_attention_saves_only_inputs_and_state(N, feature_map, dtype, state):
+    (12, 'focused', torch.float32, [(2, 3, 9, 8), (2, 12, 2), (2, 9, 2)]), (9, 'relu', torch.bfloat16, [(2, 3, 9, 8)])])
+def test_fused_linear_attention_saves_only_inputs_state_and_norms(N, feature_map, dtype, state):
     (q, k, v, _, rescale, *_), _ = arguments(dtype, N=N)
     rescale = rescale if feature_map == 'focused' else None
     saved = []
@@ -179,15 +181,22 @@ class OnGPU(torch.Tensor):
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A GPU of compute capability 9.0, with the kernels neither turned on nor off yet."""
+    """A GPU of compute capability 9.0, with the kernels turned on."""
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (9, 0))
-    monkeypatch.setattr(pick, '_enabled', None)
-    monkeypatch.delenv('MMFLATTEN_KERNELS', raising=False)
+    monkeypatch.setattr(pick, '_enabled', True)
+
+
+def test_kernels_are_off_by_default():
+    command = [sys.executable, '-c', 'from mmflatten.ops.kernels import kernels_enabled; print(kernels_enabled())']
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == 'False\n'
 
 
 def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, monkeypatch):
     half, double = (torch.ones(2, dtype=dtype).as_subclass(OnGPU) for dtype in (torch.float16, torch.float64))
     assert pick_kernel(half, half, width=32, power=3)
+    few, many = (torch.ones(1, tokens, 96, dtype=torch.float16).as_subclass(OnGPU) for tokens in (2, 196))
+    assert pick_kernel(many, many, width=32, power=3, feature_map='focused')
+    assert not pick_kernel(many, few, width=32, power=3, feature_map='focused')
     assert not pick_kernel(torch.ones(2), width=32)
     assert not pick_kernel(double, width=32) and not pick_kernel(half, double, width=32)
     assert not pick_kernel(half, width=128)
@@ -208,18 +217,6 @@ def test_set_kernels_enabled_turns_kernels_off_and_on(gpu):
     assert kernels_enabled() and pick_kernel(x)
     set_kernels_enabled(False)
     assert not kernels_enabled() and not pick_kernel(x)
-
-
-def test_kernels_environment_variable_is_deprecated(gpu, monkeypatch):
-    monkeypatch.setenv('MMFLATTEN_KERNELS', 'off')
-    with pytest.warns(FutureWarning, match='MMFLATTEN_KERNELS'):
-        assert not kernels_enabled()
-    set_kernels_enabled(True)
-    assert kernels_enabled()
-    monkeypatch.setattr(pick, '_enabled', None)
-    monkeypatch.setenv('MMFLATTEN_KERNELS', 'OFF')
-    with pytest.raises(ValueError, match="MMFLATTEN_KERNELS: .*'OFF'"):
-        kernels_enabled()
 
 
 def test_kernels_setting_is_constant_in_compiled_graph(gpu):

@@ -3,24 +3,32 @@ from __future__ import annotations
 
 from mmflatten.text_table import align
 
+BYTES = 24  # per channel of a token that a training step of focused attention in half precision moves at least
 
-def sheet(result: dict) -> str:
-    """Render the machine and all results, for `docs/benchmark.md`."""
-    machine = ', '.join(f'{name} {value}' for name, value in result['machine'].items())
-    parts = [machine, f'Kernels run: {"yes" if result["kernels"] else "no"}. '
-             f'Copy bandwidth: {result["copy_bytes_s"] / 1e9:.0f} GB/s.', operators(result['operators']),
-             families(result['families']), attentions(result['attentions'], result['copy_bytes_s'])]
-    if result['models']:
-        parts.append(models(result['models']))
-    if result['left_out']:
-        parts.append(f'Skipped because time was up: {", ".join(result["left_out"])}.')
-    return '\n\n'.join(parts)
+
+def sheet(header: dict, results: dict[str, dict], failed: dict[str, dict], missing: list[str], bandwidth: float) -> str:
+    """Render the machine and all results."""
+    machine = ', '.join(f'{name} {value}' for name, value in header['machine'].items())
+    rows = [dict(row, check=name) for name, record in results.items() for row in record['rows']]
+    parts = [f'{machine}. Copy bandwidth: {bandwidth / 1e9:.0f} GB/s.',
+             operators([row for row in rows if 'errors' in row]), families([row for row in rows if 'family' in row]),
+             attentions([row for row in rows if 'way' in row], bandwidth),
+             models([row for row in rows if 'images_s' in row])]
+    wrong = [f"- {row['check']}: {row.get('output', 'see the file')}" for row in rows if not row.get('ok', True)]
+    wrong += [f"- {name}: {record['error']}" for name, record in failed.items()]
+    if wrong:
+        parts.append('Wrong:\n\n' + '\n'.join(wrong))
+    parts.append(f'{len(results)} checks done, {len(failed)} failed, {len(missing)} to do.' +
+                 ' Run the same command again.' * bool(missing or failed))
+    return '\n\n'.join(part for part in parts if part)
 
 
 def operators(rows: list[dict]) -> str:
-    failed = [f'{row["feature_map"]} {row["dtype"]} {row["size"]}: {row["error"]:.1e}' for row in rows if not row['ok']]
-    return f'{len(rows) - len(failed)} of {len(rows)} operators agree with float64.' + ''.join(
-        f'\n- wrong: {line}' for line in failed)
+    right = sum(row['ok'] for row in rows)
+    lines = [f'{right} of {len(rows)} operators agree with float64, keep NaN and give the same bits three times.']
+    lines += ['- ' + row['check'] + ': ' + ', '.join(f'{name} {error:.1e}' for name, error in row['errors'].items())
+              for row in rows if not row['ok']]
+    return '\n'.join(lines)
 
 
 def families(rows: list[dict]) -> str:
@@ -33,15 +41,18 @@ def attentions(rows: list[dict], bandwidth: float) -> str:
     cells = []
     for row in rows:
         kernels = next(other for other in rows if (other['case'], other['way']) == (row['case'], 'kernels'))
-        cells.append((row['case'], row['way'], f'{row["forward_s"] * 1e3:.3f}', f'{row["training_s"] * 1e3:.3f}',
-                      f'{row["training_s"] / kernels["training_s"]:.2f}', f'{row["forward_bytes_s"] / bandwidth:.0%}',
-                      f'{row["training_bytes_s"] / bandwidth:.0%}', f'{row["peak_mib"]:.1f}'))
+        forward = f'{row["forward_s"] * 1e3:.3f}' if 'forward_s' in row else '-'
+        fraction = f'{row["elements"] * BYTES / row["training_s"] / bandwidth:.0%}' if 'elements' in row else '-'
+        cells.append((row['case'], row['way'], forward, f'{row["training_s"] * 1e3:.3f}',
+                      f'{row["training_s"] / kernels["training_s"]:.2f}', fraction, f'{row["peak_mib"]:.1f}'))
     header = ('attention', 'computed by', 'forward (ms)', 'forward + backward (ms)', 'relative to kernels',
-              'bandwidth, forward', 'bandwidth, both', 'peak (MiB)')
+              'bandwidth', 'peak (MiB)')
     return align(cells, header, {0, 1}, markdown=True)
 
 
 def models(rows: list[dict]) -> str:
-    cells = [(row['model'], f'{row["batch"]} x {row["height"]} x {row["width"]}', f'{row["training_s"] * 1e3:.1f}',
+    cells = [(row['model'], row['dtype'], 'yes' if row['compiled'] else 'no',
+              f'{row["batch"]} x {row["size"][0]} x {row["size"][1]}', f'{row["images_s"]:.1f}',
               f'{row["peak_mib"]:.0f}') for row in rows]
-    return align(cells, ('model', 'images', 'training step (ms)', 'peak (MiB)'), {0, 1}, markdown=True)
+    return align(cells, ('training step', 'autocast', 'compiled', 'images', 'images per second', 'peak (MiB)'),
+                 {0, 1, 2, 3}, markdown=True)

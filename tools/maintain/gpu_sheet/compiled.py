@@ -1,0 +1,169 @@
+"""Machine code of the fused kernels: compiled without a GPU, with its instructions, registers and barriers counted."""
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import torch
+import triton
+from torch import Tensor
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, CompiledKernel
+
+from mmflatten.ops.kernels import launch, launch_attention, launch_convolution
+from mmflatten.ops.kernels.closed_form import Options
+
+TYPES = {torch.float32: '*fp32', torch.float16: '*fp16', torch.bfloat16: '*bf16'}
+
+
+class Launch(NamedTuple):
+    """One launch of a kernel: its name, the kernel, and its arguments with their names."""
+
+    name: str
+    kernel: triton.JITFunction
+    arguments: dict[str, Any]
+
+
+class Counts(NamedTuple):
+    """Machine code of a kernel.
+
+    Attributes:
+        outside, loop: instructions outside and inside the loop.
+        barriers: barriers in an iteration of the loop.
+        registers: registers per thread.
+        spilled: bytes that a thread keeps in memory for lack of registers.
+        shared: bytes of shared memory.
+    """
+
+    outside: int
+    loop: int
+    barriers: int
+    registers: int
+    spilled: int
+    shared: int
+
+
+@contextmanager
+def recorded() -> Iterator[list[Launch]]:
+    """Collect the launches in this block instead of running them; tensors may be on the meta device."""
+    launches: list[Launch] = []
+
+    def record(kernel: triton.JITFunction, grid: tuple[int, ...], **arguments: Any) -> None:
+        launches.append(Launch(kernel.__name__, kernel, arguments))
+
+    with mock.patch.object(launch, 'run', record):
+        yield launches
+
+
+def attention_launches(feature_map: str, heads: int, width: int, dtype: torch.dtype = torch.bfloat16,
+                       tokens: int = 3136, images: int = 128,
+                       masked: bool = False) -> tuple[list[Launch], list[Launch]]:
+    """Return the launches of one forward and one backward pass, with the optional tensors that models use."""
+    def empty(*shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.empty(*shape, dtype=dtype, device='meta')
+
+    focused = feature_map == 'focused'
+    q, k, v = (x.transpose(1, 2) for x in empty(images, tokens, 3, heads, width, dtype=dtype).unbind(2))
+    inputs = (q, k, v, empty(heads, tokens, width) if focused else None, empty(heads, width) if focused else None,
+              empty(4, tokens) if masked else None, None if focused else empty(heads))
+    options = Options(feature_map, 3, 1e-6, 0. if focused else 100.)
+    with recorded() as forward:
+        y, *saved = launch_attention.forward(*inputs, q if focused else None, options)
+    with recorded() as backward:
+        launch_attention.backward(y, *inputs, *saved, options)
+    return forward, backward
+
+
+def convolution_launches(channels: int, side: int, groups: int = 1,
+                         dtype: torch.dtype = torch.bfloat16) -> list[Launch]:
+    """Return the launches of one forward and one backward pass of the convolution."""
+    x = torch.empty(8, 784, channels, dtype=dtype, device='meta')
+    weight = torch.empty(channels // groups, 1, side, side, dtype=dtype, device='meta')
+    with recorded() as launches:
+        launch_convolution.forward(x, weight, weight[:, 0, 0, 0], 28, 28)
+        launch_convolution.backward(x, x, weight, 28, 28)
+    return launches
+
+
+def compile_launch(call: Launch, capability: int = 90) -> CompiledKernel:
+    """Compile the kernel of a launch for a compute capability (90 is 9.0) as Triton does when it is launched."""
+    types, fixed, attributes = {}, {}, {}
+    for index, parameter in enumerate(call.kernel.params):
+        name, value = parameter.name, call.arguments[parameter.name]
+        specialized = isinstance(value, int) and not parameter.do_not_specialize
+        if parameter.is_constexpr or (specialized and value == 1):
+            types[name], fixed[name] = 'constexpr', value
+            continue
+        is_tensor = isinstance(value, Tensor)
+        types[name] = TYPES[value.dtype] if is_tensor else 'fp32' if isinstance(value, float) else 'i32'
+        if is_tensor or (specialized and value % 16 == 0):
+            attributes[index,] = [['tt.divisibility', 16]]
+    options = {name: call.arguments[name] for name in ('num_warps', 'num_stages')}
+    return triton.compile(ASTSource(call.kernel, types, fixed, attributes),
+                          target=GPUTarget('cuda', capability, 32), options=options)
+
+
+def counts(program: CompiledKernel) -> Counts:
+    """Disassemble a kernel and count."""
+    tool = Path(triton.__file__).parent / 'backends' / 'nvidia' / 'bin' / 'cuobjdump'
+    with tempfile.TemporaryDirectory() as folder:
+        binary = Path(folder) / 'kernel.cubin'
+        binary.write_bytes(program.asm['cubin'])
+        text = subprocess.run([tool, '-sass', '-res-usage', binary], capture_output=True, text=True, check=True).stdout
+    used = {name: int(number) for name, number in re.findall(r'(REG|STACK|LOCAL):(\d+)', text)}
+    code = [(int(address, 16), line) for address, line in re.findall(r'/\*([0-9a-f]{4,5})\*/\s+(.*?);', text)
+            if 'NOP' not in line]
+    jumps = [(int(found[1], 16), address) for address, line in code
+             if (found := re.search(r'BRA.*?(0x[0-9a-f]+)', line))]
+    loops = [(first, last) for first, last in jumps if first < last]
+    loop = [line for address, line in code if any(first <= address <= last for first, last in loops)]
+    return Counts(len(code) - len(loop), len(loop), sum('BAR.SYNC' in line for line in loop), used['REG'],
+                  used['STACK'] + used['LOCAL'], program.metadata.shared)
+
+
+def per_element(call: Launch, counted: Counts) -> float:
+    """Return the warp instructions of a launch per channel of a token."""
+    arguments = call.arguments
+    if 'chunk' not in arguments:
+        channels = arguments['BC'] if 'BC' in arguments else arguments['WIDTH']
+        return (counted.outside + counted.loop) * arguments['num_warps'] / (arguments['BLOCK'] * channels)
+    tiles = triton.cdiv(arguments['chunk'], arguments['BLOCK'])
+    instructions = (counted.outside + tiles * counted.loop) * arguments['num_warps']
+    return instructions / (arguments['chunk'] * arguments['WIDTH'])
+
+
+def compile_all(launches: list[Launch], processes: int, capability: int) -> list[str]:
+    """Compile kernels in several processes, which fills Triton's cache. Returns the names of the kernels."""
+    tasks = [(call.kernel.__module__, call.name, call.arguments, capability) for call in launches]
+    with ProcessPoolExecutor(processes, mp_context=get_context('spawn')) as pool:
+        return list(pool.map(_compile, *zip(*tasks)))
+
+
+def _compile(module: str, name: str, arguments: dict[str, Any], capability: int) -> str:
+    compile_launch(Launch(name, getattr(import_module(module), name), arguments), capability)
+    return name
+
+
+def kernel_rows(quick: bool, capability: int) -> list[dict]:
+    """Compile the kernels of all heads that models use; a row with the names and the number of processes."""
+    if quick:
+        launches, processes = attention_launches('relu', 3, 32)[0], 2
+    else:
+        cases = [(feature_map, heads, width) for feature_map, width in (('focused', 32), ('focused', 64), ('relu', 32))
+                 for heads in ((3, 6, 12, 24) if width == 32 else (1, 2, 5, 8))]
+        launches = [call for case in cases for dtype in (torch.bfloat16, torch.float16)
+                    for part in attention_launches(*case, dtype) for call in part]
+        launches += [call for channels in (96, 192, 64) for side in (3, 5) for call in
+                     convolution_launches(channels, side)]
+        processes = 16
+    names = compile_all(launches, processes, capability)
+    return [dict(kernels=len(names), processes=processes, ok=True)]

@@ -1,0 +1,99 @@
+"""Training with the fused kernels: images per second of classifiers, a detector's step, and the demo."""
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from mmflatten.measure.speed.memory import peak_memory
+from mmflatten.measure.speed.models import DTYPES, RunSettings, build_model, model_subject
+from mmflatten.measure.speed.timing import Call, Subject, measure
+from mmflatten.ops.kernels import set_kernels_enabled
+
+ROOT = Path(__file__).resolve().parents[3]
+TWINS = {  # ours, and timm's model of the same layout or, for PVT, of the nearest
+    'FLatten-Swin-T': ('FLattenSwin:arch=tiny', 'timm:swin_tiny_patch4_window7_224'),
+    'FLatten-PVT-T': ('FLattenPVT:arch=tiny', 'timm:pvt_v2_b1'),
+    'L2ViT-T': ('L2ViT:arch=tiny', 'timm:swin_tiny_patch4_window7_224'),
+}
+DETECTOR = 'mask-rcnn_flatten-swin-t_fpn_1x_coco'
+SWITCH = 'from mmflatten.ops.kernels import set_kernels_enabled\nset_kernels_enabled(True)\n'
+
+
+def switched(call: Call, on: bool) -> Call:
+    """Return the call with the kernels turned on or off."""
+    def run() -> object:
+        with set_kernels_enabled(on):
+            return call()
+
+    return run
+
+
+def classifier_rows(name: str, dtype: str, compiled: bool, batch: int, side: int, device: str,
+                    rounds: int) -> list[dict]:
+    """Time training steps under autocast; a row each with kernels, without them, and for timm's model."""
+    settings = RunSettings(batch, (side, side), dtype, device, train=True, compile=compiled)
+    ours, twin = TWINS[name]
+    subjects = [(f'{name}, {"kernels" if on else "eager"}', switched(model_subject(ours, settings).call, on))
+                for on in (True, False)]
+    subjects.append((twin, model_subject(twin, settings).call))
+    return _rows([Subject(label, call, batch) for label, call in subjects], device, rounds,
+                 dtype=dtype, compiled=compiled, size=[side, side])
+
+
+def detector_rows(dtype: str, size: tuple[int, int], batch: int, device: str, rounds: int) -> list[dict]:
+    """Time training steps of Mask R-CNN on noise with random objects, with and without the kernels."""
+    from mmdet.testing import demo_mm_inputs
+    from mmdet.utils import register_all_modules
+    register_all_modules()
+    torch.manual_seed(0)
+    model = build_model(DETECTOR, size).to(device).train()
+    data = demo_mm_inputs(batch, (3, *size), num_classes=model.roi_head.bbox_head.num_classes, with_mask=True)
+    data = model.data_preprocessor(data, True)
+
+    def step() -> None:
+        with torch.autocast(torch.device(device).type, dtype=DTYPES[dtype]):
+            losses, _ = model.parse_losses(model(**data, mode='loss'))
+        losses.backward()
+        model.zero_grad(set_to_none=True)
+
+    subjects = [Subject(f'Mask R-CNN, FLatten-Swin-T, {name}', switched(step, on), batch)
+                for name, on in (('kernels', True), ('eager', False))]
+    return _rows(subjects, device, rounds, dtype=dtype, compiled=False, size=list(size))
+
+
+def demo_rows(device: str, quick: bool, folder: Path) -> list[dict]:
+    """Train the demo's detector with the kernels turned on, in a new process."""
+    from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
+    data, work_dir = folder / 'digits', folder / 'demo'
+    if not (data / 'annotations').is_dir():
+        build_scenes(data, SceneOptions(train=4, val=2, size=64, seed=0) if quick else SceneOptions())
+    (folder / 'kernels_on.py').write_text(SWITCH, encoding='utf-8')
+    splits = ('train', 'val', 'test')
+    options = [f'{split}_dataloader.dataset.data_root={data}' for split in splits] + [
+        f'{split}_evaluator.ann_file={data / "annotations" / "instances_val.json"}' for split in splits[1:]] + [
+        'custom_imports.imports=[kernels_on]', *(['train_cfg.max_epochs=1'] if quick else [])]
+    path = os.pathsep.join(filter(None, (str(folder), str(ROOT), os.environ.get('PYTHONPATH'))))
+    visible = {'CUDA_VISIBLE_DEVICES': ''} if device == 'cpu' else {}
+    start = time.monotonic()
+    command = [sys.executable, ROOT / 'tools' / 'train.py', ROOT / 'configs' / 'digits' /
+               'mask-rcnn_flatten-swin-nano_fpn_digits.py', '--work-dir', work_dir, '--cfg-options', *options]
+    process = subprocess.run(command, cwd=ROOT, env={**os.environ, 'PYTHONPATH': path, **visible}, capture_output=True,
+                             text=True)
+    tail = '' if process.returncode == 0 else (process.stderr or process.stdout)[-1500:]
+    return [dict(seconds=time.monotonic() - start, ok=process.returncode == 0, output=tail)]
+
+
+def _rows(subjects: list[Subject], device: str, rounds: int, **common: object) -> list[dict]:
+    rows = []
+    for subject, times in zip(subjects, measure(subjects, rounds=rounds, device=device)):
+        median = sorted(times)[len(times) // 2]
+        rows.append(dict(model=subject.name, **common, batch=subject.batch, images_s=subject.batch / median,
+                         peak_mib=peak_memory(subject.call, device) / 2 ** 20))
+    gc.collect()
+    return rows
