@@ -1,7 +1,8 @@
 """Hooks of a run."""
 from mmflatten.engine.datasets import CheckDataHook
 from mmflatten.engine.hooks.checkpoint import CheckpointHook
-from mmflatten.engine.hooks.training import FiniteLossHook, LoggerHook, MesaEMAHook
+from mmflatten.engine.hooks.training import FiniteLossHook, LoggerHook, MesaEMAHook, RuntimeInfoHook
 from mmflatten.engine.predictions import DrawValidationHook
 
-__all__ = ['CheckDataHook', 'CheckpointHook', 'DrawValidationHook', 'FiniteLossHook', 'LoggerHook', 'MesaEMAHook']
+__all__ = ['CheckDataHook', 'CheckpointHook', 'DrawValidationHook', 'FiniteLossHook', 'LoggerHook', 'MesaEMAHook',
+           'RuntimeInfoHook']
