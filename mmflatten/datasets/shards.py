@@ -1,31 +1,56 @@
 """Packing class folders into tar shards in the WebDataset layout, and indexing folders, lists and shards."""
+import hashlib
+import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import tarfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from threading import Thread
+from typing import Any, BinaryIO, NamedTuple
 
 from PIL import Image
 
 from mmflatten.datasets.build import SPLITS, atomic_folder
-from mmflatten.datasets.image_index import Entry, write_index
+from mmflatten.datasets.image_index import Entry, ImageIndex, merge_rows, write_index, write_rows
 from mmflatten.user_files import IMAGE_FORMATS, problem_of
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 LABEL_SUFFIX = '.cls'
+SHARD_IMAGES = 20_000  # at most, so that small images too are packed by several processes
+_HEADER = tarfile.TarInfo().tobuf()  # without a name, of size 0
+_HEADER_SUM = sum(_HEADER[:124] + _HEADER[135:148] + _HEADER[156:]) + 8 * ord(' ')
 
 
 class Split(NamedTuple):
-    """Images of a split, named relative to `folder`, and class names in the order of the labels."""
+    """Folder of a split, text file of its images if there is one, and class names in the order of the labels."""
 
     folder: Path
-    images: list[Entry]
+    listing: Path | None
     classes: list[str]
+
+    def images(self) -> Iterator[Entry]:
+        """Yield the images, named relative to the folder."""
+        return list_folder(self.folder) if self.listing is None else list_file(self.listing)
+
+
+class Part(NamedTuple):
+    """Images of one shard."""
+
+    path: Path  # of the shard
+    source: Path
+    images: list[Entry]
+    folders: dict[int, str]
+    check: bool
+    skip: bool
+    index: Path  # folder of the rows, which exists when the shard is complete; named after the files in the shard
 
 
 def find_splits(source: Path) -> dict[str, Split]:
@@ -37,11 +62,12 @@ def find_splits(source: Path) -> dict[str, Split]:
     for name in SPLITS:
         folder, listing = source / name, source / 'meta' / f'{name}.txt'
         if folder.is_dir():
-            images = list(list_file(listing) if listing.is_file() else list_folder(folder))
-            if not images:
-                raise ValueError(f'{listing if listing.is_file() else folder} has no images in class folders '
-                                 f'({", ".join(EXTENSIONS)})')
-            splits[name] = Split(folder, images, class_folders(folder))
+            splits[name] = split = Split(folder, listing if listing.is_file() else None, class_folders(folder))
+            images = split.images()
+            if next(images, None) is None:
+                raise ValueError(f'{split.listing or folder} has no images in class folders ({", ".join(EXTENSIONS)})')
+            if split.listing is not None:
+                deque(images, maxlen=0)  # reports an invalid line now
     if not splits:
         raise FileNotFoundError(f'source: expected {source}/train/<class>/*.JPEG or {source}/val/<class>/*.JPEG, got '
                                 'neither train/ nor val/')
@@ -162,81 +188,167 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
 
 
 def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**30, check: bool = True,
-                 skip: Callable[[str], Any] | None = None,
-                 on_image: Callable[[], Any] = lambda: None) -> dict[str, int]:
+                 skip: Callable[[str], Any] | None = None, on_shard: Callable[[str, int], Any] = lambda *args: None,
+                 processes: int = 1) -> dict[str, int]:
     """Pack images into tar shards with an index per split, and return the number of images per split.
+
+    Until all shards are complete, they are in `.NAME.packing` beside `out`. A call with the same arguments continues
+    there, after any interruption.
 
     Args:
         shard_bytes: size at which a shard is closed.
         check: decode every image before it is written.
         skip: called with a message for each broken image, which is left out. By default a broken image is an error.
-        on_image: called after each image.
+        on_shard: called with the name and number of images of each complete shard.
+        processes: processes that read and write, one shard each.
     """
     if out.exists():
         raise FileExistsError(f'out: {out} exists. Remove it or choose another folder.')
     out = out.absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    needed = sum(_size(split.folder / image.name) for split in splits.values() for image in split.images)
-    free = shutil.disk_usage(out.parent).free
-    if needed > free:
-        raise ValueError(f'out: the images need {needed / 2**30:.2f} GiB, and {out.parent} has {free / 2**30:.2f} GiB. '
-                         'Make room or choose another disk.')
-    counts = {}
-    with atomic_folder(out) as folder:
-        for name, split in splits.items():
-            paths = _write_shards(folder, name, _read_images(split, check, skip, on_image), shard_bytes)
-            counts[name] = write_index(folder / f'{name}.index', list_shards(paths)[0], split.classes,
-                                       [path.name for path in paths])
+    work, counts = out.with_name(f'.{out.name}.packing'), {}
+    work.mkdir(parents=True, exist_ok=True)
+    for unfinished in work.glob('*.unfinished-*'):
+        unfinished.unlink()
+    for name, split in splits.items():
+        shutil.rmtree(work / f'{name}.index', ignore_errors=True)
+        folders = dict(enumerate(split.classes))
+        parts = _pack_all(_cut(work, name, split, folders, shard_bytes, (check, skip is not None)), processes, on_shard)
+        for part in parts:
+            for message in (part / 'skipped.txt').read_text(errors='surrogateescape').splitlines() if skip else ():
+                skip(message)
+        paths = [part.with_name(part.name.partition('.')[0] + '.tar') for part in parts]
+        counts[name] = merge_rows(work / f'{name}.index', parts, split.classes, [path.name for path in paths], folders)
+    wanted = {f'{name}.index' for name in splits} | {path for name in splits for path in
+                                                     ImageIndex(work / f'{name}.index').shards}
+    for path in work.iterdir():
+        if path.name not in wanted:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    work.rename(out)
     return counts
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # reported when it is read
-        return 0
-
-
-def _read_images(split: Split, check: bool, skip: Callable[[str], Any] | None,
-                 on_image: Callable[[], Any]) -> Iterator[tuple[str, bytes, int]]:
-    """Yield name, bytes and label of the images that can be decoded. JPEGs are decoded at an eighth of their size."""
-    for name, label, *_ in split.images:
+def _cut(work: Path, name: str, split: Split, folders: dict[int, str], limit: int,
+         options: tuple[bool, bool]) -> Iterator[Part]:
+    """Yield the parts of a split: images of about `limit` bytes, and at most `SHARD_IMAGES`."""
+    images: list[Entry] = []
+    size, number, digest = 0, 0, hashlib.sha256(repr(options).encode())
+    for image in split.images():
+        path = os.path.join(split.folder, image.name)
         try:
-            if (problem := problem_of(split.folder / name)) is not None:
+            status = os.stat(path)
+            facts = status.st_size, status.st_mtime_ns
+        except OSError:  # reported when it is read
+            facts = 0, 0
+        if images and (size >= limit or len(images) == SHARD_IMAGES):
+            yield Part(work / f'{name}-{number:06d}.tar', split.folder, images, folders, *options,
+                       work / f'{name}-{number:06d}.{digest.hexdigest()[:16]}')
+            images, size, number, digest = [], 0, number + 1, hashlib.sha256(repr(options).encode())
+        images.append(image)
+        size += facts[0]
+        digest.update(os.fsencode(f'{path} {image.label} {facts}\n'))
+    yield Part(work / f'{name}-{number:06d}.tar', split.folder, images, folders, *options,
+               work / f'{name}-{number:06d}.{digest.hexdigest()[:16]}')
+
+
+def _pack_all(parts: Iterable[Part], processes: int, on_shard: Callable[[str, int], Any]) -> list[Path]:
+    """Pack the parts that are not complete yet, and return the folders of their rows in order."""
+    folders, running, others = [], {}, set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(processes, initializer=_end_with_parent)
+    try:
+        for part in parts:
+            folders.append(part.index)
+            if not part.index.exists():
+                running[pool.submit(_pack, part)] = part.path.name
+            if len(running) > 2 * processes:
+                _finish(running, on_shard)
+        while running:
+            _finish(running, on_shard)
+    except BrokenProcessPool as error:
+        raise OSError('a process was killed, usually because memory was full. The same command continues; use fewer '
+                      '--processes.') from error
+    finally:
+        pool.shutdown(wait=not running, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+    return folders
+
+
+def _finish(running: dict[Future, str], on_shard: Callable[[str, int], Any]) -> None:
+    for future in wait(running, return_when=FIRST_COMPLETED).done:
+        on_shard(running[future], future.result())
+        del running[future]
+
+
+def _end_with_parent() -> None:
+    """End this process when the main process is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process stops the others
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Thread(target=lambda: (multiprocessing.parent_process().join(), os._exit(1)), daemon=True).start()
+
+
+def _pack(part: Part) -> int:
+    """Write a shard and the rows of its index, and return the number of its images."""
+    skipped: list[str] = []
+    unfinished = part.path.with_name(f'{part.path.name}.unfinished-{os.getpid()}')
+    with open(unfinished, 'wb') as file, atomic_folder(part.index) as folder:
+        images = _write_shard(file, _read_images(part, skipped))
+        number = write_rows(folder, images, [part.path.name], part.folders, fixed=True)
+        file.write(bytes(2 * tarfile.BLOCKSIZE))
+        file.flush()
+        os.fsync(file.fileno())
+        (folder / 'skipped.txt').write_text('\n'.join(skipped), errors='surrogateescape')
+        unfinished.rename(part.path)
+    return number
+
+
+def _read_images(part: Part, skipped: list[str]) -> Iterator[tuple[str, bytes, int]]:
+    """Yield name, bytes and label of the images that can be decoded. JPEGs are decoded at an eighth of their size."""
+    for name, label, *_ in part.images:
+        path = os.path.join(part.source, name)
+        try:
+            if (problem := problem_of(path)) is not None:
                 raise ValueError(problem)
-            content = (split.folder / name).read_bytes()
-            if check:
+            with open(path, 'rb', buffering=0) as file:
+                content = file.readall()
+            if part.check:
                 with Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image:
                     image.draft('RGB', (1, 1))
                     image.load()
         except Exception as error:  # Pillow's decoders raise nearly any type
-            message = f'{split.folder / name} cannot be decoded ({type(error).__name__}: {error})'
-            if skip is None:
-                raise ValueError(f'{message}. Replace it, or leave broken images out with --skip-broken.') from error
-            skip(message)
+            message = f'{path} cannot be decoded ({type(error).__name__}: {error})'
+            if not part.skip:
+                raise ValueError(f'{message}. Replace it, or leave broken images out with --skip-broken. The same '
+                                 'command continues.') from error
+            skipped.append(message.replace('\n', ' '))
         else:
             yield name, content, label
-        on_image()
 
 
-def _write_shards(folder: Path, split: str, images: Iterable[tuple[str, bytes, int]], limit: int) -> list[Path]:
-    """Write `{split}-000000.tar`, `{split}-000001.tar`, ... of about `limit` bytes each.
+def _write_shard(file: BinaryIO, images: Iterable[tuple[str, bytes, int]]) -> Iterator[Entry]:
+    """Write the members of a shard, and yield the entry of each image in the index.
 
     Dots in the stem of an image become underscores, so that image and label have one sample key.
     """
-    paths: list[Path] = []
-    size = 0
-    with ExitStack() as stack:
-        for name, image, label in images:
-            if not paths or size >= limit:
-                stack.close()
-                paths.append(folder / f'{split}-{len(paths):06d}.tar')
-                tar, size = stack.enter_context(tarfile.open(paths[-1], 'w')), 0
-            path = PurePosixPath(name)
-            path = path.with_name(path.stem.replace('.', '_') + path.suffix)
-            for member, content in ((path, image), (path.with_suffix(LABEL_SUFFIX), str(label).encode())):
-                info = tarfile.TarInfo(str(member))
-                info.size = len(content)
-                tar.addfile(info, BytesIO(content))
-                size += len(content)
-    return paths
+    offset = 0
+    for name, image, label in images:
+        stem, dot, suffix = name.rpartition('.')
+        folder, slash, stem = stem.rpartition('/')
+        stem = folder + slash + stem.replace('.', '_')
+        for member, content in ((stem + dot + suffix, image), (stem + LABEL_SUFFIX, b'%d' % label)):
+            header = tar_header(member, len(content))
+            if content is image:
+                entry = Entry(member, label, 0, offset + len(header), len(image))
+            offset += file.write(header + content + bytes(-len(content) % tarfile.BLOCKSIZE))
+        yield entry
+
+
+def tar_header(name: str, size: int) -> bytes:
+    """Return the header that `tarfile` writes for a file, without its 28 us for a short ASCII name."""
+    if len(name) > tarfile.LENGTH_NAME or not name.isascii() or size >= 8**11:
+        info = tarfile.TarInfo(name)
+        info.size = size
+        return info.tobuf()
+    encoded, digits = name.encode(), b'%011o' % size
+    checksum = _HEADER_SUM + sum(encoded) + sum(digits)
+    return b''.join((encoded.ljust(tarfile.LENGTH_NAME, b'\0'), _HEADER[100:124], digits, _HEADER[135:148],
+                     b'%06o\0 ' % checksum, _HEADER[156:]))

@@ -4,6 +4,8 @@ import gzip
 import io
 import os
 import pickle
+import subprocess
+import sys
 import tarfile
 import threading
 from functools import partial
@@ -194,36 +196,76 @@ def test_damaged_shards_and_indexes_are_named(shards):
         IndexedImages(str(shards), split='val')
 
 
-def test_packing_broken_images_names_them_and_leaves_nothing(folders, tmp_path, capsys):
+def test_packing_names_broken_images_and_leaves_them_out_if_asked(folders, tmp_path, capsys):
     broken, out = folders / 'train/n02/n02_2.JPEG', tmp_path / 'shards'
     broken.write_bytes(broken.read_bytes()[:-200])
     assert main(['shards', str(folders), '--out', str(out)]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert str(broken) in error and '--skip-broken' in error
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders']
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['.shards.packing', 'folders']
 
     assert main(['shards', str(folders), '--out', str(out), '--skip-broken']) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
     assert f'left out: {broken}' in capsys.readouterr().err
     assert len(IndexedImages(str(out), split='train')) == 11
     assert main(['shards', str(folders), '--out', str(tmp_path / 'all'), '--no-check']) == 0
     assert len(IndexedImages(str(tmp_path / 'all'), split='train')) == 12
 
 
-def test_interrupted_packing_leaves_nothing(folders, tmp_path, capsys, monkeypatch):
+def test_interrupted_packing_continues(folders, tmp_path, capsys, monkeypatch):
     out = tmp_path / 'shards'
-    for error, status, word in ((OSError(errno.ENOSPC, 'No space left on device'), 2, f'while writing {out}'),
-                                (KeyboardInterrupt(), 130, str(out))):
-        def fail(*args, error=error):
-            raise error
-        with monkeypatch.context() as context:
-            context.setattr(packing, '_write_shards', fail)
-            assert main(['shards', str(folders), '--out', str(out)]) == status
-        assert word in capsys.readouterr().err
-        assert sorted(path.name for path in tmp_path.iterdir()) == ['folders']
-    usage = type('Usage', (), dict(free=1000))
-    monkeypatch.setattr(packing.shutil, 'disk_usage', lambda path: usage)
-    assert main(['shards', str(folders), '--out', str(out)]) == 2
-    assert str(tmp_path) in capsys.readouterr().err and not out.exists()
+    with monkeypatch.context() as context:
+        def fail(*args):
+            raise OSError(errno.ENOSPC, 'No space left on device')
+        context.setattr(packing, '_write_shard', fail)
+        assert main(['shards', str(folders), '--out', str(out)]) == 2
+    assert f'while writing {out}. Make room; the same command continues' in capsys.readouterr().err
+    assert main(['shards', str(folders), '--out', str(out)]) == 0
+    assert samples(IndexedImages(str(out), split='train')) == reference(folders)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
+
+
+# Kills the whole command with SIGKILL while the third of several shards is written.
+KILLED = '''
+import os, signal, sys
+from pathlib import Path
+from mmflatten.datasets import shards
+write = shards._write_shard
+
+def killed(file, images):
+    if '000002' in file.name:
+        os.kill(os.getppid(), signal.SIGKILL)
+    yield from write(file, images)
+
+shards._write_shard, shards.SHARD_IMAGES = killed, 3
+shards.build_shards(shards.find_splits(Path(sys.argv[1])), Path(sys.argv[2]))
+'''
+
+
+def test_packing_continues_after_a_kill(folders, tmp_path, monkeypatch):
+    out, work = tmp_path / 'shards', tmp_path / '.shards.packing'
+    killed = subprocess.run([sys.executable, '-c', KILLED, folders, out], timeout=120)
+    assert killed.returncode == -9 and not out.exists()
+    kept = {path.name: path.stat().st_mtime_ns for path in work.glob('*.tar')}
+    assert {'train-000000.tar', 'train-000001.tar'} <= kept.keys()
+    first = folders / 'train/n01/n01_1.JPEG'
+    make_image(first, 99)  # in the first shard
+    monkeypatch.setattr(packing, 'SHARD_IMAGES', 3)
+    packing.build_shards(packing.find_splits(folders), out)
+    assert samples(IndexedImages(str(out), split='train')) == reference(folders)
+    assert samples(IndexedImages(str(out), split='val')) == reference(folders, 'val')
+    # Complete shards are kept, unless their images changed.
+    again = {name for name, time in kept.items() if (out / name).stat().st_mtime_ns != time}
+    assert 'train-000000.tar' in again and 'train-000001.tar' not in again
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
+
+
+@pytest.mark.parametrize('name', ['n01/a.JPEG', 'x' * 100, 'n01/' + 'x' * 97, 'n01/\u00e9.jpg', 'x'])
+def test_headers_are_those_of_tarfile(name):
+    for size in (0, 1, 511, 2**31, 8**11 - 1, 8**11):
+        info = tarfile.TarInfo(name)
+        info.size = size
+        assert packing.tar_header(name, size) == info.tobuf()
 
 
 @pytest.mark.parametrize('prepare, words', [
