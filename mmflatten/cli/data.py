@@ -26,7 +26,8 @@ from mmengine.utils import ProgressBar
 from mmflatten.cli.common import positive
 from mmflatten.datasets import fashion
 from mmflatten.datasets.build import BuildOptions, is_finished
-from mmflatten.datasets.shards import build_index, build_shards, find_splits
+from mmflatten.datasets.packing import build_shards
+from mmflatten.datasets.shards import build_index, find_splits
 
 SOURCES = ('digits', 'garments', 'fashion', 'canvases')
 PACKING = ('shards', 'index')

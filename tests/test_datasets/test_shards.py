@@ -1,4 +1,5 @@
 """Packing class folders into tar shards, indexing data, and reading both from files and object storage."""
+import asyncio
 import errno
 import gzip
 import io
@@ -15,15 +16,17 @@ from pathlib import Path
 import fsspec
 import numpy as np
 import pytest
+from fsspec.asyn import AsyncFileSystem
 from mmengine.fileio import get
 from mmpretrain.datasets import ImageNet
 from PIL import Image
 from torch.utils.data import DataLoader
 
 from mmflatten.cli.data import main
-from mmflatten.datasets import shards as packing
+from mmflatten.datasets import packing
 from mmflatten.datasets.image_index import Entry, ImageIndexError, write_index
 from mmflatten.datasets.indexed_images import IndexedImageNet, IndexedImages
+from mmflatten.datasets.shards import find_splits, list_shards
 from mmflatten.datasets.storage import ShardError, read_rgb
 from mmflatten.registry import DATASETS
 
@@ -162,6 +165,39 @@ def test_shards_in_object_storage(folders, shards):
     assert samples(dataset) == reference(folders)
 
 
+class SlowStorage(AsyncFileSystem):
+    """Storage with a latency, which counts the requests at the same time and interrupts the first of each object."""
+
+    protocol, files, now, most, seen = 'slow', {}, 0, 0, set()
+
+    async def _cat_file(self, path, version=None, start=None, end=None, **kwargs):
+        kind = type(self)
+        kind.now, kind.most = kind.now + 1, max(kind.most, kind.now + 1)
+        await asyncio.sleep(.02)
+        kind.now -= 1
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        if (path, start) not in self.seen and start:
+            self.seen.add((path, start))
+            raise ConnectionResetError('interrupted')
+        return self.files[path][start:end]
+
+
+def test_images_of_a_batch_are_requested_together_and_interruptions_repeated(folders, shards, monkeypatch):
+    fsspec.register_implementation('slow', SlowStorage, clobber=True)
+    monkeypatch.setattr('mmflatten.datasets.storage.time.sleep', lambda seconds: None)
+    SlowStorage.files = {f'bucket/{path.name}': path.read_bytes() for path in shards.glob('train-*.tar')}
+    dataset = IndexedImages('slow://bucket', ann_file=str(shards / 'train.index'), split='train',
+                            pipeline=[dict(type='LoadImageFromFile')])
+    expected = IndexedImages(str(shards), split='train', pipeline=[dict(type='LoadImageFromFile')])
+    for sample, other in zip(dataset.__getitems__(range(12)), [expected[i] for i in range(12)], strict=True):
+        np.testing.assert_array_equal(sample['img'], other['img'])
+    assert SlowStorage.most == 12 and len(SlowStorage.seen) == 12
+    SlowStorage.files.clear()
+    with pytest.raises(FileNotFoundError, match='slow://bucket/train-000000.tar'):
+        dataset.__getitems__([0])
+
+
 def test_images_in_object_storage(folders, tmp_path):
     index = tmp_path / 'train.index'
     assert main(['index', str(folders / 'train'), '--out', str(index)]) == 0
@@ -229,16 +265,17 @@ def test_interrupted_packing_continues(folders, tmp_path, capsys, monkeypatch):
 KILLED = '''
 import os, signal, sys
 from pathlib import Path
-from mmflatten.datasets import shards
-write = shards._write_shard
+from mmflatten.datasets import packing
+from mmflatten.datasets.shards import find_splits
+write = packing._write_shard
 
 def killed(file, images):
     if '000002' in file.name:
         os.kill(os.getppid(), signal.SIGKILL)
     yield from write(file, images)
 
-shards._write_shard, shards.SHARD_IMAGES = killed, 3
-shards.build_shards(shards.find_splits(Path(sys.argv[1])), Path(sys.argv[2]))
+packing._write_shard, packing.SHARD_IMAGES = killed, 3
+packing.build_shards(find_splits(Path(sys.argv[1])), Path(sys.argv[2]))
 '''
 
 
@@ -251,7 +288,7 @@ def test_packing_continues_after_a_kill(folders, tmp_path, monkeypatch):
     first = folders / 'train/n01/n01_1.JPEG'
     make_image(first, 99)  # in the first shard
     monkeypatch.setattr(packing, 'SHARD_IMAGES', 3)
-    packing.build_shards(packing.find_splits(folders), out)
+    packing.build_shards(find_splits(folders), out)
     assert samples(IndexedImages(str(out), split='train')) == reference(folders)
     assert samples(IndexedImages(str(out), split='val')) == reference(folders, 'val')
     # Complete shards are kept, unless their images changed.
@@ -324,7 +361,7 @@ def test_tar_that_ends_with_a_zip_member_is_listed(tmp_path):
     inner = tmp_path / 'a.npz'
     np.savez(inner, x=np.zeros(3))
     shard = make_tar(tmp_path / 'a.tar', {'n01/a.jpg': b'1', 'n01/a.npz': inner.read_bytes()})
-    (image,), classes = packing.list_shards([shard])
+    (image,), classes = list_shards([shard])
     assert image.name == 'n01/a.jpg' and classes == ['n01']
 
 
