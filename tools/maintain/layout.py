@@ -24,7 +24,7 @@ MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'ster
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
     'ops': 3408, 'models': 6411, 'checkpoints': 1453, 'timm': 350, 'tasks': 381, 'datasets': 3085, 'own_data': 1120,
-    'engine': 1950, 'predict': 763, 'explain': 1070, 'measure': 1460, 'results': 1170, 'report': 1412, 'recipes': 790,
+    'engine': 1955, 'predict': 763, 'explain': 1070, 'measure': 1460, 'results': 1170, 'report': 1412, 'recipes': 790,
     'studies': 2740, 'export': 600, 'linearize': 800, 'app': 561, 'cli': 1910,
 }
-TOTAL = 32645
+TOTAL = 32654
