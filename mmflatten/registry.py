@@ -82,6 +82,7 @@ DATASETS = LazyRegistry(_mmengine.DATASETS, 'mmflatten.datasets.stereo', on_dema
     'IndexedImages': 'mmflatten.datasets.indexed_images',
     'UnlabelledImages': 'mmflatten.linearize.images',
 })
+DATA_SAMPLERS = LazyRegistry(_mmengine.DATA_SAMPLERS, 'mmflatten.datasets.sampler')
 TRANSFORMS = LazyRegistry(_mmengine.TRANSFORMS, 'mmflatten.datasets.stereo')
 METRICS = LazyRegistry(_mmengine.METRICS, 'mmflatten.evaluation')
 VISUALIZERS = LazyRegistry(_mmengine.VISUALIZERS, 'mmflatten.datasets.stereo.visualizer')
@@ -93,7 +94,7 @@ RUNNERS = LazyRegistry(_mmengine.RUNNERS, 'mmflatten.engine.runner')
 
 # Empty, but a stereo config's default scope is `mmflatten`, and MMEngine warns whenever it builds from a registry
 # without a child of the default scope.
-for _parent in (_mmengine.DATA_SAMPLERS, _mmengine.EVALUATOR, _mmengine.LOG_PROCESSORS, _mmengine.LOOPS,
+for _parent in (_mmengine.EVALUATOR, _mmengine.LOG_PROCESSORS, _mmengine.LOOPS,
                 _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.PARAM_SCHEDULERS,
                 _mmengine.WEIGHT_INITIALIZERS):
     LazyRegistry(_parent)

@@ -4,14 +4,15 @@
 and log hooks count what the schedule's loop counts, epochs or iterations.
 """
 default_hooks = dict(
-    runtime_info=dict(type='RuntimeInfoHook'),
+    # Reads the losses from the device once per logging interval.
+    runtime_info=dict(type='mmflatten.RuntimeInfoHook'),
     timer=dict(type='IterTimerHook'),
     sampler_seed=dict(type='DistSamplerSeedHook'),
     logger=dict(type='mmflatten.LoggerHook', interval=50),
     param_scheduler=dict(type='ParamSchedulerHook'),
     # Saves whenever the schedule validates, keeps the three newest, and never replaces a whole file by part of one.
     checkpoint=dict(type='mmflatten.CheckpointHook', max_keep_ckpts=3),
-    # Stops at the first NaN or infinite loss, before the weights it spoils are saved.
+    # Stops at a NaN or infinite loss when it is read, before the weights it spoils are saved.
     finite_loss=dict(type='mmflatten.FiniteLossHook'),
     # Compares the classes of data and model, and names the file when an image cannot be decoded.
     data_checks=dict(type='mmflatten.CheckDataHook'))

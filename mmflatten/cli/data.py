@@ -10,6 +10,7 @@
 """
 import errno
 import math
+import os
 import signal
 import sys
 import time
@@ -25,7 +26,8 @@ from mmengine.utils import ProgressBar
 from mmflatten.cli.common import fraction, non_negative, positive
 from mmflatten.datasets import fashion
 from mmflatten.datasets.build import BuildOptions, is_finished
-from mmflatten.datasets.shards import build_index, build_shards, find_splits
+from mmflatten.datasets.packing import build_shards
+from mmflatten.datasets.shards import build_index, find_splits
 
 SOURCES = ('digits', 'garments', 'fashion', 'canvases')
 PACKING = ('shards', 'index', 'convert')
@@ -72,6 +74,8 @@ def packing_parser() -> ArgumentParser:
                         help='size of a shard (default: 1024)')
     shards.add_argument('--no-check', action='store_true', help='skip the decoding test for broken images')
     shards.add_argument('--skip-broken', action='store_true', help='leave broken images out and list them')
+    shards.add_argument('--processes', type=positive, default=len(os.sched_getaffinity(0)),
+                        help='processes that pack, one shard each (default: one per CPU)')
     index = words.add_parser('index', help='index a folder, a text file or tar files')
     index.add_argument('source', type=Path, nargs='+', help='one folder, one .txt file, or tar files')
     index.add_argument('--out', type=Path, required=True,
@@ -182,14 +186,10 @@ def pack(args: Namespace) -> str:
                                  args.to, args.range, args.boxes))
     if args.format != 'tar':
         raise ValueError(f'--format: expected tar, got {args.format}. Other formats were removed.')
-    splits = find_splits(args.source)
-    progress = ImageProgress(sum(len(split.images) for split in splits.values()), sys.stderr)
     skipped: list[str] = []
-    try:
-        counts = build_shards(splits, args.out, args.shard_size * 2**20, not args.no_check,
-                              skipped.append if args.skip_broken else None, progress)
-    finally:
-        progress.end()
+    counts = build_shards(find_splits(args.source), args.out, args.shard_size * 2**20, not args.no_check,
+                          skipped.append if args.skip_broken else None,
+                          lambda shard, images: print(f'{shard}: {images} images', file=sys.stderr), args.processes)
     for message in skipped:
         print(f'left out: {message}', file=sys.stderr)
     summary = ' and '.join(f'{number} {split}' for split, number in counts.items())
@@ -212,11 +212,11 @@ def main(argv: list[str] | None = None) -> int:
         print(pack(args) if packing else prepare(args))
     except (ValueError, OSError, ImportError) as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        reason = f'{error.strerror} while writing {args.out}. Make room or choose another disk.' if full else error
+        reason = f'{error.strerror} while writing {args.out}. Make room; the same command continues.' if full else error
         print(f'mmflatten data: {reason}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f'mmflatten data: interrupted; {args.out} was not changed.', file=sys.stderr)
+        print(f'mmflatten data: interrupted; {args.out} was not changed. The same command continues.', file=sys.stderr)
         return 130
     return 0
 

@@ -2,6 +2,7 @@
 import errno
 import json
 import os
+import shutil
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,9 +12,9 @@ import numpy as np
 
 from mmflatten.json_files import read_json
 
-FORMAT = 1
+FORMAT = 2  # format 1 had 32 bits for the end of a name, and can still be read
 # End of the name in `names.bin` and label; for members of shards also the shard and the byte range in it.
-_FILE = np.dtype([('name_end', '<u4'), ('label', '<i4')])
+_FILE = np.dtype([('name_end', '<u8'), ('label', '<i4')])
 _MEMBER = np.dtype([*_FILE.descr, ('shard', '<u4'), ('offset', '<u8'), ('size', '<u4')])
 _IN_FOLDER = b'\0'  # replaces the folder of the label at the beginning of a name
 
@@ -58,11 +59,12 @@ class ImageIndex:
                 raise FileNotFoundError(errno.ENOENT, 'no such file', 'index.json')
             self.shards, self.classes = about['shards'], tuple(about['classes'])
             self.folders = {int(label): os.fsencode(folder) for label, folder in about['folders'].items()}
-            self.rows = np.memmap(self.folder / 'rows.bin', _MEMBER if self.shards else _FILE, 'r').view(np.ndarray)
+            row = np.dtype([('name_end', f'<u{4 * about["format"]}'), *(_MEMBER if self.shards else _FILE).descr[1:]])
+            self.rows = np.memmap(self.folder / 'rows.bin', row, 'r').view(np.ndarray)
             self.names = np.memmap(self.folder / 'names.bin', np.uint8, 'r').view(np.ndarray)
             sizes = about['images'], self.rows[-1]['name_end']
             lmdb = str(*self.shards[:1]).endswith('.lmdb')
-            if about['format'] != FORMAT or (len(self.rows), len(self.names)) != sizes or lmdb:
+            if about['format'] not in (1, FORMAT) or (len(self.rows), len(self.names)) != sizes or lmdb:
                 raise ValueError(f'{len(self.rows)} rows, {len(self.names)} bytes of names, format {about["format"]}, '
                                  f'{about["images"]} images and shards {self.shards[:1]}')
         except FileNotFoundError as error:
@@ -77,7 +79,7 @@ class ImageIndex:
 
     def __getitem__(self, number: int) -> Entry:
         row = self.rows[number]
-        start = self.rows[number - 1]['name_end'] if number else 0
+        start = int(self.rows[number - 1]['name_end']) if number else 0
         name, place = self.names[start:row['name_end']].tobytes(), row.item()[1:]
         if name.startswith(_IN_FOLDER):
             name = self.folders[place[0]] + b'/' + name[len(_IN_FOLDER):]
@@ -94,24 +96,58 @@ def write_index(folder: Path, entries: Iterable[Entry], classes: Sequence[str], 
         classes: class names in the order of the labels; empty if unknown.
         shards: names of the shards, relative to the root of the data set; empty if every image is a file.
     """
-    row = struct.Struct('<IiIQI' if shards else '<Ii')
-    end = images = 0
-    folders: dict[int, str] = {}
     folder.mkdir(parents=True, exist_ok=True)
+    folders: dict[int, str] = {}
+    images = write_rows(folder, entries, shards, folders)
+    _write_about(folder, images, classes, shards, folders)
+    return images
+
+
+def write_rows(folder: Path, entries: Iterable[Entry], shards: Sequence[str], folders: dict[int, str],
+               fixed: bool = False) -> int:
+    """Write rows and names of an index, and return the number of images.
+
+    Args:
+        folders: label -> folder that is left out of the names; other labels are added unless this is `fixed`.
+    """
+    row = struct.Struct('<QiIQI' if shards else '<Qi')
+    end = images = 0
     with open(folder / 'names.bin', 'wb') as names, open(folder / 'rows.bin', 'wb') as rows:
         for name, *place in entries:
             parent, _, file = name.rpartition('/')
-            same = parent and folders.setdefault(place[0], parent) == parent
-            end += names.write(_IN_FOLDER + os.fsencode(file) if same else os.fsencode(name))
+            known = folders.get(place[0]) if fixed else folders.setdefault(place[0], parent) if parent else None
+            end += names.write(_IN_FOLDER + os.fsencode(file) if parent and known == parent else os.fsencode(name))
             try:
                 rows.write(row.pack(end, *(place if shards else place[:1])))
             except struct.error as error:
                 where = f'{shards[place[1]]}: {name}' if shards else name
                 raise ValueError(f'{where}: cannot be indexed with label {place[0]}. Labels must be below 2**31 '
-                                 f'({2**31}), an image and all names together below 4 GiB.') from error
+                                 f'({2**31}), an image below 4 GiB.') from error
             images += 1
+    return images
+
+
+def merge_rows(folder: Path, parts: Sequence[Path], classes: Sequence[str], shards: Sequence[str],
+               folders: dict[int, str]) -> int:
+    """Join the rows of one part per shard, written with the same `folders`, and return the number of images."""
+    folder.mkdir()
+    end = images = 0
+    with open(folder / 'names.bin', 'wb') as names, open(folder / 'rows.bin', 'wb') as rows:
+        for number, part in enumerate(parts):
+            table = np.fromfile(part / 'rows.bin', _MEMBER)
+            table['shard'] = number
+            table['name_end'] += np.uint64(end)
+            rows.write(table.tobytes())
+            with open(part / 'names.bin', 'rb') as file:
+                shutil.copyfileobj(file, names)
+            end, images = names.tell(), images + len(table)
+    _write_about(folder, images, classes, shards, folders)
+    return images
+
+
+def _write_about(folder: Path, images: int, classes: Sequence[str], shards: Sequence[str],
+                 folders: dict[int, str]) -> None:
     if not images:
         raise ValueError('source: no images found. Expected images in class folders, in a list (.txt) or in tar files.')
     about = dict(format=FORMAT, images=images, shards=list(shards), classes=list(classes), folders=folders)
     (folder / 'index.json').write_text(json.dumps(about) + '\n', encoding='utf-8')
-    return images

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmengine.dataset import force_full_init
+from mmengine.fileio import get_file_backend
 from mmpretrain.datasets import BaseDataset, ImageNet
 
 from mmflatten.datasets.image_index import ImageIndex, ImageIndexError
-from mmflatten.datasets.storage import member_path
+from mmflatten.datasets.storage import FsspecBackend, member_path
 from mmflatten.registry import DATASETS
 
 
@@ -66,6 +67,19 @@ class IndexedImages(BaseDataset):
         else:
             path = _join(self.img_prefix, name)
         return dict(img_path=path, gt_label=label, sample_idx=number)
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """Return the samples of a batch. PyTorch's loader calls this; from object storage, the images are read at once.
+
+        The pipeline then runs on one image after the other, as without this method.
+        """
+        loading = next((step for step in self.pipeline.transforms if hasattr(step, 'backend_args')), None)
+        if loading is not None and '://' in str(self.data_root):
+            paths = [self.get_data_info(index)['img_path'] for index in indices]
+            backend = get_file_backend(paths[0], backend_args=loading.backend_args, enable_singleton=True)
+            if isinstance(backend, FsspecBackend):
+                backend.prefetch(paths)
+        return [self[index] for index in indices]
 
 
 @DATASETS.register_module()

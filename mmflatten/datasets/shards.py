@@ -1,31 +1,31 @@
-"""Packing class folders into tar shards in the WebDataset layout, and indexing folders, lists and shards."""
+"""Listing and indexing class folders, text files and tar shards."""
 import os
-import shutil
 import sys
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Iterator, Sequence
 from functools import partial
-from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
-
-from PIL import Image
+from typing import NamedTuple
 
 from mmflatten.datasets.build import SPLITS, atomic_folder
 from mmflatten.datasets.image_index import Entry, write_index
-from mmflatten.user_files import IMAGE_FORMATS, problem_of
+from mmflatten.user_files import problem_of
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 LABEL_SUFFIX = '.cls'
 
 
 class Split(NamedTuple):
-    """Images of a split, named relative to `folder`, and class names in the order of the labels."""
+    """Folder of a split, text file of its images if there is one, and class names in the order of the labels."""
 
     folder: Path
-    images: list[Entry]
+    listing: Path | None
     classes: list[str]
+
+    def images(self) -> Iterator[Entry]:
+        """Yield the images, named relative to the folder."""
+        return list_folder(self.folder) if self.listing is None else list_file(self.listing)
 
 
 def find_splits(source: Path) -> dict[str, Split]:
@@ -37,11 +37,12 @@ def find_splits(source: Path) -> dict[str, Split]:
     for name in SPLITS:
         folder, listing = source / name, source / 'meta' / f'{name}.txt'
         if folder.is_dir():
-            images = list(list_file(listing) if listing.is_file() else list_folder(folder))
-            if not images:
-                raise ValueError(f'{listing if listing.is_file() else folder} has no images in class folders '
-                                 f'({", ".join(EXTENSIONS)})')
-            splits[name] = Split(folder, images, class_folders(folder))
+            splits[name] = split = Split(folder, listing if listing.is_file() else None, class_folders(folder))
+            images = split.images()
+            if next(images, None) is None:
+                raise ValueError(f'{split.listing or folder} has no images in class folders ({", ".join(EXTENSIONS)})')
+            if split.listing is not None:
+                deque(images, maxlen=0)  # reports an invalid line now
     if not splits:
         raise FileNotFoundError(f'source: expected {source}/train/<class>/*.JPEG or {source}/val/<class>/*.JPEG, got '
                                 'neither train/ nor val/')
@@ -159,84 +160,3 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
         entries, classes = list_folder(sources[0]), class_folders(sources[0])
     with atomic_folder(out) as folder:
         return write_index(folder, entries, classes, shards)
-
-
-def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**30, check: bool = True,
-                 skip: Callable[[str], Any] | None = None,
-                 on_image: Callable[[], Any] = lambda: None) -> dict[str, int]:
-    """Pack images into tar shards with an index per split, and return the number of images per split.
-
-    Args:
-        shard_bytes: size at which a shard is closed.
-        check: decode every image before it is written.
-        skip: called with a message for each broken image, which is left out. By default a broken image is an error.
-        on_image: called after each image.
-    """
-    if out.exists():
-        raise FileExistsError(f'out: {out} exists. Remove it or choose another folder.')
-    out = out.absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    needed = sum(_size(split.folder / image.name) for split in splits.values() for image in split.images)
-    free = shutil.disk_usage(out.parent).free
-    if needed > free:
-        raise ValueError(f'out: the images need {needed / 2**30:.2f} GiB, and {out.parent} has {free / 2**30:.2f} GiB. '
-                         'Make room or choose another disk.')
-    counts = {}
-    with atomic_folder(out) as folder:
-        for name, split in splits.items():
-            paths = _write_shards(folder, name, _read_images(split, check, skip, on_image), shard_bytes)
-            counts[name] = write_index(folder / f'{name}.index', list_shards(paths)[0], split.classes,
-                                       [path.name for path in paths])
-    return counts
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # reported when it is read
-        return 0
-
-
-def _read_images(split: Split, check: bool, skip: Callable[[str], Any] | None,
-                 on_image: Callable[[], Any]) -> Iterator[tuple[str, bytes, int]]:
-    """Yield name, bytes and label of the images that can be decoded. JPEGs are decoded at an eighth of their size."""
-    for name, label, *_ in split.images:
-        try:
-            if (problem := problem_of(split.folder / name)) is not None:
-                raise ValueError(problem)
-            content = (split.folder / name).read_bytes()
-            if check:
-                with Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image:
-                    image.draft('RGB', (1, 1))
-                    image.load()
-        except Exception as error:  # Pillow's decoders raise nearly any type
-            message = f'{split.folder / name} cannot be decoded ({type(error).__name__}: {error})'
-            if skip is None:
-                raise ValueError(f'{message}. Replace it, or leave broken images out with --skip-broken.') from error
-            skip(message)
-        else:
-            yield name, content, label
-        on_image()
-
-
-def _write_shards(folder: Path, split: str, images: Iterable[tuple[str, bytes, int]], limit: int) -> list[Path]:
-    """Write `{split}-000000.tar`, `{split}-000001.tar`, ... of about `limit` bytes each.
-
-    Dots in the stem of an image become underscores, so that image and label have one sample key.
-    """
-    paths: list[Path] = []
-    size = 0
-    with ExitStack() as stack:
-        for name, image, label in images:
-            if not paths or size >= limit:
-                stack.close()
-                paths.append(folder / f'{split}-{len(paths):06d}.tar')
-                tar, size = stack.enter_context(tarfile.open(paths[-1], 'w')), 0
-            path = PurePosixPath(name)
-            path = path.with_name(path.stem.replace('.', '_') + path.suffix)
-            for member, content in ((path, image), (path.with_suffix(LABEL_SUFFIX), str(label).encode())):
-                info = tarfile.TarInfo(str(member))
-                info.size = len(content)
-                tar.addfile(info, BytesIO(content))
-                size += len(content)
-    return paths

@@ -2,18 +2,23 @@
 
 Importing this module registers `shard`, for paths that begin with `shard://`, and `fsspec`, by name.
 """
+import errno
 import re
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
 import mmcv
 import numpy as np
-from fsspec import filesystem
+from fsspec import AbstractFileSystem, filesystem
 from fsspec.core import url_to_fs
 from mmengine.fileio import BaseStorageBackend, register_backend
 
 from mmflatten.user_files import problem_of
 
+IN_FLIGHT = 128  # requests of a process at the same time
+ATTEMPTS = 4  # of a request
 _MEMBER = re.compile(r'shard://([\w+.-]+)/(.*?)\?offset=(\d+)&size=(\d+)#(.*)', re.DOTALL)
 
 
@@ -58,18 +63,54 @@ class FsspecBackend(BaseStorageBackend):
 
     def __init__(self, **options: Any) -> None:
         self.options = options
+        self.prefetched: dict[str, bytes] = {}
 
-    def get(self, filepath: str, start: int | None = None, end: int | None = None) -> bytes:
-        """Read the bytes from `start` up to `end`; all by default."""
-        # fsspec caches a file system per process and thread. Keeping one here would break forked workers.
-        if '://' in str(filepath):
-            system, filepath = url_to_fs(filepath, **self.options)
-        else:
-            system = filesystem('file')  # `url_to_fs` would split a path at `::`
-        return system.cat_file(str(filepath), start, end)
+    def prefetch(self, paths: Sequence[str]) -> None:
+        """Read the contents of several paths, with up to `IN_FLIGHT` requests at the same time.
+
+        The next `get` of each path returns its content. A path that cannot be read is left to `get`, which repeats the
+        request and names the path.
+        """
+        places, starts, ends = zip(*map(self.locate, paths))
+        system, _ = self._system(places[0])
+        if not system.async_impl:  # files and memory, where reading one after the other is as fast
+            return
+        contents = system.cat_ranges([self._system(place)[1] for place in places], list(starts), list(ends),
+                                     batch_size=IN_FLIGHT, on_error='return')
+        self.prefetched = {path: content for path, content in zip(paths, contents) if isinstance(content, bytes)}
+
+    def get(self, filepath: str) -> bytes:
+        """Read a path; a request that is interrupted is repeated.
+
+        Raises FileNotFoundError if there is no such object, and the last error after `ATTEMPTS` attempts.
+        """
+        if (content := self.prefetched.pop(str(filepath), None)) is not None:
+            return content
+        place, start, end = self.locate(str(filepath))
+        system, path = self._system(place)
+        for attempt in range(ATTEMPTS):
+            try:
+                return system.cat_file(path, start=start, end=end)
+            except FileNotFoundError as error:
+                raise FileNotFoundError(errno.ENOENT, 'no such file or object', place) from error
+            except Exception:  # the libraries of the storages have no common class for interrupted requests
+                if attempt + 1 == ATTEMPTS or '://' not in place:
+                    raise
+                time.sleep(2**attempt / 4)
 
     def get_text(self, filepath: str, encoding: str = 'utf-8') -> str:
         return self.get(filepath).decode(encoding)
+
+    def locate(self, path: str) -> tuple[str, int | None, int | None]:
+        """Return the file or address of a path, and the byte range in it."""
+        return path, None, None
+
+    def _system(self, place: str) -> tuple[AbstractFileSystem, str]:
+        # fsspec caches a file system per process and thread. Keeping one here would break forked workers.
+        if '://' not in place:
+            return filesystem('file'), place  # `url_to_fs` would split a path at `::`
+        connections = dict(config_kwargs=dict(max_pool_connections=IN_FLIGHT)) if place.startswith('s3://') else {}
+        return url_to_fs(place, **{**connections, **self.options})
 
 
 @register_backend('shard', prefixes='shard')
@@ -77,14 +118,16 @@ class ShardBackend(FsspecBackend):
     """Backend for members of shards: one ranged read per image."""
 
     def get(self, filepath: str) -> bytes:
-        match = _MEMBER.fullmatch(str(filepath))
-        if match is None:
-            raise ValueError(f'path: expected shard://PROTOCOL/PLACE?offset=N&size=N#NAME, got {filepath}')
-        protocol, shard, offset, size, name = match.groups()
-        if protocol != 'file':
-            shard = f'{protocol}://{shard}'
-        content = super().get(shard, int(offset), int(offset) + int(size))
-        if len(content) != int(size):
-            raise ShardError(f'shard {shard} has {len(content)} of the {size} bytes of {name}: it is damaged or was '
-                             'changed after indexing. Copy it again, or repeat `mmflatten data index`.')
+        content, (shard, start, end) = super().get(filepath), self.locate(str(filepath))
+        if len(content) != end - start:
+            raise ShardError(f'shard {shard} has {len(content)} of the {end - start} bytes of '
+                             f'{_MEMBER.fullmatch(str(filepath))[5]}: it is damaged or was changed after indexing. '
+                             'Copy it again, or repeat `mmflatten data index`.')
         return content
+
+    def locate(self, path: str) -> tuple[str, int, int]:
+        match = _MEMBER.fullmatch(path)
+        if match is None:
+            raise ValueError(f'path: expected shard://PROTOCOL/PLACE?offset=N&size=N#NAME, got {path}')
+        protocol, shard, offset, size, _ = match.groups()
+        return shard if protocol == 'file' else f'{protocol}://{shard}', int(offset), int(offset) + int(size)

@@ -29,7 +29,7 @@ from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
 
 DEFAULT_HOOKS: dict[str, dict] = dict(
-    runtime_info=dict(type='RuntimeInfoHook'),
+    runtime_info=dict(type='mmflatten.RuntimeInfoHook'),
     timer=dict(type='IterTimerHook'),
     sampler_seed=dict(type='DistSamplerSeedHook'),
     logger=dict(type='mmflatten.LoggerHook'),
@@ -157,6 +157,7 @@ class Runner(mmengine.runner.Runner):
 
     def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
         """Save a checkpoint, atomically if it is local."""
+        self.call_hook('read_scalars')  # the log's values are part of it
         if is_sharded(self.cfg):
             save_distributed(self, out_dir, filename, *args, **kwargs)
         elif '://' in str(out_dir):

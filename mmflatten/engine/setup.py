@@ -90,7 +90,8 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
     dtype = dtype or wrapper.get('dtype')
     if torch.cuda.is_available():
         wrapper.type = 'AmpOptimWrapper'
-        wrapper.setdefault('loss_scale', 'dynamic')
+        # bfloat16 has the range of float32. A scaler would wait for the device at every step.
+        wrapper.setdefault('loss_scale', dict(enabled=False) if dtype == 'bfloat16' else 'dynamic')
         if dtype is not None:
             wrapper.dtype = dtype
         return

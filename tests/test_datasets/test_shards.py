@@ -1,9 +1,12 @@
 """Packing class folders into tar shards, indexing data, and reading both from files and object storage."""
+import asyncio
 import errno
 import gzip
 import io
 import os
 import pickle
+import subprocess
+import sys
 import tarfile
 import threading
 from functools import partial
@@ -13,15 +16,17 @@ from pathlib import Path
 import fsspec
 import numpy as np
 import pytest
+from fsspec.asyn import AsyncFileSystem
 from mmengine.fileio import get
 from mmpretrain.datasets import ImageNet
 from PIL import Image
 from torch.utils.data import DataLoader
 
 from mmflatten.cli.data import main
-from mmflatten.datasets import shards as packing
+from mmflatten.datasets import packing
 from mmflatten.datasets.image_index import Entry, ImageIndexError, write_index
 from mmflatten.datasets.indexed_images import IndexedImageNet, IndexedImages
+from mmflatten.datasets.shards import find_splits, list_shards
 from mmflatten.datasets.storage import ShardError, read_rgb
 from mmflatten.registry import DATASETS
 
@@ -160,6 +165,39 @@ def test_shards_in_object_storage(folders, shards):
     assert samples(dataset) == reference(folders)
 
 
+class SlowStorage(AsyncFileSystem):
+    """Storage with a latency, which counts the requests at the same time and interrupts the first of each object."""
+
+    protocol, files, now, most, seen = 'slow', {}, 0, 0, set()
+
+    async def _cat_file(self, path, version=None, start=None, end=None, **kwargs):
+        kind = type(self)
+        kind.now, kind.most = kind.now + 1, max(kind.most, kind.now + 1)
+        await asyncio.sleep(.02)
+        kind.now -= 1
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        if (path, start) not in self.seen and start:
+            self.seen.add((path, start))
+            raise ConnectionResetError('interrupted')
+        return self.files[path][start:end]
+
+
+def test_images_of_a_batch_are_requested_together_and_interruptions_repeated(folders, shards, monkeypatch):
+    fsspec.register_implementation('slow', SlowStorage, clobber=True)
+    monkeypatch.setattr('mmflatten.datasets.storage.time.sleep', lambda seconds: None)
+    SlowStorage.files = {f'bucket/{path.name}': path.read_bytes() for path in shards.glob('train-*.tar')}
+    dataset = IndexedImages('slow://bucket', ann_file=str(shards / 'train.index'), split='train',
+                            pipeline=[dict(type='LoadImageFromFile')])
+    expected = IndexedImages(str(shards), split='train', pipeline=[dict(type='LoadImageFromFile')])
+    for sample, other in zip(dataset.__getitems__(range(12)), [expected[i] for i in range(12)], strict=True):
+        np.testing.assert_array_equal(sample['img'], other['img'])
+    assert SlowStorage.most == 12 and len(SlowStorage.seen) == 12
+    SlowStorage.files.clear()
+    with pytest.raises(FileNotFoundError, match='slow://bucket/train-000000.tar'):
+        dataset.__getitems__([0])
+
+
 def test_images_in_object_storage(folders, tmp_path):
     index = tmp_path / 'train.index'
     assert main(['index', str(folders / 'train'), '--out', str(index)]) == 0
@@ -194,36 +232,77 @@ def test_damaged_shards_and_indexes_are_named(shards):
         IndexedImages(str(shards), split='val')
 
 
-def test_packing_broken_images_names_them_and_leaves_nothing(folders, tmp_path, capsys):
+def test_packing_names_broken_images_and_leaves_them_out_if_asked(folders, tmp_path, capsys):
     broken, out = folders / 'train/n02/n02_2.JPEG', tmp_path / 'shards'
     broken.write_bytes(broken.read_bytes()[:-200])
     assert main(['shards', str(folders), '--out', str(out)]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert str(broken) in error and '--skip-broken' in error
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders']
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['.shards.packing', 'folders']
 
     assert main(['shards', str(folders), '--out', str(out), '--skip-broken']) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
     assert f'left out: {broken}' in capsys.readouterr().err
     assert len(IndexedImages(str(out), split='train')) == 11
     assert main(['shards', str(folders), '--out', str(tmp_path / 'all'), '--no-check']) == 0
     assert len(IndexedImages(str(tmp_path / 'all'), split='train')) == 12
 
 
-def test_interrupted_packing_leaves_nothing(folders, tmp_path, capsys, monkeypatch):
+def test_interrupted_packing_continues(folders, tmp_path, capsys, monkeypatch):
     out = tmp_path / 'shards'
-    for error, status, word in ((OSError(errno.ENOSPC, 'No space left on device'), 2, f'while writing {out}'),
-                                (KeyboardInterrupt(), 130, str(out))):
-        def fail(*args, error=error):
-            raise error
-        with monkeypatch.context() as context:
-            context.setattr(packing, '_write_shards', fail)
-            assert main(['shards', str(folders), '--out', str(out)]) == status
-        assert word in capsys.readouterr().err
-        assert sorted(path.name for path in tmp_path.iterdir()) == ['folders']
-    usage = type('Usage', (), dict(free=1000))
-    monkeypatch.setattr(packing.shutil, 'disk_usage', lambda path: usage)
-    assert main(['shards', str(folders), '--out', str(out)]) == 2
-    assert str(tmp_path) in capsys.readouterr().err and not out.exists()
+    with monkeypatch.context() as context:
+        def fail(*args):
+            raise OSError(errno.ENOSPC, 'No space left on device')
+        context.setattr(packing, '_write_shard', fail)
+        assert main(['shards', str(folders), '--out', str(out)]) == 2
+    assert f'while writing {out}. Make room; the same command continues' in capsys.readouterr().err
+    assert main(['shards', str(folders), '--out', str(out)]) == 0
+    assert samples(IndexedImages(str(out), split='train')) == reference(folders)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
+
+
+# Kills the whole command with SIGKILL while the third of several shards is written.
+KILLED = '''
+import os, signal, sys
+from pathlib import Path
+from mmflatten.datasets import packing
+from mmflatten.datasets.shards import find_splits
+write = packing._write_shard
+
+def killed(file, images):
+    if '000002' in file.name:
+        os.kill(os.getppid(), signal.SIGKILL)
+    yield from write(file, images)
+
+packing._write_shard, packing.SHARD_IMAGES = killed, 3
+packing.build_shards(find_splits(Path(sys.argv[1])), Path(sys.argv[2]))
+'''
+
+
+def test_packing_continues_after_a_kill(folders, tmp_path, monkeypatch):
+    out, work = tmp_path / 'shards', tmp_path / '.shards.packing'
+    killed = subprocess.run([sys.executable, '-c', KILLED, folders, out], timeout=120)
+    assert killed.returncode == -9 and not out.exists()
+    kept = {path.name: path.stat().st_mtime_ns for path in work.glob('*.tar')}
+    assert {'train-000000.tar', 'train-000001.tar'} <= kept.keys()
+    first = folders / 'train/n01/n01_1.JPEG'
+    make_image(first, 99)  # in the first shard
+    monkeypatch.setattr(packing, 'SHARD_IMAGES', 3)
+    packing.build_shards(find_splits(folders), out)
+    assert samples(IndexedImages(str(out), split='train')) == reference(folders)
+    assert samples(IndexedImages(str(out), split='val')) == reference(folders, 'val')
+    # Complete shards are kept, unless their images changed.
+    again = {name for name, time in kept.items() if (out / name).stat().st_mtime_ns != time}
+    assert 'train-000000.tar' in again and 'train-000001.tar' not in again
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
+
+
+@pytest.mark.parametrize('name', ['n01/a.JPEG', 'x' * 100, 'n01/' + 'x' * 97, 'n01/\u00e9.jpg', 'x'])
+def test_headers_are_those_of_tarfile(name):
+    for size in (0, 1, 511, 2**31, 8**11 - 1, 8**11):
+        info = tarfile.TarInfo(name)
+        info.size = size
+        assert packing.tar_header(name, size) == info.tobuf()
 
 
 @pytest.mark.parametrize('prepare, words', [
@@ -282,7 +361,7 @@ def test_tar_that_ends_with_a_zip_member_is_listed(tmp_path):
     inner = tmp_path / 'a.npz'
     np.savez(inner, x=np.zeros(3))
     shard = make_tar(tmp_path / 'a.tar', {'n01/a.jpg': b'1', 'n01/a.npz': inner.read_bytes()})
-    (image,), classes = packing.list_shards([shard])
+    (image,), classes = list_shards([shard])
     assert image.name == 'n01/a.jpg' and classes == ['n01']
 
 

@@ -106,6 +106,7 @@ class CheckpointHook(_CheckpointHook):
             torch.cuda.set_rng_state(states['cuda'].cpu())
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
+        runner.call_hook('read_scalars')  # losses that are still on the device: they may be NaN, and are saved
         broken = [name for name, weight in runner.model.named_parameters() if not weight.detach().isfinite().all()]
         if broken:
             raise NonFiniteError(

@@ -1,10 +1,13 @@
-"""Hooks of a training: stop at a NaN loss, compile, log in the unit of the loop, and MESA."""
+"""Hooks of a training: read and check its losses, compile, log in the unit of the loop, and MESA."""
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from mmengine.hooks import EMAHook, Hook
 from mmengine.hooks import LoggerHook as _LoggerHook
+from mmengine.hooks import RuntimeInfoHook as _RuntimeInfoHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import Tensor, nn
 
@@ -17,25 +20,90 @@ class NonFiniteError(ArithmeticError):
 
 
 @HOOKS.register_module()
-class FiniteLossHook(Hook):
-    """Stop at the first NaN or infinite loss on any process, before other hooks use the new weights.
+class RuntimeInfoHook(_RuntimeInfoHook):
+    """MMEngine's hook, which reads losses and gradient norms from the device once per logging interval.
 
-    This adds no synchronization, because MMEngine reads the same numbers at every step for its message hub.
+    The original waits for the device at every step, once per value. The message hub receives the same values of every
+    step, but only when the log hook needs them, before a validation and before a checkpoint. Every hook is then called
+    with `after_read_scalars(runner, steps)`, where `steps` holds the iteration and the losses of each step.
+
+    Args:
+        interval (int | None): steps between two readings. None (default) uses the interval of the log hook.
+    """
+
+    def __init__(self, interval: int | None = None) -> None:
+        super().__init__()
+        self.interval, self.steps, self.norms = interval, [], {}
+
+    def before_train(self, runner: Runner) -> None:
+        super().before_train(runner)
+        if self.interval is None:
+            self.interval = next((hook.interval for hook in runner.hooks if isinstance(hook, _LoggerHook)), 1)
+        wrapper = runner.optim_wrapper
+        if getattr(wrapper, 'clip_grad_kwargs', None):
+            clip, self.norms = wrapper.clip_func, {}
+
+            def keep_norm(*args: Any, **kwargs: Any) -> None:  # without a result, the wrapper reads none
+                if (norm := clip(*args, **kwargs)) is not None:
+                    self.norms[wrapper.grad_name] = norm
+
+            wrapper.clip_func = keep_norm
+
+    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
+                         outputs: dict | None = None) -> None:
+        values, self.norms = {**self.norms, **(outputs or {})}, {}
+        # Copies, because a compiled step may reuse its memory. float64 holds all types exactly.
+        self.steps.append((runner.iter, {name: value.detach().to(torch.float64) if isinstance(value, Tensor) else value
+                                         for name, value in values.items()}))
+        if self.every_n_inner_iters(batch_idx, self.interval) or self.end_of_epoch(runner.train_dataloader, batch_idx):
+            self.read_scalars(runner)
+
+    def before_val(self, runner: Runner) -> None:
+        self.read_scalars(runner)
+        super().before_val(runner)
+
+    def after_train(self, runner: Runner) -> None:
+        self.read_scalars(runner)
+        super().after_train(runner)
+
+    def read_scalars(self, runner: Runner) -> None:
+        """Read the values since the last reading, with one transfer from the device."""
+        steps, self.steps = self.steps, []
+        tensors = [value.reshape(()) for _, values in steps for value in values.values() if isinstance(value, Tensor)]
+        numbers = iter(torch.stack(tensors).tolist() if tensors else ())
+        steps = [(step, {name: next(numbers) if isinstance(value, Tensor) else value
+                         for name, value in values.items()}) for step, values in steps]
+        for _, values in steps:
+            for name, value in values.items():
+                runner.message_hub.update_scalar(f'train/{name}', value)
+        runner.call_hook('after_read_scalars', steps=steps)
+
+
+@HOOKS.register_module()
+class FiniteLossHook(Hook):
+    """Stop at a NaN or infinite loss on any process when it is read: within a logging interval, before a checkpoint.
+
+    The message names the first step with such a loss. With MMEngine's RuntimeInfoHook, losses are checked at each step.
     """
 
     priority = 'VERY_HIGH'
 
     def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None,
                          outputs: dict | None = None) -> None:
-        losses = {name: torch.as_tensor(value).item() for name, value in (outputs or {}).items() if 'loss' in name}
-        if all(map(math.isfinite, losses.values())):
-            return
-        values = ', '.join(f'{name}={value:.4g}' for name, value in losses.items())
-        last_good = runner.message_hub.runtime_info.get('last_ckpt')
-        raise NonFiniteError(
-            f'loss is NaN or infinite at iteration {runner.iter + 1} (epoch {runner.epoch + 1}): {values}. Last good '
-            f'checkpoint: {last_good or "none yet"}. Lower the learning rate, clip gradients or train without --amp, '
-            'then continue with --resume.')
+        if outputs and not any(isinstance(hook, RuntimeInfoHook) for hook in runner.hooks):
+            self.after_read_scalars(runner, [(runner.iter, outputs)])
+
+    def after_read_scalars(self, runner: Runner, steps: Iterable[tuple[int, dict]]) -> None:
+        for step, values in steps:
+            losses = {name: float(value) for name, value in values.items() if 'loss' in name}
+            if all(map(math.isfinite, losses.values())):
+                continue
+            epoch, last_good = runner.epoch + 1, runner.message_hub.runtime_info.get('last_ckpt')
+            raise NonFiniteError(
+                f'loss is NaN or infinite at iteration {step + 1} (epoch {epoch}): '
+                f'{", ".join(f"{name}={value:.4g}" for name, value in losses.items())}. Last good checkpoint: '
+                f'{last_good or "none yet"}. Lower the learning rate, clip gradients or train without --amp, then '
+                'continue with --resume.')
 
 
 @HOOKS.register_module()
