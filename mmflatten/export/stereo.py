@@ -14,8 +14,10 @@ class ExportedStereo(ExportedModel):
     def forward(self, left: Tensor, right: Tensor) -> tuple[Tensor, ...]:
         size, divisor = left.shape[-2:], self.model.data_preprocessor.pad_divisor
         padded = (ceil_div(size[0], divisor) * divisor, ceil_div(size[1], divisor) * divisor)
-        left, right = (pad_top_right(self.normalise(image), padded) for image in (left, right))
-        return (crop_top_right(self.model(dict(left=left, right=right), mode='tensor'), size),)
+        dtype = next(self.model.parameters()).dtype
+        pair = (pad_top_right(self.normalise(image), padded).to(dtype) for image in (left, right))
+        disparity = self.model(dict(zip(self.inputs, pair)), mode='tensor')
+        return (crop_top_right(disparity, size).to(left.dtype),)
 
 
 wrap = ExportedStereo
