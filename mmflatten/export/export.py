@@ -76,9 +76,6 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
     require_parts(cfg, 'model')
     model, classes = _load(cfg, checkpoint)
     module = wrap(model, features).eval()
-    if dynamic and len(module.inputs) > 1:
-        raise ExportError(f'--dynamic: the hourglass network of {type(model).__name__} requires a fixed size. '
-                          'Use --size.')
     metadata = dict(
         task=module.task, config=Path(cfg.filename).name, classes=list(classes), size=list(size or image_shape(cfg)),
         sides=list(side_range(module)) if dynamic else None, inputs=list(module.inputs), outputs=list(module.outputs),

@@ -1,14 +1,17 @@
 """`mmflatten export` of the digit models: predictions equal those of PyTorch, and errors name the option."""
 import importlib.util
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
 import openvino
 import pytest
 import torch
+from pycocotools import mask
 
 from mmflatten.building import build_model
+from mmflatten.cli.main import main
 from mmflatten.engine.setup import load_config
 from mmflatten.export import export as exporting
 from mmflatten.export.detection import ExportedDetector, paste_masks
@@ -134,8 +137,31 @@ def test_detections_equal_those_of_mmdet(detectors, kind):
             assert masks.any() and (paste_masks(outputs['masks'], outputs['boxes'], size) == masks).all()
 
 
-@pytest.mark.parametrize('kind', ['cascade', *(pytest.param(kind, marks=pytest.mark.full)
-                                               for kind in ('mask-rcnn', 'retinanet', 'atss'))])
+def test_command_test_takes_an_exported_detector(config_on, tmp_path, capsys):
+    name = 'mask-rcnn_flatten-swin-nano_fpn_digits'
+    config = str(config_on(name, f'model = dict({CHANGES[name]}, test_cfg=dict(rcnn=dict(score_thr=.001)))'))
+    checkpoint, file = str(tmp_path / 'model.pth'), str(tmp_path / 'model.onnx')
+    torch.save(dict(state_dict=build_model(load_config(config)).state_dict()), checkpoint)
+    assert main(['export', config, checkpoint, '--dynamic', '--size', '96', '128', '--out', file]) == 0
+    assert '60 boxes were compared' in capsys.readouterr().out
+    found = []
+    for model in (checkpoint, file):
+        out = tmp_path / f'{Path(model).suffix[1:]}.pkl'
+        assert main(['test', config, model, '--out', str(out), '--work-dir', str(tmp_path / 'work')]) == 0
+        found.append([entry['pred_instances'] for entry in pickle.loads(out.read_bytes())])
+    for expected, outputs in zip(*found, strict=True):
+        names = dict(boxes='bboxes', scores='scores', labels='labels')
+        errors = ExportedDetector.differences(*({name: part[key].numpy() for name, key in names.items()}
+                                                for part in (outputs, expected)))
+        assert len(errors) == 20 and errors.max() < TOLERANCE
+        areas, expected_areas = ([sum(mask.area(one) for one in part['masks'])] for part in (outputs, expected))
+        assert areas == pytest.approx(expected_areas, rel=.01)
+    assert main(['test', config, file, '--tta']) == 1
+    assert '--tta' in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize('kind', ['mask-rcnn', 'cascade', 'retinanet', 'atss'])
 def test_detector_file_has_boxes_and_masks_at_open_sizes(detectors, tmp_path, capsys, kind):
     model, config, checkpoint, options = detectors(kind)
     file = tmp_path / 'model.onnx'
@@ -179,11 +205,21 @@ def test_stereo_disparities_of_a_padded_image(saved, tmp_path):
     np.testing.assert_allclose(disparity[0], expected[0].pred_disparity.data[0, -90:, :180], atol=1e-3)
 
 
-def test_features_of_a_two_stage_detector(saved, tmp_path):
-    export(saved, 'mask-rcnn_flatten-swin-nano_fpn_digits', '--features', '--size', 64, '--format', 'pt2',
-           '--out', tmp_path / 'maps.pt2')
-    maps = load_engine(tmp_path / 'maps.pt2')(photo(64, 64))
+@pytest.mark.full
+def test_stereo_disparities_at_open_sizes(saved, tmp_path, capsys):
+    export(saved, 'psmnet-tiny_digits-stereo', '--size', 96, 128, '--dynamic', '--out', tmp_path / 'stereo.onnx')
+    assert 'sides from 49 to' in capsys.readouterr().out
+    engine = load_engine(tmp_path / 'stereo.onnx')
+    assert engine(photo(75, 91), photo(75, 91))['disparity'].shape == (1, 75, 91)
+
+
+def test_features_of_a_two_stage_detector_and_their_test(saved, tmp_path, capsys):
+    name, file = 'mask-rcnn_flatten-swin-nano_fpn_digits', tmp_path / 'maps.pt2'
+    export(saved, name, '--features', '--size', 64, '--format', 'pt2', '--out', file)
+    maps = load_engine(file)(photo(64, 64))
     assert [x.shape[-1] for x in maps.values()] == sorted((x.shape[-1] for x in maps.values()), reverse=True)
+    assert main(['test', saved(name)[1], str(file), '--work-dir', str(tmp_path / 'work')]) == 1
+    assert 'maps.pt2' in capsys.readouterr().err.splitlines()[-1]
 
 
 BAD = {
@@ -194,7 +230,8 @@ BAD = {
     'removed int8': ('flatten-swin-nano_digits', ['--int8'], '--int8'),
     'removed calibration': ('flatten-swin-nano_digits', ['--calibration', 'photos'], '--calibration'),
     'size': ('flatten-swin-nano_digits', ['--size', '0'], '--size'),
-    'stereo': ('psmnet-tiny_digits-stereo', ['--dynamic'], '--dynamic'),
+    'suppression': ('atss_flatten-swin-nano_fpn_digits', ['--cfg-options', 'model.test_cfg.nms.type=soft_nms'],
+                    'soft_nms'),
 }
 
 
