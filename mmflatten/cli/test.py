@@ -32,6 +32,6 @@ def main(args: Namespace) -> None:
         raise ExportError(f'--tta: not available for an exported file, got {args.checkpoint}. Test the checkpoint.')
     if exported:
         use_file(cfg, args.checkpoint)
-    if args.tta:
+    elif args.tta:
         add_tta(cfg)
     test(cfg, args.checkpoint, out=args.out, show_dir=args.show_dir, load=not exported)
