@@ -49,6 +49,8 @@ class ExportReport:
                   for (height, width), error in self.errors.items()]
         if self.boxes is not None:
             lines.append(f'  {self.boxes} boxes were compared. mmflatten test CONFIG {self.file} computes the mAP')
+        if self.boxes == 0:
+            lines.append('  warning: the model finds nothing in noise, so only mmflatten test can compare the file')
         return '\n'.join(lines)
 
 
@@ -91,7 +93,7 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
         engine = load_engine(written)
         errors = {size: compare(file, module, engine, size, half) for size in _sizes(metadata)}
         boxes = None
-        if module.task == 'detection':
+        if 'boxes' in module.outputs:
             boxes = sum(len(engine(*random_images(module, size))['boxes']) for size in errors)
         for part in Path(temporary).iterdir():  # some formats write weights and metadata to files beside it
             os.replace(part, folder / part.name)

@@ -25,6 +25,6 @@ MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'ster
 BUDGETS = {
     'ops': 3408, 'models': 6411, 'checkpoints': 1453, 'timm': 350, 'tasks': 381, 'datasets': 2802, 'own_data': 1120,
     'engine': 1890, 'predict': 763, 'explain': 1070, 'measure': 1460, 'results': 1170, 'report': 1412, 'recipes': 790,
-    'studies': 2740, 'export': 830, 'linearize': 800, 'app': 561, 'cli': 1918,
+    'studies': 2740, 'export': 832, 'linearize': 800, 'app': 561, 'cli': 1918,
 }
-TOTAL = 32545
+TOTAL = 32547
