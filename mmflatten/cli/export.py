@@ -23,6 +23,7 @@ def options(parser: ArgumentParser) -> None:
                         help='H, or H W, of the images (default: size in the config)')
     parser.add_argument('--features', action='store_true',
                         help="export the maps of backbone and neck instead of the task's predictions")
+    parser.add_argument('--half', action='store_true', help='weights and arithmetic in float16')
     parser.add_argument('--int8', action='store_true', help=argparse.SUPPRESS)
     parser.add_argument('--calibration', help=argparse.SUPPRESS)
     add_config_options(parser, 'model.backbone.with_cp=False')
@@ -45,5 +46,6 @@ def main(args: Namespace) -> None:
     with quiet_libraries():
         report = export_model(
             args.config, args.checkpoint, file, format=args.format, dynamic=args.dynamic,
-            size=args.size and (args.size[0], args.size[-1]), features=args.features, options=args.cfg_options)
+            size=args.size and (args.size[0], args.size[-1]), features=args.features, half=args.half,
+            options=args.cfg_options)
     print(report)

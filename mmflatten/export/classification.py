@@ -10,7 +10,7 @@ class ExportedClassifier(ExportedModel):
     task, outputs = 'classification', ('probabilities',)
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        return (self.model(self.prepare(image), mode='tensor').softmax(-1),)
+        return (self.model(self.prepare(image), mode='tensor').to(image.dtype).softmax(-1),)
 
 
 wrap = ExportedClassifier

@@ -19,7 +19,7 @@ class Engine:
     """A loaded file. Call it with RGB images `(1, 3, H, W)`, float32 from 0 to 255; it returns arrays by name.
 
     Attributes:
-        metadata: task, classes, size, range of sizes, normalisation and, for detectors, `test_cfg`.
+        metadata: task, classes, size, range of sizes, normalisation, precision and the facts of the task.
         run: function from input arrays to output arrays, in the order of `metadata['outputs']`.
     """
 
@@ -83,6 +83,7 @@ def _load_openvino(path: Path, threads: int | None) -> Run:
 
 
 def _load_pt2(path: Path, threads: int | None) -> Run:
+    import torchvision  # noqa: F401  registers the operators of detectors
     module = torch.export.load(str(path)).module()
     if threads:
         torch.set_num_threads(threads)

@@ -32,7 +32,7 @@ class ExportedSegmentor(ExportedModel):
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         x, head = self.prepare(image), self.model.decode_head
-        logits = head(self.model.extract_feat(x))
+        logits = head(self.model.extract_feat(x)).to(image.dtype)
         logits = F.interpolate(logits, size=x.shape[-2:], mode='bilinear', align_corners=head.align_corners)
         return (logits[:, :, :image.shape[2], :image.shape[3]] if self.divisor > 1 else logits,)
 

@@ -1,8 +1,9 @@
 """Export of stereo networks."""
-from torch import Tensor
+from torch import Tensor, nn
 
 from mmflatten.export.wrappers import ExportedModel
 from mmflatten.models.stereo.data_preprocessor import crop_top_right, pad_top_right
+from mmflatten.models.stereo.features import STRIDE
 from mmflatten.ops.sizes import ceil_div
 
 
@@ -11,11 +12,19 @@ class ExportedStereo(ExportedModel):
 
     task, inputs, outputs = 'stereo', ('left', 'right'), ('disparity',)
 
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        # The padded image must hold the largest window of the pyramid pooling.
+        self.divisor = model.data_preprocessor.pad_divisor
+        self.stride = STRIDE * max(model.features.pyramid.pool_sizes) - self.divisor
+
     def forward(self, left: Tensor, right: Tensor) -> tuple[Tensor, ...]:
-        size, divisor = left.shape[-2:], self.model.data_preprocessor.pad_divisor
-        padded = (ceil_div(size[0], divisor) * divisor, ceil_div(size[1], divisor) * divisor)
-        left, right = (pad_top_right(self.normalise(image), padded) for image in (left, right))
-        return (crop_top_right(self.model(dict(left=left, right=right), mode='tensor'), size),)
+        size = left.shape[-2:]
+        padded = tuple(ceil_div(side, self.divisor) * self.divisor for side in size)
+        dtype = next(self.model.parameters()).dtype
+        pair = (pad_top_right(self.normalise(image), padded).to(dtype) for image in (left, right))
+        disparity = self.model(dict(zip(self.inputs, pair)), mode='tensor')
+        return (crop_top_right(disparity, size).to(left.dtype),)
 
 
 wrap = ExportedStereo

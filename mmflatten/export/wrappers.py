@@ -1,4 +1,8 @@
 """Base of the exported models, whose inputs and outputs are plain tensors."""
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,13 +21,13 @@ class ExportedModel(nn.Module):
     Attributes:
         task, inputs, outputs: names of the task, inputs and outputs, for the metadata.
         stride: stride of the coarsest map.
-        needs_test_cfg: True if the config's `test_cfg` is needed to turn the outputs into predictions.
+        facts: further entries of the metadata.
     """
 
     task = 'features'
     inputs: tuple[str, ...] = ('image',)
     outputs: tuple[str, ...]
-    needs_test_cfg = False
+    facts: Mapping[str, Any] = {}
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -42,7 +46,14 @@ class ExportedModel(nn.Module):
 
     def prepare(self, image: Tensor) -> Tensor:
         """Normalise an image and pad it with zeros at the right and the bottom, as the data preprocessor does."""
-        return pad_to_multiple(self.normalise(image), (self.divisor, self.divisor))
+        image = pad_to_multiple(self.normalise(image), (self.divisor, self.divisor))
+        return image.to(next(self.model.parameters()).dtype)
+
+    @staticmethod
+    def differences(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the difference of each value, relative to the largest value of its output."""
+        return np.concatenate([(np.abs(outputs[name] - value) / np.maximum(np.abs(value).max(), 1e-12)).ravel()
+                               for name, value in expected.items()])
 
 
 class ExportedFeatures(ExportedModel):
@@ -56,7 +67,7 @@ class ExportedFeatures(ExportedModel):
         self.stride *= 2 ** max(0, number - levels)  # extra levels of the neck
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self.model.extract_feat(self.prepare(image)))
+        return tuple(level.to(image.dtype) for level in self.model.extract_feat(self.prepare(image)))
 
 
 class ExportedBackbone(ExportedModel):

@@ -1,16 +1,23 @@
 """`mmflatten export` of the digit models: predictions equal those of PyTorch, and errors name the option."""
 import importlib.util
+import json
+import pickle
 from pathlib import Path
 
 import numpy as np
+import openvino
 import pytest
 import torch
+from pycocotools import mask
 
 from mmflatten.building import build_model
+from mmflatten.cli.main import main
 from mmflatten.engine.setup import load_config
 from mmflatten.export import export as exporting
-from mmflatten.export.detection import select_boxes
+from mmflatten.export.detection import ExportedDetector, paste_masks
 from mmflatten.export.engines import load_engine
+from mmflatten.export.export import TOLERANCE
+from mmflatten.export.wrappers import ExportedModel, wrap
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / 'configs' / 'digits'
@@ -71,23 +78,106 @@ def test_classifier_probabilities_at_an_open_size(saved, tmp_path, capsys):
     np.testing.assert_allclose(engine(image)['probabilities'], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize('name', [pytest.param('retinanet_flatten-swin-nano_fpn_digits', marks=pytest.mark.full),
-                                  'atss_flatten-swin-nano_fpn_digits'])
-def test_detector_boxes_equal_those_of_mmdet(saved, tmp_path, name):
-    model = export(saved, name, '--size', 96, 128, '--out', tmp_path / 'boxes.onnx',
-                   '--cfg-options', 'model.test_cfg.score_thr=0.001')
-    engine, image = load_engine(tmp_path / 'boxes.onnx'), photo(96, 128)
-    boxes = select_boxes(engine(image), engine.metadata['test_cfg'])
+@pytest.fixture(scope='module')
+def detectors(saved, tmp_path_factory):
+    """Function that returns a detector, its config and its checkpoint; low thresholds let random weights find boxes."""
+    def detector(kind):
+        if kind != 'cascade':
+            model, config, checkpoint = saved(f'{kind}_flatten-swin-nano_fpn_digits')
+            options = {'model.test_cfg.score_thr' if kind in ('atss', 'retinanet') else
+                       'model.test_cfg.rcnn.score_thr': .001}
+        else:
+            folder = tmp_path_factory.mktemp('cascade')
+            config, checkpoint, options = folder / 'cascade.py', folder / 'cascade.pth', {}
+            config.write_text(CASCADE.format(base=saved('mask-rcnn_flatten-swin-nano_fpn_digits')[1]))
+        torch.manual_seed(0)
+        cfg = load_config(str(config), options, work_dir=str(tmp_path_factory.getbasetemp()))
+        model = build_model(cfg).eval()
+        if kind == 'cascade':
+            torch.save(dict(state_dict=model.state_dict()), checkpoint)
+        return model, str(config), str(checkpoint), [f'{key}={value}' for key, value in options.items()]
+
+    return detector
+
+
+CASCADE = """
+_base_ = ['{base}']
+head = dict(**_base_.model.roi_head.bbox_head)
+head.update(roi_feat_size=7, loss_cls=dict(type='CrossEntropyLoss'), loss_bbox=dict(type='L1Loss'))
+model = dict(type='CascadeRCNN', roi_head=dict(
+    type='CascadeRoIHead', num_stages=2, stage_loss_weights=[1, .5],
+    bbox_head=dict(_delete_=True, **head)), test_cfg=dict(rcnn=dict(score_thr=.001)),
+    train_cfg=dict(rcnn=[_base_.model.train_cfg.rcnn] * 2))
+"""
+
+
+def predicted_by_mmdet(model, image):
     from mmdet.structures import DetDataSample
-    sample = DetDataSample(metainfo=dict(img_shape=(96, 128), ori_shape=(96, 128), scale_factor=(1., 1.)))
+    size = image.shape[-2:]
+    sample = DetDataSample(metainfo=dict(img_shape=size, ori_shape=size, scale_factor=(1., 1.)))
     data = model.data_preprocessor(dict(inputs=[torch.from_numpy(image[0]).flip(0)], data_samples=[sample]))
-    model.bbox_head.test_cfg.score_thr = .001
     with torch.no_grad():
-        expected = model.predict(data['inputs'], data['data_samples'])[0].pred_instances
-    assert len(boxes['scores']) == len(expected) > 0
-    np.testing.assert_allclose(boxes['scores'], expected.scores, rtol=1e-3)
-    np.testing.assert_allclose(boxes['boxes'], expected.bboxes, atol=.05)
-    assert (boxes['labels'] == expected.labels.numpy()).mean() > .9  # equal scores may swap places
+        found = model.predict(data['inputs'], data['data_samples'])[0].pred_instances
+    boxes = dict(boxes=found.bboxes.numpy(), scores=found.scores.numpy(), labels=found.labels.numpy())
+    return boxes, found.masks.numpy() if 'masks' in found else None
+
+
+@pytest.mark.parametrize('kind', ['mask-rcnn', 'cascade', 'retinanet', 'atss'])
+def test_detections_equal_those_of_mmdet(detectors, kind):
+    model, *_ = detectors(kind)
+    module = wrap(model).eval()
+    for size in [(96, 128), (75, 190), (161, 97)]:
+        image = photo(*size)
+        expected, masks = predicted_by_mmdet(model, image)
+        with torch.no_grad():
+            outputs = dict(zip(module.outputs, (x.numpy() for x in module(torch.from_numpy(image))), strict=True))
+        assert len(expected['scores']) == 20
+        assert module.differences({name: outputs[name] for name in expected}, expected).max() < 1e-6
+        if masks is not None:
+            assert masks.any() and (paste_masks(outputs['masks'], outputs['boxes'], size) == masks).all()
+
+
+def test_command_test_takes_an_exported_detector(config_on, tmp_path, capsys):
+    name = 'mask-rcnn_flatten-swin-nano_fpn_digits'
+    config = str(config_on(name, f'model = dict({CHANGES[name]}, test_cfg=dict(rcnn=dict(score_thr=.001)))'))
+    checkpoint, file = str(tmp_path / 'model.pth'), str(tmp_path / 'model.onnx')
+    torch.save(dict(state_dict=build_model(load_config(config)).state_dict()), checkpoint)
+    assert main(['export', config, checkpoint, '--dynamic', '--size', '96', '128', '--out', file]) == 0
+    assert '60 boxes were compared' in capsys.readouterr().out
+    found = []
+    for model in (checkpoint, file):
+        out = tmp_path / f'{Path(model).suffix[1:]}.pkl'
+        assert main(['test', config, model, '--out', str(out), '--work-dir', str(tmp_path / 'work')]) == 0
+        found.append([entry['pred_instances'] for entry in pickle.loads(out.read_bytes())])
+    for expected, outputs in zip(*found, strict=True):
+        names = dict(boxes='bboxes', scores='scores', labels='labels')
+        errors = ExportedDetector.differences(*({name: part[key].numpy() for name, key in names.items()}
+                                                for part in (outputs, expected)))
+        assert len(errors) == 20 and errors.max() < TOLERANCE
+        areas, expected_areas = ([sum(mask.area(one) for one in part['masks'])] for part in (outputs, expected))
+        assert areas == pytest.approx(expected_areas, rel=.01)
+    assert main(['test', config, file, '--tta']) == 1
+    assert '--tta' in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize('kind', ['mask-rcnn', 'cascade', 'retinanet', 'atss'])
+def test_detector_file_has_boxes_and_masks_at_open_sizes(detectors, tmp_path, capsys, kind):
+    model, config, checkpoint, options = detectors(kind)
+    file = tmp_path / 'model.onnx'
+    assert tool.main([config, checkpoint, '--dynamic', '--size', '96', '128', '--out', str(file),
+                      *(['--cfg-options', *options] if options else [])]) == 0
+    assert '60 boxes were compared' in capsys.readouterr().out
+    openvino.save_model(openvino.Core().read_model(file), tmp_path / 'model.xml', compress_to_fp16=False)
+    (tmp_path / 'model.xml.json').write_text(json.dumps(load_engine(file).metadata))
+    for engine in (load_engine(file, 1), load_engine(tmp_path / 'model.xml', 1)):
+        for size in [(75, 190), (161, 97), (64, 64)]:
+            expected, masks = predicted_by_mmdet(model, photo(*size))
+            outputs = engine(photo(*size))
+            found = {name: outputs[name] for name in expected}
+            assert ExportedDetector.differences(found, expected).max() < TOLERANCE, (type(engine), size)
+            if masks is not None:
+                assert (paste_masks(outputs['masks'], outputs['boxes'], size) == masks).mean() > .999
 
 
 def test_segmentor_logits_have_the_size_of_the_image(saved, tmp_path):
@@ -115,11 +205,21 @@ def test_stereo_disparities_of_a_padded_image(saved, tmp_path):
     np.testing.assert_allclose(disparity[0], expected[0].pred_disparity.data[0, -90:, :180], atol=1e-3)
 
 
-def test_features_of_a_two_stage_detector(saved, tmp_path):
-    export(saved, 'mask-rcnn_flatten-swin-nano_fpn_digits', '--features', '--size', 64, '--format', 'pt2',
-           '--out', tmp_path / 'maps.pt2')
-    maps = load_engine(tmp_path / 'maps.pt2')(photo(64, 64))
+@pytest.mark.full
+def test_stereo_disparities_at_open_sizes(saved, tmp_path, capsys):
+    export(saved, 'psmnet-tiny_digits-stereo', '--size', 96, 128, '--dynamic', '--out', tmp_path / 'stereo.onnx')
+    assert 'sides from 49 to' in capsys.readouterr().out
+    engine = load_engine(tmp_path / 'stereo.onnx')
+    assert engine(photo(75, 91), photo(75, 91))['disparity'].shape == (1, 75, 91)
+
+
+def test_features_of_a_two_stage_detector_and_their_test(saved, tmp_path, capsys):
+    name, file = 'mask-rcnn_flatten-swin-nano_fpn_digits', tmp_path / 'maps.pt2'
+    export(saved, name, '--features', '--size', 64, '--format', 'pt2', '--out', file)
+    maps = load_engine(file)(photo(64, 64))
     assert [x.shape[-1] for x in maps.values()] == sorted((x.shape[-1] for x in maps.values()), reverse=True)
+    assert main(['test', saved(name)[1], str(file), '--work-dir', str(tmp_path / 'work')]) == 1
+    assert 'maps.pt2' in capsys.readouterr().err.splitlines()[-1]
 
 
 BAD = {
@@ -130,8 +230,8 @@ BAD = {
     'removed int8': ('flatten-swin-nano_digits', ['--int8'], '--int8'),
     'removed calibration': ('flatten-swin-nano_digits', ['--calibration', 'photos'], '--calibration'),
     'size': ('flatten-swin-nano_digits', ['--size', '0'], '--size'),
-    'two stages': ('mask-rcnn_flatten-swin-nano_fpn_digits', [], 'MaskRCNN'),
-    'stereo': ('psmnet-tiny_digits-stereo', ['--dynamic'], '--dynamic'),
+    'suppression': ('atss_flatten-swin-nano_fpn_digits', ['--cfg-options', 'model.test_cfg.nms.type=soft_nms'],
+                    'soft_nms'),
 }
 
 
@@ -173,7 +273,7 @@ def test_file_that_disagrees_replaces_nothing(saved, tmp_path, monkeypatch, caps
 @pytest.mark.parametrize('place', [0, 1])
 def test_nan_in_any_output_does_not_agree(place):
     class Two(torch.nn.Module):
-        inputs, scales = ('image',), [1., 1.]
+        inputs, outputs, scales, differences = ('image',), ('0', '1'), [1., 1.], staticmethod(ExportedModel.differences)
 
         def forward(self, image):
             return tuple(scale * image.mean()[None] for scale in self.scales)
@@ -181,7 +281,7 @@ def test_nan_in_any_output_does_not_agree(place):
     def engine(image):
         outputs = [image.mean()[None], image.mean()[None]]
         outputs[place] = np.full(1, np.nan)
-        return dict(enumerate(outputs))
+        return dict(zip('01', outputs))
 
     module = Two()
     with pytest.raises(ValueError, match='m.onnx.*8x8.*nan'):
