@@ -3,7 +3,7 @@
 The key table of a family (`rules`) is expanded to the stages and blocks of the state dict (`expansion`). If the state
 dict has exactly the names of the expanded table, each key maps its tensors from one name to the other.
 """
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -48,14 +48,14 @@ def revert_state_dict(state_dict: Mapping[str, Tensor], family: str) -> dict[str
     return _translate(state_dict, family, OURS)
 
 
-def family_of(state_dict: Mapping[str, Tensor]) -> str:
-    """Find the family whose official names a state dict has.
+def family_of(state_dict: Mapping[str, Tensor], among: Iterable[str] = FAMILIES) -> str:
+    """Find the family, one of `among`, whose official names a state dict has.
 
     Raises:
         ValueError: no family has these names, or several convert them in different ways.
     """
     names = list(without_parallel(state_dict))
-    named = [family for family in FAMILIES.values()
+    named = [family for family in map(FAMILIES.__getitem__, among)
              if not find_problems(expand(family, names, OFFICIAL), names, OFFICIAL)]
     found = [family for family in named if _has_layouts(state_dict, family)]
     if not found or any(family.parts != found[0].parts for family in found):

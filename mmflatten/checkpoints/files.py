@@ -15,7 +15,10 @@ from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import load_without_code
 from mmflatten.version import __version__
 
+# Families that are found by the names in the file: all, or those of timm.
 AUTO = 'auto'
+TIMM = 'timm'
+FOUND = {AUTO: tuple(FAMILIES), TIMM: ('deit', 'timm_pvt_v2', 'timm_swin')}
 HEAD = ('head.fc.weight', 'head.fc.bias')
 SAFETENSORS = '.safetensors'  # tensors by name, without code
 # In order of preference. The accuracies published with official files are those of 'model', even if the file also has
@@ -98,8 +101,8 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
 
     Args:
         source: checkpoint file.
-        family: a key of `FAMILIES`; 'auto' for the one that has the names of the file; None for a checkpoint of this
-            project, whose names are kept.
+        family: a key of `FAMILIES`; 'auto' or 'timm' for the one that has the names of the file; None for a checkpoint
+            of this project, whose names are kept.
         key: see `read_weights`.
         revert: convert to the official names.
         head_map: file that lists the classes of the new head, see `map_head`.
@@ -109,8 +112,8 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
     """
     first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
     weights = read_weights(source, key, run_pickled_code, first)
-    if family == AUTO:
-        return convert_file(source, family_of(weights.state_dict), key=key, head_map=head_map,
+    if family in FOUND:
+        return convert_file(source, family_of(weights.state_dict, FOUND[family]), key=key, head_map=head_map,
                             run_pickled_code=run_pickled_code)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
                 source_sha256=_sha256(source), mmflatten_version=__version__)

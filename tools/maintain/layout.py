@@ -23,9 +23,9 @@ FLOORS = (
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
-    'ops': 3408, 'models': 6411, 'checkpoints': 1453, 'timm': 350, 'tasks': 386, 'datasets': 2802, 'own_data': 1120,
-    'engine': 1894, 'predict': 782, 'explain': 1070, 'measure': 1460, 'results': 1171, 'report': 1416, 'recipes': 790,
-    'studies': 2740, 'export': 600, 'linearize': 800, 'app': 561, 'cli': 1972, 'hub': 396,
-    'publish': 232,
+    'ops': 3127, 'models': 6412, 'checkpoints': 1456, 'timm': 346, 'tasks': 388, 'datasets': 3083, 'own_data': 1957,
+    'engine': 2075, 'predict': 838, 'explain': 1062, 'measure': 1464, 'results': 1166, 'report': 1416, 'recipes': 783,
+    'studies': 2736, 'export': 831, 'linearize': 784, 'app': 561, 'cli': 2046, 'hub': 395,
+    'publish': 231,
 }
-TOTAL = 33010
+TOTAL = 34548
