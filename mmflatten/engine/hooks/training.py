@@ -10,6 +10,7 @@ from mmengine.hooks import LoggerHook as _LoggerHook
 from mmengine.hooks import RuntimeInfoHook as _RuntimeInfoHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from mmflatten.engine.datasets import bare_model
 from mmflatten.registry import HOOKS
@@ -53,6 +54,7 @@ class RuntimeInfoHook(_RuntimeInfoHook):
                          outputs: dict | None = None) -> None:
         values, self.norms = {**self.norms, **(outputs or {})}, {}
         # Copies, because a compiled step may reuse its memory. float64 holds all types exactly.
+        values = {name: value.full_tensor() if isinstance(value, DTensor) else value for name, value in values.items()}
         self.steps.append((runner.iter, {name: value.detach().to(torch.float64) if isinstance(value, Tensor) else value
                                          for name, value in values.items()}))
         if self.every_n_inner_iters(batch_idx, self.interval) or self.end_of_epoch(runner.train_dataloader, batch_idx):
