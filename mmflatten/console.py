@@ -26,7 +26,7 @@ ERROR_FOLDER_VARIABLE = 'MMFLATTEN_ERROR_FOLDER'
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Switches of libraries that would report their use. A command sets them before it imports a library; values of the
-# user win. OpenVINO has no switch: it reports only what its own model converter does, which mmflatten does not use.
+# user win. OpenVINO has no switch: it reports that it was imported if it finds the package `openvino_telemetry`.
 NO_TELEMETRY = {'DO_NOT_TRACK': '1', 'GRADIO_ANALYTICS_ENABLED': 'False', 'HF_HUB_DISABLE_TELEMETRY': '1',
                 'MLFLOW_DISABLE_TELEMETRY': 'true', 'NO_ALBUMENTATIONS_UPDATE': '1', 'RAY_USAGE_STATS_ENABLED': '0',
                 'WANDB_ERROR_REPORTING': 'false'}
@@ -44,6 +44,7 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
     def run(argv: Sequence[str] | None = None) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv)
         os.environ.update({name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()})
+        sys.modules.setdefault('openvino_telemetry', None)  # as if it were not installed
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors='backslashreplace')  # file names may not be UTF-8
         try:

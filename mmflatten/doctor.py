@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from mmflatten.locate import DATA_FOLDERS
-from mmflatten.requirements import CORE, LIBRARIES, Library, inspect, numpy_copies
+from mmflatten.requirements import CORE, LIBRARIES, MIXERS, Library, inspect, numpy_copies
 from mmflatten.version import __version__
 
 OPENCV = Library('cv2', 'opencv-python-headless', '>=4.10', '4.14.0.94', 'reading images')
@@ -44,12 +44,13 @@ REPAIRS = {
 def main() -> int:
     """Print the report and return 1 if something required is broken."""
     rows, broken, notes = report_libraries()
-    data, data_notes = report_data()
+    (attentions, attention_notes), (data, data_notes) = report_attentions(), report_data()
     report = [f'mmflatten {__version__} in {Path(__file__).resolve().parent.parent}', '',
               _row('Python', platform.python_version(), 'ok', sys.executable),
               _row('system', platform.system(), '', f'{platform.machine()}, {os.cpu_count()} cores, '
                    f'{shutil.disk_usage(Path.cwd()).free / 2 ** 30:.0f} GB of disk free'),
-              *rows, '', *data, '', 'Notes:', *(f'  - {note}' for note in (*notes, *data_notes)), '',
+              *rows, *attentions, '', *data, '', 'Notes:',
+              *(f'  - {note}' for note in (*notes, *attention_notes, *data_notes)), '',
               f'Broken ({len(broken)}):' if broken else 'Nothing is broken.', *(f'  - {item}' for item in broken)]
     sys.stdout.write('\n'.join(report) + '\n')
     return 1 if broken else 0
@@ -82,6 +83,17 @@ def report_libraries() -> tuple[list[str], list[str], list[str]]:
     if problem and not failed:
         notes.append(problem)
     return rows, broken, notes
+
+
+def report_attentions() -> tuple[list[str], list[str]]:
+    """Return a row for each attention of an installed package, and notes on those that cannot be loaded."""
+    rows, notes = [], []
+    for entry in metadata.entry_points(group=MIXERS):
+        package = f'{entry.dist.name} {entry.dist.version}' if entry.dist else entry.value
+        failed, remark = _run(f'from importlib.metadata import EntryPoint; {entry!r}.load()')
+        rows.append(_row(entry.name, '', 'broken' if failed else 'ok', f'attention of {package}'))
+        notes += [f'{entry.name} of {package} cannot be loaded ({remark}). Update or uninstall it.'] * failed
+    return rows, notes
 
 
 def report_data(root: Path = Path()) -> tuple[list[str], list[str]]:

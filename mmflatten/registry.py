@@ -11,8 +11,9 @@ from importlib.metadata import EntryPoint, entry_points
 from mmengine import registry as _mmengine
 from mmengine.registry import Registry
 
+from mmflatten.requirements import MIXERS
+
 SCOPE = 'mmflatten'
-MIXERS = 'mmflatten.mixers'  # group of entry points: installed packages name their attentions there
 
 
 class LazyRegistry(Registry):

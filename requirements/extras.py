@@ -6,7 +6,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 FOLDER = Path(__file__).resolve().parent
 # Dependencies of every user, a part of other files, and the files of `make setup`.
 NO_EXTRAS = ('runtime', 'mmcv', 'setup', 'constraints', 'overrides')
-ALL = ('stereo', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study')
+ALL = ('stereo', 'cls', 'det', 'seg', 'demo', 'analyze', 'export', 'report', 'app', 'study', 'hub')
 
 
 def read_requirements(name: str) -> list[str]:

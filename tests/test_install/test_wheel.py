@@ -1,4 +1,5 @@
-"""The wheel: its contents, and its use in a clean virtual environment and a folder without the checkout."""
+"""The wheel: its contents, and its use in a clean virtual environment and an empty folder, with the network cut."""
+import csv
 import json
 import os
 import shutil
@@ -17,9 +18,11 @@ from packaging.requirements import Requirement
 from mmflatten import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = Path(__file__).parent / 'isolated' / 'wheel.py'
+ISOLATED = Path(__file__).parent / 'isolated'
 PIP = [sys.executable, '-m', 'pip', '--disable-pip-version-check', '-q']
 NAME, OTHER = 'flatten-swin-nano_digits', 'l2vit-nano_digits'
+CHILD = "import urllib.request; urllib.request.urlopen('http://example.org')"
+SWITCHES = ('CI', 'DO_NOT_TRACK', 'GRADIO_ANALYTICS_ENABLED', 'HF_HUB_DISABLE_TELEMETRY', 'RAY_USAGE_STATS_ENABLED')
 
 
 @pytest.fixture(scope='module')
@@ -61,32 +64,46 @@ def environment(wheel) -> Path:
 
 @pytest.fixture(scope='module')
 def used(environment, tmp_path_factory) -> SimpleNamespace:
-    """The `folder` in which `isolated/wheel.py` ran, and its `results`."""
+    """The `folder` in which `isolated/wheel.py` ran, its `results`, and its `attempts` to reach the network."""
     folder = tmp_path_factory.mktemp('use')
-    run(environment, folder, 'python', str(SCRIPT))
-    return SimpleNamespace(folder=folder, results=json.loads((folder / 'results.json').read_text()))
+    run(environment, folder, 'python', str(ISOLATED / 'wheel.py'), **cut_network(folder))
+    return SimpleNamespace(folder=folder, results=json.loads((folder / 'results.json').read_text()),
+                           attempts=attempts(folder))
 
 
 def clean_variables() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if key != 'PYTHONPATH'}
+    """Return the environment without the checkout, and without settings that turn telemetry off."""
+    return {key: value for key, value in os.environ.items() if key not in ('PYTHONPATH', *SWITCHES)}
 
 
-def run(environment: Path, folder: Path, *command: str) -> str:
-    result = subprocess.run([environment / 'bin' / command[0], *command[1:]], cwd=folder, env=clean_variables(),
-                            text=True, capture_output=True, timeout=240)
+def cut_network(folder: Path) -> dict[str, str]:
+    """Return variables that cut Python off the network (`isolated/sitecustomize.py`), and log what it tries."""
+    return dict(PYTHONPATH=str(ISOLATED), NETWORK_LOG=str(folder / 'attempts.txt'), HOME=str(folder),
+                OMP_NUM_THREADS='1')
+
+
+def attempts(folder: Path) -> list[str]:
+    log = folder / 'attempts.txt'
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def run(environment: Path, folder: Path, *command: str, **variables: str) -> str:
+    result = subprocess.run([environment / 'bin' / command[0], *command[1:]], cwd=folder,
+                            env={**clean_variables(), **variables}, text=True, capture_output=True, timeout=240)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
-def test_wheel_has_all_modules_tables_and_runtime_requirements(wheel):
+def test_wheel_has_all_files_of_the_package_and_runtime_requirements(wheel):
     with ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata, = (name for name in names if name.endswith('.dist-info/METADATA'))
         info = Parser().parsestr(archive.read(metadata).decode())
-    package = ROOT / 'mmflatten'
-    files = [path for pattern in ('**/*.py', '**/*.csv', 'py.typed', 'report/templates/*')
-             for path in package.glob(pattern)]
-    assert {path.relative_to(ROOT).as_posix() for path in files} | {'mmflatten/.mim/studies/battery.yaml'} <= names
+    files = [path.relative_to(ROOT) for path in (ROOT / 'mmflatten').rglob('*') if path.is_file()]
+    expected = {path.as_posix() for path in files if '__pycache__' not in path.parts}
+    assert {name for name in names if name.startswith('mmflatten/') and '/.mim/' not in name} == expected
+    assert {'mmflatten/hub/models/garment-classifier/model.safetensors', 'mmflatten/.mim/studies/battery.yaml',
+            'mmflatten/.mim/model-index.yml'} <= names
     assert info['Version'] == __version__
     declared = [Requirement(line) for line in info.get_all('Requires-Dist')]
     runtime = (ROOT / 'requirements' / 'runtime.txt').read_text().splitlines()
@@ -140,9 +157,32 @@ def test_wheel_models_are_found_built_and_counted_by_name(environment, used):
     assert NAME in used.results['flops'] and OTHER in used.results['flops']
 
 
-def test_wheel_trains_predicts_and_writes_a_config_without_the_checkout(used):
-    assert (used.folder / 'found' / 'classes.csv').is_file()
-    assert 'num_classes' in (used.folder / 'mine.py').read_text()
+def test_wheel_predicts_with_a_model_of_the_package(environment, used):
+    facts, = (environment / 'lib').glob('*/site-packages/mmflatten/hub/models/garment-classifier/mmflatten.json')
+    with open(used.folder / 'first' / 'classes.csv', newline='') as file:
+        _, *rows = csv.reader(file)
+    names = {name for row in rows for name in row[1::2]}
+    assert len(rows) == len(list(used.folder.glob('data/digits/crops/val/*/*.png'))) > 0
+    assert names and names <= {*json.loads(facts.read_text())['classes']}
+
+
+def test_wheel_trains_tests_exports_and_serves_without_the_checkout(used):
+    for name in ('tested.pkl', 'found/classes.csv', 'model.xml', 'model.bin'):
+        assert (used.folder / name).stat().st_size > 0
+    assert 'num_classes' in (used.folder / 'mine.py').read_text() and used.results['page'] == 200
+
+
+def test_attempts_of_child_processes_are_recorded(environment, tmp_path):
+    """The next test would pass without a record."""
+    code = f'import subprocess, sys\nassert subprocess.run([sys.executable, "-c", {CHILD!r}]).returncode == 1'
+    run(environment, tmp_path, 'python', '-c', code, **cut_network(tmp_path))
+    attempt, = attempts(tmp_path)
+    assert 'example.org' in attempt
+
+
+def test_commands_do_not_try_to_reach_the_network(used):
+    assert used.attempts == []
+    assert used.results['reports_use'] == dict(gradio=False, ray=False, hub=False)
 
 
 @pytest.mark.full

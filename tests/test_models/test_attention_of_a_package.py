@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ version = "1.2"
 [tool.hatch.build.targets.wheel]
 include = ["squared_relu.py"]
 '''
+PROBE = "from mmflatten import doctor; print(*sum(doctor.report_attentions(), []), sep='\\n')"
 USE = '''
 import sys, mmflatten
 from mmflatten import registry
@@ -52,11 +54,27 @@ def installed(tmp_path_factory) -> Path:
     return target
 
 
-def test_attention_of_a_package_is_found_by_name_and_a_broken_one_is_one_line(installed, tmp_path):
-    (tmp_path / 'mine.py').write_text(CONFIG)
+@pytest.fixture
+def run(installed, tmp_path) -> Callable[[str], subprocess.CompletedProcess]:
+    """Run code in a new process in which the package is installed."""
     environment = {**os.environ, 'PYTHONPATH': f'{installed}{os.pathsep}{ROOT}', 'OMP_NUM_THREADS': '1'}
-    done = subprocess.run([sys.executable, '-c', USE], env=environment, cwd=tmp_path, text=True, capture_output=True)
+    return lambda code: subprocess.run([sys.executable, '-c', code], env=environment, cwd=tmp_path, text=True,
+                                       capture_output=True)
+
+
+def test_attention_of_a_package_is_found_by_name_and_a_broken_one_is_one_line(run, tmp_path):
+    (tmp_path / 'mine.py').write_text(CONFIG)
+    done = run(USE)
     assert done.returncode == 0, done.stderr
     assert 'squared_relu.SquaredReLUAttention' in done.stdout.splitlines()[-1]
     line, = (line for line in done.stderr.splitlines() if 'OldAttention' in line)
     assert 'squared-relu 1.2' in line and 'AttributeError' in line
+
+
+def test_doctor_lists_attentions_of_packages(run):
+    done = run(PROBE)
+    assert done.returncode == 0, done.stderr
+    *rows, note = done.stdout.splitlines()
+    assert sorted(row.split()[:2] for row in rows) == [['OldAttention', 'broken'], ['SquaredReLUAttention', 'ok']]
+    assert all(row.endswith('squared-relu 1.2') for row in rows)
+    assert 'OldAttention of squared-relu 1.2' in note and 'AttributeError' in note
