@@ -143,7 +143,7 @@ def _(plot: Histogram, figure: FigureBase) -> None:
 @_draw.register
 def _(plot: Points, figure: FigureBase) -> None:
     axes = figure.subplots()
-    colours = COLOURS if len(plot.names) <= len(COLOURS) else colormaps['tab20'].colors
+    colours = colormaps['tab10' if len(plot.names) <= 10 else 'tab20'].colors
     for label, name in enumerate(plot.names):
         colour, own = colours[label % len(colours)], plot.labels == label
         axes.scatter(*plot.points[own & ~plot.wrong].T, s=8, color=colour, label=name)
