@@ -3,19 +3,24 @@ import copy
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.model import revert_sync_batchnorm
+from mmengine.registry import DefaultScope
 from torch import Tensor, nn
 
 from mmflatten.building import build_model
 from mmflatten.config_files import require_parts
+from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
+from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.setup import load_config
 from mmflatten.export.engines import Engine, load_engine
 from mmflatten.export.formats import check_format, random_images, side_range, write
@@ -32,12 +37,14 @@ class ExportReport:
 
     Attributes:
         boxes: number of compared boxes of a detector.
+        images: what they were found in, test images or noise.
     """
 
     file: str
     metadata: dict[str, Any]
     errors: dict[tuple[int, int], float]
     boxes: int | None = None
+    images: str = 'noise'
 
     def __str__(self) -> str:
         data = self.metadata
@@ -48,9 +55,10 @@ class ExportReport:
         lines += [f'  {height}x{width}: differs from PyTorch by {error:.1e} {of}'
                   for (height, width), error in self.errors.items()]
         if self.boxes is not None:
-            lines.append(f'  {self.boxes} boxes were compared. mmflatten test CONFIG {self.file} computes the mAP')
+            lines.append(f'  {self.boxes} boxes were compared on {self.images}. '
+                         f'mmflatten test CONFIG {self.file} computes the mAP')
         if self.boxes == 0:
-            lines.append('  warning: the model finds nothing in noise, so only mmflatten test can compare the file')
+            lines.append(f'  warning: the model finds nothing in {self.images}; only mmflatten test compares the file')
         return '\n'.join(lines)
 
 
@@ -91,13 +99,14 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
         written = Path(temporary, Path(file).name)
         write(exported, written, metadata)
         engine = load_engine(written)
-        errors = {size: compare(file, module, engine, size, half) for size in _sizes(metadata)}
+        shown, images = _images(cfg, module, _sizes(metadata))
+        errors = {size: compare(file, module, engine, size, half, each) for size, each in images.items()}
         boxes = None
         if 'boxes' in module.outputs:
-            boxes = sum(len(engine(*random_images(module, size))['boxes']) for size in errors)
+            boxes = sum(len(engine(*each)['boxes']) for each in images.values())
         for part in Path(temporary).iterdir():  # some formats write weights and metadata to files beside it
             os.replace(part, folder / part.name)
-    return ExportReport(str(file), metadata, errors, boxes)
+    return ExportReport(str(file), metadata, errors, boxes, shown)
 
 
 def _load(cfg: Config, checkpoint: str) -> tuple[nn.Module, Sequence[str]]:
@@ -119,15 +128,32 @@ def _sizes(metadata: dict[str, Any]) -> list[tuple[int, int]]:
     return [(height, width), odd, (height, 2 * width)]
 
 
-def compare(name: str, module: ExportedModel, engine: Engine, size: tuple[int, int], half: bool = False) -> float:
+def _images(cfg: Config, module: ExportedModel, sizes: Sequence[tuple[int, int]]
+            ) -> tuple[str, dict[tuple[int, int], tuple[np.ndarray, ...]]]:
+    """Return the images of the comparison, by their sizes, and what they are.
+
+    A trained detector finds nothing in noise. It gets images of the test data, if they can be read.
+    """
+    if 'boxes' in module.outputs:
+        with suppress(Exception), DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
+            dataset = build_dataset(copy.deepcopy(cfg.test_dataloader.dataset))
+            files = [dataset.get_data_info(number % len(dataset))['img_path'] for number in range(len(sizes))]
+            resized = [cv2.resize(read_rgb(file), size[::-1]) for file, size in zip(files, sizes)]
+            return 'test images', {size: (np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], np.float32),)
+                                   for size, pixels in zip(sizes, resized)}
+    return 'noise', {size: random_images(module, size) for size in sizes}
+
+
+def compare(name: str, module: ExportedModel, engine: Engine, size: tuple[int, int], half: bool = False,
+            images: tuple[np.ndarray, ...] | None = None) -> float:
     """Return the largest difference between a file and PyTorch over all outputs, relative to the largest value.
 
-    With `half`, the file is in float16 and the module in float32, and it is the median.
+    With `half`, the file is in float16 and the module in float32, and it is the median. `images` defaults to noise.
 
     Raises ExportError if it is above the tolerance and above four times the difference between PyTorch's float32 and
     float64, which is large for large scores.
     """
-    images = random_images(module, size)
+    images = images or random_images(module, size)
     tensors = tuple(map(torch.from_numpy, images))
     tolerance, summary = (HALF_TOLERANCE, np.median) if half else (TOLERANCE, np.max)
 

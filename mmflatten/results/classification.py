@@ -11,7 +11,7 @@ from mmflatten.results.reading import Results, ResultsError, require_truth
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
     """Analyze images with one label each."""
-    scores, true = _read(results)
+    scores, true = read(results)
     names, predicted = results.names(scores.shape[1]), scores.argmax(1)
     confidence, correct = scores.max(1), predicted == true
     calibration = reliability(confidence, correct)
@@ -33,7 +33,7 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
         dict(confusion=Confusion(matrix, names), reliability=calibration))
 
 
-def _read(results: Results) -> tuple[np.ndarray, np.ndarray]:
+def read(results: Results) -> tuple[np.ndarray, np.ndarray]:
     """Return scores (images, classes) and true labels (images,)."""
     require_truth(results.entries, 'gt_label')
     scores = [np.asarray(entry['pred_score'], dtype=np.float64) for entry in results.entries]

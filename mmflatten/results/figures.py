@@ -77,4 +77,15 @@ class Lines:
         return f'{axes}: {", ".join(ends)}'
 
 
-Plot = Confusion | Reliability | Bars | Histogram | Lines
+@dataclass(frozen=True)
+class Points:
+    """Points (n, 2), the label (n,) of each, and where the prediction is wrong (n,)."""
+
+    points: np.ndarray
+    labels: np.ndarray
+    wrong: np.ndarray
+    names: Sequence[str]
+    description: str
+
+
+Plot = Confusion | Reliability | Bars | Histogram | Lines | Points

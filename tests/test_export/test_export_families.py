@@ -2,6 +2,7 @@
 import json
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from mmengine.model import BaseModel
@@ -118,6 +119,21 @@ def test_agent_attention_agrees_at_open_sizes(tmp_path):
     module, file = one_block(type='AgentAttention', num_agents=4), tmp_path / 'model.onnx'
     write(module, file, metadata_of(module))
     assert compare('', module, load_engine(file, threads=1), (41, 53)) < TOLERANCE
+
+
+@pytest.mark.full
+def test_plain_onnx_export_with_gradients_of_a_learned_scale(tmp_path):
+    """As users call it, without `torch.no_grad()`."""
+    module = build('L2ViT', arch=dict(embed_dims=8, depths=(2,), num_heads=(2,), mlp_ratio=1.), out_indices=(0,))
+    assert any(name.endswith('temperature') and value.requires_grad for name, value in module.named_parameters())
+    sides = {axis: torch.export.Dim(name, min=33, max=512) for axis, name in ((2, 'height'), (3, 'width'))}
+    program = torch.onnx.export(module, (torch.rand(1, 3, 64, 64),), dynamo=True, dynamic_shapes=(sides,),
+                                verbose=False)
+    program.save(str(tmp_path / 'model.onnx'))
+    session, image = onnxruntime.InferenceSession(str(tmp_path / 'model.onnx')), torch.rand(1, 3, 49, 90) * 255
+    output, = session.run(None, {session.get_inputs()[0].name: image.numpy()})
+    expected, = module(image)
+    np.testing.assert_allclose(output, expected.detach(), atol=TOLERANCE * float(expected.abs().max()))
 
 
 def test_image_outside_the_open_range_is_rejected(tmp_path):

@@ -3,7 +3,9 @@ import importlib.util
 import json
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
+import cv2
 import numpy as np
 import openvino
 import pytest
@@ -12,6 +14,7 @@ from pycocotools import mask
 
 from mmflatten.building import build_model
 from mmflatten.cli.main import main
+from mmflatten.datasets.storage import read_rgb
 from mmflatten.engine.setup import load_config
 from mmflatten.export import export as exporting
 from mmflatten.export.detection import ExportedDetector, paste_masks
@@ -143,7 +146,7 @@ def test_command_test_takes_an_exported_detector(config_on, tmp_path, capsys):
     checkpoint, file = str(tmp_path / 'model.pth'), str(tmp_path / 'model.onnx')
     torch.save(dict(state_dict=build_model(load_config(config)).state_dict()), checkpoint)
     assert main(['export', config, checkpoint, '--dynamic', '--size', '96', '128', '--out', file]) == 0
-    assert '60 boxes were compared' in capsys.readouterr().out
+    assert '60 boxes were compared on test images' in capsys.readouterr().out
     found = []
     for model in (checkpoint, file):
         out = tmp_path / f'{Path(model).suffix[1:]}.pkl'
@@ -158,6 +161,21 @@ def test_command_test_takes_an_exported_detector(config_on, tmp_path, capsys):
         assert areas == pytest.approx(expected_areas, rel=.01)
     assert main(['test', config, file, '--tta']) == 1
     assert '--tta' in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_check_of_a_detector_shows_test_images_if_they_are_here(scenes, config_on):
+    name, sizes = 'retinanet_flatten-swin-nano_fpn_digits', [(96, 128), (75, 190)]
+    cfg, module = load_config(str(config_on(name))), SimpleNamespace(inputs=('image',), outputs=('boxes', 'labels'))
+    shown, images = exporting._images(cfg, module, sizes)
+    assert shown == 'test images' and list(images) == sizes
+    for file, (size, (image,)) in zip(sorted((scenes / 'images' / 'validation').glob('*.png')), images.items()):
+        expected = cv2.resize(read_rgb(str(file)), size[::-1])
+        assert image.dtype == np.float32 and (image[0].transpose(1, 2, 0) == expected).all()
+    module.outputs = ('probabilities',)
+    assert exporting._images(cfg, module, sizes)[0] == 'noise'
+    module.outputs, cfg.test_dataloader.dataset.data_root = ('boxes', 'labels'), 'nowhere'
+    shown, images = exporting._images(cfg, module, sizes)
+    assert shown == 'noise' and [image.shape for image, in images.values()] == [(1, 3, *size) for size in sizes]
 
 
 @pytest.mark.full
