@@ -156,7 +156,7 @@ def _compile(module: str, name: str, arguments: dict[str, Any], capability: int)
 def kernel_rows(quick: bool, capability: int) -> list[dict]:
     """Compile the kernels of all heads that models use; a row with the names and the number of processes."""
     if quick:
-        launches, processes = attention_launches('relu', 3, 32)[0], 2
+        launches, processes = attention_launches('relu', 3, 32)[0][1:], 1
     else:
         cases = [(feature_map, heads, width) for feature_map, width in (('focused', 32), ('focused', 64), ('relu', 32))
                  for heads in ((3, 6, 12, 24) if width == 32 else (1, 2, 5, 8))]
