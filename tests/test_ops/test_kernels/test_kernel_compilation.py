@@ -21,9 +21,8 @@ CASES = [(feature_map, heads, width) for feature_map in INSTRUCTIONS
 
 def counted(launches, capability=90):
     """Compile launches; return the sum of the instructions per channel, and the counts of each kernel."""
-    kernels = {call.name: (call, counts(compile_launch(call, capability))) for call in launches}
-    total = sum(per_element(call, kernels[call.name][1]) for call in launches)
-    return total, {name: count for name, (_, count) in kernels.items()}
+    kernels = [(call, counts(compile_launch(call, capability))) for call in launches]
+    return sum(per_element(*kernel) for kernel in kernels), {call.name: count for call, count in kernels}
 
 
 def check_fits(kernels):

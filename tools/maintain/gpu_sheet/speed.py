@@ -12,7 +12,7 @@ from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.timing import Call, Subject, measure
 from mmflatten.models.layers import TokenConv
 from mmflatten.ops import focused_map, linear_attention, merge_heads, split_heads
-from mmflatten.ops.kernels import fused_linear_attention, pick_kernel, set_kernels_enabled
+from mmflatten.ops.kernels import fused_linear_attention, set_kernels_enabled
 
 
 class Case(NamedTuple):
@@ -136,9 +136,3 @@ def convolution_rows(case: Case, device: str, rounds: int) -> list[dict]:
     return [dict(case=f'5 x 5 convolution, {case.name}', way=subject.name,
                  training_s=sorted(times)[len(times) // 2], peak_mib=peak_memory(subject.call, device) / 2 ** 20)
             for subject, times in zip(subjects, measure(subjects, rounds=rounds, device=device))]
-
-
-def kernels_run(device: str) -> bool:
-    """Return True if a model on this device can use the kernels."""
-    with set_kernels_enabled(True):
-        return pick_kernel(torch.empty(1, device=device), width=32)
