@@ -13,10 +13,10 @@ from mmflatten.ops.kernels.tile_table import INSTRUCTIONS, is_cheaper
 
 SHARED = 99 * 1024  # bytes per program on compute capability 8.6 and 8.9, which have the least
 FORWARD, BACKWARD = 3.5, 8.  # warp instructions per channel of a token
-BARRIERS = {'norms_kernel': 0, 'state_kernel': 2, 'output_kernel': 8, 'state_backward_kernel': 14,
+BARRIERS = {'norms_kernel': 0, 'state_kernel': 2, 'output_kernel': 4, 'state_backward_kernel': 16,
             'query_backward_kernel': 10, 'value_backward_kernel': 12, 'key_backward_kernel': 10}  # per iteration
 CASES = [(feature_map, heads, width) for feature_map in INSTRUCTIONS
-         for width, numbers in ((32, (3, 6, 12)), (64, (1, 2, 4, 8))) for heads in numbers] + [('relu', 24, 32)]
+         for width, numbers in ((32, (3, 6, 12, 24)), (64, (1, 2, 4, 8))) for heads in numbers]
 
 
 def counted(launches, capability=90):
@@ -31,13 +31,14 @@ def check_fits(kernels):
 
 
 @pytest.mark.parametrize('feature_map, heads, width', [
-    ('focused', 24, 32), *(pytest.param(*case, marks=pytest.mark.full) for case in CASES)])
+    case if case == ('focused', 6, 32) else pytest.param(*case, marks=pytest.mark.full) for case in CASES])
 def test_attention_kernels_stay_below_limits(feature_map, heads, width):
     forward, backward = attention_launches(feature_map, heads, width)
     (ours, kernels), (gradients, more) = counted(forward), counted(backward)
     check_fits(kernels | more)
     assert ours <= FORWARD and gradients <= BACKWARD
-    assert ours + gradients <= INSTRUCTIONS[feature_map]  # what the choice between kernels and eager assumes
+    few = attention_launches(feature_map, heads, width, tokens=49)  # the same code, with more of it outside the loops
+    assert sum(counted(part)[0] for part in few) <= INSTRUCTIONS[feature_map]
     assert all(count.barriers <= BARRIERS[name] for name, count in (kernels | more).items())
 
 
