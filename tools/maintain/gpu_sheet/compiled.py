@@ -133,12 +133,10 @@ def counts(program: CompiledKernel) -> Counts:
 def per_element(call: Launch, counted: Counts) -> float:
     """Return the warp instructions of a launch per channel of a token."""
     arguments = call.arguments
-    if 'chunk' not in arguments:
-        channels = arguments['BC'] if 'BC' in arguments else arguments['WIDTH']
-        return (counted.outside + counted.loop) * arguments['num_warps'] / (arguments['BLOCK'] * channels)
-    tiles = triton.cdiv(arguments['chunk'], arguments['BLOCK'])
-    instructions = (counted.outside + tiles * counted.loop) * arguments['num_warps']
-    return instructions / (arguments['chunk'] * arguments['WIDTH'])
+    tokens = arguments.get('chunk', arguments['BLOCK'])
+    instructions = (counted.outside + triton.cdiv(tokens, arguments['BLOCK']) * counted.loop) * arguments['num_warps']
+    programs = arguments['SIDE'] if 'SIDE_P' in arguments else 1  # the gradient of the weights has one for each row
+    return programs * instructions / (tokens * (arguments['BC'] if 'BC' in arguments else arguments['WIDTH']))
 
 
 def compile_all(launches: list[Launch], processes: int, capability: int) -> list[str]:
