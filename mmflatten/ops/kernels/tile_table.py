@@ -4,9 +4,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 BLOCK = 64
-# Warp instructions per channel of a token in a forward and a backward pass, at most (3 to 24 heads of 32 channels, 1 to
-# 8 of 64, 49 to 3,136 tokens, counted in the machine code for compute capability 9.0), and bytes that eager
-# code in half precision moves, at least.
+# Most warp instructions per channel of a token in a training step (compute capability 9.0; 3 to 24 heads of 32, 1 to 8
+# of 64, 49 to 3,136 tokens), and the least bytes that eager code in half precision moves.
 INSTRUCTIONS = {'focused': 11., 'relu': 5.8}
 EAGER_BYTES = {'focused': 450, 'relu': 209}
 BYTES_PER_INSTRUCTION = 3.6  # an H100 issues 9.3e11 warp instructions and moves 3.35e12 bytes per second
@@ -49,8 +48,7 @@ def power_of_2(number: int) -> int:
 def is_cheaper(tokens: int, width: int, feature_map: str) -> bool:
     """Return True if the counted instructions of a training step take less time than the bytes of eager code.
 
-    The number of heads hardly matters, because a program computes one head. Tokens and channels beyond the tile count,
-    too.
+    The number of heads hardly matters, because a program computes one head. Padding of tokens and channels counts.
     """
     tile = tile_of('state', width)
     padding = -(-tokens // tile.BLOCK) * tile.BLOCK * tile.DP / (tokens * width)
