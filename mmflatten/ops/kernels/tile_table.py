@@ -37,7 +37,7 @@ def tile_of(kernel: str, width: int) -> Tile:
     DP = max(16, power_of_2(width))
     if kernel == 'norms':
         return Tile(DP, max(1, 1024 // DP), 1)
-    return Tile(DP, BLOCK, 4)
+    return Tile(DP, BLOCK, 8 if DP == 64 and kernel in ('query_backward', 'key_backward') else 4)
 
 
 def power_of_2(number: int) -> int:
