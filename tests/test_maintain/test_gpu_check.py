@@ -12,21 +12,13 @@ from mmflatten.ops.kernels import has_triton
 if not has_triton():
     pytest.skip('Triton 3.6 or newer is not installed, which has no wheels outside Linux', allow_module_level=True)
 
-SMALL = 'FLattenSwin:arch=dict(embed_dims=16,depths=(1,1,1,1),num_heads=(1,1,2,2)),img_size=64'
-SOFTMAX = f'{SMALL},attn_types=SSSS'
-
 
 @pytest.fixture
-def tool(load_tool, monkeypatch):
-    """The tool with small models."""
-    monkeypatch.setattr(correctness, 'FAMILIES', {'small': SMALL})
-    monkeypatch.setattr(training, 'TWINS', {'small': (SMALL, SOFTMAX)})
+def tool(load_tool):
     return load_tool('gpu_check')
 
 
-@pytest.mark.full
-def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(training, 'DETECTOR', 'configs/digits/mask-rcnn_flatten-swin-nano_fpn_digits.py')
+def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_path, capsys):
     out = tmp_path / 'sheet.jsonl'
     command = ['--device', 'cpu', '--quick', '--out', str(out)]
     assert tool.main([*command, '--minutes', '0']) == 1

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -25,7 +26,10 @@ from mmflatten.console import command_line
 from mmflatten.measure.speed.machine import describe_machine
 from mmflatten.ops.kernels import closed_form
 
-TINY = speed.Case('tiny', 1, 49, 32, 2, True)
+# Sizes of --quick.
+TINY = speed.Case('tiny', 1, 49, 32, 2, 'aot_eager')
+SMALL = 'FLattenSwin:arch=dict(embed_dims=16,depths=(1,1,1,1),num_heads=(1,1,2,2)),img_size=64'
+SMALL_TWINS = {'small': (SMALL, f'{SMALL},attn_types=SSSS')}
 Check = Callable[[], list[dict]]
 
 
@@ -54,19 +58,18 @@ def checks(device: str, quick: bool, folder: Path) -> dict[str, Check]:
         for size in correctness.CONVOLUTIONS[:1 if quick else None]:
             plan[f'convolution {dtype} {size}'] = partial(correctness.convolution_rows, size, dtype, device)
     plan['second device'] = partial(correctness.second_device_rows, device)
-    for family in list(correctness.FAMILIES)[:1 if quick else None]:
-        plan[f'family {family}'] = partial(correctness.family_rows, family, side, device)
+    for family, spec in ({'small': SMALL} if quick else correctness.FAMILIES).items():
+        plan[f'family {family}'] = partial(correctness.family_rows, family, spec, side, device)
     for case in [TINY] if quick else speed.CASES:
         plan[f'speed {case.name}'] = partial(speed.attention_rows, case, device, rounds)
     for case in [TINY] if quick else speed.CASES[:3]:
         plan[f'speed of the convolution {case.name}'] = partial(speed.convolution_rows, case, device, rounds)
-    names = list(training.TWINS)[:1 if quick else None]
-    for name, dtype, compile in [(name, dtype, compile) for compile in ((False,) if quick else (False, True))
-                                 for dtype in ('bf16', 'fp16') for name in names]:
-        plan[f'training {name} {dtype}{" compiled" * compile}'] = partial(
-            training.classifier_rows, name, dtype, compile, 1 if quick else 128, side, device, rounds)
-    size, batch = ((128, 128), 1) if quick else ((800, 1280), 2)
-    plan['Mask R-CNN'] = partial(training.detector_rows, 'bf16', size, batch, device, rounds)
+    for compile, dtype in product((False,) if quick else (False, True), ('bf16', 'fp16')):
+        for name, specs in (SMALL_TWINS if quick else training.TWINS).items():
+            plan[f'training {name} {dtype}{" compiled" * compile}'] = partial(
+                training.classifier_rows, name, specs, dtype, compile, 1 if quick else 128, side, device, rounds)
+    spec, size, batch = (training.DEMO.stem, (64, 64), 1) if quick else (training.DETECTOR, (800, 1280), 2)
+    plan['Mask R-CNN'] = partial(training.detector_rows, spec, 'bf16', size, batch, device, rounds)
     plan['demo'] = partial(training.demo_rows, device, quick, folder)
     return plan
 

@@ -54,13 +54,13 @@ def backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, position: Tensor | N
     grad_temperature = grad_state.new_zeros(h)
     if temperature is not None:
         grad_temperature = (grad_state[:, :, :d] * state[:, :, :d]).sum((0, 2, 3))
-    of_keys = dict(v=v, norms=norms_k, grad_state=_scaled(grad_state, temperature),
+    of_keys = dict(norms=norms_k, grad_state=_scaled(grad_state, temperature),
                    **_of_keys(k, position, rescale, weight))
     grad_v, along = k.new_empty(B, M, h, d), k.new_empty(B, M, h, dtype=torch.float32)
-    _run(kernels.value_backward_kernel, k, options, grad_v=grad_v, along=along, **of_keys)
+    _run(kernels.value_backward_kernel, k, options, v=v if focused else k, grad_v=grad_v, along=along, **of_keys)
     along = along.sum(-1) if focused else along
     grad_k, rescale_k = _buffers('key_backward', k)
-    _run(kernels.key_backward_kernel, k, options, along=along, grad_k=grad_k, partial_rescale=rescale_k, **of_keys)
+    _run(kernels.key_backward_kernel, k, options, v=v, along=along, grad_k=grad_k, partial_rescale=rescale_k, **of_keys)
     if rescale is None or not focused:
         return grad_q, grad_k, grad_v, grad_state.new_zeros(h, d), grad_temperature
     return grad_q, grad_k, grad_v, (rescale_q.sum((0, 1)) + rescale_k.sum((0, 1))) / rescale, grad_temperature

@@ -133,12 +133,10 @@ def counts(program: CompiledKernel) -> Counts:
 def per_element(call: Launch, counted: Counts) -> float:
     """Return the warp instructions of a launch per channel of a token."""
     arguments = call.arguments
-    if 'chunk' not in arguments:
-        channels = arguments['BC'] if 'BC' in arguments else arguments['WIDTH']
-        return (counted.outside + counted.loop) * arguments['num_warps'] / (arguments['BLOCK'] * channels)
-    tiles = triton.cdiv(arguments['chunk'], arguments['BLOCK'])
-    instructions = (counted.outside + tiles * counted.loop) * arguments['num_warps']
-    return instructions / (arguments['chunk'] * arguments['WIDTH'])
+    tokens = arguments.get('chunk', arguments['BLOCK'])
+    instructions = (counted.outside + triton.cdiv(tokens, arguments['BLOCK']) * counted.loop) * arguments['num_warps']
+    programs = arguments['SIDE'] if 'SIDE_P' in arguments else 1  # the gradient of the weights has one for each row
+    return programs * instructions / (tokens * (arguments['BC'] if 'BC' in arguments else arguments['WIDTH']))
 
 
 def compile_all(launches: list[Launch], processes: int, capability: int) -> list[str]:
@@ -156,7 +154,7 @@ def _compile(module: str, name: str, arguments: dict[str, Any], capability: int)
 def kernel_rows(quick: bool, capability: int) -> list[dict]:
     """Compile the kernels of all heads that models use; a row with the names and the number of processes."""
     if quick:
-        launches, processes = attention_launches('relu', 3, 32)[0], 2
+        launches, processes = attention_launches('relu', 3, 32)[0][1:], 1
     else:
         cases = [(feature_map, heads, width) for feature_map, width in (('focused', 32), ('focused', 64), ('relu', 32))
                  for heads in ((3, 6, 12, 24) if width == 32 else (1, 2, 5, 8))]

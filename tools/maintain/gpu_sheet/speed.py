@@ -12,13 +12,13 @@ from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.timing import Call, Subject, measure
 from mmflatten.models.layers import TokenConv
 from mmflatten.ops import focused_map, linear_attention, merge_heads, split_heads
-from mmflatten.ops.kernels import fused_linear_attention, pick_kernel, set_kernels_enabled
+from mmflatten.ops.kernels import fused_linear_attention, set_kernels_enabled
 
 
 class Case(NamedTuple):
-    """Focused attention of a stage: images, tokens, channels, heads, and if others than eager code are timed, too.
+    """Focused attention of a stage: images, tokens, channels, heads.
 
-    All tensors are larger than the L2 cache of an H100 (50 MB).
+    If `compiler` is a backend of `torch.compile`, compiled code and flash_bla are timed, too.
     """
 
     name: str
@@ -26,14 +26,15 @@ class Case(NamedTuple):
     N: int
     C: int
     h: int
-    others: bool = False
+    compiler: str | None = None
 
 
+# All tensors are larger than the L2 cache of an H100 (50 MB).
 CASES = [
-    Case('Swin-T stage 1, 224', 128, 3136, 96, 3, True), Case('Swin-T stage 2, 224', 256, 784, 192, 6),
-    Case('PVT-T stage 1, 224', 256, 3136, 64, 1, True), Case('DeiT-T, 224', 1024, 197, 192, 3),
+    Case('Swin-T stage 1, 224', 128, 3136, 96, 3, 'inductor'), Case('Swin-T stage 2, 224', 256, 784, 192, 6),
+    Case('PVT-T stage 1, 224', 256, 3136, 64, 1, 'inductor'), Case('DeiT-T, 224', 1024, 197, 192, 3),
     Case('Swin-T stage 1, 800 x 1280', 8, 64000, 96, 3), Case('Swin-T stage 3, 224', 512, 196, 384, 12),
-    Case('Swin-T stage 4, 224', 1024, 49, 768, 24), Case('7 x 7 windows', 8192, 49, 96, 3, True),
+    Case('Swin-T stage 4, 224', 1024, 49, 768, 24), Case('7 x 7 windows', 8192, 49, 96, 3, 'inductor'),
 ]
 
 
@@ -81,8 +82,8 @@ def training_call(way: Callable, leaves: list[Tensor], local: Tensor, rescale: T
 def ways(case: Case) -> dict[str, Callable]:
     """Return the implementations of focused attention for a case, and softmax attention for comparison."""
     functions = {'kernels': fused, 'eager': eager, 'softmax (SDPA)': softmax}
-    if case.others:
-        functions['compiled eager'] = torch.compile(eager, dynamic=False)
+    if case.compiler is not None:
+        functions['compiled eager'] = torch.compile(eager, dynamic=False, backend=case.compiler)
         if (attend := flash_bla()) is not None:
             functions['flash_bla'] = lambda *args: eager(*args, attend=attend)
     return functions
@@ -135,9 +136,3 @@ def convolution_rows(case: Case, device: str, rounds: int) -> list[dict]:
     return [dict(case=f'5 x 5 convolution, {case.name}', way=subject.name,
                  training_s=sorted(times)[len(times) // 2], peak_mib=peak_memory(subject.call, device) / 2 ** 20)
             for subject, times in zip(subjects, measure(subjects, rounds=rounds, device=device))]
-
-
-def kernels_run(device: str) -> bool:
-    """Return True if a model on this device can use the kernels."""
-    with set_kernels_enabled(True):
-        return pick_kernel(torch.empty(1, device=device), width=32)

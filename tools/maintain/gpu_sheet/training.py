@@ -22,7 +22,11 @@ TWINS = {  # ours, and timm's model of the same layout or, for PVT, of the neare
     'L2ViT-T': ('L2ViT:arch=tiny', 'timm:swin_tiny_patch4_window7_224'),
 }
 DETECTOR = 'mask-rcnn_flatten-swin-t_fpn_1x_coco'
-SWITCH = 'from mmflatten.ops.kernels import set_kernels_enabled\nset_kernels_enabled(True)\n'
+DEMO = ROOT / 'configs' / 'digits' / 'mask-rcnn_flatten-swin-nano_fpn_digits.py'
+SWITCH = """from mmflatten.ops.kernels import kernels_enabled, set_kernels_enabled
+set_kernels_enabled(True)
+print('kernels on:', kernels_enabled())
+"""
 
 
 def switched(call: Call, on: bool) -> Call:
@@ -34,11 +38,11 @@ def switched(call: Call, on: bool) -> Call:
     return run
 
 
-def classifier_rows(name: str, dtype: str, compiled: bool, batch: int, side: int, device: str,
+def classifier_rows(name: str, specs: tuple[str, str], dtype: str, compiled: bool, batch: int, side: int, device: str,
                     rounds: int) -> list[dict]:
     """Time training steps under autocast; a row each with kernels, without them, and for timm's model."""
     settings = RunSettings(batch, (side, side), dtype, device, train=True, compile=compiled)
-    ours, twin = TWINS[name]
+    ours, twin = specs
     subjects = [(f'{name}, {"kernels" if on else "eager"}', switched(model_subject(ours, settings).call, on))
                 for on in (True, False)]
     subjects.append((twin, model_subject(twin, settings).call))
@@ -46,13 +50,13 @@ def classifier_rows(name: str, dtype: str, compiled: bool, batch: int, side: int
                  dtype=dtype, compiled=compiled, size=[side, side])
 
 
-def detector_rows(dtype: str, size: tuple[int, int], batch: int, device: str, rounds: int) -> list[dict]:
+def detector_rows(spec: str, dtype: str, size: tuple[int, int], batch: int, device: str, rounds: int) -> list[dict]:
     """Time training steps of Mask R-CNN on noise with random objects, with and without the kernels."""
     from mmdet.testing import demo_mm_inputs
     from mmdet.utils import register_all_modules
     register_all_modules()
     torch.manual_seed(0)
-    model = build_model(DETECTOR, size).to(device).train()
+    model = build_model(spec, size).to(device).train()
     data = demo_mm_inputs(batch, (3, *size), num_classes=model.roi_head.bbox_head.num_classes, with_mask=True)
     data = model.data_preprocessor(data, True)
 
@@ -62,31 +66,32 @@ def detector_rows(dtype: str, size: tuple[int, int], batch: int, device: str, ro
         losses.backward()
         model.zero_grad(set_to_none=True)
 
-    subjects = [Subject(f'Mask R-CNN, FLatten-Swin-T, {name}', switched(step, on), batch)
+    subjects = [Subject(f'{spec}, {name}', switched(step, on), batch)
                 for name, on in (('kernels', True), ('eager', False))]
     return _rows(subjects, device, rounds, dtype=dtype, compiled=False, size=list(size))
 
 
 def demo_rows(device: str, quick: bool, folder: Path) -> list[dict]:
-    """Train the demo's detector with the kernels turned on, in a new process."""
+    """Train the demo's detector in a new process, with a config whose `custom_imports` turns the kernels on."""
     from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
-    data, work_dir = folder / 'digits', folder / 'demo'
+    data, config = folder / 'digits', folder / 'demo_with_kernels.py'
     if not (data / 'annotations').is_dir():
         build_scenes(data, SceneOptions(train=4, val=2, size=64, seed=0) if quick else SceneOptions())
     (folder / 'kernels_on.py').write_text(SWITCH, encoding='utf-8')
-    splits = ('train', 'val', 'test')
-    options = [f'{split}_dataloader.dataset.data_root={data}' for split in splits] + [
-        f'{split}_evaluator.ann_file={data / "annotations" / "instances_val.json"}' for split in splits[1:]] + [
-        'custom_imports.imports=[kernels_on]', *(['train_cfg.max_epochs=1'] if quick else [])]
-    path = os.pathsep.join(filter(None, (str(folder), str(ROOT), os.environ.get('PYTHONPATH'))))
+    config.write_text(f"_base_ = '{DEMO}'\ncustom_imports = dict(imports=['kernels_on'])\n", encoding='utf-8')
+    options = [f'{split}_dataloader.dataset.data_root={data}' for split in ('train', 'val', 'test')] + [
+        f'{split}_evaluator.ann_file={data / "annotations" / "instances_val.json"}' for split in ('val', 'test')]
+    if quick:
+        options += ['train_cfg.max_epochs=1', 'train_dataloader.batch_size=2', 'train_dataloader.num_workers=0',
+                    'train_dataloader.persistent_workers=False']
     visible = {'CUDA_VISIBLE_DEVICES': ''} if device == 'cpu' else {}
     start = time.monotonic()
-    command = [sys.executable, ROOT / 'tools' / 'train.py', ROOT / 'configs' / 'digits' /
-               'mask-rcnn_flatten-swin-nano_fpn_digits.py', '--work-dir', work_dir, '--cfg-options', *options]
-    process = subprocess.run(command, cwd=ROOT, env={**os.environ, 'PYTHONPATH': path, **visible}, capture_output=True,
-                             text=True)
-    tail = '' if process.returncode == 0 else (process.stderr or process.stdout)[-1500:]
-    return [dict(seconds=time.monotonic() - start, ok=process.returncode == 0, output=tail)]
+    command = [sys.executable, '-m', 'mmflatten', 'train', config, '--work-dir', folder / 'demo',
+               *(['--no-validate'] if quick else []), '--cfg-options', *options]
+    process = subprocess.run(command, cwd=ROOT, env={**os.environ, **visible}, capture_output=True, text=True)
+    ok = process.returncode == 0 and 'kernels on: True' in process.stdout
+    output = '' if ok else (process.stderr or process.stdout)[-1500:]
+    return [dict(seconds=time.monotonic() - start, ok=ok, output=output)]
 
 
 def _rows(subjects: list[Subject], device: str, rounds: int, **common: object) -> list[dict]:
