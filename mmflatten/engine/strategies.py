@@ -41,6 +41,8 @@ def set_strategy(cfg: Config, strategy: str | None) -> None:
             raise ValueError(f'--strategy {strategy} requires several processes. Start them with tools/dist_train.sh '
                              'or tools/slurm_train.sh.')
         cfg.strategy = strategy
+    if unknown := set(cfg.get('fsdp') or {}) - {'shard_size', 'mp_policy'}:
+        raise ValueError(f'fsdp: expected shard_size and mp_policy, got {min(unknown)}. Remove it.')
     if not is_sharded(cfg):
         return
     if runner_type != 'mmflatten.Runner':
@@ -64,15 +66,27 @@ def shard(runner: Runner) -> None:
 
     Each `Block` of a backbone is gathered only while it runs; the rest of the model is one more group. Called last
     before the first step, so that building the optimizer and loading a checkpoint deal with ordinary tensors.
+
+    The config's `fsdp` may have `shard_size`, the number of neighboring processes that share one copy (hybrid
+    sharding), and `mp_policy`, the data types of `MixedPrecisionPolicy` by name.
     """
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     model = runner.model
     scalars = [name for name, parameter in model.named_parameters() if parameter.dim() == 0]
     if scalars:
         raise ValueError(f'--strategy fsdp shards parameters along their first axis, got scalars: '
                          f'{shorten(scalars, 3)}. Train with --strategy ddp.')
     # A group that stays gathered after a forward pass would hide its shards from validation hooks.
-    options = dict(mesh=init_device_mesh(get_device(), (runner.world_size,)), reshard_after_forward=True)
+    settings = runner.cfg.get('fsdp') or {}
+    size = settings.get('shard_size') or runner.world_size
+    if runner.world_size % size:
+        raise ValueError(f'fsdp.shard_size: expected a divisor of {runner.world_size}, the number of processes, got '
+                         f'{size}. Use the number of processes of one machine.')
+    mesh = init_device_mesh(get_device(), (runner.world_size // size, size), mesh_dim_names=('copies', 'shards'))
+    policy = MixedPrecisionPolicy(**{name: getattr(torch, value) if isinstance(value, str) else value
+                                     for name, value in (settings.get('mp_policy') or {}).items()})
+    options = dict(mesh=mesh if size < runner.world_size else mesh['shards'], mp_policy=policy,
+                   reshard_after_forward=True)
     names = {parameter: name for name, parameter in model.named_parameters()}
     for part in (*(module for module in model.modules() if isinstance(module, Block)), model):
         fully_shard(part, **options)

@@ -42,6 +42,18 @@ RECORDER = '''
         def after_train(self, runner):
             torch.save((self.losses, self.accuracy), f'{runner.work_dir}/recorded_{runner.rank}.pt')
 '''
+PART_RECORDER = '''
+    import torch
+    from mmengine.hooks import Hook
+    from mmengine.registry import HOOKS
+
+    @HOOKS.register_module(force=True)
+    class PartRecorder(Hook):
+        def after_train(self, runner):
+            weight = runner.model.head.fc.weight
+            part = weight.to_local() if hasattr(weight, 'to_local') else weight
+            torch.save(part.detach().clone(), f'{runner.work_dir}/part_{runner.rank}.pt')
+'''
 KILLER = '''
     import os
     import signal
@@ -96,6 +108,27 @@ def test_strategies_equal_one_process_with_the_same_total_batch(tiny, tools, tra
         torch.testing.assert_close(seen.mean(0).view(-1, steps).mean(1), losses[0], rtol=1e-5, atol=1e-6)
         assert accuracies == accuracy
         assert_equal(alone / 'epoch_1.pth', folder / 'epoch_1.pth', rtol=1e-5, atol=2e-6)
+
+
+def test_hybrid_sharding_equals_one_process(tiny, tools, train_on, monkeypatch):
+    (tiny.folder / 'losses_recorder.py').write_text(dedent(RECORDER))
+    (tiny.folder / 'part_recorder.py').write_text(dedent(PART_RECORDER))
+    monkeypatch.syspath_prepend(str(tiny.folder))
+    tiny.write_config(extra=DETERMINISTIC + """
+    custom_imports['imports'].append('part_recorder')
+    custom_hooks += [dict(type='EMAHook', momentum=0.1), dict(type='PartRecorder')]
+    """)
+    alone, hybrid = tiny.folder / 'alone', tiny.folder / 'hybrid'
+    argv = [tiny.config, '--seed', 5, '--auto-scale-lr', '--work-dir']
+    assert tools.train([*argv, alone]) == 0
+    assert train_on(4, *argv, hybrid, '--strategy', 'fsdp', '--cfg-options', 'train_dataloader.batch_size=1',
+                    'fsdp.shard_size=2', 'default_hooks.checkpoint.sharded=True') == [0] * 4
+    torch.testing.assert_close(recorded(hybrid, 4)[0].mean(0), recorded(alone, 1)[0][0], rtol=1e-5, atol=1e-6)
+    assert_equal(alone / 'epoch_1.pth', hybrid / 'epoch_1.sharded', rtol=1e-5, atol=2e-6)
+    parts, whole = [torch.load(hybrid / f'part_{rank}.pt') for rank in range(4)], torch.load(alone / 'part_0.pt')
+    assert len(whole) == 2 and all(len(part) == 1 for part in parts)
+    for copy in (parts[:2], parts[2:]):
+        torch.testing.assert_close(torch.cat(copy), whole, rtol=1e-5, atol=2e-6)
 
 
 def test_fsdp_with_amp_equals_one_process_with_amp(tiny, tools, train_on, monkeypatch):

@@ -10,6 +10,7 @@ from mmengine.hooks import LoggerHook as _LoggerHook
 from mmengine.hooks import RuntimeInfoHook as _RuntimeInfoHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from mmflatten.engine.datasets import bare_model
 from mmflatten.registry import HOOKS
@@ -45,7 +46,7 @@ class RuntimeInfoHook(_RuntimeInfoHook):
 
             def keep_norm(*args: Any, **kwargs: Any) -> None:  # without a result, the wrapper reads none
                 if (norm := clip(*args, **kwargs)) is not None:
-                    self.norms[wrapper.grad_name] = norm
+                    self.norms[wrapper.grad_name] = norm.full_tensor() if isinstance(norm, DTensor) else norm
 
             wrapper.clip_func = keep_norm
 
