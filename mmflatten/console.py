@@ -116,7 +116,8 @@ def explain(error: BaseException) -> str:
         case ImportError():
             return message
         case torch.cuda.OutOfMemoryError():
-            return f'the GPU ran out of memory ({message.split(". ")[0]}). Lower the batch size or the image size.'
+            reason = '. '.join(message.split('. ')[:2]).rstrip('.')
+            return f'the GPU ran out of memory ({reason}). Lower the batch size or the image size.'
         case RuntimeError() if message.startswith('DataLoader worker'):  # PyTorch 2.15 has no class for this error
             return (f'{message}. The usual cause is full memory or /dev/shm: lower train_dataloader.num_workers or '
                     'train_dataloader.batch_size.')

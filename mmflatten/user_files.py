@@ -49,12 +49,12 @@ def read_deep(path: str | os.PathLike) -> np.ndarray | None:
     import cv2
     if problem_of(path) is not None:
         return None
-    with open(path, 'rb') as file:
-        if (header := file.read(25)).startswith(b'\x89PNG') and header[24:] != b'\x10':
-            return None  # an ordinary PNG need not be decoded
     try:
+        with open(path, 'rb') as file:
+            if (header := file.read(25)).startswith(b'\x89PNG') and header[24:] != b'\x10':
+                return None  # an ordinary PNG need not be decoded
         pixels = cv2.imread(os.fsencode(path), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
-    except cv2.error:
+    except (OSError, cv2.error):  # reported when it is read as a picture
         return None
     return pixels if pixels is not None and pixels.dtype == np.uint16 else None
 

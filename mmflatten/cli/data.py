@@ -212,7 +212,8 @@ def main(argv: list[str] | None = None) -> int:
         print(pack(args) if packing else prepare(args))
     except (ValueError, OSError, ImportError) as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        reason = f'{error.strerror} while writing {args.out}. Make room; the same command continues.' if full else error
+        advice = 'Make room; the same command continues' if packing else 'Make room or choose another disk'
+        reason = f'{error.strerror} while writing {args.out}. {advice}.' if full else error
         print(f'mmflatten data: {reason}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:

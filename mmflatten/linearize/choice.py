@@ -3,15 +3,15 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
+from mmengine.config import Config
 from mmengine.device import get_device
-from mmengine.dist import barrier, is_main_process
 from mmengine.registry import DefaultScope
 from torch import Tensor, nn
 
@@ -20,9 +20,6 @@ from mmflatten.engine.runner import Runner
 from mmflatten.linearize.models import calls, is_classifier, relative_error
 from mmflatten.linearize.swap import blocks_of
 from mmflatten.measure.speed.timing import Subject, measure
-
-if TYPE_CHECKING:
-    from mmflatten.linearize.steps import Linearization
 
 IMAGES = 512  # that judge a block
 SECONDS = 1.  # of timing for each block
@@ -56,42 +53,42 @@ class Costs:
         return 1 + sum(self.after[i] - self.before[i] for i in blocks) / self.whole
 
 
-def measure_times(work: Linearization) -> None:
+def measure_times(path: Path, teacher: nn.Module, student: nn.Module, size: Sequence[int], budget: float) -> None:
     """Measure all blocks with both attentions and write their times, before anything is learned.
+
+    Args:
+        size: height and width of the image.
 
     Raises:
         ValueError: no choice meets the budget.
     """
-    path = work.out / 'times.json'
-    if not path.exists() and is_main_process():
-        work.say(f'measuring {len(work.names)} blocks')
-        size = tuple(work.settings.size or ())
-        teacher, student = work.teacher.to(get_device()), work.student.to(get_device()).eval()
-        before, after, whole = block_times(teacher, student, (size[0], size[1]))
-        least = Costs([0.] * len(before), before, after, whole)
-        within(front(least), work.settings.budget or 1.)
-        with atomic_write(path) as aside:
-            aside.write_text(json.dumps(dict(before=before, after=after, whole=whole)), encoding='utf-8')
-    barrier()
+    before, after, whole = block_times(teacher.to(get_device()), student.to(get_device()).eval(), (size[0], size[1]))
+    within(front(Costs([0.] * len(before), before, after, whole)), budget)
+    with atomic_write(path) as aside:
+        aside.write_text(json.dumps(dict(before=before, after=after, whole=whole)), encoding='utf-8')
 
 
-def choose(work: Linearization, aligned: dict[str, Tensor]) -> Sequence[int]:
-    """Measure the losses of all blocks, write the front and return the choice within the budget that loses least."""
-    path = work.out / 'chosen.csv'
-    if not path.exists() and is_main_process():
-        work.student.load_state_dict(aligned)
-        teacher, student = work.teacher.to(get_device()), work.student.to(get_device()).eval()
-        times = json.loads((work.out / 'times.json').read_text(encoding='utf-8'))
-        found = Costs(sensitivities(work, teacher, student), **times)
-        points = front(found)
-        draw(points, work.settings.budget or 1.).savefig(work.out / 'front.png', dpi=100)
-        write(points, work.out / 'front.csv')
-        best = within(points, work.settings.budget or 1.)
-        write([best], path)
-        names = ','.join(map(str, best.blocks)) or 'none'
-        work.say(f'blocks {names}: {best.time:.2f} of the time, loss {best.loss:.3g}')
-    barrier()
-    with open(path, newline='', encoding='utf-8') as file:
+def choose(out: Path, cfg: Config, teacher: nn.Module, student: nn.Module, budget: float,
+           say: Callable[[str], None]) -> None:
+    """Measure the losses of all blocks, and write the front and the choice within the budget that loses least.
+
+    Args:
+        out: folder with `times.json` of `measure_times`; `front.png`, `front.csv` and `chosen.csv` are written there.
+        student: with all blocks swapped and aligned.
+    """
+    times = json.loads((out / 'times.json').read_text(encoding='utf-8'))
+    losses = sensitivities(cfg, teacher.to(get_device()), student.to(get_device()).eval(), say)
+    points = front(Costs(losses, **times))
+    draw(points, budget).savefig(out / 'front.png', dpi=100)
+    write(points, out / 'front.csv')
+    best = within(points, budget)
+    write([best], out / 'chosen.csv')
+    say(f'blocks {",".join(map(str, best.blocks)) or "none"}: {best.time:.2f} of the time, loss {best.loss:.3g}')
+
+
+def read_choice(out: Path) -> list[int]:
+    """Return the blocks that `choose` wrote."""
+    with open(out / 'chosen.csv', newline='', encoding='utf-8') as file:
         row = next(csv.DictReader(file))
     return [int(number) for number in row['blocks'].split()]
 
@@ -124,24 +121,25 @@ def within(points: Sequence[Front], budget: float) -> Front:
 
 
 @torch.no_grad()
-def sensitivities(work: Linearization, teacher: nn.Module, student: nn.Module) -> list[float]:
+def sensitivities(cfg: Config, teacher: nn.Module, student: nn.Module, say: Callable[[str], None]) -> list[float]:
     """Error of the outputs with each block alone swapped, on at most `IMAGES` images.
 
     Of a classifier the Kullback-Leibler divergence of its probabilities from the teacher's, of another model the
     squared error of its backbone's maps relative to them, averaged over the maps.
     """
-    loader_cfg = work.cfg.get('val_dataloader') or work.cfg.train_dataloader
-    with DefaultScope.overwrite_default_scope(work.cfg.get('default_scope') or 'mmengine'):
+    loader_cfg = cfg.get('val_dataloader') or cfg.train_dataloader
+    with DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
         loader = Runner.build_dataloader(loader_cfg, seed=0)
-    totals, seen = [0.] * len(work.names), 0
+    names = list(blocks_of(teacher))
+    totals, seen = [0.] * len(names), 0
     for batch in loader:
         inputs = teacher.data_preprocessor(batch)['inputs']
         expected = outputs(teacher, inputs)
-        for number, name in enumerate(work.names):
+        for number, name in enumerate(names):
             with swapped(teacher, student, name):
                 totals[number] += len(inputs) * error(teacher, outputs(teacher, inputs), expected)
         seen += len(inputs)
-        work.say(f'sensitivity: {seen} images')
+        say(f'sensitivity: {seen} images')
         if seen >= IMAGES:
             break
     return [total / seen for total in totals]

@@ -21,7 +21,7 @@ from mmflatten.engine.checkpoints.files import atomic_write, newest_checkpoint
 from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.datasets import build_dataset, leaves
 from mmflatten.engine.setup import set_amp, set_resume, train
-from mmflatten.linearize.choice import choose, measure_times
+from mmflatten.linearize.choice import choose, measure_times, read_choice
 from mmflatten.linearize.images import images_of
 from mmflatten.linearize.swap import blocks_of, build_swapped, swapped_config
 
@@ -117,15 +117,22 @@ class Linearization:
         Raises:
             ValueError: no choice of blocks meets the budget.
         """
-        if self.settings.blocks == 'auto':
-            measure_times(self)
         weights = self.out / 'swap.pth'
         self._save(weights, self.student.state_dict())
+        auto, budget = self.settings.blocks == 'auto', self.settings.budget or 1.
+        if auto and is_main_process() and not (times := self.out / 'times.json').exists():
+            self.say(f'measuring {len(self.names)} blocks')
+            measure_times(times, self.teacher, self.student, self.settings.size or (), budget)
+        barrier()
         if ALIGN in self.settings.steps:
             weights = self._learn(ALIGN, self.student_cfg, weights, self.candidates)
         chosen = self.candidates
-        if self.settings.blocks == 'auto':
-            chosen = list(choose(self, load_from_local(str(weights))['state_dict']))
+        if auto:
+            if is_main_process() and not (self.out / 'chosen.csv').exists():
+                self.student.load_state_dict(load_from_local(str(weights))['state_dict'])
+                choose(self.out, self.cfg, self.teacher, self.student, budget, self.say)
+            barrier()
+            chosen = read_choice(self.out)
             weights = self._assemble(chosen, weights)
         if DISTIL in self.settings.steps:
             weights = self._learn(DISTIL, self._config_with(chosen), weights, chosen)

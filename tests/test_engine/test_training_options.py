@@ -24,7 +24,8 @@ def trained(run, name: str, *options: str) -> tuple[dict, list[float]]:
     """Train in a new folder; return the weights and the losses of all steps."""
     folder = run.folder / name
     assert train([str(run.config), '--no-validate', '--work-dir', str(folder), *options, '--cfg-options',
-                  f'train_cfg.max_epochs={EPOCHS}', 'default_hooks.logger.interval=1']) == 0
+                  f'train_cfg.max_epochs={EPOCHS}', 'default_hooks.logger.interval=1',
+                  f'experiment_name={name}']) == 0
     log, = folder.glob('*/vis_data/scalars.json')
     losses = [json.loads(line)['loss'] for line in log.read_text().splitlines()]
     return torch.load(folder / f'epoch_{EPOCHS}.pth', weights_only=False)['state_dict'], losses

@@ -128,7 +128,7 @@ def test_half_and_ema_weights(published, tmp_path, capsys):
 
 
 def test_values_of_a_config_survive_json():
-    value = dict(scale=(3, 4), steps=[dict(type='Resize', sides=((1, 2), [3]))], none=None, path='/home/me/a')
+    value = dict(scale=(3, 4), steps=[dict(type='Resize', sides=((1, 2), [3]))], none=None, path='/data/me/a')
     assert from_data(json.loads(json.dumps(to_data(value)))) == {**value, 'path': 'a'}
     with pytest.raises(HubError, match='model.type.*type'):
         to_data(dict(type=dict), 'model')

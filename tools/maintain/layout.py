@@ -24,8 +24,8 @@ MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'ster
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
     'ops': 3127, 'models': 6412, 'checkpoints': 1456, 'timm': 346, 'tasks': 388, 'datasets': 3083, 'own_data': 1957,
-    'engine': 2146, 'predict': 838, 'explain': 1062, 'measure': 1464, 'results': 1166, 'report': 1416, 'recipes': 783,
-    'studies': 2736, 'export': 831, 'linearize': 784, 'app': 561, 'cli': 2046, 'hub': 395,
+    'engine': 2147, 'predict': 838, 'explain': 1062, 'measure': 1464, 'results': 1166, 'report': 1416, 'recipes': 783,
+    'studies': 2736, 'export': 831, 'linearize': 789, 'app': 561, 'cli': 2047, 'hub': 395,
     'publish': 231,
 }
-TOTAL = 34619
+TOTAL = 34627

@@ -125,7 +125,7 @@ def main() -> None:
     work = Linearization(load_config(settings.config), settings, args.folder, print)
     work.student.load_state_dict(load_from_local(str(args.folder / 'align.pth'))['state_dict'])
     work.student.eval()
-    costs = Costs(sensitivities(work, work.teacher, work.student),
+    costs = Costs(sensitivities(work.cfg, work.teacher, work.student, work.say),
                   *block_times(work.teacher, work.student, tuple(args.size)))
     check_choices(work, costs, image)
 

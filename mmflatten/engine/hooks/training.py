@@ -46,7 +46,7 @@ class RuntimeInfoHook(_RuntimeInfoHook):
 
             def keep_norm(*args: Any, **kwargs: Any) -> None:  # without a result, the wrapper reads none
                 if (norm := clip(*args, **kwargs)) is not None:
-                    self.norms[wrapper.grad_name] = norm.full_tensor() if isinstance(norm, DTensor) else norm
+                    self.norms[wrapper.grad_name] = norm
 
             wrapper.clip_func = keep_norm
 
@@ -54,6 +54,7 @@ class RuntimeInfoHook(_RuntimeInfoHook):
                          outputs: dict | None = None) -> None:
         values, self.norms = {**self.norms, **(outputs or {})}, {}
         # Copies, because a compiled step may reuse its memory. float64 holds all types exactly.
+        values = {name: value.full_tensor() if isinstance(value, DTensor) else value for name, value in values.items()}
         self.steps.append((runner.iter, {name: value.detach().to(torch.float64) if isinstance(value, Tensor) else value
                                          for name, value in values.items()}))
         if self.every_n_inner_iters(batch_idx, self.interval) or self.end_of_epoch(runner.train_dataloader, batch_idx):
