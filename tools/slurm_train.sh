@@ -12,4 +12,5 @@ fi
 # Repeated with --resume in the message of an interrupted training.
 MMFLATTEN_COMMAND=$(printf '%q ' bash "$0" "$@")
 export MMFLATTEN_COMMAND
-launch_slurm train.py "$1" "$2" "$3" --work-dir "$4" "${@:5}"
+# Loader processes from --cpus-per-task. A later --cfg-options replaces it.
+launch_slurm train.py "$1" "$2" "$3" --work-dir "$4" --cfg-options train_dataloader.num_workers=auto "${@:5}"

@@ -12,7 +12,7 @@ import torch
 from mmengine.device import get_device
 from mmengine.dist import is_main_process
 from mmengine.evaluator import Evaluator
-from mmengine.logging import MMLogger
+from mmengine.logging import MMLogger, print_log
 from mmengine.model import convert_sync_batchnorm
 from mmengine.optim import BaseOptimWrapper
 from mmengine.runner import BaseLoop, CheckpointLoader
@@ -25,6 +25,7 @@ from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset
 from mmflatten.engine.memory import explain_memory
 from mmflatten.engine.strategies import is_sharded, save_distributed, shard
+from mmflatten.engine.workers import loader_workers
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
 
@@ -104,9 +105,17 @@ class Runner(mmengine.runner.Runner):
     @staticmethod
     def build_dataloader(dataloader: DataLoader | dict, seed: int | None = None,
                          diff_rank_seed: bool = False) -> DataLoader:
-        """Build a data loader with `build_dataset`; ignore worker options if there are no workers."""
+        """Build a data loader with `build_dataset`; ignore worker options if there are no workers.
+
+        `num_workers='auto'` starts as many as `loader_workers` returns.
+        """
         if isinstance(dataloader, dict):
-            without = () if dataloader.get('num_workers') else ('persistent_workers', 'prefetch_factor')
+            if (workers := dataloader.get('num_workers')) == 'auto':
+                dataloader = {**dataloader, 'num_workers': loader_workers()}
+                print_log(f'num_workers=auto: {dataloader["num_workers"]}', logger='current')
+            elif isinstance(workers, str):
+                raise ValueError(f'num_workers: expected a number or auto, got {workers}. Correct it in the config.')
+            without = () if workers else ('persistent_workers', 'prefetch_factor')
             dataloader = {key: value for key, value in dataloader.items() if key not in without}
             if isinstance(dataloader.get('dataset'), dict):
                 dataloader['dataset'] = dict(type=functools.partial(build_dataset, dataloader['dataset']))

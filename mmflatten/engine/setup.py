@@ -20,6 +20,7 @@ from mmengine.registry import RUNNERS
 from mmflatten.config_files import read_config, require_parts
 from mmflatten.engine.checkpoints.files import newest_checkpoint, require_whole
 from mmflatten.engine.runner import Runner
+from mmflatten.engine.strategies import is_sharded
 from mmflatten.requirements import check_task
 from mmflatten.tasks import tasks
 
@@ -87,6 +88,8 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
     kind = wrapper.get('type', 'OptimWrapper')
     if kind not in ('OptimWrapper', 'AmpOptimWrapper', 'mmflatten.CPUAmpOptimWrapper'):
         raise ValueError(f'optim_wrapper.type ({kind}) cannot be combined with --amp. Use OptimWrapper.')
+    if is_sharded(cfg) and (cfg.get('fsdp') or {}).get('mp_policy'):
+        raise ValueError('fsdp.mp_policy: cannot be combined with --amp. Remove one of them.')
     dtype = dtype or wrapper.get('dtype')
     if torch.cuda.is_available():
         wrapper.type = 'AmpOptimWrapper'

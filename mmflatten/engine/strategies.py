@@ -3,6 +3,7 @@ import contextlib
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mmengine
 import torch
@@ -19,6 +20,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints.files import REST, SHARDED, atomic_write, map_tensors, partial_path
 from mmflatten.models.layers.residual import Block
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import MixedPrecisionPolicy
 
 STRATEGIES = ('ddp', 'fsdp')
 
@@ -41,6 +45,8 @@ def set_strategy(cfg: Config, strategy: str | None) -> None:
             raise ValueError(f'--strategy {strategy} requires several processes. Start them with tools/dist_train.sh '
                              'or tools/slurm_train.sh.')
         cfg.strategy = strategy
+    if unknown := set(cfg.get('fsdp') or {}) - {'shard_size', 'mp_policy'}:
+        raise ValueError(f'fsdp: expected shard_size and mp_policy, got {min(unknown)}. Remove it.')
     if not is_sharded(cfg):
         return
     if runner_type != 'mmflatten.Runner':
@@ -49,7 +55,7 @@ def set_strategy(cfg: Config, strategy: str | None) -> None:
         raise ValueError('find_unused_parameters: --strategy fsdp requires a gradient for every parameter, got True. '
                          'Train with --strategy ddp.')
     try:
-        from torch.distributed.fsdp import fully_shard  # noqa: F401
+        _mp_policy(cfg)
     except ImportError as error:
         raise ValueError('--strategy fsdp requires PyTorch 2.6 or newer. Train with --strategy ddp.') from error
 
@@ -59,11 +65,25 @@ def is_sharded(cfg: Config) -> bool:
     return cfg.get('strategy') == 'fsdp' and cfg.get('launcher', 'none') != 'none'
 
 
+def _mp_policy(cfg: Config) -> 'MixedPrecisionPolicy':
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+    fields = (cfg.get('fsdp') or {}).get('mp_policy') or {}
+    try:
+        return MixedPrecisionPolicy(**{name: getattr(torch, value) if isinstance(value, str) else value
+                                       for name, value in fields.items()})
+    except (AttributeError, TypeError) as error:
+        raise ValueError('fsdp.mp_policy: expected fields of MixedPrecisionPolicy such as param_dtype=bfloat16, got '
+                         f'{", ".join(f"{name}={value}" for name, value in fields.items())}.') from error
+
+
 def shard(runner: Runner) -> None:
     """Shard weights, their moving averages, gradients and optimizer state across all processes.
 
     Each `Block` of a backbone is gathered only while it runs; the rest of the model is one more group. Called last
     before the first step, so that building the optimizer and loading a checkpoint deal with ordinary tensors.
+
+    The config's `fsdp` may have `shard_size`, the number of processes with successive ranks that share one copy (hybrid
+    sharding), and `mp_policy`, fields of PyTorch's `MixedPrecisionPolicy`.
     """
     from torch.distributed.fsdp import fully_shard
     model = runner.model
@@ -72,7 +92,13 @@ def shard(runner: Runner) -> None:
         raise ValueError(f'--strategy fsdp shards parameters along their first axis, got scalars: '
                          f'{shorten(scalars, 3)}. Train with --strategy ddp.')
     # A group that stays gathered after a forward pass would hide its shards from validation hooks.
-    options = dict(mesh=init_device_mesh(get_device(), (runner.world_size,)), reshard_after_forward=True)
+    size = (runner.cfg.get('fsdp') or {}).get('shard_size') or runner.world_size
+    if runner.world_size % size:
+        raise ValueError(f'fsdp.shard_size: expected a divisor of {runner.world_size}, the number of processes, got '
+                         f'{size}. Use the number of processes of one machine.')
+    mesh = init_device_mesh(get_device(), (runner.world_size // size, size), mesh_dim_names=('copies', 'shards'))
+    options = dict(mesh=mesh if size < runner.world_size else mesh['shards'], reshard_after_forward=True,
+                   mp_policy=_mp_policy(runner.cfg))
     names = {parameter: name for name, parameter in model.named_parameters()}
     for part in (*(module for module in model.modules() if isinstance(module, Block)), model):
         fully_shard(part, **options)

@@ -1,6 +1,9 @@
 """The launch scripts: restarts, error messages and what they hand on."""
+import contextlib
 import os
 import shlex
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +41,9 @@ class Line(BaseModel):
 @HOOKS.register_module()
 class KilledOnce(Hook):
     def before_train_iter(self, runner, batch_idx, data_batch=None):
-        if runner.iter == 3 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':
+        if runner.iter == 3 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and 'SURVIVES' not in os.environ:
+            if 'WITH_AGENT' in os.environ:
+                os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
 '''
 CONFIG = '''
@@ -69,6 +74,51 @@ def test_training_restarts_from_its_last_checkpoint_after_a_process_is_killed(ti
     # An epoch has two iterations; the process was killed in the second epoch.
     assert 'no checkpoint yet' in finished.stdout and 'resumed epoch: 1, iter: 2' in finished.stdout
     assert (tiny.work_dir / 'epoch_2.pth').is_file()
+
+
+@pytest.fixture
+def two_agents(tiny):
+    """`two_agents(nodes, **environment)` trains with a launcher that survives and one that has this environment."""
+    (tiny.folder / 'line.py').write_text(LINE)
+    tiny.config.write_text(CONFIG)
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        port = str(probe.getsockname()[1])
+    started = []
+
+    def start(nodes: str, **environment: str) -> list[tuple[int, str]]:
+        command = ['bash', REPOSITORY / 'tools' / 'dist_train.sh', tiny.config, '1', '--work-dir', tiny.work_dir,
+                   '--cfg-options', 'train_dataloader.batch_size=2']
+        shared = dict(os.environ, PYTHONPATH=str(tiny.folder), PYTHON=sys.executable, OMP_NUM_THREADS='1', NNODES=nodes,
+                      MASTER_ADDR='127.0.0.1', PORT=port, MAX_RESTARTS='2')
+        logs = [tiny.folder / f'agent_{rank}.log' for rank in (0, 1)]
+        for rank, own in ((0, dict(SURVIVES='1')), (1, environment)):
+            with logs[rank].open('w') as log:
+                started.append(subprocess.Popen(command, env={**shared, 'NODE_RANK': str(rank), **own}, stdout=log,
+                                                stderr=subprocess.STDOUT, start_new_session=True))
+        return [(agent.wait(300), log.read_text()) for agent, log in zip(started, logs)]
+
+    yield start
+    for agent in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(agent.pid, signal.SIGKILL)
+
+
+@pytest.mark.full
+def test_two_agents_restart_after_a_process_of_one_is_killed(two_agents):
+    statuses, logs = zip(*two_agents('2'))
+    assert statuses == (0, 0), logs
+    # An epoch has two iterations. Either agent has the process that writes the log.
+    assert 'resumed epoch: 1, iter: 2' in ''.join(logs) and 'Epoch(train) [2][2/2]' in ''.join(logs)
+
+
+@pytest.mark.full
+def test_remaining_agent_continues_alone_after_the_other_is_killed(two_agents):
+    (first, text), (second, other) = two_agents('1:2', WITH_AGENT='1')
+    assert first == 0 and second != 0, text
+    # The only process has the four iterations of an epoch.
+    assert 'Epoch(train) [1][2/2]' in text + other and 'resumed epoch: 1, iter: 2' in text
+    assert 'Epoch(train) [2][4/4]' in text
 
 
 def test_message_of_a_failing_process_is_printed_last(tiny):
@@ -111,7 +161,7 @@ def test_scripts_pass_the_command_line_on_and_slurm_runs_one_task_per_gpu(tiny, 
         command, *asked = run_script(tiny, script, *arguments).stdout.splitlines()
         assert shlex.split(command) == ['bash', str(REPOSITORY / 'tools' / script), *arguments]
     assert {'--partition=gpu', '--ntasks=16', '--ntasks-per-node=8', '--gres=gpu:8'} <= set(asked)
-    assert asked[-7:] == [str(REPOSITORY / 'tools' / 'train.py'), 'a config.py', '--work-dir', 'out', '--resume',
-                          '--launcher', 'slurm']
+    assert asked[-9:] == [str(REPOSITORY / 'tools' / 'train.py'), 'a config.py', '--work-dir', 'out', '--cfg-options',
+                          'train_dataloader.num_workers=auto', '--resume', '--launcher', 'slurm']
     asked = run_script(tiny, 'slurm_test.sh', 'gpu', 'name', 'a config.py', 'x.pth', '--tta').stdout.splitlines()
     assert asked[-6:] == [str(REPOSITORY / 'tools' / 'test.py'), 'a config.py', 'x.pth', '--tta', '--launcher', 'slurm']

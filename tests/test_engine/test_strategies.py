@@ -42,6 +42,18 @@ RECORDER = '''
         def after_train(self, runner):
             torch.save((self.losses, self.accuracy), f'{runner.work_dir}/recorded_{runner.rank}.pt')
 '''
+PART_RECORDER = '''
+    import torch
+    from mmengine.hooks import Hook
+    from mmengine.registry import HOOKS
+
+    @HOOKS.register_module(force=True)
+    class PartRecorder(Hook):
+        def after_train(self, runner):
+            weight = runner.model.head.fc.weight
+            part = weight.to_local() if hasattr(weight, 'to_local') else weight
+            torch.save(part.detach().clone(), f'{runner.work_dir}/part_{runner.rank}.pt')
+'''
 KILLER = '''
     import os
     import signal
@@ -98,6 +110,27 @@ def test_strategies_equal_one_process_with_the_same_total_batch(tiny, tools, tra
         assert_equal(alone / 'epoch_1.pth', folder / 'epoch_1.pth', rtol=1e-5, atol=2e-6)
 
 
+def test_hybrid_sharding_equals_one_process(tiny, tools, train_on, monkeypatch):
+    (tiny.folder / 'losses_recorder.py').write_text(dedent(RECORDER))
+    (tiny.folder / 'part_recorder.py').write_text(dedent(PART_RECORDER))
+    monkeypatch.syspath_prepend(str(tiny.folder))
+    tiny.write_config(extra=DETERMINISTIC + """
+    custom_imports['imports'].append('part_recorder')
+    custom_hooks += [dict(type='EMAHook', momentum=0.1), dict(type='PartRecorder')]
+    """)
+    alone, hybrid = tiny.folder / 'alone', tiny.folder / 'hybrid'
+    argv = [tiny.config, '--seed', 5, '--auto-scale-lr', '--work-dir']
+    assert tools.train([*argv, alone]) == 0
+    assert train_on(4, *argv, hybrid, '--strategy', 'fsdp', '--cfg-options', 'train_dataloader.batch_size=1',
+                    'fsdp.shard_size=2', 'default_hooks.checkpoint.sharded=True') == [0] * 4
+    torch.testing.assert_close(recorded(hybrid, 4)[0].mean(0), recorded(alone, 1)[0][0], rtol=1e-5, atol=1e-6)
+    assert_equal(alone / 'epoch_1.pth', hybrid / 'epoch_1.sharded', rtol=1e-5, atol=2e-6)
+    parts, whole = [torch.load(hybrid / f'part_{rank}.pt') for rank in range(4)], torch.load(alone / 'part_0.pt')
+    assert len(whole) == 2 and all(len(part) == 1 for part in parts)
+    for copy in (parts[:2], parts[2:]):
+        torch.testing.assert_close(torch.cat(copy), whole, rtol=1e-5, atol=2e-6)
+
+
 def test_fsdp_with_amp_equals_one_process_with_amp(tiny, tools, train_on, monkeypatch):
     (tiny.folder / 'losses_recorder.py').write_text(dedent(RECORDER))
     monkeypatch.syspath_prepend(str(tiny.folder))
@@ -113,6 +146,25 @@ def test_fsdp_with_amp_equals_one_process_with_amp(tiny, tools, train_on, monkey
     torch.testing.assert_close(two, one, rtol=0, atol=2e-4)
     weights = load_from_local(str(sharded / 'epoch_1.pth'))['state_dict']
     assert not any(weight.dtype is torch.bfloat16 for weight in weights.values())
+
+
+def test_mp_policy_computes_in_half_precision_and_keeps_whole_weights(tiny, tools, train_on, monkeypatch, capfd):
+    (tiny.folder / 'losses_recorder.py').write_text(dedent(RECORDER))
+    monkeypatch.syspath_prepend(str(tiny.folder))
+    tiny.write_config(extra=DETERMINISTIC)
+    alone, sharded = tiny.folder / 'alone', tiny.folder / 'sharded'
+    argv = [tiny.config, '--seed', 5, '--work-dir']
+    assert tools.train([*argv, alone]) == 0
+    policy = ['--strategy', 'fsdp', '--cfg-options', 'train_dataloader.batch_size=2',
+              'fsdp.mp_policy.param_dtype=bfloat16', 'fsdp.mp_policy.reduce_dtype=float32']
+    assert train_on(2, *argv, sharded, *policy) == [0, 0]
+    one, two = recorded(alone, 1)[0][0], recorded(sharded, 2)[0]
+    assert torch.equal(two, two.bfloat16().float())  # the losses are computed in bfloat16, with 8 bits
+    torch.testing.assert_close(two.mean(0), one, rtol=2**-7, atol=0)
+    weights = load_from_local(str(sharded / 'epoch_1.pth'))['state_dict']
+    assert not any(torch.equal(weight, weight.bfloat16().float()) for name, weight in weights.items()
+                   if name.endswith('fc.weight'))
+    assert train_on(2, *argv, sharded, '--amp', *policy) == [1, 1] and 'fsdp.mp_policy' in capfd.readouterr().err
 
 
 @pytest.mark.parametrize('processes', [2, pytest.param(4, marks=pytest.mark.full)])
@@ -173,6 +225,15 @@ def test_fsdp_rejects_a_config_that_it_cannot_train(fields, words):
             set_strategy(Config({**fields, 'strategy': 'fsdp'}), None)
 
 
+@pytest.mark.parametrize('fields, words', [
+    (dict(size=2), 'fsdp: expected shard_size and mp_policy, got size'),
+    (dict(mp_policy=dict(param_dtype='bf16')), 'fsdp.mp_policy: .*got param_dtype=bf16'),
+    (dict(mp_policy=dict(dtype='bfloat16')), 'fsdp.mp_policy: .*got dtype=bfloat16')])
+def test_invalid_fields_of_fsdp_are_named(fields, words):
+    with pytest.raises(ValueError, match=words):
+        set_strategy(Config(dict(launcher='pytorch', fsdp=fields)), 'fsdp')
+
+
 @pytest.mark.parametrize('strategy, words', [
     ('FSDP', 'ddp or fsdp, got FSDP'), ('deepspeed', 'use fsdp'), ('zero', 'use fsdp'),
     (dict(type='DeepSpeedStrategy'), 'DeepSpeedStrategy')])
@@ -188,3 +249,9 @@ def test_fsdp_rejects_scalar_parameters():
     model.register_parameter('factor', nn.Parameter(torch.tensor(1.)))
     with pytest.raises(ValueError, match='factor'):
         shard(SimpleNamespace(model=model, hooks=[], world_size=1))
+
+
+def test_shard_size_divides_the_number_of_processes():
+    runner = SimpleNamespace(model=nn.Linear(2, 2), cfg=Config(dict(fsdp=dict(shard_size=3))), world_size=8)
+    with pytest.raises(ValueError, match='fsdp.shard_size: expected a divisor of 8.*got 3'):
+        shard(runner)

@@ -32,6 +32,8 @@ def test_kubernetes_job_uses_the_address_of_its_service():
     assert int(environment['NNODES']) == spec['completions'] == spec['parallelism']
     script, config, processes = re.search(r'bash (\S+) (\S+) (\d+)', container['args'][0]).groups()
     assert (ROOT / script).is_file() and (ROOT / config).is_file()
-    assert int(processes) == container['resources']['limits']['nvidia.com/gpu']
+    limits = container['resources']['limits']
+    assert int(processes) == limits['nvidia.com/gpu'] and limits['cpu'] >= 2 * int(processes)
+    assert 'num_workers=auto' in container['args'][0]
     volumes = {volume['name'] for volume in pod['volumes']}
     assert {mount['name'] for mount in container['volumeMounts']} == volumes
