@@ -95,7 +95,7 @@ RUNNERS = LazyRegistry(_mmengine.RUNNERS, 'mmflatten.engine.runner')
 
 # Empty, but a stereo config's default scope is `mmflatten`, and MMEngine warns whenever it builds from a registry
 # without a child of the default scope.
-for _parent in (_mmengine.EVALUATOR, _mmengine.LOG_PROCESSORS, _mmengine.LOOPS,
+for _parent in (_mmengine.EVALUATOR, _mmengine.FUNCTIONS, _mmengine.LOG_PROCESSORS, _mmengine.LOOPS,
                 _mmengine.MODEL_WRAPPERS, _mmengine.OPTIMIZERS, _mmengine.PARAM_SCHEDULERS,
                 _mmengine.WEIGHT_INITIALIZERS):
     LazyRegistry(_parent)
