@@ -7,6 +7,8 @@ from typing import Any
 from mmflatten.checkpoints.rules import shorten
 from mmflatten.tasks import Task, tasks
 
+NAMES_FILE = 'classes.txt'  # class names, one per line, beside the labels
+
 
 class OwnDataError(ValueError):
     """Error of unusable data or options; the message names the field or each problem."""
@@ -133,3 +135,10 @@ def listed(request: Request, names: Sequence[Iterable[str]], arguments: Sequence
         lists[parts[-1]['ann_file']] = ''.join(f'{line}\n' for line in lines)
     counts = tuple(text.count('\n') for text in lists.values())
     return dict(train=parts[0], val=parts[1], counts=counts, lists=lists)
+
+
+def listed_names(folder: Path) -> list[str]:
+    """Return the class names of `classes.txt` in a folder; [] if there is none."""
+    file = folder / NAMES_FILE
+    lines = file.read_text(encoding='utf-8').splitlines() if file.is_file() else []
+    return [line.strip() for line in lines if line.strip()]

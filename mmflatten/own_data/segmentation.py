@@ -9,7 +9,7 @@ import numpy as np
 from mmengine.config import Config
 
 from mmflatten.checkpoints.rules import shorten
-from mmflatten.own_data.data import OwnData, OwnDataError, Request, listed, problems_of
+from mmflatten.own_data.data import NAMES_FILE, OwnData, OwnDataError, Request, listed, listed_names, problems_of
 from mmflatten.own_data.pictures import (
     UNREADABLE,
     Picture,
@@ -69,11 +69,11 @@ def read(request: Request, base: Config) -> OwnData:
 
 
 def _class_names(maps: Path) -> list[str]:
-    for file in (maps / 'classes.txt', maps.parent / 'classes.txt'):
-        if file.is_file():
-            return [line.strip() for line in file.read_text(encoding='utf-8').splitlines() if line.strip()]
+    for folder in (maps, maps.parent):
+        if (folder / NAMES_FILE).is_file():
+            return listed_names(folder)
     raise OwnDataError(f'--classes is missing: name the label values 0, 1, ..., or write one name per line into '
-                       f'{maps / "classes.txt"}.')
+                       f'{maps / NAMES_FILE}.')
 
 
 def _pairs(images: Path, maps: Path, places: dict[str, list[str]]) -> dict[Path, Path]:

@@ -6,11 +6,10 @@ from typing import Any
 
 import yaml
 
-from mmflatten.own_data.data import OwnDataError, Request
+from mmflatten.own_data.data import NAMES_FILE, OwnDataError, Request, listed_names
 from mmflatten.own_data.labels import Labelled, Labels, box_of
 from mmflatten.own_data.pictures import find_images, read_pictures
 
-NAMES_FILE = 'classes.txt'  # of LabelImg and Label Studio
 LARGEST_FRACTION = 2  # a box may lie over the border of its image, but not this far
 
 
@@ -22,7 +21,7 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     if ann[0].is_file():
         names, parts = _read_yaml(ann[0].resolve())
     else:
-        names = list(request.classes or _listed_names(ann[0]) or [])
+        names = list(request.classes or listed_names(ann[0]) or [])
         if not names:
             raise OwnDataError(f'--ann {ann[0]}: class names are missing. Give data.yaml, --classes, or one name per '
                                f'line in {ann[0] / NAMES_FILE}.')
@@ -105,12 +104,6 @@ def _label_file(image: Path) -> Path:
     return Path(*parts).with_suffix('.txt')
 
 
-def _listed_names(folder: Path) -> list[str]:
-    file = folder / NAMES_FILE
-    lines = file.read_text(encoding='utf-8').splitlines() if file.is_file() else []
-    return [line.strip() for line in lines if line.strip()]
-
-
 def _check_files(labels: Labels, files: dict[Path, Path]) -> None:
     """Find label files of no image or of two, and other lists of names beside them."""
     uses = Counter(files.values())
@@ -123,7 +116,7 @@ def _check_files(labels: Labels, files: dict[Path, Path]) -> None:
         if folder.is_dir() and folder not in {image.parent for image in files}:
             labels.faults['label without an image'] += [
                 str(file) for file in sorted(folder.glob('*.txt')) if file not in uses and file.name != NAMES_FILE]
-        other = _listed_names(folder)
+        other = listed_names(folder)
         if other and other != labels.names:
             labels.faults['two lists of class names differ'].append(
                 f'{labels.source}: {", ".join(labels.names)}; {folder / NAMES_FILE}: {", ".join(other)}')
