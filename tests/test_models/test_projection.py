@@ -55,13 +55,6 @@ def test_gelu_is_fused_where_onednn_is_used(kind: str) -> None:
             assert ('aten::gelu' in operators(lambda: layer(x, *inputs))) == (grad or not enabled)
 
 
-def test_token_conv_applies_gelu_after_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, x = TokenConv(12, 3, gelu=True), torch.randn(2, 35, 12)
-    expected = layer(x, (5, 7))
-    monkeypatch.setattr('mmflatten.models.layers.token_conv.pick_kernel', lambda *args: True)
-    torch.testing.assert_close(layer(x, (5, 7)), expected)
-
-
 @pytest.mark.parametrize('half', [False, True])
 @pytest.mark.parametrize('autocast', [False, True])
 def test_full_range_linear_accepts_values_beyond_float16(half: bool, autocast: bool) -> None:

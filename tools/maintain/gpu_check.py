@@ -55,15 +55,11 @@ def checks(device: str, quick: bool, folder: Path) -> dict[str, Check]:
             for feature_map in closed_form.ACTIVATIONS if size in correctness.SIZES[:2] else ['focused']:
                 plan[f'attention {feature_map} {dtype} {size}'] = partial(
                     correctness.attention_rows, size, feature_map, dtype, device)
-        for size in correctness.CONVOLUTIONS[:1 if quick else None]:
-            plan[f'convolution {dtype} {size}'] = partial(correctness.convolution_rows, size, dtype, device)
     plan['second device'] = partial(correctness.second_device_rows, device)
     for family, spec in ({'small': SMALL} if quick else correctness.FAMILIES).items():
         plan[f'family {family}'] = partial(correctness.family_rows, family, spec, side, device)
     for case in [TINY] if quick else speed.CASES:
         plan[f'speed {case.name}'] = partial(speed.attention_rows, case, device, rounds)
-    for case in [TINY] if quick else speed.CASES[:3]:
-        plan[f'speed of the convolution {case.name}'] = partial(speed.convolution_rows, case, device, rounds)
     for compile, dtype in product((False,) if quick else (False, True), ('bf16', 'fp16')):
         for name, specs in (SMALL_TWINS if quick else training.TWINS).items():
             plan[f'training {name} {dtype}{" compiled" * compile}'] = partial(

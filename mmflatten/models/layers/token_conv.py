@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from mmflatten.models.layers.linear import uses_onednn
 from mmflatten.models.layers.tokens import on_map
-from mmflatten.ops.kernels import pick_kernel, token_convolution
 
 
 class ConvGELU(nn.Conv2d):
@@ -57,9 +56,6 @@ class TokenConv(BaseModule):
         self.conv = depthwise(embed_dims // num_groups, kernel_size, gelu)
 
     def forward(self, x_BNC: Tensor, hw_shape: tuple[int, int]) -> Tensor:
-        if self.conv.bias is not None and pick_kernel(x_BNC):
-            y_BNC = token_convolution(x_BNC, self.conv.weight, self.conv.bias, hw_shape)
-            return F.gelu(y_BNC) if self.gelu else y_BNC
         return on_map(self._convolve, x_BNC, hw_shape)
 
     def _convolve(self, x_BCHW: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
-"""Fused kernels for CUDA GPUs as PyTorch operators. `docs/kernels.md` lists the conditions under which they run."""
+"""Fused kernels of linear attention for CUDA GPUs as a PyTorch operator. `docs/kernels.md` lists the conditions under which they run."""
 from mmflatten.ops.kernels.attention import fused_linear_attention
-from mmflatten.ops.kernels.convolution import token_convolution
 from mmflatten.ops.kernels.pick import has_triton, kernels_enabled, pick_kernel, set_kernels_enabled
 
-__all__ = ['fused_linear_attention', 'has_triton', 'kernels_enabled', 'pick_kernel', 'set_kernels_enabled',
-           'token_convolution']
+__all__ = ['fused_linear_attention', 'has_triton', 'kernels_enabled', 'pick_kernel', 'set_kernels_enabled']

@@ -1,4 +1,4 @@
-"""FLOP formulas of the fused operators for `torch.utils.flop_counter.FlopCounterMode`, registered on import.
+"""FLOP formulas of the fused operator for `torch.utils.flop_counter.FlopCounterMode`, registered on import.
 
 This is a separate module because PyTorch's counter imports Triton.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch.utils.flop_counter import register_flop_formula
 
-import mmflatten.ops.kernels  # noqa: F401  defines the operators
+import mmflatten.ops.kernels  # noqa: F401  defines the operator
 
 
 def multiply_accumulates(q_shape: tuple[int, ...], k_shape: tuple[int, ...]) -> int:
@@ -29,15 +29,3 @@ def _forward_flops(q_shape: tuple[int, ...], k_shape: tuple[int, ...], *args: ob
 def _backward_flops(grad_shape: tuple[int, ...], q_shape: tuple[int, ...], k_shape: tuple[int, ...], *args: object,
                     **kwargs: object) -> int:
     return 4 * multiply_accumulates(q_shape, k_shape)
-
-
-@register_flop_formula(torch.ops.mmflatten.token_convolution)
-def _convolution_flops(x_shape: tuple[int, ...], weight_shape: tuple[int, ...], bias_shape: tuple[int, ...],
-                       height: int, width: int, **kwargs: object) -> int:
-    return 2 * x_shape[0] * x_shape[2] * height * width * weight_shape[-1] ** 2
-
-
-@register_flop_formula(torch.ops.mmflatten.token_convolution_backward)
-def _convolution_backward_flops(grad_shape: tuple[int, ...], x_shape: tuple[int, ...], weight_shape: tuple[int, ...],
-                                height: int, width: int, **kwargs: object) -> int:
-    return 4 * x_shape[0] * x_shape[2] * height * width * weight_shape[-1] ** 2

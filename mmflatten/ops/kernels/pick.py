@@ -16,7 +16,7 @@ from mmflatten.ops.sizes import is_exporting
 OLDEST_TRITON = (3, 6)
 WIDEST_HEAD = 64
 HIGHEST_POWER = 8  # of the focused map; higher powers, even of unit vectors, leave the range of float32
-TYPES = (torch.float32, torch.float16, torch.bfloat16)
+TYPES = (torch.float16, torch.bfloat16)  # with float32, heads of 48 and 64 channels spill registers on 8.0
 
 _enabled = False
 
@@ -45,24 +45,23 @@ def kernels_enabled() -> bool:
     return _enabled
 
 
-def pick_kernel(*tensors: Tensor, width: int = 1, power: float = 1, feature_map: str | None = None) -> bool:
-    """Return True if a fused kernel computes these tensors: on a CUDA GPU, with Triton, not in an exported graph.
+def pick_kernel(*tensors: Tensor, width: int, feature_map: str, power: float = 1) -> bool:
+    """Return True if the fused kernels compute these tensors: on a CUDA GPU, with Triton, not in an exported graph.
 
-    Kernels of attention also require a shape for which `is_cheaper` holds.
+    Their shape must be one for which `is_cheaper` holds.
 
     Args:
         tensors: the operator's inputs, all of one type and on one device; their last axes are tokens and channels.
         width: channels of a head.
+        feature_map: of queries and keys.
         power: power of the focused map.
-        feature_map: of attention; None for the convolution.
     """
     first = tensors[0]
     if not first.is_cuda or is_exporting() or width > WIDEST_HEAD or power not in range(1, HIGHEST_POWER + 1):
         return False
     same = all(x.dtype == first.dtype and x.dtype in TYPES and x.device == first.device for x in tensors)
-    if feature_map is not None:
-        same = same and all(is_cheaper(x.shape[-2], width, feature_map) for x in tensors if x.numel())
-    return same and first.numel() > 0 and _available(first.device.index or 0)
+    return (same and all(x.numel() and is_cheaper(x.shape[-2], width, feature_map) for x in tensors)
+            and _available(first.device.index or 0))
 
 
 def _available(device: int) -> bool:

@@ -10,9 +10,8 @@ import math
 import sys
 
 import torch
-import torch.nn.functional as F
 
-from mmflatten.ops.kernels import closed_form, launch_attention, launch_convolution
+from mmflatten.ops.kernels import closed_form, launch_attention
 from mmflatten.ops.kernels.closed_form import Options
 
 MARGIN = 4096
@@ -38,11 +37,6 @@ CASES = {
     'full: 20 heads': dict(shape=(1, 20, 49, 49, 16)),
     'full: 12 heads in float16': dict(shape=(2, 12, 49, 49, 32), dtype=torch.float16),
     'full: 5,000 tokens': dict(shape=(1, 3, 5000, 5000, 32), block=256),
-}
-CONVOLUTIONS = {
-    'convolution, 3 x 3': dict(shape=(2, 5, 7, 24), side=3),
-    'convolution, 5 x 5, weights shared, prefix': dict(shape=(1, 7, 7, 36), side=5, shared=3, prefix=2),
-    'convolution, 5 x 5 in bfloat16, 64 channels': dict(shape=(1, 4, 9, 64), side=5, dtype=torch.bfloat16),
 }
 
 
@@ -106,24 +100,6 @@ def run(shape, options=None, dtype=torch.float32, block=None, size=1., others=('
     return margins_intact() and bool(y[0, 5, :, 3].isnan().all()), errors
 
 
-def convolve(shape, side, shared=1, prefix=0, dtype=torch.float32):
-    torch.manual_seed(0)
-    B, H, W, C = shape
-    x = guarded(torch.randn(B, prefix + H * W, 3, C).to(dtype)).as_subclass(Guarded)[:, :, 1]
-    grad = guarded(torch.randn(B, prefix + H * W, C).to(dtype))
-    weight, bias = guarded(torch.randn(C // shared, 1, side, side)), guarded(torch.randn(C // shared))
-    y = launch_convolution.forward(x, weight, bias, H, W)
-    actual = (y, *launch_convolution.backward(grad, x, weight, H, W))
-    leaves = [t.as_subclass(torch.Tensor).double().requires_grad_() for t in (x, weight, bias)]
-    x_BCHW = leaves[0][:, prefix:].transpose(1, 2).unflatten(2, (H, W))
-    repeated = leaves[1].repeat(shared, 1, 1, 1), leaves[2].repeat(shared)
-    y_BNC = F.conv2d(x_BCHW, *repeated, padding=side // 2, groups=C).flatten(2).transpose(1, 2)
-    expected = F.pad(y_BNC, (0, 0, prefix, 0))
-    expected = (expected.detach(), *torch.autograd.grad(expected, leaves, grad.double()))
-    names = ('y', 'grad_x', 'grad_weight', 'grad_bias')
-    return margins_intact(), {name: error(a, b) for name, a, b in zip(names, actual, expected)}
-
-
 def margins_intact() -> bool:
     """Return True if no kernel has written outside its outputs."""
     return all(x[:MARGIN].isnan().all() and x[-MARGIN:].isnan().all() for x in Guarded.buffers)
@@ -136,7 +112,4 @@ def error(actual: torch.Tensor, expected: torch.Tensor) -> float:
 
 if __name__ == '__main__':
     full = sys.argv[1:] == ['full']
-    results = {name: run(**case) for name, case in CASES.items() if name.startswith('full') == full}
-    if not full:
-        results |= {name: convolve(**case) for name, case in CONVOLUTIONS.items()}
-    print(json.dumps(results))
+    print(json.dumps({name: run(**case) for name, case in CASES.items() if name.startswith('full') == full}))

@@ -192,31 +192,30 @@ def test_kernels_are_off_by_default():
 
 
 def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, monkeypatch):
-    half, double = (torch.ones(2, dtype=dtype).as_subclass(OnGPU) for dtype in (torch.float16, torch.float64))
-    assert pick_kernel(half, half, width=32, power=3)
-    few, many = (torch.ones(1, tokens, 96, dtype=torch.float16).as_subclass(OnGPU) for tokens in (2, 196))
-    assert pick_kernel(many, many, width=32, power=3, feature_map='focused')
-    assert not pick_kernel(many, few, width=32, power=3, feature_map='focused')
-    assert not pick_kernel(torch.ones(2), width=32)
-    assert not pick_kernel(double, width=32) and not pick_kernel(half, double, width=32)
-    assert not pick_kernel(half, width=128)
-    assert not pick_kernel(half, width=32, power=2.5) and not pick_kernel(half, width=32, power=32)
+    few, x = (torch.ones(1, tokens, 96, dtype=torch.float16).as_subclass(OnGPU) for tokens in (2, 196))
+    single, focused = x.float(), dict(width=32, feature_map='focused')
+    assert pick_kernel(x, x, power=3, **focused) and pick_kernel(x, width=32, feature_map='relu')
+    assert not pick_kernel(x, few, **focused) and not pick_kernel(x[:0], **focused)
+    assert not pick_kernel(torch.ones(1, 196, 96, dtype=torch.float16), **focused)
+    assert not pick_kernel(single, **focused) and not pick_kernel(x, single, **focused)
+    assert not pick_kernel(x, width=128, feature_map='focused')
+    assert not pick_kernel(x, power=2.5, **focused) and not pick_kernel(x, power=32, **focused)
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (7, 5))
-    assert not pick_kernel(half, width=32)
+    assert not pick_kernel(x, **focused)
     monkeypatch.setattr('torch.cuda.get_device_capability', lambda device: (8, 0))
     monkeypatch.setattr('mmflatten.ops.kernels.pick.has_triton', lambda: False)
-    assert not pick_kernel(half, width=32)
+    assert not pick_kernel(x, **focused)
 
 
 def test_set_kernels_enabled_turns_kernels_off_and_on(gpu):
-    x = torch.ones(2).as_subclass(OnGPU)
-    assert kernels_enabled() and pick_kernel(x)
+    x, relu = torch.ones(1, 196, 96, dtype=torch.float16).as_subclass(OnGPU), dict(width=32, feature_map='relu')
+    assert kernels_enabled() and pick_kernel(x, **relu)
     with pytest.raises(KeyError), set_kernels_enabled(False):
-        assert not kernels_enabled() and not pick_kernel(x)
+        assert not kernels_enabled() and not pick_kernel(x, **relu)
         raise KeyError
-    assert kernels_enabled() and pick_kernel(x)
+    assert kernels_enabled() and pick_kernel(x, **relu)
     set_kernels_enabled(False)
-    assert not kernels_enabled() and not pick_kernel(x)
+    assert not kernels_enabled() and not pick_kernel(x, **relu)
 
 
 def test_kernels_setting_is_constant_in_compiled_graph(gpu):

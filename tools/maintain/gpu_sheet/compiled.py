@@ -19,7 +19,7 @@ from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompiledKernel
 
-from mmflatten.ops.kernels import launch, launch_attention, launch_convolution
+from mmflatten.ops.kernels import launch, launch_attention
 from mmflatten.ops.kernels.closed_form import Options
 
 TYPES = {torch.float32: '*fp32', torch.float16: '*fp16', torch.bfloat16: '*bf16'}
@@ -83,17 +83,6 @@ def attention_launches(feature_map: str, heads: int, width: int, dtype: torch.dt
     return forward, backward
 
 
-def convolution_launches(channels: int, side: int, groups: int = 1,
-                         dtype: torch.dtype = torch.bfloat16) -> list[Launch]:
-    """Return the launches of one forward and one backward pass of the convolution."""
-    x = torch.empty(8, 784, channels, dtype=dtype, device='meta')
-    weight = torch.empty(channels // groups, 1, side, side, dtype=dtype, device='meta')
-    with recorded() as launches:
-        launch_convolution.forward(x, weight, weight[:, 0, 0, 0], 28, 28)
-        launch_convolution.backward(x, x, weight, 28, 28)
-    return launches
-
-
 def compile_launch(call: Launch, capability: int = 90) -> CompiledKernel:
     """Compile the kernel of a launch for a compute capability (90 is 9.0) as Triton does when it is launched."""
     types, fixed, attributes = {}, {}, {}
@@ -135,8 +124,7 @@ def per_element(call: Launch, counted: Counts) -> float:
     arguments = call.arguments
     tokens = arguments.get('chunk', arguments['BLOCK'])
     instructions = (counted.outside + triton.cdiv(tokens, arguments['BLOCK']) * counted.loop) * arguments['num_warps']
-    programs = arguments['SIDE'] if 'SIDE_P' in arguments else 1  # the gradient of the weights has one for each row
-    return programs * instructions / (tokens * (arguments['BC'] if 'BC' in arguments else arguments['WIDTH']))
+    return instructions / (tokens * arguments['WIDTH'])
 
 
 def compile_all(launches: list[Launch], processes: int, capability: int) -> list[str]:
@@ -160,8 +148,6 @@ def kernel_rows(quick: bool, capability: int) -> list[dict]:
                  for heads in ((3, 6, 12, 24) if width == 32 else (1, 2, 5, 8))]
         launches = [call for case in cases for dtype in (torch.bfloat16, torch.float16)
                     for part in attention_launches(*case, dtype) for call in part]
-        launches += [call for channels in (96, 192, 64) for side in (3, 5) for call in
-                     convolution_launches(channels, side)]
         processes = 16
     names = compile_all(launches, processes, capability)
     return [dict(kernels=len(names), processes=processes, ok=True)]

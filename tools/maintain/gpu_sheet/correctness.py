@@ -1,14 +1,13 @@
-"""Errors of the fused operators relative to float64, and of every model family under autocast relative to float32."""
+"""Errors of the fused operator relative to float64, and of every model family under autocast relative to float32."""
 from __future__ import annotations
 
 from math import nan
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmflatten.measure.speed.models import DTYPES, build_model
-from mmflatten.ops.kernels import closed_form, convolution, set_kernels_enabled
+from mmflatten.ops.kernels import closed_form, set_kernels_enabled
 from mmflatten.ops.kernels.attention import _backward, _forward
 
 # Largest allowed error relative to the largest value, by input type.
@@ -16,8 +15,6 @@ TOLERANCES = {'fp32': 1e-4, 'fp16': 2e-3, 'bf16': 1.2e-2}
 # Images, heads, tokens, channels of a head.
 SIZES = [(4, 3, 49, 32), (2, 3, 3137, 32), (2, 1, 784, 64), (2, 5, 784, 64), (2, 12, 196, 24), (2, 24, 49, 32),
          (1, 4, 5000, 16)]
-# Images, height, width, channels, kernel size, groups that share weights, prefix tokens.
-CONVOLUTIONS = [(2, 7, 7, 96, 5, 3, 0), (2, 28, 28, 64, 3, 1, 1), (1, 13, 17, 320, 7, 1, 0)]
 FAMILIES = {
     'FLatten-Swin': 'FLattenSwin:arch=tiny', 'FLatten-PVT': 'FLattenPVT:arch=tiny',
     'FLatten-PVTv2': 'FLattenPVTv2:arch=b0', 'FLatten-CSwin': 'FLattenCSwin:arch=tiny',
@@ -51,47 +48,18 @@ def attention_rows(size: tuple[int, ...], feature_map: str, dtype: str, device: 
     expected = (y, *closed_form.backward(grad.double(), *wide, *saved, options))
     names = ('y', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale', 'grad_temperature')
     q[0, 0, 0, 0] = nan
-    row = dict(operator='attention', size=list(size), feature_map=feature_map, dtype=dtype)
-    return [_row(row, runs, expected, names, TOLERANCES[dtype], nan_kept=bool(run()[0][0, 0, 0].isnan().all()))]
-
-
-def convolution_rows(size: tuple[int, ...], dtype: str, device: str) -> list[dict]:
-    """Measure the error of the convolution and of the gradient of each input, as `attention_rows` does."""
-    B, H, W, C, side, groups, prefix = size
-    torch.manual_seed(0)
-    x, grad = (torch.randn(B, prefix + H * W, C, device=device).to(DTYPES[dtype]) for _ in range(2))
-    weight, bias = torch.randn(C // groups, 1, side, side, device=device), torch.randn(C // groups, device=device)
-
-    def run() -> tuple[Tensor, ...]:
-        return (convolution._forward(x, weight, bias, H, W), *convolution._backward(grad, x, weight, H, W))
-
-    runs = [run() for _ in range(3)]
-    leaves = [tensor.double().requires_grad_() for tensor in (x, weight, bias)]
-    x_BCHW = leaves[0][:, prefix:].transpose(1, 2).unflatten(2, (H, W))
-    y = F.conv2d(x_BCHW, leaves[1].repeat(groups, 1, 1, 1), leaves[2].repeat(groups), padding=side // 2, groups=C)
-    y = F.pad(y.flatten(2).transpose(1, 2), (0, 0, prefix, 0))
-    expected = (y.detach(), *torch.autograd.grad(y, leaves, grad.double()))
-    x[0, prefix, 0] = nan
-    row = dict(operator='convolution', size=list(size), dtype=dtype)
-    return [_row(row, runs, expected, ('y', 'grad_x', 'grad_weight', 'grad_bias'), TOLERANCES[dtype],
-                 nan_kept=bool(run()[0][0, prefix, 0].isnan()))]
-
-
-def _row(row: dict, runs: list[tuple[Tensor, ...]], expected: tuple[Tensor, ...], names: tuple[str, ...],
-         tolerance: float, nan_kept: bool) -> dict:
+    nan_kept = bool(run()[0][0, 0, 0].isnan().all())
     errors = {name: _difference(a, b) for name, a, b in zip(names, runs[0], expected) if bool(b.any())}
     same = all(a.equal(b) for other in runs[1:] for a, b in zip(runs[0], other))
-    return dict(row, errors=errors, same_bits=same, nan_kept=nan_kept,
-                ok=same and nan_kept and all(error < tolerance for error in errors.values()))
+    return [dict(size=list(size), feature_map=feature_map, dtype=dtype, errors=errors, same_bits=same, nan_kept=nan_kept,
+                 ok=same and nan_kept and all(error < TOLERANCES[dtype] for error in errors.values()))]
 
 
 def second_device_rows(device: str) -> list[dict]:
-    """Run the operators on another GPU than the current one, and compare with the first."""
+    """Run the operator on another GPU than the current one, and compare with the first."""
     if torch.cuda.device_count() < 2 or not device.startswith('cuda'):
         return [dict(devices=torch.cuda.device_count(), ok=True)]
-    rows = [rows_of(*case, dtype='bf16', device='cuda:1') for rows_of, case in (
-        (attention_rows, (SIZES[0], 'focused')), (convolution_rows, (CONVOLUTIONS[0],)))]
-    return [dict(row, device='cuda:1') for (row,) in rows]
+    return [dict(row, device='cuda:1') for row in attention_rows(SIZES[0], 'focused', dtype='bf16', device='cuda:1')]
 
 
 def _difference(actual: Tensor, expected: Tensor) -> float:

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.timing import Call, Subject, measure
-from mmflatten.models.layers import TokenConv
 from mmflatten.ops import focused_map, linear_attention, merge_heads, split_heads
-from mmflatten.ops.kernels import fused_linear_attention, set_kernels_enabled
+from mmflatten.ops.kernels import fused_linear_attention
 
 
 class Case(NamedTuple):
@@ -115,24 +114,3 @@ def flash_bla() -> Callable | None:
     except ImportError:
         return None
     return attend
-
-
-def convolution_rows(case: Case, device: str, rounds: int) -> list[dict]:
-    """Time a 5 x 5 convolution of the tokens of a case in bfloat16, forward and backward."""
-    side = int(case.N ** .5)
-    layer = TokenConv(case.C, 5).to(device)
-    x = torch.randn(case.B, side * side, case.C, device=device).bfloat16().requires_grad_()
-    grad, leaves = torch.randn_like(x), [x, *layer.parameters()]
-
-    def step(on: bool) -> Call:
-        def run() -> object:
-            with set_kernels_enabled(on), torch.autocast(torch.device(device).type, torch.bfloat16):
-                y = layer(x, (side, side))
-            return torch.autograd.grad(y, leaves, grad)
-
-        return run
-
-    subjects = [Subject('kernels', step(True)), Subject('eager', step(False))]
-    return [dict(case=f'5 x 5 convolution, {case.name}', way=subject.name,
-                 training_s=sorted(times)[len(times) // 2], peak_mib=peak_memory(subject.call, device) / 2 ** 20)
-            for subject, times in zip(subjects, measure(subjects, rounds=rounds, device=device))]
