@@ -84,6 +84,11 @@ def _report(error: BaseException, show_traceback: bool) -> None:
             note.write(line + '\n')
 
 
+def memory_reason(error: BaseException) -> str:
+    """Return what could not be allocated, without the state of the allocator."""
+    return '. '.join(error_text(error).split('. ')[:2]).rstrip('.')
+
+
 def explain(error: BaseException) -> str:
     """Return one line that explains an error to the user.
 
@@ -117,8 +122,7 @@ def explain(error: BaseException) -> str:
         case ImportError():
             return message
         case torch.cuda.OutOfMemoryError():
-            reason = '. '.join(message.split('. ')[:2]).rstrip('.')
-            return f'the GPU ran out of memory ({reason}). Lower the batch size or the image size.'
+            return f'the GPU ran out of memory ({memory_reason(error)}). Lower the batch size or the image size.'
         case RuntimeError() if message.startswith('DataLoader worker'):  # PyTorch 2.15 has no class for this error
             return (f'{message}. The usual cause is full memory or /dev/shm: lower train_dataloader.num_workers or '
                     'train_dataloader.batch_size.')

@@ -204,7 +204,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     signal.signal(signal.SIGTERM, _stop)
     argv = sys.argv[1:] if argv is None else argv
-    packing = bool(argv) and argv[0] in PACKING
+    source = argv[0] if argv else None
+    packing, resumes = source in PACKING, source == 'shards'
     args = (packing_parser() if packing else parser()).parse_args(argv)
     if args.out is None:
         args.out = Path('data', f'{args.source}_stereo' if args.stereo else args.source)
@@ -212,12 +213,13 @@ def main(argv: list[str] | None = None) -> int:
         print(pack(args) if packing else prepare(args))
     except (ValueError, OSError, ImportError) as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        advice = 'Make room; the same command continues' if packing else 'Make room or choose another disk'
+        advice = 'Make room; the same command continues' if resumes else 'Make room or choose another disk'
         reason = f'{error.strerror} while writing {args.out}. {advice}.' if full else error
         print(f'mmflatten data: {reason}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f'mmflatten data: interrupted; {args.out} was not changed. The same command continues.', file=sys.stderr)
+        print(f'mmflatten data: interrupted; {args.out} was not changed. The same command '
+              f'{"continues" if resumes else "starts again"}.', file=sys.stderr)
         return 130
     return 0
 

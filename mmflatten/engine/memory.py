@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from mmengine.runner import Runner
 
-from mmflatten.console import error_text
+from mmflatten.console import memory_reason
 from mmflatten.engine.datasets import bare_model
 
 
@@ -28,8 +28,8 @@ def explain_memory(runner: Runner, split: str = 'test') -> Iterator[None]:
             raise
         model = bare_model(runner.model)
         part = 'val' if split == 'train' and not model.training else split
-        reason = '. '.join(error_text(error).split('. ')[:2])  # and not the state of the allocator
-        raise OutOfMemory(f'out of memory in the {part} loop ({reason}). {advice(runner.cfg, model, part)}') from error
+        raise OutOfMemory(f'out of memory in the {part} loop ({memory_reason(error)}). '
+                          f'{advice(runner.cfg, model, part)}') from error
 
 
 def advice(cfg: Mapping[str, Any], model: torch.nn.Module, split: str) -> str:
