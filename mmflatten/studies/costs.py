@@ -19,7 +19,7 @@ from mmflatten.measure.speed.timing import measure
 from mmflatten.recipes.training import Training
 from mmflatten.studies.configs import check_parts, config_of, metric_names
 from mmflatten.studies.runs import StudyRun, digest
-from mmflatten.studies.statistics import ALPHA, detectable
+from mmflatten.studies.statistics import alpha_of_look, detectable
 from mmflatten.studies.study import Study, StudyError, counted
 from mmflatten.text_table import align, giga
 
@@ -111,7 +111,7 @@ def cost_table(study: Study, runs: Sequence[StudyRun], seconds: dict[str, float]
     if study.spread:
         tests = sum(len(claim.order) - 1 for claim in study.claims) or max(
             1, len(next(iter(study.factors.values()), ())) - 1)
-        shares = ', '.join(f'{detectable(study.spread, number, tests, ALPHA / len(study.seed_steps)):.3g} with {number}'
+        shares = ', '.join(f'{detectable(study.spread, number, tests, alpha_of_look(study)):.3g} with {number}'
                            for number in study.seed_steps)
         table += (f'\n\ndetectable difference: {shares} seeds ({counted(tests, "test")}, spread {study.spread:g}, '
                   'power 80 %)')

@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from mmflatten.studies.runs import BEST, ENDED, FINISHED, GRID, StudyRun, cells, expand, make_run, matches
+from mmflatten.studies.runs import ANCHOR, BEST, ENDED, FINISHED, GRID, StudyRun, cells, expand, make_run, matches
 from mmflatten.studies.study import Claim, Study, StudyError
 
 ALPHA = 0.05
 POWER = 0.8
 BETTER, WORSE, EQUIVALENT, UNDECIDED, UNTESTED = ('better', 'worse', 'equivalent', 'undecided', 'too few seeds')
 OPEN = (UNDECIDED, UNTESTED)
+SILENT = 'below the anchors'
 DRAWS = 40_000  # of the largest of several t statistics
 
 
@@ -286,10 +287,11 @@ def pareto(costs: Sequence[float], values: Sequence[float]) -> list[bool]:
 
 
 def judge(study: Study, runs: Sequence[StudyRun]) -> list[tuple[str, list[Comparison]]]:
-    """Judge the claims of a study by finished runs of one mode.
+    """Judge the claims of a study by finished runs of one mode, and of anchors.
 
     Each table, the runs that a claim's `where` selects, has one linear model. All pairs of all claims are one family,
-    and the looks share its error. The first look that settles a claim decides it.
+    and the looks share its error. The first look that settles a claim decides it. A claim is not judged where all its
+    levels are below all anchors.
 
     Returns:
         For each claim its verdict, and a comparison of each two neighbours in its order.
@@ -305,17 +307,25 @@ def judge(study: Study, runs: Sequence[StudyRun]) -> list[tuple[str, list[Compar
     return found
 
 
+def alpha_of_look(study: Study) -> float:
+    """Return the rate of false verdicts that each look may have; a look at one seed cannot judge."""
+    return ALPHA / max(1, sum(number > 1 for number in study.seed_steps))
+
+
 def _judge_claim(study: Study, runs: Sequence[StudyRun], claim: Claim) -> tuple[str, list[Comparison]]:
     factor = study.factor_of(claim)
-    chosen = [run for run in runs if matches(run.levels, claim.where)]
+    chosen = [run for run in runs if run.mode != ANCHOR and matches(run.levels, claim.where)]
     metrics = sorted({run.metric for run in chosen if run.levels[factor] in claim.order})
     if len(metrics) > 1:
         raise StudyError(f'claims: expected runs with one metric for {claim.text}, got {", ".join(metrics)}. '
                          'Narrow it with `where`.')
-    family = Family(study.margin.get(metrics[0], 0.) if metrics else 0., ALPHA / len(study.seed_steps),
+    family = Family(study.margin.get(metrics[0], 0.) if metrics else 0., alpha_of_look(study),
                     sum(len(other.order) - 1 for other in study.claims))
-    pairs = compare_pairs(_claim_values(study, chosen, factor, claim), list(pairwise(claim.order)), family)
-    return _verdict(pairs), pairs
+    values = _claim_values(study, chosen, factor, claim)
+    pairs = compare_pairs(values, list(pairwise(claim.order)), family)
+    anchors = [study.sign(run.metric) * run.value for run in runs if run.mode == ANCHOR and run.metric in metrics]
+    silent = bool(anchors) and values[list(claim.order)].mean().max() < min(anchors)
+    return SILENT if silent else _verdict(pairs), pairs
 
 
 def added_runs(study: Study, results: Mapping[str, StudyRun]) -> list[StudyRun]:
@@ -326,7 +336,7 @@ def added_runs(study: Study, results: Mapping[str, StudyRun]) -> list[StudyRun]:
     """
     seen, added = expand(study), []
     for before, number in pairwise(study.seed_steps):
-        known = [results.get(run.name, run) for run in seen if run.mode == GRID]
+        known = [results.get(run.name, run) for run in seen if run.mode in (GRID, ANCHOR)]
         if any(run.state not in ENDED for run in known):
             break
         verdicts = judge(study, [run for run in known if run.state == FINISHED])
@@ -357,7 +367,7 @@ def _verdict(pairs: Sequence[Comparison]) -> str:
 
 def claim_rows(study: Study, runs: Sequence[StudyRun], mode: str) -> list[list[str]]:
     """A row for every pair of each claim, judged by the finished runs of a mode; the first of them names the claim."""
-    finished = [run for run in runs if run.state == FINISHED and run.mode == mode]
+    finished = [run for run in runs if run.state == FINISHED and run.mode in (mode, ANCHOR)]
     rows = []
     for claim, (verdict, pairs) in zip(study.claims, judge(study, finished) if finished else ()):
         where = ', '.join(f'{factor} {"/".join(levels)}' for factor, levels in claim.where.items()) or 'all'

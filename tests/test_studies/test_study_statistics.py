@@ -10,11 +10,12 @@ from scipy import stats
 from mmflatten.studies.blocks import blocks_of, draw_costs, effects_table
 from mmflatten.studies.folder import RESULT, StudyFolder, write_json
 from mmflatten.studies.report import NOTE, write_report
-from mmflatten.studies.runs import ANCHOR, FINISHED, GRID, expand
+from mmflatten.studies.runs import ANCHOR, FINISHED, GRID, expand, make_anchor
 from mmflatten.studies.statistics import (
     ALPHA,
     BETTER,
     EQUIVALENT,
+    SILENT,
     UNDECIDED,
     UNTESTED,
     WORSE,
@@ -173,6 +174,17 @@ def test_claim_with_a_missing_level_is_untested_unless_another_step_contradicts(
     assert [verdict for verdict, _ in judge(claimed, done)] == [UNTESTED, 'not reproduced', UNTESTED, UNTESTED]
     against = claimed.claims[0].model_copy(update=dict(order=['poor', 'good', 'fair']))
     assert judge(claimed.model_copy(update=dict(claims=[against])), done)[0][0] == 'not reproduced'
+
+
+def test_claim_whose_levels_are_all_below_the_anchors_is_not_judged(claimed):
+    def verdicts(*values):
+        anchors = [replace(make_anchor(claimed, 'linear'), state=FINISHED, metric='acc', value=value)
+                   for value in values]
+        return [verdict for verdict, _ in judge(claimed, grid + anchors)]
+
+    grid, claimed = results(claimed), claimed.model_copy(update=dict(anchors=dict(linear={})))
+    assert verdicts(17.5, 40.) == ['reproduced', 'not reproduced', SILENT, 'reproduced']  # all but `good` are below
+    assert verdicts(30., 40.) == [SILENT, SILENT, SILENT, 'reproduced']  # the last claim has another metric
 
 
 def test_judge_refuses_a_claim_over_two_metrics(claimed):
