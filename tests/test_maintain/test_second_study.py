@@ -14,13 +14,17 @@ def runs(**columns):
 
 
 def test_orders_of_budgets(tmp_path, capsys):
-    """The same order has tau 1, the reversed one -1; anchors are left out."""
-    values = np.arange(10.) + 80
-    for size, column in (('-one', values), ('-four', values + 3), ('', values[::-1])):
-        runs(value=column).to_csv(tmp_path / f'budgets{size}.csv', index=False)
+    """The same order has tau 1, the reversed one -1; anchors, other seeds and other parts are left out."""
+    values, levels = np.arange(10.) + 80, {'levels.gate': 'none', 'levels.positions': 'table'}
+    parts = [runs(value=values + 3, seed=0, **levels, **{'levels.local': 'convolution'}),
+             runs(value=values[::-1], seed=0, **levels, **{'levels.local': 'none'}),
+             runs(value=100 * values[::-1], seed=1, **levels, **{'levels.local': 'convolution'})]
+    pd.concat(parts).to_csv(tmp_path / 'parts.csv', index=False)
+    for size, column in (('-half', values), ('', values[::-1])):
+        runs(value=column, seed=0).to_csv(tmp_path / f'budgets{size}.csv', index=False)
     second_study.main(tmp_path)
     found = capsys.readouterr().out
-    assert '1 and 4' in found and '1.00 [' in found and '-1.00 [' in found and '10 cores' in found
+    assert '0.5 and 2' in found and '1.00 [' in found and '-1.00 [' in found and '10 cores' in found
     assert (tmp_path / 'orders.png').exists()
 
 

@@ -4,7 +4,7 @@
 
 Reads `parts.csv`, `lengths.csv` and `budgets*.csv` there, as far as they exist, and the results of the battery. Prints
 Kendall's tau between the orders of the cores, and how well the battery predicts the accuracy of an attention that was
-left out. Draws `parts.png`, `orders.png` and `prediction.png` in the same folder.
+left out. Draws `battery.png`, `parts.png`, `orders.png` and `prediction.png` in the same folder.
 """
 import sys
 from collections.abc import Mapping
@@ -78,9 +78,9 @@ def prediction(values: pd.Series, folder: Path | None = None) -> str:
         values: accuracy of each cell, by the name of its attention in the battery.
         folder: where to draw it.
     """
-    battery = pd.read_csv(REFERENCES).groupby(['attention', 'task']).accuracy.mean().unstack()
-    names = [name for name in battery.index if name in values.index]
-    features, measured = battery.loc[names].to_numpy(), values.loc[names].to_numpy()
+    abilities = battery()
+    names = [name for name in abilities.index if name in values.index]
+    features, measured = abilities.loc[names].to_numpy(), values.loc[names].to_numpy()
     guess = predicted(features, measured)
     correlation = stats.spearmanr(guess, measured).statistic
     generator = np.random.default_rng(0)
@@ -105,22 +105,33 @@ def battery_cells(parts: pd.DataFrame) -> pd.Series:
     return pd.Series({name: means[cell] for name, cell in CELLS.items() if cell in means.index})
 
 
-def draw_parts(parts: pd.DataFrame, path: Path) -> None:
-    """Draw accuracy of every core (rows) with every set of helpers (columns)."""
-    means = parts.pivot_table(index='core', columns=['positions', 'local', 'gate'], values='value')
+def battery() -> pd.DataFrame:
+    """Accuracy of every attention (rows) in every task, mean over seeds."""
+    runs = pd.read_csv(REFERENCES)
+    return runs.groupby(['attention', 'task']).accuracy.mean().unstack()[runs.task.unique()]
+
+
+def draw_table(means: pd.DataFrame, title: str, path: Path) -> None:
+    """Draw accuracies as colours and numbers, the row with the best mean first."""
     means = means.loc[means.mean(axis=1).sort_values(ascending=False).index]
-    figure = Figure(figsize=(2.5 + .9 * means.shape[1], 5), layout='constrained')
+    figure = Figure(figsize=(3 + .75 * means.shape[1], 1.2 + .24 * len(means)), layout='constrained')
     axes = figure.subplots()
     axes.imshow(means, aspect='auto', cmap='viridis')
     for (row, column), value in np.ndenumerate(means.to_numpy()):
         light = value < (means.min(axis=None) + means.max(axis=None)) / 2
         axes.text(column, row, f'{value:.1f}', ha='center', va='center', size=8, color='w' if light else 'k')
-    words = {'convolution': 'local', 'silu': 'gate', 'none': ''}
-    labels = ['\n'.join(filter(None, [kind, words[local], words[gate]])) for kind, local, gate in means.columns]
-    axes.set_xticks(range(len(labels)), labels, size=8)
-    axes.set_yticks(range(len(means)), means.index)
-    axes.set_title('top-1 on Fashion-MNIST (%)', size=10)
+    axes.set_xticks(range(means.shape[1]), [name.replace('-', '\n', 1) for name in means], size=8)
+    axes.set_yticks(range(len(means)), means.index, size=8)
+    axes.set_title(title, size=10)
     figure.savefig(path, dpi=100)
+
+
+def by_parts(parts: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of every core (rows) with every set of helpers."""
+    words = {'convolution': 'local', 'silu': 'gate', 'none': ''}
+    means = parts.pivot_table(index='core', columns=['local', 'gate'], values='value')
+    return means.set_axis(['-'.join(filter(None, [words[local], words[gate]])) or 'alone' for local, gate in means],
+                          axis=1)
 
 
 def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> None:
@@ -138,18 +149,21 @@ def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> No
 
 
 def main(folder: Path) -> None:
+    draw_table(battery(), 'accuracy in the battery (%)', folder / 'battery.png')
     groups = {}
     if (folder / 'parts.csv').exists():
         parts = table(folder / 'parts.csv')
-        draw_parts(parts, folder / 'parts.png')
+        draw_table(by_parts(parts), 'top-1 on Fashion-MNIST (%)', folder / 'parts.png')
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder), sep='\n', end='\n\n')
     if (folder / 'lengths.csv').exists():
         lengths = table(folder / 'lengths.csv')
         groups['tokens'] = {str((28 // size) ** 2): rows.groupby('core').value.mean()
                             for size, rows in sorted(lengths.groupby('patch_size'), reverse=True)}
-    budgets = {epochs: folder / f'budgets{size}.csv' for epochs, size in (('1', '-one'), ('4', '-four'), ('16', ''))}
-    if all(path.exists() for path in budgets.values()):
-        groups['epochs'] = {epochs: table(path).groupby('core').value.mean() for epochs, path in budgets.items()}
+    if all((folder / name).exists() for name in ('parts.csv', 'budgets.csv', 'budgets-half.csv')):
+        half, eight = (table(folder / f'budgets{size}.csv') for size in ('-half', ''))
+        two = parts[(parts.local == 'convolution') & (parts.gate == 'none') & (parts.positions == 'table')]
+        groups['epochs'] = {epochs: runs[runs.seed == 0].groupby('core').value.mean()
+                            for epochs, runs in (('0.5', half), ('2', two), ('8', eight))}
     for title, columns in groups.items():
         print(f'Does the order stay over {title}?', orders(columns), sep='\n', end='\n\n')
     if groups:
