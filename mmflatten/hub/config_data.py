@@ -1,6 +1,7 @@
 """Configs as JSON, and the check of a config that comes from somebody else."""
 import re
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any
 
@@ -18,6 +19,7 @@ _MODULES = ('mmflatten.', 'torch.nn.', 'mmcv.cnn.', 'mmcv.ops.', 'mmcv.transform
 _READERS = re.compile(r'distillation|glip|grounding|hugging|kd_one_stage|\.lad|language|linearize|margin_head|\.mot\.|'
                       r'multimodal|peft|\.reid|retriev|rfsearch|san_head|selfsup|\.text|timm|tokenizer|track|'
                       'vector_quantizer|vlfusion|vpd|vqa')
+_READING_CLASSES = ('PretrainedInit', 'LoadBiomedical')  # the latter read pickles; beginnings of names
 # Names that the libraries do not look up in these registries. mmcv 2.3 evaluates the type of an NMS as Python.
 _OTHERS = ('nms', 'soft_nms', 'nms_match', 'RoIAlign', 'RoIPool', 'Mixup', 'CutMix', 'ResizeMix')
 _DOTTED = re.compile(r'[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+')
@@ -31,7 +33,7 @@ class HubError(ValueError):
 
 
 def to_data(value: Any, where: str = 'config') -> Any:
-    """Return the value of a config with JSON's types only. Of an absolute path the last part is kept.
+    """Return the value of a config with JSON's types only. Of absolute paths and addresses the last part is kept.
 
     Raises:
         HubError: a value, such as a class or a function, is not data.
@@ -45,7 +47,7 @@ def to_data(value: Any, where: str = 'config') -> Any:
             items = [to_data(item, f'{where}[{number}]') for number, item in enumerate(value)]
             return items if isinstance(value, list) else {TUPLE: items}
         case str():
-            return PurePath(value).name if value.startswith('/') else value
+            return PurePath(value).name if value.startswith(('/', '~')) or '://' in value else value
         case None | bool() | int() | float():
             return value
     raise HubError(f'{where}: expected numbers, text, lists and dictionaries, got {type(value).__name__}. A published '
@@ -109,10 +111,14 @@ def require_safe(value: Any, scope: str, where: str) -> None:
 
 def _require_known(name: Any, scope: str, where: str) -> None:
     parts = _NAME.fullmatch(name) if isinstance(name, str) else None
-    if name in _OTHERS or parts is not None and any(map(_is_accepted, _registered(parts[1] or '', parts[2], scope))):
-        return
-    raise HubError(f'{where}: expected the name of a registered layer or transform, got {str(name)[:80]!r}. A '
-                   'published config imports nothing.')
+    found = [] if parts is None else list(_registered(parts[1] or '', parts[2], scope))
+    if name not in _OTHERS and not (found and all(map(_is_accepted, found))):
+        raise HubError(f'{where}: expected the name of a registered layer or transform, got {str(name)[:80]!r}. A '
+                       'published config imports nothing.')
+    # A registry that lacks the name would import a module of that name, such as a file of the working directory.
+    if '.' not in name and find_spec(name) is not None:
+        raise HubError(f'{where}: {name} is also the name of a module, {find_spec(name).origin}, which is not to be '
+                       'imported. Rename it, or run in another folder.')
 
 
 def _registered(prefix: str, name: str, scope: str) -> Iterator[tuple[Registry, type]]:
@@ -133,7 +139,8 @@ def _is_accepted(found: tuple[Registry, Any]) -> bool:
     node, kind = found
     module = f'{getattr(kind, "__module__", "")}.'
     ours = node.scope == SCOPE  # with the attentions of installed packages
-    return (ours or module.startswith(_MODULES)) and not _READERS.search(module) and kind.__name__ != 'PretrainedInit'
+    return ((ours or module.startswith(_MODULES)) and not _READERS.search(module)
+            and not kind.__name__.startswith(_READING_CLASSES))
 
 
 def config_of(data: Mapping[str, Any], metainfo: Mapping[str, Any], visualizer: str) -> Config:

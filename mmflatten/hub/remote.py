@@ -28,10 +28,10 @@ def locate(name: str | Path) -> Path:
         HubError: there is no such model, or it cannot be downloaded.
     """
     name = str(name)
+    if name in shipped() and not Path(name, FACTS).is_file():
+        return shipped()[name]
     if Path(name).is_dir():
         return Path(name)
-    if name in shipped():
-        return shipped()[name]
     parts = _REPOSITORY.fullmatch(name.removeprefix(SCHEME))
     if parts is None:
         raise HubError(f'model: expected a folder, user/model on the hub or one of {", ".join(shipped())}, got {name}.')

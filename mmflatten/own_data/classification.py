@@ -6,6 +6,7 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmflatten.checkpoints.rules import shorten
+from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, listed, problems_of
 from mmflatten.own_data.pictures import (
     divide,
@@ -102,8 +103,10 @@ def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Pr
 
 
 def _columns(rows: list[tuple[list[str], str]], found: dict[str, Path], file: Path) -> tuple[int, int, int]:
-    """Return the columns of image and class, and the number of lines of the header."""
-    for header, (row, _) in enumerate(rows[:2]):
+    """Return the columns of image and class, and the number of lines of the header, which names no image file."""
+    header = int(bool(rows) and not any(Path(cell).suffix.lower() in IMAGE_SUFFIXES or cell in found
+                                        for cell in rows[0][0]))
+    for row, _ in rows[header:header + 20]:
         for image in (number for number, cell in enumerate(row) if cell in found):
             names = [cell.lower() for cell in rows[0][0]] if header else [''] * len(row)
             others = [number for number in range(len(row)) if number != image]

@@ -31,6 +31,9 @@ def convert(request: Request, to: str, value_range: tuple[int, int] | None, boxe
     for path in (*request.ann, *request.images):
         if not path.exists():
             raise FileNotFoundError(f'{path} does not exist.')
+    if len(request.ann) > (limit := 1 if to == '8bit' else 2):
+        raise OwnDataError(f'source: expected {"one folder" if limit == 1 else "training data, and validation data"}, '
+                           f'got {len(request.ann)} paths. Convert them one by one.')
     if request.out.exists():
         raise OwnDataError(f'--out {request.out}: exists. Choose another name.')
     request.images = request.images or [path if path.is_dir() else path.parent for path in request.ann]

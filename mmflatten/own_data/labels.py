@@ -16,6 +16,8 @@ LABEL_PROBLEMS = {  # name: (is an error, fix)
     'unreadable label file': (True, 'replace or remove it'),
     'label that cannot be read': (True, 'an object needs a class and four numbers of a box, or at least three points'),
     'label without an image': (True, 'add the image, or remove the label'),
+    'listed image without labels': (True, 'add its labels and the image, or remove the line'),
+    'image in neither list': (False, 'it is left out; ImageSets/Main/train.txt and val.txt divide the images'),
     'label file of two images': (True, 'rename one of the images'),
     'class id without a name': (True, 'add the name to names, or correct the id; ids start at 0'),
     'class ids look 1-based': (True, 'YOLO counts classes from 0: subtract 1 from every id'),

@@ -18,8 +18,14 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     if len(parts) > 1 or not all(file.is_file() for file in lists):
         return parts
     whole, = parts
-    chosen = [{line.split()[0] for line in file.read_text(encoding='utf-8').splitlines() if line.strip()}
-              for file in lists]
+    chosen = [{line.split()[0]: f'{file}:{number}' for number, line in enumerate(
+        file.read_text(encoding='utf-8').splitlines(), 1) if line.strip()} for file in lists]
+    listed, labelled = {**chosen[0], **chosen[1]}, {path.stem: path for path in whole.images}
+    unknown = [place for stem, place in listed.items() if stem not in labelled]
+    left_out = [str(path) for stem, path in labelled.items() if stem not in listed]
+    for problem, places in (('listed image without labels', unknown), ('image in neither list', left_out)):
+        if places:
+            whole.faults[problem] += places
     return [Labels(whole.source, {path: objects for path, objects in whole.images.items() if path.stem in stems},
                    whole.sizes, faults) for stems, faults in zip(chosen, (whole.faults, {}))]
 

@@ -1,7 +1,9 @@
 """Labels of YOLO: `data.yaml`, and a text file per image with a box or a polygon in each line, as fractions."""
 import math
+import os
 from collections import Counter
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import yaml
@@ -19,7 +21,9 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     Raises OwnDataError if the file or the names cannot be used.
     """
     if ann[0].is_file():
-        names, parts = _read_yaml(ann[0].resolve())
+        if len(ann) > 1:
+            raise OwnDataError(f'--ann {ann[1]}: expected one data.yaml with train and val, got {len(ann)} paths.')
+        names, parts = _read_yaml(ann[0].absolute())
     else:
         names = list(request.classes or listed_names(ann[0]) or [])
         if not names:
@@ -62,15 +66,19 @@ def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]
         if sorted(names, key=str) != sorted(range(len(names)), key=str):
             raise wrong('names', f'the ids 0 to {len(names) - 1}, as YOLO counts classes from 0', [*names])
         names = [names[number] for number in range(len(names))]
-    if not isinstance(names, list) or not names or not all(isinstance(name, (str, int)) for name in names):
-        raise wrong('names', 'a list of class names', names)
+    if not isinstance(names, list) or not names or not all(isinstance(name, (str, int)) and not isinstance(name, bool)
+                                                            for name in names):
+        raise wrong('names', 'a list of class names (yes and no in quotes)', names)
     if content.get('nc', len(names)) != len(names):
         raise wrong('nc', f'{len(names)}, the number of names', content['nc'])
     if 'kpt_shape' in content:
         raise wrong('kpt_shape', 'boxes or polygons, since keypoints are not read', content['kpt_shape'])
+    if not isinstance(content.get('path', ''), (str, NoneType)):
+        raise wrong('path', 'a folder', content['path'])
     parts = []
     for part in ('train', 'val'):
-        entries = [content[part]] if isinstance(content.get(part), str) else content.get(part) or []
+        entries = content.get(part) or []
+        entries = entries if isinstance(entries, list) else [entries]
         places = [_find(file, content.get('path'), str(entry)) for entry in entries]
         if None in places or part == 'train' and not places:
             raise wrong(part, 'folders of images, or text files with their paths', content.get(part))
@@ -82,7 +90,7 @@ def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]
 def _find(file: Path, root: str | None, entry: str) -> Path | None:
     """Return the existing path of an entry; Roboflow writes ../train/images for a folder beside `data.yaml`."""
     tried = (file.parent / (root or '') / entry, file.parent / entry, file.parent / entry.removeprefix('../'))
-    return next((path.resolve() for path in tried if path.exists()), None)
+    return next((Path(os.path.normpath(path)) for path in tried if path.exists()), None)  # links stay
 
 
 def _list_images(place: Path) -> list[Path]:
@@ -90,7 +98,7 @@ def _list_images(place: Path) -> list[Path]:
         return find_images(place)
     images = []
     for number, line in enumerate(place.read_text(encoding='utf-8').splitlines(), 1):
-        images += [(place.parent / line.strip()).resolve()] * bool(line.strip())
+        images += [Path(os.path.normpath(place.parent / line.strip()))] * bool(line.strip())
         if images and not images[-1].exists():
             raise OwnDataError(f'{place}:{number}: the image {images[-1]} does not exist.')
     return images

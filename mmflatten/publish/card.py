@@ -44,7 +44,7 @@ def write_card(path: Path, facts: dict[str, Any], pictures: list[Path]) -> None:
     """Write the card, with the header that the hub reads."""
     task, name, metrics = tasks()[facts['task']], facts['name'], facts['metrics']
     header = dict(library_name='mmflatten', pipeline_tag=task.hub_tag, tags=[facts['task'], 'mmflatten'])
-    inputs = ' '.join(f'{part}.png' for part in task.inputs)
+    inputs, extras = ' '.join(f'{part}.png' for part in task.inputs), f'hub,{task.abbreviation}'
     parameters = f'{facts["weights"]["parameters"] / 1e6:.2f} million values ({", ".join(facts["weights"]["types"])})'
     half = metrics and 'float16' in facts['weights']['types']
     rounded = '\n\nMeasured before the weights were rounded to float16.' * bool(half)
@@ -54,7 +54,8 @@ def write_card(path: Path, facts: dict[str, Any], pictures: list[Path]) -> None:
         f'---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {_cell(name)}',
         _table(('', ''), facts_rows),
         ' '.join(f'![prediction]({picture.name})' for picture in pictures),
-        f'## Use\n\n```shell\npip install "mmflatten[hub]"\nmmflatten predict {name} {inputs} --out results\n```\n\n'
+        f'## Use\n\n```shell\npip install "mmflatten[{extras}]"\n'
+        f'mmflatten predict {name} {inputs} --out results\n```\n\n'
         'Give the folder, or `hf://user/model`. `model.safetensors` and `config.json` are data: nothing is executed.',
         '## Metrics\n\n' + (_metrics(metrics) if metrics else 'Not measured.') + rounded,
         '## Preprocessing\n\n```yaml\n' + yaml.safe_dump(facts['preprocessing'], sort_keys=False) + '```',

@@ -26,7 +26,8 @@ from mmflatten.tasks import task_of
 from mmflatten.version import __version__
 
 _AVERAGES = ('model_ema', 'state_dict_ema')  # in files of other projects
-_MACHINE = ('work_dir', 'load_from', 'resume', 'launcher', 'model_wrapper_cfg')  # fields that others cannot use
+_MACHINE = ('work_dir', 'load_from', 'resume', 'launcher', 'model_wrapper_cfg', 'custom_imports', 'visualizer',
+            'vis_backends')  # fields that others cannot use, or that hold addresses of trackers
 _LOGGED = ('sys.platform', 'Python', 'CUDA available', 'PyTorch', 'seed', 'deterministic')
 
 

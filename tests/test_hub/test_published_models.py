@@ -127,9 +127,24 @@ def test_half_and_ema_weights(published, tmp_path, capsys):
     assert '--ema' in capsys.readouterr().err.splitlines()[-1] and not (tmp_path / 'ema').exists()
 
 
+@pytest.mark.parametrize('entry', ['ema_state_dict', 'model_ema'])
+def test_averaged_weights_are_published(entry, published, tmp_path):
+    """MMEngine stores the average as `state_dict` and the weights as `ema_state_dict`; other files have it apart."""
+    run = published(CLASSIFIER)
+    content = torch.load(run.checkpoint, weights_only=True)
+    other = {key: value + 1 for key, value in content['state_dict'].items()}
+    torch.save({**content, entry: other}, tmp_path / 'averaged.pth')
+    publish(tmp_path / 'averaged.pth', tmp_path / 'out', run.config, ema=True)
+    average = content['state_dict'] if entry == 'ema_state_dict' else other
+    found = load_file(tmp_path / 'out' / WEIGHTS)
+    assert found.keys() == average.keys() and all(torch.equal(found[key], average[key]) for key in found)
+
+
 def test_values_of_a_config_survive_json():
-    value = dict(scale=(3, 4), steps=[dict(type='Resize', sides=((1, 2), [3]))], none=None, path='/data/me/a')
-    assert from_data(json.loads(json.dumps(to_data(value)))) == {**value, 'path': 'a'}
+    value = dict(scale=(3, 4), steps=[dict(type='Resize', sides=((1, 2), [3]))], none=None, path='/data/me/a',
+                 home='~/me/b', address='s3://me:secret@host/c')
+    expected = {**value, 'path': 'a', 'home': 'b', 'address': 'c'}
+    assert from_data(json.loads(json.dumps(to_data(value)))) == expected
     with pytest.raises(HubError, match='model.type.*type'):
         to_data(dict(type=dict), 'model')
 
@@ -170,6 +185,13 @@ HOSTILE = {
     'foreign config': lambda config: config['model'].update(
         type='mmdet.KnowledgeDistillationSingleStageDetector', teacher_config='evil.py'),
     'remote code': lambda config: config['model'].update(trust_remote_code=True),
+    'pickle as a picture': lambda config: config['test_dataloader']['dataset']['pipeline'].insert(
+        0, dict(type='mmseg.LoadBiomedicalImageFromFile', decode_backend='pickle')),
+    'pickle of another library': lambda config: (
+        config.update(default_scope='mmseg'), config['test_dataloader']['dataset']['pipeline'].insert(
+            0, dict(type='LoadBiomedicalImageFromFile', decode_backend='pickle'))),
+    'name of a function and a module': lambda config: config['model']['backbone'].update(type='nms'),
+    'name of a layer and a module': lambda config: config['model']['backbone'].update(type='Constant'),
     'loaded weights of classes': lambda config: config['model']['head'].update(class_weight='evil.pkl'),
     'type is a number': lambda config: config['model'].update(type=1),
     'no pipeline': lambda config: config['test_dataloader']['dataset'].update(pipeline='evil'),
@@ -181,7 +203,8 @@ HOSTILE = {
 def test_hostile_config_is_refused(name, folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
-    (folder / 'evil.py').write_text('open("evil", "w")\nraise SystemExit("executed")\n')
+    for module in ('evil', 'nms', 'Constant'):
+        (folder / f'{module}.py').write_text('open("evil", "w")\nraise SystemExit("executed")\n')
     change_json(folder, CONFIG, HOSTILE[name])
     refused(folder, CONFIG)
     assert not (folder / 'evil').exists()

@@ -138,6 +138,13 @@ def test_convert_error_writes_nothing(name, coco, capsys):
     assert word in capsys.readouterr().err.splitlines()[-1] and sorted(coco.rglob('*')) == before
 
 
+@pytest.mark.parametrize('words, number', [('train.json val.json train.json --to yolo', 3),
+                                           ('train val --to 8bit --range 0 4000', 2)])
+def test_convert_refuses_sources_that_it_would_not_write(words, number, coco, capsys):
+    assert mmflatten(f'data convert {words} --out new') == 2
+    assert f'got {number} paths' in capsys.readouterr().err.splitlines()[-1] and not (coco / 'new').exists()
+
+
 def test_convert_splits_one_part_and_keeps_existing_folders(coco, capsys):
     assert mmflatten('data convert train.json --images train --to yolo --out yolo --val-share 0.25') == 0
     assert len(list((coco / 'yolo/images/val').rglob('*.png'))) == 1

@@ -105,6 +105,13 @@ def test_yolo_layouts_of_other_tools_are_read(yaml, yolo):
     assert boxes('mine_val.json')[0] == ('3.png', 'round', (24, 12, 16, 24))
 
 
+def test_yolo_folder_of_images_may_be_a_link(yolo):
+    (yolo / 'images/train').rename(yolo / 'disk')
+    (yolo / 'images/train').symlink_to(yolo / 'disk')
+    assert run('det', 'data.yaml') == 0
+    assert len(boxes('mine_train.json')) == 6
+
+
 LINE = 'labels/train/1.txt:2'
 YOLO_FAULTS = {
     'unknown id': (LINE, '7 0.5 0.5 0.1 0.1', 'class id without a name'),
@@ -172,6 +179,15 @@ def change_files(yolo: Path, name: str) -> str:
         case 'keypoints':
             yaml.write_text(yaml.read_text() + 'kpt_shape: [17, 3]\n')
             return f'{yaml}:7: kpt_shape'
+        case 'names without quotes':
+            yaml.write_text(yaml.read_text().replace('round', 'yes'))
+            return f'{yaml}:4: names: expected a list of class names'
+        case 'path is a number':
+            yaml.write_text(yaml.read_text().replace('path: .', 'path: 5'))
+            return f'{yaml}:1: path: expected a folder'
+        case 'folder is a number':
+            yaml.write_text(yaml.read_text().replace('images/train', '5'))
+            return f'{yaml}:2: train: expected folders'
         case 'missing image of a list':
             (yolo / 'list.txt').write_text('images/train/0.png\nimages/train/gone.png\n')
             yaml.write_text(yaml.read_text().replace('images/train', 'list.txt'))
@@ -179,7 +195,8 @@ def change_files(yolo: Path, name: str) -> str:
 
 
 @pytest.mark.parametrize('name', ['missing image', 'shared label', 'other order', 'repeated names', 'names from 1',
-                                  'wrong nc', 'missing folder', 'not YAML', 'keypoints', 'missing image of a list'])
+                                  'wrong nc', 'missing folder', 'not YAML', 'keypoints', 'names without quotes',
+                                  'path is a number', 'folder is a number', 'missing image of a list'])
 def test_yolo_mistake_ends_in_one_line(name, yolo, capsys):
     expected = change_files(yolo, name)
     before = sorted(yolo.rglob('*'))
@@ -222,7 +239,7 @@ def test_voc_boxes_count_from_one_and_difficult_objects_are_crowds(voc):
     assert [item['iscrowd'] for item in content['annotations']] == [0, 1] * 4
 
 
-def test_voc_image_sets_divide_the_folder(voc):
+def test_voc_image_sets_divide_the_folder(voc, capsys):
     lists = voc / 'ImageSets' / 'Main'
     lists.mkdir(parents=True)
     (lists / 'train.txt').write_text('0\n2\n')
@@ -230,7 +247,11 @@ def test_voc_image_sets_divide_the_folder(voc):
     assert run('det', 'Annotations', '--images', 'JPEGImages') == 0
     assert {name for name, *_ in boxes('mine_train.json')} == {'0.png', '2.png'}
     assert {name for name, *_ in boxes('mine_val.json')} == {'3.png'}
+    assert 'image in neither list' in capsys.readouterr().out
     train(voc / 'mine.py')
+    (lists / 'val.txt').write_text('3 1\n\ngone\n')
+    assert run('det', 'Annotations', '--images', 'JPEGImages', '--out', 'more.py') == 1
+    assert f'{lists / "val.txt"}:3' in capsys.readouterr().err.splitlines()[-1]
 
 
 VOC_FAULTS = {
@@ -348,6 +369,15 @@ def test_csv_error_names_file_and_line(line, table, capsys):
     shown = capsys.readouterr()
     last = shown.err.splitlines()[-1]
     assert 'labels.csv:5' in last and CSV_FAULTS[line] in last
+
+
+@pytest.mark.parametrize('header', [True, False])
+def test_csv_whose_first_image_is_missing_names_its_line(header, table, capsys):
+    head, *rows = Path('labels.csv').read_text().replace(',', '.png,').splitlines()
+    rows[0] = 'gone.png,cat'
+    Path('labels.csv').write_text('\n'.join(['id,breed'] * header + rows))
+    assert run('cls', 'labels.csv', '--images', 'photos', base=CLASSIFIER) == 1
+    assert f'labels.csv:{1 + header} (gone.png)' in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_csv_columns_that_are_unclear_are_listed(table, capsys):

@@ -1,4 +1,4 @@
-"""Fused kernels of linear attention for CUDA GPUs as a PyTorch operator. `docs/kernels.md` lists the conditions under which they run."""
+"""Fused kernels of linear attention for CUDA GPUs as a PyTorch operator: `docs/kernels.md`."""
 from mmflatten.ops.kernels.attention import fused_linear_attention
 from mmflatten.ops.kernels.pick import has_triton, kernels_enabled, pick_kernel, set_kernels_enabled
 

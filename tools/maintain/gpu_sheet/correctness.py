@@ -51,8 +51,9 @@ def attention_rows(size: tuple[int, ...], feature_map: str, dtype: str, device: 
     nan_kept = bool(run()[0][0, 0, 0].isnan().all())
     errors = {name: _difference(a, b) for name, a, b in zip(names, runs[0], expected) if bool(b.any())}
     same = all(a.equal(b) for other in runs[1:] for a, b in zip(runs[0], other))
-    return [dict(size=list(size), feature_map=feature_map, dtype=dtype, errors=errors, same_bits=same, nan_kept=nan_kept,
-                 ok=same and nan_kept and all(error < TOLERANCES[dtype] for error in errors.values()))]
+    ok = same and nan_kept and all(error < TOLERANCES[dtype] for error in errors.values())
+    return [dict(size=list(size), feature_map=feature_map, dtype=dtype, errors=errors, same_bits=same,
+                 nan_kept=nan_kept, ok=ok)]
 
 
 def second_device_rows(device: str) -> list[dict]:
