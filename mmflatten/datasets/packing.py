@@ -34,7 +34,11 @@ class Part(NamedTuple):
     folders: dict[int, str]
     check: bool
     skip: bool
-    index: Path  # folder of the rows, which exists when the shard is complete; named after the files in the shard
+    index: Path  # folder of the rows, which exists when the shard is complete; named after the files and `check`
+
+    def is_complete(self) -> bool:
+        """Return True if the shard is written, and no image is left out unless that is allowed."""
+        return self.index.exists() and (self.skip or not (self.index / 'skipped.txt').stat().st_size)
 
 
 def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**30, check: bool = True,
@@ -81,7 +85,7 @@ def _cut(work: Path, name: str, split: Split, folders: dict[int, str], limit: in
          options: tuple[bool, bool]) -> Iterator[Part]:
     """Yield the parts of a split: images of about `limit` bytes, and at most `SHARD_IMAGES`."""
     images: list[Entry] = []
-    size, number, digest = 0, 0, hashlib.sha256(repr(options).encode())
+    size, number, digest = 0, 0, hashlib.sha256(repr(options[0]).encode())
     for image in split.images():
         path = os.path.join(split.folder, image.name)
         try:
@@ -92,7 +96,7 @@ def _cut(work: Path, name: str, split: Split, folders: dict[int, str], limit: in
         if images and (size >= limit or len(images) == SHARD_IMAGES):
             yield Part(work / f'{name}-{number:06d}.tar', split.folder, images, folders, *options,
                        work / f'{name}-{number:06d}.{digest.hexdigest()[:16]}')
-            images, size, number, digest = [], 0, number + 1, hashlib.sha256(repr(options).encode())
+            images, size, number, digest = [], 0, number + 1, hashlib.sha256(repr(options[0]).encode())
         images.append(image)
         size += facts[0]
         digest.update(os.fsencode(f'{path} {image.label} {facts}\n'))
@@ -107,7 +111,7 @@ def _pack_all(parts: Iterable[Part], processes: int, on_shard: Callable[[str, in
     try:
         for part in parts:
             folders.append(part.index)
-            if not part.index.exists():
+            if not part.is_complete():
                 running[pool.submit(_pack, part)] = part.path.name
             if len(running) > 2 * processes:
                 _finish(running, on_shard)
@@ -147,6 +151,8 @@ def _pack(part: Part) -> int:
         file.flush()
         os.fsync(file.fileno())
         (folder / 'skipped.txt').write_text('\n'.join(skipped), errors='surrogateescape')
+        for other in part.path.parent.glob(f'{part.path.stem}.{"[0-9a-f]" * 16}'):  # of the shard that is replaced
+            shutil.rmtree(other)
         unfinished.rename(part.path)
     return number
 

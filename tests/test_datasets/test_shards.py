@@ -261,6 +261,27 @@ def test_interrupted_packing_continues(folders, tmp_path, capsys, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ['folders', 'shards']
 
 
+def test_kept_shards_follow_the_options_of_the_last_call(folders, tmp_path, monkeypatch):
+    broken, out = folders / 'train/n01/n01_1.JPEG', tmp_path / 'shards'
+    broken.write_bytes(broken.read_bytes()[:-200])
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    def build(**options):
+        packing.build_shards(find_splits(folders), out, **options)
+
+    with monkeypatch.context() as context:
+        context.setattr(packing, 'merge_rows', interrupted)
+        for options in (dict(check=False), dict(skip=print)):  # all shards are complete, without and with the image
+            with pytest.raises(KeyboardInterrupt):
+                build(**options)
+        with pytest.raises(ValueError, match=broken.name):
+            build()
+    build(check=False)
+    assert samples(IndexedImages(str(out), split='train')) == reference(folders)
+
+
 # Kills the whole command with SIGKILL while the third of several shards is written.
 KILLED = '''
 import os, signal, sys
@@ -288,7 +309,7 @@ def test_packing_continues_after_a_kill(folders, tmp_path, monkeypatch):
     first = folders / 'train/n01/n01_1.JPEG'
     make_image(first, 99)  # in the first shard
     monkeypatch.setattr(packing, 'SHARD_IMAGES', 3)
-    packing.build_shards(find_splits(folders), out)
+    packing.build_shards(find_splits(folders), out, skip=print)  # an option that changes no shard
     assert samples(IndexedImages(str(out), split='train')) == reference(folders)
     assert samples(IndexedImages(str(out), split='val')) == reference(folders, 'val')
     # Complete shards are kept, unless their images changed.
