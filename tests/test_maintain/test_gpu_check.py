@@ -38,7 +38,7 @@ def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_pat
 
 
 def test_gpu_check_lists_wrong_operators_and_repeats_failed_checks(tool, tmp_path, capsys, monkeypatch):
-    wrong = dict(operator='attention', errors=dict(y=.5), ok=False)
+    wrong = dict(errors=dict(y=.5), ok=False)
     monkeypatch.setattr(tool, 'checks', lambda *args: {'fails': lambda: 1 / 0, 'wrong': lambda: [wrong]})
     out = tmp_path / 'sheet.jsonl'
     command = ['--device', 'cpu', '--quick', '--out', str(out)]

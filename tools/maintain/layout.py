@@ -23,9 +23,9 @@ FLOORS = (
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
-    'ops': 2884, 'models': 6408, 'checkpoints': 1456, 'timm': 346, 'tasks': 388, 'datasets': 3083, 'own_data': 1981,
+    'ops': 2883, 'models': 6408, 'checkpoints': 1456, 'timm': 346, 'tasks': 388, 'datasets': 3089, 'own_data': 1981,
     'engine': 2147, 'predict': 838, 'explain': 1062, 'measure': 1464, 'results': 1229, 'report': 1416, 'recipes': 783,
     'studies': 2746, 'export': 857, 'linearize': 789, 'app': 561, 'cli': 2055, 'hub': 402,
     'publish': 233,
 }
-TOTAL = 34539
+TOTAL = 34544

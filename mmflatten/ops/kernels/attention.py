@@ -82,8 +82,8 @@ def _check_shapes(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, weight_WM: Ten
         raise ValueError(f'weight_WM: expected the shape (W, {M}) with a W that divides the batch size {B}, got '
                          f'{tuple(weight_WM.shape)}.')
     if q_BhNd.is_cuda and (q_BhNd.dtype not in TYPES or d > WIDEST_HEAD):
-        raise ValueError(f'q_BhNd: on a GPU expected float32, float16 or bfloat16 and heads of at most {WIDEST_HEAD} '
-                         f'channels, got {q_BhNd.dtype} and {d} channels.')
+        raise ValueError(f'q_BhNd: on a GPU expected float16 or bfloat16 and heads of at most {WIDEST_HEAD} channels, '
+                         f' got {q_BhNd.dtype} and {d} channels.')
 
 
 @torch.library.custom_op('mmflatten::linear_attention', mutates_args=(), device_types='cpu')

@@ -18,7 +18,7 @@ def run(kernel: triton.JITFunction, grid: tuple[int, ...], **arguments: Any) -> 
 
 
 def precision_of(dtype: torch.dtype) -> str:
-    """Precision of matrix products: TF32 represents half-precision inputs exactly; three TF32 products give float32."""
+    """Precision of matrix products: TF32 represents half-precision inputs exactly. Only tests have float32 inputs."""
     return 'tf32x3' if dtype == torch.float32 else 'tf32'
 
 

@@ -25,7 +25,7 @@ class set_kernels_enabled:  # lower case like torch.set_grad_enabled, because it
     """Turn the fused kernels on or off, until the next call or, as a context manager, for a block of code.
 
     They are off by default, because their speed has not been measured on a GPU. The setting holds for all threads of
-    the process. A model compiled by `torch.compile` keeps the setting of its compilation.
+    the process. A model compiled by `torch.compile` is compiled again when it changes.
     """
 
     def __init__(self, enabled: bool) -> None:
@@ -61,12 +61,11 @@ def pick_kernel(*tensors: Tensor, width: int, feature_map: str, power: float = 1
         return False
     same = all(x.dtype == first.dtype and x.dtype in TYPES and x.device == first.device for x in tensors)
     return (same and all(x.numel() and is_cheaper(x.shape[-2], width, feature_map) for x in tensors)
-            and _available(first.device.index or 0))
+            and kernels_enabled() and _available(first.device.index or 0))
 
 
 def _available(device: int) -> bool:
-    return (kernels_enabled() and has_triton() and torch.cuda.get_device_capability(device) >= (8, 0)
-            and _has_c_compiler())
+    return has_triton() and torch.cuda.get_device_capability(device) >= (8, 0) and _has_c_compiler()
 
 
 # Constant in a compiled graph. `torch.compiler.assume_constant_result` would do the same, but imports the compiler.

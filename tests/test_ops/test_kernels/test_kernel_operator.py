@@ -218,6 +218,8 @@ def test_set_kernels_enabled_turns_kernels_off_and_on(gpu):
     assert not kernels_enabled() and not pick_kernel(x, **relu)
 
 
-def test_kernels_setting_is_constant_in_compiled_graph(gpu):
-    compiled = torch.compile(lambda x: x + pick._available(0), fullgraph=True, backend='eager')
+def test_compiled_graph_follows_the_setting(gpu):
+    compiled = torch.compile(lambda x: x + (kernels_enabled() and pick._available(0)), fullgraph=True, backend='eager')
     assert compiled(torch.zeros(1)) == float(pick.has_triton())
+    with set_kernels_enabled(False):
+        assert compiled(torch.zeros(1)) == 0
