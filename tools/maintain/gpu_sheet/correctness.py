@@ -36,7 +36,8 @@ def attention_rows(size: tuple[int, ...], feature_map: str, dtype: str, device: 
     local = torch.randn(B, h, N, d, device=device).to(DTYPES[dtype])
     grad = torch.randn(B, N, h, d, device=device).to(DTYPES[dtype])
     options = closed_form.Options(feature_map, 3, 1e-6, 0. if feature_map in ('focused', 'elu') else .2 * N)
-    inputs = (q, k, v, position, rescale, None, temperature)
+    weight = torch.rand(2, N, device=device) if N == 49 else None  # windows with padding
+    inputs = (q, k, v, position, rescale, weight, temperature)
 
     def run() -> tuple[Tensor, ...]:
         y, *saved = _forward(*inputs, local, *options)
