@@ -116,9 +116,10 @@ def _require_known(name: Any, scope: str, where: str) -> None:
         raise HubError(f'{where}: expected the name of a registered layer or transform, got {str(name)[:80]!r}. A '
                        'published config imports nothing.')
     # A registry that lacks the name would import a module of that name, such as a file of the working directory.
-    if '.' not in name and find_spec(name) is not None:
-        raise HubError(f'{where}: {name} is also the name of a module, {find_spec(name).origin}, which is not to be '
-                       'imported. Rename it, or run in another folder.')
+    module = None if '.' in name else find_spec(name)
+    if module is not None and module.origin:  # a plain folder has none
+        raise HubError(f'{where}: {name} is also the name of a module, {module.origin}, which is not to be imported. '
+                       'Rename it, or run in another folder.')
 
 
 def _registered(prefix: str, name: str, scope: str) -> Iterator[tuple[Registry, type]]:
