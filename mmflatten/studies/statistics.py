@@ -368,8 +368,8 @@ def _verdict(pairs: Sequence[Comparison]) -> str:
 def claim_rows(study: Study, runs: Sequence[StudyRun], mode: str) -> list[list[str]]:
     """A row for every pair of each claim, judged by the finished runs of a mode; the first of them names the claim."""
     finished = [run for run in runs if run.state == FINISHED and run.mode in (mode, ANCHOR)]
-    rows = []
-    for claim, (verdict, pairs) in zip(study.claims, judge(study, finished) if finished else ()):
+    rows, known = [], any(run.mode == mode for run in finished)
+    for claim, (verdict, pairs) in zip(study.claims, judge(study, finished) if known else ()):
         where = ', '.join(f'{factor} {"/".join(levels)}' for factor, levels in claim.where.items()) or 'all'
         tuned = ', tuned' if mode == BEST else ''
         first = [claim.text, f'{study.name}: {where}{tuned}', claim.source, f'**{verdict}**']

@@ -10,7 +10,7 @@ from scipy import stats
 from mmflatten.studies.blocks import blocks_of, draw_costs, effects_table
 from mmflatten.studies.folder import RESULT, StudyFolder, write_json
 from mmflatten.studies.report import NOTE, write_report
-from mmflatten.studies.runs import ANCHOR, FINISHED, GRID, expand, make_anchor
+from mmflatten.studies.runs import ANCHOR, BEST, FINISHED, GRID, expand, make_anchor
 from mmflatten.studies.statistics import (
     ALPHA,
     BETTER,
@@ -21,6 +21,7 @@ from mmflatten.studies.statistics import (
     WORSE,
     Family,
     added_runs,
+    claim_rows,
     compare_all,
     compare_pairs,
     detectable,
@@ -185,6 +186,8 @@ def test_claim_whose_levels_are_all_below_the_anchors_is_not_judged(claimed):
     grid, claimed = results(claimed), claimed.model_copy(update=dict(anchors=dict(linear={})))
     assert verdicts(17.5, 40.) == ['reproduced', 'not reproduced', SILENT, 'reproduced']  # all but `good` are below
     assert verdicts(30., 40.) == [SILENT, SILENT, SILENT, 'reproduced']  # the last claim has another metric
+    anchor = replace(make_anchor(claimed, 'linear'), state=FINISHED, metric='acc', value=30.)
+    assert len(claim_rows(claimed, [*grid, anchor], GRID)) == 5 and claim_rows(claimed, [*grid, anchor], BEST) == []
 
 
 def test_judge_refuses_a_claim_over_two_metrics(claimed):
