@@ -37,7 +37,8 @@ def tile_of(kernel: str, width: int) -> Tile:
     DP = max(16, power_of_2(width))
     if kernel == 'norms':
         return Tile(DP, max(1, 1024 // DP), 1)
-    return Tile(DP, BLOCK, 8 if DP == 64 and kernel.endswith('_backward') else 4)
+    masked = DP > width  # the masks of padded channels take registers
+    return Tile(DP, BLOCK, 8 if masked or DP == 64 and kernel.endswith('_backward') else 4)
 
 
 def power_of_2(number: int) -> int:
