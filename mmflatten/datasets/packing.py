@@ -66,7 +66,7 @@ def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**3
     for name, split in splits.items():
         shutil.rmtree(work / f'{name}.index', ignore_errors=True)
         folders = dict(enumerate(split.classes))
-        parts = _pack_all(_cut(work, name, split, folders, shard_bytes, (check, skip is not None)), processes, on_shard)
+        parts = _pack_all(_cut(work, name, split, folders, shard_bytes, check, skip is not None), processes, on_shard)
         for part in parts:
             for message in (part / 'skipped.txt').read_text(errors='surrogateescape').splitlines() if skip else ():
                 skip(message)
@@ -81,11 +81,17 @@ def build_shards(splits: Mapping[str, Split], out: Path, shard_bytes: int = 2**3
     return counts
 
 
-def _cut(work: Path, name: str, split: Split, folders: dict[int, str], limit: int,
-         options: tuple[bool, bool]) -> Iterator[Part]:
+def _cut(work: Path, name: str, split: Split, folders: dict[int, str], limit: int, check: bool,
+         skip: bool) -> Iterator[Part]:
     """Yield the parts of a split: images of about `limit` bytes, and at most `SHARD_IMAGES`."""
     images: list[Entry] = []
-    size, number, digest = 0, 0, hashlib.sha256(repr(options[0]).encode())
+    size, number, digest = 0, 0, hashlib.sha256(repr(check).encode())
+
+    def part() -> Part:
+        stem = f'{name}-{number:06d}'
+        index = work / f'{stem}.{digest.hexdigest()[:16]}'
+        return Part(work / f'{stem}.tar', split.folder, images, folders, check, skip, index)
+
     for image in split.images():
         path = os.path.join(split.folder, image.name)
         try:
@@ -94,14 +100,12 @@ def _cut(work: Path, name: str, split: Split, folders: dict[int, str], limit: in
         except OSError:  # reported when it is read
             facts = 0, 0
         if images and (size >= limit or len(images) == SHARD_IMAGES):
-            yield Part(work / f'{name}-{number:06d}.tar', split.folder, images, folders, *options,
-                       work / f'{name}-{number:06d}.{digest.hexdigest()[:16]}')
-            images, size, number, digest = [], 0, number + 1, hashlib.sha256(repr(options[0]).encode())
+            yield part()
+            images, size, number, digest = [], 0, number + 1, hashlib.sha256(repr(check).encode())
         images.append(image)
         size += facts[0]
         digest.update(os.fsencode(f'{path} {image.label} {facts}\n'))
-    yield Part(work / f'{name}-{number:06d}.tar', split.folder, images, folders, *options,
-               work / f'{name}-{number:06d}.{digest.hexdigest()[:16]}')
+    yield part()
 
 
 def _pack_all(parts: Iterable[Part], processes: int, on_shard: Callable[[str, int], Any]) -> list[Path]:

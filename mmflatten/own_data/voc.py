@@ -21,11 +21,8 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
     chosen = [{line.split()[0]: f'{file}:{number}' for number, line in enumerate(
         file.read_text(encoding='utf-8').splitlines(), 1) if line.strip()} for file in lists]
     listed, labelled = {**chosen[0], **chosen[1]}, {path.stem: path for path in whole.images}
-    unknown = [place for stem, place in listed.items() if stem not in labelled]
-    left_out = [str(path) for stem, path in labelled.items() if stem not in listed]
-    for problem, places in (('listed image without labels', unknown), ('image in neither list', left_out)):
-        if places:
-            whole.faults[problem] += places
+    whole.faults['listed image without labels'] += [place for stem, place in listed.items() if stem not in labelled]
+    whole.faults['image in neither list'] += [str(path) for stem, path in labelled.items() if stem not in listed]
     return [Labels(whole.source, {path: objects for path, objects in whole.images.items() if path.stem in stems},
                    whole.sizes, faults) for stems, faults in zip(chosen, (whole.faults, {}))]
 

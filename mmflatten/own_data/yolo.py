@@ -3,7 +3,6 @@ import math
 import os
 from collections import Counter
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 import yaml
@@ -66,14 +65,13 @@ def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]
         if sorted(names, key=str) != sorted(range(len(names)), key=str):
             raise wrong('names', f'the ids 0 to {len(names) - 1}, as YOLO counts classes from 0', [*names])
         names = [names[number] for number in range(len(names))]
-    if not isinstance(names, list) or not names or not all(isinstance(name, (str, int)) and not isinstance(name, bool)
-                                                            for name in names):
+    if not isinstance(names, list) or not names or not all(type(name) in (str, int) for name in names):
         raise wrong('names', 'a list of class names (yes and no in quotes)', names)
     if content.get('nc', len(names)) != len(names):
         raise wrong('nc', f'{len(names)}, the number of names', content['nc'])
     if 'kpt_shape' in content:
         raise wrong('kpt_shape', 'boxes or polygons, since keypoints are not read', content['kpt_shape'])
-    if not isinstance(content.get('path', ''), (str, NoneType)):
+    if content.get('path') is not None and not isinstance(content['path'], str):
         raise wrong('path', 'a folder', content['path'])
     parts = []
     for part in ('train', 'val'):
