@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -25,6 +25,13 @@ def check_name(where: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         raise StudyError(f'{where}: expected one of {shown(", ".join(known))}, got {shown(name)}. Correct or remove '
                          'it.')
+
+
+def _check_pattern(where: str, pattern: Pattern, known: Mapping[str, Collection[str]]) -> None:
+    for factor, names in pattern.items():
+        check_name(where, factor, known)
+        for name in names:
+            check_name(f'{where}: {factor}', name, known[factor])
 
 
 def shown(value: Any) -> str:
@@ -215,22 +222,46 @@ class Study(StudyPart):
 
     @model_validator(mode='after')
     def _check_patterns(self) -> Study:
-        levels = {**self.factors, SEED: list(map(str, self.seeds))}
-        patterns = [('exclude', pattern, levels) for pattern in self.exclude]
+        for where in self.exclude:
+            _check_pattern('exclude', where, self.levels)
         for claim in self.claims:
             others = {name: known for name, known in self.factors.items() if name != self.factor_of(claim)}
-            patterns.append((f'claims: where of {claim.text}', claim.where, others))
-        for where, pattern, known in patterns:
-            for factor, names in pattern.items():
-                check_name(where, factor, known)
-                for name in names:
-                    check_name(f'{where}: {factor}', name, known[factor])
+            _check_pattern(f'claims: where of {claim.text}', claim.where, others)
         return self
+
+    @property
+    def levels(self) -> dict[str, list[str]]:
+        """Names of the levels of every factor, seeds included."""
+        return {**{name: list(levels) for name, levels in self.factors.items()}, SEED: list(map(str, self.seeds))}
 
     @property
     def seed_steps(self) -> list[int]:
         """Numbers of seeds after which claims are judged."""
         return self.looks or [len(self.seeds)]
+
+    def keep(self, only: Mapping[str, Any]) -> Study:
+        """Keep some levels of factors, and of claims, exclusions and looks what these levels leave of them.
+
+        Raises:
+            StudyError: a factor or level is not in the study.
+        """
+        kept = _pattern(only)
+        _check_pattern('--only', kept, self.levels)
+        kept = {**self.levels, **kept}
+
+        def narrow(where: Pattern) -> Pattern:
+            return {factor: [level for level in levels if level in kept[factor]] for factor, levels in where.items()}
+
+        claims = [claim.model_copy(update={'where': narrow(claim.where)}) for claim in self.claims
+                  if set(claim.order) <= set(kept[self.factor_of(claim)])]
+        seeds = [seed for seed in self.seeds if str(seed) in kept[SEED]]
+        return self.model_copy(update={
+            'factors': {factor: {level: options for level, options in levels.items() if level in kept[factor]}
+                        for factor, levels in self.factors.items()},
+            'seeds': seeds,
+            'looks': sorted({min(number, len(seeds)) for number in self.seed_steps}),
+            'exclude': [where for where in map(narrow, self.exclude) if all(where.values())],
+            'claims': [claim for claim in claims if all(claim.where.values())]})
 
     def sign(self, metric: str) -> int:
         """1 if a higher metric is better, -1 if a lower one is."""

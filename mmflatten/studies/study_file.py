@@ -24,7 +24,7 @@ def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | N
     Args:
         size: `full` for the file itself, or one of its `sizes`, which replaces parts of it.
         fields: further changes, such as `{'budget.epochs': 2}`.
-        only: factor -> level, or a list of those that remain.
+        only: factor -> level, or a list of those that remain. Claims about others are dropped.
 
     Raises:
         StudyError: a field is unknown, missing or invalid. The message names each field and its value.
@@ -37,11 +37,11 @@ def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | N
             warnings.warn(f'throughput: studies do not measure speed any more. Remove it from {path} and use '
                           '`mmflatten benchmark`.', FutureWarning, stacklevel=2)
     content = {'name': Path(path).stem, **_resized(content, _mapping(sizes[size], f'sizes.{size}'))}
-    content = _resized(content, _changes(fields or {}, only or {}))
     try:
-        study = Study.model_validate(content)
+        study = Study.model_validate(_resized(content, _changes(fields or {})))
     except ValidationError as error:
         raise StudyError('\n'.join(map(_message, error.errors()))) from error
+    study = study.keep(only or {})
     return study if size == FULL else study.model_copy(update={'name': f'{study.name}-{size}'})
 
 
@@ -87,7 +87,7 @@ def _resized(content: dict, changes: dict) -> dict:
     return {**content, **changes, **merged, 'factors': factors}
 
 
-def _changes(fields: Mapping[str, Any], only: Mapping[str, Any]) -> dict:
+def _changes(fields: Mapping[str, Any]) -> dict:
     """Write changes of the command line as a size."""
     changes: dict[str, Any] = {}
     for name, value in fields.items():
@@ -96,8 +96,7 @@ def _changes(fields: Mapping[str, Any], only: Mapping[str, Any]) -> dict:
             changes.setdefault(part, {})[field] = value
         else:
             changes[part] = value
-    kept = {factor: list(levels) if isinstance(levels, (list, tuple)) else [levels] for factor, levels in only.items()}
-    return {**changes, 'factors': kept} if kept else changes
+    return changes
 
 
 def _mapping(value: Any, where: str) -> dict:

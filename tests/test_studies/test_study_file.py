@@ -290,11 +290,14 @@ def test_a_metric_that_the_test_lacks_is_refused_before_the_first_run(plain, tmp
 
 def test_fields_and_levels_of_the_command_line(plain):
     path = plain(factors=dict(attention=dict(softmax={}, other={}, third={}), seed=3))
-    study = read_study(path, fields={'budget.epochs': 2, 'options.train_dataloader.batch_size': 4, 'looks': [1, 2]},
+    study = read_study(path, fields={'budget.epochs': 2, 'options.train_dataloader.batch_size': 4, 'looks': [1, 3],
+                                     'claims': [{'order': 'softmax > other'}, {'order': 'third > softmax'}],
+                                     'exclude': [{'attention': 'other'}, {'attention': ['other', 'third'], 'seed': 1}]},
                        only=dict(attention=['softmax', 'third'], seed=[0, 2]))
+    assert [claim.text for claim in study.claims] == ['third > softmax'] and study.exclude == []
     assert list(study.factors['attention']) == ['softmax', 'third'] and study.seeds == [0, 2] and study.looks == [1, 2]
     assert study.budget.epochs == 2 and study.options == {'train_dataloader.batch_size': 4}
-    for wrong in (dict(attention='fourth'), dict(colour='red')):
+    for wrong in (dict(attention='fourth'), dict(colour='red'), dict(seed=5)):
         with pytest.raises(StudyError, match=next(iter(wrong))):
             read_study(path, only=wrong)
 
