@@ -60,10 +60,10 @@ def checks(device: str, quick: bool, folder: Path) -> dict[str, Check]:
         plan[f'family {family}'] = partial(correctness.family_rows, family, spec, side, device)
     for case in [TINY] if quick else speed.CASES:
         plan[f'speed {case.name}'] = partial(speed.attention_rows, case, device, rounds)
-    for compile, dtype in product((False,) if quick else (False, True), ('bf16', 'fp16')):
+    for compiler, dtype in product(('', 'aot_eager' if quick else 'inductor'), ('bf16', 'fp16')):
         for name, specs in (SMALL_TWINS if quick else training.TWINS).items():
-            plan[f'training {name} {dtype}{" compiled" * compile}'] = partial(
-                training.classifier_rows, name, specs, dtype, compile, 1 if quick else 128, side, device, rounds)
+            plan[f'training {name} {dtype}{" compiled" * bool(compiler)}'] = partial(
+                training.classifier_rows, name, specs, dtype, compiler, 1 if quick else 128, side, device, rounds)
     spec, size, batch = (training.DEMO.stem, (64, 64), 1) if quick else (training.DETECTOR, (800, 1280), 2)
     plan['Mask R-CNN'] = partial(training.detector_rows, spec, 'bf16', size, batch, device, rounds)
     plan['demo'] = partial(training.demo_rows, device, quick, folder)

@@ -46,6 +46,7 @@ class RunSettings:
     device: str = 'cpu'
     train: bool = False  # a forward and a backward pass, without an optimizer
     compile: bool = False
+    compiler: str = 'inductor'  # backend of `torch.compile`
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
@@ -158,7 +159,7 @@ def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor
     model.train(settings.train).to(settings.device)
     inputs = inputs.to(settings.device)
     if settings.compile:
-        forward = torch.compile(forward)
+        forward = torch.compile(forward, backend=settings.compiler)
         if inputs.device.type == 'cpu' and not settings.train:
             # With a dynamic batch size Inductor uses oneDNN's products, which include GELU, instead of MKL's.
             torch._dynamo.maybe_mark_dynamic(inputs, 0)

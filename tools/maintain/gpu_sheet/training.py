@@ -23,6 +23,7 @@ TWINS = {  # ours, and timm's model of the same layout or, for PVT, of the neare
 }
 DETECTOR = 'mask-rcnn_flatten-swin-t_fpn_1x_coco'
 DEMO = ROOT / 'configs' / 'digits' / 'mask-rcnn_flatten-swin-nano_fpn_digits.py'
+LIMIT = 480  # seconds of the demo in one call
 SWITCH = """from mmflatten.ops.kernels import kernels_enabled, set_kernels_enabled
 set_kernels_enabled(True)
 print('kernels on:', kernels_enabled())
@@ -38,16 +39,20 @@ def switched(call: Call, on: bool) -> Call:
     return run
 
 
-def classifier_rows(name: str, specs: tuple[str, str], dtype: str, compiled: bool, batch: int, side: int, device: str,
+def classifier_rows(name: str, specs: tuple[str, str], dtype: str, compiler: str, batch: int, side: int, device: str,
                     rounds: int) -> list[dict]:
-    """Time training steps under autocast; a row each with kernels, without them, and for timm's model."""
-    settings = RunSettings(batch, (side, side), dtype, device, train=True, compile=compiled)
+    """Time training steps under autocast; a row each with kernels, without them, and for timm's model.
+
+    Args:
+        compiler: backend of `torch.compile`, or '' for eager code.
+    """
+    settings = RunSettings(batch, (side, side), dtype, device, train=True, compile=bool(compiler), compiler=compiler)
     ours, twin = specs
     subjects = [(f'{name}, {"kernels" if on else "eager"}', switched(model_subject(ours, settings).call, on))
                 for on in (True, False)]
     subjects.append((twin, model_subject(twin, settings).call))
     return _rows([Subject(label, call, batch) for label, call in subjects], device, rounds,
-                 dtype=dtype, compiled=compiled, size=[side, side])
+                 dtype=dtype, compiled=bool(compiler), size=[side, side])
 
 
 def detector_rows(spec: str, dtype: str, size: tuple[int, int], batch: int, device: str, rounds: int) -> list[dict]:
@@ -72,7 +77,10 @@ def detector_rows(spec: str, dtype: str, size: tuple[int, int], batch: int, devi
 
 
 def demo_rows(device: str, quick: bool, folder: Path) -> list[dict]:
-    """Train the demo's detector in a new process, with a config whose `custom_imports` turns the kernels on."""
+    """Train the demo's detector in a new process, with a config whose `custom_imports` turns the kernels on.
+
+    A repeated call resumes a training that took longer than `LIMIT`; the seconds are those of the last call.
+    """
     from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
     data, config = folder / 'digits', folder / 'demo_with_kernels.py'
     if not (data / 'annotations').is_dir():
@@ -86,9 +94,10 @@ def demo_rows(device: str, quick: bool, folder: Path) -> list[dict]:
                     'train_dataloader.persistent_workers=False']
     visible = {'CUDA_VISIBLE_DEVICES': ''} if device == 'cpu' else {}
     start = time.monotonic()
-    command = [sys.executable, '-m', 'mmflatten', 'train', config, '--work-dir', folder / 'demo',
+    command = [sys.executable, '-m', 'mmflatten', 'train', config, '--work-dir', folder / 'demo', '--resume',
                *(['--no-validate'] if quick else []), '--cfg-options', *options]
-    process = subprocess.run(command, cwd=ROOT, env={**os.environ, **visible}, capture_output=True, text=True)
+    process = subprocess.run(command, cwd=ROOT, env={**os.environ, **visible}, capture_output=True, text=True,
+                             timeout=LIMIT)
     ok = process.returncode == 0 and 'kernels on: True' in process.stdout
     output = '' if ok else (process.stderr or process.stdout)[-1500:]
     return [dict(seconds=time.monotonic() - start, ok=ok, output=output)]
