@@ -8,8 +8,8 @@ CORES = ['softmax', 'relu', 'elu', 'focused', 'efficient', 'xca', 'cosformer', '
 
 
 def runs(**columns):
-    table = pd.DataFrame({'levels.core': CORES, 'state': 'finished', **columns})
-    anchor = {**dict.fromkeys(table, np.nan), 'state': 'finished', 'value': 99.}
+    table = pd.DataFrame({'levels.core': CORES, 'mode': 'recipe', 'state': 'finished', **columns})
+    anchor = {**dict.fromkeys(table, '-'), 'mode': 'anchor', 'state': 'finished', 'seed': 0, 'value': 99.}
     return pd.concat([table, pd.DataFrame([anchor])])
 
 
@@ -37,6 +37,13 @@ def test_prediction_tells_ability_from_noise():
     rho = {name: float(second_study.prediction(values).split()[2].strip(',')) for name, values in
            (('related', related), ('noise', noise))}
     assert rho['related'] > .9 and rho['noise'] < .5
+
+
+def test_prediction_beside_the_helpers_leaves_their_effect_out():
+    cells = pd.DataFrame(second_study.CELLS.values(), columns=['core', 'local', 'gate'])
+    parts = cells.assign(positions='table', value=80. + 3 * (cells.local != 'none') + 2 * (cells.gate != 'none'))
+    assert second_study.battery_cells(parts).std() > 1
+    assert second_study.battery_cells(parts, beside_helpers=True).abs().max() < 1e-9
 
 
 def test_each_prediction_is_made_without_its_own_value():

@@ -34,7 +34,7 @@ SHUFFLES = 2000
 def table(path: Path) -> pd.DataFrame:
     """Read finished runs without anchors; levels of factors become columns of their own names."""
     runs = pd.read_csv(path)
-    runs = runs[(runs.state == 'finished') & runs['levels.core'].notna()]
+    runs = runs[(runs.state == 'finished') & (runs['mode'] != 'anchor')]
     return runs.rename(columns=lambda name: name.removeprefix('levels.').rpartition('.')[2])
 
 
@@ -99,9 +99,15 @@ def prediction(values: pd.Series, folder: Path | None = None) -> str:
             f'(mean of shuffled {np.mean(chance):.2f})')
 
 
-def battery_cells(parts: pd.DataFrame) -> pd.Series:
-    """Accuracy of the cells of the battery's attentions, with a table of positions."""
+def battery_cells(parts: pd.DataFrame, beside_helpers: bool = False) -> pd.Series:
+    """Accuracy of the cells of the battery's attentions, with a table of positions.
+
+    Args:
+        beside_helpers: subtract the mean of all cores with the same local term and gate, which the battery can tell.
+    """
     means = parts[parts.positions == 'table'].groupby(['core', 'local', 'gate']).value.mean()
+    if beside_helpers:
+        means -= means.groupby(['local', 'gate']).transform('mean')
     return pd.Series({name: means[cell] for name, cell in CELLS.items() if cell in means.index})
 
 
@@ -130,6 +136,7 @@ def by_parts(parts: pd.DataFrame) -> pd.DataFrame:
     """Accuracy of every core (rows) with every set of helpers."""
     words = {'convolution': 'local', 'silu': 'gate', 'none': ''}
     means = parts.pivot_table(index='core', columns=['local', 'gate'], values='value')
+    means = means.sort_index(axis=1, key=lambda level: level != 'none')
     return means.set_axis(['-'.join(filter(None, [words[local], words[gate]])) or 'alone' for local, gate in means],
                           axis=1)
 
@@ -154,7 +161,9 @@ def main(folder: Path) -> None:
     if (folder / 'parts.csv').exists():
         parts = table(folder / 'parts.csv')
         draw_table(by_parts(parts), 'top-1 on Fashion-MNIST (%)', folder / 'parts.png')
-        print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder), sep='\n', end='\n\n')
+        print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
+              'And what the core has beside the mean of cores with its helpers?', prediction(battery_cells(parts, True)),
+              sep='\n', end='\n\n')
     if (folder / 'lengths.csv').exists():
         lengths = table(folder / 'lengths.csv')
         groups['tokens'] = {str((28 // size) ** 2): rows.groupby('core').value.mean()
