@@ -33,12 +33,12 @@ CLASSES = 10
 MIB = 2**20
 
 
-def make_images(root: Path, number: int) -> float:
-    """Write JPEGs of 500 x 375 pixels in class folders and return their mean size in KB."""
+def make_images(root: Path, number: int, shape: tuple[int, int] = (375, 500)) -> float:
+    """Write JPEGs of a height and width in class folders and return their mean size in KB."""
     rng, sizes = np.random.default_rng(0), []
     for i in range(number):
-        coarse, fine = (rng.integers(0, 256, shape, np.uint8) for shape in ((12, 16, 3), (375, 500, 3)))
-        image = cv2.addWeighted(cv2.resize(coarse, (500, 375), interpolation=cv2.INTER_CUBIC), .75, fine, .25, 0)
+        coarse, fine = (rng.integers(0, 256, (*size, 3), np.uint8) for size in ((12, 16), shape))
+        image = cv2.addWeighted(cv2.resize(coarse, shape[::-1], interpolation=cv2.INTER_CUBIC), .75, fine, .25, 0)
         content = cv2.imencode('.jpg', image, [cv2.IMWRITE_JPEG_QUALITY, 92])[1].tobytes()
         path = root / 'train' / f'n{i % CLASSES:08d}' / f'n{i % CLASSES:08d}_{i}.JPEG'
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -162,8 +162,8 @@ def main(folder: Path) -> None:
         parts = table(folder / 'parts.csv')
         draw_table(by_parts(parts), 'top-1 on Fashion-MNIST (%)', folder / 'parts.png')
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
-              'And what the core has beside the mean of cores with its helpers?', prediction(battery_cells(parts, True)),
-              sep='\n', end='\n\n')
+              'And its difference from the mean of all cores with the same helpers?',
+              prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
     if (folder / 'lengths.csv').exists():
         lengths = table(folder / 'lengths.csv')
         groups['tokens'] = {str((28 // size) ** 2): rows.groupby('core').value.mean()
