@@ -160,7 +160,9 @@ def main(folder: Path) -> None:
     groups = {}
     if (folder / 'parts.csv').exists():
         parts = table(folder / 'parts.csv')
-        draw_table(by_parts(parts), 'top-1 on Fashion-MNIST (%)', folder / 'parts.png')
+        helpers = by_parts(parts)
+        draw_table(helpers, 'top-1 on Fashion-MNIST (%)', folder / 'parts.png')
+        print('Does the order stay with other helpers?', orders(helpers), sep='\n', end='\n\n')
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
               'And its difference from the mean of all cores with the same helpers?',
               prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
