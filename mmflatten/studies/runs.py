@@ -21,6 +21,7 @@ from mmflatten.studies.study import BASE, SEED, Study, StudyError, Tune
 
 # Runs of the grid, trials of the search, cells with tuned settings, runs outside the grid.
 GRID, TRIAL, BEST, ANCHOR = 'recipe', 'trial', 'best', 'anchor'
+DATA = ('_dataloader', '_evaluator')  # ends of the fields that an anchor shares with the grid
 FINISHED, PRUNED, FAILED, RUNNING, WAITING = 'finished', 'pruned', 'failed', 'running', 'waiting'
 ENDED = (FINISHED, PRUNED, FAILED)
 TRIAL_SEED = 10_000  # far from the seeds of studies, to which more may be added
@@ -150,9 +151,10 @@ def make_run(study: Study, levels: dict[str, str], seed: int, mode: str = GRID,
 
 
 def make_anchor(study: Study, name: str) -> StudyRun:
-    """Make the run of an anchor, which stands beside the grid as a level of the first factor."""
+    """Make the run of an anchor, a level of the first factor beside the grid with the study's data, not its model."""
     levels = dict(zip(study.factors, [name, *['-'] * (len(study.factors) - 1)]))
-    run = StudyRun('', ANCHOR, levels, study.seeds[0], options=dict(study.anchors[name]))
+    data = {path: value for path, value in study.options.items() if path.partition('.')[0].endswith(DATA)}
+    run = StudyRun('', ANCHOR, levels, study.seeds[0], options={**data, **study.anchors[name]})
     return _named_run(run, study, [name, ANCHOR], [ANCHOR, name])
 
 

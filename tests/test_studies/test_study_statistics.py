@@ -256,6 +256,14 @@ def test_report_refuses_a_study_file_of_other_runs(study_file, finished, tmp_pat
         write_report([(study, finished)], tmp_path / 'page.md')
 
 
+def test_anchors_have_the_data_of_the_grid(claimed):
+    options = {'train_dataloader.dataset.indices': 4, 'test_evaluator.topk': 1, 'model.depth': 2}
+    study = claimed.model_copy(update=dict(options=options, anchors=dict(linear={'train_dataloader.dataset.indices': 8},
+                                                                         cnn={})))
+    assert make_anchor(study, 'linear').options == {'train_dataloader.dataset.indices': 8, 'test_evaluator.topk': 1}
+    assert make_anchor(study, 'cnn').options == {'train_dataloader.dataset.indices': 4, 'test_evaluator.topk': 1}
+
+
 def test_nothing_is_judged_below_all_anchors(study_file, tmp_path):
     study = read_study(study_file(factors=dict(attention=dict(good={}, fair={}), seed=3), metrics=['acc'],
                                   anchors=dict(linear={}, chance={}), margin=dict(acc=.1)))
