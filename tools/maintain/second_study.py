@@ -147,7 +147,7 @@ def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> No
     for axes, (title, columns) in zip(figure.subplots(1, len(groups), squeeze=False)[0], groups.items()):
         frame = pd.DataFrame(columns)
         for number, (core, row) in enumerate(frame.iterrows()):
-            axes.plot(frame.columns, row, 'o-', color=f'C{number % 10}', linestyle='-' if number < 10 else '--',
+            axes.plot(frame.columns, row, marker='o', color=f'C{number % 10}', linestyle='-' if number < 10 else '--',
                       label=core)
         axes.set(xlabel=title, ylabel='top-1 on Fashion-MNIST (%)')
         axes.grid(axis='y', color='0.9')
