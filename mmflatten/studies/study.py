@@ -259,7 +259,7 @@ class Study(StudyPart):
             'factors': {factor: {level: options for level, options in levels.items() if level in kept[factor]}
                         for factor, levels in self.factors.items()},
             'seeds': seeds,
-            'looks': sorted({min(number, len(seeds)) for number in self.seed_steps}),
+            'looks': sorted({min(number, len(seeds)) for number in self.looks}),
             'exclude': [where for where in map(narrow, self.exclude) if all(where.values())],
             'claims': [claim for claim in claims if all(claim.where.values())]})
 

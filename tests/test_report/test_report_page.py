@@ -21,9 +21,9 @@ LOGGED = 'default_hooks = dict(logger=dict(interval=1), checkpoint=dict(interval
 def classifiers(config_on, train, tmp_path_factory) -> dict[str, Path]:
     """A classifier that was trained straight, and one of another rate that was resumed."""
     config, root = config_on('flatten-swin-nano_digits', LOGGED), tmp_path_factory.mktemp('classifiers')
-    train(config, root / 'straight')
-    for resume in (None, 'newest'):
-        train(config, root / 'resumed', resume, **{
+    train(config, root / 'straight', experiment_name='straight')  # by the time alone, runs within a second share logs
+    for name, resume in (('first', None), ('second', 'newest')):
+        train(config, root / 'resumed', resume, experiment_name=name, **{
             'model.backbone.drop_path_rate': 0.3, 'train_cfg.max_epochs': 2 if resume else 1})
     return {name: root / name for name in ('straight', 'resumed')}
 
@@ -77,7 +77,8 @@ def test_two_runs_are_compared(classifiers, written):
     rows = [text.split() for _, text in page.all('tr')]
     difference = {row[0]: row[1:] for row in rows[[row[0] for row in rows].index('field') + 1:]}
     assert difference == {'model.backbone.drop_path_rate': [_rate(straight), '0.3'], 'train_cfg.max_epochs': ['1', '2'],
-                          'load_from': ['None', repr(str(resumed / 'epoch_1.pth'))], 'resume': ['False', 'True']}
+                          'load_from': ['None', repr(str(resumed / 'epoch_1.pth'))], 'resume': ['False', 'True'],
+                          'experiment_name': ["'straight'", "'second'"]}
     facts = {row[0]: row for row in rows}
     assert facts['parameters'][2] == facts['parameters'][3] and facts['parameters'][4] == '+0.00'
     assert facts['accuracy/top1'][1:4] == ['(%)', *(f'{read_scalars(run)[-1]["accuracy/top1"]:.3f}'

@@ -46,7 +46,7 @@ class RunSettings:
     device: str = 'cpu'
     train: bool = False  # a forward and a backward pass, without an optimizer
     compile: bool = False
-    compiler: str = 'inductor'  # backend of `torch.compile`
+    compiler: str | Callable[..., Any] = 'inductor'  # backend of `torch.compile`
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
