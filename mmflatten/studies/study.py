@@ -83,7 +83,7 @@ def _metrics(value: Any) -> Any:
 def _pattern(value: Any) -> Any:
     """Read `{task: detection, attention: [hydra, sima]}` with a list of levels for every factor."""
     value = text_keys(value)
-    return {factor: [str(level) for level in (levels if isinstance(levels, list) else [levels])]
+    return {factor: [str(level) for level in (levels if isinstance(levels, (list, tuple)) else [levels])]
             for factor, levels in value.items()} if isinstance(value, dict) else value
 
 
@@ -247,6 +247,8 @@ class Study(StudyPart):
         """
         kept = _pattern(only)
         _check_pattern('--only', kept, self.levels)
+        if not all(kept.values()):
+            raise StudyError(f'--only: expected a level for each factor, got {shown(only)}. Name one.')
         kept = {**self.levels, **kept}
 
         def narrow(where: Pattern) -> Pattern:

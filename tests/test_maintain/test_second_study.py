@@ -28,6 +28,13 @@ def test_orders_of_budgets(tmp_path, capsys):
     assert (tmp_path / 'orders.png').exists()
 
 
+def test_orders_of_lengths(tmp_path, capsys):
+    parts = [runs(value=np.arange(10.) + size, seed=0, **{'levels.model.backbone.patch_size': size}) for size in (4, 2)]
+    pd.concat(parts).to_csv(tmp_path / 'lengths.csv', index=False)
+    second_study.main(tmp_path)
+    assert '49 and 196' in capsys.readouterr().out
+
+
 def test_prediction_tells_ability_from_noise():
     """Accuracy that is a mean of abilities is predicted; noise is not."""
     battery = pd.read_csv(second_study.REFERENCES).groupby(['attention', 'task']).accuracy.mean().unstack()

@@ -293,11 +293,11 @@ def test_fields_and_levels_of_the_command_line(plain):
     study = read_study(path, fields={'budget.epochs': 2, 'options.train_dataloader.batch_size': 4, 'looks': [1, 3],
                                      'claims': [{'order': 'softmax > other'}, {'order': 'third > softmax'}],
                                      'exclude': [{'attention': 'other'}, {'attention': ['other', 'third'], 'seed': 1}]},
-                       only=dict(attention=['softmax', 'third'], seed=[0, 2]))
+                       only=dict(attention=('softmax', 'third'), seed=[0, 2]))
     assert [claim.text for claim in study.claims] == ['third > softmax'] and study.exclude == []
     assert list(study.factors['attention']) == ['softmax', 'third'] and study.seeds == [0, 2] and study.looks == [1, 2]
     assert study.budget.epochs == 2 and study.options == {'train_dataloader.batch_size': 4}
-    for wrong in (dict(attention='fourth'), dict(colour='red'), dict(seed=5)):
+    for wrong in (dict(attention='fourth'), dict(colour='red'), dict(seed=5), dict(seed=[])):
         with pytest.raises(StudyError, match=next(iter(wrong))):
             read_study(path, only=wrong)
 

@@ -1,6 +1,6 @@
 """Figures of docs/second_study.md from the published tables of its studies.
 
-    python tools/maintain/second_study.py docs/second_study
+    python tools/maintain/second_study.py docs/second_study_tables
 
 Reads `parts.csv`, `lengths.csv` and `budgets*.csv` there, as far as they exist, and the results of the battery. Prints
 Kendall's tau between the orders of the cores, and how well the battery predicts the accuracy of an attention that was
@@ -168,7 +168,7 @@ def main(folder: Path) -> None:
               prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
     if (folder / 'lengths.csv').exists():
         lengths = table(folder / 'lengths.csv')
-        groups['tokens'] = {str((28 // size) ** 2): rows.groupby('core').value.mean()
+        groups['tokens'] = {str((28 // int(size)) ** 2): rows.groupby('core').value.mean()
                             for size, rows in sorted(lengths.groupby('patch_size'), reverse=True)}
     if all((folder / name).exists() for name in ('parts.csv', 'budgets.csv', 'budgets-half.csv')):
         half, eight = (table(folder / f'budgets{size}.csv') for size in ('-half', ''))

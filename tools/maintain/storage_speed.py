@@ -71,7 +71,7 @@ def store(endpoint: str, args: argparse.Namespace) -> fsspec.AbstractFileSystem:
 def main(argv: Sequence[str]) -> None:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('endpoint', help='address of the server')
-    parser.add_argument('--bucket', required=True, help='an existing bucket; mmflatten-speed/ in it is replaced')
+    parser.add_argument('--bucket', required=True, help='an existing bucket; writes mmflatten-speed/ in it')
     parser.add_argument('--key', default='S3RVER', help='access key (default: %(default)s)')
     parser.add_argument('--secret', default='S3RVER', help='secret key (default: %(default)s)')
     parser.add_argument('--delay', type=positive, default=50, metavar='MS', help='added to requests (default: 50)')

@@ -82,6 +82,8 @@ def demo_rows(device: str, quick: bool, folder: Path) -> list[dict]:
     A repeated call resumes a training that took longer than `LIMIT`; the seconds are those of the last call.
     """
     from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
+    folder = folder / ('rehearsed_demo' if quick else 'demo')
+    folder.mkdir(parents=True, exist_ok=True)
     data, config = folder / 'digits', folder / 'demo_with_kernels.py'
     if not (data / 'annotations').is_dir():
         build_scenes(data, SceneOptions(train=4, val=2, size=64, seed=0) if quick else SceneOptions())
@@ -94,7 +96,7 @@ def demo_rows(device: str, quick: bool, folder: Path) -> list[dict]:
                     'train_dataloader.persistent_workers=False']
     visible = {'CUDA_VISIBLE_DEVICES': ''} if device == 'cpu' else {}
     start = time.monotonic()
-    command = [sys.executable, '-m', 'mmflatten', 'train', config, '--work-dir', folder / 'demo', '--resume',
+    command = [sys.executable, '-m', 'mmflatten', 'train', config, '--work-dir', folder / 'training', '--resume',
                *(['--no-validate'] if quick else []), '--cfg-options', *options]
     process = subprocess.run(command, cwd=ROOT, env={**os.environ, **visible}, capture_output=True, text=True,
                              timeout=LIMIT)
