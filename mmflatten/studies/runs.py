@@ -142,8 +142,12 @@ def matches(levels: Mapping[str, str], pattern: Mapping[str, list[str]]) -> bool
 
 def make_run(study: Study, levels: dict[str, str], seed: int, mode: str = GRID,
              tuned: dict[str, float] | None = None, trial: int | None = None) -> StudyRun:
-    """Make a run of a cell. Tuned settings override the options of levels, which override those of the study."""
-    options = {**study.options, **_joined(study, levels), **(tuned or {})}
+    """Make a run of a cell: tuned settings override `overrides`, these the levels, and these the study's options."""
+    options = {**study.options, **_joined(study, levels)}
+    for override in study.overrides:
+        if matches(levels, override.where):
+            options |= override.options
+    options |= tuned or {}
     labels = [(factor.rpartition('.')[2] if '.' in factor else '') + level for factor, level in levels.items()]
     end = {GRID: f's{seed}', TRIAL: f'trial{trial}', BEST: f'best_s{seed}'}[mode]
     return _named_run(StudyRun('', mode, levels, seed, tuned, options=options), study, [*labels, end],

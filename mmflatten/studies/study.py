@@ -162,6 +162,13 @@ class Tune(StudyPart):
         return self
 
 
+class Override(StudyPart):
+    """Fields of the config for some cells, which override those of their levels."""
+
+    where: Pattern
+    options: Options
+
+
 class Claim(StudyPart):
     """An order of levels of one factor that a paper states, from best to worst."""
 
@@ -192,6 +199,7 @@ class Study(StudyPart):
     factors: Annotated[dict[str, Annotated[Levels, Field(min_length=1)]], BeforeValidator(_levels)] = {}
     seeds: Seeds = Field([0], validation_alias=AliasPath('factors', SEED))
     exclude: Annotated[list[Pattern], Field(max_length=MANY), AfterValidator(_distinct)] = []
+    overrides: Annotated[list[Override], Field(max_length=MANY), AfterValidator(_distinct)] = []
     budget: Budget
     metrics: Annotated[dict[str, Literal['higher', 'lower']], BeforeValidator(_metrics), Field(min_length=1)]
     tune: Tune | None = None
@@ -224,6 +232,8 @@ class Study(StudyPart):
     def _check_patterns(self) -> Study:
         for where in self.exclude:
             _check_pattern('exclude', where, self.levels)
+        for override in self.overrides:
+            _check_pattern('overrides', override.where, self.factors)
         for claim in self.claims:
             others = {name: known for name, known in self.factors.items() if name != self.factor_of(claim)}
             _check_pattern(f'claims: where of {claim.text}', claim.where, others)
@@ -263,6 +273,7 @@ class Study(StudyPart):
             'seeds': seeds,
             'looks': sorted({min(number, len(seeds)) for number in self.looks}),
             'exclude': [where for where in map(narrow, self.exclude) if all(where.values())],
+            'overrides': [override.model_copy(update={'where': narrow(override.where)}) for override in self.overrides],
             'claims': [claim for claim in claims if all(claim.where.values())]})
 
     def sign(self, metric: str) -> int:

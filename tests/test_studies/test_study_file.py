@@ -46,6 +46,20 @@ def test_config_of_a_run_has_its_options_seed_and_budget(study_file):
     assert cfg.optim_wrapper.optimizer.lr == 1e-4
 
 
+def test_overrides_set_fields_of_some_cells_after_their_levels(study_file):
+    rate, head = 'optim_wrapper.optimizer.lr', 'model.head.loss.label_smooth_val'
+    path = study_file(factors=dict(a={'x': {rate: 1e-3}, 'y': {rate: 2e-3}}, b=TWO),
+                      overrides=[dict(where=dict(a='x', b=['b']), options={rate: 4e-3, head: 0.}),
+                                 dict(where=dict(a='y', b='a'), options={rate: 8e-3}),
+                                 dict(where=dict(a=['x', 'y'], b='b'), options={head: .2})])
+    study = read_study(path)
+    assert [(run.options[rate], run.options.get(head)) for run in expand(study)] == [
+        (1e-3, None), (4e-3, .2), (8e-3, None), (2e-3, .2)]
+    plain = expand(study.model_copy(update={'overrides': []}))
+    assert [run.name for run in plain] == [run.name for run in expand(study)]
+    assert [run.options[rate] for run in expand(read_study(path, only=dict(a='y')))] == [8e-3, 2e-3]
+
+
 def test_list_of_attentions_sets_linear_attention(study_file):
     study = read_study(study_file(factors=dict(attention=['SoftmaxAttention', 'HydraAttention'])))
     runs = expand(study)
@@ -107,6 +121,9 @@ def test_size_keeps_levels_and_changes_parts(study_file):
     (dict(factors=dict(variant=['focused'])), ['variant']),
     (dict(factors=dict(a=TWO), exclude=[dict(a='c')]), ['exclude', 'c']),
     (dict(factors={1: TWO}, exclude=[{2: 'a'}]), ['exclude', '2', '1']),
+    (dict(factors=dict(a=TWO), overrides=[dict(where=dict(a='c'), options={})]), ['overrides: a', 'c']),
+    (dict(factors=dict(a=TWO), overrides=[dict(where=dict(seed=0), options={})]), ['overrides', 'seed']),
+    (dict(factors=dict(a=TWO), overrides=[dict(where=dict(a='b'))]), ['overrides[0].options']),
     (dict(factors=dict(a=TWO), claims=[dict(order='a > c')]), ['claims', 'a > c']),
     (dict(factors=dict(a=TWO), claims=[dict(order='a > b', where=dict(a='a'))]), ['claims', 'a > b']),
     (dict(factors=dict(a=TWO), claims=[dict(order='a > b', factor=['a'])]), ['claims[0].factor', 'a']),
