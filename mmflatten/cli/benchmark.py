@@ -64,7 +64,7 @@ def options(parser: ArgumentParser) -> None:
     add('--device', default='cpu', help='cpu, cuda or cuda:N (default: cpu)')
     add('--threads', type=positive, default=2, metavar='N', help='CPU threads (default: 2)')
     add('--train', action='store_true', help='time forward and backward pass instead of inference')
-    add('--compile', action='store_true', help='use torch.compile; in inference with frozen weights')
+    add('--compile', action='store_const', const='inductor', help='use torch.compile; in inference with frozen weights')
     add('--bound', action='store_true', help='also time the matrix products alone')
     add('--rounds', type=positive, metavar='N', help='maximum number of rounds')
     add('--seconds', type=seconds, metavar='S', help='time per model, or per attention and number of tokens; at least '
@@ -172,7 +172,7 @@ def write(rows: list[results.Row], facts: dict[str, Any], args: Namespace, setti
     if args.operators:
         del run['size']
         run |= dict(embed_dims=args.embed_dims, heads=args.heads)
-    settings_line = ', '.join(f'{name} {value}' for name, value in run.items())
+    settings_line = ', '.join(f'{name} {value}' for name, value in run.items() if value is not None)
     print(*(f'{name}: {value}' for name, value in facts.items()), f'run: {settings_line}', sep='\n')
     print(f'\n{results.result_table(rows, args.markdown)}')
     if args.operators and rows[0]['reference']:

@@ -27,7 +27,7 @@ def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_pat
     assert tool.main(command) == 0, capsys.readouterr().out
     records = [json.loads(line) for line in out.read_text().splitlines() if line.endswith('}')]
     done = {record['check']: record['rows'] for record in records if 'rows' in record}
-    assert set(done) == set(tool.checks('cpu', True, tmp_path))
+    assert set(done) == set(tool.checks('cpu', True, tmp_path, 0.))
     assert set(done['attention focused bf16 (4, 3, 49, 32)'][0]['errors']) == {
         'y', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale'}
     assert {row['way'] for row in done['speed tiny']} == {'kernels', 'eager', 'softmax (SDPA)', 'compiled eager'}

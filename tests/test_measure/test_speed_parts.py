@@ -38,7 +38,7 @@ def test_compiled_model_has_a_dynamic_batch_in_inference(train) -> None:
         return graph.forward
 
     model = torch.nn.Linear(4, 4)
-    make_call(model, model, torch.ones(3, 4), RunSettings(train=train, compile=True, compiler=backend))()
+    make_call(model, model, torch.ones(3, 4), RunSettings(train=train, compile=backend))()
     assert bool(sizes) != train
 
 

@@ -38,14 +38,14 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument('--device', default='cuda', help='cuda, cuda:N or cpu (default: %(default)s)')
     parser.add_argument('--quick', action='store_true', help='tiny sizes, to rehearse this program')
     parser.add_argument('--minutes', type=float, default=9,
-                        help='start no check after this time (default: %(default)s)')
+                        help='start no check after this time, and end the demo a minute later (default: %(default)s)')
     parser.add_argument('--out', type=Path, metavar='FILE', default=Path('work_dirs/gpu_check.jsonl'),
                         help='results, a JSON object per line, also of earlier calls (default: %(default)s)')
     return parser.parse_args(argv)
 
 
-def checks(device: str, quick: bool, folder: Path) -> dict[str, Check]:
-    """Return all checks by name, in order; each returns rows of results."""
+def checks(device: str, quick: bool, folder: Path, end: float) -> dict[str, Check]:
+    """Return all checks by name, in order; each returns rows of results. The demo stops at `end`."""
     major, minor = (9, 0) if device == 'cpu' else torch.cuda.get_device_capability(device)
     rounds, side = (1, 64) if quick else (20, 224)
     plan: dict[str, Check] = {'compile': partial(compiled.kernel_rows, quick, 10 * major + minor)}
@@ -60,13 +60,13 @@ def checks(device: str, quick: bool, folder: Path) -> dict[str, Check]:
         plan[f'family {family}'] = partial(correctness.family_rows, family, spec, side, device)
     for case in [TINY] if quick else speed.CASES:
         plan[f'speed {case.name}'] = partial(speed.attention_rows, case, device, rounds)
-    for compiler, dtype in product(('', 'aot_eager' if quick else 'inductor'), ('bf16', 'fp16')):
+    for backend, dtype in product((None, 'aot_eager' if quick else 'inductor'), ('bf16', 'fp16')):
         for name, specs in (SMALL_TWINS if quick else training.TWINS).items():
-            plan[f'training {name} {dtype}{" compiled" * bool(compiler)}'] = partial(
-                training.classifier_rows, name, specs, dtype, compiler, 1 if quick else 128, side, device, rounds)
+            plan[f'training {name} {dtype}{" compiled" * bool(backend)}'] = partial(
+                training.classifier_rows, name, specs, dtype, backend, 1 if quick else 128, side, device, rounds)
     spec, size, batch = (training.DEMO.stem, (64, 64), 1) if quick else (training.DETECTOR, (800, 1280), 2)
     plan['Mask R-CNN'] = partial(training.detector_rows, spec, 'bf16', size, batch, device, rounds)
-    plan['demo'] = partial(training.demo_rows, device, quick, folder)
+    plan['demo'] = partial(training.demo_rows, device, quick, folder, end)
     return plan
 
 
@@ -98,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
     header = dict(machine=describe_machine(device), device=device, quick=arguments.quick)
     results = read_results(path, json.loads(json.dumps(header)))
     path.parent.mkdir(parents=True, exist_ok=True)
-    plan, failed = checks(device, arguments.quick, path.parent), {}
+    plan, failed = checks(device, arguments.quick, path.parent, start + 60 * (arguments.minutes + 1)), {}
     with path.open('a', encoding='utf-8') as file:
         def write(record: dict) -> None:
             file.write(json.dumps(record) + '\n')

@@ -2,7 +2,8 @@
 
     python tools/maintain/second_study.py docs/second_study_tables
 
-Reads `parts.csv`, `lengths.csv` and `budgets*.csv` there, as far as they exist, and the results of the battery. Prints
+Reads `parts.csv`, `lengths.csv` and `budgets*.csv` there, as far as they exist, and the results of the battery; a cell
+with several seeds counts with their mean. Prints
 Kendall's tau between the orders of the cores, and how well the battery predicts the accuracy of an attention that was
 left out. Draws `battery.png`, `parts.png`, `orders.png` and `prediction.png` in the same folder.
 """
@@ -100,12 +101,12 @@ def prediction(values: pd.Series, folder: Path | None = None) -> str:
 
 
 def battery_cells(parts: pd.DataFrame, beside_helpers: bool = False) -> pd.Series:
-    """Accuracy of the cells of the battery's attentions, with a table of positions.
+    """Accuracy of the cells of the battery's attentions.
 
     Args:
         beside_helpers: subtract the mean of all cores with the same local term and gate, which the battery can tell.
     """
-    means = parts[parts.positions == 'table'].groupby(['core', 'local', 'gate']).value.mean()
+    means = parts.groupby(['core', 'local', 'gate']).value.mean()
     if beside_helpers:
         means -= means.groupby(['local', 'gate']).transform('mean')
     return pd.Series({name: means[cell] for name, cell in CELLS.items() if cell in means.index})
@@ -159,7 +160,7 @@ def main(folder: Path) -> None:
     draw_table(battery(), 'accuracy in the battery (%)', folder / 'battery.png')
     groups = {}
     if (folder / 'parts.csv').exists():
-        parts = table(folder / 'parts.csv')
+        parts = table(folder / 'parts.csv').query("positions == 'table'")
         helpers = by_parts(parts)
         draw_table(helpers, 'top-1 on Fashion-MNIST (%)', folder / 'parts.png')
         print('Does the order stay with other helpers?', orders(helpers), sep='\n', end='\n\n')
@@ -172,8 +173,8 @@ def main(folder: Path) -> None:
                             for size, rows in sorted(lengths.groupby('patch_size'), reverse=True)}
     if all((folder / name).exists() for name in ('parts.csv', 'budgets.csv', 'budgets-half.csv')):
         half, eight = (table(folder / f'budgets{size}.csv') for size in ('-half', ''))
-        two = parts[(parts.local == 'convolution') & (parts.gate == 'none') & (parts.positions == 'table')]
-        groups['epochs'] = {epochs: runs[runs.seed == 0].groupby('core').value.mean()
+        two = parts[(parts.local == 'convolution') & (parts.gate == 'none')]
+        groups['epochs'] = {epochs: runs.groupby('core').value.mean()
                             for epochs, runs in (('0.5', half), ('2', two), ('8', eight))}
     for title, columns in groups.items():
         print(f'Does the order stay over {title}?', orders(columns), sep='\n', end='\n\n')

@@ -45,8 +45,7 @@ class RunSettings:
     dtype: str = 'fp32'  # a key of `DTYPES`; half precision means autocast
     device: str = 'cpu'
     train: bool = False  # a forward and a backward pass, without an optimizer
-    compile: bool = False
-    compiler: str | Callable[..., Any] = 'inductor'  # backend of `torch.compile`
+    compile: str | Callable[..., Any] | None = None  # backend of `torch.compile`; None is eager code
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
@@ -158,8 +157,8 @@ def make_call(model: nn.Module, forward: Callable[[Tensor], Any], inputs: Tensor
     """Move a model to its device and return a function that runs `forward(inputs)` once."""
     model.train(settings.train).to(settings.device)
     inputs = inputs.to(settings.device)
-    if settings.compile:
-        forward = torch.compile(forward, backend=settings.compiler)
+    if settings.compile is not None:
+        forward = torch.compile(forward, backend=settings.compile)
         if inputs.device.type == 'cpu' and not settings.train:
             # With a dynamic batch size Inductor uses oneDNN's products, which include GELU, instead of MKL's.
             torch._dynamo.maybe_mark_dynamic(inputs, 0)

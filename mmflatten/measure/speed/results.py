@@ -48,7 +48,7 @@ def result_rows(subjects: Sequence[Subject], seconds: Sequence[Sequence[float]],
         rows.append({
             'name': subject.name, 'tokens': subject.tokens or '', 'height': height, 'width': width,
             'batch': settings.batch, 'dtype': settings.dtype, 'device': settings.device,
-            'mode': 'training' if settings.train else 'inference', 'compiled': int(settings.compile),
+            'mode': 'training' if settings.train else 'inference', 'compiled': int(settings.compile is not None),
             'params': subject.params, 'rounds': len(taken),
             'median_s': median, 'q1_s': q1, 'q3_s': q3, 'best_s': min(taken), 'per_s': subject.batch / median,
             'peak_mib': peak / 2 ** 20, 'reference': '' if reference is None else subjects[reference].name,

@@ -23,7 +23,6 @@ TWINS = {  # ours, and timm's model of the same layout or, for PVT, of the neare
 }
 DETECTOR = 'mask-rcnn_flatten-swin-t_fpn_1x_coco'
 DEMO = ROOT / 'configs' / 'digits' / 'mask-rcnn_flatten-swin-nano_fpn_digits.py'
-LIMIT = 480  # seconds of the demo in one call
 SWITCH = """from mmflatten.ops.kernels import kernels_enabled, set_kernels_enabled
 set_kernels_enabled(True)
 print('kernels on:', kernels_enabled())
@@ -39,20 +38,20 @@ def switched(call: Call, on: bool) -> Call:
     return run
 
 
-def classifier_rows(name: str, specs: tuple[str, str], dtype: str, compiler: str, batch: int, side: int, device: str,
-                    rounds: int) -> list[dict]:
+def classifier_rows(name: str, specs: tuple[str, str], dtype: str, backend: str | None, batch: int, side: int,
+                    device: str, rounds: int) -> list[dict]:
     """Time training steps under autocast; a row each with kernels, without them, and for timm's model.
 
     Args:
-        compiler: backend of `torch.compile`, or '' for eager code.
+        backend: of `torch.compile`; None is eager code.
     """
-    settings = RunSettings(batch, (side, side), dtype, device, train=True, compile=bool(compiler), compiler=compiler)
+    settings = RunSettings(batch, (side, side), dtype, device, train=True, compile=backend)
     ours, twin = specs
     subjects = [(f'{name}, {"kernels" if on else "eager"}', switched(model_subject(ours, settings).call, on))
                 for on in (True, False)]
     subjects.append((twin, model_subject(twin, settings).call))
     return _rows([Subject(label, call, batch) for label, call in subjects], device, rounds,
-                 dtype=dtype, compiled=bool(compiler), size=[side, side])
+                 dtype=dtype, compiled=backend is not None, size=[side, side])
 
 
 def detector_rows(spec: str, dtype: str, size: tuple[int, int], batch: int, device: str, rounds: int) -> list[dict]:
@@ -76,10 +75,11 @@ def detector_rows(spec: str, dtype: str, size: tuple[int, int], batch: int, devi
     return _rows(subjects, device, rounds, dtype=dtype, compiled=False, size=list(size))
 
 
-def demo_rows(device: str, quick: bool, folder: Path) -> list[dict]:
+def demo_rows(device: str, quick: bool, folder: Path, end: float) -> list[dict]:
     """Train the demo's detector in a new process, with a config whose `custom_imports` turns the kernels on.
 
-    A repeated call resumes a training that took longer than `LIMIT`; the seconds are those of the last call.
+    A repeated call resumes a training that was not done at `end`, a time of `time.monotonic`; the seconds are those of
+    the last call.
     """
     from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
     folder = folder / ('rehearsed_demo' if quick else 'demo')
@@ -99,7 +99,7 @@ def demo_rows(device: str, quick: bool, folder: Path) -> list[dict]:
     command = [sys.executable, '-m', 'mmflatten', 'train', config, '--work-dir', folder / 'training', '--resume',
                *(['--no-validate'] if quick else []), '--cfg-options', *options]
     process = subprocess.run(command, cwd=ROOT, env={**os.environ, **visible}, capture_output=True, text=True,
-                             timeout=LIMIT)
+                             timeout=end - start)
     ok = process.returncode == 0 and 'kernels on: True' in process.stdout
     output = '' if ok else (process.stderr or process.stdout)[-1500:]
     return [dict(seconds=time.monotonic() - start, ok=ok, output=output)]
