@@ -2,10 +2,13 @@
 
     python tools/maintain/second_study.py docs/second_study_tables
 
-Reads `parts.csv`, `lengths.csv` and `budgets*.csv` there, as far as they exist, and the results of the battery; a cell
-with several seeds counts with their mean. Prints
+Reads `parts.csv`, `rates_with_parts*.csv`, `lengths.csv`, `budgets*.csv` and `costs.csv` there, as far as they exist,
+and the results of the battery; a cell with several seeds counts with their mean. Prints the best learning rates,
 Kendall's tau between the orders of the cores, and how well the battery predicts the accuracy of an attention that was
-left out. Draws `battery.png`, `parts.png`, `orders.png` and `prediction.png` in the same folder.
+left out. Draws `battery.png`, `parts.png`, `orders.png`, `prediction.png` and `costs.png` in the same folder.
+
+`costs.csv` is written by `mmflatten benchmark --operators all --tokens 49 196 784 3136 --embed-dims 64 --heads 2
+--batch 8 --train --seconds 1.2 --csv costs.csv` on a quiet machine.
 """
 import sys
 from collections.abc import Mapping
@@ -29,6 +32,7 @@ CELLS = {
     'agent': ('agent', 'convolution', 'none'), 'rala': ('rala', 'convolution', 'silu'),
     'mala': ('mala', 'convolution', 'silu'),
 }
+COSTS = {'linear': 'relu'}  # names in costs.csv that differ from those of cores
 SHUFFLES = 2000
 
 
@@ -142,6 +146,41 @@ def by_parts(parts: pd.DataFrame) -> pd.DataFrame:
                           axis=1)
 
 
+def rates(folder: Path) -> str:
+    """Accuracy on images of the training file of every core at every rate, from the tables of rates_with_parts.yaml."""
+    files = {'both': '', 'local': '-local', 'gate': '-gate'}
+    frame = pd.concat({helpers: table(path).pivot_table(index='core', columns='lr', values='value')
+                       for helpers, end in files.items()
+                       if (path := folder / f'rates_with_parts{end}.csv').exists()}, axis=1)
+    rows = [[core, *(f'{value:.2f}{" *" if value == row[helpers].max() else ""}'
+                     for (helpers, _), value in row.items())]
+            for core, row in frame.iterrows()]
+    return align(rows, ['core', *(f'{helpers}, {rate:g}' for helpers, rate in frame)], {0}, markdown=True)
+
+
+def costs(path: Path, cores: pd.Index) -> pd.DataFrame:
+    """Read milliseconds and MiB of one step of each core at each number of tokens."""
+    runs = pd.read_csv(path).replace({'name': COSTS})
+    runs = runs[runs.name.isin(cores)].assign(ms=lambda frame: 1e3 * frame.median_s, MiB=lambda frame: frame.peak_mib)
+    return runs.pivot_table(index='name', columns='tokens', values=['ms', 'MiB'])[['ms', 'MiB']]
+
+
+def draw_costs(frame: pd.DataFrame, path: Path) -> None:
+    """Draw time and memory over the number of tokens, relative to softmax."""
+    figure = Figure(figsize=(10, 4.5), layout='constrained')
+    for axes, unit in zip(figure.subplots(1, 2), ('ms', 'MiB')):
+        for number, (core, row) in enumerate((frame[unit] / frame[unit].loc['softmax']).iterrows()):
+            axes.plot(row.index, row, marker='o', color=f'C{number % 10}', linestyle='-' if number < 10 else '--',
+                      label=core)
+        axes.set(xscale='log', yscale='log', xlabel='tokens',
+                 ylabel=f'{"time" if unit == "ms" else "peak memory"} of a training step / that of softmax')
+        axes.set_xticks(row.index, row.index)
+        axes.minorticks_off()
+        axes.grid(color='0.9')
+    axes.legend(fontsize=7, ncols=2)
+    figure.savefig(path, dpi=100)
+
+
 def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> None:
     """Draw the accuracy of each core over budgets and over numbers of tokens."""
     figure = Figure(figsize=(5 * len(groups), 4.5), layout='constrained')
@@ -159,6 +198,8 @@ def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> No
 def main(folder: Path) -> None:
     draw_table(battery(), 'accuracy in the battery (%)', folder / 'battery.png')
     groups = {}
+    if (folder / 'rates_with_parts.csv').exists():
+        print('Which learning rate is best (* in each cell)?', rates(folder), sep='\n', end='\n\n')
     if (folder / 'parts.csv').exists():
         parts = table(folder / 'parts.csv').query("positions == 'table'")
         helpers = by_parts(parts)
@@ -167,6 +208,11 @@ def main(folder: Path) -> None:
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
               'And its difference from the mean of all cores with the same helpers?',
               prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
+        frame = costs(folder / 'costs.csv', helpers.index)
+        draw_costs(frame, folder / 'costs.png')
+        rows = [[core, *(f'{value:.3g}' for value in row)] for core, row in frame.iterrows()]
+        print('What does a training step of one attention cost?', align(
+            rows, ['core', *(f'{unit}, {tokens}' for unit, tokens in frame)], {0}, markdown=True), sep='\n', end='\n\n')
     if (folder / 'lengths.csv').exists():
         lengths = table(folder / 'lengths.csv')
         groups['tokens'] = {str((28 // int(size)) ** 2): rows.groupby('core').value.mean()
