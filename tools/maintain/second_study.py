@@ -172,12 +172,12 @@ def draw_costs(frame: pd.DataFrame, path: Path) -> None:
         for number, (core, row) in enumerate((frame[unit] / frame[unit].loc['softmax']).iterrows()):
             axes.plot(row.index, row, marker='o', color=f'C{number % 10}', linestyle='-' if number < 10 else '--',
                       label=core)
-        axes.set(xscale='log', yscale='log', xlabel='tokens',
+        axes.set(xscale='log', yscale='log' if unit == 'ms' else 'linear', xlabel='tokens',
                  ylabel=f'{"time" if unit == "ms" else "peak memory"} of a training step / that of softmax')
         axes.set_xticks(row.index, row.index)
         axes.minorticks_off()
         axes.grid(color='0.9')
-    axes.legend(fontsize=7, ncols=2)
+    axes.legend(fontsize=7, loc='upper left', bbox_to_anchor=(1, 1))
     figure.savefig(path, dpi=100)
 
 
