@@ -31,6 +31,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {  # clipping would mix the blocks, whic
     ALIGN: dict(optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.)),
     DISTIL: dict(optimizer=dict(type='AdamW', lr=5e-4, weight_decay=.05), clip_grad=dict(max_norm=5.))}
 WARM_UP = .05  # share of the iterations
+DISTIL_SEED = 10_000  # is added to the seed, so that short steps see different images
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,8 @@ def step_config(step: str, cfg: Config, student_cfg: Config, settings: Settings,
     made.merge_from_dict(copy.deepcopy(settings.options))
     for name in unused:
         made.pop(name, None)
+    if step == DISTIL and (seed := (made.get('randomness') or {}).get('seed')) is not None:
+        made.randomness.seed = seed + DISTIL_SEED
     if settings.amp is not None:
         set_amp(made, None if settings.amp == 'config' else settings.amp)
     return made

@@ -95,8 +95,8 @@ def build_swapped(cfg: Config, teacher: nn.Module, chosen: Sequence[int]) -> nn.
 def take_over(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) -> list[str]:
     """Copy the teacher's weights. What an attention has in addition adds nothing at first, where it can.
 
-    New convolutions of the values are 0 and new gates 1. Projections of queries, keys and values come first in `qkv`,
-    whose further rows are the new attention's own. Other weights keep their initial values.
+    New convolutions of the values, or their last layers, are 0 and new gates 1. Projections of queries, keys and
+    values come first in `qkv`, whose further rows are the new attention's own. Other weights keep their initial values.
 
     Returns:
         Names of the weights that the teacher does not have.
@@ -117,7 +117,9 @@ def take_over(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) -> 
         for path, part in module.attn.named_modules(prefix=f'backbone.{block}.attn'):
             if isinstance(part, TokenMixer):
                 for name, convolution in part.local_convolutions().items():
-                    for kind, parameter in convolution.named_parameters(prefix=f'{path}.{name}'):
+                    layers = convolution.named_modules(prefix=f'{path}.{name}')
+                    *_, (last, layer) = (pair for pair in layers if pair[1]._parameters)
+                    for kind, parameter in layer.named_parameters(prefix=last):  # a layer before a 0 needs its weights
                         if kind in new:
                             parameter.zero_()
             gating = part.branches[0].mixer.gating if isinstance(part, CrossShapedAttention) else getattr(

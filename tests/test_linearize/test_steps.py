@@ -68,6 +68,9 @@ def test_swapped_blocks_come_closer_to_the_teacher_and_the_result_is_a_config(te
     assert {key for key in aligned[0] if key.startswith('loss_')} == {'loss_blocks.1', 'loss_blocks.3'}
     assert all(aligned[-1][key] < .9 * aligned[0][key] for key in ('loss_blocks.1', 'loss_blocks.3'))
     assert [len([record for record in run if 'loss' in record]) for run in (aligned, distilled)] == [12, 12]
+    seeds = [torch.load(next((out / step).glob('iter_*.pth')), weights_only=False)['meta']['seed']
+             for step in ('align', 'distil')]
+    assert seeds == [1, 10_001]  # short steps see different images
     backbone = load_config(str(out / 'linearized.py')).model.backbone
     assert backbone.attn_types == 'LALA' and backbone.mixers.A.feature_map == 'elu'
     assert torch.load(out / 'linearized.pth')['meta'] == dict(dataset_meta=dict(classes=('no', 'yes')))

@@ -53,6 +53,21 @@ def test_softmax_with_helpers_that_add_nothing_gives_the_outputs_of_the_teacher(
     torch.testing.assert_close(outputs(student, size), outputs(teacher, size), rtol=1e-4, atol=1e-5)
 
 
+def test_predicted_convolution_adds_nothing_at_first_and_all_its_layers_learn():
+    cfg, teacher = taught(DEIT)
+    plain, student = (build_swapped(swapped_config(
+        cfg, teacher, dict(type='InLineAttention', image_conv=convolves), [1]), teacher, [1]) for convolves in (0, 1))
+    torch.testing.assert_close(outputs(student, 32), outputs(plain, 32))
+    layers = dict(blocks_of(student)['blocks.1'].named_parameters())
+    optimizer = torch.optim.SGD(student.parameters(), lr=1.)
+    for _ in range(2):
+        optimizer.zero_grad()
+        student(torch.randn(2, 3, 32, 32), mode='tensor').square().sum().backward()
+        optimizer.step()
+    assert sum('.dwc.' in name for name in layers) == 4
+    assert all(parameter.grad.any() for name, parameter in layers.items() if '.dwc.' in name)
+
+
 @pytest.mark.parametrize('family', list(FAMILIES))
 def test_other_blocks_keep_their_letters_and_weights(family):
     cfg, teacher = taught(FAMILIES[family])

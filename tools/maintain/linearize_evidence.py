@@ -1,13 +1,15 @@
 """Accuracy of linearized models beside the same models trained from scratch, for docs/linearize.md.
 
-    python tools/maintain/linearize_evidence.py TEACHER.py TEACHER.pth --epochs 16 --seeds 5 --out work_dirs/linearize
+    python tools/maintain/linearize_evidence.py TEACHER.py TEACHER.pth --epochs 8 --seeds 5 --out work_dirs/linearize
 
-The arm `scratch, 4 times` has four tenths of the teacher's compute, and one seed; each other arm has a tenth. A pass
-counts 4 forward passes in align and distil (the teacher's, and the student's with its backward pass) and 3 in training.
-Runs that are done are kept. Prints a table of the accuracies.
+Every arm has a tenth of the teacher's compute, except `scratch, 4 times`, which has four tenths and one seed, and
+`swap`. Arms are the steps of `linearize`, alone and both; `labels`, where the swapped model is trained as from scratch,
+at distil's rate and without the teacher; and `scratch`. A pass counts 4 forward passes in align and distil (the
+teacher's, and the student's with its backward pass) and 3 in training. Runs that are done are kept. Prints a table.
 """
 import argparse
 import csv
+import hashlib
 import itertools
 import json
 import os
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mmflatten.engine.setup import load_config
+from mmflatten.linearize.steps import DISTIL, OPTIMIZERS, WARM_UP
 from mmflatten.studies.statistics import mean_interval
 from mmflatten.text_table import align
 
@@ -33,11 +36,15 @@ ATTENTIONS = {
     'mala': 'MagnitudeAwareLinearAttention',
     'polaformer': 'PolarityAwareLinearAttention',
 }
-RATES = dict(linear=4e-3, focused=1e-3, efficient=2e-3, agent=4e-3, inline=4e-3, rala=2e-3, mala=4e-3,
-             polaformer=1e-3)  # the best of studies/rates.yaml, for training from scratch
+# For training from scratch: the best after one epoch of the cell with the same local term and gate, in
+# studies/rates.yaml and studies/rates_with_parts.yaml.
+RATES = dict(softmax=4e-3, linear=4e-3, focused=2e-3, efficient=2e-3, agent=4e-3, inline=4e-3, rala=2e-3, mala=2e-3,
+             polaformer=2e-3)
+TEACHER = 'softmax'
 STEPS = {'swap': (), 'align': ('align',), 'distil': ('distil',), 'both': ('align', 'distil')}
-SHARE, LONG = .1, 'scratch, 4 times'
-SCRATCH = {'scratch': SHARE, LONG: 4 * SHARE}  # share of the teacher's epochs
+SHARE, LABELS, SCRATCH, LONG = .1, 'labels', 'scratch', 'scratch, 4 times'
+TRAINED = {LABELS: SHARE, SCRATCH: SHARE, LONG: 4 * SHARE}  # share of the teacher's epochs
+ONCE = ('swap', LONG)  # are run with one seed
 
 
 class Arm(NamedTuple):
@@ -51,8 +58,8 @@ class Arm(NamedTuple):
 
 
 def arms(seeds: int) -> Iterator[Arm]:
-    for seed, attention, arm in itertools.product(range(seeds), ATTENTIONS, [*STEPS, *SCRATCH]):
-        if seed == 0 or arm != LONG:
+    for seed, attention, arm in itertools.product(range(seeds), [TEACHER, *ATTENTIONS], [*STEPS, *TRAINED]):
+        if (seed == 0 or arm not in ONCE) and (attention != TEACHER or arm in (SCRATCH, LONG)):
             yield Arm(attention, arm, seed)
 
 
@@ -65,53 +72,55 @@ def run(arm: Arm, args: argparse.Namespace) -> dict:
         seeded = folder / 'seeded.py'
         seeded.write_text(f"_base_ = ['{args.config.resolve()}']\nrandomness = dict(seed={arm.seed})\n")
         log = open(folder / 'log.txt', 'a')
-        if arm.arm in STEPS:
-            steps = STEPS[arm.arm]
+        steps = STEPS.get(arm.arm, ())
+        result = [seeded]
+        if arm.attention != TEACHER:
             passes = SHARE * args.epochs * 3 / 4 / max(1, len(steps))
-            seconds = call(log, 'linearize', seeded, args.checkpoint, '--attention', ATTENTIONS[arm.attention],
-                           '--epochs', str(passes), '--out', folder / 'linearized', '--steps', *steps)
+            call(log, 'linearize', seeded, args.checkpoint, '--attention', ATTENTIONS[arm.attention],
+                 '--epochs', str(passes), '--out', folder / 'linearized', '--steps', *steps)
             result = [folder / 'linearized' / name for name in ('linearized.py', 'linearized.pth')]
-        else:
-            call(log, 'linearize', seeded, args.checkpoint, '--attention', ATTENTIONS[arm.attention], '--out',
-                 folder / 'linearized', '--steps')
-            config = scratch(folder, SCRATCH[arm.arm] * args.epochs, RATES[arm.attention])
-            seconds = call(log, 'train', config, '--work-dir', folder / 'train', '--resume')
+        if arm.arm in TRAINED:
+            weights = result[1] if arm.arm == LABELS else None
+            config = trained(folder, result[0], TRAINED[arm.arm] * args.epochs, RATES[arm.attention], weights)
+            call(log, 'train', config, '--work-dir', folder / 'train', '--resume')
             result = [config, Path((folder / 'train' / 'last_checkpoint').read_text())]
-        call(log, 'test', *result, '--work-dir', folder / 'test', '--out', folder / 'test.json')
-        accuracy = json.loads((folder / 'test.json').read_text())['metrics']['accuracy/top1']
-        done.write_text(json.dumps(dict(arm._asdict(), accuracy=accuracy, cpu_seconds=round(seconds, 1))))
+        done.write_text(json.dumps(dict(arm._asdict(), accuracy=tested(log, folder, *result))))
     return json.loads(done.read_text())
 
 
-def scratch(folder: Path, epochs: float, rate: float) -> Path:
-    """Config of the linearized model with random weights, for a number of epochs that need not be whole."""
-    cfg = load_config(str(folder / 'linearized' / 'linearized.py'))
-    loader = cfg.train_dataloader
+def trained(folder: Path, base: Path, epochs: float, rate: float, weights: Path | None) -> Path:
+    """Config of a training of some epochs, also parts of one; at distil's rate where it starts from weights."""
+    loader = load_config(str(base)).train_dataloader
     steps = round(epochs * abs(loader.dataset.indices) / loader.batch_size)
-    path, start = folder / 'scratch.py', round(.05 * steps)
-    path.write_text(f"""_base_ = ['{(folder / 'linearized' / 'linearized.py').resolve()}']
+    path, start = folder / 'trained.py', round(WARM_UP * steps)
+    path.write_text(f"""_base_ = ['{base.resolve()}']
 train_cfg = dict(_delete_=True, type='IterBasedTrainLoop', max_iters={steps}, val_interval={steps})
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end={start}),
     dict(type='CosineAnnealingLR', eta_min=1e-5, by_epoch=False, begin={start}, end={steps})]
-optim_wrapper = dict(optimizer=dict(lr={rate}))
+optim_wrapper = dict(optimizer=dict(lr={OPTIMIZERS[DISTIL]['optimizer']['lr'] if weights else rate}))
 log_processor = dict(by_epoch=False)
+load_from = {str(weights.resolve()) if weights else None!r}
 """)
     return path
 
 
-def call(log: object, *words: object) -> float:
-    """Run `mmflatten` in one thread and return its CPU seconds.
+def tested(log: object, folder: Path, config: Path, checkpoint: Path) -> float:
+    """Top-1 on the test images in %."""
+    call(log, 'test', config, checkpoint, '--work-dir', folder / 'test', '--out', folder / 'test.json')
+    return json.loads((folder / 'test.json').read_text())['metrics']['accuracy/top1']
+
+
+def call(log: object, *words: object) -> None:
+    """Run `mmflatten` in one thread.
 
     Raises:
         RuntimeError: it failed.
     """
-    process = subprocess.Popen([sys.executable, '-m', 'mmflatten', *map(str, words)], stdout=log, stderr=log,
-                               env={**os.environ, 'OMP_NUM_THREADS': '1'})
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
+    process = subprocess.run([sys.executable, '-m', 'mmflatten', *map(str, words)], stdout=log, stderr=log,
+                             env={**os.environ, 'OMP_NUM_THREADS': '1'})
+    if process.returncode:
         raise RuntimeError(f'mmflatten {" ".join(map(str, words))} failed: see {log.name}')
-    return usage.ru_utime + usage.ru_stime
 
 
 def results_table(rows: list[dict]) -> str:
@@ -119,9 +128,9 @@ def results_table(rows: list[dict]) -> str:
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         found[row['attention'], row['arm']].append(row['accuracy'])
-    names = [*STEPS, *SCRATCH]
+    names = [*STEPS, *TRAINED]
     return align([[attention, *(mean_interval(found[attention, arm]).text() for arm in names)]
-                  for attention in ATTENTIONS], ['attention', *names], {0}, markdown=True)
+                  for attention in [TEACHER, *ATTENTIONS]], ['attention', *names], {0}, markdown=True)
 
 
 def main() -> None:
@@ -133,6 +142,18 @@ def main() -> None:
     parser.add_argument('--workers', type=int, default=2)
     parser.add_argument('--out', type=Path, default=Path('work_dirs/linearize'))
     args = parser.parse_args()
+    teacher = args.out / 'teacher'
+    teacher.mkdir(parents=True, exist_ok=True)
+    facts = dict(sha256=hashlib.sha256(args.checkpoint.read_bytes()).hexdigest(), epochs=args.epochs)
+    if (done := teacher / 'done.json').exists():
+        known = json.loads(done.read_text())
+        if known != {**known, **facts}:
+            raise ValueError(f'--out: {args.out} has results of another teacher, {known}. Name another folder.')
+    else:
+        with open(teacher / 'log.txt', 'w') as log:
+            known = dict(facts, accuracy=tested(log, teacher, args.config, args.checkpoint))
+        done.write_text(json.dumps(known))
+    print('teacher:', known)
     with ThreadPoolExecutor(args.workers) as pool:
         rows = []
         for row in pool.map(lambda arm: run(arm, args), arms(args.seeds)):
