@@ -31,12 +31,14 @@ class Level:
     Attributes:
         order: 'yes' if the output depends on the order of the patches, else 'no'; 'unknown' if the backbone is not
             plain.
+        places: the same for the attentions alone, without their local terms: rotary positions, tables, pooled maps.
         gates: kinds of gates of its mixers.
         local: names of the convolutions of the values.
         params: number of parameters.
     """
 
     order: str
+    places: str
     gates: str
     local: str
     params: int
@@ -44,8 +46,9 @@ class Level:
     def differences(self, reference: Level) -> list[str]:
         """Name what differs from a reference beside the core."""
         found = [f'{what} ({own or "none"}, {other or "none"} in the reference)' for what, own, other in (
-            ('order of the patches', self.order, reference.order), ('gate', self.gates, reference.gates),
-            ('local term', self.local, reference.local)) if own != other]
+            ('order of the patches', self.order, reference.order),
+            ('positions in the attention', self.places, reference.places),
+            ('gate', self.gates, reference.gates), ('local term', self.local, reference.local)) if own != other]
         more = self.params / reference.params - 1
         return found + ([f'parameters ({more:+.0%})'] if abs(more) > TOLERANCE else [])
 
@@ -56,9 +59,9 @@ def inspect_level(cfg: Config) -> Level:
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope', 'mmengine')):
         model = MODELS.build(cfg.model)
     mixers = [module for module in model.modules() if isinstance(module, TokenMixer)]
-    return Level(_sees_order(getattr(model, 'backbone', None), image_shape(cfg)),
-                 _names(mixer.gating for mixer in mixers), _names(
-                     name for mixer in mixers for name in mixer.local_convolutions()),
+    return Level(*_sees_order(getattr(model, 'backbone', None), image_shape(cfg)),
+                 _names(mixer.gating for mixer in mixers),
+                 _names(name for mixer in mixers for name in mixer.local_convolutions()),
                  sum(parameter.numel() for parameter in model.parameters()))
 
 
@@ -66,19 +69,45 @@ def _names(names: Iterable[str]) -> str:
     return ', '.join(sorted(set(names) - {'none'}))
 
 
-def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> str:
-    """Shuffle the patches of an image, and see if the mean of the output changes."""
+def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str, str]:
+    """Shuffle the patches of an image and see if the mean of the output changes; then the tokens of each attention."""
     if not isinstance(backbone, PlainBackbone):
-        return UNKNOWN
-    for parameter in backbone.parameters():  # zeros, such as initial tables, would hide positions
+        return UNKNOWN, UNKNOWN
+    for parameter in backbone.eval().parameters():  # zeros, such as initial tables, would hide positions
         nn.init.normal_(parameter, std=.2)
     side, image = backbone.embed.stride, torch.randn(1, 3, *shape)
     patches = image.unfold(2, side, side).unfold(3, side, side)
     rows, columns = patches.shape[2:4]
     mixed = patches.flatten(2, 3)[:, :, torch.randperm(rows * columns)].unflatten(2, (rows, columns))
+    mixers = [module for module in backbone.modules() if isinstance(module, TokenMixer)]
+    inputs: list[tuple] = []
+    handles = [mixer.register_forward_pre_hook(lambda _, words: inputs.append(words)) for mixer in mixers]
     with torch.no_grad():
-        before, after = (_mean(backbone.eval()(x)[-1]) for x in (image, mixed.transpose(3, 4).reshape(image.shape)))
-    return 'yes' if (before - after).abs().max() > 1e-3 * before.abs().max() else 'no'
+        before = _mean(backbone(image)[-1])
+        for handle in handles:
+            handle.remove()
+        after = _mean(backbone(mixed.transpose(3, 4).reshape(image.shape))[-1])
+        places = any(_has_positions(mixer, *words[:2]) for mixer, words in zip(mixers, inputs))
+    return _yes(_differ(before, after)), _yes(places)
+
+
+def _has_positions(mixer: TokenMixer, x_BNC: Tensor, hw_shape: tuple[int, int]) -> bool:
+    """Return True if shuffled tokens do not give shuffled results when the local terms are 0."""
+    for convolution in mixer.local_convolutions().values():
+        for parameter in convolution.parameters():
+            parameter.zero_()
+    tokens = hw_shape[0] * hw_shape[1]
+    order = torch.arange(x_BNC.shape[1])
+    order[-tokens:] = order[-tokens:][torch.randperm(tokens)]
+    return _differ(mixer(x_BNC, hw_shape)[:, order], mixer(x_BNC[:, order], hw_shape))
+
+
+def _differ(before: Tensor, after: Tensor) -> bool:
+    return bool((before - after).abs().max() > 1e-3 * before.abs().max())
+
+
+def _yes(value: bool) -> str:
+    return 'yes' if value else 'no'
 
 
 def _mean(output: Tensor) -> Tensor:
@@ -97,10 +126,11 @@ def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False)
         with quiet_libraries(logging.ERROR):
             levels = {name: inspect_level(config_of(run, study.budget)) for name, run in members.items()}
         reference = next(iter(levels.values()))
-        rows = [[name, level.order, level.gates or 'none', level.local or 'none', f'{level.params / 1e6:.3f}',
-                 '; '.join(level.differences(reference))] for name, level in levels.items()]
-        header = [', '.join([next(iter(study.factors)), *others]), 'sees the order', 'gate', 'local term', 'params (M)',
-                  'differs beside its core']
+        rows = [[name, level.order, level.places, level.gates or 'none', level.local or 'none',
+                 f'{level.params / 1e6:.3f}', '; '.join(level.differences(reference))]
+                for name, level in levels.items()]
+        header = [', '.join([next(iter(study.factors)), *others]), 'sees the order', 'in its attention', 'gate',
+                  'local term', 'params (M)', 'differs beside its core']
         if any(row[-1] for row in rows):
-            tables.append(align(rows, header, {0, 1, 2, 3, 5}, markdown=markdown))
+            tables.append(align(rows, header, {0, 1, 2, 3, 4, 6}, markdown=markdown))
     return tables

@@ -15,6 +15,7 @@ from mmflatten.studies import execution
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.costs import check_runs
 from mmflatten.studies.folder import StudyFolder, collect_runs
+from mmflatten.studies.levels import inspect_level
 from mmflatten.studies.runs import expand
 from mmflatten.studies.study import StudyError
 from mmflatten.studies.study_file import read_study
@@ -281,6 +282,17 @@ def test_warm_up_keeps_its_share_of_the_steps(plain):
     check_runs(study, runs)
     assert [(run.iterations, run.warmup, run.peak_rate) for run in runs] == [
         (number, pytest.approx(.1, abs=.05), pytest.approx(.1)) for number in (80, 20, 40)]
+
+
+def test_positions_inside_an_attention_are_told_from_its_local_term(plain):
+    options = dict(SoftmaxAttention=dict(lepe_kernel=5, gating='silu'), FocusedLinearAttention=dict(kernel_size=None),
+                   InLineAttention={}, CrossCovarianceAttention={}, AgentAttention=dict(num_agents=4),
+                   CosFormerAttention={}, RankAugmentedLinearAttention={}, PolarityAwareLinearAttention={})
+    levels = {name: {'model.backbone.linear_attention': dict(_delete_=True, type=name, **more)}
+              for name, more in options.items()}
+    study = read_study(plain(factors=dict(attention=levels)))
+    found = [inspect_level(config_of(run, study.budget)).places for run in expand(study)]
+    assert found == ['no'] * 4 + ['yes'] * 4
 
 
 @pytest.mark.parametrize('option, words', [

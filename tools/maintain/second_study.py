@@ -32,6 +32,7 @@ CELLS = {
     'agent': ('agent', 'convolution', 'none'), 'rala': ('rala', 'convolution', 'silu'),
     'mala': ('mala', 'convolution', 'silu'),
 }
+POSITIONED = ['cosformer', 'agent', 'rala', 'mala', 'polaformer']  # cores that read positions inside the attention
 COSTS = {'linear': 'relu'}  # names in costs.csv that differ from those of cores
 SHUFFLES = 2000
 
@@ -181,6 +182,22 @@ def draw_costs(frame: pd.DataFrame, path: Path) -> None:
     figure.savefig(path, dpi=100)
 
 
+def spreads(parts: pd.DataFrame) -> str:
+    """Standard deviation of the cores with every set of helpers, and over seeds within a cell, with 95 % intervals."""
+    def text(variance: float, freedom: int) -> str:
+        low, high = (variance * freedom / stats.chi2.ppf([.975, .025], freedom)) ** .5
+        return f'{variance ** .5:.2f} [{low:.2f}, {high:.2f}]'
+
+    helpers = by_parts(parts)
+    rows = [[name, f'{column.min():.2f} to {column.max():.2f}', text(column.var(), len(column) - 1)]
+            for name, column in helpers.items()]
+    cells = parts.groupby(['core', 'local', 'gate']).value
+    freedom = int((cells.count() - 1).sum())
+    if freedom:
+        rows.append(['over seeds', '', text((cells.var() * (cells.count() - 1)).sum() / freedom, freedom)])
+    return align(rows, ['helpers', 'cores', 'standard deviation'], {0, 1}, markdown=True)
+
+
 def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> None:
     """Draw the accuracy of each core over budgets and over numbers of tokens."""
     figure = Figure(figsize=(5 * len(groups), 4.5), layout='constrained')
@@ -204,7 +221,9 @@ def main(folder: Path) -> None:
         parts = table(folder / 'parts.csv').query("positions == 'table'")
         helpers = by_parts(parts)
         draw_table(helpers, 'top-1 on Fashion-MNIST (%)', folder / 'parts.png')
-        print('Does the order stay with other helpers?', orders(helpers), sep='\n', end='\n\n')
+        print('How far are the cores apart?', spreads(parts), sep='\n', end='\n\n')
+        print('Does the order stay with other helpers?', orders(helpers), 'And of cores without own positions?',
+              orders(helpers.drop(POSITIONED)), sep='\n', end='\n\n')
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
               'And its difference from the mean of all cores with the same helpers?',
               prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
@@ -217,11 +236,9 @@ def main(folder: Path) -> None:
         lengths = table(folder / 'lengths.csv')
         groups['tokens'] = {str((28 // int(size)) ** 2): rows.groupby('core').value.mean()
                             for size, rows in sorted(lengths.groupby('patch_size'), reverse=True)}
-    if all((folder / name).exists() for name in ('parts.csv', 'budgets.csv', 'budgets-half.csv')):
-        half, eight = (table(folder / f'budgets{size}.csv') for size in ('-half', ''))
-        two = parts[(parts.local == 'convolution') & (parts.gate == 'none')]
-        groups['epochs'] = {epochs: runs.groupby('core').value.mean()
-                            for epochs, runs in (('0.5', half), ('2', two), ('8', eight))}
+    budgets = {epochs: folder / f'budgets{size}.csv' for epochs, size in (('0.5', '-half'), ('2', '-two'), ('8', ''))}
+    if all(path.exists() for path in budgets.values()):
+        groups['epochs'] = {epochs: table(path).groupby('core').value.mean() for epochs, path in budgets.items()}
     for title, columns in groups.items():
         print(f'Does the order stay over {title}?', orders(columns), sep='\n', end='\n\n')
     if groups:
