@@ -226,7 +226,7 @@ def step_config(step: str, cfg: Config, student_cfg: Config, settings: Settings,
     for name in unused:
         made.pop(name, None)
     if step == DISTIL and (seed := (made.get('randomness') or {}).get('seed')) is not None:
-        made.randomness.seed = seed + DISTIL_SEED
+        made.randomness.seed = (seed + DISTIL_SEED) % 2**32
     if settings.amp is not None:
         set_amp(made, None if settings.amp == 'config' else settings.amp)
     return made

@@ -117,10 +117,11 @@ def take_over(teacher: nn.Module, student: nn.Module, chosen: Sequence[int]) -> 
         for path, part in module.attn.named_modules(prefix=f'backbone.{block}.attn'):
             if isinstance(part, TokenMixer):
                 for name, convolution in part.local_convolutions().items():
-                    layers = convolution.named_modules(prefix=f'{path}.{name}')
-                    *_, (last, layer) = (pair for pair in layers if pair[1]._parameters)
-                    for kind, parameter in layer.named_parameters(prefix=last):  # a layer before a 0 needs its weights
-                        if kind in new:
+                    # A layer before one of zeros keeps its weights, without which neither would learn.
+                    before = {id(parameter) for layers in convolution.modules() if isinstance(layers, nn.Sequential)
+                              for parameter in layers[:-1].parameters()}
+                    for kind, parameter in convolution.named_parameters(prefix=f'{path}.{name}'):
+                        if kind in new and id(parameter) not in before:
                             parameter.zero_()
             gating = part.branches[0].mixer.gating if isinstance(part, CrossShapedAttention) else getattr(
                 part, 'gating', None)

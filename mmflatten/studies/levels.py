@@ -31,7 +31,8 @@ class Level:
     Attributes:
         order: 'yes' if the output depends on the order of the patches, else 'no'; 'unknown' if the backbone is not
             plain.
-        places: the same for the attentions alone, without their local terms: rotary positions, tables, pooled maps.
+        places: 'yes' if an attention depends on the order of its tokens without its local term, by rotary positions, a
+            table, pooled maps or convolutions of its own.
         gates: kinds of gates of its mixers.
         local: names of the convolutions of the values.
         params: number of parameters.
@@ -47,7 +48,7 @@ class Level:
         """Name what differs from a reference beside the core."""
         found = [f'{what} ({own or "none"}, {other or "none"} in the reference)' for what, own, other in (
             ('order of the patches', self.order, reference.order),
-            ('positions in the attention', self.places, reference.places),
+            ('order of the tokens in the attention', self.places, reference.places),
             ('gate', self.gates, reference.gates), ('local term', self.local, reference.local)) if own != other]
         more = self.params / reference.params - 1
         return found + ([f'parameters ({more:+.0%})'] if abs(more) > TOLERANCE else [])
@@ -80,33 +81,37 @@ def _sees_order(backbone: nn.Module | None, shape: tuple[int, int]) -> tuple[str
     rows, columns = patches.shape[2:4]
     mixed = patches.flatten(2, 3)[:, :, torch.randperm(rows * columns)].unflatten(2, (rows, columns))
     mixers = [module for module in backbone.modules() if isinstance(module, TokenMixer)]
-    inputs: list[tuple] = []
-    handles = [mixer.register_forward_pre_hook(lambda _, words: inputs.append(words)) for mixer in mixers]
+    inputs: dict[TokenMixer, tuple] = {}
+
+    def keep(mixer: TokenMixer, args: tuple, kwargs: dict) -> None:
+        inputs.setdefault(mixer, (args, kwargs))
+
+    handles = [mixer.register_forward_pre_hook(keep, with_kwargs=True) for mixer in mixers]
     with torch.no_grad():
         before = _mean(backbone(image)[-1])
         for handle in handles:
             handle.remove()
         after = _mean(backbone(mixed.transpose(3, 4).reshape(image.shape))[-1])
-        places = any(_has_positions(mixer, *words[:2]) for mixer, words in zip(mixers, inputs))
-    return _yes(_differ(before, after)), _yes(places)
+        places = any(_has_positions(mixer, *args, **kwargs) for mixer, (args, kwargs) in inputs.items())
+    return _answer(_differ(before, after)), _answer(places)
 
 
-def _has_positions(mixer: TokenMixer, x_BNC: Tensor, hw_shape: tuple[int, int]) -> bool:
+def _has_positions(mixer: TokenMixer, x: Tensor, hw_shape: tuple[int, int], mask: Tensor | None = None) -> bool:
     """Return True if shuffled tokens do not give shuffled results when the local terms are 0."""
     for convolution in mixer.local_convolutions().values():
         for parameter in convolution.parameters():
             parameter.zero_()
     tokens = hw_shape[0] * hw_shape[1]
-    order = torch.arange(x_BNC.shape[1])
+    order = torch.arange(x.shape[1])
     order[-tokens:] = order[-tokens:][torch.randperm(tokens)]
-    return _differ(mixer(x_BNC, hw_shape)[:, order], mixer(x_BNC[:, order], hw_shape))
+    return _differ(mixer(x, hw_shape, mask)[:, order], mixer(x[:, order], hw_shape, mask))
 
 
 def _differ(before: Tensor, after: Tensor) -> bool:
     return bool((before - after).abs().max() > 1e-3 * before.abs().max())
 
 
-def _yes(value: bool) -> str:
+def _answer(value: bool) -> str:
     return 'yes' if value else 'no'
 
 
@@ -129,7 +134,7 @@ def level_tables(study: Study, runs: Iterable[StudyRun], markdown: bool = False)
         rows = [[name, level.order, level.places, level.gates or 'none', level.local or 'none',
                  f'{level.params / 1e6:.3f}', '; '.join(level.differences(reference))]
                 for name, level in levels.items()]
-        header = [', '.join([next(iter(study.factors)), *others]), 'sees the order', 'in its attention', 'gate',
+        header = [', '.join([next(iter(study.factors)), *others]), 'sees the order', 'also in the attention', 'gate',
                   'local term', 'params (M)', 'differs beside its core']
         if any(row[-1] for row in rows):
             tables.append(align(rows, header, {0, 1, 2, 3, 4, 6}, markdown=markdown))

@@ -145,8 +145,9 @@ def make_run(study: Study, levels: dict[str, str], seed: int, mode: str = GRID,
     """Make a run of a cell: tuned settings override `overrides`, these the levels, and these the study's options."""
     options = {**study.options, **_joined(study, levels)}
     for override in study.overrides:
-        if matches(levels, override.where):
-            options |= override.options
+        if matches(levels, override.where):  # a field replaces those inside it
+            options = {path: value for path, value in options.items()
+                       if not any(path.startswith(f'{own}.') for own in override.options)} | override.options
     options |= tuned or {}
     labels = [(factor.rpartition('.')[2] if '.' in factor else '') + level for factor, level in levels.items()]
     end = {GRID: f's{seed}', TRIAL: f'trial{trial}', BEST: f'best_s{seed}'}[mode]

@@ -14,11 +14,11 @@ def runs(**columns):
 
 
 def test_orders_of_budgets(tmp_path, capsys):
-    """The same order has tau 1, the reversed one -1; anchors, other seeds and other parts are left out."""
+    """The same order has tau 1, the reversed one -1; anchors and other parts are left out, and seeds averaged."""
     values, levels = np.arange(10.) + 80, {'levels.gate': 'none', 'levels.positions': 'table'}
-    parts = [runs(value=values + 3, seed=0, **levels, **{'levels.local': 'convolution'}),
+    parts = [runs(value=values[::-1], seed=0, **levels, **{'levels.local': 'convolution'}),
              runs(value=values[::-1], seed=0, **levels, **{'levels.local': 'none'}),
-             runs(value=100 * values[::-1], seed=1, **levels, **{'levels.local': 'convolution'})]
+             runs(value=3 * values, seed=1, **levels, **{'levels.local': 'convolution'})]
     pd.concat(parts).to_csv(tmp_path / 'parts.csv', index=False)
     for size, column in (('-half', values), ('', values[::-1])):
         runs(value=column, seed=0).to_csv(tmp_path / f'budgets{size}.csv', index=False)
@@ -26,6 +26,32 @@ def test_orders_of_budgets(tmp_path, capsys):
     found = capsys.readouterr().out
     assert '0.5 and 2' in found and '1.00 [' in found and '-1.00 [' in found and '10 cores' in found
     assert (tmp_path / 'orders.png').exists()
+
+
+def test_spread_of_cores_and_of_seeds():
+    """Each cell deviates from its mean by 1 over its two seeds; the cores with a local term are ten times closer."""
+    values = np.arange(10.)
+    parts = pd.concat(second_study_runs(local, seed, value) for local, scale in (('none', 1), ('convolution', .1))
+                      for seed, value in ((0, scale * values - 1), (1, scale * values + 1)))
+    rows = [row.split('|')[1:4] for row in second_study.spreads(parts).splitlines()[2:]]
+    deviations = {name.strip(): [float(word.strip('[],')) for word in text.split()] for name, _, text in rows}
+    assert deviations['alone'][0] == pytest.approx(values.std(ddof=1), abs=.01)
+    assert deviations['local'][0] == pytest.approx(.1 * values.std(ddof=1), abs=.01)
+    assert deviations['over seeds'][0] == pytest.approx(2 ** .5, abs=.01)
+    assert all(low < middle < high for middle, low, high in deviations.values())
+
+
+def second_study_runs(local: str, seed: int, value: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(dict(core=CORES, local=local, gate='none', seed=seed, value=value))
+
+
+def test_best_rate_of_a_cell_is_marked(tmp_path):
+    low, high = (runs(value=value, seed=0, **{'levels.optim_wrapper.optimizer.lr': rate})[:-1]  # without anchor
+                 for rate, value in ((1e-3, 80.), (2e-3, 81.)))
+    pd.concat([low, high]).to_csv(tmp_path / 'rates_with_parts.csv', index=False)
+    low.to_csv(tmp_path / 'rates_with_parts-gate.csv', index=False)
+    found = second_study.rates(tmp_path)
+    assert found.count('81.00 *') == 10 and found.count('80.00 *') == 10 and 'gate, 0.001' in found
 
 
 def test_orders_of_lengths(tmp_path, capsys):

@@ -17,7 +17,7 @@ from mmflatten.studies.costs import check_runs
 from mmflatten.studies.folder import StudyFolder, collect_runs
 from mmflatten.studies.levels import inspect_level
 from mmflatten.studies.runs import expand
-from mmflatten.studies.study import StudyError
+from mmflatten.studies.study import Override, StudyError
 from mmflatten.studies.study_file import read_study
 
 STUDIES = Path(__file__).parents[2] / 'studies'
@@ -48,14 +48,18 @@ def test_config_of_a_run_has_its_options_seed_and_budget(study_file):
 
 
 def test_overrides_set_fields_of_some_cells_after_their_levels(study_file):
-    rate, head = 'optim_wrapper.optimizer.lr', 'model.head.loss.label_smooth_val'
+    rate, decay = 'optim_wrapper.optimizer.lr', 'optim_wrapper.optimizer.weight_decay'
     path = study_file(factors=dict(a={'x': {rate: 1e-3}, 'y': {rate: 2e-3}}, b=TWO),
-                      overrides=[dict(where=dict(a='x', b=['b']), options={rate: 4e-3, head: 0.}),
+                      overrides=[dict(where=dict(a='x', b=['b']), options={rate: 4e-3, decay: 0.}),
                                  dict(where=dict(a='y', b='a'), options={rate: 8e-3}),
-                                 dict(where=dict(a=['x', 'y'], b='b'), options={head: .2})])
+                                 dict(where=dict(a=['x', 'y'], b='b'), options={decay: .2})])
     study = read_study(path)
-    assert [(run.options[rate], run.options.get(head)) for run in expand(study)] == [
+    assert [(run.options[rate], run.options.get(decay)) for run in expand(study)] == [
         (1e-3, None), (4e-3, .2), (8e-3, None), (2e-3, .2)]
+    whole = study.model_copy(update={'overrides': [*study.overrides, Override(
+        where={'a': ['y'], 'b': ['b']}, options={'optim_wrapper.optimizer': dict(type='SGD', lr=1.)})]})
+    assert rate not in expand(whole)[3].options  # a field replaces those inside it
+    assert config_of(expand(whole)[3], study.budget).optim_wrapper.optimizer.lr == 1.
     plain = expand(study.model_copy(update={'overrides': []}))
     assert [run.name for run in plain] == [run.name for run in expand(study)]
     assert [run.options[rate] for run in expand(read_study(path, only=dict(a='y')))] == [8e-3, 2e-3]

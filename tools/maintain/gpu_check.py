@@ -38,7 +38,8 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument('--device', default='cuda', help='cuda, cuda:N or cpu (default: %(default)s)')
     parser.add_argument('--quick', action='store_true', help='tiny sizes, to rehearse this program')
     parser.add_argument('--minutes', type=float, default=9,
-                        help='start no check after this time, and end the demo a minute later (default: %(default)s)')
+                        help='start no check after this time, and end the demo half a minute later '
+                             '(default: %(default)s)')
     parser.add_argument('--out', type=Path, metavar='FILE', default=Path('work_dirs/gpu_check.jsonl'),
                         help='results, a JSON object per line, also of earlier calls (default: %(default)s)')
     return parser.parse_args(argv)
@@ -98,7 +99,7 @@ def main(argv: Sequence[str]) -> int:
     header = dict(machine=describe_machine(device), device=device, quick=arguments.quick)
     results = read_results(path, json.loads(json.dumps(header)))
     path.parent.mkdir(parents=True, exist_ok=True)
-    plan, failed = checks(device, arguments.quick, path.parent, start + 60 * (arguments.minutes + 1)), {}
+    plan, failed = checks(device, arguments.quick, path.parent, start + 60 * (arguments.minutes + .5)), {}
     with path.open('a', encoding='utf-8') as file:
         def write(record: dict) -> None:
             file.write(json.dumps(record) + '\n')

@@ -36,7 +36,7 @@ ATTENTIONS = {
     'mala': 'MagnitudeAwareLinearAttention',
     'polaformer': 'PolarityAwareLinearAttention',
 }
-# For training from scratch: the best after one epoch of the cell with the same local term and gate, in
+# For training from scratch: the best after one epoch of the cell with the most similar local term and gate, in
 # studies/rates.yaml and studies/rates_with_parts.yaml.
 RATES = dict(softmax=4e-3, linear=4e-3, focused=2e-3, efficient=2e-3, agent=2e-3, inline=2e-3, rala=2e-3, mala=2e-3,
              polaformer=2e-3)

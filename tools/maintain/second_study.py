@@ -7,6 +7,7 @@ and the results of the battery; a cell with several seeds counts with their mean
 Kendall's tau between the orders of the cores, and how well the battery predicts the accuracy of an attention that was
 left out. Draws `battery.png`, `parts.png`, `orders.png`, `prediction.png` and `costs.png` in the same folder.
 
+`parts-first.csv` has the cells of parts.yaml at one rate for each core, chosen without helpers, as budgets.yaml has it.
 `costs.csv` is written by `mmflatten benchmark --operators all --tokens 49 196 784 3136 --embed-dims 64 --heads 2
 --batch 8 --train --seconds 1.2 --csv costs.csv` on a quiet machine.
 """
@@ -183,7 +184,7 @@ def draw_costs(frame: pd.DataFrame, path: Path) -> None:
 
 
 def spreads(parts: pd.DataFrame) -> str:
-    """Standard deviation of the cores with every set of helpers, and over seeds within a cell, with 95 % intervals."""
+    """Standard deviation of the cores with every set of helpers, and over seeds, pooled over cells (95 % intervals)."""
     def text(variance: float, freedom: int) -> str:
         low, high = (variance * freedom / stats.chi2.ppf([.975, .025], freedom)) ** .5
         return f'{variance ** .5:.2f} [{low:.2f}, {high:.2f}]'
@@ -223,10 +224,11 @@ def main(folder: Path) -> None:
         draw_table(helpers, 'top-1 on Fashion-MNIST (%)', folder / 'parts.png')
         print('How far are the cores apart?', spreads(parts), sep='\n', end='\n\n')
         print('Does the order stay with other helpers?', orders(helpers), 'And of cores without own positions?',
-              orders(helpers.drop(POSITIONED)), sep='\n', end='\n\n')
+              orders(helpers.drop(POSITIONED, errors='ignore')), sep='\n', end='\n\n')
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
               'And its difference from the mean of all cores with the same helpers?',
               prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
+    if (folder / 'parts.csv').exists() and (folder / 'costs.csv').exists():
         frame = costs(folder / 'costs.csv', helpers.index)
         draw_costs(frame, folder / 'costs.png')
         rows = [[core, *(f'{value:.3g}' for value in row)] for core, row in frame.iterrows()]
@@ -236,9 +238,13 @@ def main(folder: Path) -> None:
         lengths = table(folder / 'lengths.csv')
         groups['tokens'] = {str((28 // int(size)) ** 2): rows.groupby('core').value.mean()
                             for size, rows in sorted(lengths.groupby('patch_size'), reverse=True)}
-    budgets = {epochs: folder / f'budgets{size}.csv' for epochs, size in (('0.5', '-half'), ('2', '-two'), ('8', ''))}
-    if all(path.exists() for path in budgets.values()):
-        groups['epochs'] = {epochs: table(path).groupby('core').value.mean() for epochs, path in budgets.items()}
+    if all((folder / name).exists() for name in ('parts.csv', 'budgets.csv', 'budgets-half.csv')):
+        half, eight = (table(folder / f'budgets{size}.csv') for size in ('-half', ''))
+        first = folder / 'parts-first.csv'
+        two = table(first if first.exists() else folder / 'parts.csv')
+        two = two[(two.local == 'convolution') & (two.gate == 'none')]
+        groups['epochs'] = {epochs: runs.groupby('core').value.mean()
+                            for epochs, runs in (('0.5', half), ('2', two), ('8', eight))}
     for title, columns in groups.items():
         print(f'Does the order stay over {title}?', orders(columns), sep='\n', end='\n\n')
     if groups:

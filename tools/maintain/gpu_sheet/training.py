@@ -99,7 +99,7 @@ def demo_rows(device: str, quick: bool, folder: Path, end: float) -> list[dict]:
     command = [sys.executable, '-m', 'mmflatten', 'train', config, '--work-dir', folder / 'training', '--resume',
                *(['--no-validate'] if quick else []), '--cfg-options', *options]
     process = subprocess.run(command, cwd=ROOT, env={**os.environ, **visible}, capture_output=True, text=True,
-                             timeout=end - start)
+                             timeout=max(1, end - start))
     ok = process.returncode == 0 and 'kernels on: True' in process.stdout
     output = '' if ok else (process.stderr or process.stdout)[-1500:]
     return [dict(seconds=time.monotonic() - start, ok=ok, output=output)]
