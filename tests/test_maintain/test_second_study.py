@@ -31,7 +31,8 @@ def test_orders_of_budgets(tmp_path, capsys):
 def test_spread_of_cores_and_of_seeds():
     """Each cell deviates from its mean by 1 over its two seeds; the cores with a local term are ten times closer."""
     values = np.arange(10.)
-    parts = pd.concat(second_study_runs(local, seed, value) for local, scale in (('none', 1), ('convolution', .1))
+    parts = pd.concat(pd.DataFrame(dict(core=CORES, local=local, gate='none', seed=seed, value=value))
+                      for local, scale in (('none', 1), ('convolution', .1))
                       for seed, value in ((0, scale * values - 1), (1, scale * values + 1)))
     rows = [row.split('|')[1:4] for row in second_study.spreads(parts).splitlines()[2:]]
     deviations = {name.strip(): [float(word.strip('[],')) for word in text.split()] for name, _, text in rows}
@@ -39,10 +40,6 @@ def test_spread_of_cores_and_of_seeds():
     assert deviations['local'][0] == pytest.approx(.1 * values.std(ddof=1), abs=.01)
     assert deviations['over seeds'][0] == pytest.approx(2 ** .5, abs=.01)
     assert all(low < middle < high for middle, low, high in deviations.values())
-
-
-def second_study_runs(local: str, seed: int, value: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame(dict(core=CORES, local=local, gate='none', seed=seed, value=value))
 
 
 def test_best_rate_of_a_cell_is_marked(tmp_path):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mmflatten.engine.setup import load_config
-from mmflatten.linearize.steps import DISTIL, OPTIMIZERS, WARM_UP
+from mmflatten.linearize.steps import DISTIL, OPTIMIZERS, schedule
 from mmflatten.studies.statistics import mean_interval
 from mmflatten.text_table import align
 
@@ -92,12 +92,10 @@ def trained(folder: Path, base: Path, epochs: float, rate: float, weights: Path 
     """Config of a training of some epochs, also parts of one; at distil's rate where it starts from weights."""
     loader = load_config(str(base)).train_dataloader
     steps = round(epochs * abs(loader.dataset.indices) / loader.batch_size)
-    path, start = folder / 'trained.py', round(WARM_UP * steps)
+    path = folder / 'trained.py'
     path.write_text(f"""_base_ = ['{base.resolve()}']
 train_cfg = dict(_delete_=True, type='IterBasedTrainLoop', max_iters={steps}, val_interval={steps})
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end={start}),
-    dict(type='CosineAnnealingLR', eta_min=1e-5, by_epoch=False, begin={start}, end={steps})]
+param_scheduler = {[dict(part) for part in schedule(steps)]}
 optim_wrapper = dict(optimizer=dict(lr={OPTIMIZERS[DISTIL]['optimizer']['lr'] if weights else rate}))
 log_processor = dict(by_epoch=False)
 load_from = {str(weights.resolve()) if weights else None!r}

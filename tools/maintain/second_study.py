@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -167,16 +168,21 @@ def costs(path: Path, cores: pd.Index) -> pd.DataFrame:
     return runs.pivot_table(index='name', columns='tokens', values=['ms', 'MiB'])[['ms', 'MiB']]
 
 
+def draw_cores(axes: Axes, frame: pd.DataFrame) -> None:
+    """Draw a line for each core (row) over the columns."""
+    for number, (core, row) in enumerate(frame.iterrows()):
+        axes.plot(frame.columns, row, marker='o', color=f'C{number % 10}', linestyle='-' if number < 10 else '--',
+                  label=core)
+
+
 def draw_costs(frame: pd.DataFrame, path: Path) -> None:
     """Draw time and memory over the number of tokens, relative to softmax."""
     figure = Figure(figsize=(10, 4.5), layout='constrained')
     for axes, unit in zip(figure.subplots(1, 2), ('ms', 'MiB')):
-        for number, (core, row) in enumerate((frame[unit] / frame[unit].loc['softmax']).iterrows()):
-            axes.plot(row.index, row, marker='o', color=f'C{number % 10}', linestyle='-' if number < 10 else '--',
-                      label=core)
+        draw_cores(axes, frame[unit] / frame[unit].loc['softmax'])
         axes.set(xscale='log', yscale='log' if unit == 'ms' else 'linear', xlabel='tokens',
                  ylabel=f'{"time" if unit == "ms" else "peak memory"} of a training step / that of softmax')
-        axes.set_xticks(row.index, row.index)
+        axes.set_xticks(frame[unit].columns, frame[unit].columns)
         axes.minorticks_off()
         axes.grid(color='0.9')
     axes.legend(fontsize=7, loc='upper left', bbox_to_anchor=(1, 1))
@@ -203,10 +209,7 @@ def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> No
     """Draw the accuracy of each core over budgets and over numbers of tokens."""
     figure = Figure(figsize=(5 * len(groups), 4.5), layout='constrained')
     for axes, (title, columns) in zip(figure.subplots(1, len(groups), squeeze=False)[0], groups.items()):
-        frame = pd.DataFrame(columns)
-        for number, (core, row) in enumerate(frame.iterrows()):
-            axes.plot(frame.columns, row, marker='o', color=f'C{number % 10}', linestyle='-' if number < 10 else '--',
-                      label=core)
+        draw_cores(axes, pd.DataFrame(columns))
         axes.set(xlabel=title, ylabel='top-1 on Fashion-MNIST (%)')
         axes.grid(axis='y', color='0.9')
         axes.legend(fontsize=7, ncols=2)
@@ -228,12 +231,13 @@ def main(folder: Path) -> None:
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
               'And its difference from the mean of all cores with the same helpers?',
               prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
-    if (folder / 'parts.csv').exists() and (folder / 'costs.csv').exists():
-        frame = costs(folder / 'costs.csv', helpers.index)
-        draw_costs(frame, folder / 'costs.png')
-        rows = [[core, *(f'{value:.3g}' for value in row)] for core, row in frame.iterrows()]
-        print('What does a training step of one attention cost?', align(
-            rows, ['core', *(f'{unit}, {tokens}' for unit, tokens in frame)], {0}, markdown=True), sep='\n', end='\n\n')
+        if (folder / 'costs.csv').exists():
+            frame = costs(folder / 'costs.csv', helpers.index)
+            draw_costs(frame, folder / 'costs.png')
+            rows = [[core, *(f'{value:.3g}' for value in row)] for core, row in frame.iterrows()]
+            header = ['core', *(f'{unit}, {tokens}' for unit, tokens in frame)]
+            print('What does a training step of one attention cost?', align(rows, header, {0}, markdown=True), sep='\n',
+                  end='\n\n')
     if (folder / 'lengths.csv').exists():
         lengths = table(folder / 'lengths.csv')
         groups['tokens'] = {str((28 // int(size)) ** 2): rows.groupby('core').value.mean()
