@@ -1,11 +1,13 @@
 """Accuracy of linearized models beside the same models trained from scratch, for docs/linearize.md.
 
     python tools/maintain/linearize_evidence.py TEACHER.py TEACHER.pth --epochs 8 --seeds 5 --out work_dirs/linearize
+    python tools/maintain/linearize_evidence.py SWIN.py SWIN.pth --epochs 4 --blocks 0,1,2,3 --rate 2e-3 --out OTHER
 
 Every arm has a tenth of the teacher's compute, except `scratch, 4 times`, which has four tenths and one seed, and
 `swap`. Arms are the steps of `linearize`, alone and both; `labels`, where the swapped model is trained as from scratch,
 at distil's rate and without the teacher; and `scratch`. A pass counts 4 forward passes in align and distil (the
-teacher's, and the student's with its backward pass) and 3 in training. Runs that are done are kept. Prints a table.
+teacher's, and the student's with its backward pass) and 3 in training; of a detector, align and distil run the backbone
+alone, so their passes cost less than they are counted. Runs that are done are kept. Prints a table.
 """
 import argparse
 import csv
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mmflatten.engine.setup import load_config
-from mmflatten.linearize.steps import DISTIL, OPTIMIZERS, schedule
+from mmflatten.linearize.steps import DISTIL, OPTIMIZERS, iterations, schedule
 from mmflatten.studies.statistics import mean_interval
 from mmflatten.text_table import align
 
@@ -36,8 +38,8 @@ ATTENTIONS = {
     'mala': 'MagnitudeAwareLinearAttention',
     'polaformer': 'PolarityAwareLinearAttention',
 }
-# For training from scratch: the best after one epoch of the cell with the most similar local term and gate, in
-# studies/rates.yaml and studies/rates_with_parts.yaml.
+# For training DeiT nano from scratch: the best after one epoch of the cell with the most similar local term and gate,
+# in studies/rates.yaml and studies/rates_with_parts.yaml.
 RATES = dict(softmax=4e-3, linear=4e-3, focused=2e-3, efficient=2e-3, agent=2e-3, inline=2e-3, rala=2e-3, mala=2e-3,
              polaformer=2e-3)
 TEACHER = 'softmax'
@@ -57,8 +59,8 @@ class Arm(NamedTuple):
         return f'{self.attention}_{self.arm.replace(", ", "_").replace(" ", "_")}_{self.seed}'
 
 
-def arms(seeds: int) -> Iterator[Arm]:
-    for seed, attention, arm in itertools.product(range(seeds), [TEACHER, *ATTENTIONS], [*STEPS, *TRAINED]):
+def arms(seeds: int, attentions: list[str]) -> Iterator[Arm]:
+    for seed, attention, arm in itertools.product(range(seeds), [TEACHER, *attentions], [*STEPS, *TRAINED]):
         if (seed == 0 or arm not in ONCE) and (attention != TEACHER or arm in (SCRATCH, LONG)):
             yield Arm(attention, arm, seed)
 
@@ -77,21 +79,21 @@ def run(arm: Arm, args: argparse.Namespace) -> dict:
         if arm.attention != TEACHER:
             passes = SHARE * args.epochs * 3 / 4 / max(1, len(steps))
             call(log, 'linearize', seeded, args.checkpoint, '--attention', ATTENTIONS[arm.attention],
-                 '--epochs', str(passes), '--out', folder / 'linearized', '--steps', *steps)
+                 '--blocks', args.blocks, '--epochs', str(passes), '--out', folder / 'linearized', '--steps', *steps)
             result = [folder / 'linearized' / name for name in ('linearized.py', 'linearized.pth')]
         if arm.arm in TRAINED:
             weights = result[1] if arm.arm == LABELS else None
-            config = trained(folder, result[0], TRAINED[arm.arm] * args.epochs, RATES[arm.attention], weights)
+            config = trained(folder, result[0], TRAINED[arm.arm] * args.epochs, args.rate or RATES[arm.attention],
+                             weights)
             call(log, 'train', config, '--work-dir', folder / 'train', '--resume')
             result = [config, Path((folder / 'train' / 'last_checkpoint').read_text())]
-        done.write_text(json.dumps(dict(arm._asdict(), accuracy=tested(log, folder, *result))))
+        done.write_text(json.dumps({**arm._asdict(), args.metric: tested(log, folder, *result, args.metric)}))
     return json.loads(done.read_text())
 
 
 def trained(folder: Path, base: Path, epochs: float, rate: float, weights: Path | None) -> Path:
     """Config of a training of some epochs, also parts of one; at distil's rate where it starts from weights."""
-    loader = load_config(str(base)).train_dataloader
-    steps = round(epochs * abs(loader.dataset.indices) / loader.batch_size)
+    steps = iterations(load_config(str(base)), epochs)
     path = folder / 'trained.py'
     path.write_text(f"""_base_ = ['{base.resolve()}']
 train_cfg = dict(_delete_=True, type='IterBasedTrainLoop', max_iters={steps}, val_interval={steps})
@@ -103,10 +105,10 @@ load_from = {str(weights.resolve()) if weights else None!r}
     return path
 
 
-def tested(log: object, folder: Path, config: Path, checkpoint: Path) -> float:
-    """Top-1 on the test images in %."""
+def tested(log: object, folder: Path, config: Path, checkpoint: Path, metric: str) -> float:
+    """Value of the metric on the test images."""
     call(log, 'test', config, checkpoint, '--work-dir', folder / 'test', '--out', folder / 'test.json')
-    return json.loads((folder / 'test.json').read_text())['metrics']['accuracy/top1']
+    return json.loads((folder / 'test.json').read_text())['metrics'][metric]
 
 
 def call(log: object, *words: object) -> None:
@@ -121,14 +123,14 @@ def call(log: object, *words: object) -> None:
         raise RuntimeError(f'mmflatten {" ".join(map(str, words))} failed: see {log.name}')
 
 
-def results_table(rows: list[dict]) -> str:
-    """Mean accuracy of every arm with its 95 % interval over seeds, a row for each attention."""
+def results_table(rows: list[dict], metric: str) -> str:
+    """Mean of every arm with its 95 % interval over seeds, a row for each attention."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
-        found[row['attention'], row['arm']].append(row['accuracy'])
-    names = [*STEPS, *TRAINED]
+        found[row['attention'], row['arm']].append(row[metric])
+    names, attentions = [*STEPS, *TRAINED], dict.fromkeys(row['attention'] for row in rows)
     return align([[attention, *(mean_interval(found[attention, arm]).text() for arm in names)]
-                  for attention in [TEACHER, *ATTENTIONS]], ['attention', *names], {0}, markdown=True)
+                  for attention in attentions], ['attention', *names], {0}, markdown=True)
 
 
 def main() -> None:
@@ -137,6 +139,10 @@ def main() -> None:
     parser.add_argument('checkpoint', type=Path)
     parser.add_argument('--epochs', type=int, required=True, help='of the training of the teacher')
     parser.add_argument('--seeds', type=int, default=5)
+    parser.add_argument('--attentions', nargs='+', choices=ATTENTIONS, default=[*ATTENTIONS])
+    parser.add_argument('--blocks', default='all', help='that get another attention')
+    parser.add_argument('--rate', type=float, help="for training from scratch (default: RATES, DeiT nano's)")
+    parser.add_argument('--metric', default='accuracy/top1')
     parser.add_argument('--workers', type=int, default=2)
     parser.add_argument('--out', type=Path, default=Path('work_dirs/linearize'))
     args = parser.parse_args()
@@ -149,19 +155,19 @@ def main() -> None:
             raise ValueError(f'--out: {args.out} has results of another teacher, {known}. Name another folder.')
     else:
         with open(teacher / 'log.txt', 'w') as log:
-            known = dict(facts, accuracy=tested(log, teacher, args.config, args.checkpoint))
+            known = {**facts, args.metric: tested(log, teacher, args.config, args.checkpoint, args.metric)}
         done.write_text(json.dumps(known))
     print('teacher:', known)
     with ThreadPoolExecutor(args.workers) as pool:
         rows = []
-        for row in pool.map(lambda arm: run(arm, args), arms(args.seeds)):
+        for row in pool.map(lambda arm: run(arm, args), arms(args.seeds, args.attentions)):
             rows.append(row)
             print(row, flush=True)
     with open(args.out / 'results.csv', 'w', newline='') as file:
         table = csv.DictWriter(file, rows[0])
         table.writeheader()
         table.writerows(rows)
-    print(results_table(rows))
+    print(results_table(rows, args.metric))
 
 
 if __name__ == '__main__':
