@@ -174,6 +174,18 @@ def test_mixer_without_projections_equals_projected_mixer():
     assert windowed(stacked, (3, 5)).shape == (2, 15, 12)
 
 
+@pytest.mark.parametrize('name', ['GatedSoftmaxAttention', 'MagnitudeAwareLinearAttention',
+                                  'PolarityAwareLinearAttention', 'RankAugmentedLinearAttention'])
+def test_own_positions_can_be_left_out(name):
+    options = dict(kernel_size=None) if name == 'PolarityAwareLinearAttention' else dict(lepe_kernel=0)
+    mixers = {positions: randomise(build_mixer(dict(type=name, positions=positions, **options), embed_dims=16,
+                                               num_heads=2, grid_size=(3, 4))) for positions in (True, False)}
+    x, order = torch.randn(2, 12, 16), torch.randperm(12)
+    changed = {positions: (mixer(x, (3, 4))[:, order] - mixer(x[:, order], (3, 4))).abs().max() / mixer(x, (3, 4)).std()
+               for positions, mixer in mixers.items()}
+    assert changed[False] < 1e-4 < .01 < changed[True]
+
+
 @pytest.mark.parametrize(('make', 'message'), [
     (lambda: SoftmaxAttention(100, 3, (4, 4)), r'num_heads: .*\(100\), got 3'),
     (lambda: FocusedLinearAttention(12, 3, (4, 4), kernel_size=4), 'kernel_size: .* got 4'),

@@ -1,4 +1,4 @@
-"""Gated attentions of RALA, MALA and NaLaFormer, with their base class."""
+"""Gated attentions of RALA, MALA and NaLaFormer, with their base classes."""
 from __future__ import annotations
 
 import torch
@@ -44,8 +44,26 @@ class GatedMixer(TokenMixer):
         return super().finish(y_BNC, maps)
 
 
+class RotaryMixer(GatedMixer):
+    """Gated mixer that rotates queries and keys by their positions.
+
+    Args:
+        positions: False leaves the rotation out.
+    """
+
+    def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, positions: bool = True,
+                 **kwargs) -> None:
+        super().__init__(embed_dims, num_heads, grid_size, **kwargs)
+        self.positions = positions
+
+    def rotated(self, q_BhNd: Tensor, k_BhMd: Tensor, maps: Maps) -> tuple[Tensor, Tensor]:
+        if not self.positions:
+            return q_BhNd, k_BhMd
+        return rotary_2d(q_BhNd, maps.hw), rotary_2d(k_BhMd, maps.kv_hw)
+
+
 @MODELS.register_module()
-class GatedSoftmaxAttention(GatedMixer, SoftmaxAttention):
+class GatedSoftmaxAttention(RotaryMixer, SoftmaxAttention):
     """Softmax attention with rotary positions, a depthwise convolution of the values and a gate.
 
     Source: RALA (Fan et al., CVPR 2025), used in the last two stages of RAVLT, and with `normed=True` in those of
@@ -53,12 +71,12 @@ class GatedSoftmaxAttention(GatedMixer, SoftmaxAttention):
     """
 
     def attend(self, q_BhNd: Tensor, k_BhMd: Tensor, v_BhMd: Tensor, maps: Maps) -> Tensor:
-        rotated_q, rotated_k = (rotary_2d(x, hw).to(x.dtype) for x, hw in ((q_BhNd, maps.hw), (k_BhMd, maps.kv_hw)))
+        rotated_q, rotated_k = (x.to(v_BhMd.dtype) for x in self.rotated(q_BhNd, k_BhMd, maps))
         return super().attend(rotated_q, rotated_k, v_BhMd, maps)
 
 
 @MODELS.register_module()
-class RankAugmentedLinearAttention(GatedMixer):
+class RankAugmentedLinearAttention(RotaryMixer):
     """Linear attention with keys weighted by similarity to the mean query, with rotary positions and a gate.
 
     Source: RALA (Fan et al., CVPR 2025). The feature map is ELU + 1; the denominator does not use positions.
@@ -68,12 +86,12 @@ class RankAugmentedLinearAttention(GatedMixer):
         q_BhNd, k_BhMd = (F.elu(x) + 1 for x in upcast(q_BhNd, k_BhMd))
         weights_BhM1 = global_key_weights(mean_of_real(q_BhNd, maps.mask), k_BhMd, real_tokens(k_BhMd, maps.mask))
         k_BhMd = fill_masked(k_BhMd * weights_BhM1, maps.mask, 0.)
-        return linear_attention(q_BhNd, k_BhMd, widen(v_BhMd), rotated_q_BhNd=rotary_2d(q_BhNd, maps.hw),
-                                rotated_k_BhMd=rotary_2d(k_BhMd, maps.kv_hw))
+        rotated_q, rotated_k = self.rotated(q_BhNd, k_BhMd, maps)
+        return linear_attention(q_BhNd, k_BhMd, widen(v_BhMd), rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k)
 
 
 @MODELS.register_module()
-class MagnitudeAwareLinearAttention(GatedMixer):
+class MagnitudeAwareLinearAttention(RotaryMixer):
     """Linear attention whose weights sum to 1 and become sharper with larger queries, with rotary positions and a gate.
 
     Source: MALA (Fan et al., ICCV 2025). The feature map is ELU + 1.
@@ -84,8 +102,9 @@ class MagnitudeAwareLinearAttention(GatedMixer):
         k_BhMd = mean_of_real(k_BhMd, maps.mask)
         v_BhMd = widen(v_BhMd)
         mean_v_Bh1d = mean_of_real(v_BhMd, maps.mask).mean(dim=-2, keepdim=True)
-        return magnitude_aware_attention(q_BhNd, k_BhMd, v_BhMd, rotated_q_BhNd=rotary_2d(q_BhNd, maps.hw),
-                                         rotated_k_BhMd=rotary_2d(k_BhMd, maps.kv_hw), mean_v_Bh1e=mean_v_Bh1d)
+        rotated_q, rotated_k = self.rotated(q_BhNd, k_BhMd, maps)
+        return magnitude_aware_attention(q_BhNd, k_BhMd, v_BhMd, rotated_q_BhNd=rotated_q, rotated_k_BhMd=rotated_k,
+                                         mean_v_Bh1e=mean_v_Bh1d)
 
 
 @MODELS.register_module()

@@ -35,6 +35,7 @@ class PolarityAwareLinearAttention(GatedMixer):
     Args:
         alpha: range of the learned powers `p = 1 + alpha * sigmoid(w)`.
         kernel_size: of the convolution; all heads share its weights. None for none.
+        positions: False leaves the positional encoding of the keys out.
 
     Raises:
         ValueError: the width of a head is odd, so its values cannot be halved.
@@ -44,17 +45,18 @@ class PolarityAwareLinearAttention(GatedMixer):
     default_lepe = 0  # `dwc` is the convolution of the values
 
     def __init__(self, embed_dims: int, num_heads: int, grid_size: tuple[int, int], *, alpha: float = 4.,
-                 kernel_size: int | None = 5, **kwargs) -> None:
+                 kernel_size: int | None = 5, positions: bool = True, **kwargs) -> None:
         super().__init__(embed_dims, num_heads, grid_size, **kwargs)
         check_halves(embed_dims, num_heads)
         self.alpha = alpha
         self.scale = nn.Parameter(torch.zeros(1, 1, embed_dims))
         self.power = nn.Parameter(torch.zeros(1, num_heads, 1, embed_dims // num_heads))
-        self.positional_encoding = GridTable(embed_dims, grid_size)
+        self.positional_encoding = GridTable(embed_dims, grid_size) if positions else None
         self.dwc = TokenConv(embed_dims, kernel_size, num_groups=num_heads) if kernel_size else None
 
     def attend(self, q_BNC: Tensor, k_BMC: Tensor, v_BMC: Tensor, maps: Maps) -> Tensor:
-        k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
+        if self.positional_encoding is not None:
+            k_BMC = self.positional_encoding(k_BMC, maps.kv_hw)
         with no_autocast(q_BNC):
             scaled = (split_heads(x / F.softplus(self.scale), self.num_heads) for x in upcast(q_BNC, k_BMC))
             power = (1 + self.alpha * self.power.sigmoid()).repeat(1, 1, 1, 2)
