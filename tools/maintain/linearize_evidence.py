@@ -83,17 +83,15 @@ def run(arm: Arm, args: argparse.Namespace) -> dict:
             result = [folder / 'linearized' / name for name in ('linearized.py', 'linearized.pth')]
         if arm.arm in TRAINED:
             weights = result[1] if arm.arm == LABELS else None
-            config = trained(folder, result[0], TRAINED[arm.arm] * args.epochs, args.rate or RATES[arm.attention],
-                             weights)
+            config = trained(folder, result[0], args.steps[arm.arm], args.rate or RATES[arm.attention], weights)
             call(log, 'train', config, '--work-dir', folder / 'train', '--resume')
             result = [config, Path((folder / 'train' / 'last_checkpoint').read_text())]
         done.write_text(json.dumps({**arm._asdict(), args.metric: tested(log, folder, *result, args.metric)}))
     return json.loads(done.read_text())
 
 
-def trained(folder: Path, base: Path, epochs: float, rate: float, weights: Path | None) -> Path:
-    """Config of a training of some epochs, also parts of one; at distil's rate where it starts from weights."""
-    steps = iterations(load_config(str(base)), epochs)
+def trained(folder: Path, base: Path, steps: int, rate: float, weights: Path | None) -> Path:
+    """Config of a training of some iterations; at distil's rate where it starts from weights."""
     path = folder / 'trained.py'
     path.write_text(f"""_base_ = ['{base.resolve()}']
 train_cfg = dict(_delete_=True, type='IterBasedTrainLoop', max_iters={steps}, val_interval={steps})
@@ -158,6 +156,8 @@ def main() -> None:
             known = {**facts, args.metric: tested(log, teacher, args.config, args.checkpoint, args.metric)}
         done.write_text(json.dumps(known))
     print('teacher:', known)
+    cfg = load_config(str(args.config))
+    args.steps = {arm: iterations(cfg, share * args.epochs) for arm, share in TRAINED.items()}
     with ThreadPoolExecutor(args.workers) as pool:
         rows = []
         for row in pool.map(lambda arm: run(arm, args), arms(args.seeds, args.attentions)):
