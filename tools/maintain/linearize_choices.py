@@ -38,7 +38,6 @@ from mmflatten.measure.speed.operators import mixer_config
 from mmflatten.measure.speed.timing import Subject, measure
 
 CHOICES = 20
-SECONDS = 2.
 BUDGETS = (.95, .9, .85, .8, .75, .7)
 
 
@@ -58,7 +57,7 @@ class Chosen:
 
 
 @torch.inference_mode()
-def ratio(teacher: nn.Module, student: nn.Module, blocks: tuple[int, ...], image: Tensor) -> float:
+def ratio(teacher: nn.Module, student: nn.Module, blocks: tuple[int, ...], image: Tensor, seconds: float) -> float:
     """Time of the backbone with these blocks swapped, as a share of the teacher's, measured side by side."""
 
     def call(chosen: tuple[int, ...]) -> object:
@@ -66,23 +65,23 @@ def ratio(teacher: nn.Module, student: nn.Module, blocks: tuple[int, ...], image
             return teacher.backbone(image)
 
     subjects = [Subject(str(chosen), partial(call, chosen)) for chosen in ((), blocks)]
-    before, after = (min(seconds) for seconds in measure(subjects, seconds=SECONDS))
+    before, after = (min(times) for times in measure(subjects, seconds=seconds))
     return after / before
 
 
-def check_times(teacher: nn.Module, student: nn.Module, costs: Costs, image: Tensor) -> None:
+def check_times(teacher: nn.Module, student: nn.Module, costs: Costs, image: Tensor, seconds: float) -> None:
     number, picked = len(costs.before), random.Random(0)
     worst = 0.
     for _ in range(CHOICES):
         blocks = tuple(sorted(picked.sample(range(number), picked.randint(1, number))))
-        predicted, measured = costs.time(blocks), ratio(teacher, student, blocks, image)
+        predicted, measured = costs.time(blocks), ratio(teacher, student, blocks, image, seconds)
         worst = max(worst, abs(predicted / measured - 1))
         print(f'{" ".join(map(str, blocks)):40} predicted {predicted:.3f} measured {measured:.3f}', flush=True)
     print(f'largest error: {100 * worst:.1f} %')
 
 
 @torch.no_grad()
-def check_choices(work: Linearization, costs: Costs, image: Tensor) -> None:
+def check_choices(work: Linearization, costs: Costs, image: Tensor, seconds: float) -> None:
     teacher, student = work.teacher, work.student
     batch = next(iter(Runner.build_dataloader(work.cfg.val_dataloader, seed=0)))
     inputs = teacher.data_preprocessor(batch)['inputs']
@@ -91,7 +90,7 @@ def check_choices(work: Linearization, costs: Costs, image: Tensor) -> None:
     for blocks in itertools.chain.from_iterable(itertools.combinations(range(number), k) for k in range(number + 1)):
         with Chosen(teacher, student, blocks):
             loss = error(teacher, outputs(teacher, inputs), expected)
-        found[blocks] = loss, ratio(teacher, student, blocks, image)
+        found[blocks] = loss, ratio(teacher, student, blocks, image, seconds)
     points = front(costs)
     for budget in BUDGETS:
         feasible = [loss for loss, time in found.values() if time <= budget]
@@ -111,6 +110,7 @@ def main() -> None:
     parser.add_argument('--attention', required=True)
     parser.add_argument('--size', type=int, nargs=2, required=True)
     parser.add_argument('--folder', type=Path)
+    parser.add_argument('--seconds', type=float, default=2., help='time of each of the two models in a comparison')
     args = parser.parse_args()
     image = torch.randn(1, 3, *args.size)
     if args.folder is None:
@@ -118,7 +118,8 @@ def main() -> None:
         teacher = build_model(cfg).eval()
         chosen = range(len(blocks_of(teacher)))
         student = build_swapped(swapped_config(cfg, teacher, mixer_config(args.attention), chosen), teacher, chosen)
-        check_times(teacher, student, Costs([], *block_times(teacher, student.eval(), tuple(args.size))), image)
+        check_times(teacher, student, Costs([], *block_times(teacher, student.eval(), tuple(args.size))), image,
+                    args.seconds)
         return
     written = json.loads((args.folder / 'settings.json').read_text())
     settings = Settings(**{name: written[name] for name in Settings.__dataclass_fields__})
@@ -127,7 +128,7 @@ def main() -> None:
     work.student.eval()
     costs = Costs(sensitivities(work.cfg, work.teacher, work.student, work.say),
                   *block_times(work.teacher, work.student, tuple(args.size)))
-    check_choices(work, costs, image)
+    check_choices(work, costs, image, args.seconds)
 
 
 if __name__ == '__main__':
