@@ -3,11 +3,11 @@
     python tools/maintain/linearize_evidence.py TEACHER.py TEACHER.pth --epochs 8 --seeds 5 --out work_dirs/linearize
     python tools/maintain/linearize_evidence.py SWIN.py SWIN.pth --epochs 4 --blocks 0,1,2,3 --rate 2e-3 --out OTHER
 
-Every arm has a tenth of the teacher's compute, except `scratch, 4 times`, which has four tenths and one seed, and
-`swap`. Arms are the steps of `linearize`, alone and both; `labels`, where the swapped model is trained as from scratch,
-at distil's rate and without the teacher; and `scratch`. A pass counts 4 forward passes in align and distil (the
-teacher's, and the student's with its backward pass) and 3 in training; of a detector, align and distil run the backbone
-alone, so their passes cost less than they are counted. Runs that are done are kept. Prints a table.
+Every arm has a share of the teacher's compute, a tenth by default; `scratch, 4 times` has four times as much and one
+seed, and `swap` none. Arms are the steps of `linearize`, alone and both; `labels`, where the swapped model is trained
+as from scratch, at distil's rate and without the teacher; and `scratch`. A pass counts 4 forward passes in align and
+distil (the teacher's, and the student's with its backward pass) and 3 in training; of a detector, align and distil run
+the backbone alone, so their passes cost less than they are counted. Runs that are done are kept. Prints a table.
 """
 import argparse
 import csv
@@ -44,8 +44,8 @@ RATES = dict(softmax=4e-3, linear=4e-3, focused=2e-3, efficient=2e-3, agent=2e-3
              polaformer=2e-3)
 TEACHER = 'softmax'
 STEPS = {'swap': (), 'align': ('align',), 'distil': ('distil',), 'both': ('align', 'distil')}
-SHARE, LABELS, SCRATCH, LONG = .1, 'labels', 'scratch', 'scratch, 4 times'
-TRAINED = {LABELS: SHARE, SCRATCH: SHARE, LONG: 4 * SHARE}  # share of the teacher's epochs
+LABELS, SCRATCH, LONG = 'labels', 'scratch', 'scratch, 4 times'
+TRAINED = {LABELS: 1, SCRATCH: 1, LONG: 4}  # times the compute of the other arms
 ONCE = ('swap', LONG)  # are run with one seed
 
 
@@ -77,7 +77,7 @@ def run(arm: Arm, args: argparse.Namespace) -> dict:
         steps = STEPS.get(arm.arm, ())
         result = [seeded]
         if arm.attention != TEACHER:
-            passes = SHARE * args.epochs * 3 / 4 / max(1, len(steps))
+            passes = args.share * args.epochs * 3 / 4 / max(1, len(steps))
             call(log, 'linearize', seeded, args.checkpoint, '--attention', ATTENTIONS[arm.attention],
                  '--blocks', args.blocks, '--epochs', str(passes), '--out', folder / 'linearized', '--steps', *steps)
             result = [folder / 'linearized' / name for name in ('linearized.py', 'linearized.pth')]
@@ -136,6 +136,7 @@ def main() -> None:
     parser.add_argument('config', type=Path)
     parser.add_argument('checkpoint', type=Path)
     parser.add_argument('--epochs', type=int, required=True, help='of the training of the teacher')
+    parser.add_argument('--share', type=float, default=.1, help="of the teacher's compute, for each arm")
     parser.add_argument('--seeds', type=int, default=5)
     parser.add_argument('--attentions', nargs='+', choices=ATTENTIONS, default=[*ATTENTIONS])
     parser.add_argument('--blocks', default='all', help='that get another attention')
@@ -146,7 +147,8 @@ def main() -> None:
     args = parser.parse_args()
     teacher = args.out / 'teacher'
     teacher.mkdir(parents=True, exist_ok=True)
-    facts = dict(sha256=hashlib.sha256(args.checkpoint.read_bytes()).hexdigest(), epochs=args.epochs)
+    facts = dict(sha256=hashlib.sha256(args.checkpoint.read_bytes()).hexdigest(), epochs=args.epochs,
+                 share=args.share)
     if (done := teacher / 'done.json').exists():
         known = json.loads(done.read_text())
         if known != {**known, **facts}:
@@ -157,7 +159,7 @@ def main() -> None:
         done.write_text(json.dumps(known))
     print('teacher:', known)
     cfg = load_config(str(args.config))
-    args.steps = {arm: iterations(cfg, share * args.epochs) for arm, share in TRAINED.items()}
+    args.steps = {arm: iterations(cfg, times * args.share * args.epochs) for arm, times in TRAINED.items()}
     with ThreadPoolExecutor(args.workers) as pool:
         rows = []
         for row in pool.map(lambda arm: run(arm, args), arms(args.seeds, args.attentions)):
