@@ -4,10 +4,11 @@
     python tools/maintain/linearize_evidence.py SWIN.py SWIN.pth --epochs 4 --blocks 0,1,2,3 --rate 2e-3 --out OTHER
 
 Every arm has a share of the teacher's compute, a tenth by default; `scratch, 4 times` has four times as much and one
-seed, and `swap` none. Arms are the steps of `linearize`, alone and both; `labels`, where the swapped model is trained
-as from scratch, at distil's rate and without the teacher; and `scratch`. A pass counts 4 forward passes in align and
-distil (the teacher's, and the student's with its backward pass) and 3 in training; of a detector, align and distil run
-the backbone alone, so their passes cost less than they are counted. Runs that are done are kept. Prints a table.
+seed, and `swap` none. Arms are the steps of `linearize`, alone and both; `labels`, where the swapped model (of softmax,
+the teacher itself) is trained as from scratch, at distil's rate and without the teacher; and `scratch`. A pass counts 4
+forward passes in align and distil (the teacher's, and the student's with its backward pass) and 3 in training; of a
+detector, align and distil run the backbone alone, so their passes cost less than they are counted. Runs that are done
+are kept. Prints a table.
 """
 import argparse
 import csv
@@ -61,7 +62,7 @@ class Arm(NamedTuple):
 
 def arms(seeds: int, attentions: list[str]) -> Iterator[Arm]:
     for seed, attention, arm in itertools.product(range(seeds), [TEACHER, *attentions], [*STEPS, *TRAINED]):
-        if (seed == 0 or arm not in ONCE) and (attention != TEACHER or arm in (SCRATCH, LONG)):
+        if (seed == 0 or arm not in ONCE) and (attention != TEACHER or arm in TRAINED):
             yield Arm(attention, arm, seed)
 
 
@@ -75,7 +76,7 @@ def run(arm: Arm, args: argparse.Namespace) -> dict:
         seeded.write_text(f"_base_ = ['{args.config.resolve()}']\nrandomness = dict(seed={arm.seed})\n")
         log = open(folder / 'log.txt', 'a')
         steps = STEPS.get(arm.arm, ())
-        result = [seeded]
+        result = [seeded, args.checkpoint]
         if arm.attention != TEACHER:
             passes = args.share * args.epochs * 3 / 4 / max(1, len(steps))
             call(log, 'linearize', seeded, args.checkpoint, '--attention', ATTENTIONS[arm.attention],
