@@ -128,8 +128,9 @@ def results_table(rows: list[dict], metric: str) -> str:
     for row in rows:
         found[row['attention'], row['arm']].append(row[metric])
     names, attentions = [*STEPS, *TRAINED], dict.fromkeys(row['attention'] for row in rows)
-    return align([[attention, *(mean_interval(found[attention, arm]).text() for arm in names)]
-                  for attention in attentions], ['attention', *names], {0}, markdown=True)
+    cells = [[attention, *(mean_interval(values).text() if (values := found[attention, arm]) else '' for arm in names)]
+             for attention in attentions]
+    return align(cells, ['attention', *names], {0}, markdown=True)
 
 
 def main() -> None:
