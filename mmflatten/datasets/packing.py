@@ -183,17 +183,19 @@ def _read_images(part: Part, skipped: list[str]) -> Iterator[tuple[str, bytes, i
 
 
 def _read(path: str) -> bytes:
-    """Read a regular file with four system calls, which take most of the time of a small file."""
+    """Read a regular file, as a rule with four system calls, which take most of the time of a small file."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # waits for no pipe
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not block on a pipe
     except (OSError, ValueError) as error:
         raise ValueError(problem_of(path) or error) from error
     try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_IMAGE_BYTES:
-            raise ValueError(problem_of(path))
-        content = os.read(file, status.st_size)
-        while len(content) < status.st_size and (more := os.read(file, status.st_size - len(content))):
+            raise ValueError(problem_of(path) or 'changed while it was read')
+        content = os.read(file, status.st_size + 1)
+        while len(content) != status.st_size or not content:  # interrupted, growing, or of unknown size
+            if not (more := os.read(file, 2**20)):
+                break
             content += more
         return content
     finally:

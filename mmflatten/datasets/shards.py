@@ -59,8 +59,8 @@ def class_folders(folder: Path) -> list[str]:
 
 def list_folder(folder: Path) -> Iterator[Entry]:
     """Yield the images below class folders, with the order and labels of mmpretrain's data sets."""
+    start = len(os.path.join(folder, ''))
     for label, name in enumerate(class_folders(folder)):
-        start = len(os.path.join(folder, ''))
         paths = sorted(f'{place[start:]}{os.sep}{file}'  # os.path.relpath takes longer than reading a small file
                        for place, _, files in os.walk(os.path.join(folder, name), followlinks=True) for file in files)
         yield from (Entry(path, label) for path in paths if _is_image(path))

@@ -122,7 +122,7 @@ def within(points: Sequence[Front], budget: float) -> Front:
 
 @torch.no_grad()
 def sensitivities(cfg: Config, teacher: nn.Module, student: nn.Module, say: Callable[[str], None]) -> list[float]:
-    """Error of the outputs with each block alone swapped, on at most `IMAGES` images.
+    """Error of the outputs with each block alone swapped, on the first batches that have `IMAGES` images together.
 
     Of a classifier the Kullback-Leibler divergence of its probabilities from the teacher's, of another model the
     squared error of its backbone's maps relative to them, averaged over the maps.

@@ -206,14 +206,14 @@ def step_config(step: str, cfg: Config, student_cfg: Config, settings: Settings,
                     teacher_weights=settings.checkpoint, student_weights=str(weights))
     made.model = ConfigDict(**teaching, **(dict(blocks=list(names)) if step == ALIGN else {}))
     made.pop('data_preprocessor', None)
-    steps = iterations(made, settings.epochs)
-    made.train_cfg = ConfigDict(type='IterBasedTrainLoop', max_iters=steps, val_interval=steps)
+    max_iters = iterations(made, settings.epochs)
+    made.train_cfg = ConfigDict(type='IterBasedTrainLoop', max_iters=max_iters, val_interval=max_iters)
     made.optim_wrapper = ConfigDict(type='OptimWrapper', **copy.deepcopy(OPTIMIZERS[step]))
-    made.param_scheduler = schedule(steps)
+    made.param_scheduler = schedule(max_iters)
     unused = ['custom_hooks', 'auto_scale_lr', 'load_from', 'test_dataloader', 'test_cfg', 'test_evaluator']
     if step == ALIGN or not made.get('val_dataloader'):
         unused += ['val_dataloader', 'val_cfg', 'val_evaluator']
-    hooks = dict(checkpoint=dict(interval=max(1, steps // 10), max_keep_ckpts=1))
+    hooks = dict(checkpoint=dict(interval=max(1, max_iters // 10), max_keep_ckpts=1))
     made.default_hooks = ConfigDict(made.get('default_hooks') or {}, **hooks)
     made.log_processor = ConfigDict(by_epoch=False)
     made.resume = False
@@ -230,19 +230,19 @@ def step_config(step: str, cfg: Config, student_cfg: Config, settings: Settings,
 
 
 def iterations(cfg: Config, epochs: float) -> int:
-    """Iterations of each process in some epochs, also parts of one, over the training data."""
+    """Iterations per process for a possibly fractional number of epochs over the training data."""
     loader = cfg.train_dataloader
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
         images = len(build_dataset(copy.deepcopy(loader.dataset)))
     return max(1, round(epochs * images / loader.batch_size / get_world_size()))
 
 
-def schedule(steps: int) -> list[ConfigDict]:
+def schedule(max_iters: int) -> list[ConfigDict]:
     """A linear warm-up of `WARM_UP`, then a cosine."""
-    start = round(WARM_UP * steps)
+    start = round(WARM_UP * max_iters)
     start = start if start > 1 else 0  # MMEngine's warm-up of one iteration would never end
     rise = [ConfigDict(type='LinearLR', start_factor=.01, by_epoch=False, begin=0, end=start)] if start else []
-    return [*rise, ConfigDict(type='CosineAnnealingLR', eta_min=1e-6, by_epoch=False, begin=start, end=steps)]
+    return [*rise, ConfigDict(type='CosineAnnealingLR', eta_min=1e-6, by_epoch=False, begin=start, end=max_iters)]
 
 
 def use_images(cfg: Config, folder: str) -> None:

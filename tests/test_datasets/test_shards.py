@@ -95,6 +95,23 @@ def _build_shards_of_three(folders, splits, out, limit, *more):
     return packing.build_shards(splits, out, 3 * (folders / 'train/n01/n01_1.JPEG').stat().st_size - 100, *more)
 
 
+def test_only_whole_regular_files_are_packed(tmp_path):
+    """Also files of unknown size, such as those of /proc; a pipe is not waited for."""
+    (tmp_path / 'empty').touch()
+    (tmp_path / 'image').write_bytes(bytes(range(256)) * 9000)
+    (tmp_path / 'link').symlink_to('image')
+    assert packing._read(str(tmp_path / 'empty')) == b''
+    assert packing._read(str(tmp_path / 'image')) == packing._read(str(tmp_path / 'link')) == bytes(range(256)) * 9000
+    assert packing._read('/proc/version') == Path('/proc/version').read_bytes() != b''
+    os.mkfifo(tmp_path / 'pipe')
+    (tmp_path / 'folder').mkdir()
+    (tmp_path / 'broken').symlink_to('nothing')
+    for name, message in (('pipe', 'is a pipe'), ('folder', 'is a folder'), ('broken', 'link to a missing file'),
+                          ('absent', 'does not exist'), ('a\0b', 'null byte')):
+        with pytest.raises(ValueError, match=message):
+            packing._read(str(tmp_path / name))
+
+
 def test_removed_shard_formats_are_named(folders, tmp_path, capsys):
     archives = {kind: tmp_path / f'a.{kind}' for kind in ('zip', 'lmdb')}
     archives['zip'].write_bytes(b'PK')

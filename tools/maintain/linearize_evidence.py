@@ -8,7 +8,8 @@ seed, and `swap` none. Arms are the steps of `linearize`, alone and both; `label
 the teacher itself) is trained as from scratch, at distil's rate and without the teacher; and `scratch`. A pass counts 4
 forward passes in align and distil (the teacher's, and the student's with its backward pass) and 3 in training; of a
 detector, align and distil run the backbone alone, so their passes cost less than they are counted. Runs that are done
-are kept. Prints a table.
+are kept. Prints a table, and before it what the teacher has with and without the attention of these blocks: where that
+is nearly the same, the table says nothing about attentions.
 """
 import argparse
 import csv
@@ -24,8 +25,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+from torch import Tensor
+
+from mmflatten.building import build_model
+from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.setup import load_config
 from mmflatten.linearize.steps import DISTIL, OPTIMIZERS, iterations, schedule
+from mmflatten.linearize.swap import blocks_of
 from mmflatten.studies.statistics import mean_interval
 from mmflatten.text_table import align
 
@@ -84,19 +91,19 @@ def run(arm: Arm, args: argparse.Namespace) -> dict:
             result = [folder / 'linearized' / name for name in ('linearized.py', 'linearized.pth')]
         if arm.arm in TRAINED:
             weights = result[1] if arm.arm == LABELS else None
-            config = trained(folder, result[0], args.steps[arm.arm], args.rate or RATES[arm.attention], weights)
+            config = trained(folder, result[0], args.iterations[arm.arm], args.rate or RATES[arm.attention], weights)
             call(log, 'train', config, '--work-dir', folder / 'train', '--resume')
             result = [config, Path((folder / 'train' / 'last_checkpoint').read_text())]
         done.write_text(json.dumps({**arm._asdict(), args.metric: tested(log, folder, *result, args.metric)}))
     return json.loads(done.read_text())
 
 
-def trained(folder: Path, base: Path, steps: int, rate: float, weights: Path | None) -> Path:
+def trained(folder: Path, base: Path, max_iters: int, rate: float, weights: Path | None) -> Path:
     """Config of a training of some iterations; at distil's rate where it starts from weights."""
     path = folder / 'trained.py'
     path.write_text(f"""_base_ = ['{base.resolve()}']
-train_cfg = dict(_delete_=True, type='IterBasedTrainLoop', max_iters={steps}, val_interval={steps})
-param_scheduler = {[dict(part) for part in schedule(steps)]}
+train_cfg = dict(_delete_=True, type='IterBasedTrainLoop', {max_iters=}, val_interval={max_iters})
+param_scheduler = {[dict(part) for part in schedule(max_iters)]}
 optim_wrapper = dict(optimizer=dict(lr={OPTIMIZERS[DISTIL]['optimizer']['lr'] if weights else rate}))
 log_processor = dict(by_epoch=False)
 load_from = {str(weights.resolve()) if weights else None!r}
@@ -120,6 +127,17 @@ def call(log: object, *words: object) -> None:
                              env={**os.environ, 'OMP_NUM_THREADS': '1'})
     if process.returncode:
         raise RuntimeError(f'mmflatten {" ".join(map(str, words))} failed: see {log.name}')
+
+
+def without_attention(config: Path, checkpoint: Path, blocks: str) -> dict[str, Tensor]:
+    """Weights of the teacher whose blocks of these numbers have an attention that answers 0."""
+    names = list(blocks_of(build_model(load_config(str(config)))))
+    chosen = names if blocks == 'all' else [names[int(number)] for number in blocks.split(',')]
+    weights = load_from_local(str(checkpoint))['state_dict']
+    for name, value in weights.items():
+        if '.proj.' in name and name.startswith(tuple(f'backbone.{block}.attn.' for block in chosen)):
+            value.zero_()
+    return weights
 
 
 def results_table(rows: list[dict], metric: str) -> str:
@@ -149,19 +167,22 @@ def main() -> None:
     args = parser.parse_args()
     teacher = args.out / 'teacher'
     teacher.mkdir(parents=True, exist_ok=True)
-    facts = dict(sha256=hashlib.sha256(args.checkpoint.read_bytes()).hexdigest(), epochs=args.epochs,
-                 share=args.share)
+    facts = dict(sha256=hashlib.sha256(args.checkpoint.read_bytes()).hexdigest(), config=str(args.config.resolve()),
+                 epochs=args.epochs, share=args.share, blocks=args.blocks, rate=args.rate, metric=args.metric)
     if (done := teacher / 'done.json').exists():
         known = json.loads(done.read_text())
         if known != {**known, **facts}:
-            raise ValueError(f'--out: {args.out} has results of another teacher, {known}. Name another folder.')
+            raise ValueError(f'--out: {args.out} has results of other options, {known}. Name another folder.')
     else:
         with open(teacher / 'log.txt', 'w') as log:
-            known = {**facts, args.metric: tested(log, teacher, args.config, args.checkpoint, args.metric)}
+            without = teacher / 'without.pth'
+            torch.save(dict(state_dict=without_attention(args.config, args.checkpoint, args.blocks)), without)
+            known = {**facts, args.metric: tested(log, teacher, args.config, args.checkpoint, args.metric),
+                     'without attention': tested(log, teacher, args.config, without, args.metric)}
         done.write_text(json.dumps(known))
     print('teacher:', known)
     cfg = load_config(str(args.config))
-    args.steps = {arm: iterations(cfg, times * args.share * args.epochs) for arm, times in TRAINED.items()}
+    args.iterations = {arm: iterations(cfg, times * args.share * args.epochs) for arm, times in TRAINED.items()}
     with ThreadPoolExecutor(args.workers) as pool:
         rows = []
         for row in pool.map(lambda arm: run(arm, args), arms(args.seeds, args.attentions)):
