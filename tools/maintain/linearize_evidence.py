@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from mmengine.config import Config
 from torch import Tensor
 
 from mmflatten.building import build_model
+from mmflatten.cli.linearize import blocks
 from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.setup import load_config
 from mmflatten.linearize.steps import DISTIL, OPTIMIZERS, iterations, schedule
@@ -129,10 +131,10 @@ def call(log: object, *words: object) -> None:
         raise RuntimeError(f'mmflatten {" ".join(map(str, words))} failed: see {log.name}')
 
 
-def without_attention(config: Path, checkpoint: Path, blocks: str) -> dict[str, Tensor]:
-    """Weights of the teacher whose blocks of these numbers have an attention that answers 0."""
-    names = list(blocks_of(build_model(load_config(str(config)))))
-    chosen = names if blocks == 'all' else [names[int(number)] for number in blocks.split(',')]
+def without_attention(cfg: Config, checkpoint: Path, numbers: str | list[int]) -> dict[str, Tensor]:
+    """Weights of the teacher whose blocks of these numbers, or all, have an attention that answers 0."""
+    names = list(blocks_of(build_model(cfg)))
+    chosen = names if isinstance(numbers, str) else [names[number] for number in numbers]
     weights = load_from_local(str(checkpoint))['state_dict']
     for name, value in weights.items():
         if '.proj.' in name and name.startswith(tuple(f'backbone.{block}.attn.' for block in chosen)):
@@ -165,6 +167,7 @@ def main() -> None:
     parser.add_argument('--workers', type=int, default=2)
     parser.add_argument('--out', type=Path, default=Path('work_dirs/linearize'))
     args = parser.parse_args()
+    cfg = load_config(str(args.config))
     teacher = args.out / 'teacher'
     teacher.mkdir(parents=True, exist_ok=True)
     facts = dict(sha256=hashlib.sha256(args.checkpoint.read_bytes()).hexdigest(), config=str(args.config.resolve()),
@@ -176,12 +179,11 @@ def main() -> None:
     else:
         with open(teacher / 'log.txt', 'w') as log:
             without = teacher / 'without.pth'
-            torch.save(dict(state_dict=without_attention(args.config, args.checkpoint, args.blocks)), without)
+            torch.save(dict(state_dict=without_attention(cfg, args.checkpoint, blocks(args.blocks))), without)
             known = {**facts, args.metric: tested(log, teacher, args.config, args.checkpoint, args.metric),
                      'without attention': tested(log, teacher, args.config, without, args.metric)}
         done.write_text(json.dumps(known))
     print('teacher:', known)
-    cfg = load_config(str(args.config))
     args.iterations = {arm: iterations(cfg, times * args.share * args.epochs) for arm, times in TRAINED.items()}
     with ThreadPoolExecutor(args.workers) as pool:
         rows = []
