@@ -12,6 +12,7 @@ import triton.language as tl
 from mmflatten.ops.kernels.tiles import (
     activation,
     at_least,
+    doubled,
     features_backward,
     features_of,
     load_channels,
@@ -20,8 +21,11 @@ from mmflatten.ops.kernels.tiles import (
     load_tile,
     power_below,
     store_channels,
+    store_rows,
     store_state,
     store_tile,
+    sums_of_pairs,
+    times_state,
 )
 
 
@@ -30,10 +34,12 @@ def norms_kernel(x, position, rescale, norms, tokens, stride_b, stride_n, floor,
                  POWER: tl.constexpr, WIDTH: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr):
     """Store `1 / |r|` and `|r| / |u ** POWER|` of whole tokens. `WIDTH` channels are those of all heads."""
     image, n = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    value = load_tile(x + image * stride_b, n, tokens, stride_n, WIDTH, DP)
+    c = tl.arange(0, DP)
+    mask = (n < tokens)[:, None] & (c < WIDTH)[None, :]
+    value = tl.load(x + image * stride_b + n[:, None] * stride_n + c[None, :], mask=mask, other=0.).to(tl.float32)
     if HAS_POSITION:
-        value += load_tile(position, n, tokens, WIDTH, WIDTH, DP)
-    positive = activation(value, load_channels(rescale, WIDTH, DP), floor, 'focused')
+        value += tl.load(position + n[:, None] * WIDTH + c[None, :], mask=mask, other=0.)
+    positive = activation(value, tl.load(rescale + c, mask=c < WIDTH, other=0.), floor, 'focused')
     norm = at_least(tl.sqrt(tl.sum(positive * positive, axis=1)), 1e-30)
     unit = positive * (1 / norm)[:, None]
     powered = power_below(unit, POWER) * unit
@@ -51,12 +57,12 @@ def place(tokens, chunk, heads):
 
 
 @triton.jit
-def load_key(k, position, rescale, n, tokens, heads, stride_n, floor, HAS_POSITION: tl.constexpr, FEATURE: tl.constexpr,
-             WIDTH: tl.constexpr, DP: tl.constexpr):
+def load_key(k, position, rescale, start, tokens, heads, stride_n, floor, HAS_POSITION: tl.constexpr,
+             FEATURE: tl.constexpr, WIDTH: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr):
     """Load keys with their positional encoding, and their activation."""
-    x = load_tile(k, n, tokens, stride_n, WIDTH, DP)
+    x = load_tile(k, start, tokens, stride_n, WIDTH, DP, BLOCK)
     if HAS_POSITION:
-        x += load_tile(position, n, tokens, heads * WIDTH, WIDTH, DP)
+        x += load_tile(position, start, tokens, heads * WIDTH, WIDTH, DP, BLOCK)
     return x, activation(x, rescale, floor, FEATURE)
 
 
@@ -91,14 +97,14 @@ def state_kernel(k, v, position, rescale, norms, weight, partial, tokens, window
     product, mean = tl.zeros((DP, DP), tl.float32), tl.zeros((BLOCK, DP), tl.float32)
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
-        _, positive = load_key(k + start_h, position + head * WIDTH, scales, n, tokens, heads, stride_n, floor,
-                               HAS_POSITION, FEATURE, WIDTH, DP)
+        _, positive = load_key(k + start_h, position + head * WIDTH, scales, start, tokens, heads, stride_n, floor,
+                               HAS_POSITION, FEATURE, WIDTH, DP, BLOCK)
         inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
         key = features_of(positive, inverse, scale * key_weights(weight, image, n, tokens, windows, HAS_WEIGHT),
                           FEATURE, POWER)
         if FEATURE != 'focused':
             key *= key_weights(weight, image, n, tokens, windows, HAS_WEIGHT)[:, None]
-        value = load_tile(v + start_h, n, tokens, stride_n, WIDTH, DP)
+        value = load_tile(v + start_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
         product += tl.dot(tl.trans(key), value, input_precision=PRECISION)
         mean += key
     partial += ((image * heads + head) * tl.num_programs(1) + tl.program_id(1)) * ((WIDTH + 1) * WIDTH)
@@ -114,16 +120,17 @@ def output_kernel(q, rescale, norms, state, local, y, tokens, chunk, heads, stri
     base = image * tokens * (heads * WIDTH) + head * WIDTH
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(state + (image * heads + head) * ((WIDTH + 1) * WIDTH), False, WIDTH, DP)
+    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
-        x = load_tile(q + image * stride_b + head * stride_h, n, tokens, stride_n, WIDTH, DP)
+        x = load_tile(q + image * stride_b + head * stride_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
         inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
         query = features_of(activation(x, scales, floor, FEATURE), inverse, scale, FEATURE, POWER)
         inverse_z, _ = denominators(query, mean, bound, CLAMP)
-        out = tl.dot(query * inverse_z[:, None], product, input_precision=PRECISION)
+        out = times_state(query * inverse_z[:, None], product, PRECISION)
         if HAS_LOCAL:
-            out += load_tile(local + base, n, tokens, heads * WIDTH, WIDTH, DP)
-        store_tile(y + base, out, n, tokens, heads * WIDTH, WIDTH, DP)
+            out += load_tile(local + base, start, tokens, heads * WIDTH, WIDTH, DP, BLOCK)
+        store_tile(y + base, out, start, tokens, heads * WIDTH, WIDTH, DP)
 
 
 @triton.jit(do_not_specialize=('tokens', 'chunk', 'heads'))
@@ -135,17 +142,20 @@ def state_backward_kernel(grad_y, q, rescale, norms, state, grad_z, partial, tok
     base = image * tokens * (heads * WIDTH) + head * WIDTH
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(state + (image * heads + head) * ((WIDTH + 1) * WIDTH), True, WIDTH, DP)
-    grad_product, grad_mean = tl.zeros((DP, DP), tl.float32), tl.zeros((BLOCK, DP), tl.float32)
+    ROWS: tl.constexpr = 64 if DP == 32 else DP  # a product with 64 rows reads both factors from shared memory at once
+    grad_product, grad_mean = tl.zeros((ROWS, DP), tl.float32), tl.zeros((BLOCK, DP), tl.float32)
+    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
-        x = load_tile(q + image * stride_b + head * stride_h, n, tokens, stride_n, WIDTH, DP)
+        x = load_tile(q + image * stride_b + head * stride_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
         inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
         query = features_of(activation(x, scales, floor, FEATURE), inverse, scale, FEATURE, POWER)
         inverse_z, free = denominators(query, mean, bound, CLAMP)
-        grad = load_tile(grad_y + base, n, tokens, heads * WIDTH, WIDTH, DP) * inverse_z[:, None]
-        z = -tl.sum(tl.dot(grad, product, input_precision=PRECISION) * query, axis=1) * inverse_z * free
-        tl.store(grad_z + (image * tokens + n) * heads + head, z, mask=n < tokens)
-        grad_product += tl.dot(tl.trans(query), grad, input_precision=PRECISION)
+        grad = load_tile(grad_y + base, start, tokens, heads * WIDTH, WIDTH, DP, BLOCK) * inverse_z[:, None]
+        z = -tl.sum(times_state(grad, product, PRECISION) * query, axis=1) * inverse_z * free
+        store_rows(grad_z + image * tokens * heads + head, z, start, tokens, heads)
+        left = doubled(query) if ROWS > DP else query
+        grad_product += tl.dot(tl.trans(left), grad, input_precision=PRECISION)
         grad_mean += query * z[:, None]
     partial += ((image * heads + head) * tl.num_programs(1) + tl.program_id(1)) * ((WIDTH + 1) * WIDTH)
     store_state(partial, grad_product, tl.sum(grad_mean, axis=0), WIDTH, DP)
@@ -161,21 +171,22 @@ def query_backward_kernel(grad_y, q, rescale, norms, state, grad_z, along, grad_
     base = image * tokens * (heads * WIDTH) + head * WIDTH
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(state + (image * heads + head) * ((WIDTH + 1) * WIDTH), True, WIDTH, DP)
-    grad_rescale = tl.zeros((BLOCK, DP), tl.float32)
+    grad_rescale = tl.zeros((BLOCK // 2, DP), tl.float32)
+    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
-        x = load_tile(q + image * stride_b + head * stride_h, n, tokens, stride_n, WIDTH, DP)
+        x = load_tile(q + image * stride_b + head * stride_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
         positive = activation(x, scales, floor, FEATURE)
         inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
         query = features_of(positive, inverse, scale, FEATURE, POWER)
         inverse_z, _ = denominators(query, mean, bound, CLAMP)
         z = tl.load(grad_z + (image * tokens + n) * heads + head, mask=n < tokens, other=0.)
-        grad = load_tile(grad_y + base, n, tokens, heads * WIDTH, WIDTH, DP) * inverse_z[:, None]
-        grad = tl.dot(grad, product, input_precision=PRECISION) + z[:, None] * mean[None, :]
+        grad = load_tile(grad_y + base, start, tokens, heads * WIDTH, WIDTH, DP, BLOCK) * inverse_z[:, None]
+        grad = times_state(grad, product, PRECISION) + z[:, None] * mean[None, :]
         total = tl.load(along + image * tokens + n, mask=n < tokens, other=0.)
         grad, scaled = features_backward(grad, x, positive, inverse, scale, total, scales, FEATURE, POWER)
-        grad_rescale += scaled
-        store_tile(grad_q + base, grad, n, tokens, heads * WIDTH, WIDTH, DP)
+        grad_rescale += sums_of_pairs(scaled)
+        store_tile(grad_q + base, grad, start, tokens, heads * WIDTH, WIDTH, DP)
     if FEATURE == 'focused':
         partial_rescale += ((image * tl.num_programs(1) + tl.program_id(1)) * heads + head) * WIDTH
         store_channels(partial_rescale, tl.sum(grad_rescale, axis=0), WIDTH, DP)
@@ -191,19 +202,20 @@ def value_backward_kernel(k, v, position, rescale, norms, weight, grad_state, gr
     start_h, base = image * stride_b + head * stride_h, image * tokens * (heads * WIDTH) + head * WIDTH
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(grad_state + (image * heads + head) * ((WIDTH + 1) * WIDTH), False, WIDTH, DP)
+    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
-        _, positive = load_key(k + start_h, position + head * WIDTH, scales, n, tokens, heads, stride_n, floor,
-                               HAS_POSITION, FEATURE, WIDTH, DP)
+        _, positive = load_key(k + start_h, position + head * WIDTH, scales, start, tokens, heads, stride_n, floor,
+                               HAS_POSITION, FEATURE, WIDTH, DP, BLOCK)
         inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
         key = features_of(positive, inverse, scale, FEATURE, POWER)
         factor = key_weights(weight, image, n, tokens, windows, HAS_WEIGHT) / tokens
-        grad = tl.dot(key, product, input_precision=PRECISION) * factor[:, None]
-        store_tile(grad_v + base, grad, n, tokens, heads * WIDTH, WIDTH, DP)
+        grad = times_state(key, product, PRECISION) * factor[:, None]
+        store_tile(grad_v + base, grad, start, tokens, heads * WIDTH, WIDTH, DP)
         if FEATURE == 'focused':
-            value = load_tile(v + start_h, n, tokens, stride_n, WIDTH, DP)
+            value = load_tile(v + start_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
             total = tl.sum(grad * value, axis=1) + tl.sum(key * mean[None, :], axis=1) * factor
-            tl.store(along + (image * tokens + n) * heads + head, total, mask=n < tokens)
+            store_rows(along + image * tokens * heads + head, total, start, tokens, heads)
 
 
 @triton.jit(do_not_specialize=('tokens', 'windows', 'chunk', 'heads'))
@@ -216,19 +228,20 @@ def key_backward_kernel(k, v, position, rescale, norms, weight, grad_state, alon
     start_h, base = image * stride_b + head * stride_h, image * tokens * (heads * WIDTH) + head * WIDTH
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(grad_state + (image * heads + head) * ((WIDTH + 1) * WIDTH), True, WIDTH, DP)
-    grad_rescale = tl.zeros((BLOCK, DP), tl.float32)
+    grad_rescale = tl.zeros((BLOCK // 2, DP), tl.float32)
+    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
-        value = load_tile(v + start_h, n, tokens, stride_n, WIDTH, DP)
+        value = load_tile(v + start_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
         factor = key_weights(weight, image, n, tokens, windows, HAS_WEIGHT) / tokens
-        grad = (tl.dot(value, product, input_precision=PRECISION) + mean[None, :]) * factor[:, None]
-        x, positive = load_key(k + start_h, position + head * WIDTH, scales, n, tokens, heads, stride_n, floor,
-                               HAS_POSITION, FEATURE, WIDTH, DP)
+        grad = (times_state(value, product, PRECISION) + mean[None, :]) * factor[:, None]
+        x, positive = load_key(k + start_h, position + head * WIDTH, scales, start, tokens, heads, stride_n, floor,
+                               HAS_POSITION, FEATURE, WIDTH, DP, BLOCK)
         inverse, scale = load_norms(norms + image * 2 * tokens, n, tokens, FEATURE)
         total = tl.load(along + image * tokens + n, mask=n < tokens, other=0.)
         grad, scaled = features_backward(grad, x, positive, inverse, scale, total, scales, FEATURE, POWER)
-        grad_rescale += scaled
-        store_tile(grad_k + base, grad, n, tokens, heads * WIDTH, WIDTH, DP)
+        grad_rescale += sums_of_pairs(scaled)
+        store_tile(grad_k + base, grad, start, tokens, heads * WIDTH, WIDTH, DP)
     if FEATURE == 'focused':
         partial_rescale += ((image * tl.num_programs(1) + tl.program_id(1)) * heads + head) * WIDTH
         store_channels(partial_rescale, tl.sum(grad_rescale, axis=0), WIDTH, DP)

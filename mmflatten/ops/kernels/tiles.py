@@ -2,6 +2,12 @@
 
 A tile is `(BLOCK, DP)`: tokens x channels, in float32. Half-precision inputs are converted when loaded. `DP` is a power
 of two; channels beyond `WIDTH` are loaded as 0 and not stored.
+
+Tokens are in order, channels are not: column `32 h + 8 j + 2 a + b` holds channel `32 h + 8 a + 2 j + b`. A thread
+loads 8 neighbouring channels, and in the result of a matrix product it holds pairs of columns, 8 apart. In this order
+they are the same numbers, so tiles need no conversion between layouts, for which Triton takes shared memory and two
+barriers. On compute capability 9.0 a tile of 64 tokens and 32 or 64 channels, in 4 warps, has exactly the layout of the
+result; elsewhere Triton converts.
 """
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton
@@ -9,35 +15,103 @@ import triton.language as tl
 
 
 @triton.jit
-def load_tile(x, n, tokens, stride, WIDTH: tl.constexpr, DP: tl.constexpr):
-    """Load the tokens `n` of a head; elements that do not exist are 0."""
-    c = tl.arange(0, DP)[None, :]
-    return tl.load(x + n[:, None] * stride + c, mask=(n < tokens)[:, None] & (c < WIDTH), other=0.).to(tl.float32)
+def places(start, BLOCK: tl.constexpr, DP: tl.constexpr):
+    """Return tokens and channels of the elements of a tile as they are loaded, up to 32 channels in a row.
+
+    Row `i + 8 w + (BLOCK / 2) r + BLOCK h` has the channels from `32 h` on of token `16 w + 8 r + i`, in warp `w`.
+    """
+    C: tl.constexpr = min(DP, 32)
+    WARPS: tl.constexpr = BLOCK // 16
+    row = tl.arange(0, BLOCK * DP // C)
+    n = start + row // 8 % WARPS * 16 + row // (8 * WARPS) % 2 * 8 + row % 8
+    return n[:, None], (row // BLOCK * C)[:, None] + tl.arange(0, C)[None, :]
 
 
 @triton.jit
-def store_tile(x, tile, n, tokens, stride, WIDTH: tl.constexpr, DP: tl.constexpr):
-    c = tl.arange(0, DP)[None, :]
-    tl.store(x + n[:, None] * stride + c, tile, mask=(n < tokens)[:, None] & (c < WIDTH))
+def load_tile(x, start, tokens, stride, WIDTH: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr):
+    """Load `BLOCK` tokens of a head; elements that do not exist are 0."""
+    C: tl.constexpr = min(DP, 32)
+    n, c = places(start, BLOCK, DP)
+    y = tl.load(x + n * stride + c, mask=(n < tokens) & (c < WIDTH), other=0.)
+    y = tl.permute(tl.reshape(y, (DP // C, 2, BLOCK // 16, 8, 4, C // 8, 2)), (2, 1, 3, 0, 5, 4, 6))
+    return tl.reshape(y, (BLOCK, DP)).to(tl.float32)
+
+
+@triton.jit
+def store_tile(x, tile, start, tokens, stride, WIDTH: tl.constexpr, DP: tl.constexpr):
+    BLOCK: tl.constexpr = tile.shape[0]
+    C: tl.constexpr = min(DP, 32)
+    n, c = places(start, BLOCK, DP)
+    y = tl.reshape(tile.to(x.dtype.element_ty), (BLOCK // 16, 2, 8, DP // C, C // 8, 4, 2))
+    y = tl.reshape(tl.permute(y, (3, 1, 0, 2, 5, 4, 6)), (BLOCK * DP // C, C))
+    tl.store(x + n * stride + c, y, mask=(n < tokens) & (c < WIDTH))
+
+
+@triton.jit
+def store_rows(x, values, start, tokens, stride):
+    """Store one number per token. Four threads hold each; the first stores it."""
+    BLOCK: tl.constexpr = values.shape[0]
+    n, thread = places(start, BLOCK, 4)
+    y = tl.reshape(tl.permute(tl.reshape(values, (BLOCK // 16, 2, 8)), (1, 0, 2)), (BLOCK, 1))
+    tl.store(x + n * stride + thread, tl.broadcast_to(y, (BLOCK, 4)), mask=(n < tokens) & (thread == 0))
+
+
+@triton.jit
+def channels_of(columns, DP: tl.constexpr, LEFT: tl.constexpr = False):
+    """Return the channels that columns of a tile hold; with `LEFT`, of the left factor in `times_state`."""
+    C: tl.constexpr = min(DP, 32)
+    if LEFT:
+        a, b = columns % 4, columns // 4 % 2
+    else:
+        a, b = columns // 2 % 4, columns % 2
+    return columns // C * C + a * (C // 4) + columns % C // 8 * 2 + b
+
+
+@triton.jit
+def times_state(tile, product, PRECISION: tl.constexpr):
+    """Multiply a tile with the matrix of `load_state`; its columns are reordered so that they stay in their threads."""
+    BLOCK: tl.constexpr = tile.shape[0]
+    DP: tl.constexpr = tile.shape[1]
+    left = tl.reshape(tl.permute(tl.reshape(tile, (BLOCK, DP // 8, 4, 2)), (0, 1, 3, 2)), (BLOCK, DP))
+    return tl.dot(left, product, input_precision=PRECISION)
+
+
+@triton.jit
+def doubled(tile):
+    """Repeat the columns of a tile behind themselves, `(BLOCK, 2 DP)`."""
+    twice = tl.permute(tl.join(tile, tile), (0, 2, 1))
+    return tl.reshape(twice, (tile.shape[0], 2 * tile.shape[1]))
+
+
+@triton.jit
+def sums_of_pairs(tile):
+    """Add rows of one thread in pairs, `(BLOCK // 2, DP)`, so that a sum over tokens takes half as many registers."""
+    BLOCK: tl.constexpr = tile.shape[0]
+    DP: tl.constexpr = tile.shape[1]
+    return tl.reshape(tl.sum(tl.reshape(tile, (BLOCK // 16, 2, 8, DP)), axis=1), (BLOCK // 2, DP))
 
 
 @triton.jit
 def load_channels(pointer, WIDTH: tl.constexpr, DP: tl.constexpr):
-    """Load one number per channel, `(DP,)`."""
-    c = tl.arange(0, DP)
+    """Load one number per channel in the order of a tile, `(DP,)`."""
+    c = channels_of(tl.arange(0, DP), DP)
     return tl.load(pointer + c, mask=c < WIDTH, other=0.)
 
 
 @triton.jit
 def store_channels(pointer, x, WIDTH: tl.constexpr, DP: tl.constexpr):
-    c = tl.arange(0, DP)
+    c = channels_of(tl.arange(0, DP), DP)
     tl.store(pointer + c, x, mask=c < WIDTH)
 
 
 @triton.jit
 def load_state(state, TRANSPOSED: tl.constexpr, WIDTH: tl.constexpr, DP: tl.constexpr):
-    """Load the matrix `(WIDTH, WIDTH)` of a state, padded to `(DP, DP)`, and the row that follows it, `(DP,)`."""
-    row, col = tl.arange(0, DP)[:, None], tl.arange(0, DP)[None, :]
+    """Load the matrix `(WIDTH, WIDTH)` of a state, padded to `(DP, DP)`, and the row that follows it, `(DP,)`.
+
+    The rows are in the order of the left factor in `times_state`, the columns in that of a tile.
+    """
+    columns = tl.arange(0, DP)
+    row, col = channels_of(columns, DP, LEFT=True)[:, None], channels_of(columns, DP)[None, :]
     offsets = col * WIDTH + row if TRANSPOSED else row * WIDTH + col
     product = tl.load(state + offsets, mask=(row < WIDTH) & (col < WIDTH), other=0.)
     return product, load_channels(state + WIDTH * WIDTH, WIDTH, DP)
@@ -45,7 +119,8 @@ def load_state(state, TRANSPOSED: tl.constexpr, WIDTH: tl.constexpr, DP: tl.cons
 
 @triton.jit
 def store_state(state, product, mean, WIDTH: tl.constexpr, DP: tl.constexpr):
-    row, col = tl.arange(0, DP)[:, None], tl.arange(0, DP)[None, :]
+    """Store the product of two tiles, without rows that `doubled` has added, and the row that follows it."""
+    row, col = channels_of(tl.arange(0, product.shape[0]), DP)[:, None], channels_of(tl.arange(0, DP), DP)[None, :]
     tl.store(state + row * WIDTH + col, product, mask=(row < WIDTH) & (col < WIDTH))
     store_channels(state + WIDTH * WIDTH, mean, WIDTH, DP)
 
