@@ -2,10 +2,11 @@
 
     python tools/maintain/second_study.py docs/second_study_tables
 
-Reads `parts.csv`, `rates_with_parts*.csv`, `lengths.csv`, `budgets*.csv` and `costs.csv` there, as far as they exist,
-and the results of the battery; a cell with several seeds counts with their mean. Prints the best learning rates,
-Kendall's tau between the orders of the cores, and how well the battery predicts the accuracy of an attention that was
-left out. Draws `battery.png`, `parts.png`, `orders.png`, `prediction.png` and `costs.png` in the same folder.
+Reads `parts.csv`, `parts_without_positions.csv`, `rates_with_parts*.csv`, `lengths.csv`, `budgets*.csv` and
+`costs.csv` there, as far as they exist, and the results of the battery; a cell with several seeds counts with their
+mean. Prints the best learning rates, what positions inside the attention give, Kendall's tau between the orders of the
+cores, and how well the battery predicts the accuracy of an attention that was left out. Draws `battery.png`,
+`parts.png`, `orders.png`, `prediction.png` and `costs.png` in the same folder.
 
 `parts-first.csv` has the cells of parts.yaml at one rate for each core, chosen without helpers, as budgets.yaml has it.
 `costs.csv` is written by `mmflatten benchmark --operators all --tokens 49 196 784 3136 --embed-dims 64 --heads 2
@@ -205,6 +206,12 @@ def spreads(parts: pd.DataFrame) -> str:
     return align(rows, ['helpers', 'cores', 'standard deviation'], {0, 1}, markdown=True)
 
 
+def differences(frame: pd.DataFrame) -> str:
+    """Differences of cores (rows) in points, with a last row of their means."""
+    rows = [[core, *(f'{value:.2f}' for value in row)] for core, row in [*frame.iterrows(), ('mean', frame.mean())]]
+    return align(rows, ['core', *frame], {0}, markdown=True)
+
+
 def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> None:
     """Draw the accuracy of each core over budgets and over numbers of tokens."""
     figure = Figure(figsize=(5 * len(groups), 4.5), layout='constrained')
@@ -226,8 +233,14 @@ def main(folder: Path) -> None:
         helpers = by_parts(parts)
         draw_table(helpers, 'top-1 on Fashion-MNIST (%)', folder / 'parts.png')
         print('How far are the cores apart?', spreads(parts), sep='\n', end='\n\n')
+        unpositioned = helpers.drop(POSITIONED, errors='ignore')
+        if (folder / 'parts_without_positions.csv').exists():
+            without = by_parts(table(folder / 'parts_without_positions.csv'))
+            unpositioned = pd.concat([unpositioned, without])
+            print('What do their own positions give?', differences(helpers.loc[without.index] - without), sep='\n',
+                  end='\n\n')
         print('Does the order stay with other helpers?', orders(helpers), 'And of cores without own positions?',
-              orders(helpers.drop(POSITIONED, errors='ignore')), sep='\n', end='\n\n')
+              orders(unpositioned), sep='\n', end='\n\n')
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
               'And its difference from the mean of all cores with the same helpers?',
               prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
