@@ -21,7 +21,7 @@ from mmflatten.ops.kernels.tiles import (
     load_tile,
     power_below,
     store_channels,
-    store_rows,
+    store_per_token,
     store_state,
     store_tile,
     sums_of_pairs,
@@ -120,7 +120,6 @@ def output_kernel(q, rescale, norms, state, local, y, tokens, chunk, heads, stri
     base = image * tokens * (heads * WIDTH) + head * WIDTH
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(state + (image * heads + head) * ((WIDTH + 1) * WIDTH), False, WIDTH, DP)
-    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
         x = load_tile(q + image * stride_b + head * stride_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
@@ -142,9 +141,8 @@ def state_backward_kernel(grad_y, q, rescale, norms, state, grad_z, partial, tok
     base = image * tokens * (heads * WIDTH) + head * WIDTH
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(state + (image * heads + head) * ((WIDTH + 1) * WIDTH), True, WIDTH, DP)
-    ROWS: tl.constexpr = 64 if DP == 32 else DP  # a product with 64 rows reads both factors from shared memory at once
+    ROWS: tl.constexpr = 64 if DP == 32 else DP  # from 64 rows on, Hopper multiplies with fewer barriers (wgmma)
     grad_product, grad_mean = tl.zeros((ROWS, DP), tl.float32), tl.zeros((BLOCK, DP), tl.float32)
-    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
         x = load_tile(q + image * stride_b + head * stride_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
@@ -152,10 +150,10 @@ def state_backward_kernel(grad_y, q, rescale, norms, state, grad_z, partial, tok
         query = features_of(activation(x, scales, floor, FEATURE), inverse, scale, FEATURE, POWER)
         inverse_z, free = denominators(query, mean, bound, CLAMP)
         grad = load_tile(grad_y + base, start, tokens, heads * WIDTH, WIDTH, DP, BLOCK) * inverse_z[:, None]
-        z = -tl.sum(times_state(grad, product, PRECISION) * query, axis=1) * inverse_z * free
-        store_rows(grad_z + image * tokens * heads + head, z, start, tokens, heads)
         left = doubled(query) if ROWS > DP else query
         grad_product += tl.dot(tl.trans(left), grad, input_precision=PRECISION)
+        z = -tl.sum(times_state(grad, product, PRECISION) * query, axis=1) * inverse_z * free
+        store_per_token(grad_z + image * tokens * heads + head, z, start, tokens, heads)
         grad_mean += query * z[:, None]
     partial += ((image * heads + head) * tl.num_programs(1) + tl.program_id(1)) * ((WIDTH + 1) * WIDTH)
     store_state(partial, grad_product, tl.sum(grad_mean, axis=0), WIDTH, DP)
@@ -172,7 +170,6 @@ def query_backward_kernel(grad_y, q, rescale, norms, state, grad_z, along, grad_
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(state + (image * heads + head) * ((WIDTH + 1) * WIDTH), True, WIDTH, DP)
     grad_rescale = tl.zeros((BLOCK // 2, DP), tl.float32)
-    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
         x = load_tile(q + image * stride_b + head * stride_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
@@ -202,7 +199,6 @@ def value_backward_kernel(k, v, position, rescale, norms, weight, grad_state, gr
     start_h, base = image * stride_b + head * stride_h, image * tokens * (heads * WIDTH) + head * WIDTH
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(grad_state + (image * heads + head) * ((WIDTH + 1) * WIDTH), False, WIDTH, DP)
-    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
         _, positive = load_key(k + start_h, position + head * WIDTH, scales, start, tokens, heads, stride_n, floor,
@@ -215,7 +211,7 @@ def value_backward_kernel(k, v, position, rescale, norms, weight, grad_state, gr
         if FEATURE == 'focused':
             value = load_tile(v + start_h, start, tokens, stride_n, WIDTH, DP, BLOCK)
             total = tl.sum(grad * value, axis=1) + tl.sum(key * mean[None, :], axis=1) * factor
-            store_rows(along + image * tokens * heads + head, total, start, tokens, heads)
+            store_per_token(along + image * tokens * heads + head, total, start, tokens, heads)
 
 
 @triton.jit(do_not_specialize=('tokens', 'windows', 'chunk', 'heads'))
@@ -229,7 +225,6 @@ def key_backward_kernel(k, v, position, rescale, norms, weight, grad_state, alon
     scales = load_channels(rescale + head * WIDTH, WIDTH, DP)
     product, mean = load_state(grad_state + (image * heads + head) * ((WIDTH + 1) * WIDTH), True, WIDTH, DP)
     grad_rescale = tl.zeros((BLOCK // 2, DP), tl.float32)
-    tl.debug_barrier()  # so that the loop needs none for the state
     for start in range(first, last, BLOCK):
         n = start + tl.arange(0, BLOCK)
         value = load_tile(v + start_h, start, tokens, stride_n, WIDTH, DP, BLOCK)

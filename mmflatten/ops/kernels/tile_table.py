@@ -16,7 +16,7 @@ class Tile(NamedTuple):
 
     Attributes:
         DP: channels per tile, a power of two.
-        BLOCK: tokens per tile, a power of two.
+        BLOCK: tokens per tile, a power of two; at least 16, except for the norms.
         num_warps: warps per program.
         num_stages: pipeline stages of the loop.
     """

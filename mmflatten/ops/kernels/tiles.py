@@ -3,11 +3,11 @@
 A tile is `(BLOCK, DP)`: tokens x channels, in float32. Half-precision inputs are converted when loaded. `DP` is a power
 of two; channels beyond `WIDTH` are loaded as 0 and not stored.
 
-Tokens are in order, channels are not: column `32 h + 8 j + 2 a + b` holds channel `32 h + 8 a + 2 j + b`. A thread
-loads 8 neighbouring channels, and in the result of a matrix product it holds pairs of columns, 8 apart. In this order
-they are the same numbers, so tiles need no conversion between layouts, for which Triton takes shared memory and two
-barriers. On compute capability 9.0 a tile of 64 tokens and 32 or 64 channels, in 4 warps, has exactly the layout of the
-result; elsewhere Triton converts.
+Tokens are in order, channels are not: column `32 h + 8 j + 2 a + b` holds channel `32 h + 8 a + 2 j + b` (with 16
+channels, column `8 j + 2 a + b` channel `4 a + 2 j + b`). A thread loads neighbouring channels, and in the result of a
+matrix product it holds pairs of columns, 8 apart. In this order they are the same numbers, so tiles need no conversion
+between layouts, for which Triton takes shared memory and two barriers. It holds for 32 and 64 channels on compute
+capability 9.0; elsewhere Triton converts.
 """
 # No `from __future__ import annotations`: Triton reads the annotations of its functions.
 import triton
@@ -15,7 +15,7 @@ import triton.language as tl
 
 
 @triton.jit
-def places(start, BLOCK: tl.constexpr, DP: tl.constexpr):
+def tokens_and_channels(start, BLOCK: tl.constexpr, DP: tl.constexpr):
     """Return tokens and channels of the elements of a tile as they are loaded, up to 32 channels in a row.
 
     Row `i + 8 w + (BLOCK / 2) r + BLOCK h` has the channels from `32 h` on of token `16 w + 8 r + i`, in warp `w`.
@@ -31,7 +31,7 @@ def places(start, BLOCK: tl.constexpr, DP: tl.constexpr):
 def load_tile(x, start, tokens, stride, WIDTH: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr):
     """Load `BLOCK` tokens of a head; elements that do not exist are 0."""
     C: tl.constexpr = min(DP, 32)
-    n, c = places(start, BLOCK, DP)
+    n, c = tokens_and_channels(start, BLOCK, DP)
     y = tl.load(x + n * stride + c, mask=(n < tokens) & (c < WIDTH), other=0.)
     y = tl.permute(tl.reshape(y, (DP // C, 2, BLOCK // 16, 8, 4, C // 8, 2)), (2, 1, 3, 0, 5, 4, 6))
     return tl.reshape(y, (BLOCK, DP)).to(tl.float32)
@@ -41,17 +41,17 @@ def load_tile(x, start, tokens, stride, WIDTH: tl.constexpr, DP: tl.constexpr, B
 def store_tile(x, tile, start, tokens, stride, WIDTH: tl.constexpr, DP: tl.constexpr):
     BLOCK: tl.constexpr = tile.shape[0]
     C: tl.constexpr = min(DP, 32)
-    n, c = places(start, BLOCK, DP)
+    n, c = tokens_and_channels(start, BLOCK, DP)
     y = tl.reshape(tile.to(x.dtype.element_ty), (BLOCK // 16, 2, 8, DP // C, C // 8, 4, 2))
     y = tl.reshape(tl.permute(y, (3, 1, 0, 2, 5, 4, 6)), (BLOCK * DP // C, C))
     tl.store(x + n * stride + c, y, mask=(n < tokens) & (c < WIDTH))
 
 
 @triton.jit
-def store_rows(x, values, start, tokens, stride):
+def store_per_token(x, values, start, tokens, stride):
     """Store one number per token. Four threads hold each; the first stores it."""
     BLOCK: tl.constexpr = values.shape[0]
-    n, thread = places(start, BLOCK, 4)
+    n, thread = tokens_and_channels(start, BLOCK, 4)
     y = tl.reshape(tl.permute(tl.reshape(values, (BLOCK // 16, 2, 8)), (1, 0, 2)), (BLOCK, 1))
     tl.store(x + n * stride + thread, tl.broadcast_to(y, (BLOCK, 4)), mask=(n < tokens) & (thread == 0))
 

@@ -13,7 +13,7 @@ from mmflatten.ops.kernels.tile_table import INSTRUCTIONS, is_cheaper
 
 SHARED = 99 * 1024  # bytes per program on compute capability 8.6 and 8.9, which have the least
 FORWARD, BACKWARD = 3.5, 8.  # warp instructions per channel of a token
-BARRIERS = 2  # per iteration of a loop
+BARRIERS = {'state_kernel': 2, 'state_backward_kernel': 2}  # per iteration of a loop; 1 in the others
 CASES = [(feature_map, heads, width) for feature_map in INSTRUCTIONS
          for width, numbers in ((32, (3, 6, 12, 24)), (64, (1, 2, 4, 8))) for heads in numbers]
 
@@ -38,7 +38,7 @@ def test_attention_kernels_stay_below_limits(feature_map, heads, width):
     assert ours <= FORWARD and gradients <= BACKWARD
     few = attention_launches(feature_map, heads, width, tokens=49)  # the same code, with more of it outside the loops
     assert sum(counted(part)[0] for part in few) <= INSTRUCTIONS[feature_map]
-    assert all(count.barriers <= BARRIERS for count in (kernels | more).values())
+    assert all(count.barriers <= BARRIERS.get(name, 1) for name, count in (kernels | more).items())
 
 
 @pytest.mark.full
