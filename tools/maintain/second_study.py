@@ -8,7 +8,6 @@ mean. Prints the best learning rates, what positions inside the attention give, 
 cores, and how well the battery predicts the accuracy of an attention that was left out. Draws `battery.png`,
 `parts.png`, `orders.png`, `prediction.png` and `costs.png` in the same folder.
 
-`parts-first.csv` has the cells of parts.yaml at one rate for each core, chosen without helpers, as budgets.yaml has it.
 `costs.csv` is written by `mmflatten benchmark --operators all --tokens 49 196 784 3136 --embed-dims 64 --heads 2
 --batch 8 --train --seconds 1.2 --csv costs.csv` on a quiet machine.
 """
@@ -244,6 +243,9 @@ def main(folder: Path) -> None:
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
               'And its difference from the mean of all cores with the same helpers?',
               prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
+        if all((folder / f'budgets{size}.csv').exists() for size in ('-half', '')):
+            half, eight = (table(folder / f'budgets{size}.csv').groupby('core').value.mean() for size in ('-half', ''))
+            groups['epochs'] = {'0.5': half, '2': helpers['local'], '8': eight}
         if (folder / 'costs.csv').exists():
             frame = costs(folder / 'costs.csv', helpers.index)
             draw_costs(frame, folder / 'costs.png')
@@ -255,13 +257,6 @@ def main(folder: Path) -> None:
         lengths = table(folder / 'lengths.csv')
         groups['tokens'] = {str((28 // int(size)) ** 2): rows.groupby('core').value.mean()
                             for size, rows in sorted(lengths.groupby('patch_size'), reverse=True)}
-    if all((folder / name).exists() for name in ('parts.csv', 'budgets.csv', 'budgets-half.csv')):
-        half, eight = (table(folder / f'budgets{size}.csv') for size in ('-half', ''))
-        first = folder / 'parts-first.csv'
-        two = table(first if first.exists() else folder / 'parts.csv')
-        two = two[(two.local == 'convolution') & (two.gate == 'none')]
-        groups['epochs'] = {epochs: runs.groupby('core').value.mean()
-                            for epochs, runs in (('0.5', half), ('2', two), ('8', eight))}
     for title, columns in groups.items():
         print(f'Does the order stay over {title}?', orders(columns), sep='\n', end='\n\n')
     if groups:
