@@ -44,13 +44,12 @@ def test_spread_of_cores_and_of_seeds():
 
 def test_positions_inside_attentions(tmp_path, capsys):
     """Each cell has lost as many points without them as it has helpers; only cores of the second table are compared."""
-    cells = [(local, gate, lost) for local, gate, lost in (('none', 'none', 0), ('convolution', 'none', 1),
-                                                           ('none', 'silu', 1), ('convolution', 'silu', 2))]
+    cells = ('none', 'none', 0), ('convolution', 'none', 1), ('none', 'silu', 1), ('convolution', 'silu', 2)
     for name, share in (('parts', 0), ('parts_without_positions', 1)):
         table = pd.concat(runs(value=np.arange(10.) + 80 - share * lost, seed=0,
                                **{'levels.local': local, 'levels.gate': gate, 'levels.positions': 'table'})
                           for local, gate, lost in cells)
-        table[(share == 0) | table['levels.core'].isin(['rala'])].to_csv(tmp_path / f'{name}.csv', index=False)
+        table[(share == 0) | (table['levels.core'] == 'rala')].to_csv(tmp_path / f'{name}.csv', index=False)
     second_study.main(tmp_path)
     rows = [row for row in capsys.readouterr().out.splitlines() if row.startswith(('| rala', '| mean'))]
     assert [[float(number) for number in row.split('|')[2:6]] for row in rows] == [[0, 1, 1, 2]] * 2

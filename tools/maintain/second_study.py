@@ -205,9 +205,9 @@ def spreads(parts: pd.DataFrame) -> str:
     return align(rows, ['helpers', 'cores', 'standard deviation'], {0, 1}, markdown=True)
 
 
-def differences(frame: pd.DataFrame) -> str:
-    """Differences of cores (rows) in points, with a last row of their means."""
-    rows = [[core, *(f'{value:.2f}' for value in row)] for core, row in [*frame.iterrows(), ('mean', frame.mean())]]
+def cores_table(frame: pd.DataFrame, style: str) -> str:
+    """Table of numbers for each core (row), in a style as of `format`."""
+    rows = [[core, *(format(value, style) for value in row)] for core, row in frame.iterrows()]
     return align(rows, ['core', *frame], {0}, markdown=True)
 
 
@@ -236,8 +236,9 @@ def main(folder: Path) -> None:
         if (folder / 'parts_without_positions.csv').exists():
             without = by_parts(table(folder / 'parts_without_positions.csv'))
             unpositioned = pd.concat([unpositioned, without])
-            print('What do their own positions give?', differences(helpers.loc[without.index] - without), sep='\n',
-                  end='\n\n')
+            gains = helpers.loc[without.index] - without
+            gains.loc['mean'] = gains.mean()
+            print('What do their own positions give?', cores_table(gains, '.2f'), sep='\n', end='\n\n')
         print('Does the order stay with other helpers?', orders(helpers), 'And of cores without own positions?',
               orders(unpositioned), sep='\n', end='\n\n')
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
@@ -249,10 +250,8 @@ def main(folder: Path) -> None:
         if (folder / 'costs.csv').exists():
             frame = costs(folder / 'costs.csv', helpers.index)
             draw_costs(frame, folder / 'costs.png')
-            rows = [[core, *(f'{value:.3g}' for value in row)] for core, row in frame.iterrows()]
-            header = ['core', *(f'{unit}, {tokens}' for unit, tokens in frame)]
-            print('What does a training step of one attention cost?', align(rows, header, {0}, markdown=True), sep='\n',
-                  end='\n\n')
+            frame.columns = [f'{unit}, {tokens}' for unit, tokens in frame]
+            print('What does a training step of one attention cost?', cores_table(frame, '.3g'), sep='\n', end='\n\n')
     if (folder / 'lengths.csv').exists():
         lengths = table(folder / 'lengths.csv')
         groups['tokens'] = {str((28 // int(size)) ** 2): rows.groupby('core').value.mean()
