@@ -60,15 +60,23 @@ def test_best_rate_of_a_cell_is_marked(tmp_path):
                  for rate, value in ((1e-3, 80.), (2e-3, 81.)))
     pd.concat([low, high]).to_csv(tmp_path / 'rates_with_parts.csv', index=False)
     low.to_csv(tmp_path / 'rates_with_parts-gate.csv', index=False)
-    found = second_study.rates(tmp_path)
+    found = second_study.rates(second_study.by_rates(tmp_path))
     assert found.count('81.00 *') == 10 and found.count('80.00 *') == 10 and 'gate, 0.001' in found
 
 
 def test_orders_of_lengths(tmp_path, capsys):
-    parts = [runs(value=np.arange(10.) + size, seed=0, **{'levels.model.backbone.patch_size': size}) for size in (4, 2)]
-    pd.concat(parts).to_csv(tmp_path / 'lengths.csv', index=False)
+    """Images of the training file choose the rate of each core and length; those of the test file do not."""
+    lr, size, tried = 'levels.optim_wrapper.optimizer.lr', 'levels.model.backbone.patch_size', 'validations.1'
+    values = np.arange(10.) + 70
+    tables = [runs(value=values, seed=0, **{lr: 1e-3, size: 4, tried: 80.}),
+              runs(value=99., seed=0, **{lr: 2e-3, size: 4, tried: 79.}),
+              runs(value=values[::-1], seed=0, **{lr: 2e-3, size: 2, tried: 81.}),
+              runs(value=99., seed=0, **{lr: 4e-3, size: 2, tried: 60.})[:3]]
+    pd.concat(tables).to_csv(tmp_path / 'lengths.csv', index=False)
     second_study.main(tmp_path)
-    assert '49 and 196' in capsys.readouterr().out
+    found = capsys.readouterr().out
+    assert '| 49 and 196 | -1.00 [' in found and '| softmax | 70.00 | 79.00 |' in ' '.join(found.split())
+    assert found.count('80.00 *') == 10 and found.count('81.00 *') == 10 and found.count('60.00') == 3
 
 
 def test_prediction_tells_ability_from_noise():

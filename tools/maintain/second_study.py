@@ -33,7 +33,9 @@ CELLS = {
     'focused-no-convolution': ('focused', 'none', 'none'), 'focused': ('focused', 'convolution', 'none'),
     'agent': ('agent', 'convolution', 'none'), 'rala': ('rala', 'convolution', 'silu'),
     'mala': ('mala', 'convolution', 'silu'),
+    **{f'{core}-core': (core, 'none', 'none') for core in ('agent', 'inline', 'rala', 'mala', 'polaformer')},
 }
+ALONE = {name: core for name, (core, *helpers) in CELLS.items() if helpers == ['none', 'none']}
 POSITIONED = ['cosformer', 'agent', 'rala', 'mala', 'polaformer']  # cores that read positions inside the attention
 COSTS = {'linear': 'relu'}  # names in costs.csv that differ from those of cores
 SHUFFLES = 2000
@@ -41,7 +43,7 @@ SHUFFLES = 2000
 
 def table(path: Path) -> pd.DataFrame:
     """Read finished runs without anchors; levels of factors become columns of their own names."""
-    runs = pd.read_csv(path)
+    runs = pd.read_csv(path, na_values='-')  # anchors have no levels
     runs = runs[(runs.state == 'finished') & (runs['mode'] != 'anchor')]
     return runs.rename(columns=lambda name: name.removeprefix('levels.').rpartition('.')[2])
 
@@ -96,9 +98,10 @@ def prediction(values: pd.Series, folder: Path | None = None) -> str:
     chance = [stats.spearmanr(*pair).statistic for pair in zip(predicted(features, shuffled), shuffled)]
     p = (1 + sum(value >= correlation for value in chance)) / (1 + SHUFFLES)
     if folder:
-        figure = Figure(figsize=(5, 4.5), layout='constrained')
+        figure = Figure(figsize=(6, 4.5), layout='constrained')
         axes = figure.subplots()
         axes.scatter(guess, measured)
+        axes.margins(x=.2)  # names stand to the right of their points
         for name, *place in zip(names, guess, measured):
             axes.annotate(name, place, xytext=(4, 2), textcoords='offset points', size=8)
         axes.set(xlabel='predicted from the battery (%)', ylabel='top-1 on Fashion-MNIST (%)')
@@ -117,6 +120,11 @@ def battery_cells(parts: pd.DataFrame, beside_helpers: bool = False) -> pd.Serie
     if beside_helpers:
         means -= means.groupby(['local', 'gate']).transform('mean')
     return pd.Series({name: means[cell] for name, cell in CELLS.items() if cell in means.index})
+
+
+def cores_of_battery(values: pd.Series) -> pd.Series:
+    """Accuracy of cores without helpers by their names in the battery."""
+    return values.reindex(ALONE.values()).set_axis(list(ALONE)).dropna()
 
 
 def battery() -> pd.DataFrame:
@@ -149,16 +157,37 @@ def by_parts(parts: pd.DataFrame) -> pd.DataFrame:
                           axis=1)
 
 
-def rates(folder: Path) -> str:
-    """Accuracy on images of the training file of every core at every rate, from the tables of rates_with_parts.yaml."""
-    files = {'both': '', 'local': '-local', 'gate': '-gate'}
-    frame = pd.concat({helpers: table(path).pivot_table(index='core', columns='lr', values='value')
-                       for helpers, end in files.items()
-                       if (path := folder / f'rates_with_parts{end}.csv').exists()}, axis=1)
-    rows = [[core, *(f'{value:.2f}{" *" if value == row[helpers].max() else ""}'
-                     for (helpers, _), value in row.items())]
+def rates(frame: pd.DataFrame) -> str:
+    """Table of the accuracy of every core (row) at every rate that it was tried at, with a star at the best.
+
+    Args:
+        frame: columns are pairs of a group, in which one rate is best, and a rate.
+    """
+    rows = [[core, *('' if np.isnan(value) else f'{value:.2f}{" *" if value == row[group].max() else ""}'
+                     for (group, _), value in row.items())]
             for core, row in frame.iterrows()]
-    return align(rows, ['core', *(f'{helpers}, {rate:g}' for helpers, rate in frame)], {0}, markdown=True)
+    return align(rows, ['core', *(f'{group}, {rate:g}' for group, rate in frame)], {0}, markdown=True)
+
+
+def by_rates(folder: Path) -> pd.DataFrame:
+    """Accuracy of every core with every set of helpers at every rate, from the tables of rates_with_parts.yaml."""
+    files = {'both': '', 'local': '-local', 'gate': '-gate'}
+    return pd.concat({helpers: table(path).pivot_table(index='core', columns='lr', values='value')
+                      for helpers, end in files.items()
+                      if (path := folder / f'rates_with_parts{end}.csv').exists()}, axis=1)
+
+
+def by_lengths(runs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Accuracy of every core (row) over the number of tokens.
+
+    Returns:
+        For every number of tokens and rate, on the images of the training file that choose a rate; and for every number
+        of tokens at the best rate, on the test images.
+    """
+    runs = runs.assign(tokens=((28 // runs.patch_size) ** 2).astype(int)).rename(columns={'1': 'chosen'})
+    cells = runs.groupby(['tokens', 'core', 'lr'])[['chosen', 'value']].mean()
+    best = cells.loc[cells.groupby(['tokens', 'core']).chosen.idxmax()]
+    return cells.chosen.unstack(['tokens', 'lr']).sort_index(axis=1), best.droplevel('lr').value.unstack('tokens')
 
 
 def costs(path: Path, cores: pd.Index) -> pd.DataFrame:
@@ -208,7 +237,7 @@ def spreads(parts: pd.DataFrame) -> str:
 def cores_table(frame: pd.DataFrame, style: str) -> str:
     """Table of numbers for each core (row), in a style as of `format`."""
     rows = [[core, *(format(value, style) for value in row)] for core, row in frame.iterrows()]
-    return align(rows, ['core', *frame], {0}, markdown=True)
+    return align(rows, ['core', *map(str, frame)], {0}, markdown=True)
 
 
 def draw_orders(groups: Mapping[str, Mapping[str, pd.Series]], path: Path) -> None:
@@ -226,7 +255,7 @@ def main(folder: Path) -> None:
     draw_table(battery(), 'accuracy in the battery (%)', folder / 'battery.png')
     groups = {}
     if (folder / 'rates_with_parts.csv').exists():
-        print('Which learning rate is best (* in each cell)?', rates(folder), sep='\n', end='\n\n')
+        print('Which learning rate is best (* in each cell)?', rates(by_rates(folder)), sep='\n', end='\n\n')
     if (folder / 'parts.csv').exists():
         parts = table(folder / 'parts.csv').query("positions == 'table'")
         helpers = by_parts(parts)
@@ -243,7 +272,8 @@ def main(folder: Path) -> None:
               orders(unpositioned), sep='\n', end='\n\n')
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
               'And its difference from the mean of all cores with the same helpers?',
-              prediction(battery_cells(parts, beside_helpers=True)), sep='\n', end='\n\n')
+              prediction(battery_cells(parts, beside_helpers=True)), 'And that of cores without helpers?',
+              prediction(cores_of_battery(helpers['alone'])), sep='\n', end='\n\n')
         if all((folder / f'budgets{size}.csv').exists() for size in ('-half', '')):
             half, eight = (table(folder / f'budgets{size}.csv').groupby('core').value.mean() for size in ('-half', ''))
             groups['epochs'] = {'0.5': half, '2': helpers['local'], '8': eight}
@@ -253,9 +283,13 @@ def main(folder: Path) -> None:
             frame.columns = [f'{unit}, {tokens}' for unit, tokens in frame]
             print('What does a training step of one attention cost?', cores_table(frame, '.3g'), sep='\n', end='\n\n')
     if (folder / 'lengths.csv').exists():
-        lengths = table(folder / 'lengths.csv')
-        groups['tokens'] = {str((28 // int(size)) ** 2): rows.groupby('core').value.mean()
-                            for size, rows in sorted(lengths.groupby('patch_size'), reverse=True)}
+        chosen, lengths = by_lengths(table(folder / 'lengths.csv'))
+        print('Which learning rate is best for each number of tokens?', rates(chosen), sep='\n', end='\n\n')
+        print('Top-1 with it:', cores_table(lengths, '.2f'), sep='\n', end='\n\n')
+        groups['tokens'] = {str(tokens): column for tokens, column in lengths.items()}
+        for tokens, column in lengths.items():
+            print(f'Does the battery predict it at {tokens} tokens?', prediction(cores_of_battery(column)), sep='\n',
+                  end='\n\n')
     for title, columns in groups.items():
         print(f'Does the order stay over {title}?', orders(columns), sep='\n', end='\n\n')
     if groups:
