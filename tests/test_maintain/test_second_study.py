@@ -79,6 +79,11 @@ def test_orders_of_lengths(tmp_path, capsys):
     assert found.count('80.00 *') == 10 and found.count('81.00 *') == 10 and found.count('60.00') == 3
 
 
+def test_cores_of_the_battery_have_its_names():
+    found = second_study.cores_of_battery(pd.Series({'agent': 2., 'relu': 1.}))
+    assert found.to_dict() == {'linear': 1., 'agent-core': 2.}
+
+
 def test_prediction_tells_ability_from_noise():
     """Accuracy that is a mean of abilities is predicted; noise is not."""
     battery = pd.read_csv(second_study.REFERENCES).groupby(['attention', 'task']).accuracy.mean().unstack()
@@ -109,6 +114,7 @@ def test_every_attention_of_the_prediction_is_in_the_battery_and_in_the_study():
     from mmflatten.config_library import library_root
     from mmflatten.studies.study_file import read_study
     factors = read_study(library_root() / 'studies' / 'parts.yaml').factors
+    assert set(second_study.ALONE.values()) == set(factors['core'])
     assert set(second_study.CELLS) <= set(pd.read_csv(second_study.REFERENCES).attention)
     for core, local, gate in second_study.CELLS.values():
         assert core in factors['core'] and local in factors['local'] and gate in factors['gate']

@@ -2,9 +2,10 @@
 
     python tools/maintain/references.py work_dirs/studies/battery
 
-Attentions that did not run there keep their rows.
+Rows of other runs stay; attentions of which a task is not finished there are left out.
 """
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -15,13 +16,19 @@ from mmflatten.studies.folder import StudyFolder, collect_runs
 from mmflatten.studies.study_file import read_study
 
 
+def merge(stored: pd.DataFrame, new: pd.DataFrame, attentions: Sequence[str]) -> pd.DataFrame:
+    """Replace stored runs by new ones of the same attention, task and seed; keep these attentions, in their order."""
+    table = pd.concat([stored, new]).drop_duplicates(['attention', 'task', 'seed'], keep='last')
+    table = table[table.attention.isin(attentions)]
+    return table.sort_values('attention', key=lambda names: names.map(attentions.index), kind='stable')
+
+
 def main(folder: str) -> None:
     study = read_study(library_root() / 'studies' / 'battery.yaml')
     table = accuracies(collect_runs(study, StudyFolder(Path(folder))))
     whole = table.groupby('attention').task.nunique()
     table = table[table.attention.isin(whole[whole == len(study.factors['task'])].index)]
-    stored = pd.read_csv(REFERENCES)
-    table = pd.concat([stored[~stored.attention.isin(table.attention)], table])
+    table = merge(pd.read_csv(REFERENCES), table, list(study.factors['attention']))
     table.round(2).to_csv(REFERENCES, index=False)
     print(f'{REFERENCES}: {table.attention.nunique()} attentions, {len(table)} runs')
 

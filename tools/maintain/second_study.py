@@ -39,13 +39,17 @@ ALONE = {name: core for name, (core, *helpers) in CELLS.items() if helpers == ['
 POSITIONED = ['cosformer', 'agent', 'rala', 'mala', 'polaformer']  # cores that read positions inside the attention
 COSTS = {'linear': 'relu'}  # names in costs.csv that differ from those of cores
 SHUFFLES = 2000
+IMAGE_SIZE = 28
 
 
 def table(path: Path) -> pd.DataFrame:
-    """Read finished runs without anchors; levels of factors become columns of their own names."""
-    runs = pd.read_csv(path, na_values='-')  # anchors have no levels
+    """Read finished runs without anchors.
+
+    Factors become columns of the last part of their names, as in `patch_size`; `validations.1` keeps its name.
+    """
+    runs = pd.read_csv(path, na_values='-')  # the levels of anchors, beside which rates would be text
     runs = runs[(runs.state == 'finished') & (runs['mode'] != 'anchor')]
-    return runs.rename(columns=lambda name: name.removeprefix('levels.').rpartition('.')[2])
+    return runs.rename(columns=lambda name: name.rpartition('.')[2] if name.startswith('levels.') else name)
 
 
 def tau(first: pd.Series, second: pd.Series) -> str:
@@ -103,7 +107,7 @@ def prediction(values: pd.Series, folder: Path | None = None) -> str:
         axes.scatter(guess, measured)
         axes.margins(x=.2)  # names stand to the right of their points
         for name, *place in zip(names, guess, measured):
-            axes.annotate(name, place, xytext=(4, 2), textcoords='offset points', size=8)
+            axes.annotate(name, place, xytext=(4, 2), textcoords='offset points', size=7)
         axes.set(xlabel='predicted from the battery (%)', ylabel='top-1 on Fashion-MNIST (%)')
         figure.savefig(folder / 'prediction.png', dpi=100)
     return (f"Spearman's rho {correlation:.2f}, {len(names)} attentions, each left out; p = {p:.3f} by shuffling "
@@ -182,12 +186,12 @@ def by_lengths(runs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Returns:
         For every number of tokens and rate, on the images of the training file that choose a rate; and for every number
-        of tokens at the best rate, on the test images.
+        of tokens at the rate that is best on them, on the test images.
     """
-    runs = runs.assign(tokens=((28 // runs.patch_size) ** 2).astype(int)).rename(columns={'1': 'chosen'})
-    cells = runs.groupby(['tokens', 'core', 'lr'])[['chosen', 'value']].mean()
-    best = cells.loc[cells.groupby(['tokens', 'core']).chosen.idxmax()]
-    return cells.chosen.unstack(['tokens', 'lr']).sort_index(axis=1), best.droplevel('lr').value.unstack('tokens')
+    runs = runs.assign(tokens=((IMAGE_SIZE // runs.patch_size) ** 2).astype(int), validation=runs['validations.1'])
+    cells = runs.groupby(['tokens', 'core', 'lr'])[['validation', 'value']].mean()
+    best = cells.loc[cells.groupby(['tokens', 'core']).validation.idxmax()]
+    return cells.validation.unstack(['tokens', 'lr']).sort_index(axis=1), best.droplevel('lr').value.unstack('tokens')
 
 
 def costs(path: Path, cores: pd.Index) -> pd.DataFrame:
@@ -276,17 +280,17 @@ def main(folder: Path) -> None:
               prediction(cores_of_battery(helpers['alone'])), sep='\n', end='\n\n')
         if all((folder / f'budgets{size}.csv').exists() for size in ('-half', '')):
             half, eight = (table(folder / f'budgets{size}.csv').groupby('core').value.mean() for size in ('-half', ''))
-            groups['epochs'] = {'0.5': half, '2': helpers['local'], '8': eight}
+            groups['epochs, with a local term'] = {'0.5': half, '2': helpers['local'], '8': eight}
         if (folder / 'costs.csv').exists():
             frame = costs(folder / 'costs.csv', helpers.index)
             draw_costs(frame, folder / 'costs.png')
             frame.columns = [f'{unit}, {tokens}' for unit, tokens in frame]
             print('What does a training step of one attention cost?', cores_table(frame, '.3g'), sep='\n', end='\n\n')
     if (folder / 'lengths.csv').exists():
-        chosen, lengths = by_lengths(table(folder / 'lengths.csv'))
-        print('Which learning rate is best for each number of tokens?', rates(chosen), sep='\n', end='\n\n')
+        tried, lengths = by_lengths(table(folder / 'lengths.csv'))
+        print('Which learning rate is best for each number of tokens?', rates(tried), sep='\n', end='\n\n')
         print('Top-1 with it:', cores_table(lengths, '.2f'), sep='\n', end='\n\n')
-        groups['tokens'] = {str(tokens): column for tokens, column in lengths.items()}
+        groups['tokens, without helpers'] = {str(tokens): column for tokens, column in lengths.items()}
         for tokens, column in lengths.items():
             print(f'Does the battery predict it at {tokens} tokens?', prediction(cores_of_battery(column)), sep='\n',
                   end='\n\n')
