@@ -80,7 +80,8 @@ def test_orders_of_lengths(tmp_path, capsys):
 
 
 def test_cores_of_the_battery_have_its_names():
-    found = second_study.cores_of_battery(pd.Series({'agent': 2., 'relu': 1.}))
+    runs = pd.DataFrame(dict(core=['agent', 'relu'], local='none', gate='none', value=[2., 1.]))
+    found = second_study.battery_cells(runs)
     assert found.to_dict() == {'linear': 1., 'agent-core': 2.}
 
 
@@ -114,7 +115,8 @@ def test_every_attention_of_the_prediction_is_in_the_battery_and_in_the_study():
     from mmflatten.config_library import library_root
     from mmflatten.studies.study_file import read_study
     factors = read_study(library_root() / 'studies' / 'parts.yaml').factors
-    assert set(second_study.ALONE.values()) == set(factors['core'])
+    alone = {core for core, *helpers in second_study.CELLS.values() if helpers == ['none', 'none']}
+    assert alone == set(factors['core'])
     assert set(second_study.CELLS) <= set(pd.read_csv(second_study.REFERENCES).attention)
     for core, local, gate in second_study.CELLS.values():
         assert core in factors['core'] and local in factors['local'] and gate in factors['gate']

@@ -35,7 +35,6 @@ CELLS = {
     'mala': ('mala', 'convolution', 'silu'),
     **{f'{core}-core': (core, 'none', 'none') for core in ('agent', 'inline', 'rala', 'mala', 'polaformer')},
 }
-ALONE = {name: core for name, (core, *helpers) in CELLS.items() if helpers == ['none', 'none']}
 POSITIONED = ['cosformer', 'agent', 'rala', 'mala', 'polaformer']  # cores that read positions inside the attention
 COSTS = {'linear': 'relu'}  # names in costs.csv that differ from those of cores
 SHUFFLES = 2000
@@ -124,11 +123,6 @@ def battery_cells(parts: pd.DataFrame, beside_helpers: bool = False) -> pd.Serie
     if beside_helpers:
         means -= means.groupby(['local', 'gate']).transform('mean')
     return pd.Series({name: means[cell] for name, cell in CELLS.items() if cell in means.index})
-
-
-def cores_of_battery(values: pd.Series) -> pd.Series:
-    """Accuracy of cores without helpers by their names in the battery."""
-    return values.reindex(ALONE.values()).set_axis(list(ALONE)).dropna()
 
 
 def battery() -> pd.DataFrame:
@@ -277,7 +271,7 @@ def main(folder: Path) -> None:
         print('Does the battery predict the accuracy?', prediction(battery_cells(parts), folder),
               'And its difference from the mean of all cores with the same helpers?',
               prediction(battery_cells(parts, beside_helpers=True)), 'And that of cores without helpers?',
-              prediction(cores_of_battery(helpers['alone'])), sep='\n', end='\n\n')
+              prediction(battery_cells(parts.query("local == 'none' and gate == 'none'"))), sep='\n', end='\n\n')
         if all((folder / f'budgets{size}.csv').exists() for size in ('-half', '')):
             half, eight = (table(folder / f'budgets{size}.csv').groupby('core').value.mean() for size in ('-half', ''))
             groups['epochs, with a local term'] = {'0.5': half, '2': helpers['local'], '8': eight}
@@ -292,7 +286,8 @@ def main(folder: Path) -> None:
         print('Top-1 with it:', cores_table(lengths, '.2f'), sep='\n', end='\n\n')
         groups['tokens, without helpers'] = {str(tokens): column for tokens, column in lengths.items()}
         for tokens, column in lengths.items():
-            print(f'Does the battery predict it at {tokens} tokens?', prediction(cores_of_battery(column)), sep='\n',
+            cells = column.reset_index(name='value').assign(local='none', gate='none')
+            print(f'Does the battery predict it at {tokens} tokens?', prediction(battery_cells(cells)), sep='\n',
                   end='\n\n')
     for title, columns in groups.items():
         print(f'Does the order stay over {title}?', orders(columns), sep='\n', end='\n\n')
