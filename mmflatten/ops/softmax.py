@@ -4,9 +4,13 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mmflatten.ops.precision import full_precision
 from mmflatten.ops.sizes import is_open
+
+# Without cuDNN's, which PyTorch prefers on an H100 and whose gradient of the queries has NaN at some sizes.
+_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: Tensor | None = None,
@@ -29,6 +33,9 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
     if is_open(q_BhNd.shape[0]) or (learned and cpu_float32):
         logits = q_BhNd * (q_BhNd.shape[-1] ** -0.5 if scale is None else scale) @ k_BhMd.transpose(-2, -1)
         return (logits if bias is None else logits + bias).softmax(-1) @ v_BhMe
+    if q_BhNd.is_cuda and q_BhNd.requires_grad:
+        with sdpa_kernel(_BACKENDS):
+            return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)
     return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)
 
 
