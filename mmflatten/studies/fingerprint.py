@@ -13,6 +13,7 @@ from scipy import stats
 
 from mmflatten.config_library import library_root
 from mmflatten.datasets.abilities import AbilityGrids
+from mmflatten.measure.speed.machine import available_cpus
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.models import RunSettings
 from mmflatten.measure.speed.operators import SOFTMAX, mixer_config, operator_subject
@@ -74,12 +75,15 @@ def battery(mixer: str, name: str, seeds: int) -> Study:
 def take(study: Study, folder: Path, workers: int | None, say: Callable[[str], None]) -> list[StudyRun]:
     """Run the study, or what is left of it.
 
+    Args:
+        workers: trainings at once; None for one on each core, also with a GPU, which models of this size share.
+
     Raises:
         StudyError: a run failed.
     """
     place = StudyFolder(folder)
     with place.locked():
-        runs = Driver(study, place, LocalExecutor(workers), say).go()
+        runs = Driver(study, place, LocalExecutor(workers or available_cpus()), say).go()
     failed = [run for run in runs if run.state != FINISHED]
     if failed:
         raise StudyError(f'{len(failed)} of {len(runs)} runs failed ({failed[0].name}: {failed[0].error}). Correct the '
