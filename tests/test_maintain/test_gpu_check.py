@@ -27,11 +27,11 @@ def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_pat
     assert tool.main(command) == 0, capsys.readouterr().out
     records = [json.loads(line) for line in out.read_text().splitlines() if line.endswith('}')]
     done = {record['check']: record['rows'] for record in records if 'rows' in record}
-    assert set(done) == set(tool.checks('cpu', True, tmp_path, 0.))
+    assert set(done) == set(tool.correctness_checks('cpu', True) | tool.speed_checks('cpu', True, tmp_path, 0.))
     assert set(done['attention focused bf16 (4, 3, 49, 32)'][0]['errors']) == {
         'y', 'grad_q', 'grad_k', 'grad_v', 'grad_rescale'}
     assert {row['way'] for row in done['speed tiny']} == {'kernels', 'eager', 'softmax (SDPA)', 'compiled eager'}
-    assert all(row['images_s'] > 0 for name in done if name.startswith('training') for row in done[name])
+    assert all(row['images_s'] > 0 for rows in done.values() for row in rows if 'model' in row)
     size = out.stat().st_size
     assert tool.main(command) == 0
     assert out.stat().st_size == size  # nothing is measured twice
@@ -39,7 +39,8 @@ def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_pat
 
 def test_gpu_check_lists_wrong_operators_and_repeats_failed_checks(tool, tmp_path, capsys, monkeypatch):
     wrong = dict(errors=dict(y=.5), ok=False)
-    monkeypatch.setattr(tool, 'checks', lambda *args: {'fails': lambda: 1 / 0, 'wrong': lambda: [wrong]})
+    monkeypatch.setattr(tool, 'correctness_checks', lambda *args: {})
+    monkeypatch.setattr(tool, 'speed_checks', lambda *args: {'fails': lambda: 1 / 0, 'wrong': lambda: [wrong]})
     out = tmp_path / 'sheet.jsonl'
     command = ['--device', 'cpu', '--quick', '--out', str(out)]
     assert tool.main(command) == tool.main(command) == 1
@@ -57,5 +58,6 @@ def test_gpu_check_rejects_results_of_another_call(tool, tmp_path, capsys):
 
 def test_families_of_the_sheet_can_be_built():
     with parameters_on_meta():
-        specs = [*correctness.FAMILIES.values(), *(spec for pair in training.TWINS.values() for spec in pair)]
+        specs = [*correctness.FAMILIES.values(), *(spec for models in (training.TWINS, training.LARGE)
+                                                       for pair in models.values() for spec in pair)]
         assert all(count_parameters(build_model(spec, (224, 224))) > 0 for spec in specs)

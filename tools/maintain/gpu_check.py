@@ -4,26 +4,31 @@
     python tools/maintain/gpu_check.py --device cpu --quick   # rehearses this program; its times mean nothing
 
 Every result is appended to the file as it comes, and a repeated call continues after the last one. Prints Markdown:
-kernels compiled; operators and gradients compared with float64, three times with the same bits, with NaN and on a
-second GPU; every model family in float16 and bfloat16; time and memory of the attention, compared with eager and
-compiled code, softmax attention and flash_bla (if installed); training of classifiers, of Mask R-CNN and of the demo.
+operators and gradients compared with float64, three times with the same bits, with NaN and on a second GPU; every model
+family in float16 and bfloat16; time and memory of the attention, compared with eager and compiled code, softmax
+attention and flash_bla (if installed); training of classifiers, of Mask R-CNN and of the demo. What takes no times runs
+in up to 16 processes, one kernel after another being compiled in each.
 """
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
-from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
-from gpu_sheet import compiled, correctness, speed, training
+from gpu_sheet import correctness, speed, training
 from gpu_sheet.sheet import sheet
 
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
 from mmflatten.measure.speed.machine import describe_machine
+from mmflatten.measure.speed.models import RunSettings
 from mmflatten.ops.kernels import closed_form
 
 # Sizes of --quick.
@@ -37,6 +42,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = tool_parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--device', default='cuda', help='cuda, cuda:N or cpu (default: %(default)s)')
     parser.add_argument('--quick', action='store_true', help='tiny sizes, to rehearse this program')
+    parser.add_argument('--only', metavar='TEXT', nargs='+', default=[''], help='checks whose name contains a text')
     parser.add_argument('--minutes', type=float, default=9,
                         help='start no check after this time, and end the demo half a minute later '
                              '(default: %(default)s)')
@@ -45,11 +51,9 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def checks(device: str, quick: bool, folder: Path, end: float) -> dict[str, Check]:
-    """Return all checks by name, in order; each returns rows of results. The demo stops at `end`."""
-    major, minor = (9, 0) if device == 'cpu' else torch.cuda.get_device_capability(device)
-    rounds, side = (1, 64) if quick else (20, 224)
-    plan: dict[str, Check] = {'compile': partial(compiled.kernel_rows, quick, 10 * major + minor)}
+def correctness_checks(device: str, quick: bool) -> dict[str, Check]:
+    """Return the checks that take no times by name; each returns rows of results."""
+    plan: dict[str, Check] = {}
     sizes = correctness.SIZES[:1 if quick else None]
     for dtype in ('fp16', 'bf16'):
         for size in sizes:
@@ -58,16 +62,33 @@ def checks(device: str, quick: bool, folder: Path, end: float) -> dict[str, Chec
                     correctness.attention_rows, size, feature_map, dtype, device)
     plan['second device'] = partial(correctness.second_device_rows, device)
     for family, spec in ({'small': SMALL} if quick else correctness.FAMILIES).items():
-        plan[f'family {family}'] = partial(correctness.family_rows, family, spec, side, device)
-    for case in [TINY] if quick else speed.CASES:
-        plan[f'speed {case.name}'] = partial(speed.attention_rows, case, device, rounds)
-    for backend, dtype in product((None, 'aot_eager' if quick else 'inductor'), ('bf16', 'fp16')):
-        for name, specs in (SMALL_TWINS if quick else training.TWINS).items():
-            plan[f'training {name} {dtype}{" compiled" * bool(backend)}'] = partial(
-                training.classifier_rows, name, specs, dtype, backend, 1 if quick else 128, side, device, rounds)
-    spec, size, batch = (training.DEMO.stem, (64, 64), 1) if quick else (training.DETECTOR, (800, 1280), 2)
-    plan['Mask R-CNN'] = partial(training.detector_rows, spec, 'bf16', size, batch, device, rounds)
+        plan[f'family {family}'] = partial(correctness.family_rows, family, spec, 64 if quick else 224, device)
+    return plan
+
+
+def speed_checks(device: str, quick: bool, folder: Path, end: float) -> dict[str, Check]:
+    """Return the checks that take times by name, in order. The demo stops at `end`."""
+    rounds, side, batch = (1, 64, 1) if quick else (10, 224, 128)
+    plan: dict[str, Check] = {f'speed {case.name}': partial(speed.attention_rows, case, device, 2 * rounds)
+                              for case in ([TINY] if quick else speed.CASES)}
+
+    def add(kind: str, models: dict[str, tuple[str, str]], settings: RunSettings) -> None:
+        for name, specs in models.items():
+            plan[f'{kind} {name} {settings.dtype}'] = partial(training.classifier_rows, name, specs, settings, rounds)
+
+    twins, large = (SMALL_TWINS, SMALL_TWINS) if quick else (training.TWINS, training.LARGE)
+    step = RunSettings(batch, (side, side), 'bf16', device, train=True)
+    add('training', twins, step)
+    add('inference', twins, replace(step, train=False))
+    big = replace(step, size=(32, 96) if quick else (800, 1280), batch=1 if quick else 4)
+    add('large images', large, big)
+    detector = training.DEMO.stem if quick else training.DETECTOR
+    plan['Mask R-CNN'] = partial(training.detector_rows, detector, replace(big, batch=1 if quick else 2), rounds)
     plan['demo'] = partial(training.demo_rows, device, quick, folder, end)
+    backend = 'aot_eager' if quick else 'inductor'
+    add('compiled training', twins, replace(step, compile=backend))
+    add('training', twins, replace(step, dtype='fp16'))
+    add('compiled training', twins, replace(step, dtype='fp16', compile=backend))
     return plan
 
 
@@ -99,28 +120,41 @@ def main(argv: Sequence[str]) -> int:
     header = dict(machine=describe_machine(device), device=device, quick=arguments.quick)
     results = read_results(path, json.loads(json.dumps(header)))
     path.parent.mkdir(parents=True, exist_ok=True)
-    plan, failed = checks(device, arguments.quick, path.parent, start + 60 * (arguments.minutes + .5)), {}
+    limit = start + 60 * arguments.minutes
+    plans = (correctness_checks(device, arguments.quick),
+             speed_checks(device, arguments.quick, path.parent, limit + 30))
+    side_by_side, alone = ({name: check for name, check in plan.items() if any(text in name for text in arguments.only)}
+                           for plan in plans)
+    failed: dict[str, dict] = {}
     with path.open('a', encoding='utf-8') as file:
         def write(record: dict) -> None:
             file.write(json.dumps(record) + '\n')
             file.flush()
 
-        if file.tell() == 0:
-            write(header)
-        elif not path.read_text(encoding='utf-8').endswith('\n'):
-            file.write('\n')
-        for name, check in plan.items():
-            if name in results or time.monotonic() - start > 60 * arguments.minutes:
-                continue
-            begun = time.monotonic()
+        def take(name: str, check: Check) -> None:
             try:
                 record = dict(check=name, rows=check())
                 results[name] = record
             except Exception as error:  # the next checks run, and this one is repeated by the next call
                 record = failed[name] = dict(check=name, error=f'{type(error).__name__}: {error}'[:500])
-            write(dict(record, seconds=round(time.monotonic() - begun, 1)))
+            write(dict(record, at=round(time.monotonic() - start, 1)))
             print(f'{time.monotonic() - start:.0f} s: {name}', file=sys.stderr, flush=True)
-    missing = [name for name in plan if name not in results and name not in failed]
+
+        if file.tell() == 0:
+            write(header)
+        elif not path.read_text(encoding='utf-8').endswith('\n'):
+            file.write('\n')
+        wanted = {name: check for name, check in side_by_side.items() if name not in results}
+        if wanted and time.monotonic() < limit:
+            processes = 1 if arguments.quick else min(16, os.cpu_count() or 1)
+            with ProcessPoolExecutor(processes, mp_context=get_context('spawn')) as pool:
+                futures: dict[Future, str] = {pool.submit(check): name for name, check in wanted.items()}
+                for future in as_completed(futures):
+                    take(futures[future], future.result)
+        for name, check in alone.items():
+            if name not in results and time.monotonic() < limit:
+                take(name, check)
+    missing = [name for name in plans[0] | plans[1] if name not in results and name not in failed]
     print(sheet(header, results, failed, missing, speed.copy_bandwidth(device, arguments.quick)))
     rows = [row for record in results.values() for row in record['rows']]
     return 0 if not missing and not failed and all(row.get('ok', True) for row in rows) else 1

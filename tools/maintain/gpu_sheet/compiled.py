@@ -5,10 +5,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -125,29 +122,3 @@ def per_element(call: Launch, counted: Counts) -> float:
     tokens = arguments.get('chunk', arguments['BLOCK'])
     instructions = (counted.outside + triton.cdiv(tokens, arguments['BLOCK']) * counted.loop) * arguments['num_warps']
     return instructions / (tokens * arguments['WIDTH'])
-
-
-def compile_all(launches: list[Launch], processes: int, capability: int) -> list[str]:
-    """Compile kernels in several processes, which fills Triton's cache. Returns the names of the kernels."""
-    tasks = [(call.kernel.__module__, call.name, call.arguments, capability) for call in launches]
-    with ProcessPoolExecutor(processes, mp_context=get_context('spawn')) as pool:
-        return list(pool.map(_compile, *zip(*tasks)))
-
-
-def _compile(module: str, name: str, arguments: dict[str, Any], capability: int) -> str:
-    compile_launch(Launch(name, getattr(import_module(module), name), arguments), capability)
-    return name
-
-
-def kernel_rows(quick: bool, capability: int) -> list[dict]:
-    """Compile the kernels of all heads that models use; a row with the names and the number of processes."""
-    if quick:
-        launches, processes = attention_launches('relu', 3, 32)[0][1:], 1
-    else:
-        cases = [(feature_map, heads, width) for feature_map, width in (('focused', 32), ('focused', 64), ('relu', 32))
-                 for heads in ((3, 6, 12, 24) if width == 32 else (1, 2, 5, 8))]
-        launches = [call for case in cases for dtype in (torch.bfloat16, torch.float16)
-                    for part in attention_launches(*case, dtype) for call in part]
-        processes = 16
-    names = compile_all(launches, processes, capability)
-    return [dict(kernels=len(names), processes=processes, ok=True)]

@@ -10,8 +10,9 @@ from mmflatten.measure.speed.models import DTYPES, build_model
 from mmflatten.ops.kernels import closed_form, set_kernels_enabled
 from mmflatten.ops.kernels.attention import _backward, _forward
 
-# Largest allowed error relative to the largest value, by input type.
-TOLERANCES = {'fp16': 2e-3, 'bf16': 1.2e-2}
+# Largest allowed error relative to the largest value, by input type. TF32, in which the state is multiplied, rounds to
+# 5e-4, as float16 does.
+TOLERANCES = {'fp16': 3e-3, 'bf16': 1.2e-2}
 # Images, heads, tokens, channels of a head.
 SIZES = [(4, 3, 49, 32), (2, 3, 3137, 32), (2, 1, 784, 64), (2, 5, 784, 64), (2, 12, 196, 24), (2, 24, 49, 32),
          (1, 4, 5000, 16)]

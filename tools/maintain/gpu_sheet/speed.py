@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmflatten.measure.speed.memory import peak_memory
 from mmflatten.measure.speed.timing import Call, Subject, measure
-from mmflatten.ops import focused_map, linear_attention, merge_heads, split_heads
+from mmflatten.ops import focused_map, linear_attention, merge_heads, softmax_attention, split_heads
 from mmflatten.ops.kernels import fused_linear_attention
 
 
@@ -104,7 +104,7 @@ def eager(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads
 
 
 def softmax(q: Tensor, k: Tensor, v: Tensor, local: Tensor, rescale: Tensor, heads: int) -> Tensor:
-    return merge_heads(F.scaled_dot_product_attention(*(split_heads(x, heads) for x in (q, k, v))))
+    return merge_heads(softmax_attention(*(split_heads(x, heads) for x in (q, k, v))))
 
 
 def flash_bla() -> Callable | None:

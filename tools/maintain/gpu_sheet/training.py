@@ -1,4 +1,4 @@
-"""Training with the fused kernels: images per second of classifiers, a detector's step, and the demo."""
+"""Models with the fused kernels: images per second of classifiers, a detector's training step, and the demo."""
 from __future__ import annotations
 
 import gc
@@ -21,12 +21,14 @@ TWINS = {  # ours, and timm's model of the same layout or, for PVT, of the neare
     'FLatten-PVT-T': ('FLattenPVT:arch=tiny', 'timm:pvt_v2_b1'),
     'L2ViT-T': ('L2ViT:arch=tiny', 'timm:swin_tiny_patch4_window7_224'),
 }
+LARGE = {  # ours with focused and with softmax attention
+    'FLatten-Swin-T': ('FLattenSwin:arch=tiny', 'FLattenSwin:arch=tiny,attn_types=SSSS'),
+    'FLatten-PVT-T': ('FLattenPVT:arch=tiny', 'FLattenPVT:arch=tiny,attn_types=SSSS'),
+    'FLatten-PVTv2-B2': ('FLattenPVTv2:arch=b2', 'FLattenPVTv2:arch=b2,attn_types=SSSS'),
+    'FLatten-CSwin-T': ('FLattenCSwin:arch=tiny', 'FLattenCSwin:arch=tiny,attn_types=SSSS'),
+}
 DETECTOR = 'mask-rcnn_flatten-swin-t_fpn_1x_coco'
 DEMO = ROOT / 'configs' / 'digits' / 'mask-rcnn_flatten-swin-nano_fpn_digits.py'
-SWITCH = """from mmflatten.ops.kernels import kernels_enabled, set_kernels_enabled
-set_kernels_enabled(True)
-print('kernels on:', kernels_enabled())
-"""
 
 
 def switched(call: Call, on: bool) -> Call:
@@ -38,57 +40,51 @@ def switched(call: Call, on: bool) -> Call:
     return run
 
 
-def classifier_rows(name: str, specs: tuple[str, str], dtype: str, backend: str | None, batch: int, side: int,
-                    device: str, rounds: int) -> list[dict]:
-    """Time training steps under autocast; a row each with kernels, without them, and for timm's model.
-
-    Args:
-        backend: of `torch.compile`; None is eager code.
-    """
-    settings = RunSettings(batch, (side, side), dtype, device, train=True, compile=backend)
+def classifier_rows(name: str, specs: tuple[str, str], settings: RunSettings, rounds: int) -> list[dict]:
+    """Time a classifier under autocast: with kernels, without them, and the model that it is compared with."""
+    torch.compiler.reset()  # PyTorch stops compiling a function again that many models call
     ours, twin = specs
     subjects = [(f'{name}, {"kernels" if on else "eager"}', switched(model_subject(ours, settings).call, on))
                 for on in (True, False)]
     subjects.append((twin, model_subject(twin, settings).call))
-    return _rows([Subject(label, call, batch) for label, call in subjects], device, rounds,
-                 dtype=dtype, compiled=backend is not None, size=[side, side])
+    return _rows([Subject(label, call, settings.batch) for label, call in subjects], settings, rounds)
 
 
-def detector_rows(spec: str, dtype: str, size: tuple[int, int], batch: int, device: str, rounds: int) -> list[dict]:
+def detector_rows(spec: str, settings: RunSettings, rounds: int) -> list[dict]:
     """Time training steps of Mask R-CNN on noise with random objects, with and without the kernels."""
     from mmdet.testing import demo_mm_inputs
     from mmdet.utils import register_all_modules
     register_all_modules()
     torch.manual_seed(0)
-    model = build_model(spec, size).to(device).train()
-    data = demo_mm_inputs(batch, (3, *size), num_classes=model.roi_head.bbox_head.num_classes, with_mask=True)
+    model = build_model(spec, settings.size).to(settings.device).train()
+    data = demo_mm_inputs(settings.batch, (3, *settings.size), num_classes=model.roi_head.bbox_head.num_classes,
+                          with_mask=True)
     data = model.data_preprocessor(data, True)
 
     def step() -> None:
-        with torch.autocast(torch.device(device).type, dtype=DTYPES[dtype]):
+        with torch.autocast(torch.device(settings.device).type, dtype=DTYPES[settings.dtype]):
             losses, _ = model.parse_losses(model(**data, mode='loss'))
         losses.backward()
         model.zero_grad(set_to_none=True)
 
-    subjects = [Subject(f'{spec}, {name}', switched(step, on), batch)
+    subjects = [Subject(f'{spec}, {name}', switched(step, on), settings.batch)
                 for name, on in (('kernels', True), ('eager', False))]
-    return _rows(subjects, device, rounds, dtype=dtype, compiled=False, size=list(size))
+    return _rows(subjects, settings, rounds)
 
 
 def demo_rows(device: str, quick: bool, folder: Path, end: float) -> list[dict]:
-    """Train the demo's detector in a new process, with a config whose `custom_imports` turns the kernels on.
+    """Train the demo's detector in bfloat16, with the kernels, in a new process.
 
     A repeated call resumes a training that was not done at `end`, a time of `time.monotonic`; the seconds are those of
     the last call.
     """
     from mmflatten.datasets.scenes.build import SceneOptions, build_scenes
+    from mmflatten.results.curves import read_scalars
     folder = folder / ('rehearsed_demo' if quick else 'demo')
     folder.mkdir(parents=True, exist_ok=True)
-    data, config = folder / 'digits', folder / 'demo_with_kernels.py'
+    data = folder / 'digits'
     if not (data / 'annotations').is_dir():
         build_scenes(data, SceneOptions(train=4, val=2, size=64, seed=0) if quick else SceneOptions())
-    (folder / 'kernels_on.py').write_text(SWITCH, encoding='utf-8')
-    config.write_text(f"_base_ = '{DEMO}'\ncustom_imports = dict(imports=['kernels_on'])\n", encoding='utf-8')
     options = [f'{split}_dataloader.dataset.data_root={data}' for split in ('train', 'val', 'test')] + [
         f'{split}_evaluator.ann_file={data / "annotations" / "instances_val.json"}' for split in ('val', 'test')]
     if quick:
@@ -96,20 +92,23 @@ def demo_rows(device: str, quick: bool, folder: Path, end: float) -> list[dict]:
                     'train_dataloader.persistent_workers=False']
     visible = {'CUDA_VISIBLE_DEVICES': ''} if device == 'cpu' else {}
     start = time.monotonic()
-    command = [sys.executable, '-m', 'mmflatten', 'train', config, '--work-dir', folder / 'training', '--resume',
-               *(['--no-validate'] if quick else []), '--cfg-options', *options]
+    command = [sys.executable, '-m', 'mmflatten', 'train', DEMO, '--work-dir', folder / 'training', '--resume',
+               '--amp', 'bfloat16', *(['--no-validate'] if quick else []), '--cfg-options', *options]
     process = subprocess.run(command, cwd=ROOT, env={**os.environ, **visible}, capture_output=True, text=True,
                              timeout=max(1, end - start))
-    ok = process.returncode == 0 and 'kernels on: True' in process.stdout
+    ok = process.returncode == 0
     output = '' if ok else (process.stderr or process.stdout)[-1500:]
-    return [dict(seconds=time.monotonic() - start, ok=ok, output=output)]
+    scores = read_scalars(folder / 'training')[-1] if ok else {}
+    return [dict(seconds=time.monotonic() - start, ok=ok, output=output, box_map=scores.get('coco/bbox_mAP'),
+                 mask_map=scores.get('coco/segm_mAP'))]
 
 
-def _rows(subjects: list[Subject], device: str, rounds: int, **common: object) -> list[dict]:
-    rows = []
-    for subject, times in zip(subjects, measure(subjects, rounds=rounds, device=device)):
+def _rows(subjects: list[Subject], settings: RunSettings, rounds: int) -> list[dict]:
+    rows, common = [], dict(call='training step' if settings.train else 'inference', dtype=settings.dtype,
+                            compiled=settings.compile is not None, size=list(settings.size))
+    for subject, times in zip(subjects, measure(subjects, rounds=rounds, device=settings.device)):
         median = sorted(times)[len(times) // 2]
         rows.append(dict(model=subject.name, **common, batch=subject.batch, images_s=subject.batch / median,
-                         peak_mib=peak_memory(subject.call, device) / 2 ** 20))
+                         peak_mib=peak_memory(subject.call, settings.device) / 2 ** 20))
     gc.collect()
     return rows
