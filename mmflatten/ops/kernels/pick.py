@@ -18,14 +18,14 @@ WIDEST_HEAD = 64
 HIGHEST_POWER = 8  # of the focused map; higher powers, even of unit vectors, leave the range of float32
 TYPES = (torch.float16, torch.bfloat16)  # with float32, heads of 48 and 64 channels spill registers on 8.0
 
-_enabled = False
+_enabled = True
 
 
 class set_kernels_enabled:  # lower case like torch.set_grad_enabled, because it is used like a function
     """Turn the fused kernels on or off, until the next call or, as a context manager, for a block of code.
 
-    They are off by default, because their speed has not been measured on a GPU. The setting holds for all threads of
-    the process. A model compiled by `torch.compile` is compiled again when it changes.
+    They are on by default. The setting holds for all threads of the process. A model compiled by `torch.compile` is
+    compiled again when it changes.
     """
 
     def __init__(self, enabled: bool) -> None:
