@@ -1,8 +1,10 @@
 """Every operator against its explicit twin: values and gradients in float64, for any shape and memory layout."""
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mmflatten import ops
 from mmflatten.ops import reference
@@ -171,7 +173,30 @@ def test_softmax_attention_fixed_bias_equals_learned_bias():
     q, k, v, bias = (numbers(*shape) for shape in ((2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 8), (1, 3, 5, 6)))
     with torch.no_grad():
         bias[..., 1] = -torch.inf
-    results = [(out := ops.softmax_attention(q, k, v, bias=b), *torch.autograd.grad(out.square().sum(), (q, k, v)))
+    results = [(out := ops.ops.softmax_attention(q, k, v, bias=b), *torch.autograd.grad(out.square().sum(), (q, k, v)))
                for b in (bias, bias.detach())]
     for learned, fixed in zip(*results):
         torch.testing.assert_close(learned, fixed, rtol=1e-12, atol=1e-12)
+
+
+class OnGPU(torch.Tensor):
+    """CPU tensor that claims to be on a GPU."""
+    is_cuda = True
+
+
+def test_gradients_of_softmax_on_a_gpu_do_not_come_from_cudnn(monkeypatch):
+    attend, used = F.scaled_dot_product_attention, []
+
+    def spy(*args, **kwargs):
+        used.append((torch.backends.cuda.cudnn_sdp_enabled(), torch.backends.cuda.flash_sdp_enabled()))
+        return attend(*args, **kwargs)
+
+    monkeypatch.setattr(F, 'scaled_dot_product_attention', spy)
+    q, k, v = (torch.randn(1, 2, 5, 4).as_subclass(OnGPU) for _ in range(3))
+    ops.softmax_attention(q, k, v)
+    ops.softmax_attention(q, k, v.requires_grad_())
+    with sdpa_kernel(SDPBackend.MATH):
+        ops.softmax_attention(q, k, v)
+    with torch.no_grad():
+        ops.softmax_attention(q, k, v)
+    assert used == [(True, True), (False, True), (False, False), (True, True)]
