@@ -21,13 +21,20 @@ def widen(x: Tensor) -> Tensor:
     return x.float() if x.dtype == torch.float16 else x
 
 
+def is_autocast_on(device: str) -> bool:
+    """Return True if autocast is enabled on a type of device. Some types, such as 'meta', have no autocast."""
+    # The Dynamo of PyTorch 2.11 cannot trace is_autocast_available.
+    available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device)
+    return available and torch.is_autocast_enabled(device)
+
+
 @contextlib.contextmanager
 def no_autocast(x: Tensor) -> Iterator[None]:
     """Disable autocast on the device of `x`, because sums over thousands of tokens overflow float16.
 
     If autocast is already disabled, no region is entered, because `torch.export` cannot save every such region.
     """
-    if x.device.type != 'meta' and torch.is_autocast_enabled(x.device.type):  # 'meta' has no autocast
+    if is_autocast_on(x.device.type):
         with torch.autocast(x.device.type, enabled=False):
             yield
     else:

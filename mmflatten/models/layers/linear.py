@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from mmflatten.ops.precision import no_autocast
+from mmflatten.ops.precision import is_autocast_on, no_autocast
 
 if 'MMFLATTEN_PROJECTION' in os.environ:
     warnings.warn('MMFLATTEN_PROJECTION: no longer has an effect, got '
@@ -61,7 +61,7 @@ class FullRangeLinear(Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         device = x.device.type
-        autocast = torch.get_autocast_dtype(device) if torch.amp.is_autocast_available(device) else None
+        autocast = torch.get_autocast_dtype(device) if is_autocast_on(device) else None
         if x.dtype != torch.float32 or torch.float16 not in (self.weight.dtype, autocast):
             return super().forward(x)
         with no_autocast(x):
