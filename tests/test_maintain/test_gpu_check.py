@@ -37,16 +37,17 @@ def test_gpu_check_rehearses_all_checks_and_continues_after_a_kill(tool, tmp_pat
     assert out.stat().st_size == size  # nothing is measured twice
 
 
-def test_gpu_check_lists_wrong_operators_and_repeats_failed_checks(tool, tmp_path, capsys, monkeypatch):
+def test_gpu_check_lists_and_repeats_wrong_and_failed_checks(tool, tmp_path, capsys, monkeypatch):
     wrong = dict(errors=dict(y=.5), ok=False)
     monkeypatch.setattr(tool, 'correctness_checks', lambda *args: {})
     monkeypatch.setattr(tool, 'speed_checks', lambda *args: {'fails': lambda: 1 / 0, 'wrong': lambda: [wrong]})
     out = tmp_path / 'sheet.jsonl'
     command = ['--device', 'cpu', '--quick', '--out', str(out)]
+    assert tool.main([*command, '--only', 'other']) != 0 and '--only: ' in capsys.readouterr().err
     assert tool.main(command) == tool.main(command) == 1
     printed = capsys.readouterr().out
     assert '- wrong: y 5.0e-01' in printed and '- fails: ZeroDivisionError' in printed
-    assert out.read_text().count('ZeroDivisionError') == 2 and out.read_text().count('"wrong"') == 1
+    assert out.read_text().count('ZeroDivisionError') == out.read_text().count('"wrong"') == 2
 
 
 def test_gpu_check_rejects_results_of_another_call(tool, tmp_path, capsys):

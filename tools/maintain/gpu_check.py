@@ -1,4 +1,4 @@
-"""Check and time the fused kernels on a GPU: about forty minutes, in calls of at most ten.
+"""Check and time the fused kernels on a GPU, in calls of at most ten minutes.
 
     python tools/maintain/gpu_check.py --out work_dirs/gpu_check.jsonl   # repeat it until it says that all is done
     python tools/maintain/gpu_check.py --device cpu --quick   # rehearses this program; its times mean nothing
@@ -6,8 +6,8 @@
 Every result is appended to the file as it comes, and a repeated call continues after the last one. Prints Markdown:
 operators and gradients compared with float64, three times with the same bits, with NaN and on a second GPU; every model
 family in float16 and bfloat16; time and memory of the attention, compared with eager and compiled code, softmax
-attention and flash_bla (if installed); training of classifiers, of Mask R-CNN and of the demo. What takes no times runs
-in up to 16 processes, one kernel after another being compiled in each.
+attention and flash_bla (if installed); training of classifiers, of Mask R-CNN and of the demo. Checks without times run
+in up to 16 processes, because compiling the kernels takes most of their time.
 """
 import argparse
 import json
@@ -52,7 +52,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def correctness_checks(device: str, quick: bool) -> dict[str, Check]:
-    """Return the checks that take no times by name; each returns rows of results."""
+    """Return the checks without times by name; each returns rows of results."""
     plan: dict[str, Check] = {}
     sizes = correctness.SIZES[:1 if quick else None]
     for dtype in ('fp16', 'bf16'):
@@ -67,7 +67,7 @@ def correctness_checks(device: str, quick: bool) -> dict[str, Check]:
 
 
 def speed_checks(device: str, quick: bool, folder: Path, end: float) -> dict[str, Check]:
-    """Return the checks that take times by name, in order. The demo stops at `end`."""
+    """Return the checks with times by name, in order. The demo stops at `end`."""
     rounds, side, batch = (1, 64, 1) if quick else (10, 224, 128)
     plan: dict[str, Check] = {f'speed {case.name}': partial(speed.attention_rows, case, device, 2 * rounds)
                               for case in ([TINY] if quick else speed.CASES)}
@@ -93,7 +93,7 @@ def speed_checks(device: str, quick: bool, folder: Path, end: float) -> dict[str
 
 
 def read_results(path: Path, header: dict) -> dict[str, dict]:
-    """Return the results of earlier calls by name of the check; failed checks are left out and run again.
+    """Return the results of earlier calls by name of the check; failed and wrong ones are left out and run again.
 
     Raises:
         ValueError: the file is of another machine or other options.
@@ -107,7 +107,8 @@ def read_results(path: Path, header: dict) -> dict[str, dict]:
             continue
     if records and records[0] != header:
         raise ValueError(f'--out: {path} is of {records[0]}, this call of {header}. Name another file.')
-    return {record['check']: record for record in records[1:] if 'rows' in record}
+    return {record['check']: record for record in records[1:]
+            if 'rows' in record and all(row.get('ok', True) for row in record['rows'])}
 
 
 @command_line
@@ -125,6 +126,9 @@ def main(argv: Sequence[str]) -> int:
              speed_checks(device, arguments.quick, path.parent, limit + 30))
     side_by_side, alone = ({name: check for name, check in plan.items() if any(text in name for text in arguments.only)}
                            for plan in plans)
+    if not side_by_side and not alone:
+        raise ValueError(f'--only: no check contains {" or ".join(arguments.only)}. There are '
+                         f'{", ".join(plans[0] | plans[1])}.')
     failed: dict[str, dict] = {}
     with path.open('a', encoding='utf-8') as file:
         def write(record: dict) -> None:
@@ -147,14 +151,19 @@ def main(argv: Sequence[str]) -> int:
         wanted = {name: check for name, check in side_by_side.items() if name not in results}
         if wanted and time.monotonic() < limit:
             processes = 1 if arguments.quick else min(16, os.cpu_count() or 1)
-            with ProcessPoolExecutor(processes, mp_context=get_context('spawn')) as pool:
-                futures: dict[Future, str] = {pool.submit(check): name for name, check in wanted.items()}
-                for future in as_completed(futures):
+            pool = ProcessPoolExecutor(processes, mp_context=get_context('spawn'))
+            futures: dict[Future, str] = {pool.submit(check): name for name, check in wanted.items()}
+            try:
+                for future in as_completed(futures, timeout=limit - time.monotonic()):
                     take(futures[future], future.result)
+            except TimeoutError:
+                pass  # the next call runs the rest
+            finally:
+                pool.shutdown(cancel_futures=True)
         for name, check in alone.items():
             if name not in results and time.monotonic() < limit:
                 take(name, check)
-    missing = [name for name in plans[0] | plans[1] if name not in results and name not in failed]
+    missing = [name for name in side_by_side | alone if name not in results and name not in failed]
     print(sheet(header, results, failed, missing, speed.copy_bandwidth(device, arguments.quick)))
     rows = [row for record in results.values() for row in record['rows']]
     return 0 if not missing and not failed and all(row.get('ok', True) for row in rows) else 1

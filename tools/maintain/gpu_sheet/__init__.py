@@ -1,1 +1,1 @@
-"""What the fused kernels do on the GPU at hand: are they right, how fast are they, what do models gain."""
+"""Checks of the fused kernels: machine code (without a GPU), errors, speed, and models that use them."""

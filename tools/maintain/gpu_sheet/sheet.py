@@ -14,7 +14,7 @@ def sheet(header: dict, results: dict[str, dict], failed: dict[str, dict], missi
              operators([row for row in rows if 'errors' in row]), families([row for row in rows if 'family' in row]),
              attentions([row for row in rows if 'way' in row], bandwidth),
              models([row for row in rows if 'images_s' in row]),
-             *(f"Demo with kernels in bfloat16: {row['seconds']:.0f} s, box mAP {row['box_map']}, mask mAP "
+             *(f"Demo in bfloat16: {row['seconds']:.0f} s, box mAP {row['box_map']}, mask mAP "
                f"{row['mask_map']}." for row in rows if 'box_map' in row)]
     wrong = [f"- {row['check']}: {row.get('output', 'see the file')}" for row in rows if not row.get('ok', True)]
     wrong += [f"- {name}: {record['error']}" for name, record in failed.items()]

@@ -48,6 +48,7 @@ def copy_bandwidth(device: str, quick: bool = False) -> float:
 def attention_rows(case: Case, device: str, rounds: int) -> list[dict]:
     """Time the attention of a case in bfloat16; a row for each implementation."""
     torch.manual_seed(0)
+    torch.compiler.reset()  # PyTorch stops compiling a function again that many cases call
     B, N, C, h = case.B, case.N, case.C, case.h
     qkv = torch.randn(B, N, 3 * C, device=device).bfloat16()
     leaves = [x.detach().requires_grad_() for x in qkv.chunk(3, dim=-1)]  # views, like the outputs of a projection
