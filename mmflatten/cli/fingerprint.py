@@ -21,7 +21,7 @@ def options(parser: argparse.ArgumentParser) -> None:
                         help='folder of runs, page and picture (default: work_dirs/fingerprints/NAME)')
     parser.add_argument('--seeds', type=positive, default=2, metavar='N', help='trainings of each task (default: 2)')
     parser.add_argument('--workers', type=positive, metavar='N',
-                        help='trainings at once, which share a GPU (default: one for each core)')
+                        help='trainings at once, which share the GPUs (default: one for each core)')
 
 
 @command('fingerprint', __doc__, options)

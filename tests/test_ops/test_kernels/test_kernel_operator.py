@@ -1,5 +1,4 @@
 """Fused linear attention as a PyTorch operator, tested on the CPU, whose results the GPU kernels must match."""
-
 import pytest
 import torch
 from torch.testing import assert_close
