@@ -2,7 +2,7 @@
 
     python tools/maintain/second_study.py docs/second_study_tables
 
-Reads `parts.csv`, `parts_without_positions.csv`, `rates_with_parts*.csv`, `lengths.csv`, `budgets*.csv` and
+Reads `parts.csv`, `parts_without_positions.csv`, `rates_with_parts*.csv`, `lengths*.csv`, `budgets*.csv` and
 `costs.csv` there, as far as they exist, and the results of the battery; a cell with several seeds counts with their
 mean. Prints the best learning rates, what positions inside the attention give, Kendall's tau between the orders of the
 cores, and how well the battery predicts the accuracy of an attention that was left out. Draws `battery.png`,
@@ -280,15 +280,17 @@ def main(folder: Path) -> None:
             draw_costs(frame, folder / 'costs.png')
             frame.columns = [f'{unit}, {tokens}' for unit, tokens in frame]
             print('What does a training step of one attention cost?', cores_table(frame, '.3g'), sep='\n', end='\n\n')
-    if (folder / 'lengths.csv').exists():
-        tried, lengths = by_lengths(table(folder / 'lengths.csv'))
-        print('Which learning rate is best for each number of tokens?', rates(tried), sep='\n', end='\n\n')
-        print('Top-1 with it:', cores_table(lengths, '.2f'), sep='\n', end='\n\n')
-        groups['tokens, without helpers'] = {str(tokens): column for tokens, column in lengths.items()}
+    for end, local, helpers in (('', 'none', 'without helpers'), ('-local', 'convolution', 'with a local term')):
+        if not (folder / f'lengths{end}.csv').exists():
+            continue
+        tried, lengths = by_lengths(table(folder / f'lengths{end}.csv'))
+        print(f'Which learning rate is best for each number of tokens, {helpers}?', rates(tried), 'Top-1 with it:',
+              cores_table(lengths, '.2f'), sep='\n', end='\n\n')
+        groups[f'tokens, {helpers}'] = {str(tokens): column for tokens, column in lengths.items()}
         for tokens, column in lengths.items():
-            cells = column.reset_index(name='value').assign(local='none', gate='none')
-            print(f'Does the battery predict it at {tokens} tokens?', prediction(battery_cells(cells)), sep='\n',
-                  end='\n\n')
+            cells = battery_cells(column.reset_index(name='value').assign(local=local, gate='none'))
+            if len(cells) == len(lengths):
+                print(f'Does the battery predict it at {tokens} tokens?', prediction(cells), sep='\n', end='\n\n')
     for title, columns in groups.items():
         print(f'Does the order stay over {title}?', orders(columns), sep='\n', end='\n\n')
     if groups:
