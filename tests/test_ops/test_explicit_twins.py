@@ -179,12 +179,7 @@ def test_softmax_attention_fixed_bias_equals_learned_bias():
         torch.testing.assert_close(learned, fixed, rtol=1e-12, atol=1e-12)
 
 
-class OnGPU(torch.Tensor):
-    """CPU tensor that claims to be on a GPU."""
-    is_cuda = True
-
-
-def test_gradients_of_softmax_on_a_gpu_do_not_come_from_cudnn(monkeypatch):
+def test_gradients_of_softmax_on_a_gpu_do_not_come_from_cudnn(on_gpu, monkeypatch):
     attend, used = F.scaled_dot_product_attention, []
 
     def spy(*args, **kwargs):
@@ -192,7 +187,7 @@ def test_gradients_of_softmax_on_a_gpu_do_not_come_from_cudnn(monkeypatch):
         return attend(*args, **kwargs)
 
     monkeypatch.setattr(F, 'scaled_dot_product_attention', spy)
-    q, k, v = (torch.randn(1, 2, 5, 4).as_subclass(OnGPU) for _ in range(3))
+    q, k, v = (on_gpu(torch.randn(1, 2, 5, 4)) for _ in range(3))
     ops.softmax_attention(q, k, v)
     ops.softmax_attention(q, k, v.requires_grad_())
     with sdpa_kernel(SDPBackend.MATH):

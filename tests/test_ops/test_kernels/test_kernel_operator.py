@@ -171,11 +171,6 @@ def test_fused_linear_attention_rejects_wrong_arguments(wrong, message):
         fused_linear_attention(q, k, v, **wrong)
 
 
-class OnGPU(torch.Tensor):
-    """CPU tensor that claims to be on a GPU."""
-    is_cuda = True
-
-
 @pytest.fixture
 def gpu(monkeypatch):
     """A GPU of compute capability 9.0; the setting of the kernels is restored."""
@@ -183,8 +178,8 @@ def gpu(monkeypatch):
     monkeypatch.setattr(pick, '_enabled', pick._enabled)
 
 
-def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, monkeypatch):
-    few, x = (torch.ones(1, tokens, 96, dtype=torch.float16).as_subclass(OnGPU) for tokens in (2, 196))
+def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, on_gpu, monkeypatch):
+    few, x = (on_gpu(torch.ones(1, tokens, 96, dtype=torch.float16)) for tokens in (2, 196))
     single, focused = x.float(), dict(width=32, feature_map='focused')
     assert pick_kernel(x, x, power=3, **focused) and pick_kernel(x, width=32, feature_map='relu')
     assert not pick_kernel(x, few, **focused) and not pick_kernel(x[:0], **focused)
@@ -199,8 +194,8 @@ def test_pick_kernel_requires_supported_tensors_and_gpu(gpu, monkeypatch):
     assert not pick_kernel(x, **focused)
 
 
-def test_set_kernels_enabled_turns_kernels_off_and_on(gpu):
-    x, relu = torch.ones(1, 196, 96, dtype=torch.float16).as_subclass(OnGPU), dict(width=32, feature_map='relu')
+def test_set_kernels_enabled_turns_kernels_off_and_on(gpu, on_gpu):
+    x, relu = on_gpu(torch.ones(1, 196, 96, dtype=torch.float16)), dict(width=32, feature_map='relu')
     assert kernels_enabled() and pick_kernel(x, **relu)
     with pytest.raises(KeyError), set_kernels_enabled(False):
         assert not kernels_enabled() and not pick_kernel(x, **relu)

@@ -21,12 +21,9 @@ TWINS = {  # ours, and timm's model of the same layout or, for PVT, of the neare
     'FLatten-PVT-T': ('FLattenPVT:arch=tiny', 'timm:pvt_v2_b1'),
     'L2ViT-T': ('L2ViT:arch=tiny', 'timm:swin_tiny_patch4_window7_224'),
 }
-LARGE = {  # ours with focused and with softmax attention
-    'FLatten-Swin-T': ('FLattenSwin:arch=tiny', 'FLattenSwin:arch=tiny,attn_types=SSSS'),
-    'FLatten-PVT-T': ('FLattenPVT:arch=tiny', 'FLattenPVT:arch=tiny,attn_types=SSSS'),
-    'FLatten-PVTv2-B2': ('FLattenPVTv2:arch=b2', 'FLattenPVTv2:arch=b2,attn_types=SSSS'),
-    'FLatten-CSwin-T': ('FLattenCSwin:arch=tiny', 'FLattenCSwin:arch=tiny,attn_types=SSSS'),
-}
+LARGE = {name: (spec, f'{spec},attn_types=SSSS') for name, spec in {  # focused and softmax attention
+    'FLatten-Swin-T': 'FLattenSwin:arch=tiny', 'FLatten-PVT-T': 'FLattenPVT:arch=tiny',
+    'FLatten-PVTv2-B2': 'FLattenPVTv2:arch=b2', 'FLatten-CSwin-T': 'FLattenCSwin:arch=tiny'}.items()}
 DETECTOR = 'mask-rcnn_flatten-swin-t_fpn_1x_coco'
 DEMO = ROOT / 'configs' / 'digits' / 'mask-rcnn_flatten-swin-nano_fpn_digits.py'
 
