@@ -1,6 +1,8 @@
 """Softmax attention, and its approximations through a few tokens."""
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -34,13 +36,12 @@ def softmax_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, *, bias: T
     if is_open(q_BhNd.shape[0]) or (learned and cpu_float32):
         logits = q_BhNd * (q_BhNd.shape[-1] ** -0.5 if scale is None else scale) @ k_BhMd.transpose(-2, -1)
         return (logits if bias is None else logits + bias).softmax(-1) @ v_BhMe
-    inputs = (q_BhNd, k_BhMd, v_BhMe) if bias is None else (q_BhNd, k_BhMd, v_BhMe, bias)
-    trained = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+    trained = q_BhNd.is_cuda and torch.is_grad_enabled() and any(
+        x is not None and x.requires_grad for x in (q_BhNd, k_BhMd, v_BhMe, bias))
     # A caller who turned cuDNN's off may have chosen among the others. A compiled graph cannot ask.
-    if q_BhNd.is_cuda and trained and (torch.compiler.is_compiling() or torch.backends.cuda.cudnn_sdp_enabled()):
-        with sdpa_kernel(_BACKENDS):
-            return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)
-    return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)
+    without_cudnn = trained and (torch.compiler.is_compiling() or torch.backends.cuda.cudnn_sdp_enabled())
+    with sdpa_kernel(_BACKENDS) if without_cudnn else nullcontext():
+        return F.scaled_dot_product_attention(q_BhNd, k_BhMd, v_BhMe, attn_mask=bias, scale=scale)
 
 
 def agent_attention(q_BhNd: Tensor, k_BhMd: Tensor, v_BhMe: Tensor, agents_Bhad: Tensor, *,

@@ -23,9 +23,9 @@ FLOORS = (
 MODEL_FLOORS = (('layers',), ('attention',), ('backbones',), ('detection', 'stereo'))
 # Lines of Python and templates. Raise a number only in a commit that says why.
 BUDGETS = {
-    'ops': 2985, 'models': 6429, 'checkpoints': 1456, 'timm': 346, 'tasks': 388, 'datasets': 3112, 'own_data': 1976,
+    'ops': 2986, 'models': 6429, 'checkpoints': 1456, 'timm': 346, 'tasks': 388, 'datasets': 3112, 'own_data': 1976,
     'engine': 2147, 'predict': 838, 'explain': 1062, 'measure': 1464, 'results': 1229, 'report': 1416, 'recipes': 783,
     'studies': 2835, 'export': 857, 'linearize': 800, 'app': 561, 'cli': 2055, 'hub': 403,
     'publish': 233,
 }
-TOTAL = 34786
+TOTAL = 34787
