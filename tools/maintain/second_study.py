@@ -280,13 +280,13 @@ def main(folder: Path) -> None:
             draw_costs(frame, folder / 'costs.png')
             frame.columns = [f'{unit}, {tokens}' for unit, tokens in frame]
             print('What does a training step of one attention cost?', cores_table(frame, '.3g'), sep='\n', end='\n\n')
-    for end, local, helpers in (('', 'none', 'without helpers'), ('-local', 'convolution', 'with a local term')):
+    for end, local, beside in (('', 'none', 'without helpers'), ('-local', 'convolution', 'with a local term')):
         if not (folder / f'lengths{end}.csv').exists():
             continue
         tried, lengths = by_lengths(table(folder / f'lengths{end}.csv'))
-        print(f'Which learning rate is best for each number of tokens, {helpers}?', rates(tried), 'Top-1 with it:',
+        print(f'Which learning rate is best for each number of tokens, {beside}?', rates(tried), 'Top-1 with it:',
               cores_table(lengths, '.2f'), sep='\n', end='\n\n')
-        groups[f'tokens, {helpers}'] = {str(tokens): column for tokens, column in lengths.items()}
+        groups[f'tokens, {beside}'] = {str(tokens): column for tokens, column in lengths.items()}
         for tokens, column in lengths.items():
             cells = battery_cells(column.reset_index(name='value').assign(local=local, gate='none'))
             if len(cells) == len(lengths):
