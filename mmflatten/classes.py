@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torch import Tensor, nn
 
-from mmflatten.checkpoints.rules import shorten
+from mmflatten.text import shorten
 
 HEADS = re.compile(r'(?:^|.*\.)(?:head|decode_head|auxiliary_head|bbox_head|mask_head)(?:\.\d+)?')  # paths in a model
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from mmengine.config import Config, DictAction
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.config_library import find_config, library
+from mmflatten.text import shorten
 
 
 class ConfigError(ValueError):

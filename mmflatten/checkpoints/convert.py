@@ -10,7 +10,8 @@ from torch import Tensor
 
 from mmflatten.checkpoints.expansion import expand, find_problems
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.rules import OFFICIAL, OURS, Family, Key, shorten
+from mmflatten.checkpoints.rules import OFFICIAL, OURS, Family, Key
+from mmflatten.text import shorten
 
 PARALLEL, BACKBONE = 'module.', 'backbone.'
 CODE = {OFFICIAL: 'the official code', OURS: 'this project'}

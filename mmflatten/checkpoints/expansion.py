@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, count, pairwise
 
-from mmflatten.checkpoints.rules import OFFICIAL, Family, Key, Part, shorten
+from mmflatten.checkpoints.rules import OFFICIAL, Family, Key, Part
+from mmflatten.text import shorten
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, family_of, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import load_without_code
+from mmflatten.text import shorten
 from mmflatten.version import __version__
 
 # Families that are found by the names in the file: all, or those of timm.

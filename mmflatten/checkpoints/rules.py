@@ -1,5 +1,5 @@
 """Key tables: official names of a family and the corresponding names in this project."""
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -285,9 +285,3 @@ def progressive(family: Family, name: str) -> Family:
 
 def _join(prefix: str, suffix: str) -> str:
     return '.'.join(part for part in (prefix, suffix) if part)
-
-
-def shorten(names: Collection[str], limit: int = 4) -> str:
-    """Return the first names and the number of the others, for a message."""
-    text = ', '.join(list(names)[:limit])
-    return f'{text} and {len(names) - limit} more' if len(names) > limit else text

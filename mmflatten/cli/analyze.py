@@ -23,11 +23,11 @@ def options(parser: ArgumentParser) -> None:
 
 @command('analyze', __doc__, options)
 def main(args: Namespace) -> None:
-    from mmflatten.checkpoints.rules import shorten
     from mmflatten.results.analysis import analyze
     from mmflatten.results.embedding import embed
     from mmflatten.results.reading import read_results
     from mmflatten.results.writing import draw_worst, write_analysis
+    from mmflatten.text import shorten
     results = read_results(args.results, args.config)
     embedding = embed(results, args.embedding, args.seed) if args.embedding else None
     analysis = analyze(results, args.worst, args.score)

@@ -40,7 +40,7 @@ def options(parser: ArgumentParser) -> None:
 
 @command('cam', __doc__, options)
 def main(args: Namespace) -> None:
-    from mmflatten.text_table import align
+    from mmflatten.text import align
     with own_output() as lines:
         entries, failures = _activations(args)
         rows = [[entry['image'], entry['class'], f'{entry["score"]:.3f}',
@@ -55,10 +55,10 @@ def main(args: Namespace) -> None:
 
 def _activations(args: Namespace) -> tuple[list[dict], list[str]]:
     """Write drawings and cam.json; return its entries, and messages on images or boxes without a map."""
-    from mmflatten.checkpoints.rules import shorten
     from mmflatten.explain.cam import cam
     from mmflatten.predict.inputs import Inputs
     from mmflatten.predict.predictor import PredictionError, Predictor
+    from mmflatten.text import shorten
     predictor = Predictor(args.config, args.checkpoint, args.device)
     layer = int(args.layer) if args.layer and args.layer.lstrip('-').isdecimal() else args.layer
     classes = f' of {", ".join(args.target)}' if args.target else ''

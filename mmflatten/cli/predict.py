@@ -55,7 +55,6 @@ def main(args: Namespace) -> None:
 def _predict(args: Namespace, lines: TextIO) -> None:
     from mmengine.utils import ProgressBar
 
-    from mmflatten.checkpoints.rules import shorten
     from mmflatten.engine.setup import load_config
     from mmflatten.hub.folder import read_published
     from mmflatten.hub.remote import is_published, locate
@@ -63,6 +62,7 @@ def _predict(args: Namespace, lines: TextIO) -> None:
     from mmflatten.predict.predictor import PredictionError, Predictor
     from mmflatten.predict.results import ResultFolder
     from mmflatten.tasks import task_of
+    from mmflatten.text import shorten
     if is_published(args.config):
         published = read_published(locate(args.config))
         cfg, checkpoint = published.config, published.weights

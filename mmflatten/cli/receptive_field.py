@@ -44,7 +44,7 @@ def _receptive_fields(args: Namespace) -> tuple[dict, str]:
     from mmflatten.explain.layer_maps import stages
     from mmflatten.explain.receptive_field import receptive_field
     from mmflatten.predict.predictor import Predictor
-    from mmflatten.text_table import align
+    from mmflatten.text import align
     predictor = Predictor(args.config, args.checkpoint, args.device)
     if predictor.spec.pairs:
         raise ValueError(f'CONFIG: expected a model for single images, got {predictor.task} in {args.config}.')

@@ -2,8 +2,8 @@
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.registry import DATASETS
+from mmflatten.text import shorten
 
 
 class AnnotationError(ValueError):

@@ -9,7 +9,7 @@ import numpy as np
 from mmengine.structures import BaseDataElement
 
 from mmflatten.datasets.stereo.visualizer import side_by_side
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 SHEET_WIDTH = 1000  # pixels
 

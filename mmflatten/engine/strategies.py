@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints.files import REST, SHARDED, atomic_write, map_tensors, partial_path
 from mmflatten.models.layers.residual import Block
+from mmflatten.text import shorten
 
 if TYPE_CHECKING:
     from torch.distributed.fsdp import MixedPrecisionPolicy

@@ -9,10 +9,10 @@ from mmengine.registry import DefaultScope
 from torch import Tensor, nn
 
 from mmflatten.building import pixels_of
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.explain.layer_maps import LayerMap, find_layer, input_gradients, stages
 from mmflatten.models.backbones.pyramid import ClassTokenStage
 from mmflatten.predict.predictor import Image, Predictor
+from mmflatten.text import shorten
 
 # Names of the command line to classes of the grad-cam package that need one forward and one backward pass.
 METHODS = {'gradcam': 'GradCAM', 'gradcam++': 'GradCAMPlusPlus', 'hirescam': 'HiResCAM', 'layercam': 'LayerCAM',

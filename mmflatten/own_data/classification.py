@@ -5,7 +5,6 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, listed, problems_of
 from mmflatten.own_data.pictures import (
@@ -17,6 +16,7 @@ from mmflatten.own_data.pictures import (
     split,
     split_folders,
 )
+from mmflatten.text import shorten
 
 LABEL_COLUMNS = ('label', 'class', 'class_name', 'category', 'target', 'name')
 CSV_PROBLEMS = {

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.own_data.data import OwnDataError
 from mmflatten.own_data.pictures import find_images
+from mmflatten.text import shorten
 
 TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
 FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.tasks import Task, tasks
+from mmflatten.text import shorten
 
 NAMES_FILE = 'classes.txt'  # class names, one per line, beside the labels
 

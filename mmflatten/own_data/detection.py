@@ -7,12 +7,12 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.own_data.coco import CocoFile, are_numbers, is_tiny
 from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, problems_of
 from mmflatten.own_data.formats import read_labels
 from mmflatten.own_data.labels import LABEL_PROBLEMS
 from mmflatten.own_data.pictures import Picture, divide, find_images, picture_problems, read_pictures, size_range
+from mmflatten.text import shorten
 
 DATASET = 'mmflatten.CheckedCocoDataset'
 UNUSABLE, TINY = 'unusable segmentation', 'box narrower than a pixel, or area 0'

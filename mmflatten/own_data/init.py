@@ -6,7 +6,6 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.console import quiet_libraries
 from mmflatten.engine.checkpoints.files import require_whole
 from mmflatten.engine.setup import load_config
@@ -15,6 +14,7 @@ from mmflatten.own_data.schedule import default_batch
 from mmflatten.own_data.write import own_config_text, require_base
 from mmflatten.recipes.checks import warnings_of
 from mmflatten.recipes.training import Training
+from mmflatten.text import shorten
 
 
 def initialise(request: Request) -> Iterator[str]:

@@ -14,10 +14,10 @@ import numpy as np
 from mmengine.utils import track_iter_progress
 from PIL import Image
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.own_data.data import OwnDataError, Problem, Request
 from mmflatten.own_data.folds import stratified_folds
+from mmflatten.text import shorten
 from mmflatten.user_files import IMAGE_FORMATS, images_in, problem_of, quiet_decoders
 
 PROGRESS_THRESHOLD = 1000  # images

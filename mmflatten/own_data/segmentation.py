@@ -8,7 +8,6 @@ import mmcv
 import numpy as np
 from mmengine.config import Config
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.own_data.data import NAMES_FILE, OwnData, OwnDataError, Request, listed, listed_names, problems_of
 from mmflatten.own_data.pictures import (
     UNREADABLE,
@@ -20,6 +19,7 @@ from mmflatten.own_data.pictures import (
     size_range,
     split_folders,
 )
+from mmflatten.text import shorten
 
 IGNORE_INDEX = 255
 MAP_SUFFIX = '.png'

@@ -12,7 +12,7 @@ from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.predict.predictor import Predictor
 from mmflatten.tasks import tasks
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 PICTURES = 4
 

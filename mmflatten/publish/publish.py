@@ -10,7 +10,6 @@ from torch import Tensor
 
 from mmflatten.checkpoints.convert import without_parallel
 from mmflatten.checkpoints.files import encode
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.engine.checkpoints.reading import load_from_local, require_dict
 from mmflatten.engine.datasets import read_metainfo
@@ -23,6 +22,7 @@ from mmflatten.requirements import LIBRARIES, inspect
 from mmflatten.results.curves import is_training, read_scalars
 from mmflatten.results.reading import ResultsError, read_origin
 from mmflatten.tasks import task_of
+from mmflatten.text import shorten
 from mmflatten.version import __version__
 
 _AVERAGES = ('model_ema', 'state_dict_ema')  # in files of other projects

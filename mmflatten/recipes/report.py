@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from mmflatten.recipes.parameters import ParameterGroup, parameters_by
 from mmflatten.recipes.settings import base_batch, describe_ema, describe_schedule, grad_accum_steps, plain
 from mmflatten.recipes.training import Training
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 
 def render_report(training: Training, warnings: Sequence[tuple[str, str]]) -> str:

@@ -13,7 +13,7 @@ from torch import nn
 from mmflatten.recipes.parameters import ParameterGroup, distinct_groups
 from mmflatten.recipes.settings import ema_hooks
 from mmflatten.recipes.training import Training
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 KINDS = ('lr', 'weight_decay', 'momentum')
 

@@ -11,7 +11,7 @@ import torch
 
 from mmflatten.results.figures import Plot, Reliability
 from mmflatten.results.reading import Results, ResultsError
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 ROWS_ON_SCREEN = 20
 BINS = 10  # of confidences

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.console import explain
 from mmflatten.datasets.samples import write_contact_sheet
 from mmflatten.datasets.storage import read_rgb
@@ -14,6 +13,7 @@ from mmflatten.engine.predictions import draw_sample
 from mmflatten.results.analysis import Analysis, plain
 from mmflatten.results.drawing import save_png
 from mmflatten.results.reading import Results, ResultsError
+from mmflatten.text import shorten
 
 FORMAT = 1  # of analysis.json, see docs/analysis_tools.md
 

@@ -21,7 +21,7 @@ from mmflatten.studies.statistics import (
     spread_test,
 )
 from mmflatten.studies.study import Study
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 MACS = 'multiply-accumulates of an image (M)'
 MAX_COLOURED = 8  # levels in a figure; if there are more, only those on a Pareto front are coloured

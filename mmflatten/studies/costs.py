@@ -21,7 +21,7 @@ from mmflatten.studies.configs import check_parts, config_of, metric_names
 from mmflatten.studies.runs import StudyRun, digest
 from mmflatten.studies.statistics import alpha_of_look, detectable
 from mmflatten.studies.study import Study, StudyError, counted
-from mmflatten.text_table import align, giga
+from mmflatten.text import align, giga
 
 PASSES_PER_STEP = 3  # a backward pass takes about as long as two forward passes
 MAX_BATCH = 32  # images in the timed forward pass

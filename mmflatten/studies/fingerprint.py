@@ -27,7 +27,7 @@ from mmflatten.studies.runs import FINISHED, StudyRun, expand
 from mmflatten.studies.statistics import ALPHA, Interval
 from mmflatten.studies.study import Study, StudyError
 from mmflatten.studies.study_file import read_study
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 REFERENCES = Path(__file__).with_name('references.csv')
 FIELD = 'model.backbone.linear_attention'

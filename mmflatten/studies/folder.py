@@ -19,7 +19,7 @@ from mmflatten.json_files import DamagedFile, read_json, set_aside
 from mmflatten.studies.runs import RUNNING, StudyRun, best_runs, expand
 from mmflatten.studies.statistics import added_runs
 from mmflatten.studies.study import Study, StudyError
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 RESULT, PROGRESS, RUN, CONFIG, STOP, LOCK = 'result.json', 'progress.json', 'run.json', 'config.py', 'stop', 'lock'
 TRAIN = 'train'  # work dir of the training

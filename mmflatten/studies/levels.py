@@ -18,7 +18,7 @@ from mmflatten.models.backbones.plain import PlainBackbone
 from mmflatten.studies.configs import config_of
 from mmflatten.studies.runs import GRID, StudyRun
 from mmflatten.studies.study import Study
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 TOLERANCE = 0.05  # of the parameters
 UNKNOWN = 'unknown'

@@ -10,7 +10,7 @@ from mmflatten.studies.published import read_csv, write_csv
 from mmflatten.studies.runs import ANCHOR, FAILED, FINISHED, TRIAL, StudyRun
 from mmflatten.studies.statistics import claim_rows
 from mmflatten.studies.study import Study, StudyError, counted
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 MARKER = 'Written by `mmflatten study'
 NOTE = f"""{MARKER} ... --report`, which replaces this page. docs/studies.md explains how the figures are computed.

@@ -11,7 +11,7 @@ from statistics import median
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
 from mmflatten.results.curves import NOT_METRICS, is_training, iteration_of, read_runs
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 
 def render_comparison(work_dirs: Sequence[str | Path]) -> str:

@@ -14,7 +14,7 @@ from factorized_costs.plot import draw_attention_complexity
 
 from mmflatten.cli.common import tool_parser
 from mmflatten.console import command_line
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 HEADER = ('input', 'channels', 'module', 'MB, formula', 'MB, training', 'MB, inference', 'GMAC, formula',
           'GMAC, counted')

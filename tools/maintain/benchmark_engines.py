@@ -20,7 +20,7 @@ from mmflatten.console import command_line
 from mmflatten.measure.speed.machine import describe_machine, keep_freed_memory, seconds_of_others
 from mmflatten.measure.speed.models import ZOO, build_model
 from mmflatten.measure.speed.timing import Subject, measure
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 ENGINES = ('eager', 'compile', 'onnxruntime', 'openvino')
 

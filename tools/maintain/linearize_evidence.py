@@ -36,7 +36,7 @@ from mmflatten.engine.setup import load_config
 from mmflatten.linearize.steps import DISTIL, OPTIMIZERS, iterations, schedule
 from mmflatten.linearize.swap import blocks_of
 from mmflatten.studies.statistics import mean_interval
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 ATTENTIONS = {
     'linear': 'LinearAttention:feature_map=relu',

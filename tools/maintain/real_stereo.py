@@ -25,7 +25,7 @@ from mmflatten.console import command_line
 from mmflatten.datasets.scenes.source import skimage_file
 from mmflatten.datasets.stereo.files import decode_image, read_image
 from mmflatten.evaluation.stereo import image_sums
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 ALOE_FOLDER = Path('/usr/share/doc/opencv-doc/examples/data')
 BLOCK = 15  # of StereoBM, in pixels

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from mmflatten.studies.fingerprint import REFERENCES
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 # Attentions of the battery as cells of studies/parts.yaml: core, local term, gate.
 CELLS = {

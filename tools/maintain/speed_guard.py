@@ -21,7 +21,7 @@ from mmflatten.console import command_line
 from mmflatten.measure.speed.machine import cpuinfo, keep_freed_memory
 from mmflatten.measure.speed.models import REFERENCE, ZOO, RunSettings, model_subject
 from mmflatten.measure.speed.timing import cpu_clock, measure
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 TABLE = Path(__file__).with_name('speed_ratios.csv')
 TOLERANCE = 0.1

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from zoo.names import ACCURACIES, FAMILIES, TASKS, model_name, place
 
 from mmflatten.measure.papers.tables import PaperRow
-from mmflatten.text_table import giga
+from mmflatten.text import giga
 
 AGREEMENT = {'yes': 'agrees', 'no': 'differs', '': 'not printed'}
 # Title of a column -> True if its values are numbers.

@@ -14,9 +14,9 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.checkpoints.safe_pickle import Inert
 from mmflatten.engine.checkpoints.files import SHARDED, CheckpointError, read_file, read_sharded, require_whole
+from mmflatten.text import shorten
 
 WITHOUT_MODULE = ((r'^module\.', ''),)  # prefix of DistributedDataParallel
 _TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')

@@ -11,11 +11,11 @@ from mmengine.dist import all_gather_object, get_rank, is_main_process
 from mmengine.hooks import CheckpointHook as _CheckpointHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmflatten.checkpoints.rules import shorten
 from mmflatten.engine.checkpoints.files import SHARDED, CheckpointWriteError, remove_leftovers
 from mmflatten.engine.hooks.training import NonFiniteError
 from mmflatten.engine.strategies import is_sharded
 from mmflatten.registry import HOOKS
+from mmflatten.text import shorten
 
 _STATE_KEY = 'mmflatten'
 

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 
 from mmflatten.explain.attention.layer import CHUNK, AttentionLayer
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 THRESHOLD = 0.01
 HEADER = ('no.', 'layer', 'attention', 'heads', 'map', 'keys', 'row sum', 'no token', 'negative', 'distance', 'uniform',

@@ -15,7 +15,7 @@ from mmflatten.measure.flops.meta import build_on_meta
 from mmflatten.measure.flops.rules import OTHER, PRODUCT
 from mmflatten.requirements import check_task
 from mmflatten.tasks import find_task, task_of, task_of_model
-from mmflatten.text_table import align, giga
+from mmflatten.text import align, giga
 from mmflatten.version import __version__
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mmflatten.measure.flops.model_cost import ModelCost, count_config
 from mmflatten.measure.papers.tables import PaperRow, difference, rows_of_config
-from mmflatten.text_table import align, giga
+from mmflatten.text import align, giga
 
 HEADER = ('config', 'image', 'params (M)', 'paper', 'diff', 'MACs (G)', "papers' way (G)", 'paper', 'diff', 'table',
           'not counted')

@@ -12,7 +12,7 @@ import numpy as np
 from mmflatten.measure.speed.models import RunSettings
 from mmflatten.measure.speed.operators import SOFTMAX, map_of
 from mmflatten.measure.speed.timing import Subject
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 Row = dict[str, Any]  # one model, or one attention at one number of tokens, as in the CSV
 

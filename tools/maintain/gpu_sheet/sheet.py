@@ -1,7 +1,7 @@
 """Results of `gpu_check.py` as Markdown tables."""
 from __future__ import annotations
 
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 BYTES = 24  # per channel of a token that a training step of focused attention in half precision moves at least
 

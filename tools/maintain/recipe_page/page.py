@@ -12,7 +12,7 @@ from recipe_page.recipe import SETTINGS, Recipe
 from recipe_page.sources import FILE, SourceLine, files_of, lines_of
 
 from mmflatten.recipes.settings import DATA_SETS, training_length, training_set
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 TITLES = dict(batch='batch', rate='optimizer and rate', schedule='schedule', decay='weight decay',
               augmentation='augmentation', drop_path='drop path', ema='EMA')

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mmflatten.cli.main import main
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 MORE_MEMORY = 2 * 2**30  # bytes above those of the parent, in physical memory
 ADDRESSES = 12 * 2**30  # bytes of address space, so that a case cannot stop the machine

@@ -9,7 +9,7 @@ from zoo.names import PAPERS, TASKS, place, table_name
 from zoo.records import ZooEntry, out_of_reach, printed_results
 from zoo.result_tables import linked_model, render_tables, table_order
 
-from mmflatten.text_table import align
+from mmflatten.text import align
 
 COMMAND = 'python tools/maintain/reproduce_tables.py'
 NOTE = f'Written by `{COMMAND}` (without data, weights or a GPU); do not edit.'

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from zoo.names import ACCURACIES, DATASETS, PAPERS, TASKS, model_name, place
 from zoo.records import ZooEntry
 
-from mmflatten.text_table import align, giga
+from mmflatten.text import align, giga
 
 
 def render_tables(entries: Sequence[ZooEntry], root: str) -> str:

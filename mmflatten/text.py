@@ -1,7 +1,27 @@
-"""Text tables, aligned or in Markdown."""
+"""Text for people: lists cut short, tables, and names of unknown origin made printable."""
 from collections.abc import Collection, Sequence
 
 Row = Sequence[str]
+# Joiners that Persian and Indic words and emoji need, and wide spaces. Python calls none of them printable.
+_KEPT = '\u200c\u200d\u00a0\u3000'
+
+
+def printable(text: str, keep: str = '') -> str:
+    """Escape characters that would steer a terminal or reorder a line: controls, bidi marks, lone surrogates.
+
+    Args:
+        keep: characters that are left as they are, such as line breaks.
+    """
+    if text.isprintable():
+        return text
+    return ''.join(char if char.isprintable() or char in _KEPT or char in keep else
+                   char.encode('unicode_escape').decode() for char in text)
+
+
+def shorten(names: Collection[str], limit: int = 4) -> str:
+    """Return the first names and the number of the others, for a message."""
+    text = ', '.join(list(names)[:limit])
+    return f'{text} and {len(names) - limit} more' if len(names) > limit else text
 
 
 def align(rows: Sequence[Row], header: Row, left: Collection[int], markdown: bool = False) -> str:
