@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, family_of, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.safe_pickle import load_without_code
+from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.text import shorten
 from mmflatten.version import __version__
 
@@ -35,7 +35,7 @@ class Weights:
     notes: tuple[str, ...]  # messages for the user about selected and ignored content
 
 
-def read_weights(path: str | Path, key: str | None = None, run_pickled_code: bool = False,
+def read_weights(path: str | Path, key: str | None = None,
                  first: str = ENTRIES[0]) -> Weights:
     """Read the weights of a checkpoint, either a bare state dict or an entry of a nested file.
 
@@ -43,7 +43,6 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
         path: a `.safetensors` file, or a file of `torch.save`.
         key: entry to read; None selects the first of `ENTRIES` in the file.
         first: entry that is selected before them, if the file has it.
-        run_pickled_code: unpickle objects of all classes, which can run arbitrary code from the file.
 
     Raises:
         ValueError: the file is unreadable, or has no weights or no such entry.
@@ -51,10 +50,8 @@ def read_weights(path: str | Path, key: str | None = None, run_pickled_code: boo
     replaced: list[str] = []
     if Path(path).suffix == SAFETENSORS:
         content: Any = read_safetensors(path)
-    elif run_pickled_code:
-        content = torch.load(path, map_location='cpu', weights_only=False)
     else:
-        content, replaced = load_without_code(path)
+        content, replaced = read_torch(path)
     notes = [f'skipped an object of another library, without running its code: {name}' for name in replaced]
     weights, entry = _select(content, key, path, (first, *ENTRIES))
     if entry is not None:
@@ -94,7 +91,7 @@ def encode(content: dict, name: str | Path) -> bytes:
 
 
 def convert_file(source: str | Path, family: str | None, *, key: str | None = None, revert: bool = False,
-                 head_map: str | Path | None = None, run_pickled_code: bool = False) -> tuple[dict, Weights]:
+                 head_map: str | Path | None = None) -> tuple[dict, Weights]:
     """Convert a checkpoint file. Returns the content of the new file and the weights that were read.
 
     Converted weights are in the entry `state_dict`; reverted weights in the entry that the official code reads.
@@ -106,15 +103,13 @@ def convert_file(source: str | Path, family: str | None, *, key: str | None = No
         key: see `read_weights`.
         revert: convert to the official names.
         head_map: file that lists the classes of the new head, see `map_head`.
-        run_pickled_code: see `read_weights`.
 
     Errors are those of `read_weights`, `convert_state_dict` and `map_head`.
     """
     first = FAMILIES[family].entry if family in FAMILIES and not revert else ENTRIES[0]
-    weights = read_weights(source, key, run_pickled_code, first)
+    weights = read_weights(source, key, first)
     if family in FOUND:
-        return convert_file(source, family_of(weights.state_dict, FOUND[family]), key=key, head_map=head_map,
-                            run_pickled_code=run_pickled_code)
+        return convert_file(source, family_of(weights.state_dict, FOUND[family]), key=key, head_map=head_map)
     meta = dict(family=family, source=Path(source).name, source_entry=weights.entry,
                 source_sha256=_sha256(source), mmflatten_version=__version__)
     ours = weights.state_dict if revert or family is None else convert_state_dict(weights.state_dict, family)
@@ -158,14 +153,11 @@ def _sha256(path: str | Path) -> str:
 
 def _select(content: Any, key: str | None, path: str | Path,
             entries: Sequence[str]) -> tuple[Mapping[str, Tensor], str | None]:
-    if isinstance(content, nn.Module):
-        return content.state_dict(), None
     if not isinstance(content, Mapping):
         raise ValueError(f'{path}: expected a dict of weights, got {type(content).__name__}. Save the state_dict() of '
                          'the model in its code.')
     entry = key if key is not None else next((name for name in entries if name in content), None)
     weights = content if entry is None else content.get(entry)
-    weights = weights.state_dict() if isinstance(weights, nn.Module) else weights
     if not isinstance(weights, Mapping) or not weights or not all(isinstance(v, Tensor) for v in weights.values()):
         where = '' if entry is None else f', entry {entry!r}'
         present = shorten([repr(name) for name in content], 8) or 'nothing'

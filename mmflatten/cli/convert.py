@@ -9,7 +9,7 @@ from pathlib import Path
 from mmflatten.checkpoints import FAMILIES
 from mmflatten.checkpoints.files import ENTRIES, FOUND, TIMM, convert_file, encode
 from mmflatten.cli.common import command
-from mmflatten.engine.checkpoints.files import SHARDED, atomic_write
+from mmflatten.engine.checkpoints.files import atomic_write
 
 
 def options(parser: ArgumentParser) -> None:
@@ -26,16 +26,11 @@ def options(parser: ArgumentParser) -> None:
                         help="text file: line i is the class of SRC's head that becomes class i, for example the 1000 "
                              'classes of ImageNet-1k among those of ImageNet-22k')
     parser.add_argument('--force', action='store_true', help='overwrite DST')
-    parser.add_argument('--run-pickled-code', action='store_true',
-                        help='DANGEROUS: unpickle SRC, which runs code from it; for your own files only')
 
 
 @command('convert', __doc__, options)
 def main(args: Namespace) -> None:
     source, destination = args.source, args.destination
-    if source.is_dir() and source.suffix == SHARDED:
-        raise ValueError(f'{source} is a sharded checkpoint. All commands read it as it is; docs/distributed.md shows '
-                         'how to write it as one file.')
     named = args.family == TIMM and not source.exists()
     if not named and not source.is_file():
         raise FileNotFoundError(f'{source} does not exist or is not a file. Check the path.')
@@ -51,8 +46,7 @@ def main(args: Namespace) -> None:
         raise ValueError(f'--family: expected a family with --revert, got {args.family}. Name it.')
     with tempfile.TemporaryDirectory() as folder:
         path = from_timm(str(source), Path(folder)) if named else source
-        result, weights = convert_file(path, args.family, key=args.key, revert=args.revert, head_map=args.head_map,
-                                       run_pickled_code=args.run_pickled_code)
+        result, weights = convert_file(path, args.family, key=args.key, revert=args.revert, head_map=args.head_map)
     data = encode(result, destination)
     with atomic_write(destination) as partial:
         partial.write_bytes(data)

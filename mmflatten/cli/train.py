@@ -14,9 +14,6 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument('--amp', nargs='?', const=CONFIG_DTYPE, choices=[CONFIG_DTYPE, 'float16', 'bfloat16'],
                         help="mixed precision (default type: the config's, or else float16 on GPUs, bfloat16 on CPUs)")
     parser.add_argument('--auto-scale-lr', action='store_true', help='scale the learning rate with the total batch')
-    parser.add_argument('--strategy', metavar='{ddp,fsdp}',
-                        help='on several processes: ddp (default) keeps a copy of weights and optimizer state on each, '
-                             'fsdp shards them')
     parser.add_argument('--track', choices=['tensorboard', 'mlflow', 'wandb'],
                         help='also report scalars, validation drawings and the config to this tracker')
     parser.add_argument('--no-validate', action='store_true', help='do not validate during training')
@@ -32,10 +29,8 @@ def options(parser: ArgumentParser) -> None:
 @command('train', __doc__, options)
 def main(args: Namespace) -> None:
     from mmflatten.engine import setup
-    from mmflatten.engine.strategies import set_strategy
     from mmflatten.engine.tracking import add_tracking
     cfg = setup.load_config(args.config, args.cfg_options, args.work_dir, args.launcher)
-    set_strategy(cfg, args.strategy)
     if args.amp is not None:
         setup.set_amp(cfg, None if args.amp == CONFIG_DTYPE else args.amp)
     if args.auto_scale_lr:

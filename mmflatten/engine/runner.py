@@ -13,7 +13,6 @@ from mmengine.device import get_device
 from mmengine.dist import is_main_process
 from mmengine.evaluator import Evaluator
 from mmengine.logging import MMLogger, print_log
-from mmengine.model import convert_sync_batchnorm
 from mmengine.optim import BaseOptimWrapper
 from mmengine.runner import BaseLoop, CheckpointLoader
 from mmengine.visualization import Visualizer
@@ -24,7 +23,6 @@ from mmflatten.engine.checkpoints import reading
 from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.engine.datasets import bare_model, build_dataset
 from mmflatten.engine.memory import explain_memory
-from mmflatten.engine.strategies import is_sharded, save_distributed, shard
 from mmflatten.engine.workers import loader_workers
 from mmflatten.registry import RUNNERS
 from mmflatten.requirements import gpu_problem
@@ -135,13 +133,6 @@ class Runner(mmengine.runner.Runner):
             auto_scale_lr = {**auto_scale_lr, 'base_batch_size': auto_scale_lr['base_batch_size'] / steps}
         super().scale_lr(optim_wrapper, auto_scale_lr)
 
-    def wrap_model(self, model_wrapper_cfg: dict | None, model: nn.Module) -> nn.Module:
-        """Wrap the model for distributed training; a sharded model needs no wrapper."""
-        if not is_sharded(self.cfg):
-            return super().wrap_model(model_wrapper_cfg, model)
-        sync_bn = self.cfg.get('sync_bn')
-        return (convert_sync_batchnorm(model, sync_bn) if sync_bn else model).to(get_device())
-
     def train(self) -> nn.Module:
         """Train; warn about a GPU that PyTorch cannot use."""
         if is_main_process() and (problem := gpu_problem()):
@@ -156,24 +147,20 @@ class Runner(mmengine.runner.Runner):
             return super().test()
 
     def load_or_resume(self) -> None:
-        """Load or resume, then shard the training state with `fsdp`."""
+        """Load or resume, and name the folder of the logs."""
         self.terminal.ready = True
         self.logger.info(f'PyTorch {torch.__version__} on {get_device()}; environment, config and all lines: '
                          f'{self.log_dir}')
         super().load_or_resume()
-        if is_sharded(self.cfg) and isinstance(self._train_loop, BaseLoop):
-            shard(self)
 
     def save_checkpoint(self, out_dir: str, filename: str, *args: Any, **kwargs: Any) -> None:
         """Save a checkpoint, atomically if it is local."""
         self.call_hook('read_scalars')  # the log's values are part of it
-        if is_sharded(self.cfg):
-            save_distributed(self, out_dir, filename, *args, **kwargs)
-        elif '://' in str(out_dir):
+        if '://' in str(out_dir):
             super().save_checkpoint(out_dir, filename, *args, **kwargs)
         elif is_main_process():
             with atomic_write(Path(out_dir, filename)) as partial:
-                super().save_checkpoint(out_dir, partial.name, *args, **kwargs)
+                super().save_checkpoint(str(partial.parent), partial.name, *args, **kwargs)
 
     def load_checkpoint(self, filename: str, map_location: str | Callable = 'cpu', strict: bool | None = None,
                         revise_keys: Sequence[tuple[str, str]] = reading.WITHOUT_MODULE) -> dict:

@@ -18,15 +18,15 @@ from mmengine.logging import print_log
 from mmengine.registry import RUNNERS
 
 from mmflatten.config_files import read_config, require_parts
-from mmflatten.engine.checkpoints.files import newest_checkpoint, require_whole
+from mmflatten.engine.checkpoints.files import newest_checkpoint, only_training, require_whole
 from mmflatten.engine.runner import Runner
-from mmflatten.engine.strategies import is_sharded
 from mmflatten.requirements import check_task
 from mmflatten.tasks import tasks
 
 NEWEST = 'newest'
 # Set by `dist_train.sh` and `slurm_train.sh` to the command line of the user.
 COMMAND_VARIABLE = 'MMFLATTEN_COMMAND'
+_RANKS = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')  # set by the launchers pytorch, slurm and mpi
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -88,8 +88,6 @@ def set_amp(cfg: Config, dtype: str | None) -> None:
     kind = wrapper.get('type', 'OptimWrapper')
     if kind not in ('OptimWrapper', 'AmpOptimWrapper', 'mmflatten.CPUAmpOptimWrapper'):
         raise ValueError(f'optim_wrapper.type ({kind}) cannot be combined with --amp. Use OptimWrapper.')
-    if is_sharded(cfg) and (cfg.get('fsdp') or {}).get('mp_policy'):
-        raise ValueError('fsdp.mp_policy: cannot be combined with --amp. Remove one of them.')
     dtype = dtype or wrapper.get('dtype')
     if torch.cuda.is_available():
         wrapper.type = 'AmpOptimWrapper'
@@ -109,10 +107,8 @@ def set_compile(cfg: Config, backend: str) -> None:
     """Compile the backbone in training, with this backend of `torch.compile`.
 
     Raises:
-        ValueError: the training is sharded, or there is neither a GPU nor a C++ compiler.
+        ValueError: there is neither a GPU nor a C++ compiler.
     """
-    if cfg.get('strategy') == 'fsdp':
-        raise ValueError('--compile: not tested with --strategy fsdp. Train with --strategy ddp.')
     compilers = (os.environ.get('CXX') or 'g++', 'clang++')
     if backend == 'inductor' and not torch.cuda.is_available() and not any(map(shutil.which, compilers)):
         raise ValueError(f'--compile: requires a C++ compiler on a CPU, found none of {", ".join(compilers)}. '
@@ -190,9 +186,16 @@ def train(cfg: Config, command: Sequence[str] = (), again: str = ' --resume') ->
 
     Raises:
         TrainingInterrupted: after Ctrl-C.
+        CheckpointError: another process trains in the same folder.
     """
     require_parts(cfg, 'model', 'train_dataloader', 'train_cfg', 'optim_wrapper')
-    runner = build_runner(cfg)
+    # MMEngine starts the process group later, on a GPU.
+    ranks = [os.environ[name] for name in _RANKS if name in os.environ and cfg.launcher != 'none']
+    with only_training(cfg.work_dir) if not ranks or ranks[0] == '0' else contextlib.nullcontext():
+        _train(build_runner(cfg), cfg, command, again)
+
+
+def _train(runner: mmengine_runner.Runner, cfg: Config, command: Sequence[str], again: str) -> None:
     try:
         runner.train()
     except KeyboardInterrupt as error:

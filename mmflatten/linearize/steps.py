@@ -99,7 +99,7 @@ class Linearization:
         """Write the settings, or compare them with those of earlier results."""
         path, mine = self.out / 'settings.json', json.loads(json.dumps(asdict(self.settings)))
         teacher, file = hashlib.sha256(text_of(self.cfg).encode()), Path(self.settings.checkpoint)
-        teacher.update(file.read_bytes() if file.is_file() else b'')  # not a sharded one
+        teacher.update(file.read_bytes() if file.is_file() else b'')
         mine['sha256 of the teacher'] = teacher.hexdigest()
         if path.exists():
             before = json.loads(path.read_text(encoding='utf-8'))

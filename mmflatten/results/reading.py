@@ -1,24 +1,19 @@
 """Reader of the predictions of `mmflatten test --out NAME.pkl` and of their origin in `NAME.json`."""
 from __future__ import annotations
 
-import io
-import pickle
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
-import torch
-from torch import Tensor
-
-from mmflatten.checkpoints.safe_pickle import SafeUnpickler
+from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.config_files import require_parts
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.engine.test import origin_of
 from mmflatten.json_files import DamagedFile, read_json
 from mmflatten.tasks import Task, task_of, task_of_predictions, tasks
+from mmflatten.text import shorten
 
 
 class ResultsError(ValueError):
@@ -76,11 +71,12 @@ def read_results(path: str | Path, config: str | None = None) -> Results:
     if not path.is_file():
         raise FileNotFoundError(f'results: {path} does not exist. Run mmflatten test CONFIG CHECKPOINT --out {path}.')
     try:
-        with open(path, 'rb') as file:
-            entries = _Unpickler(file).load()
-    except Exception as error:  # a file that is not a pickle can raise any error
-        raise ResultsError(f'results: {path} cannot be read as a pickle of mmflatten test --out NAME.pkl: '
-                           f'{type(error).__name__}: {error}') from error
+        entries, foreign = read_torch(path)
+    except ValueError as error:
+        raise ResultsError(f'results: {error} Run mmflatten test CONFIG CHECKPOINT --out NAME.pkl, or write a pickle '
+                           'with protocol=2.') from error
+    if foreign:
+        raise ResultsError(f'results: {path}: expected numbers, text and tensors, got {shorten(foreign, 3)}.')
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ResultsError(f'results: expected a list with a dictionary for each image in {path}, got a '
                            f'{type(entries).__name__}.')
@@ -128,22 +124,3 @@ def read_origin(path: Path) -> dict[str, Any]:
         return read_json(path, Origin)
     except DamagedFile as error:
         raise ResultsError(f'{error} Test again, or remove it and use --config.') from error
-
-
-def _storage(content: bytes) -> Any:
-    if content[:1] != b'\x80':  # the older format, in which tensors are pickled; an archive could be compressed
-        raise pickle.UnpicklingError('expected a tensor in the older format of PyTorch')
-    return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
-
-
-def _tensor(storage: Any, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Tensor:
-    tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
-    if tensor.nbytes > tensor.untyped_storage().nbytes():  # a stride of zero repeats a value, without limit
-        raise pickle.UnpicklingError(f'a tensor of {tuple(size)} is larger than its storage')
-    return tensor
-
-
-class _Unpickler(SafeUnpickler):
-    allowed = {('collections', 'OrderedDict'): OrderedDict, ('torch', 'Size'): torch.Size,
-               ('torch._utils', '_rebuild_tensor_v2'): _tensor, ('torch.storage', '_load_from_bytes'): _storage,
-               ('_codecs', 'encode'): lambda text, encoding: text.encode('latin-1')}  # bytes in protocol 2

@@ -2,6 +2,7 @@
 import hashlib
 import importlib.util
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -106,18 +107,15 @@ def test_convert_file_reverts_trained_model(run):
 
 
 class Marking:
-    """An object that creates a folder when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __reduce__(self):
-        return os.mkdir, ('marker',)
+        return shutil.copyfile, (__file__, 'marker')
 
 
-def test_convert_file_runs_pickled_code_only_with_option(run, official):
+def test_convert_file_runs_no_code_of_the_file(run, official):
     status, out, _, path = run({'model': official, 'config': Marking()})
-    assert status == 0 and 'mkdir' in out
-    assert not path.with_name('marker').exists()
-    status, *_ = run(None, '--run-pickled-code', '--force')
-    assert status == 0 and path.with_name('marker').exists()
+    assert status == 0 and 'shutil.copyfile' in out and not path.with_name('marker').exists()
 
 
 def test_convert_file_overwrites_only_with_force(run, official):

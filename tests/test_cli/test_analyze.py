@@ -98,7 +98,7 @@ def disparities(tmp_path) -> Path:
     true = dict(data=torch.full((1, 20, 30), 8.), valid=torch.ones(1, 20, 30, dtype=torch.bool))
     entries = [dict(img_path=str(tmp_path / 'left.png'), ori_shape=(20, 30), gt_disparity=true,
                     pred_disparity=dict(data=true['data'] + error)) for error in (0., 6.)]
-    (tmp_path / 'pairs.pkl').write_bytes(pickle.dumps(entries))
+    (tmp_path / 'pairs.pkl').write_bytes(pickle.dumps(entries, 2))
     return tmp_path
 
 
@@ -122,7 +122,7 @@ def test_unreadable_image_is_named_and_the_others_are_drawn(disparities, capsys)
     entries = pickle.loads((disparities / 'pairs.pkl').read_bytes())
     (disparities / 'broken.png').write_text('no picture')
     entries[1]['img_path'] = str(disparities / 'broken.png')
-    (disparities / 'pairs.pkl').write_bytes(pickle.dumps(entries))
+    (disparities / 'pairs.pkl').write_bytes(pickle.dumps(entries, 2))
     assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 1
     assert 'broken.png' in capsys.readouterr().err.splitlines()[-1]
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
@@ -135,7 +135,7 @@ def test_image_with_a_name_outside_utf_8_is_drawn(disparities):
     (disparities / 'left.png').rename(disparities / name)
     entries = pickle.loads((disparities / 'pairs.pkl').read_bytes())
     (disparities / 'pairs.pkl').write_bytes(pickle.dumps([{**item, 'img_path': str(disparities / name)}
-                                                          for item in entries]))
+                                                          for item in entries], 2))
     assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(disparities / 'out')]) == 0
     content = json.loads((disparities / 'out' / 'analysis.json').read_text())
     assert content['worst'][0]['file'] == f'worst/000_{name}'
@@ -168,8 +168,8 @@ def test_config_of_another_task_is_an_error(disparities, capsys):
     assert name in error and 'detection' in error and 'stereo' in error
 
 
-@pytest.mark.parametrize('content, word', [(b'', 'made.pkl'), (pickle.dumps([]), 'empty'),
-                                           (pickle.dumps([dict(img_path='a')]), 'img_path')])
+@pytest.mark.parametrize('content, word', [(b'', 'made.pkl'), (pickle.dumps([], 2), 'empty'),
+                                           (pickle.dumps([dict(img_path='a')], 2), 'img_path')])
 def test_invalid_results_are_an_error(tmp_path, capsys, content, word):
     (tmp_path / 'made.pkl').write_bytes(content)
     assert analyze.main([str(tmp_path / 'made.pkl'), '--out', str(tmp_path / 'out')]) == 1
@@ -178,7 +178,7 @@ def test_invalid_results_are_an_error(tmp_path, capsys, content, word):
 
 def test_label_maps_without_colours_are_analyzed_but_not_drawn(tmp_path):
     maps = dict(data=torch.zeros(1, 4, 4, dtype=torch.uint8))
-    (tmp_path / 'maps.pkl').write_bytes(pickle.dumps([dict(img_path='a.png', gt_sem_seg=maps, pred_sem_seg=maps)]))
+    (tmp_path / 'maps.pkl').write_bytes(pickle.dumps([dict(img_path='a.png', gt_sem_seg=maps, pred_sem_seg=maps)], 2))
     assert analyze.main([str(tmp_path / 'maps.pkl'), '--out', str(tmp_path / 'out')]) == 0
     content = json.loads((tmp_path / 'out' / 'analysis.json').read_text())
     assert content['summary']['mIoU'] == 1 and '--config' in content['notes'][0]
@@ -187,7 +187,7 @@ def test_label_maps_without_colours_are_analyzed_but_not_drawn(tmp_path):
 def test_analysis_in_another_folder_finds_relative_paths(disparities, monkeypatch):
     entries = pickle.loads((disparities / 'pairs.pkl').read_bytes())
     results = [{**entry, 'img_path': 'left.png'} for entry in entries]
-    (disparities / 'pairs.pkl').write_bytes(pickle.dumps(results))
+    (disparities / 'pairs.pkl').write_bytes(pickle.dumps(results, 2))
     (disparities / 'pairs.json').write_text(json.dumps(dict(folder=str(disparities))))
     elsewhere = disparities / 'elsewhere'
     elsewhere.mkdir()

@@ -166,8 +166,7 @@ def _call(main, argv: list) -> int:
 @pytest.fixture
 def train_on(tools):
     """`train_on(processes, arguments)` runs the tool on processes forked from this one and returns their statuses."""
-    for module in ('torch._dynamo', 'torch.distributed.checkpoint', 'torch.distributed.fsdp'):
-        importlib.import_module(module)  # once, not in each process
+    importlib.import_module('torch._dynamo')  # once, not in each process
 
     def work(rank: int, argv: tuple, **environment: str) -> None:
         os.environ.update(environment, RANK=str(rank), LOCAL_RANK=str(rank))

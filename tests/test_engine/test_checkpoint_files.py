@@ -1,23 +1,22 @@
 """Checkpoint files and folders: atomic writing, damage, and the newest one."""
 import errno
+import multiprocessing
 import os
-import pickle
-from collections import OrderedDict
-from pathlib import Path
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
-from torch.distributed.checkpoint import FileSystemWriter
-from torch.distributed.checkpoint import save as save_shards
 
 from mmflatten.engine.checkpoints.files import (
     CheckpointError,
     CheckpointWriteError,
     atomic_write,
     newest_checkpoint,
+    only_training,
     what_is_wrong,
 )
-from mmflatten.engine.checkpoints.reading import load_from_local
 
 
 def save(path, size=1000):
@@ -41,9 +40,10 @@ def test_atomic_write_on_a_full_disk_keeps_the_old_file_and_states_free_space(tm
     path = tmp_path / 'a.pth'
     path.write_bytes(b'old')
     # A real ENOSPC without a full disk: the partial file is a device that is always full.
-    (tmp_path / '.a.pth.part').symlink_to('/dev/full')
     with pytest.raises(CheckpointWriteError, match=r'a\.pth: No space left .* MiB are free') as raised:
-        write(bytes(2**20), path)
+        with atomic_write(path) as aside:
+            aside.symlink_to('/dev/full')
+            aside.write_bytes(bytes(2**20))
     assert raised.value.errno == errno.ENOSPC
     assert path.read_bytes() == b'old'
     assert os.listdir(tmp_path) == ['a.pth']
@@ -89,6 +89,18 @@ def test_newest_checkpoint_skips_damaged_and_other_files(tmp_path):
     assert newest_checkpoint(tmp_path) == elsewhere / 'iter_5.pth'
 
 
+def test_last_checkpoint_wins_over_times_of_files(tmp_path):
+    for number in (2, 4, 6):
+        save(tmp_path / f'epoch_{number}.pth')
+        os.utime(tmp_path / f'epoch_{number}.pth', (10 - number, 10 - number))  # a clock that was set back
+    (tmp_path / 'last_checkpoint').write_text('/moved/from/here/epoch_6.pth')
+    assert newest_checkpoint(tmp_path).name == 'epoch_6.pth'
+    (tmp_path / 'epoch_6.pth').write_bytes(b'PK')
+    assert newest_checkpoint(tmp_path).name == 'epoch_2.pth'
+    (tmp_path / 'last_checkpoint').write_text('\0')
+    assert newest_checkpoint(tmp_path).name == 'epoch_2.pth'
+
+
 def test_newest_checkpoint_is_none_without_checkpoints_and_an_error_if_all_are_damaged(tmp_path):
     assert newest_checkpoint(tmp_path) is None
     assert newest_checkpoint(tmp_path / 'not_there') is None
@@ -97,45 +109,67 @@ def test_newest_checkpoint_is_none_without_checkpoints_and_an_error_if_all_are_d
         newest_checkpoint(tmp_path)
 
 
-@pytest.fixture
-def sharded(tmp_path) -> Path:
-    """A weight of 5 x 2 in a sharded checkpoint."""
-    folder = tmp_path / 'epoch_2.sharded'
-    save_shards({'0': torch.arange(10.).view(5, 2)}, storage_writer=FileSystemWriter(folder), no_dist=True)
-    state = OrderedDict(weight=torch.empty(5, 2, device='meta'), count=torch.tensor(4))
-    state._metadata = OrderedDict()
-    torch.save(dict(meta=dict(iter=7), state_dict=state), folder / 'rest.pth')
-    return folder
+def _write_often(path, letter, faults) -> None:
+    for _ in range(60):
+        try:
+            write(letter * 100_000, path)
+        except BaseException as error:
+            faults.put(repr(error))
 
 
-def test_sharded_checkpoint_is_read_as_one_state(sharded):
-    assert what_is_wrong(sharded) is None and newest_checkpoint(sharded.parent) == sharded
-    content = load_from_local(str(sharded))
-    assert content['meta'] == dict(iter=7) and content['state_dict']['count'] == 4
-    assert torch.equal(content['state_dict']['weight'], torch.arange(10.).view(5, 2))
+def test_several_processes_replace_one_file_without_damage(tmp_path):
+    context = multiprocessing.get_context('fork')
+    path, faults = tmp_path / 'a.pth', context.SimpleQueue()
+    write(b'c' * 100_000, path)
+    writers = [context.Process(target=_write_often, args=(path, letter, faults)) for letter in (b'a', b'b')]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        content = path.read_bytes()
+        assert len(content) == 100_000 and len(set(content)) == 1
+    assert faults.empty() and os.listdir(tmp_path) == ['a.pth']
 
 
-@pytest.mark.parametrize('name, length', [
-    ('.metadata', None), ('.metadata', -200), ('rest.pth', None), ('rest.pth', -200), ('__0_0.distcp', None),
-    ('__0_0.distcp', -200)])
-def test_newest_checkpoint_skips_an_incomplete_sharded_one(sharded, name, length):
-    content = (sharded / name).read_bytes()
-    (sharded / name).unlink()
-    if length is not None:
-        (sharded / name).write_bytes(content[:length])
-    assert what_is_wrong(sharded) is not None
-    earlier = sharded.parent / 'epoch_1.pth'
-    save(earlier)
-    assert newest_checkpoint(sharded.parent) == earlier
+KILLED = """
+import os, signal, sys
+from mmflatten.engine.checkpoints.files import atomic_write
+with atomic_write(sys.argv[1]) as folder:
+    folder.mkdir()
+    (folder / 'weights').write_bytes(b'half')
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
-@pytest.mark.parametrize('function', [os.mkdir, torch.load, FileSystemWriter])
-def test_index_of_a_sharded_checkpoint_runs_no_code(sharded, function):
-    class Call:
-        def __reduce__(self):
-            return function, (str(sharded / 'marker'),)
+def test_leftovers_of_a_killed_process_are_deleted_and_those_of_a_living_one_stay(tmp_path):
+    path = tmp_path / 'published'
+    killed = subprocess.run([sys.executable, '-c', KILLED, str(path)])
+    assert killed.returncode == -signal.SIGKILL and len(os.listdir(tmp_path)) == 1
+    with atomic_write(path) as outer:
+        assert len(os.listdir(tmp_path)) == 1
+        outer.mkdir()
+        with atomic_write(path) as inner:
+            inner.mkdir()
+            (inner / 'inner').touch()
+    assert os.listdir(tmp_path) == ['published'] and not os.listdir(path)
 
-    (sharded / '.metadata').write_bytes(pickle.dumps(Call()))
-    with pytest.raises(CheckpointError, match='not allowed'):
-        load_from_local(str(sharded))
-    assert not (sharded / 'marker').exists()
+
+HOLDER = """
+import sys
+from mmflatten.engine.checkpoints.files import only_training
+with only_training(sys.argv[1]):
+    print('holds', flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_process_trains_in_a_folder(tmp_path):
+    holder = subprocess.Popen([sys.executable, '-c', HOLDER, str(tmp_path)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == 'holds\n'
+    with pytest.raises(CheckpointError, match=rf'{tmp_path}: process {holder.pid} of .* --work-dir'):
+        with only_training(tmp_path):
+            pass
+    holder.kill()
+    holder.communicate()
+    with only_training(tmp_path), only_training(tmp_path / 'other'):
+        pass

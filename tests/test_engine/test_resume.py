@@ -56,7 +56,7 @@ def test_resume_equals_uninterrupted_training(tiny, tools, monkeypatch, capsys, 
             process.start()
             process.join()
             assert process.exitcode == -signal.SIGKILL
-    assert [path.name for path in tiny.work_dir.glob('.*.part')] == ([] if by_epoch else ['.iter_6.pth.part'])
+    assert len(list(tiny.work_dir.glob('.iter_6.pth.*.part'))) == (0 if by_epoch else 1)
     assert not (tiny.work_dir / last).exists()
 
     # The seed comes from the checkpoint.

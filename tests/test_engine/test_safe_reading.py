@@ -1,26 +1,30 @@
 """A run reads checkpoints without running code from them."""
-import os
+import shutil
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 import torch
+from mmengine.logging import HistoryBuffer
 from mmengine.runner import CheckpointLoader
 from safetensors.torch import save_file
 
-from mmflatten.checkpoints.safe_pickle import Inert
+from mmflatten.checkpoints.torch_file import Inert
 from mmflatten.engine.checkpoints.files import CheckpointError
-from mmflatten.engine.checkpoints.reading import has_placeholders, load_from_local
+from mmflatten.engine.checkpoints.reading import has_placeholders, load_from_local, safe_reading
 
 
 class Marking:
-    """Creates a folder when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def __reduce__(self):
-        return os.mkdir, (str(self.folder / 'marker'),)
+        return shutil.copyfile, (__file__, str(self.folder / 'marker'))
 
 
 @pytest.fixture
@@ -37,9 +41,58 @@ def test_testing_and_fine_tuning_run_no_code_from_a_checkpoint(tiny, tools, chec
     assert tools.train([tiny.config, '--cfg-options', f'load_from={marked}', 'train_cfg.max_epochs=1', *init]) == 0
     assert not (tiny.folder / 'marker').exists()
     log = next(tiny.work_dir.glob('test/*/*.log')).read_text()
-    assert f'{marked}: left out' in log and 'posix.mkdir' in log
+    assert f'{marked}: left out' in log and 'shutil.copyfile' in log
     CheckpointLoader.load_checkpoint(str(marked))  # MMEngine 0.10 runs the code; if not, `safe_reading` is not needed
     assert (tiny.folder / 'marker').exists()
+
+
+def test_address_is_read_in_the_same_way_and_downloaded_once(tiny, checkpoint, monkeypatch):
+    monkeypatch.setenv('TORCH_HOME', str(tiny.folder / 'home'))
+    torch.save(dict(state_dict=checkpoint['state_dict'], config=Marking(tiny.folder)), tiny.folder / 'marked.pth')
+    asked = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            super().do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(('127.0.0.1', 0), partial(Handler, directory=str(tiny.folder))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with safe_reading():
+            for _ in range(2):
+                content = CheckpointLoader.load_checkpoint(f'http://127.0.0.1:{server.server_port}/marked.pth')
+        server.shutdown()
+    assert content['state_dict'].keys() == checkpoint['state_dict'].keys() and asked == ['/marked.pth']
+    assert not (tiny.folder / 'marker').exists()
+    for address in ('torchvision://nothing', 's3://bucket/a.pth'):
+        with safe_reading(), pytest.raises(CheckpointError, match=f'{address}: .*Download'):
+            CheckpointLoader.load_checkpoint(address)
+
+
+def test_contexts_of_several_threads_end_in_any_order():
+    table = CheckpointLoader._schemes
+    first, second = safe_reading(), safe_reading()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert CheckpointLoader._schemes == {'': load_from_local}
+    second.__exit__(None, None, None)
+    assert CheckpointLoader._schemes is table
+
+
+def test_log_in_a_checkpoint_registers_no_statistics(tmp_path):
+    before = dict(HistoryBuffer._statistics_methods)
+    try:
+        HistoryBuffer._statistics_methods['mean'] = torch.Size
+        torch.save(HistoryBuffer([1., 2.5], [1, 2]), tmp_path / 'a.pth')
+    finally:
+        HistoryBuffer._statistics_methods.update(before)
+    log = load_from_local(str(tmp_path / 'a.pth'))
+    assert type(log) is HistoryBuffer and [value.tolist() for value in log.data] == [[1, 2.5], [1, 2]]
+    assert HistoryBuffer._statistics_methods == before
 
 
 def test_resuming_runs_no_code_from_a_checkpoint_and_names_missing_state(tiny, tools, fails, capsys, checkpoint):

@@ -1,56 +1,105 @@
-"""Read local checkpoints without running code from them, and load weights into a model; errors name the first keys."""
+"""Read checkpoints without running code from them, and load weights into a model; errors name the first keys."""
 import contextlib
 import logging
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mmengine.logging import print_log
+from mmengine.dist import barrier, is_main_process
+from mmengine.logging import HistoryBuffer, print_log
 from mmengine.runner import CheckpointLoader
-from mmengine.runner.checkpoint import load_state_dict
+from mmengine.runner.checkpoint import (
+    get_deprecated_model_names,
+    get_external_models,
+    get_torchvision_models,
+    load_state_dict,
+)
 from torch import nn
+from torch.hub import download_url_to_file, get_dir
 from torch.utils._pytree import tree_leaves
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.safe_pickle import Inert
-from mmflatten.engine.checkpoints.files import SHARDED, CheckpointError, read_file, read_sharded, require_whole
+from mmflatten.checkpoints.torch_file import Inert, read_torch
+from mmflatten.engine.checkpoints.files import CheckpointError, require_whole
 from mmflatten.text import shorten
 
 WITHOUT_MODULE = ((r'^module\.', ''),)  # prefix of DistributedDataParallel
 _TRAINING_STATE = ('meta', 'message_hub', 'optimizer', 'param_schedulers')
+_NAMED_MODELS = {'torchvision': get_torchvision_models, 'open-mmlab': get_external_models}  # name -> address
+_lock = threading.Lock()
+_replaced: list[dict] = []  # MMEngine's table, once for each context
+
+
+class _History(HistoryBuffer):
+    """Values of a log in a checkpoint. MMEngine's own class would register functions that the file names."""
+
+    def __setstate__(self, state: dict) -> None:
+        self.__class__ = HistoryBuffer
+        self.__init__(state['_log_history'], state['_count_history'], int(state['max_length']))
+
+
+# What checkpoints of MMEngine hold besides plain values. They use `getattr` for names of statistics alone.
+_KNOWN = {'mmengine.logging.history_buffer.HistoryBuffer': _History, 'builtins.getattr': type('getattr', (Inert,), {})}
 
 
 @contextlib.contextmanager
 def safe_reading() -> Iterator[None]:
-    """Make MMEngine read local checkpoints with `load_from_local` inside this context.
+    """Make MMEngine read all checkpoints with `load_from_local` inside this context.
 
     MMEngine 0.10 unpickles a file that `weights_only=True` rejects, which runs code from the file. Models of any
     library load their `init_cfg` through its table of loaders, and replacing the table is the only way in.
     """
-    table = CheckpointLoader._schemes
-    CheckpointLoader._schemes = {**table, '': load_from_local}
+    with _lock:
+        _replaced.append(CheckpointLoader._schemes)
+        CheckpointLoader._schemes = {'': load_from_local}
     try:
         yield
     finally:
-        CheckpointLoader._schemes = table
+        with _lock:  # the last context to end restores the table of the first
+            table = _replaced.pop()
+            if not _replaced:
+                CheckpointLoader._schemes = table
 
 
-def load_from_local(filename: str, map_location: Any = 'cpu') -> Any:
+def load_from_local(filename: str | Path, map_location: Any = 'cpu') -> Any:
     """Read a checkpoint. Objects of foreign classes become inert placeholders, and a warning names them.
 
-    A safetensors file gives a state dict. It and a sharded checkpoint are read into CPU memory.
+    Args:
+        filename: a file, or an address: `https://`, or a name after `torchvision://` or `open-mmlab://`. It is
+            downloaded once. A safetensors file gives a state dict on the CPU.
 
     Raises:
-        CheckpointError: the checkpoint is missing or damaged.
+        CheckpointError: the checkpoint is missing or damaged, or the address is unknown.
         ValueError: the file cannot be read as a checkpoint.
     """
-    path = Path(filename).expanduser()
+    path = _download(str(filename)) if '://' in str(filename) else Path(filename).expanduser()
     require_whole(path)
     if path.suffix == SAFETENSORS:
         return read_safetensors(path)
-    return read_sharded(path) if path.suffix == SHARDED else read_file(path, map_location)
+    content, replaced = read_torch(path, map_location, _KNOWN)
+    if replaced:
+        print_log(f'{path}: left out objects of foreign classes, without running their code: {shorten(replaced, 5)}',
+                  logger='current', level=logging.WARNING)
+    return content
+
+
+def _download(address: str) -> Path:
+    scheme, _, name = address.partition('://')
+    if scheme in _NAMED_MODELS:
+        address = _NAMED_MODELS[scheme]().get(get_deprecated_model_names().get(name, name), address)
+    if not address.startswith(('http://', 'https://')):
+        raise CheckpointError(f'checkpoint {address}: expected a file, https://, torchvision://NAME or '
+                              'open-mmlab://NAME. Download the file and name it.')
+    path = Path(get_dir(), 'checkpoints', address.partition('?')[0].rpartition('/')[2])
+    for here in (is_main_process(), True):  # other machines may have another disk
+        if here and not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            download_url_to_file(address, str(path))
+        barrier()
+    return path
 
 
 def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool = True,
@@ -111,5 +160,5 @@ def require_training_state(checkpoint: dict, filename: str) -> None:
 
 
 def has_placeholders(content: Any) -> bool:
-    """Return True if nested containers hold an object that `load_from_local` replaced."""
+    """Return True if nested containers hold a placeholder."""
     return any(isinstance(leaf, Inert) for leaf in tree_leaves(content))

@@ -11,9 +11,8 @@ from mmengine.dist import all_gather_object, get_rank, is_main_process
 from mmengine.hooks import CheckpointHook as _CheckpointHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmflatten.engine.checkpoints.files import SHARDED, CheckpointWriteError, remove_leftovers
+from mmflatten.engine.checkpoints.files import CheckpointWriteError, remove_leftovers
 from mmflatten.engine.hooks.training import NonFiniteError
-from mmflatten.engine.strategies import is_sharded
 from mmflatten.registry import HOOKS
 from mmflatten.text import shorten
 
@@ -35,21 +34,15 @@ class CheckpointHook(_CheckpointHook):
     Args:
         interval (int | None): Epochs or iterations between checkpoints. None (default) uses `train_cfg.val_interval`.
         by_epoch (bool | None): None (default) uses the unit of the training loop.
-        sharded (bool): With the strategy `fsdp`, save folders `epoch_1.sharded` in which each process writes its own
-            shards, instead of files that one process writes.
     """
 
-    def __init__(self, interval: int | None = None, by_epoch: bool | None = None, sharded: bool = False,
-                 **kwargs: Any) -> None:
+    def __init__(self, interval: int | None = None, by_epoch: bool | None = None, **kwargs: Any) -> None:
         super().__init__(interval=-1 if interval is None else interval, by_epoch=bool(by_epoch), **kwargs)
         self._requested = dict(interval=interval, by_epoch=by_epoch, template=kwargs.get('filename_tmpl'))
-        self.sharded = sharded
         self._saved_states: dict[str, Any] = {}
         self._resumed_states: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
-        if self.sharded and not is_sharded(runner.cfg):
-            raise ValueError('CheckpointHook.sharded: requires --strategy fsdp, got True. Remove it.')
         # Unit, file name and interval follow the training loop where they are not configured.
         requested, self.by_epoch = self._requested['by_epoch'], isinstance(runner.train_loop, EpochBasedTrainLoop)
         unit = 'epoch' if self.by_epoch else 'iter'
@@ -57,15 +50,10 @@ class CheckpointHook(_CheckpointHook):
             raise ValueError(f'CheckpointHook(by_epoch={requested}): the training loop counts each {unit}, so its '
                              'checkpoints could not be resumed. Remove by_epoch.')
         self.filename_tmpl = self._requested['template'] or f'{unit}_{{}}.pth'
-        if self.sharded:
-            self.filename_tmpl = self.filename_tmpl.removesuffix('.pth') + SHARDED
         if self._requested['interval'] is None:
             self.interval = runner.train_loop.val_interval
         super().before_train(runner)
-        remote = '://' in str(self.out_dir)
-        if self.sharded and remote:
-            raise ValueError(f'CheckpointHook.out_dir: sharded=True requires a local folder, got {self.out_dir}.')
-        if is_main_process() and not remote:
+        if is_main_process() and '://' not in str(self.out_dir):
             remove_leftovers(self.out_dir)
         if runner._resume:
             # The message hub has the old path; the file may have been moved.

@@ -1,0 +1,267 @@
+"""The one reader of PyTorch's files: weights, states of trainings and results of tests. No code of a file runs.
+
+`torch.load(weights_only=True)` calls what PyTorch needs to rebuild tensors, and what `add_safe_globals` has been told.
+Libraries tell it too much: MMEngine 0.10 lists `builtins.getattr`, with which a file reaches any function. Here the
+list is the one of this module while a file is read, whatever another library has registered. Objects of other
+libraries, such as a yacs or argparse configuration, become inert placeholders, so that the weights can be read.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import pickletools
+import sys
+import threading
+import warnings
+import zipfile
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.serialization import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    get_unsafe_globals_in_checkpoint,
+    safe_globals,
+)
+from torch.utils._pytree import tree_leaves
+
+from mmflatten.user_files import problem_of
+
+_MAX_BYTES = 2**42
+_ZIP = b'PK\x03\x04'
+_LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'  # PyTorch's magic number
+_LEGACY_PICKLES = 4  # that number, version, machine and content, before the storages
+_MARKS = 1000  # nested containers under construction
+_LOCK = threading.RLock()
+
+
+class Inert:
+    """Placeholder for an object of another library. Accepts all operations of unpickling and ignores them."""
+
+    def __new__(cls, *_: Any) -> Any:
+        return object.__new__(cls)
+
+    def __init__(self, *_: Any) -> None:
+        """Ignore the arguments."""
+
+    def __setstate__(self, state: Any) -> None:
+        """Ignore the state."""
+
+
+class _InertDict(Inert):
+    """Placeholder for a dictionary of another library. PyTorch fills its own three types of dictionaries only."""
+
+    def __new__(cls, *_: Any) -> Any:
+        return OrderedDict({'': Inert()})
+
+
+class _DType(Inert):
+    """Type of the numbers of a NumPy array. NumPy's own could turn bytes of the file into pointers by its state."""
+
+    def __init__(self, code: str, *_: Any) -> None:
+        self.dtype = np.dtype(code)
+        if self.dtype.kind not in 'biufc' or self.dtype.shape:
+            raise ValueError(f'expected an array of numbers, got {str(code)[:20]}')
+
+    def __setstate__(self, state: tuple) -> None:
+        self.dtype = self.dtype.newbyteorder(state[1] if state[1] in ('<', '>') else '=')
+
+
+class _Array(np.ndarray):
+    """NumPy array of numbers, which pickles as an ordinary one."""
+
+    def __new__(cls, *_: Any) -> _Array:
+        return np.ndarray.__new__(cls, (0,))
+
+    def __setstate__(self, state: tuple) -> None:
+        _, shape, kind, fortran, data = state
+        if type(data) is not bytes or not isinstance(kind, _DType):
+            raise ValueError('expected an array of numbers')
+        super().__setstate__((1, tuple(map(int, shape)), kind.dtype, bool(fortran), data))  # compares the sizes
+
+    def __reduce__(self) -> Any:
+        return self.view(np.ndarray).__reduce__()
+
+
+def _scalar(kind: _DType, data: bytes) -> np.generic:
+    number, = np.frombuffer(data, kind.dtype)
+    return number
+
+
+def _storage(data: bytes) -> Any:
+    """Read the values of a tensor in a plain pickle, which PyTorch writes as a file of the older format."""
+    if data[:len(_LEGACY)] != _LEGACY:  # an archive could be compressed
+        raise ValueError('expected a tensor in the older format of PyTorch')
+    return _read(io.BytesIO(data), 'cpu', {})[0]
+
+
+_KNOWN = {'numpy.ndarray': _Array, 'numpy.dtype': _DType, 'torch.storage._load_from_bytes': _storage,
+          **{f'numpy.{core}.multiarray.{name}': stand_in for core in ('core', '_core')
+             for name, stand_in in (('_reconstruct', _Array), ('scalar', _scalar))}}
+
+
+def read_torch(path: str | Path, map_location: Any = 'cpu',
+               known: Mapping[str, Any] | None = None) -> tuple[Any, list[str]]:
+    """Read a file of `torch.save`, in either format, or a pickle with tensors, without running code from it.
+
+    Args:
+        map_location: see `torch.load`.
+        known: full names of classes in files, and what takes their place. These must be safe with any state.
+
+    Returns:
+        The content, and the names of classes and functions whose objects were replaced by placeholders.
+
+    Raises:
+        ValueError: the file is of another kind, is damaged, or would take much more memory than it has bytes.
+    """
+    if (problem := problem_of(path, _MAX_BYTES)) is not None:
+        raise ValueError(f'{path}: {problem}. Expected a file of torch.save.')
+    try:
+        with open(path, 'rb') as file:
+            return _read(file, map_location, {**_KNOWN, **(known or {})})
+    except Exception as error:  # damaged files can fail anywhere in torch.load
+        bare = error.__context__ if isinstance(error, pickle.UnpicklingError) else None  # without PyTorch's advice
+        reason = ' '.join(str(bare or error)[:500].split()).split('. ')[0][:200].rstrip('.') or 'it is truncated'
+        kind = '' if type(error) is ValueError else f' ({type(error).__name__})'
+        raise ValueError(f'{path}: is not a complete file of torch.save: {reason}{kind}.') from error
+
+
+def is_zip(path: str | Path) -> bool:
+    """Return True for the format of PyTorch since 1.6, False for the older one and for other files."""
+    with open(path, 'rb') as file:
+        return file.read(len(_ZIP)) == _ZIP
+
+
+def require_stored(archive: zipfile.ZipFile, size: int) -> None:
+    """Raise ValueError if the members of an archive have more bytes than its file, which has `size`.
+
+    PyTorch stores its files without compression. A compressed member could expand to a thousand times its size, and
+    several members could share the same bytes.
+    """
+    for member in archive.infolist():
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f'its part {member.filename[:80]} is compressed, which PyTorch does not do')
+    if (total := sum(member.file_size for member in archive.infolist())) > size:
+        raise ValueError(f'its parts have {total} bytes, and the file has {size}')
+
+
+def _read(file: BinaryIO, map_location: Any, known: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    start = file.read(len(_LEGACY))
+    file.seek(0)
+    if start.startswith(_ZIP):
+        with zipfile.ZipFile(file) as archive:
+            require_stored(archive, size)
+            name, = (name for name in archive.namelist() if name.rpartition('/')[2] == 'data.pkl')
+            pickled = archive.read(name)
+        _require_small(io.BytesIO(pickled), size)
+    elif start == _LEGACY:
+        for _ in range(_LEGACY_PICKLES):
+            begin = file.tell()
+            _require_small(file, size)
+        end = file.tell()
+        file.seek(begin)
+        pickled = file.read(end - begin)
+    else:
+        pickled = file.read()
+        _require_small(io.BytesIO(pickled), size)
+        file = _zipped(pickled)
+    content, replaced = _load(file, pickled, map_location, known)
+    _require_own_memory(content, size)
+    return content, replaced
+
+
+def _zipped(pickled: bytes) -> BinaryIO:
+    """Make a file of `torch.save` from the pickle of its content, without storages."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, 'w') as archive:
+        for name, data in (('data.pkl', pickled), ('byteorder', sys.byteorder), ('version', '3')):
+            archive.writestr(f'archive/{name}', data)
+    file.seek(0)
+    return file
+
+
+def _require_small(file: BinaryIO, size: int) -> None:
+    """Read the instructions of one pickle, and raise ValueError if it would become much more than it is.
+
+    Tuples that hold another tuple twice, again and again, unfold to any size, and Python would hash all of it. The
+    stack holds the unfolded size of each tuple and text; calls may double it, other objects count as one.
+    """
+    stack: list[int] = []
+    marks: list[int] = []
+    memo: dict[int, int] = {}
+    containers, limit = 0, 10**6 + 4 * size
+    for opcode, argument, _ in pickletools.genops(file):
+        name = opcode.name
+        if name == 'GLOBAL' and argument.split()[-1] == 'bytearray':  # takes as much memory as a number says
+            raise ValueError('it holds a bytearray, which checkpoints do not have')
+        if name == 'MARK':
+            marks.append(len(stack))
+        elif 'GET' in name:
+            stack.append(memo[argument])
+        elif 'PUT' in name:
+            memo[argument] = stack[-1]
+        else:
+            taken: list[int] = []
+            if pickletools.markobject in opcode.stack_before:
+                taken = stack[(start := marks.pop()):]
+                del stack[start:]
+            for _ in range(len(opcode.stack_before) - 2 * (pickletools.markobject in opcode.stack_before)):
+                taken.append(stack.pop())
+            unfolded = (1 + sum(taken) if name.startswith('TUPLE') else 2 * taken[0] if name == 'REDUCE' else
+                        len(argument) if isinstance(argument, (str, bytes)) else 1)
+            stack += [unfolded] * len(opcode.stack_after)
+            containers += name.startswith(('EMPTY', 'TUPLE', 'REDUCE', 'NEWOBJ'))
+            if unfolded > limit or containers > 10**5 + size // 8:
+                raise ValueError(f'it would unfold to far more than its {size} bytes')
+        if len(marks) > _MARKS:
+            raise ValueError(f'it nests more than {_MARKS} containers')
+
+
+@contextlib.contextmanager
+def _exactly(allowed: Mapping[str, Any]) -> Iterator[None]:
+    """Make `allowed` the whole of PyTorch's list of safe globals, in one thread at a time."""
+    with _LOCK:
+        before = get_safe_globals()
+        clear_safe_globals()
+        try:
+            with safe_globals([(stand_in, name) for name, stand_in in allowed.items()]):
+                yield
+        finally:
+            add_safe_globals(before)
+
+
+def _load(file: BinaryIO, pickled: bytes, map_location: Any, known: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """Load a file with what is known, else with placeholders for all names that PyTorch does not know."""
+    foreign: list[str] = []
+    for kind in (None, Inert, _InertDict):
+        stand_ins = {name: type(name, (kind,), {}) for name in foreign if kind is not None}
+        file.seek(0)
+        with _exactly({**known, **stand_ins}), warnings.catch_warnings():
+            warnings.simplefilter('ignore', UserWarning)  # about formats; relevant problems raise an error
+            try:
+                return torch.load(file, map_location=map_location, weights_only=True), sorted(foreign)
+            except pickle.UnpicklingError as error:
+                failure = error
+                foreign = foreign or get_unsafe_globals_in_checkpoint(_zipped(pickled))
+    raise failure
+
+
+def _require_own_memory(content: Any, size: int) -> None:
+    """Raise ValueError for tensors with more bytes than the file: memory of this process, or one value repeated."""
+    tensors = [leaf for leaf in tree_leaves(content)
+               if isinstance(leaf, Tensor) and leaf.device.type != 'meta' and leaf.layout == torch.strided]
+    storages = {leaf.untyped_storage().data_ptr(): leaf.untyped_storage().nbytes() for leaf in tensors}
+    if sum(storages.values()) > size:
+        raise ValueError(f'its tensors have {sum(storages.values())} bytes, and the file has {size}')
+    for tensor in tensors:
+        if tensor.nbytes > tensor.untyped_storage().nbytes():
+            raise ValueError(f'a tensor of {tuple(tensor.shape)} is larger than its storage')
