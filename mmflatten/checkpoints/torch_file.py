@@ -15,12 +15,10 @@ import sys
 import threading
 import warnings
 import zipfile
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.serialization import (
@@ -32,6 +30,7 @@ from torch.serialization import (
 )
 from torch.utils._pytree import tree_leaves
 
+from mmflatten.checkpoints.stand_ins import NUMPY, Inert, InertDict
 from mmflatten.user_files import problem_of
 
 _MAX_BYTES = 2**42
@@ -42,59 +41,6 @@ _MARKS = 1000  # nested containers under construction
 _LOCK = threading.RLock()
 
 
-class Inert:
-    """Placeholder for an object of another library. Accepts all operations of unpickling and ignores them."""
-
-    def __new__(cls, *_: Any) -> Any:
-        return object.__new__(cls)
-
-    def __init__(self, *_: Any) -> None:
-        """Ignore the arguments."""
-
-    def __setstate__(self, state: Any) -> None:
-        """Ignore the state."""
-
-
-class _InertDict(Inert):
-    """Placeholder for a dictionary of another library. PyTorch fills its own three types of dictionaries only."""
-
-    def __new__(cls, *_: Any) -> Any:
-        return OrderedDict({'': Inert()})
-
-
-class _DType(Inert):
-    """Type of the numbers of a NumPy array. NumPy's own could turn bytes of the file into pointers by its state."""
-
-    def __init__(self, code: str, *_: Any) -> None:
-        self.dtype = np.dtype(code)
-        if self.dtype.kind not in 'biufc' or self.dtype.shape:
-            raise ValueError(f'expected an array of numbers, got {str(code)[:20]}')
-
-    def __setstate__(self, state: tuple) -> None:
-        self.dtype = self.dtype.newbyteorder(state[1] if state[1] in ('<', '>') else '=')
-
-
-class _Array(np.ndarray):
-    """NumPy array of numbers, which pickles as an ordinary one."""
-
-    def __new__(cls, *_: Any) -> _Array:
-        return np.ndarray.__new__(cls, (0,))
-
-    def __setstate__(self, state: tuple) -> None:
-        _, shape, kind, fortran, data = state
-        if type(data) is not bytes or not isinstance(kind, _DType):
-            raise ValueError('expected an array of numbers')
-        super().__setstate__((1, tuple(map(int, shape)), kind.dtype, bool(fortran), data))  # compares the sizes
-
-    def __reduce__(self) -> Any:
-        return self.view(np.ndarray).__reduce__()
-
-
-def _scalar(kind: _DType, data: bytes) -> np.generic:
-    number, = np.frombuffer(data, kind.dtype)
-    return number
-
-
 def _storage(data: bytes) -> Any:
     """Read the values of a tensor in a plain pickle, which PyTorch writes as a file of the older format."""
     if data[:len(_LEGACY)] != _LEGACY:  # an archive could be compressed
@@ -102,9 +48,7 @@ def _storage(data: bytes) -> Any:
     return _read(io.BytesIO(data), 'cpu', {})[0]
 
 
-_KNOWN = {'numpy.ndarray': _Array, 'numpy.dtype': _DType, 'torch.storage._load_from_bytes': _storage,
-          **{f'numpy.{core}.multiarray.{name}': stand_in for core in ('core', '_core')
-             for name, stand_in in (('_reconstruct', _Array), ('scalar', _scalar))}}
+_KNOWN = {**NUMPY, 'torch.storage._load_from_bytes': _storage}
 
 
 def read_torch(path: str | Path, map_location: Any = 'cpu',
@@ -199,6 +143,7 @@ def _require_small(file: BinaryIO, size: int) -> None:
     marks: list[int] = []
     memo: dict[int, int] = {}
     containers, limit = 0, 10**6 + 4 * size
+    argument: Any
     for opcode, argument, _ in pickletools.genops(file):
         name = opcode.name
         if name == 'GLOBAL' and argument.split()[-1] == 'bytearray':  # takes as much memory as a number says
@@ -242,7 +187,7 @@ def _exactly(allowed: Mapping[str, Any]) -> Iterator[None]:
 def _load(file: BinaryIO, pickled: bytes, map_location: Any, known: Mapping[str, Any]) -> tuple[Any, list[str]]:
     """Load a file with what is known, else with placeholders for all names that PyTorch does not know."""
     foreign: list[str] = []
-    for kind in (None, Inert, _InertDict):
+    for kind in (None, Inert, InertDict):
         stand_ins = {name: type(name, (kind,), {}) for name in foreign if kind is not None}
         file.seek(0)
         with _exactly({**known, **stand_ins}), warnings.catch_warnings():

@@ -12,7 +12,7 @@ from mmengine.logging import HistoryBuffer
 from mmengine.runner import CheckpointLoader
 from safetensors.torch import save_file
 
-from mmflatten.checkpoints.torch_file import Inert
+from mmflatten.checkpoints.stand_ins import Inert
 from mmflatten.engine.checkpoints.files import CheckpointError
 from mmflatten.engine.checkpoints.reading import has_placeholders, load_from_local, safe_reading
 

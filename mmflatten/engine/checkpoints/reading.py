@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from mmengine.dist import barrier, is_main_process
 from mmengine.logging import HistoryBuffer, print_log
 from mmengine.runner import CheckpointLoader
@@ -22,7 +23,8 @@ from torch.hub import download_url_to_file, get_dir
 from torch.utils._pytree import tree_leaves
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.torch_file import Inert, read_torch
+from mmflatten.checkpoints.stand_ins import Inert
+from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.engine.checkpoints.files import CheckpointError, require_whole
 from mmflatten.text import shorten
 
@@ -36,9 +38,15 @@ _replaced: list[dict] = []  # MMEngine's table, once for each context
 class _History(HistoryBuffer):
     """Values of a log in a checkpoint. MMEngine's own class would register functions that the file names."""
 
+    def __init__(self, *_: Any) -> None:
+        """Ignore arguments, which checkpoints do not have."""
+
     def __setstate__(self, state: dict) -> None:
+        values, counts = state['_log_history'], state['_count_history']
+        if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (values, counts)):
+            raise ValueError('expected arrays in the log of a value')
         self.__class__ = HistoryBuffer
-        self.__init__(state['_log_history'], state['_count_history'], int(state['max_length']))
+        self.__init__(values, counts, int(state['max_length']))
 
 
 # What checkpoints of MMEngine hold besides plain values. They use `getattr` for names of statistics alone.
