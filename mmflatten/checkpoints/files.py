@@ -11,8 +11,9 @@ from torch import Tensor
 
 from mmflatten.checkpoints.convert import PARALLEL, convert_state_dict, family_of, revert_state_dict, without_parallel
 from mmflatten.checkpoints.families import FAMILIES
-from mmflatten.checkpoints.torch_file import read_torch
+from mmflatten.checkpoints.torch_file import MAX_BYTES, read_torch
 from mmflatten.text import shorten
+from mmflatten.user_files import problem_of
 from mmflatten.version import __version__
 
 # Families that are found by the names in the file: all, or those of timm.
@@ -21,6 +22,7 @@ TIMM = 'timm'
 FOUND = {AUTO: tuple(FAMILIES), TIMM: ('deit', 'timm_pvt_v2', 'timm_swin')}
 HEAD = ('head.fc.weight', 'head.fc.bias')
 SAFETENSORS = '.safetensors'  # tensors by name, without code
+MAX_TENSORS = 50_000
 # In order of preference. The accuracies published with official files are those of 'model', even if the file also has
 # averaged weights (FLatten-CSwin's 'state_dict_ema', L2ViT's 'model_ema').
 ENTRIES = ('model', 'state_dict', 'model_ema', 'state_dict_ema')
@@ -65,13 +67,19 @@ def read_weights(path: str | Path, key: str | None = None,
 
 def read_safetensors(path: str | Path) -> dict[str, Tensor]:
     """Read a safetensors file onto the CPU; raise ValueError if it is damaged or has another format."""
-    from safetensors import SafetensorError
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
+    if (problem := problem_of(path, MAX_BYTES)) is not None:
+        raise ValueError(f'{path}: {problem}. Expected a safetensors file.')
     try:
+        with safe_open(path, 'pt') as file:
+            number = len(file.keys())
+        if number > MAX_TENSORS:
+            raise ValueError(f'{path}: expected at most {MAX_TENSORS} tensors, got {number}.')
         return load_file(path)
     except SafetensorError as error:
-        raise ValueError(f'{path}: expected a complete safetensors file, got an error: {error}.') from error
+        raise ValueError(f'{path}: expected a complete safetensors file, got an error: {str(error)[:200]}.') from error
 
 
 def encode(content: dict, name: str | Path) -> bytes:
@@ -158,7 +166,8 @@ def _select(content: Any, key: str | None, path: str | Path,
                          'the model in its code.')
     entry = key if key is not None else next((name for name in entries if name in content), None)
     weights = content if entry is None else content.get(entry)
-    if not isinstance(weights, Mapping) or not weights or not all(isinstance(v, Tensor) for v in weights.values()):
+    if not isinstance(weights, Mapping) or not weights or not all(
+            isinstance(name, str) and isinstance(value, Tensor) for name, value in weights.items()):
         where = '' if entry is None else f', entry {entry!r}'
         present = shorten([repr(name) for name in content], 8) or 'nothing'
         raise ValueError(f'{path}{where}: expected a dict of tensors, got a file with {present}. Select an entry with '

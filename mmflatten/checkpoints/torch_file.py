@@ -33,7 +33,7 @@ from torch.utils._pytree import tree_leaves
 from mmflatten.checkpoints.stand_ins import NUMPY, Inert, InertDict
 from mmflatten.user_files import problem_of
 
-_MAX_BYTES = 2**42
+MAX_BYTES = 2**42
 _ZIP = b'PK\x03\x04'
 _LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'  # PyTorch's magic number
 _LEGACY_PICKLES = 4  # that number, version, machine and content, before the storages
@@ -65,7 +65,7 @@ def read_torch(path: str | Path, map_location: Any = 'cpu',
     Raises:
         ValueError: the file is of another kind, is damaged, or would take much more memory than it has bytes.
     """
-    if (problem := problem_of(path, _MAX_BYTES)) is not None:
+    if (problem := problem_of(path, MAX_BYTES)) is not None:
         raise ValueError(f'{path}: {problem}. Expected a file of torch.save.')
     try:
         with open(path, 'rb') as file:

@@ -15,14 +15,13 @@ from pathlib import Path
 from mmengine.logging import print_log
 
 from mmflatten.checkpoints.files import SAFETENSORS, read_safetensors
-from mmflatten.checkpoints.torch_file import is_zip, require_stored
+from mmflatten.checkpoints.torch_file import MAX_BYTES, is_zip, require_stored
 from mmflatten.console import OUT_OF_SPACE, space_hint
 from mmflatten.user_files import problem_of
 
 _PARTIAL = '.part'
 _LOCK = '.training'
 _PERIODIC = re.compile(r'(?:epoch|iter)_(\d+)\.pth')
-_MAX_BYTES = 2**42
 
 
 class CheckpointError(RuntimeError):
@@ -127,7 +126,7 @@ def what_is_wrong(path: str | Path) -> str | None:
     unpickling. Files in the older format and safetensors have no checksums.
     """
     path = Path(path)
-    if (problem := problem_of(path, _MAX_BYTES)) is not None:
+    if (problem := problem_of(path, MAX_BYTES)) is not None:
         return f'it {problem}'
     if path.suffix == SAFETENSORS:
         try:

@@ -18,7 +18,7 @@ from mmengine.runner.checkpoint import (
     get_torchvision_models,
     load_state_dict,
 )
-from torch import nn
+from torch import Tensor, nn
 from torch.hub import download_url_to_file, get_dir
 from torch.utils._pytree import tree_leaves
 
@@ -124,6 +124,9 @@ def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool 
     """
     require_dict(checkpoint, filename)
     bare, expected = checkpoint.get('state_dict', checkpoint), model.state_dict()
+    if not isinstance(bare, dict) or not all(isinstance(key, str) for key in bare):
+        raise CheckpointError(f'checkpoint {filename}: expected a dict of weights with names as keys. Save the '
+                              'state_dict() of the model.')
     weights = OrderedDict(bare)
     for pattern, replacement in revise_keys:
         weights = OrderedDict((re.sub(pattern, replacement, key), value) for key, value in weights.items())
@@ -132,6 +135,9 @@ def load_weights(model: nn.Module, checkpoint: Any, filename: str, strict: bool 
         raise CheckpointError(
             f'checkpoint {filename} has no key of the model. Its first keys are {shorten(weights, 3)} and those of the '
             f'model {shorten(expected, 3)}. `mmflatten convert` converts official checkpoints.')
+    if wrong := [key for key, value in weights.items() if key in expected and not isinstance(value, Tensor)]:
+        raise CheckpointError(f'checkpoint {filename}: expected tensors, got {type(weights[wrong[0]]).__name__} for '
+                              f'{shorten(wrong, 3)}. Save the state_dict() of the model.')
     try:
         load_state_dict(model, weights, strict)
     except RuntimeError as error:

@@ -11,6 +11,8 @@ import torch
 from cases import Results, command, run
 from world import World
 
+from mmflatten.checkpoints.torch_file import read_torch
+
 SECONDS = 180.  # limit of a single process
 LIMITS = (0, 100, 1000, 2500, 4000, 6000, 8000, 12_000, 20_000, 40_000)  # bytes of a file
 
@@ -21,7 +23,7 @@ def training(world: World, results: Results, number: int, end: float) -> None:
         return command(['train', world.config, '--work-dir', folder / 'work', '--resume'], folder)
 
     def weights(folder: Path) -> dict:
-        return torch.load(folder / 'work' / 'epoch_12.pth', weights_only=False)['state_dict']
+        return read_torch(folder / 'work' / 'epoch_12.pth')[0]['state_dict']
 
     def same(folder: Path) -> str:
         found = weights(folder)
