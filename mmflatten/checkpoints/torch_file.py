@@ -194,7 +194,7 @@ def _load(file: BinaryIO, pickled: bytes, map_location: Any, known: Mapping[str,
             warnings.simplefilter('ignore', UserWarning)  # about formats; relevant problems raise an error
             try:
                 return torch.load(file, map_location=map_location, weights_only=True), sorted(foreign)
-            except pickle.UnpicklingError as error:
+            except (pickle.UnpicklingError, TypeError) as error:  # the latter in PyTorch 2.6
                 failure = error
                 foreign = foreign or get_unsafe_globals_in_checkpoint(_zipped(pickled))
     raise failure
