@@ -16,7 +16,7 @@ COMMANDS = {
     'schedule': 'learning rate, weight decay and momentum of a training, before it starts',
     'predict': 'predict from your own images or videos',
     'publish': 'write a folder that shares a model: weights, config as data, card',
-    'export': 'export a checkpoint to ONNX, OpenVINO or pt2',
+    'export': 'export a checkpoint to ONNX',
     'analyze': 'errors of a tested model: classes, confusion matrix, worst images',
     'attention': 'attention maps of an image, for each layer and head',
     'app': 'a web page to try one or two models: predictions, attention, cost',

@@ -23,11 +23,11 @@ def options(parser: ArgumentParser) -> None:
 def main(args: Namespace) -> None:
     from mmflatten.engine.setup import load_config
     from mmflatten.engine.test import add_tta, test
-    from mmflatten.export.formats import SUFFIXES
+    from mmflatten.export.formats import SUFFIX
     from mmflatten.export.testing import use_file
     from mmflatten.export.wrappers import ExportError
     cfg = load_config(args.config, args.cfg_options, args.work_dir, args.launcher, subfolder='test')
-    exported = Path(args.checkpoint).suffix in SUFFIXES.values()
+    exported = Path(args.checkpoint).suffix == SUFFIX
     if exported and args.tta:
         raise ExportError(f'--tta: not available for an exported file, got {args.checkpoint}. Test the checkpoint.')
     if exported:

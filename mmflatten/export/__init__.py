@@ -1,1 +1,1 @@
-"""Trained models as files for other runtimes: ONNX, OpenVINO and PyTorch's pt2."""
+"""Trained models as ONNX files, for ONNX Runtime and OpenVINO."""

@@ -1,14 +1,13 @@
 """Inference with exported files on the CPU."""
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from mmflatten.export.formats import METADATA, SUFFIXES, metadata_file, read_metadata
+from mmflatten.export.formats import METADATA, SUFFIX
 from mmflatten.export.wrappers import ExportError
 
 Run = Callable[[tuple[np.ndarray, ...]], list[np.ndarray]]
@@ -37,59 +36,47 @@ class Engine:
         return dict(zip(self.metadata['outputs'], self.run(images), strict=True))
 
 
-def load_engine(file: str | Path, threads: int | None = None) -> Engine:
-    """Load an exported file that you trust. The suffix determines the format.
+def load_engine(file: str | Path, threads: int | None = None, runtime: str = 'onnxruntime') -> Engine:
+    """Load an exported file.
 
-    The runtime chooses the number of CPU threads if it is None. For pt2 it sets PyTorch's threads.
+    Args:
+        threads: number of CPU threads. The runtime chooses it if it is None.
+        runtime: `onnxruntime` or `openvino`.
 
     Raises:
-        ExportError: the suffix is unknown, or the file has no metadata of this project.
+        ExportError: the file is not one of this project.
         FileNotFoundError: the file does not exist.
     """
     path = Path(file)
-    if path.suffix not in SUFFIXES.values():
-        raise ExportError(f'file: expected a suffix {", ".join(SUFFIXES.values())}, got {path}.')
+    if path.suffix != SUFFIX:
+        raise ExportError(f'file: expected the suffix {SUFFIX}, got {path}.')
     if not path.is_file():
         raise FileNotFoundError(f'{path} does not exist. Run mmflatten export first.')
-    if path.suffix == SUFFIXES['onnx']:
-        return _load_onnx(path, threads)
-    # The second name is that of earlier versions.
-    metadata = read_metadata(metadata_file(path)) or read_metadata(path.with_suffix('.json'))
-    if metadata is None:
-        raise ExportError(f'{metadata_file(path)}: missing or damaged. It belongs to {path}; export again.')
-    load = _load_pt2 if path.suffix == SUFFIXES['pt2'] else _load_openvino
-    return Engine(metadata, load(path, threads))
+    return (_load_onnxruntime if runtime == 'onnxruntime' else _load_openvino)(path, threads or 0)
 
 
-def _load_onnx(path: Path, threads: int | None) -> Engine:
+def _metadata(path: Path, entries: Mapping[str, str]) -> dict[str, Any]:
+    if METADATA not in entries:
+        raise ExportError(f'{path}: expected the metadata entry {METADATA!r}, which mmflatten export writes.')
+    return json.loads(entries[METADATA])
+
+
+def _load_onnxruntime(path: Path, threads: int) -> Engine:
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    options.intra_op_num_threads = threads or 0  # 0: chosen by the runtime
+    options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(path), options, providers=['CPUExecutionProvider'])
     names = [entry.name for entry in session.get_inputs()]
-    metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
-    if metadata is None:
-        raise ExportError(f'{path}: expected the metadata entry {METADATA!r}, which mmflatten export writes.')
-    return Engine(json.loads(metadata), lambda images: session.run(None, dict(zip(names, images))))
+    return Engine(_metadata(path, session.get_modelmeta().custom_metadata_map),
+                  lambda images: session.run(None, dict(zip(names, images))))
 
 
-def _load_openvino(path: Path, threads: int | None) -> Run:
+def _load_openvino(path: Path, threads: int) -> Engine:
+    import onnx
     import openvino
-    # Some processors use bfloat16 by default. 0 threads: chosen by the runtime.
-    settings = dict(INFERENCE_PRECISION_HINT='f32', INFERENCE_NUM_THREADS=threads or 0)
+    metadata = _metadata(path, {entry.key: entry.value for entry in onnx.load(path).metadata_props})
+    # Some processors use bfloat16 by default.
+    settings = dict(INFERENCE_PRECISION_HINT='f32', INFERENCE_NUM_THREADS=threads)
     model = openvino.Core().compile_model(str(path), 'CPU', settings)
-    return lambda images: [np.array(x) for x in model(list(images)).values()]
-
-
-def _load_pt2(path: Path, threads: int | None) -> Run:
-    import torchvision  # noqa: F401  registers the operators of detectors
-    module = torch.export.load(str(path)).module()
-    if threads:
-        torch.set_num_threads(threads)
-
-    @torch.inference_mode()
-    def run(images: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-        return [x.numpy() for x in module(*map(torch.from_numpy, images))]
-
-    return run
+    return Engine(metadata, lambda images: [np.array(x) for x in model(list(images)).values()])

@@ -23,7 +23,7 @@ from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.setup import load_config
 from mmflatten.export.engines import Engine, load_engine
-from mmflatten.export.formats import check_format, random_images, side_range, write
+from mmflatten.export.formats import check_file, random_images, side_range, write
 from mmflatten.export.wrappers import ExportedModel, ExportError, wrap
 from mmflatten.measure.flops.model_cost import image_shape
 
@@ -62,15 +62,14 @@ class ExportReport:
         return '\n'.join(lines)
 
 
-def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx', dynamic: bool = False,
-                 size: tuple[int, int] | None = None, features: bool = False,
-                 half: bool = False, options: Mapping[str, Any] | None = None) -> ExportReport:
-    """Export a checkpoint and compare the file with PyTorch. Existing files are replaced only if the new one agrees.
+def export_model(config: str, checkpoint: str, file: str, *, dynamic: bool = False,
+                 size: tuple[int, int] | None = None, features: bool = False, half: bool = False,
+                 options: Mapping[str, Any] | None = None) -> ExportReport:
+    """Export a checkpoint and compare the file with PyTorch. An existing file is replaced only if the new one agrees.
 
     Args:
         config, checkpoint: files of the model; every key of the checkpoint must fit.
         file: path to write.
-        format: 'onnx', 'openvino' or 'pt2'.
         dynamic: leave height and width open; `size` is then only an example.
         size: (H, W) of the images, by default the backbone's `img_size` or the usual size of the task.
         features: export the maps of backbone and neck instead of the task's predictions.
@@ -81,7 +80,7 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
         ExportError: the model cannot be exported, or the file differs from PyTorch.
         CheckpointError: the checkpoint does not fit.
     """
-    check_format(format, file)
+    check_file(file)
     cfg = load_config(config, options)
     require_parts(cfg, 'model')
     model, classes = _load(cfg, checkpoint)
@@ -104,7 +103,7 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
         boxes = None
         if 'boxes' in module.outputs:
             boxes = sum(len(engine(*each)['boxes']) for each in images.values())
-        for part in Path(temporary).iterdir():  # some formats write weights and metadata to files beside it
+        for part in Path(temporary).iterdir():  # large weights are in a file beside it
             os.replace(part, folder / part.name)
     return ExportReport(str(file), metadata, errors, boxes, shown)
 
@@ -171,5 +170,5 @@ def compare(name: str, module: ExportedModel, engine: Engine, size: tuple[int, i
         exact = run(copy.deepcopy(module).double(), (tensor.double() for tensor in tensors))
         if not error <= 4 * error_of(expected, exact):
             raise ExportError(f'{name}: expected a difference from PyTorch of at most {tolerance} of the largest '
-                              f'value at {size[0]}x{size[1]}, got {error:.1e}. Use another format, or PyTorch.')
+                              f'value at {size[0]}x{size[1]}, got {error:.1e}. Use PyTorch.')
     return error

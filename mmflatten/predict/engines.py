@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from mmflatten.export.engines import Engine, load_engine
 from mmflatten.export.export import compare
-from mmflatten.export.formats import SUFFIXES, require_packages, side_range, write
+from mmflatten.export.formats import SUFFIX, require_packages, side_range, write
 from mmflatten.export.wrappers import ExportedBackbone, ExportError
 
 ENGINES = ('eager', 'compile', 'onnxruntime', 'openvino', 'auto')
-_FORMATS = dict(onnxruntime='onnx', openvino='openvino')
 _EXAMPLE = 64  # image side for tracing; the graph accepts other sizes
 
 
@@ -58,7 +57,7 @@ def use_engine(model: nn.Module, engine: str, device: str) -> None:
         return
     if device != 'cpu':
         raise ExportError(f'engine: {engine} requires the CPU, got device {device}. Use compile or eager.')
-    require_packages(f'engine: {engine}', _FORMATS[engine])
+    require_packages(f'engine: {engine}', engine)
     model.backbone = _EngineBackbone(_convert(ExportedBackbone(model).eval(), engine))
 
 
@@ -66,8 +65,8 @@ def _convert(module: ExportedBackbone, engine: str) -> Engine:
     size = (max(_EXAMPLE, side_range(module)[0]),) * 2
     metadata = dict(task=module.task, size=list(size), sides=list(side_range(module)), outputs=list(module.outputs))
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, f'backbone{SUFFIXES[_FORMATS[engine]]}')
+        file = Path(folder, f'backbone{SUFFIX}')
         write(module, file, metadata)
-        loaded = load_engine(file, torch.get_num_threads())
+        loaded = load_engine(file, torch.get_num_threads(), engine)
     compare(f'engine: {engine}', module, loaded, size)
     return loaded

@@ -1,13 +1,11 @@
 """`mmflatten export` of the digit models: predictions equal those of PyTorch, and errors name the option."""
 import importlib.util
-import json
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
 
 import cv2
 import numpy as np
-import openvino
 import pytest
 import torch
 from pycocotools import mask
@@ -186,9 +184,7 @@ def test_detector_file_has_boxes_and_masks_at_open_sizes(detectors, tmp_path, ca
     assert tool.main([config, checkpoint, '--dynamic', '--size', '96', '128', '--out', str(file),
                       *(['--cfg-options', *options] if options else [])]) == 0
     assert '60 boxes were compared' in capsys.readouterr().out
-    openvino.save_model(openvino.Core().read_model(file), tmp_path / 'model.xml', compress_to_fp16=False)
-    (tmp_path / 'model.xml.json').write_text(json.dumps(load_engine(file).metadata))
-    for engine in (load_engine(file, 1), load_engine(tmp_path / 'model.xml', 1)):
+    for engine in (load_engine(file, 1), load_engine(file, 1, 'openvino')):
         for size in [(75, 190), (161, 97), (64, 64)]:
             expected, masks = predicted_by_mmdet(model, photo(*size))
             outputs = engine(photo(*size))
@@ -199,10 +195,10 @@ def test_detector_file_has_boxes_and_masks_at_open_sizes(detectors, tmp_path, ca
 
 
 def test_segmentor_logits_have_the_size_of_the_image(saved, tmp_path):
-    model = export(saved, 'semantic-fpn_flatten-swin-nano_digits', '--size', 70, 91, '--format', 'openvino', '--out',
-                   tmp_path / 'map.xml')
+    model = export(saved, 'semantic-fpn_flatten-swin-nano_digits', '--size', 70, 91, '--out',
+                   tmp_path / 'map.onnx')
     image = photo(70, 91)
-    logits = load_engine(tmp_path / 'map.xml')(image)['logits']
+    logits = load_engine(tmp_path / 'map.onnx', runtime='openvino')(image)['logits']
     preprocessor = model.data_preprocessor
     with torch.no_grad():
         inputs = (torch.from_numpy(image) - preprocessor.mean) / preprocessor.std
@@ -211,13 +207,13 @@ def test_segmentor_logits_have_the_size_of_the_image(saved, tmp_path):
 
 
 def test_stereo_disparities_of_a_padded_image(saved, tmp_path):
-    model = export(saved, 'psmnet-tiny_digits-stereo', '--size', 90, 180, '--format', 'pt2', '--out',
-                   tmp_path / 'stereo.pt2')
+    model = export(saved, 'psmnet-tiny_digits-stereo', '--size', 90, 180, '--out',
+                   tmp_path / 'stereo.onnx')
     left, right = photo(90, 180), photo(90, 180)[:, :, ::-1].copy()
     sides = {name: [torch.from_numpy(image[0]).flip(0)] for name, image in (('left', left), ('right', right))}
     with torch.no_grad():
         expected = model.predict(**model.data_preprocessor(dict(inputs=sides, data_samples=None)))
-    disparity = load_engine(tmp_path / 'stereo.pt2')(left, right)['disparity']
+    disparity = load_engine(tmp_path / 'stereo.onnx')(left, right)['disparity']
     assert disparity.shape == (1, 90, 180)
     # The prediction without samples keeps the padding above and to the right.
     np.testing.assert_allclose(disparity[0], expected[0].pred_disparity.data[0, -90:, :180], atol=1e-3)
@@ -232,21 +228,17 @@ def test_stereo_disparities_at_open_sizes(saved, tmp_path, capsys):
 
 
 def test_features_of_a_two_stage_detector_and_their_test(saved, tmp_path, capsys):
-    name, file = 'mask-rcnn_flatten-swin-nano_fpn_digits', tmp_path / 'maps.pt2'
-    export(saved, name, '--features', '--size', 64, '--format', 'pt2', '--out', file)
+    name, file = 'mask-rcnn_flatten-swin-nano_fpn_digits', tmp_path / 'maps.onnx'
+    export(saved, name, '--features', '--size', 64, '--out', file)
     maps = load_engine(file)(photo(64, 64))
     assert [x.shape[-1] for x in maps.values()] == sorted((x.shape[-1] for x in maps.values()), reverse=True)
     assert main(['test', saved(name)[1], str(file), '--work-dir', str(tmp_path / 'work')]) == 1
-    assert 'maps.pt2' in capsys.readouterr().err.splitlines()[-1]
+    assert 'maps.onnx' in capsys.readouterr().err.splitlines()[-1]
 
 
 BAD = {
-    'format': ('flatten-swin-nano_digits', ['--format', 'tflite'], 'tflite'),
     'suffix': ('flatten-swin-nano_digits', ['--out', 'model.xml'], 'model.xml'),
     'folder': ('flatten-swin-nano_digits', ['--out', 'nowhere/model.onnx'], 'nowhere'),
-    'removed format': ('flatten-swin-nano_digits', ['--format', 'torchscript'], 'pt2'),
-    'removed int8': ('flatten-swin-nano_digits', ['--int8'], '--int8'),
-    'removed calibration': ('flatten-swin-nano_digits', ['--calibration', 'photos'], '--calibration'),
     'size': ('flatten-swin-nano_digits', ['--size', '0'], '--size'),
     'suppression': ('atss_flatten-swin-nano_fpn_digits', ['--cfg-options', 'model.test_cfg.nms.type=soft_nms'],
                     'soft_nms'),
@@ -262,30 +254,14 @@ def test_bad_option_is_named(saved, tmp_path, monkeypatch, capsys, case):
     assert word in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_metadata_file_replaces_no_foreign_file(saved, tmp_path, capsys):
-    _, config, checkpoint = saved('flatten-swin-nano_digits')
-    earlier, metadata = tmp_path / 'm.json', tmp_path / 'm.pt2.json'
-    earlier.write_text('{"metrics": {}}')
-    export(saved, 'flatten-swin-nano_digits', '--format', 'pt2', '--out', tmp_path / 'm.pt2')
-    assert load_engine(tmp_path / 'm.pt2').metadata['outputs'] == ['probabilities']
-    assert earlier.read_text() == '{"metrics": {}}'
-    assert {file.name for file in tmp_path.iterdir()} == {'m.json', 'm.pt2', 'm.pt2.json'}
-    metadata.rename(earlier)  # as earlier versions named it
-    assert load_engine(tmp_path / 'm.pt2').metadata['outputs'] == ['probabilities']
-    metadata.write_text('{"mine": 1}')
-    assert tool.main([config, checkpoint, '--format', 'pt2', '--out', str(tmp_path / 'm.pt2')]) == 1
-    assert 'm.pt2.json' in capsys.readouterr().err and metadata.read_text() == '{"mine": 1}'
-
-
 def test_file_that_disagrees_replaces_nothing(saved, tmp_path, monkeypatch, capsys):
     _, config, checkpoint = saved('flatten-swin-nano_digits')
-    for name in ('m.pt2', 'm.pt2.json'):
-        (tmp_path / name).write_text('{"task": 1, "sides": 1, "outputs": 1}')
+    (tmp_path / 'm.onnx').write_text('mine')
     wrong = dict(probabilities=np.zeros((1, 10), np.float32))
     monkeypatch.setattr(exporting, 'load_engine', lambda file: lambda image: wrong)
-    assert tool.main([config, checkpoint, '--format', 'pt2', '--out', str(tmp_path / 'm.pt2')]) == 1
-    assert str(tmp_path / 'm.pt2') in capsys.readouterr().err
-    assert {file.name: len(file.read_text()) for file in tmp_path.iterdir()} == {'m.pt2': 37, 'm.pt2.json': 37}
+    assert tool.main([config, checkpoint, '--out', str(tmp_path / 'm.onnx')]) == 1
+    assert str(tmp_path / 'm.onnx') in capsys.readouterr().err
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {'m.onnx': 'mine'}
 
 
 @pytest.mark.parametrize('place', [0, 1])

@@ -167,7 +167,7 @@ def test_wheel_predicts_with_a_model_of_the_package(environment, used):
 
 
 def test_wheel_trains_tests_exports_and_serves_without_the_checkout(used):
-    for name in ('tested.pkl', 'found/classes.csv', 'model.xml', 'model.bin'):
+    for name in ('tested.pkl', 'found/classes.csv', 'model.onnx'):
         assert (used.folder / name).stat().st_size > 0
     assert 'num_classes' in (used.folder / 'mine.py').read_text() and used.results['page'] == 200
 

@@ -1,5 +1,4 @@
 """The rule by which linear layers and depthwise convolutions use oneDNN, and the layers that include GELU."""
-import runpy
 from collections.abc import Callable
 from copy import deepcopy
 
@@ -9,7 +8,7 @@ import torch.nn.functional as F
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmflatten.models.layers import FeedForward, FullRangeLinear, Linear, LinearGELU, TokenConv, linear
+from mmflatten.models.layers import FeedForward, FullRangeLinear, Linear, LinearGELU, TokenConv
 
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason='PyTorch was built without oneDNN')
 
@@ -89,12 +88,6 @@ def test_linear_uses_f_linear_outside_of_eager_float32_inference() -> None:
         assert counter.get_total_flops() == 2 * 6 * 64
         with torch.autocast('cpu', torch.bfloat16):
             assert layer(x).dtype == torch.bfloat16
-
-
-def test_projection_variable_only_warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv('MMFLATTEN_PROJECTION', 'linear')
-    with pytest.warns(FutureWarning, match="MMFLATTEN_PROJECTION: .* got 'linear'"):
-        runpy.run_path(linear.__file__)
 
 
 @pytest.mark.parametrize(('make', 'message'), [

@@ -1,5 +1,4 @@
 """Models by name, and deprecated names of `mmflatten.apis`."""
-from importlib import import_module
 
 import pytest
 import torch
@@ -37,12 +36,3 @@ def test_models_command_lists_names_or_paths(capsys):
     assert NAME in capsys.readouterr().out
     assert models([NAME, '--paths']) == 0
     assert capsys.readouterr().out.strip().endswith(f'configs/digits/{NAME}.py')
-
-
-@pytest.mark.parametrize(('old', 'new', 'name'), [
-    ('mmflatten.apis.cam', 'mmflatten.explain.cam', 'cam'),
-    ('mmflatten.apis.attention', 'mmflatten.explain.maps', 'probe_image')])
-def test_deprecated_modules_warn_and_return_the_moved_names(old, new, name):
-    with pytest.warns(DeprecationWarning, match=new):
-        moved = getattr(import_module(old), name)
-    assert moved is getattr(import_module(new), name)

@@ -1,8 +1,6 @@
 """Linear layers for tokens, computed by oneDNN in CPU inference."""
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Sequence
 
 import torch
@@ -12,11 +10,6 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from mmflatten.ops.precision import is_autocast_on, no_autocast
-
-if 'MMFLATTEN_PROJECTION' in os.environ:
-    warnings.warn('MMFLATTEN_PROJECTION: no longer has an effect, got '
-                  f'{os.environ["MMFLATTEN_PROJECTION"]!r}. Remove it; to use F.linear everywhere, set '
-                  'torch.backends.mkldnn.enabled = False.', FutureWarning, stacklevel=2)
 
 
 class Linear(nn.Linear):

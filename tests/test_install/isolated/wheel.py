@@ -34,7 +34,7 @@ run('train', NAME, '--track', 'tensorboard', '--cfg-options', 'train_cfg.max_epo
 checkpoint = Path(f'work_dirs/{NAME}/last_checkpoint').read_text()
 run('test', NAME, checkpoint, '--out', 'tested.pkl', '--cfg-options', *loaders('test'))
 run('predict', NAME, checkpoint, CROPS, '--out', 'found')
-run('export', NAME, checkpoint, '--format', 'openvino', '--out', 'model.xml')
+run('export', NAME, checkpoint, '--out', 'model.onnx')
 run('init', '--task', 'det', '--base', 'retinanet_flatten-swin-nano_fpn_digits', '--out', 'mine.py',
     '--images', f'{IMAGES}/training', f'{IMAGES}/validation',
     '--ann', f'{ANNOTATIONS}/instances_train.json', f'{ANNOTATIONS}/instances_val.json')
