@@ -42,19 +42,13 @@ class File:
     sha256: str
 
 
-class Facts(TypedDict, total=False):
-    """Fields of `mmflatten.json`."""
+class _Facts(TypedDict):
+    """Fields of `mmflatten.json` that a prediction uses."""
 
     format: int
-    name: str
     task: str
-    model: str
     classes: list[str]
     palette: list[list[int]] | None
-    weights: dict[str, Any]
-    metrics: dict[str, Any]
-    training: dict[str, Any]
-    environment: dict[str, str]
     files: dict[str, File]
 
 
@@ -96,7 +90,7 @@ def read_published(folder: str | Path) -> Published:
     numbers = checked(data['input'], f'{folder / CONFIG}: input')
     model = accepted(data['model'], task.scope, f'{folder / CONFIG}: model')
     metainfo: dict[str, Any] = dict(classes=tuple(facts['classes'])) if facts['classes'] else {}
-    if metainfo and facts.get('palette'):
+    if metainfo and facts['palette']:
         metainfo['palette'] = [tuple(colour) for colour in facts['palette']]  # as the drawings require
     dataset = dict(type='mmengine.dataset.BaseDataset', metainfo=metainfo, pipeline=pipeline_of(numbers, task.scope))
     config = Config(dict(
@@ -111,7 +105,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if not (folder / FACTS).is_file():
         raise HubError(f'{folder}: expected a published model, got a folder without {FACTS}. `mmflatten publish` '
                        'writes one.')
-    facts, place = _read(folder, FACTS, Facts, ('format', 'task', 'classes', 'files')), folder / FACTS
+    facts, place = _read(folder, FACTS, _Facts), folder / FACTS
     if facts['format'] != FORMAT:
         raise HubError(f'{place}: expected format {FORMAT}, got {facts["format"]}. Publish the model again with this '
                        'version of mmflatten, or update mmflatten.')
@@ -121,22 +115,22 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if len(facts['classes']) > _CLASSES or any(len(name) > _LETTERS for name in facts['classes']):
         raise HubError(f'{place}: classes: expected at most {_CLASSES} names of at most {_LETTERS} letters, got '
                        f'{len(facts["classes"])} names, the longest with {max(map(len, facts["classes"]))}.')
-    for colour in facts.get('palette') or ():
+    for colour in facts['palette'] or ():
         if len(colour) != 3 or not all(0 <= value <= 255 for value in colour):
             raise HubError(f'{place}: palette: expected three numbers from 0 to 255, got {str(colour)[:80]}.')
     for name, file in facts['files'].items():
         if not _FILE.fullmatch(name):
             raise HubError(f'{place}: files: expected names inside the folder, got {name[:80]!r}.')
-        if not {'bytes', 'sha256'} <= file.keys() or not 0 <= file['bytes'] <= LIMITS.get(name, _MAX_BYTES):
+        if file.keys() != {'bytes', 'sha256'} or not 0 <= file['bytes'] <= LIMITS.get(name, _MAX_BYTES):
             raise HubError(f'{place}: files: expected sha256, and up to {LIMITS.get(name, _MAX_BYTES)} bytes of '
                            f'{name}, got {str(file)[:80]}.')
     return facts
 
 
-def _read(folder: Path, name: str, kind: Any, required: tuple[str, ...] | None = None) -> dict[str, Any]:
+def _read(folder: Path, name: str, kind: Any) -> dict[str, Any]:
     require_inside(folder, name)
     try:
-        return read_json(folder / name, kind, kind.__annotations__ if required is None else required)
+        return read_json(folder / name, kind, kind.__annotations__)
     except DamagedFile as error:
         raise HubError(str(error)) from error
 
@@ -154,15 +148,10 @@ def require_inside(folder: Path, name: str) -> None:
 
 
 def _require_unchanged(folder: Path, name: str, expected: dict[str, Any] | None) -> None:
-    if expected is None:
-        raise HubError(f'{folder / FACTS}: files: expected bytes and sha256 of {name}, got none.')
     require_inside(folder, name)
-    found = facts_of(folder / name)
-    if found['bytes'] != expected['bytes']:
-        raise HubError(f'{folder / name}: expected {expected["bytes"]} bytes, got {found["bytes"]}. Download it again.')
-    if found['sha256'] != expected['sha256']:
-        raise HubError(f'{folder / name}: expected the SHA-256 {expected["sha256"][:80]}, got {found["sha256"]}. The '
-                       'file was changed or damaged: download it again.')
+    if (found := facts_of(folder / name)) != expected:
+        raise HubError(f'{folder / name}: expected {str(expected)[:120]} as in {FACTS}, got {found}. The file was '
+                       'changed or damaged: download it again.')
 
 
 def _require_small(config: Config, folder: Path) -> None:

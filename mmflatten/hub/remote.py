@@ -7,19 +7,9 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from mmflatten.console import error_text
+from mmflatten.hub import folder as published
 from mmflatten.hub.config_data import HubError
-from mmflatten.hub.folder import (
-    CARD,
-    CONFIG,
-    FACTS,
-    LIMITS,
-    WEIGHTS,
-    facts_of,
-    read_facts,
-    read_published,
-    require_inside,
-    shipped,
-)
+from mmflatten.hub.folder import CARD, CONFIG, FACTS, LIMITS, WEIGHTS, facts_of, read_published, shipped
 from mmflatten.json_files import read_json
 
 SCHEME = 'hf://'
@@ -79,7 +69,7 @@ def _download(repository: str, revision: str) -> Path:
                                'A revision that was never downloaded requires a connection.')
             folder = client.cached_assets_path('mmflatten', place, commit)
             for name in (FACTS, CONFIG, WEIGHTS):  # what a prediction needs
-                file = None if name == FACTS else read_facts(folder)['files'].get(name)
+                file = None if name == FACTS else published.read_facts(folder)['files'].get(name)
                 if not (folder / name).is_file() or file and facts_of(folder / name) != file:
                     _fetch(client, client.hf_hub_url(repository, name, revision=commit), folder / name, file)
         return folder
@@ -133,7 +123,7 @@ def push_to_hub(folder: str | Path, repository: str, private: bool = False) -> s
     folder, address = Path(folder), f'{SCHEME}{repository}'
     names = [FACTS, CARD, *read_published(folder).facts['files']]
     for name in names:
-        require_inside(folder, name)
+        published.require_inside(folder, name)
     if _REPOSITORY.fullmatch(repository) is None or '@' in repository:
         raise HubError(f'repository: expected user/model, got {repository}.')
     client = _client()

@@ -102,9 +102,8 @@ def small(steps: list[dict], **preprocessor: Any) -> Config:
     ([*STEPS[:2], dict(type='Normalize'), STEPS[2]], 'Normalize'), ([*STEPS, STEPS[2]], 'PackInputs'), ([], 'the end'),
     ([dict(type='mine.Load'), *STEPS[1:]], 'mine.Load'), ([STEPS[0], STEPS[1], *STEPS[1:]], 'Resize'),
     ([STEPS[0], dict(type='Resize', scale_factor=2), STEPS[2]], 'scale_factor'),
-    ([STEPS[0], dict(type='ResizeEdge', scale=32, edge='long'), STEPS[2]], 'long'),
     ([STEPS[0], dict(type='CenterCrop', crop_size=8), *STEPS[1:]], 'CenterCrop'),
-    ([STEPS[0], dict(type='Resize', scale=(32, 10**6)), STEPS[2]], 'size'),
+    ([STEPS[0], dict(type='Resize', scale=(32, 10**6)), STEPS[2]], 'scale'),
     ([dict(type='LoadImageFromFile', to_float32=True), *STEPS[1:]], 'to_float32')])
 def test_pipeline_that_numbers_cannot_say_is_refused(steps, word):
     with pytest.raises(HubError, match=f'mine.py.*{word}'):
@@ -113,7 +112,7 @@ def test_pipeline_that_numbers_cannot_say_is_refused(steps, word):
 
 def test_preprocessor_that_numbers_cannot_say_is_refused():
     assert input_of(small(STEPS, mean=(1, 2, 3), std=[1, 1, 1], num_classes=5), 'mine.py') == dict(
-        mean=[1, 2, 3], std=[1, 1, 1], size=[32, 32])
+        resize=dict(scale=(32, 32)), preprocessor=dict(mean=(1, 2, 3), std=(1, 1, 1)))
     for values in (dict(type='MyPreprocessor'), dict(rgb_to_bgr=True), dict(mean=[0, 0, 0, 0])):
         with pytest.raises(HubError, match=f'mine.py.*{next(iter(values))}'):
             input_of(small(STEPS, **values), 'mine.py')

@@ -135,14 +135,25 @@ def test_hostile_model_is_refused(name, folder, traps):
 
 
 @pytest.mark.parametrize('values', [
-    dict(pipeline=[]), dict(backend_args=dict(backend='memcached')), dict(mean='evil'), dict(mean=[1, 2]),
-    dict(mean=[1, 2, math.nan]), dict(std=[0, 1, 1]), dict(std=[1, 1, 1e9]), dict(rgb='yes'), dict(size=[0, 10]),
-    dict(size=[10**9, 10]), dict(size=[10., 10]), dict(size=[True, 10]), dict(size=64), dict(crop=-1),
-    dict(short_edge=2**20), dict(multiple=0), dict(multiple='32'), dict(backend='evil'), dict(interpolation=['area']),
-    dict(pad_divisor=10**6), dict(pad_value=math.inf), dict(keep_ratio=1), {EVIL: 1}], ids=str)
+    dict(pipeline=[]), dict(resize=[]), dict(LoadImageFromFile=dict()), {EVIL: {}},
+    *(dict(resize=value) for value in (
+        dict(type='evil'), dict(backend_args=dict(backend='memcached')), dict(scale=[0, 10]), dict(scale=[10**9, 10]),
+        dict(scale=[10., 10]), dict(scale=[True, 10]), dict(scale=[1, 2, 3]), dict(scale='evil'), dict(scale=None),
+        dict(backend='evil'), dict(interpolation=['area']), dict(interpolation={}), dict(keep_ratio=1), {EVIL: 1})),
+    dict(crop=dict(crop_size=-1)), dict(resize_edge=dict(scale=2**20)), dict(resize_edge=dict(edge='evil')),
+    dict(multiple=dict(size_divisor=0)), dict(multiple=dict(size_divisor='32')),
+    *(dict(preprocessor=value) for value in (
+        dict(type='evil'), dict(mean='evil'), dict(mean=[1, 2]), dict(mean=[1, 2, math.nan]), dict(std=[0, 1, 1]),
+        dict(std=[1, 1, 1e9]), dict(to_rgb='yes'), dict(pad_divisor=10**6), dict(pad_value=math.inf),
+        dict(batch_augments=[dict(type='evil')])))], ids=str)
 def test_hostile_input_is_refused(values, folder):
     change_json(folder, CONFIG, lambda config: config['input'].update(values))
     refused(folder, f'{CONFIG}: input')
+
+
+def test_input_of_another_task_is_refused(folder):
+    change_json(folder, CONFIG, lambda config: config['input']['preprocessor'].update(pad_divisor=2))
+    refused(folder, CONFIG)
 
 
 FACTS_FIELDS = {
@@ -232,7 +243,7 @@ def test_changed_and_cut_files_are_refused(folder):
     content = bytearray((folder / WEIGHTS).read_bytes())
     content[-1] ^= 1
     (folder / WEIGHTS).write_bytes(content)
-    refused(folder, WEIGHTS, 'SHA-256')
+    refused(folder, WEIGHTS, 'sha256')
     (folder / WEIGHTS).write_bytes(content[:-1])
     refused(folder, WEIGHTS, str(len(content)))
 

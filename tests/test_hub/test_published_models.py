@@ -48,7 +48,7 @@ def test_folder_states_metrics_seed_classes_and_hashes(published):
     assert facts['metrics'] == dict(measured_by='mmflatten test', seed=3, values={'accuracy/top1': 12.5})
     assert facts['classes'] == list('0123456789') and facts['environment']['torch'] == torch.__version__.split('+')[0]
     config = json.loads((folder / CONFIG).read_text())
-    assert config.keys() == {'input', 'model'} and config['input']['size'] == [64, 64]
+    assert config.keys() == {'input', 'model'} and config['input']['resize']['scale'] == [64, 64]
     assert all(facts_of(folder / name) == entry for name, entry in facts['files'].items())
     card = (folder / 'README.md').read_text()
     assert '12.5' in card and facts['files'][WEIGHTS]['sha256'] in card and 'image-classification' in card
@@ -158,6 +158,6 @@ def test_shipped_models_are_small_and_predict(image, tmp_path, capsys):
     for name, folder in shipped().items():
         assert name in listed
         assert sum(path.stat().st_size for path in folder.iterdir()) < 10**6
-        facts = read_published(folder).facts
+        facts = json.loads((read_published(folder).folder / FACTS).read_text())
         assert facts['metrics']['values'] and facts['metrics']['seed'] is not None
     assert shipped()

@@ -29,9 +29,9 @@ def configs(canary: Path) -> Iterator[tuple[str, bytes, bool]]:
             ('escapes', 'model', dict(type='\x1b[2J\u202e')),
             ('deep', 'model', dict(deep=json.loads('[' * 300 + ']' * 300))),
             ('pipeline', 'input', dict(pipeline=[dict(type='LoadImageFromFile')])),
-            ('huge size', 'input', dict(size=[10**9, 10**9])),
-            ('text as a size', 'input', dict(size='evil')),
-            ('interpolation', 'input', dict(interpolation=evil))):
+            ('huge size', 'input', dict(resize=dict(scale=[10**9, 10**9]))),
+            ('text as a size', 'input', dict(resize=dict(scale='evil'))),
+            ('interpolation', 'input', dict(resize=dict(interpolation=evil)))):
         config = json.loads((MODEL / CONFIG).read_text())
         config[part].update(values)
         yield name, json.dumps(config).encode(), True
