@@ -1,24 +1,37 @@
 """The folder of a published model: its files, their check, and the models in the package."""
 import hashlib
 import re
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
+import torch
 from mmengine.config import Config
+from torch import nn
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
+from mmflatten.building import build_model
+from mmflatten.console import error_text, quiet_libraries
 from mmflatten.engine.setup import require_scope
-from mmflatten.hub.config_data import HubError, config_of, from_data, pipeline_of, require_safe, require_shallow
+from mmflatten.hub.config_data import HubError, accepted
+from mmflatten.hub.inputs import checked, pipeline_of, preprocessor_of
+from mmflatten.hub.parts import TYPES
 from mmflatten.json_files import DamagedFile, read_json
-from mmflatten.tasks import find_task, tasks
+from mmflatten.tasks import tasks
 from mmflatten.user_files import problem_of
 
 FACTS, CONFIG, WEIGHTS, BACKBONE, CARD = ('mmflatten.json', 'config.json', 'model.safetensors', 'backbone.safetensors',
                                           'README.md')
-NEEDED = (FACTS, CONFIG, WEIGHTS)  # by a prediction
+FORMAT = 2
+LIMITS = {FACTS: 2**24, CONFIG: 2**20}  # bytes
 SHIPPED = Path(__file__).with_name('models')
-_FILE = re.compile(r'\w[\w.-]*')  # name inside the folder
+_FILE = re.compile(r'\w[\w.-]{0,99}', re.ASCII)  # name inside the folder
 _MAX_BYTES = 2**40
+_CLASSES, _LETTERS = 100_000, 1000
 
 
 @dataclass(frozen=True)
@@ -29,31 +42,21 @@ class File:
     sha256: str
 
 
-class Facts(TypedDict, total=False):
-    """Fields of `mmflatten.json`."""
+class _Facts(TypedDict):
+    """Fields of `mmflatten.json` that a prediction uses."""
 
     format: int
     task: str
-    model: str
     classes: list[str]
-    palette: list[Any] | None
-    preprocessing: dict[str, Any]
-    weights: dict[str, Any]
-    metrics: dict[str, Any]
-    training: dict[str, Any]
-    environment: dict[str, str]
+    palette: list[list[int]] | None
     files: dict[str, File]
 
 
-class _Config(TypedDict, total=False):
-    """Fields of `config.json` that a prediction uses, and two that must be absent."""
+class _Config(TypedDict):
+    """Fields of `config.json`."""
 
-    default_scope: str
     model: dict[str, Any]
-    data_preprocessor: Any
-    test_dataloader: dict[str, Any]
-    _base_: Any
-    custom_imports: Any
+    input: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -72,74 +75,107 @@ def shipped() -> dict[str, Path]:
 
 
 def read_published(folder: str | Path) -> Published:
-    """Check a folder and read its config. Nothing in it is executed: no pickle, no Python, no import.
+    """Check a folder and make the config of a prediction. It names only classes of `parts.TYPES`.
 
     Raises:
         HubError: a file is missing, leaves the folder or has another SHA-256, or the config is not accepted.
     """
     folder = Path(folder)
-    if not (folder / FACTS).is_file():
-        raise HubError(f'{folder}: expected a published model, got a folder without {FACTS}. `mmflatten publish` '
-                       'writes one.')
-    facts = _read(folder, FACTS, Facts, ('format', 'task', 'classes', 'files'))
-    if facts['format'] != 1 or facts['task'] not in tasks():
-        raise HubError(f'{folder / FACTS}: expected format 1 and one of the tasks {", ".join(tasks())}, got '
-                       f'{facts["format"]} and {facts["task"]}. A newer mmflatten may read it.')
-    for name in facts['files']:
-        if not _FILE.fullmatch(name):
-            raise HubError(f'{folder / FACTS}: files: expected names inside the folder, got {name[:80]!r}.')
+    facts = read_facts(folder)
     for name in (CONFIG, WEIGHTS):
         _require_unchanged(folder, name, facts['files'].get(name))
-    data = _read(folder, CONFIG, _Config, ('default_scope', 'model', 'test_dataloader'))
-    for key in ('_base_', 'custom_imports'):
-        if key in data:
-            raise HubError(f'{folder / CONFIG}: {key}: not accepted in a published config, got {str(data[key])[:80]}.')
-    for value in data.values():
-        require_shallow(value, str(folder / CONFIG))
-    data = from_data(data)
-    task = find_task(data['default_scope'])
-    if task is None or task.name != facts['task']:
-        raise HubError(f'{folder / CONFIG}: default_scope: expected the one of {facts["task"]}, got '
-                       f'{data["default_scope"][:80]!r}.')
+    data = _read(folder, CONFIG, _Config)
+    task = tasks()[facts['task']]
     require_scope(task.scope)
-    for name, value in (('model', data['model']), ('data_preprocessor', data.get('data_preprocessor')),
-                        ('test pipeline', pipeline_of(data))):
-        require_safe(value, task.scope, f'{folder / CONFIG}: {name}')
-    palette = from_data(facts.get('palette'))
-    metainfo = dict(classes=tuple(facts['classes']), **(dict(palette=palette) if palette else {}))
-    config = config_of(data, metainfo if facts['classes'] else {}, task.visualizer_type)
+    numbers = checked(data['input'], f'{folder / CONFIG}: input')
+    model = accepted(data['model'], task.scope, f'{folder / CONFIG}: model')
+    metainfo: dict[str, Any] = dict(classes=tuple(facts['classes'])) if facts['classes'] else {}
+    if metainfo and facts['palette']:
+        metainfo['palette'] = [tuple(colour) for colour in facts['palette']]  # as the drawings require
+    dataset = dict(type='mmengine.dataset.BaseDataset', metainfo=metainfo, pipeline=pipeline_of(numbers, task.scope))
+    config = Config(dict(
+        default_scope=task.scope, model={**model, 'data_preprocessor': preprocessor_of(numbers, task.scope)},
+        visualizer=dict(type=task.visualizer_type), test_dataloader=dict(dataset=dataset)))
+    _require_small(config, folder)
     return Published(folder, config, folder / WEIGHTS, facts)
 
 
-def _read(folder: Path, name: str, kind: Any, required: tuple[str, ...]) -> dict[str, Any]:
-    _require_inside(folder, name)
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Read and check `mmflatten.json`. Errors are those of `read_published`."""
+    if not (folder / FACTS).is_file():
+        raise HubError(f'{folder}: expected a published model, got a folder without {FACTS}. `mmflatten publish` '
+                       'writes one.')
+    facts, place = _read(folder, FACTS, _Facts), folder / FACTS
+    if facts['format'] != FORMAT:
+        raise HubError(f'{place}: expected format {FORMAT}, got {facts["format"]}. Publish the model again with this '
+                       'version of mmflatten, or update mmflatten.')
+    known = [name for name, task in tasks().items() if task.scope in TYPES]
+    if facts['task'] not in known:
+        raise HubError(f'{place}: expected one of the tasks {", ".join(known)}, got {facts["task"][:80]!r}.')
+    if len(facts['classes']) > _CLASSES or any(len(name) > _LETTERS for name in facts['classes']):
+        raise HubError(f'{place}: classes: expected at most {_CLASSES} names of at most {_LETTERS} letters, got '
+                       f'{len(facts["classes"])} names, the longest with {max(map(len, facts["classes"]))}.')
+    for colour in facts['palette'] or ():
+        if len(colour) != 3 or not all(0 <= value <= 255 for value in colour):
+            raise HubError(f'{place}: palette: expected three numbers from 0 to 255, got {str(colour)[:80]}.')
+    for name, file in facts['files'].items():
+        if not _FILE.fullmatch(name):
+            raise HubError(f'{place}: files: expected names inside the folder, got {name[:80]!r}.')
+        if file.keys() != {'bytes', 'sha256'} or not 0 <= file['bytes'] <= LIMITS.get(name, _MAX_BYTES):
+            raise HubError(f'{place}: files: expected sha256, and up to {LIMITS.get(name, _MAX_BYTES)} bytes of '
+                           f'{name}, got {str(file)[:80]}.')
+    return facts
+
+
+def _read(folder: Path, name: str, kind: Any) -> dict[str, Any]:
+    require_inside(folder, name)
     try:
-        return read_json(folder / name, kind, required)
+        return read_json(folder / name, kind, kind.__annotations__)
     except DamagedFile as error:
         raise HubError(str(error)) from error
 
 
-def _require_inside(folder: Path, name: str) -> None:
-    """Reject links that leave the folder. The hub's cache links from `snapshots/REVISION` to `blobs`."""
-    root = folder.resolve()
-    root = root.parents[1] if root.parent.name == 'snapshots' else root
-    path = folder / name
+def require_inside(folder: Path, name: str) -> None:
+    """Raise HubError for what is no regular file of the folder. The hub's cache links to `../../blobs`."""
+    root, path = folder.resolve(), folder / name
     if (problem := problem_of(path, _MAX_BYTES)) is not None:
         raise HubError(f'{path} {problem}. Download or publish the model again.')
-    if not path.resolve().is_relative_to(root):
+    cached = root.parent.name == 'snapshots' and root.parents[1].name.startswith('models--')
+    if path.resolve().parent not in (root, root.parents[1] / 'blobs' if cached else root):
         raise HubError(f'{path}: expected a file of the folder, got a link to {path.resolve()}.')
+    if (size := path.stat().st_size) > LIMITS.get(name, _MAX_BYTES):
+        raise HubError(f'{path}: expected at most {LIMITS[name]} bytes, got {size}.')
 
 
 def _require_unchanged(folder: Path, name: str, expected: dict[str, Any] | None) -> None:
-    if expected is None or not {'bytes', 'sha256'} <= expected.keys():
-        raise HubError(f'{folder / FACTS}: files: expected bytes and sha256 of {name}, got {expected}.')
-    _require_inside(folder, name)
-    found = facts_of(folder / name)
-    if found['bytes'] != expected['bytes']:
-        raise HubError(f'{folder / name}: expected {expected["bytes"]} bytes, got {found["bytes"]}. Download it again.')
-    if found['sha256'] != expected['sha256']:
-        raise HubError(f'{folder / name}: expected the SHA-256 {expected["sha256"][:80]}, got {found["sha256"]}. The '
-                       'file was changed or damaged: download it again.')
+    require_inside(folder, name)
+    if (found := facts_of(folder / name)) != expected:
+        raise HubError(f'{folder / name}: expected {str(expected)[:120]} as in {FACTS}, got {found}. The file was '
+                       'changed or damaged: download it again.')
+
+
+def _require_small(config: Config, folder: Path) -> None:
+    """Build the model without memory, and stop as soon as it is larger than its weights can be."""
+    left, mine = 2 * (folder / WEIGHTS).stat().st_size + 2**22, threading.get_ident()
+
+    def count(module: nn.Module, name: str, value: torch.Tensor | None) -> None:
+        nonlocal left
+        if threading.get_ident() == mine:
+            left -= 1024 + (0 if value is None else value.numel())  # with the objects of Python
+        if left < 0:
+            raise HubError(f'larger than {WEIGHTS}')
+
+    hooks = [register(count) for register in (register_module_parameter_registration_hook,
+                                              register_module_buffer_registration_hook)]
+    try:
+        with quiet_libraries(), torch.device('meta'):
+            build_model(config)
+    except Exception as error:  # of several libraries, for wrong arguments
+        raise HubError(f'{folder / CONFIG}: model: cannot be built: {error_text(error)[:300]}. Check the folder, or '
+                       'publish the model again.') from error
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def facts_of(path: Path) -> dict[str, Any]:

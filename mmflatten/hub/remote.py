@@ -1,15 +1,27 @@
 """Models on the Hugging Face hub: download and upload, by the client `huggingface_hub`."""
 import os
 import re
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+from urllib.parse import quote
 
 from mmflatten.console import error_text
+from mmflatten.hub import folder as published
 from mmflatten.hub.config_data import HubError
-from mmflatten.hub.folder import CARD, FACTS, NEEDED, read_published, shipped
+from mmflatten.hub.folder import CARD, CONFIG, FACTS, LIMITS, WEIGHTS, facts_of, read_published, shipped
+from mmflatten.json_files import read_json
 
 SCHEME = 'hf://'
-_REPOSITORY = re.compile(r'(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?')
+_REPOSITORY = re.compile(r'(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?', re.ASCII)
+_COMMIT = re.compile('[0-9a-f]{40}')
+_SILENCE, _SLOWEST = 10, 2**14  # seconds that a server may be silent, and bytes a second
+
+
+class _Revision(TypedDict):
+    """Field of the hub's answer on a revision."""
+
+    sha: str
 
 
 def is_published(name: str) -> bool:
@@ -35,17 +47,65 @@ def locate(name: str | Path) -> Path:
     parts = _REPOSITORY.fullmatch(name.removeprefix(SCHEME))
     if parts is None:
         raise HubError(f'model: expected a folder, user/model on the hub or one of {", ".join(shipped())}, got {name}.')
-    return _download(parts[1], parts[2])
+    return _download(parts[1], parts[2] or 'main')
 
 
-def _download(repository: str, revision: str | None) -> Path:
-    """Download what a prediction needs into the client's cache. An interrupted download continues."""
-    client = _client()
+def _download(repository: str, revision: str) -> Path:
+    """Download what a prediction needs, into a folder of the client's cache. An interrupted download continues.
+
+    The client's own download would write to paths that the server's answers name. Here the commit is checked, and
+    nothing else that a server says becomes part of a path.
+    """
+    client, address, place = _client(), f'{SCHEME}{repository}', quote(repository, safe='')
     try:
-        return Path(client.snapshot_download(repository, revision=revision, allow_patterns=list(NEEDED)))
+        answers = client.cached_assets_path('mmflatten', place, 'revisions')
+        with client.utils.WeakFileLock(answers / '.lock'):
+            answer = answers / quote(revision, safe='')
+            if not client.constants.HF_HUB_OFFLINE:
+                _fetch(client, f'{client.constants.ENDPOINT}/api/models/{repository}/revision/{answer.name}', answer)
+            commit = read_json(answer, _Revision, ('sha',)).get('sha', '')
+            if not _COMMIT.fullmatch(commit):
+                raise HubError(f'{address}: expected a commit of 40 hexadecimal digits, got {commit[:80]!r}. '
+                               'A revision that was never downloaded requires a connection.')
+            folder = client.cached_assets_path('mmflatten', place, commit)
+            for name in (FACTS, CONFIG, WEIGHTS):  # what a prediction needs
+                file = None if name == FACTS else published.read_facts(folder)['files'].get(name)
+                if not (folder / name).is_file() or file and facts_of(folder / name) != file:
+                    _fetch(client, client.hf_hub_url(repository, name, revision=commit), folder / name, file)
+        return folder
+    except HubError:
+        raise
     except Exception as error:  # of several libraries: HTTP, cache, names
-        raise HubError(f'{SCHEME}{repository}: cannot be downloaded: {_reason(error)}. Check the name and the '
-                       'connection; the next call continues.') from error
+        raise HubError(f'{address}: cannot be downloaded: {_reason(error)}. Check the name and the connection; the '
+                       'next call continues.') from error
+
+
+def _fetch(client: Any, url: str, path: Path, file: dict[str, Any] | None = None) -> None:
+    """Write the answer of an address to a file that is complete or absent: at most its bytes, with its SHA-256.
+
+    Raises:
+        OSError: the answer is another one, is larger than declared, or comes too slowly.
+    """
+    part, size = path.with_name(f'{path.name}.part'), file['bytes'] if file else LIMITS[FACTS]
+    start = part.stat().st_size if file and part.exists() else 0
+    headers = client.utils.build_hf_headers() | {'Accept-Encoding': 'identity'}
+    if 0 < start < size:
+        headers['Range'] = f'bytes={start}-'
+    end = time.monotonic() + 2 * _SILENCE + size / _SLOWEST
+    with client.utils.get_session().stream('GET', url, headers=headers, timeout=_SILENCE) as response:
+        if response.status_code not in (200, 206):
+            raise OSError(f'{url}: the server answers {response.status_code}')
+        with (open(part, 'ab' if response.status_code == 206 and 'Range' in headers else 'wb') as output,
+              client.utils.tqdm(total=size, unit='B', unit_scale=True, desc=path.name, disable=None) as bar):
+            for chunk in response.iter_raw():
+                if output.tell() + len(chunk) > size or time.monotonic() > end:
+                    raise OSError(f'{url}: the server sends more than {size} bytes, or less than {_SLOWEST} a second')
+                bar.update(output.write(chunk))
+    if file and (found := facts_of(part)) != file:
+        if found['bytes'] == size:
+            part.unlink()
+        raise OSError(f'{url}: the server sends another file than {FACTS} declares')
+    os.replace(part, path)
 
 
 def push_to_hub(folder: str | Path, repository: str, private: bool = False) -> str:
@@ -60,17 +120,20 @@ def push_to_hub(folder: str | Path, repository: str, private: bool = False) -> s
     Raises:
         HubError: the folder is not a published model, or the upload failed.
     """
+    folder, address = Path(folder), f'{SCHEME}{repository}'
     names = [FACTS, CARD, *read_published(folder).facts['files']]
+    for name in names:
+        published.require_inside(folder, name)
     if _REPOSITORY.fullmatch(repository) is None or '@' in repository:
         raise HubError(f'repository: expected user/model, got {repository}.')
-    hub = _client().HfApi()
+    client = _client()
+    hub, files = client.HfApi(), [client.CommitOperationAdd(name, folder / name) for name in names]
     try:
         hub.create_repo(repository, private=private, exist_ok=True)
-        return str(hub.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=names,
-                                     commit_message='Publish with mmflatten'))
+        return str(hub.create_commit(repository, files, commit_message='Publish with mmflatten'))
     except Exception as error:
-        raise HubError(f'{SCHEME}{repository}: cannot be uploaded: {_reason(error)}. Check the token (hf auth login) '
-                       'and the connection.') from error
+        raise HubError(f'{address}: cannot be uploaded: {_reason(error)}. Check the token (hf auth login) and the '
+                       'connection.') from error
 
 
 def _client() -> Any:

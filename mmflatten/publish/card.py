@@ -1,4 +1,7 @@
 """The card of a published model, README.md, and its pictures."""
+import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,11 @@ from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.predictions import draw_sample
 from mmflatten.predict.predictor import Predictor
 from mmflatten.tasks import tasks
-from mmflatten.text import align
+from mmflatten.text import align, printable
 
 PICTURES = 4
+_PLAIN = re.compile(r'[A-Za-z0-9 ]*|\d+\.\d+', re.ASCII)  # cannot be read as Markdown
+_SIMILAR = str.maketrans('`|\\', "'//")
 
 
 def draw_pictures(folder: Path, cfg: Config) -> tuple[list[Path], list[str]]:
@@ -40,25 +45,25 @@ def draw_pictures(folder: Path, cfg: Config) -> tuple[list[Path], list[str]]:
     return files, []
 
 
-def write_card(path: Path, facts: dict[str, Any], pictures: list[Path]) -> None:
-    """Write the card, with the header that the hub reads."""
-    task, name, metrics = tasks()[facts['task']], facts['name'], facts['metrics']
+def write_card(path: Path, facts: dict[str, Any], numbers: dict[str, Any], pictures: list[Path]) -> None:
+    """Write the card, with the header that the hub reads. Text from data stands in code, where nothing is active."""
+    task, name, metrics = tasks()[facts['task']], printable(facts['name']), facts['metrics']
     header = dict(library_name='mmflatten', pipeline_tag=task.hub_tag, tags=[facts['task'], 'mmflatten'])
     inputs, extras = ' '.join(f'{part}.png' for part in task.inputs), f'hub,{task.abbreviation}'
     parameters = f'{facts["weights"]["parameters"] / 1e6:.2f} million values ({", ".join(facts["weights"]["types"])})'
     half = metrics and 'float16' in facts['weights']['types']
     rounded = '\n\nMeasured before the weights were rounded to float16.' * bool(half)
-    facts_rows = [('task', facts['task']), ('model', facts['model']), ('weights', parameters),
-                  ('classes', ', '.join(facts['classes']) or '-')]
+    facts_rows = [('task', facts['task']), ('model', facts['model']), ('weights', parameters)]
     sections = [
-        f'---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {_cell(name)}',
+        f'---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {_code(name)}',
         _table(('', ''), facts_rows),
         ' '.join(f'![prediction]({picture.name})' for picture in pictures),
         f'## Use\n\n```shell\npip install "mmflatten[{extras}]"\n'
-        f'mmflatten predict {name} {inputs} --out results\n```\n\n'
+        f'mmflatten predict {shlex.quote(name)} {inputs} --out results\n```\n\n'
         'Give the folder, or `hf://user/model`. `model.safetensors` and `config.json` are data: nothing is executed.',
         '## Metrics\n\n' + (_metrics(metrics) if metrics else 'Not measured.') + rounded,
-        '## Preprocessing\n\n```yaml\n' + yaml.safe_dump(facts['preprocessing'], sort_keys=False) + '```',
+        f'## Input and classes\n\n```text\n{json.dumps(numbers)}\n'
+        f'{printable(json.dumps(facts["classes"], ensure_ascii=False))}\n```',
         '## Training and environment\n\n' + _table(('', ''), [*facts['training'].items(),
                                                               *facts['environment'].items()]),
         '## Files\n\n' + _table(('file', 'bytes', 'SHA-256'), [
@@ -77,4 +82,10 @@ def _table(header: tuple[str, ...], rows: list[tuple]) -> str:
 
 
 def _cell(value: Any) -> str:
-    return ' '.join(str(value).split()).replace('|', '\\|').replace('<', '&lt;')
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else _code(text)
+
+
+def _code(text: str) -> str:
+    """Return text as a span of code. The characters that end it, or a cell of a table, become similar ones."""
+    return f'`{printable(" ".join(text.split()).translate(_SIMILAR))}`'

@@ -1,5 +1,6 @@
 """Write the folder of a published model from a checkpoint and the files of its training."""
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from torch import Tensor
 
 from mmflatten.checkpoints.convert import without_parallel
 from mmflatten.checkpoints.files import encode
+from mmflatten.config_files import require_parts
 from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.engine.checkpoints.reading import load_from_local, require_dict
 from mmflatten.engine.datasets import read_metainfo
 from mmflatten.engine.setup import load_config
-from mmflatten.hub.config_data import HubError, pipeline_of, to_data, without_weights
-from mmflatten.hub.folder import BACKBONE, CARD, CONFIG, FACTS, WEIGHTS, facts_of
+from mmflatten.hub.config_data import HubError, accepted, to_data
+from mmflatten.hub.folder import BACKBONE, CARD, CONFIG, FACTS, FORMAT, WEIGHTS, facts_of
+from mmflatten.hub.inputs import input_of
 from mmflatten.publish.card import draw_pictures, write_card
 from mmflatten.report.collect import find_config_file, model_name, read_logs
 from mmflatten.requirements import LIBRARIES, inspect
@@ -26,8 +29,6 @@ from mmflatten.text import shorten
 from mmflatten.version import __version__
 
 _AVERAGES = ('model_ema', 'state_dict_ema')  # in files of other projects
-_MACHINE = ('work_dir', 'load_from', 'resume', 'launcher', 'model_wrapper_cfg', 'custom_imports', 'visualizer',
-            'vis_backends')  # fields that others cannot use, or that hold addresses of trackers
 _LOGGED = ('sys.platform', 'Python', 'CUDA available', 'PyTorch', 'seed', 'deterministic')
 
 
@@ -55,33 +56,34 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
     if file is None:
         raise HubError(f'config: there is none beside {checkpoint}. Name it with --config.')
     cfg = load_config(str(file))
+    require_parts(cfg, 'model', 'test_dataloader')
     weights = _weights(content, checkpoint, ema, half)
     parts = {WEIGHTS: weights}
     if backbone:
         parts[BACKBONE] = {key: value for key, value in weights.items() if key.startswith('backbone.')}
         if not parts[BACKBONE]:
             raise HubError(f'--backbone: the model has no weights backbone.*, got {shorten(list(weights), 3)}.')
-    data = to_data(without_weights({key: value for key, value in cfg.items() if key not in _MACHINE}))
-    facts = _facts(cfg, data, checkpoint, content, weights, name or out.name)
+    data = dict(input=input_of(cfg, str(file)), model=to_data(cfg.model, f'{file}: model'))
+    accepted(data['model'], cfg.default_scope, f'{file}: model')
+    facts = _facts(cfg, checkpoint, content, weights, name or out.name)
     with atomic_write(out) as folder:
+        shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
         folder.mkdir()
-        if out.exists():
-            out.rmdir()  # empty
         for part, tensors in parts.items():
             (folder / part).write_bytes(encode(dict(state_dict=tensors, meta=dict(mmflatten=__version__)), part))
         _write_json(folder / CONFIG, data)
-        notes = _finish(folder, facts, cfg)
+        notes = _finish(folder, facts, data['input'], cfg)
     return notes
 
 
-def _finish(folder: Path, facts: dict[str, Any], cfg: Config) -> list[str]:
+def _finish(folder: Path, facts: dict[str, Any], numbers: dict[str, Any], cfg: Config) -> list[str]:
     """Read the files back as a user would, draw pictures with the model, and write facts and card."""
     facts['files'] = {path.name: facts_of(path) for path in sorted(folder.iterdir())}
     _write_json(folder / FACTS, facts)
     pictures, notes = draw_pictures(folder, cfg)  # an error for what a reader would refuse
     facts['files'].update({path.name: facts_of(path) for path in pictures})
     _write_json(folder / FACTS, facts)
-    write_card(folder / CARD, facts, pictures)
+    write_card(folder / CARD, facts, numbers, pictures)
     if not facts['metrics']:
         notes.append('No metrics: `mmflatten test CONFIG CHECKPOINT --out results.pkl` in the folder of the checkpoint '
                      'measures them.')
@@ -107,18 +109,16 @@ def _weights(content: Mapping[str, Any], checkpoint: Path, ema: bool, half: bool
     return halves
 
 
-def _facts(cfg: Config, data: dict, checkpoint: Path, content: Mapping[str, Any], weights: dict[str, Tensor],
+def _facts(cfg: Config, checkpoint: Path, content: Mapping[str, Any], weights: dict[str, Tensor],
            name: str) -> dict[str, Any]:
     metainfo, meta = read_metainfo(cfg), content.get('meta') or {}
+    palette = metainfo.get('palette')
     folder, (environment, seconds) = checkpoint.parent, read_logs(checkpoint.parent)
-    model = data.get('model') or {}
-    normalisation = model.get('data_preprocessor') or data.get('data_preprocessor') or {}
     training = dict(seed=meta.get('seed'), epoch=meta.get('epoch'), iterations=meta.get('iter'),
                     seconds=round(seconds) or None)
     return dict(
-        format=1, name=name, task=task_of(cfg).name, model=model_name(cfg), classes=list(metainfo.get('classes') or ()),
-        palette=to_data(metainfo.get('palette')),
-        preprocessing=dict(normalisation=normalisation, pipeline=pipeline_of(data)),
+        format=FORMAT, name=name, task=task_of(cfg).name, model=model_name(cfg),
+        classes=list(metainfo.get('classes') or ()), palette=None if isinstance(palette, str) else palette,
         weights=dict(parameters=sum(value.numel() for value in weights.values()),
                      types=sorted({str(value.dtype).removeprefix('torch.') for value in weights.values()})),
         metrics=_metrics(folder, checkpoint, training), training={key: value for key, value in training.items()

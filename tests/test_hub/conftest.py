@@ -1,8 +1,10 @@
 """A hub on the loopback, and published models of the four tasks with random weights."""
 import base64
+import contextlib
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,6 +55,11 @@ def published(tmp_path_factory, scenes) -> Callable[[str], SimpleNamespace]:
     return make
 
 
+@pytest.fixture
+def image(scenes) -> Path:
+    return sorted((scenes / 'images' / 'validation').iterdir())[0]
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
 
@@ -77,18 +84,20 @@ class _Handler(BaseHTTPRequestHandler):
         files = hub.repositories.get(f'{user}/{model}')
         if files is None:
             return self._answer(b'{"error": "Repository not found"}', 404, head, X_Error_Code='RepoNotFound')
-        if path.startswith('/api/models') and rest[:1] == ['tree']:
-            tree = [dict(type='file', path=name, size=len(content), oid=hashlib.sha1(content).hexdigest())
-                    for name, content in files.items()]
-            return self._answer(json.dumps(tree).encode(), head=head, Content_Type='application/json')
+        time.sleep(hub.silence)
         if path.startswith('/api/models'):
-            info = dict(id=f'{user}/{model}', modelId=f'{user}/{model}', sha=COMMIT, private=False, tags=[],
+            info = dict(id=f'{user}/{model}', modelId=f'{user}/{model}', sha=hub.commit, private=False, tags=[],
                         siblings=[dict(rfilename=name) for name in files])
             return self._answer(json.dumps(info).encode(), head=head, Content_Type='application/json')
         content = files.get('/'.join(rest[2:]))  # resolve/REVISION/NAME
         if content is None:
             return self._answer(b'', 404, head, X_Error_Code='EntryNotFound')
-        headers = dict(X_Repo_Commit=COMMIT, ETag=f'"{hashlib.sha256(content).hexdigest()}"', Accept_Ranges='bytes')
+        if hub.location and self.headers['Host'].startswith('127.'):
+            return self._answer(b'', 302, head, Location=f'{hub.location}{path}')
+        if rest[-1] == hub.endless:
+            return self._send_without_end()
+        headers = dict(X_Repo_Commit=hub.commit, ETag=hub.etag or f'"{hashlib.sha256(content).hexdigest()}"',
+                       Accept_Ranges='bytes')
         start = int(self.headers.get('Range', 'bytes=0-').removeprefix('bytes=').split('-')[0])
         cut = hub.cut if not head and rest[-1].endswith('.safetensors') else None
         if cut is not None:
@@ -97,6 +106,15 @@ class _Handler(BaseHTTPRequestHandler):
         if start:
             headers['Content_Range'] = f'bytes {start}-{len(content) - 1}/{len(content)}'
         self._answer(content[start:], 206 if start else 200, head, cut, **headers)
+
+    def _send_without_end(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.close_connection = True
+        with contextlib.suppress(OSError):  # the client has gone
+            for _ in range(200):
+                self.server.hub.sent += self.wfile.write(bytes(self.server.hub.piece))
+                time.sleep(.02 * (self.server.hub.piece == 1))
 
     def do_HEAD(self) -> None:
         self.do_GET(head=True)
@@ -123,14 +141,19 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path) -> Iterator[SimpleNamespace]:
-    """A hub, as `HF_ENDPOINT`: `repositories` by name, `requests`, and `cuts` downloads that end after `cut` bytes."""
+    """A hub, as `HF_ENDPOINT`: `repositories` by name, `requests`, and `cuts` downloads that end after `cut` bytes.
+
+    A hostile one names another `commit`, `etag` or `location`, is silent, or sends the file `endless` in `piece`s.
+    """
     server = ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
-    server.hub = SimpleNamespace(url=f'http://127.0.0.1:{server.server_port}', repositories={}, requests=[], cut=None,
-                                 cuts=0)
+    server.hub = SimpleNamespace(
+        url=f'http://127.0.0.1:{server.server_port}', repositories={}, requests=[], cut=None, cuts=0, commit=COMMIT,
+        etag=None, location='', endless='', sent=0, piece=2**20, silence=0)
     for name, value in dict(
             ENDPOINT=server.hub.url, HF_HUB_CACHE=str(tmp_path / 'cache'), HF_HUB_DISABLE_XET=True,
             HUGGINGFACE_CO_URL_TEMPLATE=server.hub.url + '/{repo_id}/resolve/{revision}/{filename}').items():
         monkeypatch.setattr(f'huggingface_hub.constants.{name}', value)  # they are read once, at import
+    monkeypatch.setattr('huggingface_hub.utils._cache_assets.HF_ASSETS_CACHE', str(tmp_path / 'cache' / 'assets'))
     monkeypatch.setenv('HF_TOKEN', 'hf_test')
     thread = threading.Thread(target=server.serve_forever, args=(.05,), daemon=True)
     thread.start()

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from published import configs
 from world import World
 
 
@@ -37,7 +38,8 @@ class Call:
 def hostile(world: World, canary: Path) -> list[Case]:
     """Make all files, of all kinds in turn, so that a shorter campaign has some of each. None may make `canary`."""
     kinds = [list(cases) for cases in (checkpoints(world, canary), safetensors(), predictions(world, canary),
-                                       studies(world), runs(world), shards(world), indexes(), annotations(world))]
+                                       studies(world), runs(world), shards(world), indexes(), annotations(world),
+                                       (Case('hub', *config) for config in configs(canary)))]
     return [cases[number] for number in range(max(map(len, kinds))) for cases in kinds if number < len(cases)]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cases import Ended, Results, command, memory_now, one_line, run
 from content import Case, hostile
+from published import write_model
 from world import ROOT, World
 
 from mmflatten.datasets.image_index import ImageIndex, ImageIndexError
@@ -22,7 +23,7 @@ def campaign(world: World, results: Results, number: int, end: float) -> None:
     """Give each hostile file to its command, which must refuse it in a line that names it."""
     canary = world.folder / 'canary'
     read = dict(pth=_convert, safetensors=_convert, pkl=_analyze, json=_origin, yaml=_study, run=_status, tar=_index,
-                index=_open_index, coco=_init)
+                index=_open_index, coco=_init, hub=_predict)
     before = memory_now()
     for count, case in enumerate(hostile(world, canary)[:number]):
         if time.monotonic() > end:
@@ -132,6 +133,12 @@ def _init(world: World, folder: Path, case: Case) -> Reader:
         ],
         folder,
     ), ('hostile.json', 'nothing was written', 'images', 'classes')
+
+
+def _predict(world: World, folder: Path, case: Case) -> Reader:
+    model = write_model(folder / 'model', case.content)
+    return command(['predict', model, world.photos[0], '--out', folder / 'out'], folder), ('config.json',
+                                                                                           'mmflatten.json')
 
 
 def _write(folder: Path, name: str, content: bytes) -> Path:

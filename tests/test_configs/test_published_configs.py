@@ -1,0 +1,118 @@
+"""What a published model keeps of each config: listed classes, and numbers that build the same input."""
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.dataset import Compose
+from mmengine.registry import MODELS, DefaultScope
+
+from mmflatten.engine.setup import require_scope
+from mmflatten.hub.config_data import HubError, accepted, to_data
+from mmflatten.hub.inputs import checked, input_of, pipeline_of, preprocessor_of
+from mmflatten.hub.parts import TYPES, WORDS
+
+ROOT = Path(__file__).parents[2] / 'configs'
+NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob('*/*.py')) if path.parent.name != '_base_']
+TRUTH = ('LoadAnnotations', 'mmflatten.LoadDisparity')
+
+
+def texts(value: Any, argument: str = 'model') -> Iterator[tuple[str, str]]:
+    """Yield all text of a model's config with its argument; for a type that of the class."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from texts(item, f'type of {argument}' if name == 'type' else name)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from texts(item, argument)
+    elif isinstance(value, str):
+        yield argument, value
+
+
+def test_list_of_parts_is_that_of_all_configs(read_config):
+    found = set()
+    for name in NAMES:
+        config = read_config(name)
+        model = accepted(json.loads(json.dumps(to_data(config.model, name))), config.default_scope, name)
+        assert to_data(model, name) == to_data(config.model, name)
+        found.update(texts(model))
+    listed = {(f'type of {argument}', value) for types in TYPES.values() for argument, values in types.items()
+              for value in values}
+    assert not listed - found
+    assert WORDS - {argument for argument, _ in found} == {'gating'}  # of all attentions
+
+
+@pytest.fixture(scope='module')
+def picture(tmp_path_factory) -> str:
+    """An image with odd sides, which every resize changes in another way."""
+    path = tmp_path_factory.mktemp('pictures') / 'odd.png'
+    cv2.imwrite(str(path), np.random.default_rng(0).integers(0, 256, (231, 317, 3), np.uint8))
+    return str(path)
+
+
+def prepare(pipeline: list[dict], preprocessor: dict, scope: str, picture: str) -> tuple[Any, dict]:
+    """Return the model's input and the facts on it that change predictions."""
+    require_scope(scope)
+    with DefaultScope.overwrite_default_scope(scope):
+        steps = Compose([step for step in copy.deepcopy(pipeline) if step['type'] not in TRUTH])
+        data = steps(dict(img_path=picture, right_path=picture, img_id=0))
+        data = {key: [value] for key, value in data.items()}
+        if scope == 'mmflatten':
+            data['inputs'] = {side: [image] for side, image in data['inputs'][0].items()}
+        data = MODELS.build(copy.deepcopy(preprocessor))(data, False)
+    sample = data['data_samples'][0]
+    return data['inputs'], {name: sample.metainfo.get(name) for name in (
+        'ori_shape', 'img_shape', 'pad_shape', 'batch_input_shape', 'scale_factor', 'padding_size')}
+
+
+def test_numbers_build_the_input_of_all_configs(read_config, picture):
+    tried = set()
+    for name in NAMES:
+        config = read_config(name)
+        scope, numbers = config.default_scope, input_of(config, name)
+        pipeline = config.test_dataloader.dataset.pipeline
+        given = dict(config.model.get('data_preprocessor') or config.data_preprocessor)
+        given.setdefault('type', 'ClsDataPreprocessor')
+        if (key := f'{scope} {pipeline} {given}') in tried:
+            continue
+        tried.add(key)
+        numbers = checked(json.loads(json.dumps(numbers)), name)
+        before, facts = prepare(pipeline, given, scope, picture)
+        after, same = prepare(pipeline_of(numbers, scope), preprocessor_of(numbers, scope), scope, picture)
+        torch.testing.assert_close(after, before, rtol=0, atol=0)
+        assert same == facts and any(facts.values()), name
+    assert len(tried) > 20
+
+
+STEPS = [dict(type='LoadImageFromFile'), dict(type='Resize', scale=(32, 32)), dict(type='PackInputs')]
+
+
+def small(steps: list[dict], **preprocessor: Any) -> Config:
+    return Config(dict(default_scope='mmpretrain', model=dict(type='ImageClassifier'), data_preprocessor=preprocessor,
+                       test_dataloader=dict(dataset=dict(type='RepeatDataset', dataset=dict(pipeline=steps)))))
+
+
+@pytest.mark.parametrize('steps, word', [
+    ([*STEPS[:2], dict(type='Normalize'), STEPS[2]], 'Normalize'), ([*STEPS, STEPS[2]], 'PackInputs'), ([], 'the end'),
+    ([dict(type='mine.Load'), *STEPS[1:]], 'mine.Load'), ([STEPS[0], STEPS[1], *STEPS[1:]], 'Resize'),
+    ([STEPS[0], dict(type='Resize', scale_factor=2), STEPS[2]], 'scale_factor'),
+    ([STEPS[0], dict(type='CenterCrop', crop_size=8), *STEPS[1:]], 'CenterCrop'),
+    ([STEPS[0], dict(type='Resize', scale=(32, 10**6)), STEPS[2]], 'scale'),
+    ([dict(type='LoadImageFromFile', to_float32=True), *STEPS[1:]], 'to_float32')])
+def test_pipeline_that_numbers_cannot_say_is_refused(steps, word):
+    with pytest.raises(HubError, match=f'mine.py.*{word}'):
+        input_of(small(steps), 'mine.py')
+
+
+def test_preprocessor_that_numbers_cannot_say_is_refused():
+    assert input_of(small(STEPS, mean=(1, 2, 3), std=[1, 1, 1], num_classes=5), 'mine.py') == dict(
+        resize=dict(scale=(32, 32)), preprocessor=dict(mean=(1, 2, 3), std=(1, 1, 1)))
+    for values in (dict(type='MyPreprocessor'), dict(rgb_to_bgr=True), dict(mean=[0, 0, 0, 0])):
+        with pytest.raises(HubError, match=f'mine.py.*{next(iter(values))}'):
+            input_of(small(STEPS, **values), 'mine.py')
