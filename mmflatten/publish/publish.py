@@ -1,6 +1,5 @@
 """Write the folder of a published model from a checkpoint and the files of its training."""
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,6 @@ def publish(checkpoint: str | Path, out: str | Path, config: str | None = None, 
     accepted(data['model'], cfg.default_scope, f'{file}: model')
     facts = _facts(cfg, checkpoint, content, weights, name or out.name)
     with atomic_write(out) as folder:
-        shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
         folder.mkdir()
         for part, tensors in parts.items():
             (folder / part).write_bytes(encode(dict(state_dict=tensors, meta=dict(mmflatten=__version__)), part))
