@@ -25,12 +25,12 @@ help:
 	@echo 'make docs-version  add the site of this version to the branch gh-pages, beside those of earlier versions'
 	@echo 'make wheels    build wheels and source archives of mmflatten and mmcv-torch-ops in dist/, always the same bytes'
 	@echo 'make clean     remove caches and build leftovers; make distclean also removes $(VENV)'
-	@echo 'PYTHON=python3.12 chooses the Python (3.11 to 3.14), VENV=DIR another environment.'
+	@echo 'PYTHON=python3.12 chooses the Python (3.11 to 3.13), VENV=DIR another environment.'
 
 setup:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || { \
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
 	  echo '$(PYTHON) is' "$$($(PYTHON) --version 2>&1 || true)"; \
-	  echo 'Python 3.11 to 3.14 is required. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11'; exit 1; }
+	  echo 'Python 3.11 to 3.13 is required. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11'; exit 1; }
 	@$(PYTHON) requirements/install.py $(VENV)
 
 demo: export OMP_NUM_THREADS ?= 1

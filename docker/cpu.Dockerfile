@@ -1,6 +1,7 @@
 # mmflatten on CPUs:
 #     docker build -f docker/cpu.Dockerfile -t mmflatten:cpu .
-#     docker run -it -v "$PWD/data:/mmflatten/data" -v "$PWD/work_dirs:/mmflatten/work_dirs" mmflatten:cpu mmflatten --help
+#     docker run -it --user "$(id -u)" -v "$PWD/data:/mmflatten/data" -v "$PWD/work_dirs:/mmflatten/work_dirs" \
+#         mmflatten:cpu mmflatten --help
 # PyTorch's ordinary wheels bring gigabytes of CUDA libraries; --build-arg UV_TORCH_BACKEND=cpu takes its CPU wheels.
 FROM python:3.12-slim-bookworm
 ARG UV_TORCH_BACKEND
@@ -14,4 +15,8 @@ COPY configs configs
 COPY studies studies
 COPY tools tools
 RUN python requirements/install.py
+# Any user may write files here, for --user "$(id -u)"; code and packages stay root's.
+RUN useradd --uid 1000 --create-home mmflatten && mkdir data work_dirs && chmod 1777 . data work_dirs /home/mmflatten
+ENV HOME=/home/mmflatten USER=mmflatten
+USER 1000
 CMD ["mmflatten", "--help"]

@@ -1,7 +1,7 @@
 # mmflatten on NVIDIA GPUs. PyTorch's wheels bring CUDA; the host needs a driver for it and the NVIDIA Container Toolkit:
 #     docker build -f docker/cuda.Dockerfile -t mmflatten:cuda .
-#     docker run -it --gpus all --ipc=host -v "$PWD/data:/mmflatten/data" -v "$PWD/work_dirs:/mmflatten/work_dirs" \
-#         mmflatten:cuda bash tools/dist_train.sh CONFIG 8
+#     docker run -it --gpus all --ipc=host --user "$(id -u)" -v "$PWD/data:/mmflatten/data" \
+#         -v "$PWD/work_dirs:/mmflatten/work_dirs" mmflatten:cuda bash tools/dist_train.sh CONFIG 8
 # --build-arg UV_TORCH_BACKEND=cu126 takes PyTorch's wheels for an older CUDA, here 12.6 (not tried). gcc is for Triton,
 # which builds the launchers of the fused kernels.
 FROM python:3.12-slim-bookworm
@@ -18,4 +18,8 @@ COPY configs configs
 COPY studies studies
 COPY tools tools
 RUN python requirements/install.py
+# Any user may write files here, for --user "$(id -u)"; code and packages stay root's.
+RUN useradd --uid 1000 --create-home mmflatten && mkdir data work_dirs && chmod 1777 . data work_dirs /home/mmflatten
+ENV HOME=/home/mmflatten USER=mmflatten
+USER 1000
 CMD ["mmflatten", "--help"]

@@ -20,6 +20,37 @@ def test_dockerfile_copies_existing_files(name):
     assert (ROOT / script).is_file() and script.split('/')[0] in copied
 
 
+def dockerfile(name):
+    """The instructions of a Dockerfile, as pairs of keyword and arguments, with continued lines joined."""
+    lines = (DOCKER / name).read_text().replace('\\\n', ' ').splitlines()
+    return [tuple(line.split(None, 1)) for line in lines if line and not line.startswith('#')]
+
+
+@pytest.mark.parametrize('name', ['cpu.Dockerfile', 'cuda.Dockerfile'])
+def test_container_does_not_run_as_root_and_can_write_where_it_must(name):
+    instructions = dockerfile(name)
+    keywords = [keyword for keyword, _ in instructions]
+    user = instructions[keywords.index('USER')][1]
+    assert keywords.count('USER') == 1 and int(user) > 0  # a number, which Kubernetes can compare with root
+    assert set(keywords[keywords.index('USER') + 1:]) == {'CMD'}  # all that is installed belongs to root
+    commands = ' && '.join(arguments for keyword, arguments in instructions if keyword == 'RUN')
+    environment = ' '.join(arguments for keyword, arguments in instructions if keyword == 'ENV')
+    home = re.search(r'HOME=(\S+)', environment).group(1)
+    account = re.search(r'useradd --uid (\d+) --create-home (\w+)', commands)
+    assert account.group(1) == user and home == f'/home/{account.group(2)}'
+    writable = set(re.search(r'chmod 1777 ([^&]+)', commands).group(1).split())
+    workdir = instructions[keywords.index('WORKDIR')][1]
+    mounted = set(re.findall(rf':{workdir}/(\w+)"', (DOCKER / name).read_text()))
+    assert mounted == {'data', 'work_dirs'} and mounted | {'.', home} == writable
+
+
+def test_kubernetes_job_runs_as_the_user_of_the_image():
+    _, job = yaml.safe_load_all((DOCKER / 'kubernetes-job.yaml').read_text())
+    context = job['spec']['template']['spec']['securityContext']
+    user, = (int(arguments) for keyword, arguments in dockerfile('cuda.Dockerfile') if keyword == 'USER')
+    assert context == {'runAsNonRoot': True, 'runAsUser': user, 'fsGroup': user}
+
+
 def test_kubernetes_job_uses_the_address_of_its_service():
     service, job = yaml.safe_load_all((DOCKER / 'kubernetes-job.yaml').read_text())
     name, spec = job['metadata']['name'], job['spec']

@@ -39,7 +39,7 @@ def softnms(boxes: Tensor, scores: Tensor, dets: Tensor, iou_threshold: float, s
     Soft-NMS (Bodla et al., ICCV 2017, arXiv:1704.04503) picks the best box and lowers the scores of those that overlap
     it, until none is left; a box whose score falls below `min_score` is dropped. Each pick depends on the ones before,
     so they are a loop; what a pick does to the other boxes is one product of arrays. Of equal scores the first in the
-    input is picked. Two boxes without area do not overlap.
+    input is picked. Two boxes without area do not overlap. As in mmcv, the time grows with the square of N.
 
     Args:
         boxes: (N, 4), and `scores` (N,).
@@ -81,7 +81,8 @@ def softnms(boxes: Tensor, scores: Tensor, dets: Tensor, iou_threshold: float, s
 def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
     """Return the groups that NMS forms: each kept box with those it suppresses, indices by falling score.
 
-    A box joins the best kept box with which its IoU is at least `iou_threshold`.
+    A box joins the best kept box with which its IoU is at least `iou_threshold`. As in mmcv, the time grows with the
+    square of N: 10,000 boxes take about a second, 100,000 more than a minute.
 
     Args:
         dets: (N, 5), boxes and scores.
@@ -93,8 +94,10 @@ def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
     kept = torchvision.ops.nms(ordered, torch.arange(len(order), 0, -1, dtype=ordered.dtype), below)
     owners, place = torch.full_like(order, len(order)), torch.arange(len(order))
     for some in kept.split(max(1, _PAIRS // max(1, len(order)))):
-        close = (_overlaps(ordered[some, None], ordered, offset=0) >= _single(iou_threshold)) & (place > some[:, None])
-        owners = torch.minimum(owners, torch.where(close, some[:, None], len(order)).amin(0))
+        after = int(some[0])  # a kept box suppresses later ones alone
+        close = _overlaps(ordered[some, None], ordered[after:], offset=0) >= _single(iou_threshold)
+        close &= place[after:] > some[:, None]
+        owners[after:] = torch.minimum(owners[after:], torch.where(close, some[:, None], len(order)).amin(0))
     owners[kept] = kept
     groups = order[owners.argsort(stable=True)].split(owners.unique(return_counts=True)[1].tolist())
     return [group.tolist() for group in groups if len(group)]

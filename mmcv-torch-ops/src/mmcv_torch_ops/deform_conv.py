@@ -6,6 +6,7 @@ import torchvision  # noqa: F401  registers torch.ops.torchvision
 from torch import Tensor
 
 from mmcv_torch_ops.precision import single
+from mmcv_torch_ops.sampling import FAR
 
 # mmcv names the sizes of the two versions differently; pairs of sizes are (height, width) here.
 
@@ -20,12 +21,15 @@ def deform_conv_forward(input: Tensor, weight: Tensor, offset: Tensor, output: T
         offset: (N, 2 * deformable_group * kH * kW, OH, OW), y before x for each tap.
         output: (N, D, OH, OW).
         columns, ones, im2col_step: scratch space and step of mmcv's kernels, not used.
+
+    A tap whose offset is NaN gives NaN, and no gradient.
     """
-    _check('deform_conv', input, offset, weight, deformable_group, output)
+    _check('deform_conv', input, offset, weight, (dH, dW, dilationH, dilationW), group, deformable_group, output)
     input, weight, offset = single(input, weight, offset)
+    offset, mask = _known(offset)
     output.copy_(torch.ops.torchvision.deform_conv2d(
-        input, weight, offset, input.new_zeros(len(input), 1), input.new_zeros(len(weight)), dH, dW, padH, padW,
-        dilationH, dilationW, group, deformable_group, False))
+        input, weight, offset, mask, input.new_zeros(len(weight)), dH, dW, padH, padW, dilationH, dilationW, group,
+        deformable_group, True))
 
 
 def deform_conv_backward_input(input: Tensor, offset: Tensor, gradOutput: Tensor, gradInput: Tensor,
@@ -66,8 +70,10 @@ def modulated_deform_conv_forward(input: Tensor, weight: Tensor, bias: Tensor, o
         bias: (D,), used with `with_bias`.
         input, weight, offset, output: as in `deform_conv_forward`.
     """
-    _check('modulated_deform_conv', input, offset, weight, deformable_group, output)
+    _check('modulated_deform_conv', input, offset, weight, (stride_h, stride_w, dilation_h, dilation_w), group,
+           deformable_group, output)
     input, weight, offset, mask, bias = single(input, weight, offset, mask, bias)
+    offset, mask = _known(offset, mask)
     output.copy_(torch.ops.torchvision.deform_conv2d(
         input, weight, offset, mask, bias if with_bias else input.new_zeros(len(weight)), stride_h, stride_w, pad_h,
         pad_w, dilation_h, dilation_w, group, deformable_group, True))
@@ -93,11 +99,23 @@ def _gradients(input: Tensor, weight: Tensor, offset: Tensor, grad_output: Tenso
     """Return the gradients of input, weight, offset, mask and bias; `sizes` are strides, paddings and dilations."""
     factors = input.new_zeros(len(input), 1) if mask is None else mask
     grad_output, input, weight, offset, factors = single(grad_output, input, weight, offset, factors)
+    known, _ = _known(offset)
     grad_input, grad_weight, grad_offset, *others = torch.ops.torchvision._deform_conv2d_backward(
-        grad_output, input, weight, offset, factors, input.new_zeros(len(weight)), *sizes, group, deformable_group,
+        grad_output, input, weight, known, factors, input.new_zeros(len(weight)), *sizes, group, deformable_group,
         mask is not None)
     inside = _inside(offset, tuple(weight.shape[2:]), sizes, tuple(input.shape[2:]))
     return grad_input, grad_weight, torch.where(inside, grad_offset, 0), *others
+
+
+def _known(offset: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return offsets that move taps at NaN out of the image, and a mask of the taps that is NaN there.
+
+    torchvision's kernel converts positions to whole numbers. On the CPU, NaN becomes one far outside of the memory.
+    """
+    lost = offset.isnan()
+    lost_taps = lost[:, ::2] | lost[:, 1::2]
+    factors = torch.ones_like(lost_taps, dtype=offset.dtype) if mask is None else mask
+    return offset.masked_fill(lost, FAR), factors.masked_fill(lost_taps, torch.nan)
 
 
 def _inside(offset: Tensor, kernel: tuple[int, int], sizes: tuple[int, ...], image: tuple[int, int]) -> Tensor:
@@ -118,7 +136,11 @@ def _inside(offset: Tensor, kernel: tuple[int, int], sizes: tuple[int, ...], ima
     return inside.expand_as(positions).flatten(1, 4)
 
 
-def _check(operator: str, input: Tensor, offset: Tensor, weight: Tensor, deformable_group: int, output: Tensor) -> None:
+def _check(operator: str, input: Tensor, offset: Tensor, weight: Tensor, steps: tuple[int, ...], group: int,
+           deformable_group: int, output: Tensor) -> None:
+    if min(*steps, group, deformable_group) < 1:
+        raise ValueError(f'{operator}: strides, dilations and groups must be positive, got {steps[:2]}, {steps[2:]} '
+                         f'and {group}, {deformable_group}')
     expected = (len(input), 2 * deformable_group * weight.shape[2] * weight.shape[3], *output.shape[2:])
     if offset.shape != expected:
         raise ValueError(f'{operator}: offset must have shape {tuple(expected)}, two numbers for each of the '

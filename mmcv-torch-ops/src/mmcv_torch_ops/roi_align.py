@@ -5,8 +5,18 @@ import torch
 import torchvision  # noqa: F401  registers torch.ops.torchvision
 from torch import Tensor
 
+from mmcv_torch_ops.deform_roi_pool import add_mean_gradients, mean_samples
 from mmcv_torch_ops.precision import single
-from mmcv_torch_ops.sampling import finite_regions, pixel_rows, points_at, region_samples, similar_regions, take
+from mmcv_torch_ops.sampling import (
+    bin_samples,
+    check_regions,
+    finite_regions,
+    large_regions,
+    moved_away,
+    pixel_rows,
+    points_at,
+    take,
+)
 
 
 def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Tensor, argmax_x: Tensor,
@@ -22,36 +32,40 @@ def roi_align_forward(input: Tensor, rois: Tensor, output: Tensor, argmax_y: Ten
         pool_mode: 0 takes the largest sample of a bin, 1 their mean.
 
     A region without area has bins without samples, which give 0. With maximum pooling, mmcv's kernels give -10000 on
-    the CPU and -3.4e38 on a GPU. A region with a coordinate that is not finite gives NaN, and no gradient.
+    the CPU and -3.4e38 on a GPU. A region that cannot be pooled (see `finite_regions`) gives NaN, and no gradient.
     """
     pooled = (aligned_height, aligned_width)
     check_regions('roi_align', input, rois, pooled)
     input, rois = single(input, rois)
-    rois, broken = finite_regions(rois)
+    rois, broken = finite_regions(rois, len(input))
+    rows, image = pixel_rows(input), tuple(input.shape[2:])
     if pool_mode == 1:
-        output.copy_(torch.ops.torchvision.roi_align(input, rois, spatial_scale, *pooled, sampling_ratio, aligned))
+        large = _large(rois, image, spatial_scale, sampling_ratio, aligned)
+        near = rois if large is None else moved_away(rois, large)
+        output.copy_(torch.ops.torchvision.roi_align(input, near, spatial_scale, *pooled, sampling_ratio, aligned))
+        if large is not None:
+            output[large] = mean_samples(rows, rois[large], pooled, image, spatial_scale, 0, aligned).to(output.dtype)
         output.masked_fill_(broken, torch.nan)
         return
     if pool_mode != 0:
         raise ValueError(f'roi_align: pool_mode must be 0 (max) or 1 (avg), got {pool_mode}')
-    rows, image = pixel_rows(input), tuple(input.shape[2:])
-    for some in similar_regions(rois, pooled, spatial_scale, sampling_ratio, aligned, input.shape[1]):
-        samples = region_samples(rois[some], pooled, image, spatial_scale, sampling_ratio, aligned)
-        y, x = (part.flatten(3) for part in torch.broadcast_tensors(samples.y, samples.x))
-        if not y.shape[3]:  # regions without area
-            output[some], argmax_y[some], argmax_x[some] = 0, -1, -1
+    bins = rows.new_zeros(3, len(rois) * pooled[0] * pooled[1], rows.shape[1])
+    for some, samples in bin_samples(rois, pooled, image, spatial_scale, sampling_ratio, aligned, rows.shape[1]):
+        y, x, real = (part.flatten(1) for part in torch.broadcast_tensors(samples.y, samples.x, samples.real))
+        if not y.shape[1]:  # regions without area
+            bins[1:, some] = -1
             continue
         points = points_at(y, x, image)
-        pixel = points.pixel + samples.first[:, None, None, None]
+        pixel = points.pixel + samples.first[:, 0]
         values = take(rows, pixel[0]).mul_(points.weight[0, ..., None])
         for corner in range(1, 4):
             values.addcmul_(take(rows, pixel[corner]), points.weight[corner, ..., None])
-        real = samples.real.flatten(3)
-        best, place = values.masked_fill_(~real[..., None], -torch.inf).max(3)
-        empty = ~real.any(3)[..., None]
-        for target, found, nothing in ((output, best, 0), (argmax_y, y.gather(3, place), -1),
-                                       (argmax_x, x.gather(3, place), -1)):
-            target[some] = found.masked_fill(empty, nothing).permute(0, 3, 1, 2).to(target.dtype)
+        best, place = values.masked_fill_(~real[..., None], -torch.inf).max(1)
+        empty = ~real.any(1)[:, None]
+        for target, found, nothing in zip(bins, (best, y.gather(1, place), x.gather(1, place)), (0, -1, -1)):
+            target[some] = found.masked_fill(empty, nothing)
+    for target, found in zip((output, argmax_y, argmax_x), bins):
+        target.copy_(found.view(len(rois), *pooled, rows.shape[1]).permute(0, 3, 1, 2))
     output.masked_fill_(broken, torch.nan)
 
 
@@ -61,11 +75,17 @@ def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argm
     """Write the gradient of the map into `grad_input` (N, C, H, W), which is zero before."""
     batch, channels, height, width = grad_input.shape
     grad_output, rois = single(grad_output, rois)
-    rois, _ = finite_regions(rois)
+    rois, _ = finite_regions(rois, batch)
     if pool_mode == 1:
+        image, pooled = (height, width), (aligned_height, aligned_width)
+        large = _large(rois, image, spatial_scale, sampling_ratio, aligned)
+        near = rois if large is None else moved_away(rois, large)
         grad_input.copy_(torch.ops.torchvision._roi_align_backward(
-            grad_output, rois, spatial_scale, aligned_height, aligned_width, batch, channels, height, width,
-            sampling_ratio, aligned))
+            grad_output, near, spatial_scale, *pooled, batch, channels, height, width, sampling_ratio, aligned))
+        if large is not None:
+            grad_rows = grad_output.new_zeros(batch * height * width, channels)
+            add_mean_gradients(grad_rows, grad_output[large], rois[large], image, spatial_scale, 0, aligned)
+            grad_input.add_(grad_rows.view(batch, height, width, channels).permute(0, 3, 1, 2))
         return
     points = points_at(*single(argmax_y, argmax_x), (height, width), real=argmax_y != -1)
     plane = rois[:, 0].long()[:, None] * channels + torch.arange(channels, device=rois.device)
@@ -75,16 +95,13 @@ def roi_align_backward(grad_output: Tensor, rois: Tensor, argmax_y: Tensor, argm
     grad_input.copy_(gradient)
 
 
-def check_regions(operator: str, input: Tensor, rois: Tensor, pooled: tuple[int, int]) -> None:
-    """Check the arguments that all operators on regions share.
+def _large(rois: Tensor, image: tuple[int, int], spatial_scale: float, sampling_ratio: int,
+           aligned: bool) -> Tensor | None:
+    """Return a mask (K,) of regions with too many samples for torchvision, or None if there are none.
 
-    Raises:
-        ValueError: a shape or a pooled size cannot be served; the message names it.
+    torchvision lists or visits all samples of a region, also those outside of the map: gigabytes, or hours.
     """
-    if input.dim() != 4:
-        raise ValueError(f'{operator}: input must have shape (N, C, H, W), got {tuple(input.shape)}')
-    if rois.dim() != 2 or rois.shape[1] != 5:
-        raise ValueError(f'{operator}: rois must have shape (K, 5), rows of (image, x1, y1, x2, y2), '
-                         f'got {tuple(rois.shape)}')
-    if not all(isinstance(side, int) and side > 0 for side in pooled):
-        raise ValueError(f'{operator}: the pooled size must be a pair of positive integers, got {pooled}')
+    if sampling_ratio > 0 or rois.is_meta or torch.compiler.is_compiling():
+        return None
+    large = large_regions(rois, image, spatial_scale, aligned)
+    return large if large.any() else None

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from mmcv_torch_ops.precision import single
-from mmcv_torch_ops.roi_align import check_regions
-from mmcv_torch_ops.sampling import finite_regions, take
+from mmcv_torch_ops.sampling import check_regions, finite_regions, take
 
 
 def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor, pooled_height: int,
@@ -16,7 +15,7 @@ def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor
     Source: Fast R-CNN (Girshick, ICCV 2015, arXiv:1504.08083). As in mmcv, a region includes its last pixel and its
     corners are not rounded; torchvision's `roi_pool` rounds them. Empty bins and regions without area give 0. Of equal
     values the first is taken, row by row. mmcv's kernel adds the gradient of a region without area to the first pixel
-    of the map; here it is dropped. A region with a coordinate that is not finite gives NaN, and no gradient.
+    of the map; here it is dropped. A region that cannot be pooled (see `finite_regions`) gives NaN, and no gradient.
 
     A rectangle is covered by four overlapping windows, whose sides are the largest powers of two that fit into it.
 
@@ -25,7 +24,7 @@ def roi_pool_forward(input: Tensor, rois: Tensor, output: Tensor, argmax: Tensor
     """
     check_regions('roi_pool', input, rois, (pooled_height, pooled_width))
     height, width = input.shape[-2:]
-    rois, broken = finite_regions(*single(rois))
+    rois, broken = finite_regions(*single(rois), len(input))
     (y1, y2), (x1, x2), real = _bins(rois, (pooled_height, pooled_width), (height, width), spatial_scale)
     output.zero_()
     argmax.fill_(-1)
@@ -60,7 +59,8 @@ def roi_pool_backward(grad_output: Tensor, rois: Tensor, argmax: Tensor, grad_in
                       pooled_width: int, spatial_scale: float) -> None:
     """Add the gradient of each bin to the pixel that was its largest, in `grad_input` (N, C, H, W)."""
     _, channels, height, width = grad_input.shape
-    plane = finite_regions(rois)[0][:, 0].long()[:, None] * channels + torch.arange(channels, device=rois.device)
+    rois, _ = finite_regions(*single(rois), len(grad_input))
+    plane = rois[:, 0].long()[:, None] * channels + torch.arange(channels, device=rois.device)
     pixel = argmax.clamp(min=0) + (plane * height * width)[:, :, None, None]
     grad_input.view(-1).scatter_add_(0, pixel.flatten(), (grad_output * (argmax >= 0)).flatten())
 

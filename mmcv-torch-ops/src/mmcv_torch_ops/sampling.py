@@ -7,30 +7,59 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_FAR = -1e6  # a coordinate outside of any map
+FAR = -1e6  # a coordinate outside of any map
+LARGE = 4  # times the map: regions inside of the image are never as large
+_LARGEST = 1e18  # the number of samples of a region with smaller coordinates fits into float32
 _CHUNK = 2 ** 24  # interpolated values at a time: 64 MiB in float32
 
 
-def finite_regions(rois: Tensor) -> tuple[Tensor, Tensor]:
-    """Return regions (K, 5) and a mask (K, 1, 1, 1) of those that are not finite.
+def check_regions(operator: str, input: Tensor, rois: Tensor, pooled: tuple[int, int]) -> None:
+    """Check the arguments that all operators on regions share.
 
-    These are moved far out of the map, where they have no gradient. The kernels of torchvision and mmcv read outside of
-    the map, or crash, where a coordinate is NaN.
+    Raises:
+        ValueError: a shape or a pooled size cannot be served; the message names it.
     """
-    finite = rois.isfinite().all(1, keepdim=True)
-    far = torch.arange(5, device=rois.device) > 0  # all but the number of the image
-    return torch.where(finite, rois, far * _FAR), ~finite[:, :, None, None]
+    if input.dim() != 4:
+        raise ValueError(f'{operator}: input must have shape (N, C, H, W), got {tuple(input.shape)}')
+    if len(rois) and not min(input.shape[2:]):
+        raise ValueError(f'{operator}: input must have pixels, got shape {tuple(input.shape)}')
+    if rois.dim() != 2 or rois.shape[1] != 5:
+        raise ValueError(f'{operator}: rois must have shape (K, 5), rows of (image, x1, y1, x2, y2), '
+                         f'got {tuple(rois.shape)}')
+    if not all(isinstance(side, int) and side > 0 for side in pooled):
+        raise ValueError(f'{operator}: the pooled size must be a pair of positive integers, got {pooled}')
+
+
+def finite_regions(rois: Tensor, images: int) -> tuple[Tensor, Tensor]:
+    """Return regions (K, 5) and a mask (K, 1, 1, 1) of those that cannot be pooled.
+
+    These have a coordinate that is not finite or beyond 1e18, or an image other than the `images` of the map. They are
+    moved far out of the map, where they have no gradient. The kernels of torchvision and mmcv read outside of the map,
+    crash or never end there.
+    """
+    fine = (rois.abs() < _LARGEST).all(1) & (rois[:, 0] > -1) & (rois[:, 0] < images)
+    return moved_away(rois, ~fine), ~fine[:, None, None, None]
+
+
+def moved_away(rois: Tensor, mask: Tensor) -> Tensor:
+    """Return regions of which those of `mask` (K,) lie far outside of the map, in image 0."""
+    return torch.where(mask[:, None], (torch.arange(5, device=rois.device) > 0) * FAR, rois)
+
+
+def large_regions(rois: Tensor, image: tuple[int, int], spatial_scale: float, aligned: bool) -> Tensor:
+    """Return a mask (K,) of the regions that are more than `LARGE` times as high or as wide as the map."""
+    _, size = starts_and_sizes(rois, spatial_scale, aligned)
+    return (size[:, 0] > LARGE * image[0]) | (size[:, 1] > LARGE * image[1])
 
 
 class Samples(NamedTuple):
-    """Sample points of K regions, in PH x PW bins of GY x GX points.
+    """Sample points of B bins, GY x GX of them.
 
     Attributes:
-        first: (K,), the first pixel of the image of each region, in a table of the pixels of all images.
-        y, x: positions, of shapes that broadcast to (K, PH, PW, GY, GX).
-        real: (K, 1, 1, GY, GX), whether a region has this point; smaller regions have fewer.
-        count: (K, 1, 1, 1), number of points in a bin, at least 1.
-        size: (K, 2), height and width of each region.
+        first: (B, 1, 1), the first pixel of the image of each bin, in a table of the pixels of all images.
+        y, x: (B, GY, 1) and (B, 1, GX), positions.
+        real: (B, GY, GX), whether a bin has this point; smaller ones have fewer.
+        count: (B, 1), number of points of a bin, at least 1. Points far outside of the map count, and may be left out.
     """
 
     first: Tensor
@@ -38,7 +67,6 @@ class Samples(NamedTuple):
     x: Tensor
     real: Tensor
     count: Tensor
-    size: Tensor
 
 
 class Points(NamedTuple):
@@ -60,40 +88,34 @@ class Points(NamedTuple):
     counts: Tensor
 
 
-def region_samples(rois: Tensor, pooled: tuple[int, int], image: tuple[int, int], spatial_scale: float,
-                   sampling_ratio: int, aligned: bool) -> Samples:
-    """Return the sample points of `rois` (K, 5), rows of (image, x1, y1, x2, y2) in the pixels of the image.
+def bin_samples(rois: Tensor, pooled: tuple[int, int], image: tuple[int, int], spatial_scale: float,
+                sampling_ratio: int, aligned: bool, channels: int, shift: Tensor | None = None,
+                ) -> Iterator[tuple[Tensor, Samples]]:
+    """Yield indices (B,) of bins that are computed together, of K * PH * PW, and their sample points.
 
-    A region has `pooled` bins. A bin has `sampling_ratio` points in each direction, or, if that is 0, as many as it has
-    pixels, rounded up. `aligned` moves the region by half a pixel; without it, a region is at least one pixel large.
+    `rois` (K, 5) has rows of (image, x1, y1, x2, y2) in the pixels of the image. A bin has `sampling_ratio` points in
+    each direction, or, if that is 0, as many as it has pixels, rounded up. `aligned` moves the region by half a pixel;
+    without it, a region is at least one pixel large. `shift` (2, K * PH * PW) moves bins by y and x.
+
+    The bins of a group have similar numbers of points, at most twice as many in each direction, so that a large one
+    does not cost all others as many points as it has; and they are so few that their values fit into memory.
     """
-    start, size = _starts_and_sizes(rois, spatial_scale, aligned)
-    numbers = _numbers_of_points(size, pooled, sampling_ratio)
-    positions, real = [], []
-    for axis in range(2):
-        step, number = (size[:, axis] / pooled[axis])[:, None, None], numbers[:, axis, None, None]
-        point = torch.arange(int(number.max()) if sampling_ratio <= 0 else sampling_ratio, device=rois.device)
-        bins = torch.arange(pooled[axis], device=rois.device)[:, None]
-        positions.append(start[:, axis, None, None] + bins * step + (point + 0.5) * step / number.clamp(min=1))
-        real.append(point < number[:, 0])
-    return Samples(rois[:, 0].long() * image[0] * image[1], positions[0][:, :, None, :, None],
-                   positions[1][:, None, :, None], (real[0][:, :, None] & real[1][:, None])[:, None, None],
-                   numbers.prod(1).clamp(min=1)[:, None, None, None], size)
-
-
-def similar_regions(rois: Tensor, pooled: tuple[int, int], spatial_scale: float, sampling_ratio: int, aligned: bool,
-                    channels: int) -> Iterator[Tensor]:
-    """Yield indices of regions that are computed together.
-
-    They have similar numbers of points, at most twice as many in each direction, so that a large region does not cost
-    all others as many points as it has; and they are so few that their values fit into memory.
-    """
-    numbers = _numbers_of_points(_starts_and_sizes(rois, spatial_scale, aligned)[1], pooled, sampling_ratio)
-    rows, columns = numbers.clamp(min=1).log2().ceil().long().unbind(1)
+    start, size = starts_and_sizes(rois, spatial_scale, aligned)
+    place = torch.arange(len(rois) * pooled[0] * pooled[1], device=rois.device)
+    region, bins = place // (pooled[0] * pooled[1]), (place // pooled[1] % pooled[0], place % pooled[1])
+    axes = [_axis(start[region, axis], size[region, axis], bins[axis], pooled[axis], image[axis], sampling_ratio,
+                  None if shift is None else shift[axis]) for axis in range(2)]
+    rows, columns = (axis.used.clamp(min=1).log2().ceil().long() for axis in axes)
     kinds = 64 * rows + columns
     for kind in kinds.unique().tolist():
-        values = 2 ** (kind // 64 + kind % 64) * pooled[0] * pooled[1] * max(1, channels)
-        yield from (kinds == kind).nonzero()[:, 0].split(max(1, _CHUNK // values))
+        number = max(1, _CHUNK // (2 ** (kind // 64 + kind % 64) * max(1, channels)))
+        number = number - number % (pooled[0] * pooled[1]) or number  # whole regions, if one fits
+        for some in (kinds == kind).nonzero()[:, 0].split(number):
+            (y, real_y), (x, real_x) = (axis.points(some) for axis in axes)
+            count = (axes[0].number[some] * axes[1].number[some]).clamp(min=1)
+            first = rois[region[some], 0].long() * image[0] * image[1]
+            yield some, Samples(first[:, None, None], y[:, :, None], x[:, None], real_y[:, :, None] & real_x[:, None],
+                                count[:, None])
 
 
 def points_at(y: Tensor, x: Tensor, image: tuple[int, int], real: Tensor | None = None) -> Points:
@@ -109,8 +131,8 @@ def points_at(y: Tensor, x: Tensor, image: tuple[int, int], real: Tensor | None 
     top, bottom, dy = _neighbours(y, height)
     left, right, dx = _neighbours(x, width)
     pixel = torch.stack((top * width + left, top * width + right, bottom * width + left, bottom * width + right))
-    weight = torch.stack(((1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx)) * counts
-    return Points(pixel, weight, y - top, bottom - y, x - left, right - x, counts)
+    weight = torch.stack(((1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx))
+    return Points(pixel, weight.masked_fill_(~counts, 0), y - top, bottom - y, x - left, right - x, counts)
 
 
 def pixel_rows(image: Tensor) -> Tensor:
@@ -123,18 +145,49 @@ def take(rows: Tensor, index: Tensor) -> Tensor:
     return rows.index_select(0, index.flatten()).view(*index.shape, rows.shape[1])
 
 
-def _starts_and_sizes(rois: Tensor, spatial_scale: float, aligned: bool) -> tuple[Tensor, Tensor]:
+def starts_and_sizes(rois: Tensor, spatial_scale: float, aligned: bool) -> tuple[Tensor, Tensor]:
     """Return top left corner (y, x) and size (height, width) of regions in the map, each (K, 2)."""
     corners = rois[:, 1:] * spatial_scale - (0.5 if aligned else 0.0)
     start, size = corners[:, :2].flip(1), (corners[:, 2:] - corners[:, :2]).flip(1)
     return start, size if aligned else size.clamp(min=1)
 
 
-def _numbers_of_points(size: Tensor, pooled: tuple[int, int], sampling_ratio: int) -> Tensor:
-    """Return the number of points in a bin of each region, (K, 2), by row and column."""
-    if sampling_ratio > 0:
-        return torch.full_like(size, sampling_ratio)
-    return torch.stack([size[:, axis] / pooled[axis] for axis in range(2)], 1).ceil().clamp(min=0)
+class _Axis(NamedTuple):
+    """The sample points of B bins along one axis: `used` of `number` points from `corner` on, moved by `shift`."""
+
+    corner: Tensor
+    step: Tensor
+    number: Tensor
+    used: Tensor
+    shift: Tensor
+
+    def points(self, some: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the positions of some bins, and whether they are real, both (B, G)."""
+        corner, step, number, used, shift = (part[some, None] for part in self)
+        point = torch.arange(int(used.max()), device=some.device)
+        own = point.minimum(used - 1)  # a bin with fewer points repeats its last one, so none reads another's pixels
+        return corner + (own + 0.5) * step / number.clamp(min=1) + shift, point < used
+
+
+def _axis(start: Tensor, size: Tensor, bins: Tensor, pooled: int, side: int, sampling_ratio: int,
+          shift: Tensor | None) -> _Axis:
+    """Return the sample points of bins along an axis.
+
+    A region that is more than `LARGE` times as large as the map uses those in the map and some beside it, which stand
+    for all others: the value of each of them is 0.
+    """
+    step = size / pooled
+    corner, shift = start + bins * step, torch.zeros_like(step) if shift is None else shift
+    number = torch.full_like(step, sampling_ratio) if sampling_ratio > 0 else step.ceil().clamp(min=0)
+    large = size > LARGE * side
+    if sampling_ratio > 0 or not large.any():
+        return _Axis(corner, step, number, number, shift)
+    spacing = step.double() / number.clamp(min=1)
+    place = corner.double() + shift
+    last = ((-1 - place) / spacing - 1.5).floor().minimum(number - 1).clamp(min=0)  # before the map
+    behind = ((side - place) / spacing + 1.5).ceil().minimum(number).maximum(last + 1)
+    return _Axis(torch.where(large, place + last * spacing, corner).to(step.dtype), step, number,
+                 torch.where(large, behind - last, number).to(step.dtype), torch.where(large, 0, shift))
 
 
 def _neighbours(position: Tensor, side: int) -> tuple[Tensor, Tensor, Tensor]:
