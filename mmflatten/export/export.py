@@ -1,6 +1,8 @@
 """Export of a trained model, compared with PyTorch before the file is kept."""
 import copy
+import glob
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -95,7 +97,9 @@ def export_model(config: str, checkpoint: str, file: str, *, format: str = 'onnx
     if half:
         exported.model.half()
     folder = Path(file).absolute().parent
-    with tempfile.TemporaryDirectory(prefix='.', suffix='.part', dir=folder) as temporary:
+    for left in folder.glob(f'.{glob.escape(Path(file).name)}.*.part'):  # of an export that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f'.{Path(file).name}.', suffix='.part', dir=folder) as temporary:
         written = Path(temporary, Path(file).name)
         write(exported, written, metadata)
         engine = load_engine(written)

@@ -102,7 +102,7 @@ def _read(run: TrainedRun, score: float, device: str | None) -> None:
     if run.checkpoint is not None and run.config is not None:
         run.predictor = run.attempt('model', Predictor, run.config, run.checkpoint, device)
     if tested:
-        run.results = run.attempt('predictions', read_results, results)
+        run.results = run.attempt('predictions', read_results, results, None, run.config)
     if run.results is not None:
         run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
 

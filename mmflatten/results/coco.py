@@ -64,6 +64,7 @@ def read_instances(results: Results) -> Instances:
     ann_file, named = results.setting('ann_file'), results.origin.get('classes') or ()
     image_ids = [entry.get('img_id', index) for index, entry in enumerate(results.entries)]
     highest = max((int(label) for entry in results.entries for label in entry['pred_instances']['labels']), default=-1)
+    results.names(len(named) or highest + 1)  # not more than can be analyzed
     ann_file = ann_file and results.file(ann_file)
     if ann_file is None:
         truth = _truth_of_entries(results, image_ids, highest)
