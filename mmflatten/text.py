@@ -53,7 +53,7 @@ def clip(text: str, limit: int = 60) -> str:
 
 def figure_text(name: str) -> str:
     """A name as Matplotlib draws it: printable, short, and a dollar does not begin a formula."""
-    return clip(printable(name)).replace('$', r'\$')
+    return clip(printable(name), 40).replace('$', r'\$')
 
 
 def shorten(names: Collection[str], limit: int = 4) -> str:

@@ -82,8 +82,8 @@ def _draw(plot: Lines, figure: FigureBase) -> None:
         if name == plot.mean:
             style = dict(color='black', linewidth=2.5)
         if len(x):
-            axes.plot(x, np.asarray(y, dtype=float), label=figure_text(name), marker='o' if plot.markers or len(x) == 1 else '',
-                      markersize=4, **style)
+            axes.plot(x, np.asarray(y, dtype=float), label=figure_text(name), markersize=4,
+                      marker='o' if plot.markers or len(x) == 1 else '', **style)
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
     axes.locator_params(axis='x', nbins=5)
     axes.grid()

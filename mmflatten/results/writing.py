@@ -70,7 +70,7 @@ def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score:
                 draw_sample(visualizer, image, results.task.restore(entry), str(file), score=score)
                 files.append(file)
                 worst[number]['file'] = str(file.relative_to(out_dir))
-            except FileNotFoundError as error:
+            except (FileNotFoundError, ResultsError) as error:
                 missing.append(str(error))
             except Exception as error:  # one image must not discard the analysis
                 broken.append(f'{worst[number]["image"]}: {explain(error)}')

@@ -153,7 +153,8 @@ def draw_costs(block: Block, path: Path) -> None:
     levels.set_yticks(range(len(names)), map(figure_text, reversed(block.order)))
     for name, value in block.anchors.items():
         levels.axvline(value, color='0.3', linestyle=':')
-        levels.annotate(figure_text(name), (value, 1), xycoords=('data', 'axes fraction'), rotation=90, ha='right', va='top', size=8)
+        levels.annotate(figure_text(name), (value, 1), xycoords=('data', 'axes fraction'), rotation=90, ha='right',
+                        va='top', size=8)
     levels.grid(axis='x', color='0.9')
     levels.set_xlabel(label)
     for axes, (cost, points) in zip(panels, block.costs.items()):

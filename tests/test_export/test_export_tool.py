@@ -281,6 +281,7 @@ def test_file_that_disagrees_replaces_nothing(saved, tmp_path, monkeypatch, caps
     _, config, checkpoint = saved('flatten-swin-nano_digits')
     for name in ('m.pt2', 'm.pt2.json'):
         (tmp_path / name).write_text('{"task": 1, "sides": 1, "outputs": 1}')
+    (tmp_path / '.m.pt2.killed.part').mkdir()  # what a killed export leaves
     wrong = dict(probabilities=np.zeros((1, 10), np.float32))
     monkeypatch.setattr(exporting, 'load_engine', lambda file: lambda image: wrong)
     assert tool.main([config, checkpoint, '--format', 'pt2', '--out', str(tmp_path / 'm.pt2')]) == 1
