@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
+
+from mmflatten.datasets.masks import can_be_drawn
 
 FAR = 1e9  # pixels from the origin
 TYPES: dict[str, tuple[type, ...]] = dict(
@@ -76,26 +77,5 @@ def _is_mask(mask: Any, shape: Sequence[int] | None) -> bool:
     """Return True for the compressed run lengths of a mask (H, W)."""
     if shape is None or not isinstance(mask, dict) or not isinstance(counts := mask.get('counts'), (bytes, str)):
         return False
-    size, lengths = mask.get('size'), _run_lengths(counts.encode() if isinstance(counts, str) else counts)
-    return (isinstance(size, (list, tuple)) and all(type(side) is int for side in size)
-            and list(size) == list(shape[:2]) and bool((lengths >= 0).all()) and lengths.sum() == size[0] * size[1])
-
-
-def _run_lengths(counts: bytes) -> np.ndarray:
-    """Decode COCO's text: five bits of a number in each character and one that continues it; -1 if it is not valid.
-
-    From the fourth on, a number is the difference from the last but one.
-    """
-    codes = np.frombuffer(counts, np.uint8).astype(np.int64) - 48
-    ends = np.flatnonzero((codes & 32) == 0)
-    if not len(ends) or ends[-1] + 1 < len(codes) or not 0 <= codes.min() <= codes.max() < 64:
-        return np.array([-1])
-    starts = np.append(0, ends[:-1] + 1)
-    place = np.arange(len(codes)) - np.repeat(starts, ends + 1 - starts)
-    if place.max() > 6:  # 35 bits
-        return np.array([-1])
-    numbers = np.add.reduceat((codes & 31) << 5 * place, starts)
-    numbers -= ((codes[ends] & 16) >> 4) << 5 * (place[ends] + 1)
-    for first in (1, 2):
-        numbers[first::2] = numbers[first::2].cumsum()
-    return numbers
+    text = counts.decode('latin-1') if isinstance(counts, bytes) else counts
+    return can_be_drawn({**mask, 'counts': text}, dict(height=shape[0], width=shape[1]))

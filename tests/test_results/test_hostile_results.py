@@ -53,7 +53,7 @@ for _ in range(60):
     dict(size=[6, 5], counts=b''), dict(size=[6, 5], counts=GOOD[:-1]), dict(size=[6, 5], counts=GOOD + b'1'),
     dict(size=[6, 5], counts=b'oooooooooooooo0'), dict(size=[6, 5], counts=b'o' * 9),
     dict(size=[6, 5], counts=b'`oooo0'), dict(size=[6, 5], counts=b'N`1'), dict(size=[6, 5], counts='ä'),
-    dict(size=[6, 5], counts=[30]), dict(size=6, counts=GOOD), dict(size=[6., 5.], counts=GOOD), dict(), None, NESTED])
+    dict(size=[6, 5], counts=[30]), dict(size=6, counts=GOOD), dict(), None, NESTED])
 def test_wrong_run_lengths_do_not_reach_pycocotools(mask):
     with pytest.raises(ResultsError, match=r'a\.pkl.*masks'):
         check_entries([entry(pred_instances=instances(masks=[mask]))], Path('a.pkl'))
@@ -77,6 +77,17 @@ def test_values_of_other_types_are_refused_without_being_formatted(name, value):
         return check_entries([entry(gt_instances={})], Path('a.pkl'))
     with pytest.raises(ResultsError, match=r'a\.pkl, entry 0'):
         check_entries([entry(**{} if name == 5 else {name: value}) | ({5: 5} if name == 5 else {})], Path('a.pkl'))
+
+
+@pytest.mark.parametrize('segmentation', [[[0, 0, 1e9, 0, 0, 1e9]], dict(size=[0, 0], counts=''), 'text'])
+def test_masks_of_an_annotation_file_are_checked(tmp_path, segmentation):
+    file = tmp_path / 'a.json'
+    file.write_text(json.dumps(dict(
+        images=[dict(id=1, height=6, width=5)], categories=[dict(id=1, name='x')], annotations=[dict(
+            id=1, image_id=1, category_id=1, bbox=[0, 0, 1, 1], area=1, iscrowd=0, segmentation=segmentation)])))
+    results = Results(tmp_path / 'a.pkl', [entry()], tasks()['detection'], dict(evaluator=[dict(ann_file=str(file))]))
+    with pytest.raises(ResultsError, match=r'a\.json.*mask'):
+        analyze_results(results)
 
 
 def classified(tmp_path: Path, images: list[str], number: int = 2, **origin: object) -> str:
