@@ -18,6 +18,7 @@ from typing import TextIO
 
 from mmflatten.locate import missing_data_hint
 from mmflatten.requirements import LIBRARIES
+from mmflatten.text import Escaped, clip, printable
 
 TRACEBACK_VARIABLE = 'MMFLATTEN_TRACEBACK'
 # Set by `tools/launch.sh` to a folder. torchrun prints its own report after the message of a worker, so the script
@@ -30,6 +31,7 @@ OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_TELEMETRY = {'DO_NOT_TRACK': '1', 'GRADIO_ANALYTICS_ENABLED': 'False', 'HF_HUB_DISABLE_TELEMETRY': '1',
                 'MLFLOW_DISABLE_TELEMETRY': 'true', 'NO_ALBUMENTATIONS_UPDATE': '1', 'RAY_USAGE_STATS_ENABLED': '0',
                 'WANDB_ERROR_REPORTING': 'false'}
+MESSAGE = 2000  # characters of an error
 
 
 def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str] | None], int]:
@@ -37,21 +39,24 @@ def command_line(main: Callable[[Sequence[str]], int | None]) -> Callable[[Seque
 
     An exception becomes one line on the standard error (see `explain`), with status 130 for Ctrl-C and 1 for other
     errors. The full traceback goes to the log file of the run, and to the standard error with `--traceback` or
-    `MMFLATTEN_TRACEBACK=1`.
+    `MMFLATTEN_TRACEBACK=1`. Whoever prints, no text steers the terminal (see `Escaped`).
     """
 
     @functools.wraps(main)
     def run(argv: Sequence[str] | None = None) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv)
         os.environ.update({name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()})
+        os.environ['NO_COLOR'] = '1'  # colours are escape sequences
         sys.modules.setdefault('openvino_telemetry', None)  # as if it were not installed
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors='backslashreplace')  # file names may not be UTF-8
-        try:
-            return main(arguments) or 0
-        except (Exception, KeyboardInterrupt) as error:
-            _report(error, '--traceback' in arguments or os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0'))
-            return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+        with (contextlib.redirect_stdout(Escaped(sys.stdout)),
+              contextlib.redirect_stderr(Escaped(sys.stderr, 2 * MESSAGE))):
+            try:
+                return main(arguments) or 0
+            except (Exception, KeyboardInterrupt) as error:
+                _report(error, '--traceback' in arguments or os.environ.get(TRACEBACK_VARIABLE, '0') not in ('', '0'))
+                return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
 
     return run
 
@@ -81,7 +86,7 @@ def _report(error: BaseException, show_traceback: bool) -> None:
         # The first worker to fail creates the file; the launcher then stops the others.
         with (contextlib.suppress(OSError),
               open(Path(folder, os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')), 'x', encoding='utf-8') as note):
-            note.write(line + '\n')
+            Escaped(note).write(line + '\n')
 
 
 def memory_reason(error: BaseException) -> str:
@@ -135,20 +140,25 @@ def is_ours(error: BaseException) -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the message of an error on one line. For an error in a loader process, it is the original message."""
+    """Return the message of an error on one printable line of at most `MESSAGE` characters.
+
+    For an error in a loader process, it is the original message.
+    """
     # str(KeyError('a')) is "'a'", with quotes
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     carried = re.match(r'Caught (\w+) in ', text)
     if carried:  # PyTorch passes the text of the traceback, which ends in the error
         text = re.split(rf'^(?:[\w.]+\.)?{carried[1]}: ', text, flags=re.MULTILINE)[-1]
-    return ' '.join(text.split())
+    return clip(printable(' '.join(text.split())), MESSAGE)
 
 
 def space_hint(number: int | None, path: str | Path | None) -> str:
-    """Return a fix for a failure to write `path` with the errno `number`, with the free space."""
+    """Return a fix for a failure to write `path` with the errno `number`, with the free space if it has a path."""
     if number == errno.EFBIG:
         return 'the file size limit is reached. Raise it (ulimit -f) or write to another disk'
-    place = Path(path or '.').absolute()
+    if path is None:
+        return 'free some space or write to another disk'
+    place = Path(path).absolute()
     while not place.exists():
         place = place.parent
     return f'{shutil.disk_usage(place).free / 2**20:.1f} MiB are free there. Free some space or write to another disk'

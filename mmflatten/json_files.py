@@ -18,11 +18,12 @@ class DamagedFile(ValueError):
     """A file is not what this project writes: cut off, of another type or with wrong values."""
 
 
-def read_json(path: Path, kind: type, required: Collection[str] = ()) -> dict[str, Any]:
+def read_json(path: Path, kind: type | None = None, required: Collection[str] = ()) -> dict[str, Any]:
     """Read the fields of a JSON file; {} if it does not exist.
 
     Args:
-        kind: class whose annotations are the types of the fields. Fields that it does not have are left out.
+        kind: class whose annotations are the types of the fields. Fields that it does not have are left out. None for
+            any fields.
         required: fields that may not be missing.
 
     Raises:
@@ -43,7 +44,7 @@ def read_json(path: Path, kind: type, required: Collection[str] = ()) -> dict[st
     missing = [name for name in required if name not in content]
     if missing:
         raise DamagedFile(f'{path}: expected the field {missing[0]}, got {", ".join(content)[:FEW] or "no field"}.')
-    hints = _hints(kind)
+    hints = dict.fromkeys(content, Any) if kind is None else _hints(kind)
     for name, value in content.items():
         if name in hints and not fits(value, hints[name]):
             raise DamagedFile(f'{path}: expected {getattr(hints[name], "__name__", hints[name])} for {name}, got '

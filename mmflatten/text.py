@@ -1,5 +1,6 @@
 """Text for people: lists cut short, tables, and names of unknown origin made printable."""
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, TextIO
 
 Row = Sequence[str]
 # Joiners that Persian and Indic words and emoji need, and wide spaces. Python calls none of them printable.
@@ -16,6 +17,43 @@ def printable(text: str, keep: str = '') -> str:
         return text
     return ''.join(char if char.isprintable() or char in _KEPT or char in keep else
                    char.encode('unicode_escape').decode() for char in text)
+
+
+class Escaped:
+    """A text stream on which nothing but line breaks, tabs and progress bars moves the cursor (see `printable`).
+
+    A bar begins each write with a carriage return; anywhere else it is escaped.
+
+    Args:
+        limit: characters of a line, which is cut there.
+    """
+
+    def __init__(self, stream: TextIO, limit: int | None = None) -> None:
+        self.stream: TextIO = stream.stream if isinstance(stream, Escaped) else stream
+        self.limit = limit
+
+    def write(self, text: str) -> int:
+        lines = [clip(line, self.limit or len(line)) for line in text.split('\n')]
+        start = lines[0][:1] if text.startswith('\r') else ''
+        self.stream.write(start + printable('\n'.join(lines)[len(start):], keep='\n\t'))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def clip(text: str, limit: int = 60) -> str:
+    """Cut a text that is longer than `limit` characters, with an ellipsis."""
+    return text if len(text) <= limit else f'{text[:limit - 1]}…'
+
+
+def figure_text(name: str) -> str:
+    """A name as Matplotlib draws it: printable, short, and a dollar does not begin a formula."""
+    return clip(printable(name), 40).replace('$', r'\$')
 
 
 def shorten(names: Collection[str], limit: int = 4) -> str:

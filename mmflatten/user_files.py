@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from mmflatten.text import Escaped
+
 IMAGE_FORMATS = ('BMP', 'JPEG', 'PNG', 'PPM', 'TIFF', 'WEBP')  # Pillow would give an EPS to Ghostscript
 MAX_IMAGE_BYTES = 2**31
 _KINDS = {stat.S_IFDIR: 'a folder', stat.S_IFIFO: 'a pipe', stat.S_IFSOCK: 'a socket', stat.S_IFCHR: 'a device',
@@ -77,9 +79,9 @@ def quiet_decoders() -> Iterator[None]:
         stack.callback(cv2.utils.logging.setLogLevel, cv2.utils.logging.setLogLevel(0))
         before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
         stack.callback(os.close, before)
-        if sys.stderr is sys.__stderr__:
+        if getattr(sys.stderr, 'stream', sys.stderr) is sys.__stderr__:  # of a command, too
             sys.stderr.flush()
-            stack.enter_context(contextlib.redirect_stderr(os.fdopen(os.dup(2), 'w', buffering=1)))
+            stack.enter_context(contextlib.redirect_stderr(Escaped(os.fdopen(os.dup(2), 'w', buffering=1))))
         os.dup2(nowhere, 2)
         os.close(nowhere)
         stack.callback(os.dup2, before, 2)

@@ -125,9 +125,19 @@ class OwnPageOnly:
         length = headers.get('content-length', '0')
         if not length.isdecimal() or int(length) > UPLOAD_BYTES:
             return 413, f'Expected at most {UPLOAD_BYTES // 2**20} MiB.'
-        if method == 'POST' and sum(path.lstat().st_size for path in self.folder.rglob('*')) > FOLDER_BYTES:
+        if method == 'POST' and _bytes_in(self.folder) > FOLDER_BYTES:
             return 507, f'Uploads have more than {FOLDER_BYTES // 2**20} MiB. Restart the command to delete them.'
         return 200, ''
+
+
+def _bytes_in(folder: Path) -> int:
+    """Add up the files of a folder, of which some may just be deleted."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
 
 
 def _limited(receive: Receive) -> Receive:

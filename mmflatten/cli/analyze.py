@@ -12,12 +12,13 @@ from mmflatten.cli.common import add_output, add_score, command, positive, seed
 
 def options(parser: ArgumentParser) -> None:
     parser.add_argument('results', help='NAME.pkl of mmflatten test --out NAME.pkl')
-    parser.add_argument('--config', help='config of the tested model (default: config in NAME.json)')
+    parser.add_argument('--config', help='config of the tested model, whose facts replace those in NAME.json')
     add_output(parser, 'analysis', 'tables, figures and analysis.json')
     parser.add_argument('--worst', type=positive, default=12, metavar='N',
                         help='number of worst images to draw (default: 12)')
     add_score(parser, 'minimum score of detections in confusions and drawings')
-    parser.add_argument('--embedding', choices=['tsne', 'pca'], help="map a classifier's images by their features")
+    parser.add_argument('--embedding', choices=['tsne', 'pca'],
+                        help="map a classifier's images by their features, with the model of --config")
     parser.add_argument('--seed', type=seed, default=0, metavar='N', help='seed of --embedding (default: 0)')
 
 
@@ -29,7 +30,7 @@ def main(args: Namespace) -> None:
     from mmflatten.results.writing import draw_worst, write_analysis
     from mmflatten.text import shorten
     results = read_results(args.results, args.config)
-    embedding = embed(results, args.embedding, args.seed) if args.embedding else None
+    embedding = embed(results, args.config, args.embedding, args.seed) if args.embedding else None
     analysis = analyze(results, args.worst, args.score)
     if embedding is not None:
         analysis.tables['embedding'], analysis.figures['embedding'] = embedding

@@ -9,7 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from mmflatten.console import TRACEBACK_VARIABLE, command_line, say
+from mmflatten.console import OUT_OF_SPACE, TRACEBACK_VARIABLE, command_line, say
 
 FILE_SUFFIXES = ('.png', '.jpg', '.csv', '.json', '.html', '.md', '.pkl', '.pth', '.py')
 
@@ -45,7 +45,12 @@ def command(name: str, description: str, options: Callable[[ArgumentParser], Non
             args = parser().parse_args(prepare(argv), Namespace(argv=argv))
             if sys.stderr.isatty() and 'torch' not in sys.modules:
                 say(f'mmflatten {name}: loading libraries ...')
-            return run(args)
+            try:
+                return run(args)
+            except OSError as error:
+                if error.errno in OUT_OF_SPACE and error.filename is None:  # of a write, not of opening a file
+                    error.filename = getattr(args, 'out', None)
+                raise
 
         main.parser = parser
         return main

@@ -6,6 +6,7 @@ from typing import Any
 import mmcv
 import numpy as np
 import torch
+from matplotlib import rc_context
 from mmengine.dist import get_rank, get_world_size
 from mmengine.evaluator import DumpResults
 from mmengine.fileio import get
@@ -102,15 +103,16 @@ def draw_sample(visualizer: Any, image: np.ndarray, sample: Any, out_file: str |
         truth: draw the truth too, where the sample has it.
     """
     options = dict(draw_gt=truth, out_file=out_file, step=step)
-    if hasattr(visualizer, 'visualize_cls'):
-        # Text is drawn into the image, which must be large enough to read it.
-        short, long = sorted(image.shape[:2])
-        resize = max(short, min(READABLE_SIDE, ENLARGED_SIDE * short // long))
-        visualizer.visualize_cls(image, sample, name=name, resize=resize, **options)
-        return
-    if 'pred_instances' in sample:
-        options['pred_score_thr'] = score
-    visualizer.add_datasample(name, image, sample, **options)
+    with rc_context({'text.parse_math': False}):  # a dollar in the name of a class
+        if hasattr(visualizer, 'visualize_cls'):
+            # Text is drawn into the image, which must be large enough to read it.
+            short, long = sorted(image.shape[:2])
+            resize = max(short, min(READABLE_SIDE, ENLARGED_SIDE * short // long))
+            visualizer.visualize_cls(image, sample, name=name, resize=resize, **options)
+            return
+        if 'pred_instances' in sample:
+            options['pred_score_thr'] = score
+        visualizer.add_datasample(name, image, sample, **options)
 
 
 def _image_of(sample: Any) -> np.ndarray:

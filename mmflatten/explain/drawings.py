@@ -8,6 +8,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from mmflatten.text import figure_text
+
 DPI = 100
 OPACITY = .85  # of the largest value
 SMALLEST = 1e-4  # lower end of the colour scale of a receptive field, relative to its maximum
@@ -30,7 +32,7 @@ def attention_figure(picture: np.ndarray, maps: Mapping[str, np.ndarray], query:
     _draw_attention(first, picture, None, query)
     for panel, (name, weights) in zip(panels, maps.items()):
         _draw_attention(panel, picture, weights, query)
-        panel.set_title(f'{name}, max {np.abs(weights).max():.2g}', fontsize='small')
+        panel.set_title(figure_text(f'{name}, max {np.abs(weights).max():.2g}'), fontsize='small')
     return figure
 
 
@@ -80,7 +82,7 @@ def _grid(number: int, columns: int, width: float, shape: Sequence[int], title: 
     rows = -(-number // columns)
     height = width * shape[0] / shape[1] + .35
     figure = Figure(figsize=(width * columns, height * rows + .4), layout='constrained')
-    figure.suptitle(title, fontsize='small')
+    figure.suptitle(figure_text(title), fontsize='small')
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in panels:
         panel.axis('off')

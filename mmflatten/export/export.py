@@ -1,7 +1,5 @@
 """Export of a trained model, compared with PyTorch before the file is kept."""
 import copy
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from torch import Tensor, nn
 from mmflatten.building import build_model
 from mmflatten.config_files import require_parts
 from mmflatten.datasets.storage import read_rgb
+from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.datasets import build_dataset
 from mmflatten.engine.setup import load_config
@@ -93,18 +92,12 @@ def export_model(config: str, checkpoint: str, file: str, *, dynamic: bool = Fal
     exported = copy.deepcopy(module) if half else module
     if half:
         exported.model.half()
-    folder = Path(file).absolute().parent
-    with tempfile.TemporaryDirectory(prefix='.', suffix='.part', dir=folder) as temporary:
-        written = Path(temporary, Path(file).name)
+    with atomic_write(file) as written:
         write(exported, written, metadata)
         engine = load_engine(written)
         shown, images = _images(cfg, module, _sizes(metadata))
         errors = {size: compare(file, module, engine, size, half, each) for size, each in images.items()}
-        boxes = None
-        if 'boxes' in module.outputs:
-            boxes = sum(len(engine(*each)['boxes']) for each in images.values())
-        for part in Path(temporary).iterdir():  # large weights are in a file beside it
-            os.replace(part, folder / part.name)
+        boxes = sum(len(engine(*each)['boxes']) for each in images.values()) if 'boxes' in module.outputs else None
     return ExportReport(str(file), metadata, errors, boxes, shown)
 
 

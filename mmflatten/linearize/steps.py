@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import barrier, get_world_size, is_main_process
 from mmengine.registry import DefaultScope
+from mmengine.runner import save_checkpoint
 from torch import Tensor
 
 from mmflatten.building import build_model, model_config
@@ -21,6 +21,7 @@ from mmflatten.engine.checkpoints.files import atomic_write, newest_checkpoint
 from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.datasets import build_dataset, leaves
 from mmflatten.engine.setup import set_amp, set_resume, train
+from mmflatten.json_files import read_json
 from mmflatten.linearize.choice import choose, measure_times, read_choice
 from mmflatten.linearize.images import images_of
 from mmflatten.linearize.swap import blocks_of, build_swapped, swapped_config
@@ -102,7 +103,7 @@ class Linearization:
         teacher.update(file.read_bytes() if file.is_file() else b'')
         mine['sha256 of the teacher'] = teacher.hexdigest()
         if path.exists():
-            before = json.loads(path.read_text(encoding='utf-8'))
+            before = read_json(path)
             changed = [name for name in mine if mine[name] != before.get(name)]
             if changed:
                 raise ValueError(f'--out: {self.out} has results with {changed[0]} {before.get(changed[0])}, got '
@@ -167,7 +168,7 @@ class Linearization:
     def _save(self, path: Path, weights: Mapping[str, Tensor]) -> None:
         if is_main_process() and not path.exists():
             with atomic_write(path) as aside:
-                torch.save(dict(state_dict=dict(weights), meta=self.meta), aside)
+                save_checkpoint(dict(state_dict=dict(weights), meta=self.meta), str(aside))  # a full disk has a cause
         barrier()
 
     def _learn(self, step: str, student_cfg: Config, weights: Path, chosen: Sequence[int]) -> Path:

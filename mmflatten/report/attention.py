@@ -36,10 +36,8 @@ def attention_section(runs: Sequence[TrainedRun], paths: Sequence[str]) -> dict[
     attention, layers = [], {}
     for run in runs if paths else ():
         if run.predictor is not None:
-            entries = {entry['img_path']: entry for entry in run.results.entries} if run.results else {}
-            images = {path: (path, entries.get(path, {}).get('right_path')) if run.task.pairs else path
-                      for path in paths}
-            data = run.attempt('attention', attention_data, run.predictor, images, BUDGET // len(runs))
+            images = run.attempt('attention', _images, run, paths)
+            data = images and run.attempt('attention', attention_data, run.predictor, images, BUDGET // len(runs))
             if data:
                 attention.append(dict(name=run.name, images=data[0]))
                 layers[run.name] = data[1]
@@ -51,6 +49,12 @@ def attention_section(runs: Sequence[TrainedRun], paths: Sequence[str]) -> dict[
         charts.append(Chart(title, Lines(lines, 'layer', limits=(0, 1.05), markers=True)))
     return dict(attention=attention, attention_charts=charts,
                 attention_tables=[_table(name, rows) for name, rows in layers.items()])
+
+
+def _images(run: TrainedRun, paths: Sequence[str]) -> dict[str, Image]:
+    entries = {entry['img_path']: entry for entry in run.results.entries} if run.results else {}
+    find = run.results.image if run.results else str
+    return {path: (find(path), find(entries[path]['right_path'])) if run.task.pairs else find(path) for path in paths}
 
 
 def attention_data(predictor: Predictor, images: Mapping[str, Image], budget: int = BUDGET,

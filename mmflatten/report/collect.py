@@ -19,6 +19,7 @@ from mmflatten.results.analysis import Analysis, analyze
 from mmflatten.results.curves import name_runs, read_scalars
 from mmflatten.results.reading import Results, read_results
 from mmflatten.tasks import Task, find_task
+from mmflatten.user_files import problem_of
 
 RESULTS, LOGS = 'results.pkl', '*/vis_data/scalars.json'
 _STAMP = re.compile(r'(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) - ')
@@ -102,7 +103,7 @@ def _read(run: TrainedRun, score: float, device: str | None) -> None:
     if run.checkpoint is not None and run.config is not None:
         run.predictor = run.attempt('model', Predictor, run.config, run.checkpoint, device)
     if tested:
-        run.results = run.attempt('predictions', read_results, results)
+        run.results = run.attempt('predictions', read_results, results, None, run.config)
     if run.results is not None:
         run.analysis = run.attempt('metrics', analyze, run.results, len(run.results.entries), score)
 
@@ -125,7 +126,7 @@ def read_logs(work_dir: Path) -> tuple[dict[str, str], float]:
     """Return the environment of the last log, and the seconds from first to last line summed over all logs."""
     environment, seconds = {}, 0.
     for scalars in sorted(work_dir.glob(LOGS)):
-        for log in scalars.parents[1].glob('*.log'):
+        for log in (path for path in scalars.parents[1].glob('*.log') if problem_of(path) is None):
             text = log.read_text(encoding='utf-8', errors='replace')
             times = [datetime.strptime(stamp, '%Y/%m/%d %H:%M:%S') for stamp in _STAMP.findall(text)]
             seconds += (times[-1] - times[0]).total_seconds() if times else 0

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mmflatten.console import own_output, quiet_libraries
+from mmflatten.engine.checkpoints.files import atomic_write
 from mmflatten.measure.speed.machine import BUSY_CPUS, describe_machine
 from mmflatten.report.attention import attention_section
 from mmflatten.report.charts import analysis_charts, cost_charts, curves, module_table
@@ -62,7 +63,8 @@ def write_report(work_dirs: Sequence[str | Path], out: str | Path, images: int =
         speed=speed_table(runs), machine=describe_machine(runs[0].predictor.device if runs[0].predictor else 'cpu'),
         environment=environment_table(runs), difference=config_difference(runs),
         configs=[(run, Path(run.config.filename).read_text(encoding='utf-8')) for run in runs if run.config])
-    Path(out).write_text(page, encoding='utf-8', errors='replace')  # file names may not be UTF-8
+    with atomic_write(out) as aside:
+        aside.write_text(page, encoding='utf-8', errors='replace')  # file names may not be UTF-8
 
 
 def render(**context: Any) -> str:

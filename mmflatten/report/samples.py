@@ -78,7 +78,7 @@ def _chosen(runs: Sequence[TrainedRun], number: int) -> list[tuple[str, str]]:
 def _sample(path: str, group: str, found: list[tuple[int, TrainedRun, dict]], budget: int,
             score: float) -> dict[str, Any]:
     """Return the variables of a test image; `numbers` are those by which the runs sort the worst images."""
-    pixels = read_rgb(path)
+    pixels = read_rgb(found[0][1].results.image(path))
     side = MAX_SIDE
     while True:
         encode = partial(data_url, scale=min(1, side / max(pixels.shape[:2])))

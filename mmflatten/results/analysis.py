@@ -11,7 +11,7 @@ import torch
 
 from mmflatten.results.figures import Plot, Reliability
 from mmflatten.results.reading import Results, ResultsError
-from mmflatten.text import align
+from mmflatten.text import align, clip
 
 ROWS_ON_SCREEN = 20
 BINS = 10  # of confidences
@@ -28,7 +28,7 @@ class ResultTable:
 
     def text(self) -> str:
         """Format at most `ROWS_ON_SCREEN` rows for the terminal."""
-        rows = [[cell(value) for value in row] for row in self.rows[:ROWS_ON_SCREEN]]
+        rows = [[clip(cell(value)) for value in row] for row in self.rows[:ROWS_ON_SCREEN]]
         text = f'{self.title}\n{align(rows, self.header, {0})}'
         hidden = len(self.rows) - len(rows)
         return f'{text}\n... and {hidden} more in the CSV' if hidden else text
@@ -72,7 +72,9 @@ def analyze(results: Results, worst: int = 12, score: float = 0.3) -> Analysis:
                                f'{results.path}. The model has diverged, or its number format overflows.')
     try:
         return results.task.part('results').analyze(results, worst, score)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
+    except (ResultsError, OSError):
+        raise
+    except Exception as error:  # what NumPy, PyTorch and pycocotools raise for entries that do not fit
         raise ResultsError(f'{results.path}: expected predictions of {results.task.name}, got entries that cannot be '
                            f'evaluated ({type(error).__name__}: {error}).') from error
 
@@ -117,10 +119,10 @@ def most_confused(matrix: np.ndarray, names: Sequence[str]) -> ResultTable:
     """List the pairs of confused classes, most frequent first.
 
     Args:
-        matrix: (classes, classes); true classes are rows, predicted classes are columns.
+        matrix: (classes, classes), which may be sparse; true classes are rows, predicted classes are columns.
     """
-    totals, wrong = matrix.sum(1), matrix * ~np.eye(len(matrix), dtype=bool)
-    pairs = sorted(np.argwhere(wrong), key=lambda pair: -wrong[tuple(pair)])
+    totals, pairs = matrix.sum(1), [pair for pair in zip(*matrix.nonzero()) if pair[0] != pair[1]]
+    pairs.sort(key=lambda pair: -matrix[pair])
     return ResultTable('confusions, with their share of the true class', ('true', 'predicted', 'number', 'share'),
                        [(names[row], names[column], int(matrix[row, column]), matrix[row, column] / totals[row])
                         for row, column in pairs])

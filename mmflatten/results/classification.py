@@ -2,17 +2,18 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from scipy.sparse import csr_array
+from sklearn.metrics import precision_recall_fscore_support
 
 from mmflatten.results.analysis import Analysis, ResultTable, most_confused, reliability
 from mmflatten.results.figures import Confusion
-from mmflatten.results.reading import Results, ResultsError, require_truth
+from mmflatten.results.reading import MAX_CLASSES, MAX_SQUARE, Results, ResultsError, require_truth
 
 
 def analyze(results: Results, worst: int, score: float) -> Analysis:
     """Analyze images with one label each."""
     scores, true = read(results)
-    names, predicted = results.names(scores.shape[1]), scores.argmax(1)
+    names, predicted = results.names(scores.shape[1], MAX_CLASSES), scores.argmax(1)
     confidence, correct = scores.max(1), predicted == true
     calibration = reliability(confidence, correct)
     summary = {'top-1 accuracy': correct.mean(), 'expected calibration error': calibration.error,
@@ -22,7 +23,8 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
     precision, recall, f1, number = precision_recall_fscore_support(
         true, predicted, labels=range(len(names)), zero_division=np.nan)
     classes = sorted(zip(names, number, recall, precision, f1), key=lambda row: np.nan_to_num(row[2], nan=2))
-    matrix = confusion_matrix(true, predicted, labels=range(len(names)))
+    matrix = csr_array((np.ones(len(true), np.int64), (true, predicted)), shape=(len(names), len(names)))
+    drawn = len(names) <= MAX_SQUARE
     errors = sorted(np.flatnonzero(~correct), key=lambda index: -confidence[index])
     return Analysis(
         'classification', len(true), summary, 'confidence in a wrong class',
@@ -30,7 +32,8 @@ def analyze(results: Results, worst: int, score: float) -> Analysis:
         dict(classes=ResultTable('classes, the least accurate first',
                                  ('class', 'images', 'accuracy', 'precision', 'F1'), classes),
              confusions=most_confused(matrix, names)),
-        dict(confusion=Confusion(matrix, names), reliability=calibration))
+        dict(confusion=Confusion(matrix.toarray(), names), reliability=calibration) if drawn else
+        dict(reliability=calibration), [] if drawn else [f'no matrix of {len(names)} classes: at most {MAX_SQUARE}'])
 
 
 def read(results: Results) -> tuple[np.ndarray, np.ndarray]:

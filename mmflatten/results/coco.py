@@ -12,6 +12,7 @@ from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
+from mmflatten.datasets.masks import can_be_drawn
 from mmflatten.results.reading import Results, ResultsError, require_truth
 
 MAX_DETECTIONS = (100, 300, 1000)  # as in mmdet
@@ -64,6 +65,7 @@ def read_instances(results: Results) -> Instances:
     ann_file, named = results.setting('ann_file'), results.origin.get('classes') or ()
     image_ids = [entry.get('img_id', index) for index, entry in enumerate(results.entries)]
     highest = max((int(label) for entry in results.entries for label in entry['pred_instances']['labels']), default=-1)
+    results.names(len(named) or highest + 1)  # not more than can be analyzed
     ann_file = ann_file and results.file(ann_file)
     if ann_file is None:
         truth = _truth_of_entries(results, image_ids, highest)
@@ -81,8 +83,12 @@ def read_instances(results: Results) -> Instances:
     if highest >= len(categories) or (named and len(named) != len(categories)):
         raise ResultsError(f'ann_file: expected the {max(highest + 1, len(named))} classes of {results.path}, got '
                            f'{len(categories)} in {ann_file}. Pass the config of the tested model with --config.')
+    masks = 'masks' in results.entries[0]['pred_instances']
+    if masks and not all(can_be_drawn(item['segmentation'], truth.imgs[item['image_id']])
+                         for item in truth.dataset['annotations']):
+        raise ResultsError(f'ann_file: {ann_file} has a mask that does not fit its image, or none. Correct it.')
     detections = {}
-    for kind in ['bbox', 'segm'] if 'masks' in results.entries[0]['pred_instances'] else ['bbox']:
+    for kind in ['bbox', 'segm'] if masks else ['bbox']:
         found = [annotation for image_id, entry in zip(image_ids, results.entries)
                  for annotation in _annotations(entry['pred_instances'], image_id, categories, kind == 'segm')]
         detections[kind] = _coco(truth.dataset['images'], truth.dataset['categories'], found)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mmflatten.results.figures import Lines
+from mmflatten.user_files import problem_of
 
 NOT_METRICS = {'step', 'time', 'data_time', 'epoch', 'iter', 'lr', 'memory', 'grad_norm'}
 
@@ -37,12 +38,14 @@ def read_scalars(work_dir: str | Path) -> list[dict]:
 
 def _read_lines(log: Path) -> list[dict]:
     """Parse a log; an incomplete last line of a killed run is dropped."""
+    if (problem := problem_of(log)) is not None:
+        raise ValueError(f'{log} {problem}. Restore or remove it.')
     lines = log.read_bytes().splitlines()
     records = []
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
-        except ValueError as error:  # not JSON, or not UTF-8
+        except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
             if number < len(lines):
                 raise ValueError(f'{log}, line {number} is not JSON ({error}). Restore or remove the file.') from error
             continue

@@ -13,6 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure, FigureBase
 
 from mmflatten.results.figures import Bars, Confusion, Histogram, Lines, Plot, Points, Reliability
+from mmflatten.text import figure_text
 
 COLOURS = ('#2f74d0', '#e0702a', '#2d9c6b', '#b0509b', '#8467c9', '#b8922a', '#3aa0b3', '#c94f5a')
 DASHES = ('-', '--', ':', '-.')
@@ -57,7 +58,7 @@ def _figure(panels: Mapping[str, Plot], columns: int = 1) -> Figure:
     figure = Figure(figsize=(columns * width, rows * height), layout='constrained')
     for (title, plot), part in zip(panels.items(), figure.subfigures(rows, columns, squeeze=False).flatten()):
         if title:
-            part.suptitle(title)
+            part.suptitle(figure_text(title))
         _draw(plot, part)
     return figure
 
@@ -81,8 +82,8 @@ def _draw(plot: Lines, figure: FigureBase) -> None:
         if name == plot.mean:
             style = dict(color='black', linewidth=2.5)
         if len(x):
-            axes.plot(x, np.asarray(y, dtype=float), label=name, marker='o' if plot.markers or len(x) == 1 else '',
-                      markersize=4, **style)
+            axes.plot(x, np.asarray(y, dtype=float), label=figure_text(name), markersize=4,
+                      marker='o' if plot.markers or len(x) == 1 else '', **style)
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label, ylim=plot.limits)
     axes.locator_params(axis='x', nbins=5)
     axes.grid()
@@ -100,8 +101,9 @@ def _(plot: Confusion, figure: FigureBase) -> None:
     figure.colorbar(image, ax=axes, label='fraction of the true class', shrink=.8)
     axes.set(xlabel='predicted', ylabel='true', xticks=[], yticks=[])
     if len(plot.names) <= MAX_NAMES:
-        axes.set_xticks(range(len(plot.names)), plot.names, rotation=90, fontsize='small')
-        axes.set_yticks(range(len(plot.names)), plot.names, fontsize='small')
+        names = [figure_text(name) for name in plot.names]
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize='small')
+        axes.set_yticks(range(len(names)), names, fontsize='small')
     if len(plot.names) <= MAX_NUMBERS:
         for row, column in np.argwhere(fractions >= 0.005):
             axes.text(column, row, f'{fractions[row, column]:.2f}', ha='center', va='center', fontsize='x-small',
@@ -125,7 +127,8 @@ def _(plot: Reliability, figure: FigureBase) -> None:
 @_draw.register
 def _(plot: Bars, figure: FigureBase) -> None:
     axes = figure.subplots()
-    bars = axes.barh(list(plot.values), np.nan_to_num(list(plot.values.values())), color=COLOURS[0])
+    bars = axes.barh(range(len(plot.values)), np.nan_to_num(list(plot.values.values())), color=COLOURS[0],
+                     tick_label=[figure_text(name) for name in plot.values])
     axes.bar_label(bars, fmt='%.3g', padding=2, fontsize='small')
     axes.set(xlabel=plot.label)
     axes.margins(x=.12)
@@ -146,7 +149,7 @@ def _(plot: Points, figure: FigureBase) -> None:
     colours = colormaps['tab10' if len(plot.names) <= 10 else 'tab20'].colors
     for label, name in enumerate(plot.names):
         colour, own = colours[label % len(colours)], plot.labels == label
-        axes.scatter(*plot.points[own & ~plot.wrong].T, s=8, color=colour, label=name)
+        axes.scatter(*plot.points[own & ~plot.wrong].T, s=8, color=colour, label=figure_text(name))
         axes.scatter(*plot.points[own & plot.wrong].T, s=24, color=colour, marker='x')
     axes.set_title(f'{plot.description}; crosses are wrong', fontsize='medium')
     if len(plot.names) <= MAX_LEGEND_BESIDE:

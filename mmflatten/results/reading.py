@@ -6,18 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
+from mmengine.config import Config
+
 from mmflatten.checkpoints.torch_file import read_torch
 from mmflatten.config_files import require_parts
-from mmflatten.engine.datasets import read_metainfo
+from mmflatten.datasets.storage import member_path
+from mmflatten.engine.datasets import leaves, read_metainfo
 from mmflatten.engine.setup import load_config
 from mmflatten.engine.test import origin_of
 from mmflatten.json_files import DamagedFile, read_json
+from mmflatten.results.checking import ResultsError, check_entries
 from mmflatten.tasks import Task, task_of, task_of_predictions, tasks
 from mmflatten.text import shorten
 
-
-class ResultsError(ValueError):
-    """A file has no predictions, or the predictions cannot be evaluated."""
+MAX_CLASSES = 50_000
+MAX_SQUARE = 5000  # classes of a matrix of all pairs
 
 
 @dataclass(frozen=True)
@@ -28,15 +31,19 @@ class Results:
         entries: a dictionary for each image, see `mmflatten.engine.predictions.DumpPredictions`.
         origin: `config`, `checkpoint`, `folder` (where the command ran), `metrics`, `classes`, `palette` and
             `evaluator` (list of settings), if known.
+        roots: beginnings of addresses below which images may be read, from a config that the user named.
     """
 
     path: Path
     entries: list[dict]
     task: Task
     origin: dict[str, Any]
+    roots: tuple[str, ...] = ()
 
-    def names(self, number: int) -> list[str]:
+    def names(self, number: int, most: int = MAX_SQUARE) -> list[str]:
         """Return the class names, of which there must be `number`, or numbers if the names are unknown."""
+        if number > most:
+            raise ResultsError(f'classes: expected at most {most} classes to analyze, got {number} in {self.path}.')
         names = list(self.origin.get('classes') or map(str, range(number)))
         if len(names) != number:
             raise ResultsError(f'classes: got {len(names)} names, but the predictions of {self.path} have {number} '
@@ -49,16 +56,24 @@ class Results:
             return name
         return str(Path(self.origin.get('folder') or '', name))
 
+    def image(self, name: str) -> str:
+        """Return the path of a test image, which is a file or an address below the data of the user's config."""
+        if '://' in name and (not name.startswith(self.roots) or '..' in name):
+            raise ResultsError(f'img_path: expected a file or an address below the data of --config, got {name}. Pass '
+                               'the config of the tested model with --config.')
+        return self.file(name)
+
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting of the first metric that has it."""
         return next((item[name] for item in self.origin.get('evaluator') or () if name in item), default)
 
 
-def read_results(path: str | Path, config: str | None = None) -> Results:
+def read_results(path: str | Path, config: str | None = None, data: Config | None = None) -> Results:
     """Read predictions without running code from the file, and their origin from the JSON file of the same name.
 
     Args:
         config: config of the tested model, which replaces the origin in the JSON file.
+        data: config whose test data may be read from addresses, by default `config`.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -77,9 +92,7 @@ def read_results(path: str | Path, config: str | None = None) -> Results:
                            'with protocol=2.') from error
     if foreign:
         raise ResultsError(f'results: {path}: expected numbers, text and tensors, got {shorten(foreign, 3)}.')
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ResultsError(f'results: expected a list with a dictionary for each image in {path}, got a '
-                           f'{type(entries).__name__}.')
+    check_entries(entries, path)
     if not entries:
         raise ResultsError(f'results: {path} is empty because the test had no images.')
     task = task_of_predictions(entries)
@@ -95,7 +108,16 @@ def read_results(path: str | Path, config: str | None = None) -> Results:
             raise ResultsError(f'--config: expected a config of {task.name}, as the predictions, got {config} of '
                                f'{task_of(cfg).name}. Give the config of the tested model.')
         origin.update(origin_of(cfg, read_metainfo(cfg)))
-    return Results(path, entries, task, origin)
+        data = cfg
+    return Results(path, entries, task, origin, _roots(data))
+
+
+def _roots(cfg: Config | None) -> tuple[str, ...]:
+    """Beginnings of addresses in the test data of a config, as they are and as shards."""
+    parts = [] if cfg is None or not cfg.get('test_dataloader') else leaves(cfg.test_dataloader.dataset)
+    roots = [part['data_root'].rstrip('/') + '/' for part, _ in parts if part.get('data_root')]
+    return (*(root for root in roots if '://' in root), *(member_path(root, 0, 0, '').partition('?')[0]
+                                                          for root in roots))
 
 
 def require_truth(entries: Sequence[dict], key: str) -> None:
@@ -114,13 +136,16 @@ class Origin(TypedDict, total=False):
     folder: str | None
     metrics: dict[str, Any] | None
     classes: list[str] | None
-    palette: list | None
+    palette: list[list[int]] | None
     evaluator: list[dict[str, Any]] | None
 
 
 def read_origin(path: Path) -> dict[str, Any]:
     """Read the JSON file that `mmflatten test --out` writes. Raises ResultsError if it is damaged."""
     try:
-        return read_json(path, Origin)
+        origin = read_json(path, Origin)
     except DamagedFile as error:
         raise ResultsError(f'{error} Test again, or remove it and use --config.') from error
+    if len(origin.get('classes') or ()) > MAX_CLASSES:
+        raise ResultsError(f'{path}: expected at most {MAX_CLASSES} classes, got {len(origin["classes"])}.')
+    return origin

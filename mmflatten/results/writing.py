@@ -64,13 +64,13 @@ def draw_worst(results: Results, analysis: Analysis, out_dir: str | Path, score:
         for number, (index, _) in enumerate(analysis.worst):
             entry = results.entries[index]
             try:
-                image = read_rgb(results.file(entry['img_path']))
+                image = read_rgb(results.image(entry['img_path']))
                 file = Path(out_dir, 'worst', f'{number:03d}_{Path(entry["img_path"]).stem}.png')
                 file.parent.mkdir(parents=True, exist_ok=True)
                 draw_sample(visualizer, image, results.task.restore(entry), str(file), score=score)
                 files.append(file)
                 worst[number]['file'] = str(file.relative_to(out_dir))
-            except FileNotFoundError as error:
+            except (FileNotFoundError, ResultsError) as error:
                 missing.append(str(error))
             except Exception as error:  # one image must not discard the analysis
                 broken.append(f'{worst[number]["image"]}: {explain(error)}')

@@ -21,7 +21,7 @@ from mmflatten.studies.statistics import (
     spread_test,
 )
 from mmflatten.studies.study import Study
-from mmflatten.text import align
+from mmflatten.text import align, figure_text
 
 MACS = 'multiply-accumulates of an image (M)'
 MAX_COLOURED = 8  # levels in a figure; if there are more, only those on a Pareto front are coloured
@@ -150,10 +150,11 @@ def draw_costs(block: Block, path: Path) -> None:
         styles[name] = dict(zip(('fmt', 'color'), next(left) if coloured else GREY))
     for row, name in enumerate(reversed(block.order)):
         levels.errorbar(means[name], row, xerr=errors[name], capsize=3, **styles[name])
-    levels.set_yticks(range(len(names)), reversed(block.order))
+    levels.set_yticks(range(len(names)), map(figure_text, reversed(block.order)))
     for name, value in block.anchors.items():
         levels.axvline(value, color='0.3', linestyle=':')
-        levels.annotate(name, (value, 1), xycoords=('data', 'axes fraction'), rotation=90, ha='right', va='top', size=8)
+        levels.annotate(figure_text(name), (value, 1), xycoords=('data', 'axes fraction'), rotation=90, ha='right',
+                        va='top', size=8)
     levels.grid(axis='x', color='0.9')
     levels.set_xlabel(label)
     for axes, (cost, points) in zip(panels, block.costs.items()):

@@ -7,11 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import mmengine.registry
 import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.evaluator import Evaluator
-from mmengine.registry import MODELS, DefaultScope, Registry
+from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
@@ -19,6 +18,7 @@ from mmflatten.config_files import require_parts
 from mmflatten.engine.datasets import DatasetError, build_dataset
 from mmflatten.engine.setup import load_config
 from mmflatten.recipes.settings import schedulers, training_length, training_set
+from mmflatten.studies.options import check_types, find_class
 from mmflatten.studies.runs import StudyRun
 from mmflatten.studies.study import Budget, StudyError, check_name
 
@@ -34,6 +34,10 @@ def config_of(run: StudyRun, budget: Budget) -> Config:
     """
     cfg = copy.deepcopy(_base(run.base))
     for path, value in run.options.items():
+        try:
+            check_types(path, value, cfg.get('default_scope') or 'mmengine')
+        except ValueError as error:
+            raise StudyError(str(error)) from error
         check_path(cfg, path)
         cfg.merge_from_dict({path: copy.deepcopy(value)})
     _drop_delete_markers(cfg._cfg_dict)
@@ -127,7 +131,7 @@ def check_path(cfg: Config, path: str) -> None:
             node = {str(number): item for number, item in enumerate(node)}
         fields = node if isinstance(node, dict) else {}
         if part not in fields:
-            cls = _find_class(DataLoader if name.endswith('_dataloader') else fields.get('type', object), scope)
+            cls = find_class(DataLoader if name.endswith('_dataloader') else fields.get('type', object), scope)
             if inspect.isclass(cls):  # only the parent knows other types; building the model checks them and the value
                 arguments = [argument for ancestor in cls.__mro__[:-1] if '__init__' in vars(ancestor)
                              for argument in list(inspect.signature(ancestor.__init__).parameters)[1:]]
@@ -141,7 +145,9 @@ def check_parts(cfg: Config) -> None:
     for place in (f'{name}_{kind}' for name in ('train', 'val', 'test') for kind in ('dataloader', 'evaluator')):
         for part in _parts(cfg.get(place)):
             arguments = {name: value for name, value in part.items() if name not in ('type', '_scope_')}
-            cls = _find_class(part['type'], part.get('_scope_') or cfg.get('default_scope') or 'mmengine')
+            cls = find_class(part['type'], part.get('_scope_') or cfg.get('default_scope') or 'mmengine')
+            if cls is None and '.' in part['type']:  # a class of the base that MMEngine imports
+                continue
             if cls is None:
                 raise StudyError(f'{place}: expected a registered type, got {part["type"]}. Correct it.')
             try:
@@ -160,14 +166,3 @@ def _parts(node: Any) -> Iterator[dict]:
         yield from _parts(item)
 
 
-@functools.cache
-def _find_class(kind: Any, scope: str) -> Any:
-    """Class of a `type` in any registry."""
-    if not isinstance(kind, str):
-        return kind
-    for root in [item for item in vars(mmengine.registry).values() if isinstance(item, Registry)]:
-        with root.switch_scope_and_registry(scope) as registry:
-            found = registry.get(kind)
-        if found is not None:
-            return found
-    return None

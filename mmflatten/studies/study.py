@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-SEED, BASE = 'seed', 'base'
+from mmflatten.studies.options import BASE, check_options
+
+SEED = 'seed'
 MANY = 1000  # seeds, exclusions and claims
 FEW = 200  # characters of a text in a message
 
@@ -102,7 +104,7 @@ Count = Annotated[int, Field(gt=0, le=10**9)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], BeforeValidator(_seed_list),
                   Field(min_length=1, max_length=MANY), AfterValidator(_distinct)]
-Options = Annotated[dict[str, Any], BeforeValidator(text_keys)]
+Options = Annotated[dict[str, Any], BeforeValidator(text_keys), AfterValidator(check_options)]
 Pattern = Annotated[dict[str, list[str]], BeforeValidator(_pattern)]
 Levels = dict[str, Options]  # name of a level -> fields of the config that it sets; `base` is a config
 

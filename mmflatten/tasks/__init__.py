@@ -13,6 +13,8 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from mmflatten.text import clip, printable
+
 if TYPE_CHECKING:
     from mmengine.config import Config
     from mmengine.structures import BaseDataElement
@@ -76,7 +78,8 @@ class Task:
         from mmengine.registry import VISUALIZERS, DefaultScope
         with DefaultScope.overwrite_default_scope(self.scope):
             visualizer = VISUALIZERS.build(dict(type=type or self.visualizer_type, name=f'{self.name} drawings'))
-        visualizer.dataset_meta = metainfo
+        classes = [clip(printable(name)) for name in metainfo.get('classes') or ()]  # long ones take minutes
+        visualizer.dataset_meta = {**metainfo, 'classes': classes} if classes else metainfo
         return visualizer
 
     def inferencer(self, cfg: Config, checkpoint: str, device: str) -> Any:

@@ -123,6 +123,17 @@ def test_slow_upload_and_stated_size_end(server, monkeypatch, length, statuses):
         assert slow.recv(100).split()[1] in statuses
 
 
+def test_folder_that_vanishes_while_it_is_measured_is_no_error(tmp_path, monkeypatch):
+    from mmflatten.app import server
+    (tmp_path / 'a.png').write_bytes(bytes(7))
+    monkeypatch.setattr(server.os, 'walk', lambda folder: [(str(folder), ['left'], ['a.png', 'gone.png']),
+                                                           (str(folder / 'left'), [], ['b.png'])])
+    middleware = server.OwnPageOnly(None, tmp_path)
+    assert middleware._refusal(server.Headers({}), 'POST') == (200, '')
+    monkeypatch.setattr(server, 'FOLDER_BYTES', 6)
+    assert middleware._refusal(server.Headers({}), 'POST')[0] == 507
+
+
 def test_full_folder_takes_no_more_uploads(server, monkeypatch):
     files = dict(files=('a.png', b'picture'))
     assert httpx.post(f'{server.local_url}gradio_api/upload', files=files).status_code == 200

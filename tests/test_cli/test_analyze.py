@@ -49,7 +49,8 @@ def test_embedding_maps_the_features_before_the_head(train_on, tmp_path, method)
     run = train_on(CONFIGS['classification'])
     written = []
     for out in (tmp_path / 'one', tmp_path / 'two'):
-        assert analyze.main([run.results, '--out', str(out), '--embedding', method, '--seed', '3']) == 0
+        assert analyze.main([run.results, '--out', str(out), '--config', run.config, '--embedding', method,
+                             '--seed', '3']) == 0
         written.append((out / 'embedding.csv').read_bytes())
     assert written[0] == written[1]  # deterministic
     with open(tmp_path / 'one' / 'embedding.csv', newline='') as file:
@@ -72,12 +73,13 @@ def test_embedding_maps_the_features_before_the_head(train_on, tmp_path, method)
 
 
 def test_embedding_draws_at_most_the_given_number(train_on):
-    results = read_results(train_on(CONFIGS['classification']).results)
-    table, points = embed(results, 'pca', seed=1, most=5)
+    run = train_on(CONFIGS['classification'])
+    results = read_results(run.results)
+    table, points = embed(results, run.config, 'pca', seed=1, most=5)
     images = [entry['img_path'] for entry in results.entries]
     assert len({row[0] for row in table.rows}) == len(points.labels) == 5
     assert [row[0] for row in table.rows] == sorted((row[0] for row in table.rows), key=images.index)
-    assert table.rows != embed(results, 'pca', seed=2, most=5)[0].rows
+    assert table.rows != embed(results, run.config, 'pca', seed=2, most=5)[0].rows
 
 
 def test_embedding_of_other_tasks_and_unknown_models_is_refused(disparities, train_on, capsys):
@@ -85,10 +87,22 @@ def test_embedding_of_other_tasks_and_unknown_models_is_refused(disparities, tra
     assert analyze.main([str(disparities / 'pairs.pkl'), '--out', str(out), '--embedding', 'pca']) == 1
     error = capsys.readouterr().err.splitlines()
     assert '--embedding' in error[-1] and 'stereo' in error[-1] and not out.exists()
-    copied = shutil.copy(train_on(CONFIGS['classification']).results, disparities / 'alone.pkl')
-    assert analyze.main([str(copied), '--out', str(out), '--embedding', 'pca']) == 1
+    run = train_on(CONFIGS['classification'])
+    copied = shutil.copy(run.results, disparities / 'alone.pkl')
+    assert analyze.main([str(copied), '--out', str(out), '--config', run.config, '--embedding', 'pca']) == 1
     error = capsys.readouterr().err.splitlines()
     assert 'alone.json' in error[-1] and not out.exists()
+
+
+def test_config_that_the_results_name_is_never_executed(train_on, tmp_path, capsys):
+    run, ran = train_on(CONFIGS['classification']), tmp_path / 'ran'
+    (tmp_path / 'evil.py').write_text(f"open({str(ran)!r}, 'w')\n")
+    results = Path(shutil.copy(run.results, tmp_path / 'results.pkl'))
+    origin = json.loads(Path(run.results).with_suffix('.json').read_text())
+    results.with_suffix('.json').write_text(json.dumps({**origin, 'config': str(tmp_path / 'evil.py')}))
+    assert analyze.main([str(results), '--out', str(tmp_path / 'out'), '--embedding', 'pca']) == 1
+    assert '--config' in capsys.readouterr().err.splitlines()[-1] and not ran.exists()
+    assert analyze.main([str(results), '--out', str(tmp_path / 'out')]) == 0 and not ran.exists()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 import torch
 from mmengine.logging import MMLogger
 
-from mmflatten.cli.common import tool_parser
+from mmflatten.cli.common import add_output, command, tool_parser
 from mmflatten.console import ERROR_FOLDER_VARIABLE, command_line, explain, quiet_libraries
 from mmflatten.engine.datasets import SampleError
 
@@ -42,7 +42,7 @@ class OutOfMemoryError(RuntimeError):
     (PermissionError(13, 'Permission denied', '/some/file'), ['/some/file: Permission denied']),
     (FileExistsError(17, 'File exists', 'run'), ['run: File exists']),
     (FileNotFoundError(2, 'No such file', 'data/coco/annotations/x.json'), ['data/coco', 'cocodataset.org']),
-    (OSError(errno.ENOSPC, 'No space left on device'), ['No space left on device', 'MiB are free']),
+    (OSError(errno.ENOSPC, 'No space left on device', 'a.csv'), ['No space left on device', 'a.csv', 'MiB are free']),
     (KeyError('categories'), ['KeyError: categories']),
     (AssertionError(), ['AssertionError']),
     (OutOfMemoryError('error:\n  something\n'), ['OutOfMemoryError: error: something']),
@@ -59,6 +59,20 @@ def test_error_gives_a_status_and_one_last_line(capsys, monkeypatch, error, word
     assert ending_with(error)([]) == (130 if isinstance(error, KeyboardInterrupt) else 1)
     line = capsys.readouterr().err.splitlines()[-1]
     assert line == explain(error) and all(word in line for word in words)
+
+
+def test_full_disk_gives_the_free_space_of_the_output_folder(capsys, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(shutil, 'disk_usage', lambda path: asked.append(path) or SimpleNamespace(free=2**30))
+
+    @command('any', 'A command.', lambda parser: add_output(parser, str(tmp_path / 'new' / 'out'), 'files'))
+    def main(args):
+        raise OSError(errno.ENOSPC, 'No space left on device')  # as of a write
+
+    assert main([]) == 1 and asked == [tmp_path]
+    assert str(tmp_path / 'new' / 'out') in capsys.readouterr().err
+    assert ending_with(OSError(errno.ENOSPC, 'No space left on device'))([]) == 1 and len(asked) == 1
+    assert 'MiB' not in capsys.readouterr().err  # nobody knows which disk
 
 
 def test_exit_status_is_zero_or_the_returned_one():

@@ -257,6 +257,7 @@ def test_bad_option_is_named(saved, tmp_path, monkeypatch, capsys, case):
 def test_file_that_disagrees_replaces_nothing(saved, tmp_path, monkeypatch, capsys):
     _, config, checkpoint = saved('flatten-swin-nano_digits')
     (tmp_path / 'm.onnx').write_text('mine')
+    (tmp_path / '.m.onnx.killed.part').mkdir()  # what a killed export leaves
     wrong = dict(probabilities=np.zeros((1, 10), np.float32))
     monkeypatch.setattr(exporting, 'load_engine', lambda file: lambda image: wrong)
     assert tool.main([config, checkpoint, '--out', str(tmp_path / 'm.onnx')]) == 1

@@ -1,7 +1,9 @@
 """`mmflatten linearize` on a small model: steps, interruption, choice of blocks, errors."""
+import contextlib
 import csv
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -16,7 +18,7 @@ from mmflatten.cli import convert, linearize
 from mmflatten.datasets.abilities import AbilityGrids
 from mmflatten.engine.checkpoints.reading import load_from_local
 from mmflatten.engine.setup import load_config
-from mmflatten.linearize import choice
+from mmflatten.linearize import choice, steps
 from mmflatten.linearize.choice import Costs, Front, front, within
 from mmflatten.linearize.models import Distillation
 from mmflatten.results.curves import read_scalars
@@ -156,6 +158,18 @@ def test_bad_input_is_a_line(teacher, tmp_path, monkeypatch, capsys, words, mess
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert message in line
     assert not (tmp_path / 'out' / 'swap.pth').exists()
+
+
+def test_damaged_settings_are_named(teacher, tmp_path, capsys):
+    (tmp_path / 'settings.json').write_text('{"config": ')
+    assert run(teacher, tmp_path) == 1
+    assert str(tmp_path / 'settings.json') in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_full_disk_has_a_cause(tmp_path, monkeypatch):
+    monkeypatch.setattr(steps, 'atomic_write', lambda path: contextlib.nullcontext(Path('/dev/full')))
+    with pytest.raises(OSError, match='No space left'):
+        steps.Linearization._save(SimpleNamespace(meta={}), tmp_path / 'swap.pth', dict(x=torch.zeros(9)))
 
 
 @pytest.mark.parametrize('words', [['--blocks', 'auto'], ['--size', '8', '8', '--budget', '.5'], ['--blocks', 'a'],

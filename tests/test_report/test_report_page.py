@@ -1,4 +1,5 @@
 """Content of the report page, and messages about missing parts."""
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -111,6 +112,24 @@ def test_broken_part_is_named_with_its_file(classifiers, written, tmp_path):
     page = written(tmp_path / 'logged')
     missing = ' '.join(text for _, text in page.all('div', class_='missing'))
     assert str(tmp_path / 'logged') in missing and 'results.pkl' in missing and 'loss' in page.charts
+
+
+def test_full_disk_leaves_the_earlier_page(tmp_path, monkeypatch, capsys):
+    log = tmp_path / 'run' / '1' / 'vis_data' / 'scalars.json'
+    log.parent.mkdir(parents=True)
+    log.write_text('{"loss": 1.0, "step": 1}\n')
+    out = tmp_path / 'page.html'
+    assert main([str(tmp_path / 'run'), '--out', str(out)]) == 0
+    before, write = out.read_text(), Path.write_text
+
+    def fill(path, text, **options):
+        write(path, text[:100], **options)
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    monkeypatch.setattr(Path, 'write_text', fill)
+    assert main([str(tmp_path / 'run'), '--out', str(out)]) == 1
+    assert 'page.html' in capsys.readouterr().err.splitlines()[-1] and out.read_text() == before
+    assert {path.name for path in tmp_path.iterdir()} == {'run', 'page.html'}
 
 
 @pytest.mark.parametrize('words, named', [

@@ -1,5 +1,6 @@
 """Curves of resumed trainings, and errors of logs."""
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -105,4 +106,16 @@ def test_invalid_record_is_named_with_its_line(tmp_path, content, line):
     log(tmp_path, '1')
     (tmp_path / '1' / 'vis_data' / 'scalars.json').write_bytes(content)
     with pytest.raises(ValueError, match=rf'scalars\.json, line {line} '):
+        read_scalars(tmp_path)
+
+
+def test_log_that_is_no_file_or_nested_is_named(tmp_path):
+    log = tmp_path / '1' / 'vis_data' / 'scalars.json'
+    log.parent.mkdir(parents=True)
+    log.write_text('[' * 20_000 + '\n{"loss": 1, "step": 1}\n')
+    with pytest.raises(ValueError, match=r'scalars\.json, line 1'):
+        read_scalars(tmp_path)
+    log.unlink()
+    os.mkfifo(log)
+    with pytest.raises(ValueError, match='a pipe'):
         read_scalars(tmp_path)

@@ -38,6 +38,8 @@ class Ended:
             return f'ended by signal {-self.status}'
         if 'Traceback (most recent call last)' in self.output:
             return f'traceback: {self.last_line[:200]}'
+        if not all(char.isprintable() or char in '\n\t\r' for char in self.output):
+            return 'text of the file reached the terminal as it was'
         if self.memory > before + MORE_MEMORY:
             return f'took {self.memory / 2**30:.1f} GiB'
         return ''

@@ -38,8 +38,8 @@ class Call:
 def hostile(world: World, canary: Path) -> list[Case]:
     """Make all files, of all kinds in turn, so that a shorter campaign has some of each. None may make `canary`."""
     kinds = [list(cases) for cases in (checkpoints(world, canary), safetensors(), predictions(world, canary),
-                                       studies(world), runs(world), shards(world), indexes(), annotations(world),
-                                       (Case('hub', *config) for config in configs(canary)))]
+                                       studies(world, canary), runs(world), shards(world), indexes(),
+                                       annotations(world), (Case('hub', *config) for config in configs(canary)))]
     return [cases[number] for number in range(max(map(len, kinds))) for cases in kinds if number < len(cases)]
 
 
@@ -124,6 +124,23 @@ def predictions(world: World, canary: Path) -> Iterator[Case]:
     yield Case('pkl', 'memo bomb', b'\x80\x02Nr\xff\xff\xff\x7f.', True)
     yield Case('pkl', 'no list', pickle.dumps(dict(a=1)), True)
     yield Case('pkl', 'nested', pickle.dumps([[[]]]), True)
+    nested: list = []
+    for _ in range(60):
+        nested = [nested, nested]
+    box = dict(bboxes=torch.zeros(1, 4), labels=torch.zeros(1, dtype=torch.long), scores=torch.ones(1))
+    for name, changes in {
+        'mask of size zero': dict(masks=[dict(size=[0, 0], counts=b'')]),
+        'huge run length': dict(masks=[dict(size=[4, 4], counts=b'oooooo0')]),
+        'mask of another size': dict(masks=[dict(size=[4, 5], counts=b'd0')]),
+        'box of NaN': dict(bboxes=torch.full((1, 4), torch.nan)),
+        'nested labels': dict(labels=nested),
+    }.items():
+        found = dict(img_id=0, ori_shape=(4, 4), pred_instances={**box, **changes})
+        yield Case('pkl', name, pickle.dumps([found]), True)
+    for name, value in {'address': 'http://127.0.0.1:9/a.png', 'escapes': '\x1b[2J\x9b.png', 'shard': (
+            'shard://file//dev/zero?offset=0&size=6000000000#a')}.items():
+        yield Case('pkl', f'{name} as image', pickle.dumps([{**entry, 'img_path': value}]), False)
+    yield Case('pkl', 'nested path', pickle.dumps([{**entry, 'img_path': nested}]), True)
     yield Case('pkl', 'labels that are text', pickle.dumps([{**entry, 'gt_label': 'cat'}]), True)
     yield Case('pkl', 'scores of other lengths', pickle.dumps([entry, {**entry, 'pred_score': torch.rand(5)}]), True)
     yield from damaged(world, 'pkl', 'predictions', world.predictions.read_bytes(), 9)
@@ -131,7 +148,7 @@ def predictions(world: World, canary: Path) -> Iterator[Case]:
         yield Case('json', f'origin {text[:20]}', text.encode(), True)
 
 
-def studies(world: World) -> Iterator[Case]:
+def studies(world: World, canary: Path) -> Iterator[Case]:
     text = world.study.read_text()
     aliases = 'a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n' + ''.join(
         f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]\n' for n in range(1, 10)
@@ -156,8 +173,13 @@ def studies(world: World) -> Iterator[Case]:
         'many factors': text + ''.join(f'  f{n}: {{a: {{}}, b: {{}}}}\n' for n in range(60)),
         'endless budget': text.replace('epochs: 4', 'epochs: .inf'),
         'nul': text.replace('relu', 're\\0lu'),
+        'a command': f'options: {{model.neck: {{type: subprocess.call, args: [[touch, {canary}]]}}}}\n{text}',
+        'an import': f'options: {{custom_imports: {{imports: [antigravity]}}}}\n{text}',
+        'a substitution': f'options: {{model.x: "{{{{$X:0}}}}"}}\n{text}',
+        'a backend': f'options: {{train_dataloader.dataset.backend_args: {{backend: memcached}}}}\n{text}',
+        'escapes': f'options: {{"model.\\e[2J": 1}}\n{text}',
     }.items():
-        yield Case('yaml', name, content.encode(), name not in ('aliases in options', 'nul'))
+        yield Case('yaml', name, content.encode(), name != 'nul')
     yield Case('yaml', 'binary', bytes(range(256)) * 20, True)
     yield Case('yaml', '2 MiB', b'x' * 2**21, True)
 

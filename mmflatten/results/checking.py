@@ -1,0 +1,81 @@
+"""Checks of stored predictions: pycocotools and NumPy would crash or fill the memory with wrong ones."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mmflatten.datasets.masks import can_be_drawn
+
+FAR = 1e9  # pixels from the origin
+TYPES: dict[str, tuple[type, ...]] = dict(
+    img_path=(str,), right_path=(str,), img_id=(int, str), ori_shape=(tuple, list, torch.Size), pred_score=(Tensor,),
+    pred_label=(Tensor,), gt_label=(Tensor,))
+
+
+class ResultsError(ValueError):
+    """A file has no predictions, or the predictions cannot be evaluated."""
+
+
+def check_entries(entries: Any, path: Path) -> None:
+    """Raise ResultsError unless these are entries as `DumpPredictions` writes them, as far as their fields are known.
+
+    No value is formatted for the message: that of a nested one would never end.
+    """
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ResultsError(f'results: expected a list with a dictionary for each image in {path}, got a '
+                           f'{type(entries).__name__}.')
+    for number, entry in enumerate(entries):
+        for name, value in entry.items():
+            try:
+                problem = _problem(entry, name, value)
+            except (LookupError, RuntimeError, TypeError) as error:  # a missing part, or no number
+                problem = f'{name}: expected the fields of a prediction, got {type(error).__name__}: {error}'
+            if problem:
+                raise ResultsError(f'results: {path}, entry {number}: {problem}. Test again.')
+
+
+def _problem(entry: dict, name: Any, value: Any) -> str:
+    """Say what is wrong with a field; '' if nothing is."""
+    if not isinstance(name, str):
+        return f'expected names of fields, got a {type(name).__name__}'
+    known = TYPES.get(name) or (dict,) * name.endswith(('_instances', '_sem_seg', '_disparity'))
+    if known and not isinstance(value, known):
+        return f'{name}: expected a {known[0].__name__}, got a {type(value).__name__}'
+    if name == 'ori_shape' and not (len(value) >= 2 and all(type(side) is int and side > 0 for side in value)):
+        return 'ori_shape: expected height and width above 0, got others'
+    if known != (dict,):
+        return ''
+    for key, part in value.items():
+        kind = list if key == 'masks' else Tensor
+        if not isinstance(part, kind):
+            return f'{name}.{key}: expected a {kind.__name__}, got a {type(part).__name__}'
+    if name.endswith('_instances'):
+        return value and _problem_of_instances(value, entry.get('ori_shape'), name)
+    if name.endswith('_sem_seg') and value['data'].numel() and value['data'].min() < 0:
+        return f'{name}.data: expected labels of at least 0, got {value["data"].min()}'
+    return ''
+
+
+def _problem_of_instances(instances: dict, shape: Sequence[int] | None, name: str) -> str:
+    boxes, labels, masks = instances['bboxes'], instances['labels'], instances.get('masks', ())
+    if boxes.shape != (len(labels), 4) or any(len(part) != len(labels) for part in instances.values()):
+        return f'{name}: expected as many labels, scores and masks as boxes, got others'
+    if not (boxes.abs() < FAR).all():  # NaN, too
+        return f'{name}.bboxes: expected finite numbers below {FAR:g}, got others'
+    if labels.is_floating_point() or (labels < 0).any():
+        return f'{name}.labels: expected integers of at least 0, got others'
+    if not all(_is_mask(mask, shape) for mask in masks):
+        return f'{name}.masks: expected run lengths of an image of ori_shape, got others'
+    return ''
+
+
+def _is_mask(mask: Any, shape: Sequence[int] | None) -> bool:
+    """Return True for the compressed run lengths of a mask (H, W)."""
+    if shape is None or not isinstance(mask, dict) or not isinstance(counts := mask.get('counts'), (bytes, str)):
+        return False
+    text = counts.decode('latin-1') if isinstance(counts, bytes) else counts
+    return can_be_drawn({**mask, 'counts': text}, dict(height=shape[0], width=shape[1]))

@@ -1,0 +1,98 @@
+"""What a study file may set in a config. The file is data; a config is a program, which MMEngine executes."""
+import functools
+import re
+from typing import Any
+
+import mmengine.registry
+from mmengine.registry import Registry
+
+from mmflatten.engine.setup import require_scope
+from mmflatten.registry import SCOPE
+from mmflatten.tasks import tasks
+from mmflatten.text import clip
+
+BASE = 'base'
+FIELDS = (BASE, 'model', 'data_preprocessor', 'train_dataloader', 'val_dataloader', 'test_dataloader', 'val_evaluator',
+          'test_evaluator', 'train_cfg', 'val_cfg', 'test_cfg', 'optim_wrapper', 'param_scheduler', 'auto_scale_lr',
+          'randomness', 'load_from')
+REGISTRIES = ('model', 'task util', 'weight initializer', 'optimizer', 'optim_wrapper', 'optimizer wrapper constructor',
+              'parameter scheduler', 'dataset', 'transform', 'data sampler', 'metric', 'loop')
+PLAIN = (type(None), bool, int, float, str, dict, list, tuple)
+# Without brackets and quotes: OpenMMLab evaluates some texts as expressions, and MMEngine replaces {{names}}.
+WORDS = re.compile(r'[\w .,:;/+@~=^<>#&!?-]*')
+UNREGISTERED = {'nms': ('nms', 'soft_nms'), 'roi_layer': ('RoIAlign', 'RoIPool'), 'clip_grad': ('norm', 'value')}
+CLOSED = ('backend', 'backend_args', 'file_client_args', 'trust_remote_code')  # can import modules
+ELSEWHERE = 'Set it in the base config, which is a program.'
+
+
+def check_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Raise ValueError if options could do more than set plain values and types of a library of this project."""
+    for path, value in options.items():
+        if path.partition('.')[0] not in FIELDS:
+            raise ValueError(f'{clip(path)}: expected a field of {", ".join(FIELDS)}. {ELSEWHERE}')
+        if path != BASE:
+            _check_value(path, value)
+    return options
+
+
+def _check_value(path: str, value: Any) -> None:
+    name = path.rpartition('.')[2]
+    if not isinstance(value, PLAIN) or not WORDS.fullmatch(path + (value if isinstance(value, str) else '')):
+        raise ValueError(f'{clip(path)}: expected numbers, and words without brackets and quotes. {ELSEWHERE}')
+    if name in CLOSED:
+        raise ValueError(f'{clip(path)}: not for a study. {ELSEWHERE}')
+    scope = value if name == '_scope_' else str(value).rpartition('.')[0] if name == 'type' else ''
+    if scope and scope not in scopes():
+        raise ValueError(f'{clip(path)}: expected a type of {", ".join(scopes())}, got {clip(str(value))}. {ELSEWHERE}')
+    for key, item in parts(value):
+        _check_value(f'{path}.{key}', item)
+
+
+def parts(value: Any) -> list[tuple[Any, Any]]:
+    """Return the names and values inside a value."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, (list, tuple)) else []
+
+
+def check_types(path: str, value: Any, scope: str) -> None:
+    """Raise ValueError for a type that is not registered. MMEngine would import a module of its name."""
+    parent, _, name = path.rpartition('.')
+    if name == 'type' and not _is_known(value, scope, parent.rpartition('.')[2]):
+        raise ValueError(f'{path}: expected a registered type, got {clip(str(value))}. Correct it. {ELSEWHERE}')
+    for key, item in parts(value):
+        check_types(f'{path}.{key}', item, scope)
+
+
+def _is_known(kind: Any, scope: str, parent: str) -> bool:
+    if not isinstance(kind, str) or kind in UNREGISTERED.get(parent, ()):
+        return isinstance(kind, str)
+    if '.' in kind and kind.partition('.')[0] not in scopes():
+        return True  # not of a file, whose options were checked: `mmflatten fingerprint my_attention.MyAttention`
+    return any(find_class(name, scope) is not None for name in (kind, f'{SCOPE}.{kind}'))  # mixers need no scope
+
+
+@functools.cache
+def scopes() -> tuple[str, ...]:
+    return ('mmengine', SCOPE, *(task.scope for task in tasks().values()))
+
+
+@functools.cache
+def find_class(kind: Any, scope: str) -> Any:
+    """Class of a `type` in one of `REGISTRIES`, or None. Unlike MMEngine, never import what the type names."""
+    if not isinstance(kind, str):
+        return kind
+    prefix, _, name = kind.rpartition('.')
+    if (prefix or scope) not in scopes():
+        return None
+    require_scope(prefix or scope)
+    for root in vars(mmengine.registry).values():
+        if isinstance(root, Registry) and root.name in REGISTRIES:
+            own = root if prefix == root.scope else root.children.get(prefix or scope)
+            for registry in (own,) if prefix else (own, root):
+                if registry is None:
+                    continue
+                registry.import_from_location()
+                if name in registry.module_dict or name in getattr(registry, 'on_demand', ()):
+                    return registry.get(name)
+    return None

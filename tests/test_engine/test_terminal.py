@@ -1,0 +1,87 @@
+"""Text of unknown origin on the terminal: whoever prints it, it does not move the cursor."""
+import io
+import logging
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from mmflatten.console import ERROR_FOLDER_VARIABLE, MESSAGE, command_line, say
+from mmflatten.text import Escaped, figure_text
+
+STEERING = '\x1b[2J\x07\x08\x9b31m\r\u202e\u2066\x7f\ud800'
+
+
+@pytest.mark.parametrize('prints', [
+    lambda: print('name', STEERING), lambda: say(STEERING), lambda: sys.stderr.writelines([STEERING]),
+    lambda: warnings.warn(STEERING, stacklevel=1),
+    lambda: logging.StreamHandler().handle(logging.makeLogRecord(dict(msg=STEERING))),
+    lambda: int(STEERING), lambda: {}[STEERING], lambda: open(STEERING.replace('\ud800', ''))])
+def test_no_text_steers_the_terminal(capsys, prints):
+    main = command_line(lambda argv: prints())
+    with warnings.catch_warnings():
+        warnings.simplefilter('always')
+        main([])
+    printed = ''.join(capsys.readouterr())
+    assert '2J' in printed and all(char.isprintable() or char in '\n\t' for char in printed)
+
+
+def test_options_that_are_wrong_and_messages_for_the_launcher_are_escaped(capsys, tmp_path, monkeypatch):
+    from mmflatten.cli.main import main
+    with pytest.raises(SystemExit):
+        main(['curves', 'x', '--wrong\x1b[2J'])
+    assert main(['curves', str(tmp_path / '\x1b[2J')]) == 1
+    assert '\x1b' not in ''.join(capsys.readouterr())
+    monkeypatch.setenv(ERROR_FOLDER_VARIABLE, str(tmp_path))
+    command_line(lambda argv: open('\x1b[2J'))([])
+    note, = tmp_path.iterdir()
+    assert '2J' in note.read_text() and '\x1b' not in note.read_text()
+
+
+def test_loggers_of_openmmlab_have_no_colours(tmp_path):
+    code = ('from mmflatten.console import command_line\n'
+            'def main(argv):\n'
+            '    from mmengine.logging import MMLogger\n'
+            '    MMLogger.get_instance("a").warning("news")\n'
+            'command_line(main)([])')
+    ended = subprocess.run([sys.executable, '-c', code], capture_output=True, check=True,
+                           env={**os.environ, 'FORCE_COLOR': '1'})
+    assert b'WARNING - news' in ended.stdout and b'\\x1b' not in ended.stdout and b'\x1b' not in ended.stdout
+
+
+def test_lines_tabs_and_progress_bars_are_kept():
+    stream = io.StringIO()
+    bar = Escaped(Escaped(stream))
+    for text in ('a\tb\n', '\r[>> ] 1/2', 'c\rd', 'Tiếng Việt', '👩\u200d🚀'):
+        assert bar.write(text) == len(text)
+    assert stream.getvalue() == 'a\tb\n\r[>> ] 1/2c\\rdTiếng Việt👩\u200d🚀'
+
+
+def test_long_messages_are_cut_and_lines_of_results_are_not(capsys):
+    def main(argv):
+        print('y' * 10**5)
+        raise ValueError('x' * 10**7)
+
+    assert command_line(main)([]) == 1
+    printed = capsys.readouterr()
+    assert len(printed.out) == 10**5 + 1 and MESSAGE <= len(printed.err) < 2 * MESSAGE
+
+
+def test_decoders_are_silent_and_a_command_still_prints(capfdbinary):
+    code = ('import os, sys\n'
+            'from mmflatten.console import command_line\n'
+            'from mmflatten.user_files import quiet_decoders\n'
+            'def main(argv):\n'
+            '    with quiet_decoders():\n'
+            '        os.write(2, b"libpng error")\n'
+            '        print("seen\\x1b", file=sys.stderr)\n'
+            'command_line(main)([])')
+    subprocess.run([sys.executable, '-c', code], check=True)
+    assert capfdbinary.readouterr().err == b'seen\\x1b\n'
+
+
+def test_figures_draw_names_as_they_are():
+    assert figure_text('US$ 5 or $10^') == r'US\$ 5 or \$10^'
+    assert figure_text('\x1b') == r'\x1b' and len(figure_text('x' * 10**6)) == 40
