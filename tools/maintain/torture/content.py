@@ -34,10 +34,11 @@ class Call:
         return self.reduced
 
 
-def hostile(world: World, canary: Path) -> list[Case]:
+def hostile(world: World, canary: Path, *more: Iterator[Case]) -> list[Case]:
     """Make all files, of all kinds in turn, so that a shorter campaign has some of each. None may make `canary`."""
-    kinds = [list(cases) for cases in (checkpoints(world, canary), safetensors(), predictions(world, canary),
-                                       studies(world), runs(world), shards(world), indexes(), annotations(world))]
+    kinds = [list(cases) for cases in (
+        checkpoints(world, canary), safetensors(), predictions(world, canary), studies(world), runs(world),
+        shards(world), indexes(), annotations(world), *more)]
     return [cases[number] for number in range(max(map(len, kinds))) for cases in kinds if number < len(cases)]
 
 
