@@ -2,10 +2,12 @@
 import argparse
 import contextlib
 import difflib
+import math
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from pprint import PrettyPrinter
 from typing import Any
 
 from mmengine.config import Config, DictAction
@@ -16,6 +18,41 @@ from mmflatten.text import shorten
 
 class ConfigError(ValueError):
     """A file is not a config, or a field of the config is missing."""
+
+
+class ReadableConfig(Config):
+    """A config whose text, as in dumps and logs, reads back equal whatever its strings contain."""
+
+    @property
+    def pretty_text(self) -> str:
+        return config_text(self)
+
+
+class _Printer(PrettyPrinter):
+    """Printer of Python literals that can be read back, also for infinity and numbers of NumPy."""
+
+    def format(self, item: Any, *state: Any) -> tuple[str, bool, bool]:
+        if isinstance(item, float):
+            return (repr(float(item)) if math.isfinite(item) else f"float('{float(item)}')"), True, False
+        return super().format(item, *state)
+
+
+def config_text(cfg: Config) -> str:
+    """Return the Python text of a config, with all that it inherits."""
+    fields = cfg.to_dict()
+    if invalid := [name for name in fields if not str(name).isidentifier()]:
+        raise ConfigError(f'config {cfg.filename}: expected names of Python as fields, got {invalid[0]!r:.100}.')
+    printer = _Printer(width=110, sort_dicts=False)
+    return python_text(''.join(f'{name} = {printer.pformat(value)}\n' for name, value in fields.items()))
+
+
+def python_text(text: str) -> str:
+    """Escape `{{` in the strings of a config's text.
+
+    MMEngine replaces `{{$NAME:default}}`, `{{ fileBasename }}` and `{{ _base_.name }}` as text before it runs a
+    config, so that a class name could otherwise end its string and run as code.
+    """
+    return text.replace('{{', r'{\x7b')
 
 
 class ConfigOptions(DictAction):
@@ -57,7 +94,7 @@ def importable(*folders: Path) -> Iterator[None]:
         sys.path[:] = before
 
 
-def read_config(path: str) -> Config:
+def read_config(path: str) -> ReadableConfig:
     """Read a config as `Config.fromfile` does.
 
     `custom_imports` may name modules in the folder of the config and in the working folder.
@@ -69,7 +106,9 @@ def read_config(path: str) -> Config:
     path = config_file(path)
     try:
         with importable(Path(path).parent, Path()):
-            return Config.fromfile(path)
+            cfg = ReadableConfig.__new__(ReadableConfig)
+            cfg.__setstate__(Config.fromfile(path).__getstate__())
+            return cfg
     except Exception as error:
         missing: BaseException | None = error if 'custom modules' in str(error) else None
         while missing is not None and not isinstance(missing, ModuleNotFoundError):

@@ -1,7 +1,6 @@
 """Reading of small JSON files that this project writes. A damaged one is named, and can be set aside."""
 from __future__ import annotations
 
-import json
 import os
 import types
 from collections.abc import Collection
@@ -9,6 +8,8 @@ from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
+
+from mmflatten.user_files import UnusableFile, parse_json, read_text
 
 MAX_BYTES = 64 * 2**20
 FEW = 100  # characters of a value in a message
@@ -31,14 +32,10 @@ def read_json(path: Path, kind: type | None = None, required: Collection[str] = 
     """
     if not os.path.lexists(path):
         return {}
-    if not path.is_file():
-        raise DamagedFile(f'{path}: expected a file, got a folder, a device or a broken link.')
-    if path.stat().st_size > MAX_BYTES:
-        raise DamagedFile(f'{path}: expected at most {MAX_BYTES // 2**20} MiB, got {path.stat().st_size} bytes.')
     try:
-        content = json.loads(path.read_text(encoding='utf-8'))
-    except (ValueError, RecursionError) as error:  # also if not UTF-8
-        raise DamagedFile(f'{path}: expected a complete JSON file, got {str(error)[:FEW]}.') from error
+        content = parse_json(path, read_text(path, MAX_BYTES))
+    except UnusableFile as error:
+        raise DamagedFile(str(error)) from error
     if not isinstance(content, dict):
         raise DamagedFile(f'{path}: expected a dictionary, got {str(content)[:FEW]}.')
     missing = [name for name in required if name not in content]

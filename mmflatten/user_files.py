@@ -1,22 +1,34 @@
-"""Files that a user names: regular ones may be read, and everything else has a reason why not."""
+"""Files that a user names, or that such a file names: regular ones of a bounded size are read, others refused."""
 import contextlib
+import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
 
 from mmflatten.text import Escaped
 
 IMAGE_FORMATS = ('BMP', 'JPEG', 'PNG', 'PPM', 'TIFF', 'WEBP')  # Pillow would give an EPS to Ghostscript
-MAX_IMAGE_BYTES = 2**31
+_SIGNATURES = re.compile(rb'BM|\xff\xd8\xff|\x89PNG\r\n\x1a\n|P[1-6][\s#]|II[*+]\0|MM\0[*+]|RIFF....WEBP', re.DOTALL)
+MAX_BYTES = 2**31
+MAX_YAML_BYTES, MAX_YAML_VALUES = 2**20, 100_000
+MAX_DIGITS = 300  # of a number: more do not fit a float, and take long to convert
 _KINDS = {stat.S_IFDIR: 'a folder', stat.S_IFIFO: 'a pipe', stat.S_IFSOCK: 'a socket', stat.S_IFCHR: 'a device',
           stat.S_IFBLK: 'a device'}
 
 
-def problem_of(path: str | os.PathLike, max_bytes: int = MAX_IMAGE_BYTES) -> str | None:
+class UnusableFile(ValueError):
+    """A file cannot be read. The message begins with its path."""
+
+
+def problem_of(path: str | os.PathLike, max_bytes: int = MAX_BYTES) -> str | None:
     """Say why a path cannot be read as a file, such as 'is a pipe'; None if it can.
 
     Links are followed. A pipe would be waited for without end, and a device such as `/dev/zero` read without end.
@@ -37,6 +49,124 @@ def problem_of(path: str | os.PathLike, max_bytes: int = MAX_IMAGE_BYTES) -> str
     return None if os.access(path, os.R_OK) else 'cannot be opened: no permission'
 
 
+def problem_of_image(path: str | os.PathLike) -> str | None:
+    """Say why a path cannot be read as an image of `IMAGE_FORMATS`; None if it can."""
+    if (problem := problem_of(path)) is not None:
+        return problem
+    with open(path, 'rb') as file:
+        return None if is_image(file.read(12)) else f'is not an image of {", ".join(IMAGE_FORMATS)}'
+
+
+def is_image(content: bytes) -> bool:
+    """Return True if content begins as one of `IMAGE_FORMATS`; OpenCV reads a dozen more, by content."""
+    return _SIGNATURES.match(content) is not None
+
+
+def read_bytes(path: str | os.PathLike, max_bytes: int = MAX_BYTES) -> bytes:
+    """Read a regular file, a small one with four system calls, which take most of its time.
+
+    Raises FileNotFoundError, or UnusableFile for anything else, such as a pipe, which would be waited for without end.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not block on a pipe
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and not os.path.islink(path):
+            raise
+        raise UnusableFile(f'{path} {problem_of(path, max_bytes) or error}.') from error
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+            raise UnusableFile(f'{path} {problem_of(path, max_bytes) or "changed while it was read"}.')
+        content = os.read(file, status.st_size + 1)
+        while len(content) != status.st_size or not content:  # interrupted, growing, or of unknown size
+            if not (more := os.read(file, 2**20)) or len(content) > max_bytes:
+                break
+            content += more
+        return content
+    except OSError as error:
+        raise UnusableFile(f'{path} cannot be read: {error.strerror}.') from error
+    finally:
+        os.close(file)
+
+
+def read_text(path: str | os.PathLike, max_bytes: int = MAX_BYTES) -> str:
+    """Read a text in UTF-8, with or without a byte order mark. Raises UnusableFile."""
+    content = read_bytes(path, max_bytes)
+    try:
+        return content.decode('utf-8-sig')
+    except UnicodeDecodeError as error:
+        line = content.count(b'\n', 0, error.start) + 1
+        raise UnusableFile(f'{path}:{line}: expected text in UTF-8, got the byte {content[error.start]:#x}.') from error
+
+
+def parse_json(path: str | os.PathLike, text: str) -> Any:
+    """Parse the text of a JSON file, whose integers of more than `MAX_DIGITS` become floats. Raises UnusableFile."""
+    try:
+        return json.loads(text, parse_int=lambda digits: (int if len(digits) < MAX_DIGITS else float)(digits))
+    except (ValueError, RecursionError) as error:
+        where = f'{path}:{error.lineno}' if isinstance(error, json.JSONDecodeError) else path
+        raise UnusableFile(f'{where}: expected JSON, got {error}.') from error
+
+
+def read_yaml(path: str | os.PathLike) -> Any:
+    """Read YAML of at most `MAX_YAML_BYTES`, and of at most `MAX_YAML_VALUES` with its aliases written out.
+
+    Raises UnusableFile; the message has the line, if it is known.
+    """
+    text = read_text(path, MAX_YAML_BYTES)
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if _num_values(node, {}) > MAX_YAML_VALUES:
+            raise yaml.YAMLError(f'more than {MAX_YAML_VALUES} values, aliases included')
+        return loader.construct_document(node) if node else None
+    except RecursionError as error:
+        raise UnusableFile(f'{path}: expected YAML, got values that are nested too deeply.') from error
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, 'problem_mark', None)
+        where = f'{path}:{mark.line + 1}' if mark else path
+        raise UnusableFile(f'{where}: expected YAML, got {str(getattr(error, "problem", error))[:200]}.') from error
+
+
+def _num_values(node: yaml.Node | None, known: dict[yaml.Node, int]) -> int:
+    if isinstance(node, yaml.CollectionNode) and node not in known:
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        known[node] = 1 + sum(_num_values(part, known) for part in parts)
+    elif isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS and not node.tag.endswith(':str'):
+        raise yaml.MarkedYAMLError(problem=f'a number of {len(node.value)} digits', problem_mark=node.start_mark)
+    return known.get(node, 1)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without repeated keys, where 1e-4 is a number."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        names = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != '<<':
+                if key.value in names:
+                    raise yaml.MarkedYAMLError(problem=f'{key.value} is repeated', problem_mark=key.start_mark)
+                names.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver('tag:yaml.org,2002:float', re.compile(r'[-+]?\d+(\.\d*)?[eE][-+]?\d+$'),
+                              list('-+0123456789'))
+
+
+def walk_links(folder: str | os.PathLike) -> Iterator[tuple[str, list[str]]]:
+    """Yield each folder below one once, with its files. Links are followed, also if they lead in a circle."""
+    seen = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders.sort()
+        status = os.stat(place)
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+        else:
+            seen.add((status.st_dev, status.st_ino))
+            yield place, files
+
+
 def images_in(folder: Path, suffixes: tuple[str, ...], pattern: str = '*') -> list[Path]:
     """List what has one of these suffixes in a folder, sorted, without folders and without hidden files.
 
@@ -49,7 +179,7 @@ def images_in(folder: Path, suffixes: tuple[str, ...], pattern: str = '*') -> li
 def read_deep(path: str | os.PathLike) -> np.ndarray | None:
     """Read an image with 16 bits as BGR pixels (H, W, 3) of dtype uint16; None for any other file."""
     import cv2
-    if problem_of(path) is not None:
+    if problem_of_image(path) is not None:
         return None
     try:
         with open(path, 'rb') as file:
@@ -65,7 +195,8 @@ def to_eight_bits(pixels: np.ndarray, low: int, high: int) -> np.ndarray:
     """Map the values from `low` to `high` to 0 to 255, as uint8; values outside become 0 or 255."""
     if low >= high:
         raise ValueError(f'--range: expected the lower value first, got {low} {high}.')
-    return np.clip((pixels.astype(np.float32) - low) * (255 / (high - low)), 0, 255).round().astype(np.uint8)
+    table = np.clip((np.arange(2**16, dtype=np.float32) - low) * (255 / (high - low)), 0, 255).round().astype(np.uint8)
+    return np.stack([table[row] for row in pixels])  # whole, the indices alone would take 8 bytes for each value
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from typing import Any, TextIO
 from mmengine.utils import ProgressBar
 
 from mmflatten.cli.common import fraction, non_negative, positive
+from mmflatten.console import explain
 from mmflatten.datasets import fashion
 from mmflatten.datasets.build import BuildOptions, is_finished
 from mmflatten.datasets.packing import build_shards
@@ -211,10 +212,10 @@ def main(argv: list[str] | None = None) -> int:
         args.out = Path('data', f'{args.source}_stereo' if args.stereo else args.source)
     try:
         print(pack(args) if packing else prepare(args))
-    except (ValueError, OSError, ImportError) as error:
+    except Exception as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         advice = 'Make room; the same command continues' if resumes else 'Make room or choose another disk'
-        reason = f'{error.strerror} while writing {args.out}. {advice}.' if full else error
+        reason = f'{error.strerror} while writing {args.out}. {advice}.' if full else explain(error)
         print(f'mmflatten data: {reason}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 
+from mmflatten.datasets.masks import can_be_drawn
 from mmflatten.registry import DATASETS
 from mmflatten.text import shorten
 
@@ -26,6 +27,9 @@ class CheckedCOCO(COCO):
             elif 'bbox' in annotation and not _overlap(*annotation['bbox'], image):
                 problem = (f'has a box outside its image: [x, y, width, height] = {annotation["bbox"]}, and '
                            f'{image.get("file_name")} is {image["width"]} x {image["height"]}')
+            elif annotation.get('segmentation') and not can_be_drawn(annotation['segmentation'], image):
+                problem = ('has a segmentation that does not fit its image: polygons need pixels near it, and run '
+                           'lengths its size and number of pixels')
             else:
                 continue
             raise AnnotationError(f'annotation {annotation.get("id")} in {annotation_file} {problem}. Correct or '

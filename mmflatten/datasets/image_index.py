@@ -23,6 +23,11 @@ class ImageIndexError(RuntimeError):
     """Index that is missing or damaged, has LMDB files as shards, or does not match the config."""
 
 
+def is_below(name: str) -> bool:
+    """Return True if a name in an index stays below the root of its data set, and names no other protocol."""
+    return not name.startswith('/') and '..' not in name.split('/') and '::' not in name and '://' not in name
+
+
 class Entry(NamedTuple):
     """Name and label of an image; for a member of a shard also the number of the shard and the byte range in it."""
 
@@ -63,8 +68,8 @@ class ImageIndex:
             self.rows = np.memmap(self.folder / 'rows.bin', row, 'r').view(np.ndarray)
             self.names = np.memmap(self.folder / 'names.bin', np.uint8, 'r').view(np.ndarray)
             sizes = about['images'], self.rows[-1]['name_end']
-            lmdb = str(*self.shards[:1]).endswith('.lmdb')
-            if about['format'] not in (1, FORMAT) or (len(self.rows), len(self.names)) != sizes or lmdb:
+            usable = all(is_below(shard) and not shard.endswith('.lmdb') for shard in self.shards)
+            if about['format'] not in (1, FORMAT) or (len(self.rows), len(self.names)) != sizes or not usable:
                 raise ValueError(f'{len(self.rows)} rows, {len(self.names)} bytes of names, format {about["format"]}, '
                                  f'{about["images"]} images and shards {self.shards[:1]}')
         except FileNotFoundError as error:

@@ -7,7 +7,7 @@ from mmengine.dataset import force_full_init
 from mmengine.fileio import get_file_backend
 from mmpretrain.datasets import BaseDataset, ImageNet
 
-from mmflatten.datasets.image_index import ImageIndex, ImageIndexError
+from mmflatten.datasets.image_index import ImageIndex, ImageIndexError, is_below
 from mmflatten.datasets.storage import FsspecBackend, member_path
 from mmflatten.registry import DATASETS
 
@@ -64,8 +64,10 @@ class IndexedImages(BaseDataset):
         name, label, shard, offset, size = self.index[self.data_list[number]]
         if self.index.shards:
             path = member_path(_join(self.data_root, self.index.shards[shard]), offset, size, name)
-        else:
+        elif is_below(name):
             path = _join(self.img_prefix, name)
+        else:
+            raise ImageIndexError(f'index {self.ann_file}: expected names below a folder, got {name!r:.100}.')
         return dict(img_path=path, gt_label=label, sample_idx=number)
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -19,7 +18,7 @@ from PIL import Image
 from mmflatten.datasets.build import atomic_folder
 from mmflatten.datasets.image_index import Entry, ImageIndex, merge_rows, write_rows
 from mmflatten.datasets.shards import LABEL_SUFFIX, Split
-from mmflatten.user_files import IMAGE_FORMATS, MAX_IMAGE_BYTES, problem_of
+from mmflatten.user_files import IMAGE_FORMATS, read_bytes
 
 SHARD_IMAGES = 20_000  # at most, so that small images too are packed by several processes
 _HEADER = tarfile.TarInfo().tobuf()  # without a name, of size 0
@@ -167,7 +166,7 @@ def _read_images(part: Part, skipped: list[str]) -> Iterator[tuple[str, bytes, i
     for name, label in part.images:
         path = os.path.join(part.source, name)
         try:
-            content = _read(path)
+            content = read_bytes(path)
             if part.check:
                 with Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image:
                     image.draft('RGB', (1, 1))
@@ -180,26 +179,6 @@ def _read_images(part: Part, skipped: list[str]) -> Iterator[tuple[str, bytes, i
             skipped.append(message.replace('\n', ' '))
         else:
             yield name, content, label
-
-
-def _read(path: str) -> bytes:
-    """Read a regular file, as a rule with four system calls, which take most of the time of a small file."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not block on a pipe
-    except (OSError, ValueError) as error:
-        raise ValueError(problem_of(path) or error) from error
-    try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_IMAGE_BYTES:
-            raise ValueError(problem_of(path) or 'changed while it was read')
-        content = os.read(file, status.st_size + 1)
-        while len(content) != status.st_size or not content:  # interrupted, growing, or of unknown size
-            if not (more := os.read(file, 2**20)):
-                break
-            content += more
-        return content
-    finally:
-        os.close(file)
 
 
 def _write_shard(file: BinaryIO, images: Iterable[tuple[str, bytes, int]]) -> Iterator[Entry]:

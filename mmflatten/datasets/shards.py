@@ -6,14 +6,17 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from mmflatten.datasets.build import SPLITS, atomic_folder
-from mmflatten.datasets.image_index import Entry, write_index
-from mmflatten.user_files import problem_of
+from mmflatten.datasets.image_index import Entry, is_below, write_index
+from mmflatten.user_files import problem_of, walk_links
 
 EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')  # mmpretrain's
 LABEL_SUFFIX = '.cls'
+MAX_EXTENSION_BYTES, MAX_EXTENSIONS = 2**13, 8  # of one header
+_EXTENSIONS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
+               tarfile.GNUTYPE_LONGLINK)
 
 
 class Split(NamedTuple):
@@ -62,7 +65,7 @@ def list_folder(folder: Path) -> Iterator[Entry]:
     start = len(os.path.join(folder, ''))
     for label, name in enumerate(class_folders(folder)):
         paths = sorted(f'{place[start:]}{os.sep}{file}'  # os.path.relpath takes longer than reading a small file
-                       for place, _, files in os.walk(os.path.join(folder, name), followlinks=True) for file in files)
+                       for place, files in walk_links(os.path.join(folder, name)) for file in files)
         yield from (Entry(path, label) for path in paths if _is_image(path))
 
 
@@ -103,8 +106,12 @@ def _list_shard(number: int, shard: Path) -> list[Entry]:
         raise ValueError(f'shard: {shard} {problem}.')
     entries, labels, shard_size = [], {}, shard.stat().st_size
     try:
-        with tarfile.open(shard, 'r:') as tar:
-            for info in tar:
+        with open(shard, 'rb') as file:
+            _check_extensions(file, 0)
+            file.seek(0)
+            tar = tarfile.open(fileobj=file, mode='r:')
+            while (info := tar.next()) is not None:
+                _check_extensions(file, tar.offset)
                 if info.islnk() or info.issym():
                     raise tarfile.ReadError(f'{info.name} is a link to {info.linkname}; store the file itself with '
                                             'tar --dereference --hard-dereference')
@@ -116,16 +123,30 @@ def _list_shard(number: int, shard: Path) -> list[Entry]:
                 elif info.isreg() and info.name.endswith(LABEL_SUFFIX):
                     content = tar.extractfile(info).read(100)
                     if not content.strip().isdigit():
-                        raise ValueError(f'{shard}: {info.name} must contain a class number, got {content[:20]!r}')
+                        raise tarfile.ReadError(f'{info.name} must contain a class number, got {content[:20]!r}')
                     labels[_sample_key(info.name)] = int(content)
             # `tarfile` silently stops at a header that it cannot read, but only zeros may follow the last member.
-            tar.fileobj.seek(tar.offset)
-            only_zeros = all(not part.strip(b'\0') for part in iter(partial(tar.fileobj.read, 2**20), b''))
-            if not only_zeros or tar.fileobj.tell() < tar.offset + tarfile.BLOCKSIZE:
+            file.seek(tar.offset)
+            only_zeros = all(not part.strip(b'\0') for part in iter(partial(file.read, 2**20), b''))
+            if not only_zeros or file.tell() < tar.offset + tarfile.BLOCKSIZE:
                 raise tarfile.ReadError(f'neither a member nor the end of the archive at byte {tar.offset}')
-    except tarfile.ReadError as error:
+    except (tarfile.TarError, ValueError, ArithmeticError, RecursionError) as error:  # of hostile headers
         raise ValueError(f'shard: expected an intact, uncompressed tar file, got {shard} ({error})') from error
     return [entry._replace(label=labels.get(_sample_key(entry.name), -1)) for entry in entries]
+
+
+def _check_extensions(file: BinaryIO, offset: int) -> None:
+    """Raise ReadError for long or many extensions of the header at `offset`, for which `tarfile` takes very long."""
+    for _ in range(MAX_EXTENSIONS):
+        file.seek(offset)
+        header = file.read(tarfile.BLOCKSIZE)
+        if header[156:157] not in _EXTENSIONS:
+            return
+        size = int(header[124:136].rstrip(b'\0 ') or b'0', 8)
+        if not 0 <= size <= MAX_EXTENSION_BYTES:
+            break
+        offset += (1 - -size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+    raise tarfile.ReadError(f'more than {MAX_EXTENSION_BYTES} bytes or {MAX_EXTENSIONS} extensions of a header')
 
 
 def _is_image(name: str) -> bool:
@@ -151,6 +172,8 @@ def build_index(sources: Sequence[Path], out: Path) -> int:
     shards, classes = [], []
     if all(source.is_file() and source.suffix != '.txt' for source in sources):
         shards = [os.path.relpath(source, out.parent) for source in sources]
+        if outside := [shard for shard in shards if not is_below(shard)]:
+            raise ValueError(f'--out {out}: expected a place beside or above the shards, got {outside[0]} below it.')
         entries, classes = list_shards(sources)
     elif len(sources) > 1:
         raise ValueError(f'source: expected one folder, one list (.txt) or several tar files, got {sources[0]} and '

@@ -3,7 +3,9 @@
 Importing this module registers `shard`, for paths that begin with `shard://`, and `fsspec`, by name.
 """
 import errno
+import os
 import re
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +15,9 @@ import mmcv
 import numpy as np
 from fsspec import AbstractFileSystem, filesystem
 from fsspec.core import url_to_fs
-from mmengine.fileio import BaseStorageBackend, register_backend
+from mmengine.fileio import BaseStorageBackend, get, register_backend
 
-from mmflatten.user_files import problem_of
+from mmflatten.user_files import is_image, problem_of, read_bytes
 
 IN_FLIGHT = 128  # requests of a process at the same time
 ATTEMPTS = 4  # of a request
@@ -43,13 +45,14 @@ def read_rgb(path: str) -> np.ndarray:
     """
     if '://' not in path and (problem := problem_of(path)) is not None:
         raise FileNotFoundError(f'image {path} {problem}. Relative paths start at the folder of the test run.')
+    content = get(path) if '://' in path else read_bytes(path)
     try:
-        pixels = mmcv.imread(path)
-    except cv2.error:  # an empty file, or too many pixels
+        pixels = mmcv.imfrombytes(content, channel_order='rgb') if is_image(content) else None
+    except cv2.error:  # too many pixels
         pixels = None
     if pixels is None:
         raise ValueError(f'image {path} cannot be decoded. Check that the file is complete.')
-    return mmcv.bgr2rgb(pixels)
+    return pixels
 
 
 @register_backend('fsspec')
@@ -87,6 +90,8 @@ class FsspecBackend(BaseStorageBackend):
         if (content := self.prefetched.pop(str(filepath), None)) is not None:
             return content
         place, start, end = self.locate(str(filepath))
+        if '://' not in place and (problem := problem_of(place, sys.maxsize)) is not None:
+            raise OSError(errno.EINVAL if os.path.lexists(place) else errno.ENOENT, problem, place)
         system, path = self._system(place)
         for attempt in range(ATTEMPTS):
             try:

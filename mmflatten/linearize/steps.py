@@ -16,7 +16,7 @@ from mmengine.runner import save_checkpoint
 from torch import Tensor
 
 from mmflatten.building import build_model, model_config
-from mmflatten.config_files import require_parts
+from mmflatten.config_files import config_text, require_parts
 from mmflatten.engine.checkpoints.files import atomic_write, newest_checkpoint
 from mmflatten.engine.checkpoints.reading import load_from_local, load_weights
 from mmflatten.engine.datasets import build_dataset, leaves
@@ -194,7 +194,7 @@ def text_of(cfg: Config) -> str:
     cfg = copy.deepcopy(cfg)
     for name in ('launcher', 'work_dir', 'model_wrapper_cfg', 'load_from', 'resume'):
         cfg.pop(name, None)
-    return cfg.pretty_text
+    return config_text(cfg)
 
 
 def step_config(step: str, cfg: Config, student_cfg: Config, settings: Settings, weights: Path,

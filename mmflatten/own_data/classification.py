@@ -17,6 +17,7 @@ from mmflatten.own_data.pictures import (
     split_folders,
 )
 from mmflatten.text import shorten
+from mmflatten.user_files import read_text
 
 LABEL_COLUMNS = ('label', 'class', 'class_name', 'category', 'target', 'name')
 CSV_PROBLEMS = {
@@ -58,8 +59,9 @@ def read(request: Request, base: Config) -> OwnData:
         halves = [split({path: pictures[path] for path in files}, request.val_share)
                   for files in parts[0].values() if files]
         sides = [sum(side, []) for side in zip(*halves)]
-    lines = [[f'{path.relative_to(root).as_posix()} {names.index(labels[path])}' for path in side
-              if labels[path] in names] for side, root in zip(sides, (roots[0], roots[-1]))]
+    numbers = {name: number for number, name in enumerate(names)}
+    lines = [[f'{path.relative_to(root).as_posix()} {numbers[labels[path]]}' for path in side
+              if labels[path] in numbers] for side, root in zip(sides, (roots[0], roots[-1]))]
     facts = [f'image sizes: {size_range(pictures)}']
     facts += [f'class {name}: {sum(len(part.get(name, [])) for part in parts)} images' for name in names]
     evaluator = dict(topk=(1, )) if len(names) < 5 else {}  # the default of the base configs, top 5, needs 5 classes
@@ -78,12 +80,12 @@ def read_table(file: Path, images: Path) -> tuple[dict[str, list[Path]], list[Pr
                            '--images.')
     found = {name: path for path in find_images(images) for relative in [path.relative_to(images)]
              for name in (relative.with_suffix('').as_posix(), relative.as_posix())}
+    text = read_text(file)
     try:
-        text = file.read_text(encoding='utf-8-sig')
         reader = csv.reader(text.splitlines(), delimiter=';' if ';' in text.partition('\n')[0] else ',')
         rows = [([cell.strip() for cell in row], f'{file}:{reader.line_num}') for row in reader if any(row)]
-    except (UnicodeError, csv.Error) as error:
-        raise OwnDataError(f'--ann {file}: expected a CSV file in UTF-8, got {error}.') from error
+    except csv.Error as error:
+        raise OwnDataError(f'--ann {file}: expected a CSV file, got {error}.') from error
     image, label, header = _columns(rows, found, file)
     classes: dict[Path, str] = {}
     places: dict[str, list[str]] = defaultdict(list)
@@ -128,4 +130,7 @@ def _class_folders(root: Path) -> dict[str, list[Path]]:
     names = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith('.'))
     if len(names) < 2:
         raise OwnDataError(f'--images {root}: expected at least two class folders, got {names[0]}.')
-    return {name: [path for path in files if path.relative_to(root).parts[0] == name] for name in names}
+    found: dict[str, list[Path]] = {name: [] for name in names}
+    for path in files:
+        found[path.relative_to(root).parts[0]].append(path)
+    return found

@@ -1,6 +1,5 @@
 """COCO annotation files: reading, and the format in which all labels of detection reach mmdet."""
-import json
-import math
+import reprlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,10 +9,12 @@ from typing import Any
 from mmflatten.own_data.data import OwnDataError
 from mmflatten.own_data.pictures import find_images
 from mmflatten.text import shorten
+from mmflatten.user_files import parse_json, read_text
 
 TEXT, NUMBER, ID = (str, 'text'), ((int, float), 'a number'), ((int, float, str), 'a number or text')
 FIELDS = dict(images=dict(id=ID, file_name=TEXT, width=NUMBER, height=NUMBER),
               annotations=dict(id=NUMBER, image_id=ID, category_id=NUMBER), categories=dict(id=NUMBER, name=TEXT))
+LARGEST = 2**40  # number of pixels
 OTHER_FORMATS = dict(caption='image captions', segments_info='panoptic segmentation',
                      shapes='a single image of labelme')
 
@@ -79,10 +80,7 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
         raise OwnDataError(f'--ann {path}: expected a COCO file (.json), data.yaml, or a folder of YOLO, Pascal VOC or '
                            'labelme files for --task det. For label maps use --task seg.')
     find_images(folder)
-    try:
-        content = json.loads(path.read_text(encoding='utf-8'))
-    except (ValueError, RecursionError) as error:  # also if not UTF-8
-        raise OwnDataError(f'--ann {path}: expected a COCO file for --task det, got invalid JSON ({error}).') from error
+    content = parse_json(path, read_text(path))
     lists = content if isinstance(content, dict) else {}
     missing = [kind for kind in FIELDS
                if not isinstance(lists.get(kind), list) or (kind != 'annotations' and not lists[kind])]
@@ -97,9 +95,9 @@ def read_coco(path: Path, folder: Path) -> CocoFile:
     for kind, fields in FIELDS.items():
         for number, entry in enumerate(lists[kind]):
             if not isinstance(entry, dict):
-                wrong.append(f'{kind}[{number}] must be an object, got {entry!r:.40}')
+                wrong.append(f'{kind}[{number}] must be an object, got {reprlib.repr(entry)}')
                 continue
-            wrong += [f'{key} of {kind}[{number}] must be {meaning}, got {entry.get(key)!r:.40}'
+            wrong += [f'{key} of {kind}[{number}] must be {meaning}, got {reprlib.repr(entry.get(key))}'
                       for key, (types, meaning) in fields.items()
                       if not isinstance(entry.get(key), types) and (entry.get(key) is not None or types is str)]
     if wrong:
@@ -114,5 +112,5 @@ def is_tiny(annotation: dict) -> bool:
 
 
 def are_numbers(values: Any) -> bool:
-    return isinstance(values, list) and all(
-        isinstance(value, (int, float)) and math.isfinite(value) for value in values)
+    """Return True for a list of numbers that are possible in an image, unlike infinity and NaN."""
+    return isinstance(values, list) and all(isinstance(item, (int, float)) and abs(item) < LARGEST for item in values)

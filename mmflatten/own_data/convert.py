@@ -1,19 +1,21 @@
 """Converting data: `mmflatten data convert`."""
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
+import yaml
 
 from mmflatten.datasets.build import atomic_folder
 from mmflatten.own_data.coco import CocoFile
 from mmflatten.own_data.data import OwnData, OwnDataError, Request
-from mmflatten.own_data.detection import read_checked
+from mmflatten.own_data.detection import is_mask, read_checked
 from mmflatten.own_data.pictures import divide, find_images, picture_problems
-from mmflatten.user_files import read_deep, to_eight_bits
+from mmflatten.user_files import problem_of, read_deep, to_eight_bits
 
 
 def convert(request: Request, to: str, value_range: tuple[int, int] | None, boxes: bool) -> Iterator[str]:
@@ -47,6 +49,8 @@ def convert(request: Request, to: str, value_range: tuple[int, int] | None, boxe
         for path in files:
             target = out / path.relative_to(source)
             target.parent.mkdir(parents=True, exist_ok=True)
+            if (problem := problem_of(path)) is not None:
+                raise OwnDataError(f'{path} {problem}. Replace or remove it.')
             pixels = read_deep(path)
             if pixels is None:
                 shutil.copy2(path, target)
@@ -70,9 +74,8 @@ def _convert_labels(request: Request, to: str, boxes: bool) -> Iterator[str]:
             else:
                 yield from _write_yolo(part, out, name, boxes)
         if to == 'yolo':
-            entries = [f'{name}: images/{name}' for name in names] + ['names:']
-            entries += [f'  {number}: {json.dumps(name)}' for number, name in enumerate(parts[0].names)]
-            (out / 'data.yaml').write_text('\n'.join(entries) + '\n', encoding='utf-8')
+            content = {**{name: f'images/{name}' for name in names}, 'names': dict(enumerate(parts[0].names))}
+            (out / 'data.yaml').write_text(yaml.safe_dump(content, sort_keys=False, width=sys.maxsize))
     given = f'--ann {request.out}/data.yaml' if to == 'yolo' else (
         f'--images {" ".join(str(part.folder) for part in parts)} --ann '
         + ' '.join(f'{request.out}/{name}.json' for name in names))
@@ -91,7 +94,9 @@ def _write_yolo(part: CocoFile, out: Path, name: str, boxes: bool) -> Iterator[s
         if not annotation['iscrowd']:
             objects[annotation['image_id']].append(annotation)
     used = sum(objects.values(), [])
-    masks = not boxes and bool(used) and all(item.get('segmentation') for item in used)
+    listed = {image['id']: image for _, image in labels.values()}
+    masks = not boxes and bool(used) and all(
+        item.get('segmentation') and is_mask(item['segmentation'], listed[item['image_id']]) for item in used)
     for path, (file, image) in labels.items():
         lines = [f'{ids[item["category_id"]]} {_numbers(item, image, masks)}\n' for item in objects[image['id']]]
         for target in (out / 'images' / name / image['file_name'], out / 'labels' / name / file):

@@ -6,7 +6,9 @@ from typing import Any
 
 from mmflatten.tasks import Task, tasks
 from mmflatten.text import shorten
+from mmflatten.user_files import read_text
 
+MAX_CLASSES, MAX_NAME = 100_000, 1000  # of a name in characters
 NAMES_FILE = 'classes.txt'  # class names, one per line, beside the labels
 
 
@@ -62,6 +64,9 @@ class OwnData:
 
     def require_usable(self) -> None:
         """Raise OwnDataError if there are errors."""
+        if len(self.classes) > MAX_CLASSES or max(map(len, self.classes), default=0) > MAX_NAME:
+            raise OwnDataError(f'classes: expected at most {MAX_CLASSES}, of at most {MAX_NAME} characters each, got '
+                               f'{len(self.classes)} of up to {max(map(len, self.classes))}. Check the labels.')
         stopping = [f'{problem.name} ({len(problem.where)}): {shorten(problem.where, 1)}' for problem in self.problems
                     if problem.stops]
         if stopping:
@@ -140,5 +145,5 @@ def listed(request: Request, names: Sequence[Iterable[str]], arguments: Sequence
 def listed_names(folder: Path) -> list[str]:
     """Return the class names of `classes.txt` in a folder; [] if there is none."""
     file = folder / NAMES_FILE
-    lines = file.read_text(encoding='utf-8').splitlines() if file.is_file() else []
+    lines = read_text(file).splitlines() if file.is_file() else []
     return [line.strip() for line in lines if line.strip()]

@@ -7,6 +7,7 @@ from typing import Any
 
 from mmengine.config import Config
 
+from mmflatten.datasets.masks import can_be_drawn
 from mmflatten.own_data.coco import CocoFile, are_numbers, is_tiny
 from mmflatten.own_data.data import OwnData, OwnDataError, Problem, Request, problems_of
 from mmflatten.own_data.formats import read_labels
@@ -29,7 +30,8 @@ COCO_PROBLEMS = {
     'box outside its image': (True, 'correct or remove it; bbox is [x, y, width, height] in pixels'),
     'box over the border': (False, 'it is clipped; check that bbox is [x, y, width, height] in pixels'),
     TINY: (False, 'it is skipped in training'),
-    UNUSABLE: (False, 'a polygon needs at least three points (x, y); RLE needs the [height, width] of the image'),
+    UNUSABLE: (False, 'a polygon needs at least three points (x, y) near its image; RLE needs the [height, width] and '
+               'the number of pixels of the image'),
     'annotation id 0': (False, "number from 1: COCO's evaluation counts matches of id 0 as false positives"),
     'listed image that does not exist': (True, 'correct file_name or --images'),
     'image without width and height': (True, 'add both'),
@@ -97,8 +99,9 @@ def _problems(part: CocoFile, pictures: Mapping[Path, Picture]) -> list[Problem]
             places['image without width and height'].append(str(path))
         elif pictures[path].size not in (None, size):
             places['image size differs from the listed size'].append(part.places.get(path, str(path)))
-    boxes = [annotation for annotation in part.content['annotations'] if are_numbers(annotation.get('bbox'))]
-    normalised = [annotation for annotation in boxes if max(annotation['bbox'], default=2) <= 1]
+    boxes = [annotation for annotation in part.content['annotations']
+             if are_numbers(annotation.get('bbox')) and len(annotation['bbox']) == 4]
+    normalised = [annotation for annotation in boxes if max(annotation['bbox']) <= 1]
     if 2 * len(normalised) > len(boxes):
         places['boxes look normalised'] = [f'{item["bbox"]} in {part.place(item)}' for item in normalised]
         places.pop(TINY, None)
@@ -121,7 +124,7 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
         faults.append('annotation id 0')
     if image is None:
         return [*faults, 'unknown image_id']
-    if annotation.get('segmentation') and not _is_mask(annotation['segmentation'], image):
+    if annotation.get('segmentation') and not is_mask(annotation['segmentation'], image):
         faults.append(UNUSABLE)
     if not are_numbers(box) or len(box) != 4:
         return [*faults, 'no bbox']
@@ -136,12 +139,10 @@ def _check_annotation(annotation: dict, images: Mapping[Any, dict], categories: 
     return faults
 
 
-def _is_mask(segmentation: Any, image: dict) -> bool:
-    if isinstance(segmentation, dict):
-        return segmentation.get('size') == [image.get('height'), image.get('width')] and isinstance(
-            segmentation.get('counts'), (str, list))
-    return isinstance(segmentation, list) and all(
-        are_numbers(polygon) and len(polygon) >= 6 and len(polygon) % 2 == 0 for polygon in segmentation)
+def is_mask(segmentation: Any, image: dict) -> bool:
+    """Return True for run lengths or polygons that `pycocotools` draws."""
+    return can_be_drawn(segmentation, image) and (isinstance(segmentation, dict) or all(
+        are_numbers(polygon) and len(polygon) >= 6 and len(polygon) % 2 == 0 for polygon in segmentation))
 
 
 def _chosen(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:

@@ -3,6 +3,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mmengine.config import Config
 
@@ -44,10 +45,25 @@ def initialise(request: Request) -> Iterator[str]:
         text = own_config_text(data, base, item.out, batches[-1], request.checkpoint)
         files |= {path: content.encode() for path, content in {**data.lists, item.out: text}.items()}
     request.out.parent.mkdir(parents=True, exist_ok=True)
-    for path, content in files.items():
-        path.write_bytes(content)
-    yield from _checks(requests[0], base, folds[0].counts, batches[0])
+    with TemporaryDirectory(prefix='.init-', dir=request.out.parent) as folder:  # on the disk of the config
+        written = {path: Path(folder, path.name) for path in files}
+        for path, content in files.items():
+            written[path].write_bytes(content)
+        configs = [_read_back(written[item.out], data) for item, data in zip(requests, folds)]
+        lines = [*_checks(requests[0], configs[0], base, folds[0].counts, batches[0])]
+        for path, part in written.items():
+            part.replace(path)
+    yield from lines
     yield f'written: {", ".join(map(str, files))}'
+
+
+def _read_back(path: Path, data: OwnData) -> Config:
+    """Read a written config. Raises OwnDataError if its classes are not those of the data."""
+    with quiet_libraries(logging.ERROR):
+        cfg = load_config(str(path))
+    if data.classes and tuple(cfg.classes) != data.classes:
+        raise OwnDataError(f'--out {path.name}: the config has other classes than the data. Rename the classes.')
+    return cfg
 
 
 def _news(data: OwnData, prefix: str, before: list[OwnData]) -> Iterator[str]:
@@ -63,11 +79,11 @@ def _news(data: OwnData, prefix: str, before: list[OwnData]) -> Iterator[str]:
             yield ('error: ' if problem.stops else 'warning: ') + str(problem)
 
 
-def _checks(request: Request, base: Config, counts: tuple[int, int], batch: int) -> Iterator[str]:
+def _checks(request: Request, cfg: Config, base: Config, counts: tuple[int, int], batch: int) -> Iterator[str]:
     """Yield the length of the training, and what `mmflatten check` finds in the written config."""
     train, val = counts
     with quiet_libraries(logging.ERROR):
-        training = Training(load_config(str(request.out)), gpus=1, images=train)
+        training = Training(cfg, gpus=1, images=train)
         warnings = warnings_of(training)
     unit = 'pairs' if request.spec.pairs else 'images'
     passes = training.iterations / training.epoch_length

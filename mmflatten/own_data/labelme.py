@@ -1,12 +1,12 @@
 """Labels of labelme: a JSON file per image."""
-import json
 import math
-import re
+import reprlib
 from pathlib import Path
 
 from mmflatten.own_data.coco import are_numbers
 from mmflatten.own_data.data import Request
 from mmflatten.own_data.labels import Labelled, Labels, box_of, read_files
+from mmflatten.user_files import parse_json, read_text
 
 
 def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
@@ -15,16 +15,16 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
 
 
 def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
-    text = file.read_text(encoding='utf-8')
-    content, lines = json.loads(text), _lines(text)
+    content = parse_json(file, read_text(file))
     shapes = content.get('shapes') if isinstance(content, dict) else None
-    if not isinstance(shapes, list) or len(shapes) != len(lines):
+    if not isinstance(shapes, list) or not all(isinstance(shape, dict) for shape in shapes):
         raise ValueError('no list "shapes" of objects, so it is not of labelme')
-    objects: dict[object, Labelled] = {}
-    for shape, line in zip(shapes, lines):
-        name, points, kind, place = shape.get('label'), shape.get('points'), shape.get('shape_type'), f'{file}:{line}'
+    found: dict[object, tuple[str, str, str, list[list[float]]]] = {}  # name, kind, place and polygons
+    for number, shape in enumerate(shapes):
+        name, points, kind = shape.get('label'), shape.get('points'), shape.get('shape_type')
+        place = f'{file}: shapes[{number}]'
         if kind not in ('polygon', 'rectangle', 'circle'):
-            faults['shape without an area'].append(f'{place} ({kind})')
+            faults['shape without an area'].append(f'{place} ({reprlib.repr(kind)})')
             continue
         if not name or not isinstance(name, str) or not isinstance(points, list) or (
                 len(points) < (3 if kind == 'polygon' else 2)) or not all(
@@ -36,19 +36,9 @@ def _parse(file: Path, faults: dict[str, list[str]]) -> tuple:
             points = [[x - radius, y - radius], [x + radius, y + radius]]
         polygon = [float(value) for point in points for value in point]
         grouped = kind == 'polygon' and shape.get('group_id') is not None
-        key = (name, str(shape.get('group_id'))) if grouped else place + str(len(objects))
-        polygons = [*(objects[key].polygons if key in objects else []), polygon]
-        objects[key] = Labelled(name.strip(), box_of(polygons), polygons if kind == 'polygon' else [], place)
+        key = (name, reprlib.repr(shape.get('group_id'))) if grouped else number
+        found.setdefault(key, (name.strip(), kind, place, []))[3].append(polygon)
     size = content.get('imageWidth'), content.get('imageHeight'), str(file)
-    return str(content.get('imagePath') or ''), size, list(objects.values())
-
-
-def _lines(text: str) -> list[int]:
-    """Return the line of each entry of the list `shapes`."""
-    lines: list[int] = []
-    start = re.search(r'"shapes"\s*:\s*\[', text)
-    position, decoder, gap = start.end() if start else len(text), json.JSONDecoder(), re.compile(r'[\s,]*(?=\{)')
-    while match := gap.match(text, position):
-        lines.append(text.count('\n', 0, match.end()) + 1)
-        position = decoder.raw_decode(text, match.end())[1]
-    return lines
+    return str(content.get('imagePath') or ''), size, [
+        Labelled(name, box_of(polygons), polygons if kind == 'polygon' else [], place)
+        for name, kind, place, polygons in found.values()]

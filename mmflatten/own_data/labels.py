@@ -9,8 +9,9 @@ from xml.parsers.expat import ExpatError
 
 import numpy as np
 
-from mmflatten.own_data.coco import CocoFile
+from mmflatten.own_data.coco import CocoFile, are_numbers
 from mmflatten.own_data.pictures import Picture, find_images
+from mmflatten.user_files import UnusableFile
 
 LABEL_PROBLEMS = {  # name: (is an error, fix)
     'unreadable label file': (True, 'replace or remove it'),
@@ -78,7 +79,8 @@ class Labels:
 
 def label_files(folder: Path, suffix: str) -> list[Path]:
     """List the files below a folder with a suffix, sorted, without hidden ones."""
-    return sorted(path.resolve() for path in folder.rglob(f'*{suffix}')
+    folder = folder.resolve()
+    return sorted(path for path in folder.rglob(f'*{suffix}')
                   if not any(part.startswith('.') for part in path.relative_to(folder).parts))
 
 
@@ -98,7 +100,8 @@ def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: 
             try:
                 name, size, objects = parse(file, labels.faults)
             except (ValueError, RecursionError, ExpatError) as error:
-                labels.faults['unreadable label file'].append(f'{file}:{getattr(error, "lineno", 1)} ({error})')
+                place = '' if isinstance(error, UnusableFile) else f'{file}:{getattr(error, "lineno", 1)}: '
+                labels.faults['unreadable label file'].append(f'{place}{error}'.rstrip('.'))
                 continue
             place, name = file.relative_to(labels.source), PureWindowsPath(name).name
             image = names.get((place.parent / name).as_posix()) or stems.get(str(place.with_suffix('')))
@@ -106,7 +109,7 @@ def read_files(ann: Sequence[Path], images: Sequence[Path], suffix: str, parse: 
                 labels.faults['label without an image'].append(f'{file} ({name})')
                 continue
             labels.images[image] = objects
-            if size and all(size):
+            if size and are_numbers([*size[:2]]) and all(size):
                 labels.sizes[image] = size
         parts.append(labels)
     return parts

@@ -1,9 +1,11 @@
 """Image files: finding, decoding, comparing by content, and splitting into training and validation."""
+import contextlib
 import hashlib
 import os
 import sys
+import threading
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
@@ -18,9 +20,11 @@ from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.own_data.data import OwnDataError, Problem, Request
 from mmflatten.own_data.folds import stratified_folds
 from mmflatten.text import shorten
-from mmflatten.user_files import IMAGE_FORMATS, images_in, problem_of, quiet_decoders
+from mmflatten.user_files import IMAGE_FORMATS, UnusableFile, images_in, quiet_decoders, read_bytes
 
 PROGRESS_THRESHOLD = 1000  # images
+MANY_PIXELS = 2**24  # of an image
+_LARGE = threading.Lock()
 NEAR = 4  # of 64 bits: reached by 95 % of 300 scenes after JPEG of quality 50 or halving, and by no two of 420 scenes
 # Errors of Pillow and OpenCV for broken files and for images above the pixel limit.
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, cv2.error)
@@ -75,19 +79,33 @@ def read_pictures(paths: Iterable[Path], known: dict[Path, Picture] | None = Non
 
 
 def _read(path: Path) -> Picture:
-    if problem_of(path) is not None:
+    try:
+        content = read_bytes(path)
+    except (OSError, UnusableFile):
         return Picture(None, str(path))
-    content = path.read_bytes()
     digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
     try:
-        with Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image:
+        with opened(content) as image:
             image.load()  # fails for a truncated file, which OpenCV fills with grey
-        pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+            image.close()
+            pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+            if pixels is None:
+                return Picture(None, digest)
+            peak = int(pixels.max()) if pixels.dtype == np.uint16 else 0
+            return Picture(pixels.shape[1::-1], digest, look_of(pixels), peak)
     except UNREADABLE:
-        pixels = None
-    if pixels is None:
         return Picture(None, digest)
-    return Picture(pixels.shape[1::-1], digest, look_of(pixels), int(pixels.max()) if pixels.dtype == np.uint16 else 0)
+
+
+@contextlib.contextmanager
+def opened(content: bytes) -> Iterator[Image.Image]:
+    """Open an image, a large one after the others of this process: decoding it takes gigabytes.
+
+    Raises one of `UNREADABLE`.
+    """
+    with (Image.open(BytesIO(content), formats=IMAGE_FORMATS) as image,
+          _LARGE if image.width * image.height > MANY_PIXELS else contextlib.nullcontext()):
+        yield image
 
 
 def look_of(pixels: np.ndarray) -> int:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import mmcv
 import numpy as np
 from mmengine.config import Config
 
@@ -14,12 +13,14 @@ from mmflatten.own_data.pictures import (
     Picture,
     divide,
     find_images,
+    opened,
     picture_problems,
     read_pictures,
     size_range,
     split_folders,
 )
 from mmflatten.text import shorten
+from mmflatten.user_files import read_bytes
 
 IGNORE_INDEX = 255
 MAP_SUFFIX = '.png'
@@ -120,8 +121,9 @@ def _check_maps(label_maps: Mapping[Path, Path], pictures: Mapping[Path, Picture
 def _count(path: Path) -> tuple[tuple[int, ...] | None, dict[int, int]]:
     """Read a label map like mmseg; return its shape, None if it is unreadable, and the pixels per value."""
     try:
-        labels = mmcv.imfrombytes(path.read_bytes(), flag='unchanged', backend='pillow')
-    except UNREADABLE:
+        with opened(read_bytes(path)) as image:
+            labels = np.array(image)
+            values, counts = np.unique(labels, return_counts=True)
+    except UNREADABLE:  # UnusableFile is a ValueError
         return None, {}
-    values, counts = np.unique(labels, return_counts=True)
     return labels.shape, dict(zip(values.astype(int).tolist(), counts.tolist()))

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from mmengine.config import Config
 
-from mmflatten.datasets.stereo import StereoDataError, read_disparity
+from mmflatten.datasets.stereo import read_disparity
 from mmflatten.datasets.stereo.layouts import disparity_of
 from mmflatten.own_data.data import OwnData, OwnDataError, Request, listed, problems_of
 from mmflatten.own_data.pictures import divide, find_images, picture_problems, read_pictures, size_range, split_folders
@@ -61,7 +61,7 @@ def _check_disparity(left: Path, size: tuple[int, int] | None, max_disp: int, pl
         return 0.
     try:
         disparity = read_disparity(path)
-    except StereoDataError as error:
+    except ValueError as error:
         places['unreadable disparity'].append(str(error))
         return 0.
     if size not in (None, disparity.shape[::-1]):

@@ -3,12 +3,17 @@
 Coordinates count pixels from 1, and the maxima are inside of the box. Difficult objects become crowds, which are
 neither learned nor counted as missed.
 """
+import re
 from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
+from mmflatten.own_data.coco import are_numbers
 from mmflatten.own_data.data import Request
 from mmflatten.own_data.labels import Labelled, Labels, read_files
+from mmflatten.user_files import read_bytes, read_text
+
+_ENCODINGS = re.compile(r'utf-?(8|16)|(us-)?ascii|latin-?1|iso-8859-\d+|windows-125\d|koi8-[ru]', re.IGNORECASE)
 
 
 def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
@@ -19,7 +24,7 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
         return parts
     whole, = parts
     chosen = [{line.split()[0]: f'{file}:{number}' for number, line in enumerate(
-        file.read_text(encoding='utf-8').splitlines(), 1) if line.strip()} for file in lists]
+        read_text(file).splitlines(), 1) if line.strip()} for file in lists]
     listed, labelled = {**chosen[0], **chosen[1]}, {path.stem: path for path in whole.images}
     whole.faults['listed image without labels'] += [place for stem, place in listed.items() if stem not in labelled]
     whole.faults['image in neither list'] += [str(path) for stem, path in labelled.items() if stem not in listed]
@@ -42,7 +47,7 @@ def _parse_labels(file: Path, faults: dict[str, list[str]]) -> tuple:
             x1, y1, x2, y2 = (float(item.find('bndbox').findtext(key)) for key in ('xmin', 'ymin', 'xmax', 'ymax'))
         except (AttributeError, TypeError, ValueError):
             name = ''
-        if not name or not (x1 <= x2 and y1 <= y2):
+        if not name or not are_numbers([x1, y1, x2, y2]) or not (x1 <= x2 and y1 <= y2):
             faults['label that cannot be read'].append(place)
             continue
         if max(x2, y2) > 1:  # otherwise normalised, which is reported later
@@ -55,7 +60,7 @@ def _parse_labels(file: Path, faults: dict[str, list[str]]) -> tuple:
 def parse(file: Path) -> Element:
     """Parse an XML file; the attribute `line` of each element has its line.
 
-    Raises expat.ExpatError, or ValueError for a file that declares entities.
+    Raises expat.ExpatError, or ValueError for a file that declares entities or an encoding that is not for text.
     """
     builder, parser = TreeBuilder(), expat.ParserCreate()
 
@@ -66,6 +71,10 @@ def parse(file: Path) -> Element:
         raise ValueError(f'declares the entity {name}')
 
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, builder.end, builder.data
-    parser.EntityDeclHandler = refuse
-    parser.Parse(file.read_bytes(), True)
+    def check(version: str, encoding: str | None, standalone: int) -> None:
+        if not _ENCODINGS.fullmatch(encoding or 'utf-8'):
+            raise ValueError(f'declares the encoding {encoding:.40}')
+
+    parser.EntityDeclHandler, parser.XmlDeclHandler = refuse, check
+    parser.Parse(read_bytes(file), True)
     return builder.close()

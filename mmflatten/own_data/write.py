@@ -9,6 +9,7 @@ from typing import Any
 from mmengine.config import Config
 
 from mmflatten.classes import HEADS
+from mmflatten.config_files import python_text
 from mmflatten.own_data.data import OwnData, OwnDataError
 from mmflatten.own_data.schedule import fitted_schedule, scaled_rate
 from mmflatten.recipes.settings import base_batch
@@ -47,7 +48,7 @@ def own_config_text(data: OwnData, base: Config, out: Path, batch: int, checkpoi
         blocks += [_classes(data), _model(base, checkpoint)]
     blocks += [_loaders(data, base, batch, root), _schedule(base, data.counts[0], batch),
                f'{start}  # initial weights; heads of other classes are new']
-    return '\n\n'.join(blocks) + '\n'
+    return python_text('\n\n'.join(blocks) + '\n')
 
 
 def require_base(base: Config, task: Task, data: OwnData | None = None) -> None:

@@ -1,15 +1,15 @@
 """Labels of YOLO: `data.yaml`, and a text file per image with a box or a polygon in each line, as fractions."""
 import math
 import os
+import reprlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mmflatten.own_data.data import NAMES_FILE, OwnDataError, Request, listed_names
 from mmflatten.own_data.labels import Labelled, Labels, box_of
 from mmflatten.own_data.pictures import find_images, read_pictures
+from mmflatten.user_files import UnusableFile, read_text, read_yaml
 
 LARGEST_FRACTION = 2  # a box may lie over the border of its image, but not this far
 
@@ -46,17 +46,11 @@ def read(ann: list[Path], images: list[Path], request: Request) -> list[Labels]:
 
 def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]]]]:
     """Return the names, and the label file of each image for training and, if there is any, for validation."""
-    try:
-        text = file.read_text(encoding='utf-8')
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeError) as error:
-        mark = getattr(error, 'problem_mark', None)
-        raise OwnDataError(f'--ann {file}:{mark.line + 1 if mark else 1}: expected YAML, got '
-                           f'{getattr(error, "problem", error)}. Correct the line.') from error
+    content = read_yaml(file)
 
     def wrong(field: str, expected: str, got: Any) -> OwnDataError:
-        line = next((n for n, line in enumerate(text.splitlines(), 1) if line.startswith(field)), 1)
-        return OwnDataError(f'--ann {file}:{line}: {field}: expected {expected}, got {got!r:.200}.')
+        line = next((n for n, line in enumerate(read_text(file).splitlines(), 1) if line.startswith(field)), 1)
+        return OwnDataError(f'--ann {file}:{line}: {field}: expected {expected}, got {reprlib.repr(got)}.')
 
     if not isinstance(content, dict):
         raise wrong('names', 'a mapping with train, val and names', content)
@@ -77,28 +71,29 @@ def _read_yaml(file: Path) -> tuple[list[str], list[tuple[Path, dict[Path, Path]
     for part in ('train', 'val'):
         entries = content.get(part) or []
         entries = entries if isinstance(entries, list) else [entries]
-        places = [_find(file, content.get('path'), str(entry)) for entry in entries]
-        if None in places or part == 'train' and not places:
-            raise wrong(part, 'folders of images, or text files with their paths', content.get(part))
+        places = [_find(file, content.get('path'), entry) for entry in entries if isinstance(entry, str)]
+        if None in places or len(places) < max(len(entries), part == 'train'):
+            raise wrong(part, 'folders of images, or text files (.txt) with their paths', content.get(part))
         images = [image for place in places for image in _list_images(place)]
         parts += [(file, {image: _label_file(image) for image in images})] if images else []
-    return [str(name).strip() for name in names], parts
+    return [str(name) for name in names], parts
 
 
 def _find(file: Path, root: str | None, entry: str) -> Path | None:
     """Return the existing path of an entry; Roboflow writes ../train/images for a folder beside `data.yaml`."""
     tried = (file.parent / (root or '') / entry, file.parent / entry, file.parent / entry.removeprefix('../'))
-    return next((Path(os.path.normpath(path)) for path in tried if path.exists()), None)  # links stay
+    return next((Path(os.path.normpath(path)) for path in tried  # links stay
+                 if path.is_dir() or path.suffix == '.txt' and path.exists()), None)
 
 
 def _list_images(place: Path) -> list[Path]:
     if place.is_dir():
         return find_images(place)
     images = []
-    for number, line in enumerate(place.read_text(encoding='utf-8').splitlines(), 1):
+    for number, line in enumerate(read_text(place).splitlines(), 1):
         images += [Path(os.path.normpath(place.parent / line.strip()))] * bool(line.strip())
         if images and not images[-1].exists():
-            raise OwnDataError(f'{place}:{number}: the image {images[-1]} does not exist.')
+            raise OwnDataError(f'{place}:{number}: the image {line.strip():.100} does not exist.')
     return images
 
 
@@ -132,9 +127,9 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
     """Read the objects of an image with a size of (width, height)."""
     objects = []
     try:
-        lines = file.read_text(encoding='utf-8').splitlines()
-    except UnicodeError as error:
-        labels.faults['unreadable label file'].append(f'{file}:1 ({error})')
+        lines = read_text(file).splitlines()
+    except UnusableFile as error:
+        labels.faults['unreadable label file'].append(str(error).rstrip('.'))
         return []
     for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
         try:
@@ -145,7 +140,7 @@ def _read_file(file: Path, size: tuple[int, int], labels: Labels) -> list[Labell
         if not label.is_integer() or not all(map(math.isfinite, values)) or (
                 min(values[2:]) < 0 if box else len(values) < 6 or len(values) % 2):
             labels.faults['label that cannot be read'].append(f'{place} ({line.strip()[:60]})')
-        elif max(values) > LARGEST_FRACTION:
+        elif max(map(abs, values)) > LARGEST_FRACTION:
             labels.faults['coordinates look like pixels'].append(f'{place} ({line.strip()[:60]})')
         elif not 0 <= label < len(labels.names):
             labels.faults['class id without a name'].append(f'{place} ({label:g} of {len(labels.names)} names)')

@@ -23,7 +23,7 @@ from mmflatten.hub.folder import read_published
 from mmflatten.hub.remote import locate
 from mmflatten.predict.engines import use_engine
 from mmflatten.tasks import task_of
-from mmflatten.user_files import problem_of, quiet_decoders
+from mmflatten.user_files import problem_of_image, quiet_decoders
 
 # A file, or RGB pixels (H, W, 3) from 0 to 255. Stereo models take a (left, right) pair of them.
 Image = str | Path | np.ndarray | Sequence
@@ -161,7 +161,7 @@ def _trained_classes(checkpoint: Any) -> Sequence[str]:
 
 def _readable(image: str | Path | np.ndarray) -> str | np.ndarray:
     if not isinstance(image, np.ndarray):
-        if '://' not in str(image) and (problem := problem_of(image)) is not None:
+        if '://' not in str(image) and (problem := problem_of_image(image)) is not None:
             raise PredictionError(f'{image} {problem}. Check the path.')
         return str(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:

@@ -1,19 +1,16 @@
 """Reading of study files."""
-import re
 import warnings
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mmflatten.studies.study import Study, StudyError, check_name, shown, text_keys
+from mmflatten.user_files import UnusableFile, read_yaml
 
 FULL = 'full'
-MAX_BYTES, MAX_VALUES = 2**20, 100_000
 MERGED = ('options', 'budget')  # parts of which a size may give single fields
 
 
@@ -46,28 +43,10 @@ def read_study(path: str | Path, size: str = FULL, fields: Mapping[str, Any] | N
 
 
 def _read_yaml(path: Path) -> Any:
-    """Read YAML that has at most `MAX_VALUES` values when its aliases are written out."""
-    if path.exists() and not (path.is_file() and path.stat().st_size <= MAX_BYTES):
-        raise StudyError(f'{path}: expected a file of at most {MAX_BYTES // 2**20} MiB, got a larger one or no file.')
     try:
-        loader = _Loader(path.read_text(encoding='utf-8'))
-        node = loader.get_single_node()
-        if _num_values(node, {}) > MAX_VALUES:
-            raise StudyError(f'{path}: expected at most {MAX_VALUES} values, got more, aliases included. Write fewer.')
-        return loader.construct_document(node) if node else None
-    except RecursionError as error:
-        raise StudyError(f'{path}: expected a study file, got values that are nested too deeply.') from error
-    except (yaml.YAMLError, ValueError) as error:
-        if isinstance(error, StudyError):
-            raise
-        raise StudyError(f'{path}: expected a YAML file in UTF-8, got: {shown(str(error))}') from error
-
-
-def _num_values(node: yaml.Node | None, known: dict[yaml.Node, int]) -> int:
-    if isinstance(node, yaml.CollectionNode) and node not in known:
-        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
-        known[node] = 1 + sum(_num_values(part, known) for part in parts)
-    return known.get(node, 1)
+        return read_yaml(path)
+    except UnusableFile as error:
+        raise StudyError(str(error)) from error
 
 
 def _resized(content: dict, changes: dict) -> dict:
@@ -113,20 +92,3 @@ def _message(error: ErrorDetails) -> str:
     if error['type'] == 'value_error':
         return f'{where}: {text}' if where else text
     return f'{where}: {text}.' if error['type'] == 'missing' else f'{where}: {text}, got {shown(error["input"])}.'
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML without repeated keys, where 1e-4 is a number."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        names = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value != '<<':
-                if key.value in names:
-                    raise yaml.MarkedYAMLError(problem=f'{key.value} is repeated', problem_mark=key.start_mark)
-                names.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver('tag:yaml.org,2002:float', re.compile(r'[-+]?\d+(\.\d*)?[eE][-+]?\d+$'),
-                              list('-+0123456789'))

@@ -29,6 +29,7 @@ from mmflatten.datasets.indexed_images import IndexedImageNet, IndexedImages
 from mmflatten.datasets.shards import find_splits, list_shards
 from mmflatten.datasets.storage import ShardError, read_rgb
 from mmflatten.registry import DATASETS
+from mmflatten.user_files import read_bytes
 
 CLASSES = ('n01', 'n02', 'n03')
 
@@ -100,16 +101,16 @@ def test_only_whole_regular_files_are_packed(tmp_path):
     (tmp_path / 'empty').touch()
     (tmp_path / 'image').write_bytes(bytes(range(256)) * 9000)
     (tmp_path / 'link').symlink_to('image')
-    assert packing._read(str(tmp_path / 'empty')) == b''
-    assert packing._read(str(tmp_path / 'image')) == packing._read(str(tmp_path / 'link')) == bytes(range(256)) * 9000
-    assert packing._read('/proc/version') == Path('/proc/version').read_bytes() != b''
+    assert read_bytes(str(tmp_path / 'empty')) == b''
+    assert read_bytes(str(tmp_path / 'image')) == read_bytes(str(tmp_path / 'link')) == bytes(range(256)) * 9000
+    assert read_bytes('/proc/version') == Path('/proc/version').read_bytes() != b''
     os.mkfifo(tmp_path / 'pipe')
     (tmp_path / 'folder').mkdir()
     (tmp_path / 'broken').symlink_to('nothing')
     for name, message in (('pipe', 'is a pipe'), ('folder', 'is a folder'), ('broken', 'link to a missing file'),
-                          ('absent', 'does not exist'), ('a\0b', 'null byte')):
-        with pytest.raises(ValueError, match=message):
-            packing._read(str(tmp_path / name))
+                          ('absent', 'No such file'), ('a\0b', 'null byte')):
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            read_bytes(str(tmp_path / name))
 
 
 def test_removed_shard_formats_are_named(folders, tmp_path, capsys):

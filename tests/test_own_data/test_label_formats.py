@@ -320,22 +320,23 @@ def test_labelme_shapes_become_objects(labelme, capsys):
 
 
 LABELME_FAULTS = {
-    'cut off': (lambda text: text[:300], 'unreadable label file', 21),
-    'no shapes': (lambda text: text.replace('"shapes"', '"forms"'), 'unreadable label file', 1),
-    'two points': (lambda text: text.replace('"rectangle"', '"polygon"'), 'label that cannot be read', 4),
-    'no label': (lambda text: text.replace('"edge"', 'null').replace('"line"', '"circle"'), 'cannot be read', 71),
+    'cut off': (lambda text: text[:300], 'unreadable label file', ':21:'),
+    'no shapes': (lambda text: text.replace('"shapes"', '"forms"'), 'unreadable label file', ':1:'),
+    'two points': (lambda text: text.replace('"rectangle"', '"polygon"'), 'label that cannot be read', ': shapes[0]'),
+    'no label': (lambda text: text.replace('"edge"', 'null').replace('"line"', '"circle"'), 'cannot be read',
+                 ': shapes[4]'),
 }
 
 
 @pytest.mark.parametrize('name', LABELME_FAULTS)
-def test_labelme_error_names_file_and_line(name, labelme, capsys):
-    change, problem, line = LABELME_FAULTS[name]
+def test_labelme_error_names_file_and_place(name, labelme, capsys):
+    change, problem, place = LABELME_FAULTS[name]
     file = labelme / 'photos' / '2.json'
     file.write_text(change(file.read_text()))
     assert run('det', 'photos') == 1
     shown = capsys.readouterr()
     last = shown.err.splitlines()[-1]
-    assert problem in last and f'{file}:{line}' in last
+    assert problem in last and f'{file}{place}' in last
 
 
 @pytest.fixture

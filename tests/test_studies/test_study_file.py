@@ -225,7 +225,7 @@ def test_read_study_names_the_line_of_a_repeated_level(study_file):
     path = study_file()
     path.write_text(path.read_text().replace('vanilla:', 'focused:'))
     lines = [number for number, line in enumerate(path.read_text().splitlines(), 1) if 'focused:' in line]
-    with pytest.raises(StudyError, match=f'(?s)focused.*line {lines[1]},'):
+    with pytest.raises(StudyError, match=f'yaml:{lines[1]}: .*focused'):
         read_study(path)
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from mmflatten.user_files import is_image, read_bytes
+
 KITTI_SCALE = 256  # a KITTI PNG stores disparity in 1/256 pixels; 0 means not measured
 _PFM_HEADER = re.compile(rb'(P[fF])\s+(\d+)\s+(\d+)\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s')
 
@@ -28,7 +30,7 @@ def read_pfm(path: str | Path) -> np.ndarray:
     The file contains `Pf`, width, height, and a scale that is negative for little-endian numbers, then the rows from
     bottom to top.
     """
-    content = Path(path).read_bytes()
+    content = read_bytes(path)
     header = _PFM_HEADER.match(content[:200])
     if header is None:
         raise StereoDataError(f'disparity {path}: no PFM header (Pf, width, height, scale). Copy or unpack it again.')
@@ -74,8 +76,8 @@ def read_mask(path: str | Path) -> np.ndarray:
 
 def decode_image(path: str | Path, flag: int) -> np.ndarray:
     """Decode an image file with OpenCV. Raises StereoDataError if it is damaged."""
-    content = np.frombuffer(Path(path).read_bytes(), dtype=np.uint8)
-    image = cv2.imdecode(content, flag) if content.size else None
+    content = read_bytes(path)
+    image = cv2.imdecode(np.frombuffer(content, np.uint8), flag) if is_image(content) else None
     if image is None:
         raise StereoDataError(f'image {path} cannot be decoded. Replace it or remove it from the data set.')
     return image

@@ -7,6 +7,7 @@ from typing import Any
 from mmflatten.datasets.stereo.base import StereoDataset, images_in, require_folder
 from mmflatten.locate import IMAGE_SUFFIXES
 from mmflatten.registry import DATASETS
+from mmflatten.user_files import read_text, walk_links
 
 FRAMES = {'clean': 'frames_cleanpass', 'final': 'frames_finalpass'}
 KITTI_FOLDERS = {  # left, right, disparity, and disparity of points that both cameras see
@@ -52,8 +53,7 @@ class SceneFlowDataset(StereoDataset):
         require_folder(disparity)
         has_occlusion = occlusion.is_dir()
         # Scenes may be links to another disk, which `rglob` does not follow.
-        for left in sorted(Path(folder) for folder, _, _ in os.walk(frames, followlinks=True)
-                           if os.path.basename(folder) == 'left'):
+        for left in sorted(Path(folder) for folder, _ in walk_links(frames) if os.path.basename(folder) == 'left'):
             scene = left.relative_to(frames)
             for image in images_in(left):
                 entry = dict(
@@ -133,7 +133,7 @@ class StereoFolderDataset(StereoDataset):
     def pairs(self) -> Iterator[dict]:
         left, right = require_folder(Path(self.data_prefix['left'])), Path(self.data_prefix['right'])
         images = {path.stem: path for path in images_in(left, IMAGE_SUFFIXES)}
-        names = Path(self.ann_file).read_text(encoding='utf-8').split('\n') if self.ann_file else sorted(images)
+        names = read_text(self.ann_file).split('\n') if self.ann_file else sorted(images)
         for name in filter(None, names):
             image = images.get(name, left / f'{name}.png')
             entry = dict(img_path=str(image), right_path=str(right / image.name))

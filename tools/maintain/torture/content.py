@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shutil
+import struct
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -35,11 +36,11 @@ class Call:
         return self.reduced
 
 
-def hostile(world: World, canary: Path) -> list[Case]:
+def hostile(world: World, canary: Path, *more: Iterator[Case]) -> list[Case]:
     """Make all files, of all kinds in turn, so that a shorter campaign has some of each. None may make `canary`."""
-    kinds = [list(cases) for cases in (checkpoints(world, canary), safetensors(), predictions(world, canary),
-                                       studies(world, canary), runs(world), shards(world), indexes(),
-                                       annotations(world), (Case('hub', *config) for config in configs(canary)))]
+    kinds = [list(cases) for cases in (
+        checkpoints(world, canary), safetensors(), predictions(world, canary), studies(world, canary), runs(world),
+        shards(world), indexes(), annotations(world), (Case('hub', *config) for config in configs(canary)), *more)]
     return [cases[number] for number in range(max(map(len, kinds))) for cases in kinds if number < len(cases)]
 
 
@@ -52,6 +53,30 @@ def damaged(world: World, kind: str, name: str, content: bytes, number: int) -> 
         at, changed = world.random.randrange(len(content)), bytearray(content)
         changed[at] ^= 1 << world.random.randrange(8)
         yield Case(kind, f'{name} with a flipped bit at {at}', bytes(changed), False)
+
+
+def gadgets(canary: Path) -> dict[str, bytes]:
+    """Return pickles that PyTorch reads with `weights_only=True`: code through `getattr`, endless tuples, much memory."""
+    def text(value: str) -> bytes:
+        return b'X' + struct.pack('<I', len(value)) + value.encode()
+
+    def call(function: bytes, *arguments: bytes) -> bytes:
+        return function + b'(' + b''.join(arguments) + b'tR'
+
+    def attribute(owner: bytes, name: str) -> bytes:
+        return call(b'cbuiltins\ngetattr\n', owner, text(name))
+
+    rebuild, encode = b'ctorch._tensor\n_rebuild_from_type_v2\n', b'c_codecs\nencode\n'
+    found = call(rebuild, attribute(attribute(b'ctorch._utils\n_rebuild_tensor\n', '__builtins__'), '__getitem__'),
+                 attribute(encode, '__class__'), b'(' + text('exec') + b't', b'N')
+    tuples = b')q\x00' + b''.join(b'h%c\x86q%c' % (i, i + 1) for i in range(60))
+    return {'exec through getattr': call(rebuild, found, attribute(b'N', '__class__'),
+                                         b'(' + text(f'open({str(canary)!r}, "w")') + b't', b'N'),
+            'endless key': b'}' + tuples + b'Ks', 'endless element': b'cbuiltins\nset\n](' + tuples + b'e\x85R',
+            'bytes of a stated number': call(b'c__builtin__\nbytearray\n', b'\x8a\x05' + (2**33).to_bytes(5, 'little')),
+            'doubling codec': call(encode, text('aaaa'), text('latin1')) + b''.join(
+                b'q%c' % i + encode + b'h%c' % i + text('hex') + b'\x86R' for i in range(1, 34)),
+            'many marks': b'(' * 10**6, 'many lists': b'(' + b']' * 10**6 + b't'}
 
 
 def checkpoints(world: World, canary: Path) -> Iterator[Case]:
@@ -73,6 +98,12 @@ def checkpoints(world: World, canary: Path) -> Iterator[Case]:
     yield Case('pth', 'memo bomb', b'\x80\x02Nr\xff\xff\xff\x7f.', True)
     yield Case('pth', 'bytes of a stated size', b'\x80\x04\x8e' + (2**40).to_bytes(8, 'little') + b'.', True)
     yield Case('pth', 'deep nesting', b'\x80\x02' + b'(' * 100_000 + b'.', True)
+    for name, pickled in gadgets(canary).items():
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, 'w') as archive:
+            for part, data in (('data.pkl', b'\x80\x02' + pickled + b'.'), ('byteorder', 'little'), ('version', '3')):
+                archive.writestr(f'a/{part}', data)
+        yield Case('pth', name, file.getvalue(), True)
     yield Case('pth', 'empty', b'', True)
     yield Case('pth', 'text', b'<html>404</html>', True)
     bomb = io.BytesIO()
@@ -108,7 +139,6 @@ def predictions(world: World, canary: Path) -> Iterator[Case]:
         ),
         'os.system': Call(os.system, (f'touch {canary}',)),
         'eval': Call(eval, (f"open('{canary}', 'w')",)),
-        'array': np.arange(3),
         'array of objects': np.array([{}], object),
         'endless tensor': torch.zeros(1).expand(2**40),
         'getattr': Call(getattr, (dict, 'fromkeys')),
@@ -122,8 +152,8 @@ def predictions(world: World, canary: Path) -> Iterator[Case]:
         True,
     )
     yield Case('pkl', 'memo bomb', b'\x80\x02Nr\xff\xff\xff\x7f.', True)
-    yield Case('pkl', 'no list', pickle.dumps(dict(a=1)), True)
-    yield Case('pkl', 'nested', pickle.dumps([[[]]]), True)
+    yield Case('pkl', 'no list', pickle.dumps(dict(a=1), 2), True)
+    yield Case('pkl', 'nested', pickle.dumps([[[]]], 2), True)
     nested: list = []
     for _ in range(60):
         nested = [nested, nested]
@@ -141,8 +171,8 @@ def predictions(world: World, canary: Path) -> Iterator[Case]:
             'shard://file//dev/zero?offset=0&size=6000000000#a')}.items():
         yield Case('pkl', f'{name} as image', pickle.dumps([{**entry, 'img_path': value}]), False)
     yield Case('pkl', 'nested path', pickle.dumps([{**entry, 'img_path': nested}]), True)
-    yield Case('pkl', 'labels that are text', pickle.dumps([{**entry, 'gt_label': 'cat'}]), True)
-    yield Case('pkl', 'scores of other lengths', pickle.dumps([entry, {**entry, 'pred_score': torch.rand(5)}]), True)
+    yield Case('pkl', 'labels that are text', pickle.dumps([{**entry, 'gt_label': 'cat'}], 2), True)
+    yield Case('pkl', 'scores of other lengths', pickle.dumps([entry, {**entry, 'pred_score': torch.rand(5)}], 2), True)
     yield from damaged(world, 'pkl', 'predictions', world.predictions.read_bytes(), 9)
     for text in ('[]', '{"classes": 5}', '{"classes": [1, 2]}', '{"evaluator": {}}', '[' * 20_000, '{"metrics": []}'):
         yield Case('json', f'origin {text[:20]}', text.encode(), True)

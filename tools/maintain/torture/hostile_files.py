@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cases import Ended, Results, command, memory_now, one_line, run
 from content import Case, hostile
+from labels import LABEL_FILES, labels
 from published import write_model
 from world import ROOT, World
 
@@ -23,9 +24,9 @@ def campaign(world: World, results: Results, number: int, end: float) -> None:
     """Give each hostile file to its command, which must refuse it in a line that names it."""
     canary = world.folder / 'canary'
     read = dict(pth=_convert, safetensors=_convert, pkl=_analyze, json=_origin, yaml=_study, run=_status, tar=_index,
-                index=_open_index, coco=_init, hub=_predict)
+                index=_open_index, coco=_init, hub=_predict, **dict.fromkeys(LABEL_FILES, _convert_labels))
     before = memory_now()
-    for count, case in enumerate(hostile(world, canary)[:number]):
+    for count, case in enumerate(hostile(world, canary, labels(world, canary))[:number]):
         if time.monotonic() > end:
             break
         start, folder = time.monotonic(), world.place(f'file{count:03d}')
@@ -139,6 +140,16 @@ def _predict(world: World, folder: Path, case: Case) -> Reader:
     model = write_model(folder / 'model', case.content)
     return command(['predict', model, world.photos[0], '--out', folder / 'out'], folder), ('config.json',
                                                                                            'mmflatten.json')
+
+
+def _convert_labels(world: World, folder: Path, case: Case) -> Reader:
+    (folder / 'labels').mkdir()
+    _write(folder / 'labels', 'classes.txt', b'a\n')
+    (folder / 'labels' / 'images').symlink_to(world.photos[0].parent)
+    file = _write(folder / 'labels', case.kind, case.content)
+    source = file if case.kind == 'data.yaml' else file.parent
+    return command(['data', 'convert', source, '--images', world.photos[0].parent, '--to', 'coco', '--out',
+                    folder / 'out'], folder), (case.kind,)
 
 
 def _write(folder: Path, name: str, content: bytes) -> Path:
