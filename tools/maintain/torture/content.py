@@ -56,7 +56,7 @@ def damaged(world: World, kind: str, name: str, content: bytes, number: int) -> 
 
 
 def gadgets(canary: Path) -> dict[str, bytes]:
-    """Return pickles that PyTorch reads with `weights_only=True`: code through `getattr`, endless tuples, much memory."""
+    """Pickles that `weights_only=True` reads: code through `getattr`, endless tuples, much memory."""
     def text(value: str) -> bytes:
         return b'X' + struct.pack('<I', len(value)) + value.encode()
 
