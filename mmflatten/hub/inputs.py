@@ -5,6 +5,7 @@ from typing import Any
 
 from mmflatten.engine.datasets import leaves
 from mmflatten.hub.config_data import HubError
+from mmflatten.registry import SCOPE
 
 _PREPROCESSOR = 'preprocessor'
 # Parts of `input` in a published config: class and arguments. The first ones are transforms, in this order.
@@ -114,5 +115,5 @@ def input_of(cfg: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
 
 def _parts(step: Mapping[str, Any], scope: str, ignored: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
     name = str(step.get('type'))
-    return name if scope == 'mmflatten' else name.removeprefix(f'{scope}.'), {
+    return name if scope == SCOPE else name.removeprefix(f'{scope}.'), {  # our classes keep the prefix
         key: value for key, value in step.items() if key not in ('type', *ignored) and value is not None}
