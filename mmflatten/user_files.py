@@ -53,8 +53,11 @@ def problem_of_image(path: str | os.PathLike) -> str | None:
     """Say why a path cannot be read as an image of `IMAGE_FORMATS`; None if it can."""
     if (problem := problem_of(path)) is not None:
         return problem
-    with open(path, 'rb') as file:
-        return None if is_image(file.read(12)) else f'is not an image of {", ".join(IMAGE_FORMATS)}'
+    try:
+        with open(path, 'rb') as file:
+            return None if is_image(file.read(12)) else f'is not an image of {", ".join(IMAGE_FORMATS)}'
+    except OSError as error:  # such as /proc/self/mem
+        return f'cannot be read: {error.strerror}'
 
 
 def is_image(content: bytes) -> bool:

@@ -23,7 +23,16 @@ from mmflatten.datasets.storage import ShardBackend, read_rgb
 from mmflatten.own_data import pictures
 from mmflatten.own_data.coco import read_coco
 from mmflatten.own_data.data import OwnData, OwnDataError
-from mmflatten.user_files import UnusableFile, parse_json, read_bytes, read_text, read_yaml, to_eight_bits, walk_links
+from mmflatten.user_files import (
+    UnusableFile,
+    parse_json,
+    problem_of_image,
+    read_bytes,
+    read_text,
+    read_yaml,
+    to_eight_bits,
+    walk_links,
+)
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'digits'
 DETECTOR = CONFIGS / 'retinanet_flatten-swin-nano_fpn_digits.py'
@@ -269,6 +278,15 @@ def test_only_six_formats_are_decoded_whatever_a_file_is_called(tmp_path, suffix
     else:
         with pytest.raises(ValueError, match=r'a\.png cannot be decoded'):
             read_rgb(str(renamed))
+
+
+def test_image_is_told_from_other_files_without_decoding(tmp_path):
+    (tmp_path / 'a.png').write_text('text')
+    (tmp_path / 'b.txt').write_bytes(cv2.imencode('.png', np.zeros((2, 2, 3), np.uint8))[1].tobytes())
+    assert problem_of_image(tmp_path / 'b.txt') is None
+    for path, problem in ((tmp_path / 'a.png', 'not an image'), ('/proc/self/mem', 'cannot be read'),
+                          ('/dev/zero', 'is a device'), (tmp_path / 'c', 'does not exist')):
+        assert problem in problem_of_image(path)
 
 
 def test_labels_of_one_group_take_time_in_proportion_to_their_number(data):
