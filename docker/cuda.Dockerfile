@@ -19,7 +19,7 @@ COPY studies studies
 COPY tools tools
 RUN python requirements/install.py
 # Any user may write files here, for --user "$(id -u)"; code and packages stay root's.
-RUN useradd --uid 1000 --create-home mmflatten && mkdir data work_dirs && chmod 1777 . data work_dirs /home/mmflatten
-ENV HOME=/home/mmflatten USER=mmflatten
+RUN useradd --uid 1000 --home-dir /mmflatten/home mmflatten && mkdir home data work_dirs && chmod 1777 . home data work_dirs
+ENV HOME=/mmflatten/home USER=mmflatten
 USER 1000
 CMD ["mmflatten", "--help"]

@@ -36,12 +36,12 @@ def test_container_does_not_run_as_root_and_can_write_where_it_must(name):
     commands = ' && '.join(arguments for keyword, arguments in instructions if keyword == 'RUN')
     environment = ' '.join(arguments for keyword, arguments in instructions if keyword == 'ENV')
     home = re.search(r'HOME=(\S+)', environment).group(1)
-    account = re.search(r'useradd --uid (\d+) --create-home (\w+)', commands)
-    assert account.group(1) == user and home == f'/home/{account.group(2)}'
+    account = re.search(r'useradd --uid (\d+) --home-dir (\S+) \w+', commands)
+    assert account.groups() == (user, home)
     writable = set(re.search(r'chmod 1777 ([^&]+)', commands).group(1).split())
     workdir = instructions[keywords.index('WORKDIR')][1]
     mounted = set(re.findall(rf':{workdir}/(\w+)"', (DOCKER / name).read_text()))
-    assert mounted == {'data', 'work_dirs'} and mounted | {'.', home} == writable
+    assert mounted == {'data', 'work_dirs'} and mounted | {'.', home.removeprefix(f'{workdir}/')} == writable
 
 
 def test_kubernetes_job_runs_as_the_user_of_the_image():
