@@ -146,6 +146,8 @@ def _require_small(file: BinaryIO, size: int) -> None:
     argument: Any
     for opcode, argument, _ in pickletools.genops(file):
         name = opcode.name
+        if name == 'PROTO' and argument != 2:
+            raise ValueError(f'it is a pickle of protocol {argument}, and PyTorch reads those of 2')
         if name == 'GLOBAL' and argument.split()[-1] == 'bytearray':  # takes as much memory as a number says
             raise ValueError('it holds a bytearray, which checkpoints do not have')
         if name == 'MARK':

@@ -28,7 +28,7 @@ def pairs(tmp_path) -> Path:
                             pred_disparity=dict(data=true['data'] + number / 10)))
     work_dir = tmp_path / 'stereo'
     work_dir.mkdir()
-    (work_dir / 'results.pkl').write_bytes(pickle.dumps(entries))
+    (work_dir / 'results.pkl').write_bytes(pickle.dumps(entries, 2))
     return work_dir
 
 

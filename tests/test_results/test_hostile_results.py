@@ -95,7 +95,7 @@ def classified(tmp_path: Path, images: list[str], number: int = 2, **origin: obj
     path.write_bytes(pickle.dumps([dict(
         img_path=image, ori_shape=(8, 8), pred_score=(torch.arange(number) == place).float(),
         pred_label=torch.tensor([place]), gt_label=torch.tensor([0]))
-        for place, image in enumerate(images)]))
+        for place, image in enumerate(images)], 2))
     path.with_suffix('.json').write_text(json.dumps(origin))
     return str(path)
 

@@ -59,7 +59,7 @@ def test_missing_file_and_other_formats_are_named(tmp_path):
 
 
 @pytest.mark.parametrize('content, words', [
-    (b'{"classes": [', 'JSON'), ('{"config": "é"}'.encode('latin-1'), 'JSON'), (b'[1]', 'dictionary'),
+    (b'{"classes": [', 'JSON'), ('{"config": "é"}'.encode('latin-1'), 'UTF-8'), (b'[1]', 'dictionary'),
     (b'{"classes": "0123"}', 'classes.*0123'), (b'{"evaluator": {"type": "Accuracy"}}', 'evaluator.*Accuracy')])
 def test_damaged_origin_is_named(written, tmp_path, content, words):
     (tmp_path / 'found.json').write_bytes(content)

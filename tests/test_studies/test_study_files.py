@@ -27,7 +27,7 @@ def test_file_cut_off_at_any_byte_is_set_aside(tmp_path, name):
 
 
 @pytest.mark.parametrize('content, words', [
-    (b'[]', 'dictionary'), (b'{}', 'name'), (b'null', 'dictionary'), (b'\xff', 'JSON'), (b'[' * 20_000, 'JSON'),
+    (b'[]', 'dictionary'), (b'{}', 'name'), (b'null', 'dictionary'), (b'\xff', 'UTF-8'), (b'[' * 20_000, 'JSON'),
     (b'{"name": "r", "state": 3}', 'state'), (b'{"name": "r", "state": "finished", "value": "5"}', 'value'),
     (b'{"name": "r", "state": "finished", "value": true}', 'value'),
     (b'{"name": "r", "state": "finished", "metrics": {"m": "5"}}', 'metrics'),
