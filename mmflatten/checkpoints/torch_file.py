@@ -37,7 +37,11 @@ MAX_BYTES = 2**42
 _ZIP = b'PK\x03\x04'
 _LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'  # PyTorch's magic number
 _LEGACY_PICKLES = 4  # that number, version, machine and content, before the storages
-_MARKS = 1000  # nested containers under construction
+_MARKS, _NAME = 1000, 1000  # nested containers under construction, and characters of a class
+_INSTRUCTIONS = frozenset(  # of a pickle, that PyTorch knows
+    'PROTO STOP MARK GLOBAL NEWOBJ REDUCE BUILD APPEND APPENDS SETITEM SETITEMS TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_TUPLE '
+    'EMPTY_LIST EMPTY_DICT EMPTY_SET NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 BINFLOAT LONG1 BINUNICODE '
+    'SHORT_BINSTRING BINPERSID BINGET LONG_BINGET BINPUT LONG_BINPUT'.split())
 _LOCK = threading.RLock()
 
 
@@ -146,10 +150,10 @@ def _require_small(file: BinaryIO, size: int) -> None:
     argument: Any
     for opcode, argument, _ in pickletools.genops(file):
         name = opcode.name
-        if name == 'PROTO' and argument != 2:
-            raise ValueError(f'it is a pickle of protocol {argument}, and PyTorch reads those of 2')
-        if name == 'GLOBAL' and argument.split()[-1] == 'bytearray':  # takes as much memory as a number says
-            raise ValueError('it holds a bytearray, which checkpoints do not have')
+        if name not in _INSTRUCTIONS or name == 'PROTO' and argument != 2:
+            raise ValueError(f'it is a pickle with {name} {argument or ""}, and PyTorch reads those of protocol 2')
+        if name == 'GLOBAL' and (argument.split()[-1] == 'bytearray' or len(argument) > _NAME):
+            raise ValueError('it names a bytearray, which takes any memory, or an endless name')
         if name == 'MARK':
             marks.append(len(stack))
         elif 'GET' in name:
