@@ -83,7 +83,8 @@ class Linearization:
         self.teacher = build_model(cfg).eval()
         checkpoint = load_from_local(settings.checkpoint)
         load_weights(self.teacher, checkpoint, settings.checkpoint)
-        self.meta = {name: value for name, value in (checkpoint.get('meta') or {}).items() if name == 'dataset_meta'}
+        meta = checkpoint['meta'] if isinstance(checkpoint.get('meta'), dict) else {}
+        self.meta = {name: value for name, value in meta.items() if name == 'dataset_meta'}
         self.names = list(blocks_of(self.teacher))
         self.candidates = list(range(len(self.names))) if isinstance(settings.blocks, str) else settings.blocks
         unknown = [number for number in self.candidates if number >= len(self.names)]

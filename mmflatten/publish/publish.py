@@ -109,7 +109,7 @@ def _weights(content: Mapping[str, Any], checkpoint: Path, ema: bool, half: bool
 
 def _facts(cfg: Config, checkpoint: Path, content: Mapping[str, Any], weights: dict[str, Tensor],
            name: str) -> dict[str, Any]:
-    metainfo, meta = read_metainfo(cfg), content.get('meta') or {}
+    metainfo, meta = read_metainfo(cfg), content['meta'] if isinstance(content.get('meta'), dict) else {}
     palette = metainfo.get('palette')
     folder, (environment, seconds) = checkpoint.parent, read_logs(checkpoint.parent)
     training = dict(seed=meta.get('seed'), epoch=meta.get('epoch'), iterations=meta.get('iter'),
