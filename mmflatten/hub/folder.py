@@ -15,6 +15,7 @@ from torch.nn.modules.module import (
 )
 
 from mmflatten.building import build_model
+from mmflatten.classes import wrong_heads
 from mmflatten.console import error_text, quiet_libraries
 from mmflatten.engine.setup import require_scope
 from mmflatten.hub.config_data import HubError, accepted
@@ -32,6 +33,7 @@ SHIPPED = Path(__file__).with_name('models')
 _FILE = re.compile(r'\w[\w.-]{0,99}', re.ASCII)  # name inside the folder
 _MAX_BYTES = 2**40
 _CLASSES, _LETTERS = 100_000, 1000
+_SURROGATE = re.compile('[\ud800-\udfff]')  # half a character, which no file can hold
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,10 @@ def read_facts(folder: Path) -> dict[str, Any]:
     known = [name for name, task in tasks().items() if task.scope in TYPES]
     if facts['task'] not in known:
         raise HubError(f'{place}: expected one of the tasks {", ".join(known)}, got {facts["task"][:80]!r}.')
-    if len(facts['classes']) > _CLASSES or any(len(name) > _LETTERS for name in facts['classes']):
-        raise HubError(f'{place}: classes: expected at most {_CLASSES} names of at most {_LETTERS} letters, got '
-                       f'{len(facts["classes"])} names, the longest with {max(map(len, facts["classes"]))}.')
+    if len(facts['classes']) > _CLASSES or any(len(name) > _LETTERS or _SURROGATE.search(name)
+                                               for name in facts['classes']):
+        raise HubError(f'{place}: classes: expected at most {_CLASSES} names of at most {_LETTERS} letters of Unicode, '
+                       f'got {len(facts["classes"])} names, the longest with {max(map(len, facts["classes"]))}.')
     for colour in facts['palette'] or ():
         if len(colour) != 3 or not all(0 <= value <= 255 for value in colour):
             raise HubError(f'{place}: palette: expected three numbers from 0 to 255, got {str(colour)[:80]}.')
@@ -169,13 +172,16 @@ def _require_small(config: Config, folder: Path) -> None:
                                               register_module_buffer_registration_hook)]
     try:
         with quiet_libraries(), torch.device('meta'):
-            build_model(config)
+            model = build_model(config)
     except Exception as error:  # of several libraries, for wrong arguments
         raise HubError(f'{folder / CONFIG}: model: cannot be built: {error_text(error)[:300]}. Check the folder, or '
                        'publish the model again.') from error
     finally:
         for hook in hooks:
             hook.remove()
+    number = len(config.test_dataloader.dataset.metainfo.get('classes') or ())
+    for problem in wrong_heads(model, number, FACTS, exact=True):
+        raise HubError(f'{folder / CONFIG}: {problem}')
 
 
 def facts_of(path: Path) -> dict[str, Any]:

@@ -159,7 +159,9 @@ def test_input_of_another_task_is_refused(folder):
 FACTS_FIELDS = {
     'first format': dict(format=1), 'format of text': dict(format='2'), 'unknown task': dict(task=EVIL),
     'task of another model': dict(task='detection'), 'many classes': dict(classes=['a'] * 100_001),
-    'long class': dict(classes=['a' * 1001]), 'classes of numbers': dict(classes=[1]), 'classes': dict(classes='abc'),
+    'long class': dict(classes=['a' * 1001]), 'half a character': dict(classes=['\ud800'] * 10),
+    'number of classes': dict(classes=['a'] * 2000), 'classes of numbers': dict(classes=[1]),
+    'classes': dict(classes='abc'),
     'palette': dict(palette=[[0, 0, 256]]), 'palette of text': dict(palette='evil'), 'files': dict(files=[CONFIG]),
     'no file': dict(files={}), 'no hash': dict(files={CONFIG: dict(bytes=1)}),
     'too large': dict(files={CONFIG: dict(bytes=LIMITS[CONFIG] + 1, sha256='0')}),
