@@ -102,7 +102,7 @@ def test_averaged_weights_are_published(entry, published, tmp_path):
 
 def test_values_of_a_config_survive_json_without_those_of_a_training():
     model = dict(type='MaskRCNN', neck=dict(num_outs=(3, [4], ())), test_cfg=None, data_preprocessor=dict(type='A'),
-                 backbone=dict(type='mmflatten.FLattenSwin', arch='tiny', init_cfg=dict(checkpoint='/home/me/a.pth')),
+                 backbone=dict(type='mmflatten.FLattenSwin', arch='tiny', init_cfg=dict(checkpoint='/data/a.pth')),
                  train_cfg=dict(rpn=dict(assigner=dict(type='MaxIoUAssigner'))))
     expected = dict(type='MaskRCNN', neck=dict(num_outs=(3, [4], ())), test_cfg=None, train_cfg=None,
                     backbone=dict(type='mmflatten.FLattenSwin', arch='tiny'))

@@ -169,16 +169,16 @@ def newest_checkpoint(work_dir: str | Path) -> Path | None:
     Raises:
         CheckpointError: every checkpoint is damaged. Training would silently start again from the beginning.
     """
-    work_dir = Path(work_dir)
-    pointer, folders, paths = work_dir / 'last_checkpoint', [work_dir], []
+    work_dir = Path(work_dir).absolute()
+    pointer, folders, paths = work_dir / 'last_checkpoint', {work_dir}, []
     if problem_of(pointer) is None:
         last = Path(pointer.read_text(encoding='utf-8', errors='replace')[:4096])
-        folders.append(last.parent)
-        paths = [path for path in (work_dir / last.name, last) if path.is_file()][:1]
+        folders.add(last.parent.absolute())
+        paths = [path for path in (work_dir / last.name, last.absolute()) if path.is_file()][:1]
     others = [path for folder in folders if folder.is_dir() for path in folder.iterdir()
               if _PERIODIC.fullmatch(path.name) and path.is_file()]
     others.sort(key=lambda path: (path.stat().st_mtime_ns, int(_PERIODIC.fullmatch(path.name)[1])), reverse=True)
-    paths += others
+    paths += [path for path in others if path not in paths]
     for path in paths:
         if (problem := what_is_wrong(path)) is None:
             return path
