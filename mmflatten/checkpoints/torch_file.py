@@ -30,7 +30,7 @@ from torch.serialization import (
 )
 from torch.utils._pytree import tree_leaves
 
-from mmflatten.checkpoints.stand_ins import NUMPY, Inert, InertDict
+from mmflatten.checkpoints.stand_ins import NUMPY, Inert, InertDict, as_list
 from mmflatten.user_files import problem_of
 
 MAX_BYTES = 2**42
@@ -52,7 +52,7 @@ def _storage(data: bytes) -> Any:
     return _read(io.BytesIO(data), 'cpu', {})[0]
 
 
-_KNOWN = {**NUMPY, 'torch.storage._load_from_bytes': _storage}
+_KNOWN = {**NUMPY, 'torch.storage._load_from_bytes': _storage, 'collections.deque': as_list}
 
 
 def read_torch(path: str | Path, map_location: Any = 'cpu',
@@ -191,18 +191,25 @@ def _exactly(allowed: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _load(file: BinaryIO, pickled: bytes, map_location: Any, known: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    """Load a file with what is known, else with placeholders for all names that PyTorch does not know."""
-    foreign: list[str] = []
-    for kind in (None, Inert, InertDict):
-        stand_ins = {name: type(name, (kind,), {}) for name in foreign if kind is not None}
+    """Load a file with what is known, else with placeholders for all names that PyTorch does not know.
+
+    Arrays of text, objects or fields are no numbers: then NumPy's names have placeholders, too.
+    """
+    others = {name: stand_in for name, stand_in in known.items() if name not in NUMPY}
+    failure: Exception = ValueError('it cannot be read')
+    for allowed, kind in ((known, None), (known, Inert), (known, InertDict), (others, Inert), (others, InertDict)):
+        with _exactly(allowed):
+            foreign = [] if kind is None else sorted(get_unsafe_globals_in_checkpoint(_zipped(pickled)))
+        if kind is not None and not foreign:  # as before
+            continue
         file.seek(0)
-        with _exactly({**known, **stand_ins}), warnings.catch_warnings():
+        with (_exactly({**allowed, **{name: type(name, (kind or Inert,), {}) for name in foreign}}),
+              warnings.catch_warnings()):
             warnings.simplefilter('ignore', UserWarning)  # about formats; relevant problems raise an error
             try:
-                return torch.load(file, map_location=map_location, weights_only=True), sorted(foreign)
-            except (pickle.UnpicklingError, TypeError) as error:  # the latter in PyTorch 2.6
+                return torch.load(file, map_location=map_location, weights_only=True), foreign
+            except (pickle.UnpicklingError, TypeError, ValueError) as error:  # TypeError in PyTorch 2.6
                 failure = error
-                foreign = foreign or get_unsafe_globals_in_checkpoint(_zipped(pickled))
     raise failure
 
 
