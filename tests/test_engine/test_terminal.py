@@ -4,7 +4,6 @@ import logging
 import os
 import subprocess
 import sys
-import warnings
 
 import pytest
 
@@ -16,14 +15,11 @@ STEERING = '\x1b[2J\x07\x08\x9b31m\r\u202e\u2066\x7f\ud800'
 
 @pytest.mark.parametrize('prints', [
     lambda: print('name', STEERING), lambda: say(STEERING), lambda: sys.stderr.writelines([STEERING]),
-    lambda: warnings.warn(STEERING, stacklevel=1),
     lambda: logging.StreamHandler().handle(logging.makeLogRecord(dict(msg=STEERING))),
     lambda: int(STEERING), lambda: {}[STEERING], lambda: open(STEERING.replace('\ud800', ''))])
 def test_no_text_steers_the_terminal(capsys, prints):
     main = command_line(lambda argv: prints())
-    with warnings.catch_warnings():
-        warnings.simplefilter('always')
-        main([])
+    main([])
     printed = ''.join(capsys.readouterr())
     assert '2J' in printed and all(char.isprintable() or char in '\n\t' for char in printed)
 
@@ -40,15 +36,18 @@ def test_options_that_are_wrong_and_messages_for_the_launcher_are_escaped(capsys
     assert '2J' in note.read_text() and '\x1b' not in note.read_text()
 
 
-def test_loggers_of_openmmlab_have_no_colours(tmp_path):
-    code = ('from mmflatten.console import command_line\n'
+def test_warnings_are_escaped_and_loggers_of_openmmlab_have_no_colours():
+    code = ('import warnings\n'
+            'from mmflatten.console import command_line\n'
             'def main(argv):\n'
+            '    warnings.warn("steering \\x1b[2J \\ud800")\n'
             '    from mmengine.logging import MMLogger\n'
             '    MMLogger.get_instance("a").warning("news")\n'
             'command_line(main)([])')
     ended = subprocess.run([sys.executable, '-c', code], capture_output=True, check=True,
                            env={**os.environ, 'FORCE_COLOR': '1'})
     assert b'WARNING - news' in ended.stdout and b'\\x1b' not in ended.stdout and b'\x1b' not in ended.stdout
+    assert rb'steering \x1b[2J \ud800' in ended.stderr
 
 
 def test_lines_tabs_and_progress_bars_are_kept():
